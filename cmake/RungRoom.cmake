@@ -1,0 +1,23 @@
+# The one place that says how Rung's own code is compiled.
+add_library(rung_flags INTERFACE)
+target_compile_options(rung_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
+  -Woverloaded-virtual -Wimplicit-fallthrough -Werror)
+target_include_directories(rung_flags INTERFACE ${CMAKE_SOURCE_DIR})
+
+# RUNG_SANITIZE: "" | address | thread. Set by the presets asan and tsan.
+set(RUNG_SANITIZE "" CACHE STRING "address (with undefined) or thread")
+if(RUNG_SANITIZE STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(RUNG_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
+endif()
+
+# rung_room(NAME SOURCES a.cc b.cc DEPS rung_core ...): a static library `rung_NAME`.
+function(rung_room name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(rung_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(rung_${name} PUBLIC ${ARG_DEPS} PRIVATE rung_flags)
+  target_include_directories(rung_${name} PUBLIC ${CMAKE_SOURCE_DIR})
+endfunction()

@@ -1,0 +1,111 @@
+// What any broker must do for Rung. rabbitmq/ does it with RabbitMQ; memory/ for tests.
+//
+// Thread: every method of Broker may be called from any thread and returns at once (stop() excepted). The sink is
+// called on the broker's own threads and must not block; deliveries and results come in batches.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/core/message.h"
+#include "src/core/result.h"
+#include "src/core/time.h"
+
+namespace rung {
+
+struct BrokerOptions {
+  std::string url;             // amqp:// or amqps://user:password@host:port/vhost
+  std::string prefix = "rung"; // of every exchange and queue that is declared
+  std::string ca, cert, key;   // files, for amqps; the host's name is checked against the certificate
+  bool verify_host = true;
+  int prefetch = 1000;         // unacked messages taken in at a time
+  int max_unconfirmed = 2000;  // publishes on their way at a time
+  Ms heartbeat{std::chrono::seconds{10}};
+  std::string queue_type = "classic";  // or quorum: of the queues that Rung declares
+  std::string management;      // URL of the management API; "" = tried at the broker's host, port 15672
+  std::string connection_name = "rung";
+};
+
+// The queues that are consumed. Their names: <prefix>.failed ...
+enum class Inlet : std::uint8_t { failed, results, delay };
+
+// What ack() takes back: one delivery on one connection. An ack for a connection that is gone does nothing (the
+// broker delivers again).
+struct DeliveryTag {
+  std::uint32_t connection = 0;  // counts up with each reconnect
+  std::uint64_t tag = 0;
+};
+
+struct Delivery {
+  DeliveryTag tag;
+  Inlet inlet = Inlet::failed;
+  bool redelivered = false;
+  std::string exchange, routing_key;
+  Message message;
+};
+
+struct Outgoing {
+  std::uint64_t token = 0;  // the caller's own, unique among what is under way; comes back in PublishResult
+  std::string exchange;     // "" = default exchange, routing_key = queue
+  std::string routing_key;
+  Message message;
+};
+
+struct PublishResult {
+  enum class How : std::uint8_t {
+    confirmed,  // in the queue, on disk where both are durable
+    returned,   // no queue for it; nothing was delivered
+    nacked,     // the broker would not have it (queue full, internal error); nothing was delivered
+    lost,       // the connection went before the answer: delivered or not, nobody knows
+    fenced,     // not sent, because allow_publish_until had passed
+    rejected,   // cannot be sent at all: a name over 255 bytes, headers over the frame size ...
+  };
+  std::uint64_t token = 0;
+  How how = How::confirmed;
+  std::string reason;
+};
+
+struct BrokerStatus {
+  bool consuming = false;   // the intake connection is up
+  bool publishing = false;  // the publishing connection is up
+  bool blocked = false;     // connection.blocked: an alarm in the broker; nothing is sent
+  std::string reason;       // of the last change for the worse
+  bool operator==(const BrokerStatus&) const = default;
+};
+
+class BrokerSink {
+ public:
+  virtual ~BrokerSink() = default;
+  virtual void on_deliveries(std::vector<Delivery> deliveries) = 0;
+  virtual void on_published(std::vector<PublishResult> results) = 0;
+  virtual void on_status(const BrokerStatus& status) = 0;
+};
+
+class Broker {
+ public:
+  virtual ~Broker() = default;
+
+  // Starts the threads; connects, declares the topology and consumes in the background, again and again with
+  // backoff. Fails only for what no waiting mends (a URL that does not parse, a CA file that is not there).
+  // REQUIRES: the sink outlives stop().
+  virtual Result<void> start(BrokerSink& sink) = 0;
+
+  // mandatory, with confirm. Each gets exactly one PublishResult, also where the connection goes, also at stop.
+  virtual void publish(std::vector<Outgoing> batch) = 0;
+
+  virtual void ack(std::vector<DeliveryTag> tags) = 0;
+
+  // No further deliveries (basic.cancel); what is unacked stays so. For drain.
+  virtual void stop_intake() = 0;
+
+  // The fence: nothing is written to the publishing socket after this instant (0 = never allowed). Starts at 0.
+  virtual void allow_publish_until(BootMs deadline) = 0;
+
+  // Ends the threads within `most`; what is unconfirmed then is reported lost. Blocks. Idempotent.
+  virtual void stop(Ms most) = 0;
+};
+
+}  // namespace rung

@@ -1,0 +1,71 @@
+// rung.yaml, read and checked. yaml-cpp lives behind this header alone.
+// Thread: load_config is pure but for the file and the environment; Config is a value.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plugin/broker.h"
+#include "src/core/policy.h"
+#include "src/store/store.h"
+
+namespace rung {
+
+struct LogOptions {
+  std::string level = "info";   // trace debug info warn error
+  std::string format = "text";  // or json
+};
+
+struct HttpOptions {
+  std::string listen;      // "" = none
+  std::string token_file;
+};
+
+struct Config {
+  BrokerOptions broker;
+  StoreOptions store;
+  HttpOptions http;
+  LogOptions log;
+  std::string node;  // never empty after loading
+  Ms lease{std::chrono::seconds{10}};
+  Ms window{std::chrono::minutes{10}};
+  Ms drain{std::chrono::seconds{10}};
+  int max_loaded = 1'000'000;
+  RuleBookPtr rules;
+};
+
+struct ConfigProblem {
+  std::string file;
+  int line = 0, column = 0;  // from 1; 0 = the file as a whole
+  std::string what;          // what is wrong, what would be right
+  std::string str() const;   // file:line:column: what
+};
+
+struct LoadedConfig {
+  Config config;                        // meaningful where problems is empty
+  std::vector<ConfigProblem> problems;  // all of them, in the order of the file
+  bool ok() const { return problems.empty(); }
+};
+
+LoadedConfig load_config(const std::string& path);
+
+// The one table of keys: the loader walks it, `rung check`, examples/full.yaml and docs/configuration.md are held
+// against it by a test.
+struct ConfigKey {
+  std::string_view path;     // "broker.url", "queues.*.success.presumed_after"
+  std::string_view type;     // "duration", "text", "integer", ...
+  std::string_view fallback; // as a user would write it; "" = none
+  bool reloadable;           // by SIGHUP
+  bool secret;
+  std::string_view meaning;  // one line
+};
+std::vector<ConfigKey> config_keys();
+
+// `rung check`: each ladder as a timeline: level, delay, time since first failure; then which queue uses which.
+std::string describe(const Config& config);
+
+// A URL with its password replaced: for logs and messages.
+std::string without_password(std::string_view url);
+
+}  // namespace rung

@@ -1,0 +1,78 @@
+// A message as it travels: body to the byte, properties and headers with their AMQP 0-9-1 field types.
+// Thread: values, free of threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace rung {
+
+struct Decimal {  // AMQP 'D': value * 10^-scale
+  std::uint8_t scale = 0;
+  std::int32_t value = 0;
+  bool operator==(const Decimal&) const = default;
+};
+struct Timestamp {  // AMQP 'T': seconds since the epoch
+  std::uint64_t seconds = 0;
+  bool operator==(const Timestamp&) const = default;
+};
+struct Bytes {  // AMQP 'x'
+  std::string data;
+  bool operator==(const Bytes&) const = default;
+};
+
+struct Value;
+using Array = std::vector<Value>;
+// A table keeps its order and what it holds twice: what came in goes out as it was.
+using Table = std::vector<std::pair<std::string, Value>>;
+
+// Every field type of RabbitMQ's AMQP 0-9-1. std::string is the longstr 'S', any bytes.
+struct Value {
+  using Variant = std::variant<std::monostate, bool, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t,
+                               std::int32_t, std::uint32_t, std::int64_t, std::uint64_t, float, double, Decimal,
+                               Timestamp, std::string, Bytes, Array, Table>;
+  Variant v;
+
+  Value() = default;
+  template <typename T>
+    requires(!std::is_same_v<std::remove_cvref_t<T>, Value> && std::is_constructible_v<Variant, T &&>)
+  Value(T&& value) : v(std::forward<T>(value)) {}  // NOLINT: implicit by intent, as JSON libraries do
+  Value(const char* text) : v(std::string(text)) {}  // NOLINT: else a literal becomes a bool
+
+  // The integer in it, of whatever width and sign; none for other types or above int64.
+  std::optional<std::int64_t> as_int() const;
+  // The text in it: longstr or bytes.
+  const std::string* as_text() const;
+
+  bool operator==(const Value& other) const { return v == other.v; }
+};
+
+// The 13 properties of basic, without headers. Absent is not empty.
+struct Properties {
+  std::optional<std::string> content_type, content_encoding;
+  std::optional<std::uint8_t> delivery_mode, priority;
+  std::optional<std::string> correlation_id, reply_to, expiration, message_id;
+  std::optional<std::uint64_t> timestamp;
+  std::optional<std::string> type, user_id, app_id, cluster_id;
+  bool operator==(const Properties&) const = default;
+};
+
+struct Message {
+  Properties properties;
+  std::optional<Table> headers;  // absent is not empty
+  std::string body;
+  bool operator==(const Message&) const = default;
+};
+using MessagePtr = std::shared_ptr<const Message>;
+
+// The first value of that name; nullptr where there is none.
+const Value* find(const Table& table, std::string_view name);
+const Value* find(const std::optional<Table>& table, std::string_view name);
+
+}  // namespace rung

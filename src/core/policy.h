@@ -1,0 +1,60 @@
+// What a queue's owner decided: ladders, what silence means, what becomes of a spent ladder.
+// Thread: a RuleBook is immutable after construction and shared by pointer; a reload makes a new one.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "levels/ladder.h"
+#include "src/core/time.h"
+
+namespace rung {
+
+// What silence after a delivery means.
+struct Silence {
+  enum class Means { success, failure };
+  Means means = Means::success;
+  Ms after{std::chrono::minutes{10}};
+  bool operator==(const Silence&) const = default;
+};
+
+struct QueueRules {
+  std::string ladder = "default";
+  Silence silence;
+  bool publish_parked = false;  // a copy of what is parked goes to the exchange <prefix>.parked
+  bool operator==(const QueueRules&) const = default;
+};
+
+class RuleBook {
+ public:
+  // REQUIRES: ladders has "default"; each ladder that a queue names is in it. `queues` may hold "default", which
+  // serves every queue that is not named.
+  RuleBook(std::map<std::string, levels::Ladder, std::less<>> ladders, std::map<std::string, QueueRules, std::less<>> queues);
+
+  const QueueRules& queue(std::string_view name) const;
+  // nullptr where there is none of that name.
+  const levels::Ladder* ladder(std::string_view name) const;
+  const std::map<std::string, levels::Ladder, std::less<>>& ladders() const { return ladders_; }
+  const std::map<std::string, QueueRules, std::less<>>& queues() const { return queues_; }
+
+ private:
+  std::map<std::string, levels::Ladder, std::less<>> ladders_;
+  std::map<std::string, QueueRules, std::less<>> queues_;
+  QueueRules fallback_;
+};
+using RuleBookPtr = std::shared_ptr<const RuleBook>;
+
+// What a consumer may say with a failure, by header (headers.h reads it).
+struct Directives {
+  std::optional<Ms> retry_after;  // instead of the level's delay; capped by the ladder's highest
+  std::string ladder;             // retry-ladder; "" = the queue's
+  int max_attempts = 0;           // retry-max-attempts; 0 = not said
+  bool never = false;             // retry-never: park at once
+  // What was said but could not be understood, for the row and the log; the rest still holds.
+  std::string complaint;
+};
+
+}  // namespace rung

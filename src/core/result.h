@@ -1,0 +1,36 @@
+// What can go wrong, told where it is made: again, or never.
+// Thread: values, free of threads.
+#pragma once
+
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+
+namespace rung {
+
+struct Error {
+  enum class Kind {
+    transient,  // the same call may succeed later: a server away, a lock, a time-out
+    permanent,  // the same call fails again: bad input, a refused login, too large
+    not_found,  // what was asked for is not there
+  };
+  Kind kind = Kind::permanent;
+  std::string message;  // for people; never holds a secret nor a payload
+
+  bool is_transient() const { return kind == Kind::transient; }
+};
+
+template <typename T>
+using Result = tl::expected<T, Error>;
+
+inline tl::unexpected<Error> transient(std::string message) {
+  return tl::unexpected<Error>(Error{Error::Kind::transient, std::move(message)});
+}
+inline tl::unexpected<Error> permanent(std::string message) {
+  return tl::unexpected<Error>(Error{Error::Kind::permanent, std::move(message)});
+}
+inline tl::unexpected<Error> not_found(std::string message) {
+  return tl::unexpected<Error>(Error{Error::Kind::not_found, std::move(message)});
+}
+
+}  // namespace rung

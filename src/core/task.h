@@ -1,0 +1,98 @@
+// A task: one message on its way up a ladder, and an attempt: one delivery of it.
+// Thread: values, free of threads.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/core/ids.h"
+#include "src/core/message.h"
+#include "src/core/time.h"
+
+namespace rung {
+
+// Persisted as the words below (ENUM columns). NOTE: do not change or reorder; only append.
+enum class State : std::uint8_t { scheduled = 1, publishing, awaiting, succeeded, parked, cancelled, discarded };
+enum class Kind : std::uint8_t { retry = 1, delay };
+enum class Outcome : std::uint8_t { pending = 1, succeeded, failed, timed_out, returned };
+enum class FinishedBy : std::uint8_t { nobody = 0, reported, presumed };
+
+std::string_view to_word(State);
+std::string_view to_word(Kind);
+std::string_view to_word(Outcome);
+std::string_view to_word(FinishedBy);  // "" for nobody
+std::optional<State> state_from(std::string_view word);
+std::optional<Kind> kind_from(std::string_view word);
+std::optional<Outcome> outcome_from(std::string_view word);
+std::optional<FinishedBy> finished_by_from(std::string_view word);
+
+inline bool is_finished(State s) { return s >= State::succeeded; }
+
+inline constexpr int kShards = 64;
+
+// The row of rung_tasks that changes.
+struct Task {
+  TaskId id;
+  int shard = 0;  // 0 .. kShards-1
+  State state = State::scheduled;
+  Kind kind = Kind::retry;
+  // When somebody has to do something to the row. scheduled, publishing: the due time of the coming or running
+  // attempt. awaiting: when silence is taken for an answer. parked: set while a copy for rung.parked is owed.
+  std::optional<EpochMs> next_at;
+  int attempt = 0;       // deliveries claimed so far; in publishing and awaiting the one under way, from 1
+  int level = 1;         // the rung whose delay is waited for, or whose attempt is under way; from 1
+  int levels = 0;        // rungs of its ladder when the level was last set
+  int max_attempts = 0;  // retry-max-attempts; 0 = the ladder's length alone decides
+  std::string ladder;
+  bool ladder_pinned = false;  // named by header retry-ladder: stays, whatever the queue's ladder becomes
+  std::uint64_t epoch = 0;     // the lease's epoch of the last claim
+  int node = 0;                // rung_nodes.id of the instance that acted last; 0 = none
+
+  std::string queue;  // where it goes back to; "" only where it was parked for want of one
+  std::string exchange, routing_key;  // where it was published to at first, as far as is known
+  std::string tag;         // property `type`
+  std::string message_id;  // property `message_id`; "" = none
+  EpochMs first_failed_at;
+  EpochMs created_at;
+  std::optional<EpochMs> finished_at;  // parked counts as finished: nothing moves it but a person
+  FinishedBy finished_by = FinishedBy::nobody;
+  std::string last_error;  // UTF-8, at most kErrorBytes
+  std::string error_type;  // retry-error-type
+  std::int64_t body_bytes = 0;
+
+  bool operator==(const Task&) const = default;
+};
+
+inline constexpr std::size_t kErrorBytes = 16 * 1024;  // longer error texts are cut, on a character's boundary
+
+// One row of rung_attempts, key (task, attempt).
+struct Attempt {
+  TaskId task;
+  int attempt = 1;
+  int level = 1;
+  EpochMs due_at;
+  std::optional<EpochMs> published_at;  // the broker's confirm (or return), by the database's clock
+  Outcome outcome = Outcome::pending;
+  std::optional<EpochMs> outcome_at;
+  std::string error;
+  int node = 0;
+  bool operator==(const Attempt&) const = default;
+};
+
+// What a failed or delayed message becomes when it is taken in.
+struct NewTask {
+  Task task;
+  MessagePtr message;  // as it will go out again: application headers and properties, stripped (headers.h)
+  // Facts that must not travel on but must not be lost: x-death, user-id, expiration ... as JSON text.
+  std::string origin_json;
+  // 16 bytes; the same intake delivered twice has the same key. "" = cannot be told apart (no message-id).
+  std::string intake_key;
+  // Whether a FINISHED row with this key still means "the same intake" (else that row lets go of the key and
+  // this one is a new task).
+  bool same_even_if_finished = false;
+};
+
+}  // namespace rung
