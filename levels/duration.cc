@@ -1,0 +1,171 @@
+#include "levels/duration.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+
+namespace rung::levels {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  std::int64_t ms;
+};
+constexpr std::array<Unit, 5> kUnits = {Unit{"d", 86'400'000}, Unit{"h", 3'600'000}, Unit{"m", 60'000},
+                                        Unit{"s", 1'000}, Unit{"ms", 1}};
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_unit_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+// -1 = no such unit.
+int unit_index(std::string_view name) {
+  for (std::size_t i = 0; i < kUnits.size(); ++i) {
+    if (kUnits[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+// What people write elsewhere -> the unit that we have; "" = nothing close.
+std::string_view meant_unit(std::string_view name) {
+  struct Alias {
+    std::string_view written, meant;
+  };
+  constexpr std::array<Alias, 19> kAliases = {
+      Alias{"sec", "s"},     {"secs", "s"},          {"second", "s"},  {"seconds", "s"},     {"min", "m"},
+      Alias{"mins", "m"},    {"minute", "m"},        {"minutes", "m"}, {"hr", "h"},          {"hrs", "h"},
+      Alias{"hour", "h"},    {"hours", "h"},         {"day", "d"},     {"days", "d"},        {"msec", "ms"},
+      Alias{"millis", "ms"}, {"milliseconds", "ms"}, {"msecs", "ms"},  {"millisecond", "ms"}};
+  std::string low(name);
+  std::ranges::transform(low, low.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  if (const int index = unit_index(low); index >= 0) return kUnits[static_cast<std::size_t>(index)].name;
+  for (const auto& alias : kAliases) {
+    if (alias.written == low) return alias.meant;
+  }
+  return {};
+}
+
+tl::unexpected<std::string> wrong(std::string what) { return tl::unexpected<std::string>(std::move(what)); }
+
+constexpr std::string_view kExample = "a number and a unit (ms, s, m, h, d), e.g. 30s, 5m or 1h30m";
+
+std::string too_long() { return "longer than " + format_duration(kLongest) + ", the longest that is taken"; }
+
+// "1.5h": what to write instead, where that is exact and short enough to be read.
+std::string fraction_answer(std::string_view text, std::size_t point) {
+  const std::string plain =
+      "fractions are not taken, write smaller units, e.g. 1h30m for one hour and a half";
+  const auto begin = text.find_last_not_of("0123456789", point - 1);
+  if (begin != std::string_view::npos) return plain;  // only a lone number can be put right with certainty
+  const auto whole = text.substr(0, point);
+  const auto digits_end = std::min(text.find_first_not_of("0123456789", point + 1), text.size());
+  const auto digits = text.substr(point + 1, digits_end - point - 1);
+  const int unit = unit_index(text.substr(digits_end));
+  if (unit < 0 || digits.empty() || digits.size() > 6 || whole.size() > 6) return plain;
+  std::int64_t value = 0, scale = 1;
+  for (const char c : whole) value = value * 10 + (c - '0');
+  for (const char c : digits) {
+    value = value * 10 + (c - '0');
+    scale *= 10;
+  }
+  value *= kUnits[static_cast<std::size_t>(unit)].ms;  // below 1e12 * 8.64e7: no overflow
+  if (value % scale != 0 || value == 0 || value / scale > kLongest.count()) return plain;
+  return "fractions are not taken, write " + format_duration(Ms{value / scale});
+}
+
+// Wrong as a whole, before any part of it is looked at.
+std::optional<std::string> wrong_at_sight(std::string_view text) {
+  if (text.empty()) return "a duration is missing: " + std::string(kExample);
+  if (text.front() == '-') return "a duration cannot be negative";
+  if (text.front() == '+') return "a duration takes no sign: leave out the +";
+  if (text.find_first_of(" \t") != std::string_view::npos)
+    return "no blanks within a duration: write 5s or 1h30m";
+  if (!is_digit(text.front()) && text.front() != '.') return "not a duration: " + std::string(kExample);
+  const auto point = text.find_first_of(".,");
+  if (point == 0) return "fractions are not taken, write smaller units, e.g. 500ms for half a second";
+  if (point != std::string_view::npos) return fraction_answer(text, point);
+  return std::nullopt;
+}
+
+struct Part {
+  std::int64_t count = 0;
+  int unit = 0;
+};
+
+// Takes one number and its unit off the front of `text`.
+tl::expected<Part, std::string> take_part(std::string_view& text) {
+  const auto digits_end = std::min(text.find_first_not_of("0123456789"), text.size());
+  const auto digits = text.substr(0, digits_end);
+  if (digits.empty()) return wrong("not a duration: " + std::string(kExample));
+  text.remove_prefix(digits_end);
+  const auto unit_end = static_cast<std::size_t>(std::ranges::find_if_not(text, is_unit_char) - text.begin());
+  const auto name = text.substr(0, unit_end);
+  text.remove_prefix(unit_end);
+  const std::string number(digits.substr(0, 20));  // bounded: it is quoted
+  if (name.empty()) {
+    if (!text.empty()) return wrong("not a duration: " + std::string(kExample));
+    return wrong("the unit is missing: write " + number + "s, " + number + "m, " + number + "h or " + number +
+                 "d");
+  }
+  Part part;
+  part.unit = unit_index(name);
+  if (part.unit < 0) {
+    if (const auto meant = meant_unit(name); !meant.empty()) {
+      return wrong("no unit \"" + std::string(name) + "\": write " + number + std::string(meant));
+    }
+    if (name == "w" || name == "week" || name == "weeks")
+      return wrong("weeks are not taken, write days: 7d is a week");
+    return wrong("no unit \"" + std::string(name.substr(0, 20)) + "\": there are ms, s, m, h, d");
+  }
+  const std::int64_t most = kLongest.count() / kUnits[static_cast<std::size_t>(part.unit)].ms;
+  for (const char c : digits) {
+    part.count = part.count * 10 + (c - '0');
+    if (part.count > most) return wrong(too_long());
+  }
+  return part;
+}
+
+}  // namespace
+
+tl::expected<Ms, std::string> parse_duration(std::string_view text) {
+  if (text == "0") return Ms{0};
+  if (auto what = wrong_at_sight(text)) return wrong(*std::move(what));
+  std::array<bool, kUnits.size()> seen{};
+  std::int64_t total = 0;
+  int last = -1;
+  bool repeated = false, out_of_order = false;
+  while (!text.empty()) {
+    const auto part = take_part(text);
+    if (!part) return wrong(part.error());
+    const auto unit = static_cast<std::size_t>(part->unit);
+    repeated = repeated || seen[unit];
+    out_of_order = out_of_order || part->unit < last;
+    seen[unit] = true;
+    last = part->unit;
+    total += part->count * kUnits[unit].ms;
+    if (total > kLongest.count()) return wrong(too_long());
+  }
+  if (repeated) return wrong("a unit stands there twice: write " + format_duration(Ms{total}));
+  if (out_of_order) return wrong("the largest unit comes first: write " + format_duration(Ms{total}));
+  return Ms{total};
+}
+
+std::string format_duration(Ms duration) {
+  if (duration.count() == 0) return "0s";
+  // Unsigned, so that the smallest int64 has an absolute value.
+  auto rest = static_cast<std::uint64_t>(duration.count());
+  std::string out;
+  if (duration.count() < 0) {
+    out = "-";
+    rest = 0 - rest;
+  }
+  for (const auto& unit : kUnits) {
+    const auto size = static_cast<std::uint64_t>(unit.ms);
+    if (rest / size != 0) out += std::to_string(rest / size) + std::string(unit.name);
+    rest %= size;
+  }
+  return out;
+}
+
+}  // namespace rung::levels

@@ -1,0 +1,88 @@
+#include "levels/ladder.h"
+
+#include <cmath>
+#include <cstdint>
+
+namespace rung::levels {
+namespace {
+
+tl::unexpected<std::string> wrong(std::string what) { return tl::unexpected<std::string>(std::move(what)); }
+
+std::string bad_jitter(double jitter) {
+  if (jitter >= 0.0 && jitter <= 1.0) return {};  // false for NaN too
+  return "jitter is from 0% (off) to 100%";
+}
+
+std::string too_many(std::size_t levels) {
+  return "a ladder of " + std::to_string(levels) + " levels: at most " + std::to_string(Ladder::kMostLevels) +
+         " are taken";
+}
+
+}  // namespace
+
+tl::expected<Ladder, std::string> Ladder::from_list(std::vector<Ms> delays, double jitter) {
+  if (delays.empty()) return wrong("a ladder needs at least one level, e.g. [5s, 30s, 1m]");
+  if (delays.size() > static_cast<std::size_t>(kMostLevels)) return wrong(too_many(delays.size()));
+  for (std::size_t i = 0; i < delays.size(); ++i) {
+    const std::string level = "level " + std::to_string(i + 1);
+    const std::string text = format_duration(delays[i]);
+    if (delays[i] == Ms::zero()) return wrong(level + " is zero: a delay is at least 1ms");
+    if (delays[i] < Ms::zero()) return wrong(level + " is negative (" + text + "): a delay is at least 1ms");
+    if (delays[i] > kLongest)
+      return wrong(level + " is longer than " + format_duration(kLongest) + ", the longest delay");
+    if (i > 0 && delays[i] < delays[i - 1]) {
+      return wrong(level + " (" + text + ") is shorter than the level before it (" +
+                   format_duration(delays[i - 1]) + "): delays stay or grow from level to level");
+    }
+  }
+  if (auto what = bad_jitter(jitter); !what.empty()) return wrong(what);
+  return Ladder(std::move(delays), jitter);
+}
+
+tl::expected<Ladder, std::string> Ladder::from_exponential(const Exponential& spec, double jitter) {
+  if (spec.base == Ms::zero()) return wrong("base is zero: it is the first delay, e.g. 10s");
+  if (spec.base < Ms::zero()) return wrong("base is negative: it is the first delay, e.g. 10s");
+  if (spec.base > kLongest)
+    return wrong("base is longer than " + format_duration(kLongest) + ", the longest delay");
+  if (!std::isfinite(spec.factor) || spec.factor < 1.0) {
+    return wrong("factor is a number from 1 (each delay as long as the one before it), e.g. 2 for doubling");
+  }
+  if (spec.max < Ms::zero()) return wrong("max is negative: it is the longest delay, e.g. 1h");
+  if (spec.max > kLongest)
+    return wrong("max is longer than " + format_duration(kLongest) + ", the longest delay");
+  if (spec.max != Ms::zero() && spec.max < spec.base) {
+    return wrong("max (" + format_duration(spec.max) + ") is shorter than base (" +
+                 format_duration(spec.base) + "): no delay could be that short");
+  }
+  if (spec.levels < 1) return wrong("a ladder needs at least one level: levels is how many, e.g. 12");
+  if (spec.levels > kMostLevels) return wrong(too_many(static_cast<std::size_t>(spec.levels)));
+
+  const Ms cap = spec.max == Ms::zero() ? kLongest : spec.max;
+  std::vector<Ms> delays;
+  delays.reserve(static_cast<std::size_t>(spec.levels));
+  // A double holds every ms up to kLongest exactly; once the cap is passed it is not multiplied any further.
+  double delay = static_cast<double>(spec.base.count());
+  for (int level = 0; level < spec.levels; ++level) {
+    const bool capped = delay >= static_cast<double>(cap.count());
+    delays.push_back(capped ? cap : Ms{std::llround(delay)});
+    if (!capped) delay *= spec.factor;
+  }
+  return from_list(std::move(delays), jitter);
+}
+
+Ms Ladder::delay(int level, double random) const {
+  const Ms least = delay(level);
+  if (jitter_ <= 0.0 || !(random > 0.0)) return least;
+  const double dice = random < 1.0 ? random : 1.0;
+  // Rounded down and added: never earlier than the level says, never later than the jitter allows.
+  const double extra = std::floor(static_cast<double>(least.count()) * jitter_ * dice);
+  return least + Ms{static_cast<std::int64_t>(extra)};
+}
+
+Ms Ladder::since_first(int level) const {
+  Ms sum{0};  // at most kMostLevels * kLongest: far below overflow
+  for (int i = 1; i <= level; ++i) sum += delay(i);
+  return sum;
+}
+
+}  // namespace rung::levels
