@@ -1,7 +1,7 @@
 // What any broker must do for Rung. rabbitmq/ does it with RabbitMQ; memory/ for tests.
 //
-// Thread: every method of Broker may be called from any thread and returns at once (stop() excepted). The sink is
-// called on the broker's own threads and must not block; deliveries and results come in batches.
+// Thread: every method of Broker may be called from any thread and returns at once (stop() excepted). The
+// sink is called on the broker's own threads and must not block; deliveries and results come in batches.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,23 @@
 namespace rung {
 
 struct BrokerOptions {
-  std::string url;             // amqp:// or amqps://user:password@host:port/vhost
-  std::string prefix = "rung"; // of every exchange and queue that is declared
-  std::string ca, cert, key;   // files, for amqps; the host's name is checked against the certificate
+  std::string url;              // amqp:// or amqps://user:password@host:port/vhost
+  std::string prefix = "rung";  // of every exchange and queue that is declared
+  std::string ca, cert, key;    // files, for amqps; the host's name is checked against the certificate
   bool verify_host = true;
   int prefetch = 1000;         // unacked messages taken in at a time
   int max_unconfirmed = 2000;  // publishes on their way at a time
   Ms heartbeat{std::chrono::seconds{10}};
   std::string queue_type = "classic";  // or quorum: of the queues that Rung declares
-  std::string management;      // URL of the management API; "" = tried at the broker's host, port 15672
+  std::string management;  // URL of the management API; "" = tried at the broker's host, port 15672
   std::string connection_name = "rung";
 };
 
 // The queues that are consumed. Their names: <prefix>.failed ...
 enum class Inlet : std::uint8_t { failed, results, delay };
 
-// What ack() takes back: one delivery on one connection. An ack for a connection that is gone does nothing (the
-// broker delivers again).
+// What ack() takes back: one delivery on one connection. An ack for a connection that is gone does nothing
+// (the broker delivers again).
 struct DeliveryTag {
   std::uint32_t connection = 0;  // counts up with each reconnect
   std::uint64_t tag = 0;
@@ -93,7 +93,8 @@ class Broker {
   // REQUIRES: the sink outlives stop().
   virtual Result<void> start(BrokerSink& sink) = 0;
 
-  // mandatory, with confirm. Each gets exactly one PublishResult, also where the connection goes, also at stop.
+  // mandatory, with confirm. Each gets exactly one PublishResult, also where the connection goes, also at
+  // stop.
   virtual void publish(std::vector<Outgoing> batch) = 0;
 
   virtual void ack(std::vector<DeliveryTag> tags) = 0;
@@ -101,7 +102,8 @@ class Broker {
   // No further deliveries (basic.cancel); what is unacked stays so. For drain.
   virtual void stop_intake() = 0;
 
-  // The fence: nothing is written to the publishing socket after this instant (0 = never allowed). Starts at 0.
+  // The fence: nothing is written to the publishing socket after this instant (0 = never allowed). Starts at
+  // 0.
   virtual void allow_publish_until(BootMs deadline) = 0;
 
   // Ends the threads within `most`; what is unconfirmed then is reported lost. Blocks. Idempotent.

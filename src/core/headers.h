@@ -66,8 +66,4 @@ Message dress(const Message& message, const Task& task);
 // 16 bytes that the same intake has again, "" where there is no message-id.
 std::string intake_key(const Failure& failure, const Message& message);
 
-// UTF-8 for columns and logs: invalid bytes become U+FFFD; cut to `most` bytes on a character's boundary.
-std::string clean_utf8(std::string_view text, std::size_t most);
-bool is_utf8(std::string_view text);
-
 }  // namespace rung

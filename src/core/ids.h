@@ -1,5 +1,5 @@
-// Ids of tasks: 63 bits, made here and not by the database, so that a write that is repeated after a lost answer
-// is the same write. Ordered by time, so that a new row lands at the end of the table.
+// Ids of tasks: 63 bits, made here and not by the database, so that a write that is repeated after a lost
+// answer is the same write. Ordered by time, so that a new row lands at the end of the table.
 //   41 bits  ms since 2025-01-01 UTC (until 2094)
 //   10 bits  the node's number (rung_nodes.id) mod 1024
 //   12 bits  a counter within the ms

@@ -14,21 +14,43 @@ namespace rung {
 // What can happen to a task.
 namespace event {
 struct Claim {};  // it is due, and we own its shard: a new attempt, or the same again if an old epoch left it
-struct Confirmed { int attempt; EpochMs published_at; };                  // the broker has it, and the queue too
-struct Returned { int attempt; EpochMs published_at; std::string reason; };  // no such queue: counts as a failure
-struct Deferred { int attempt; Ms pause; std::string reason; };  // refused by the broker, not by the consumer: costs nothing
-struct Failed { int attempt; std::string error, error_type; Directives directives; };  // attempt 0 = not said: the current one
-struct Succeeded { int attempt; };
-struct SilenceOver {};   // next_at of an awaiting task has passed
+struct Confirmed {
+  int attempt;
+  EpochMs published_at;
+};  // the broker has it, and the queue too
+struct Returned {
+  int attempt;
+  EpochMs published_at;
+  std::string reason;
+};  // no such queue: counts as a failure
+struct Deferred {
+  int attempt;
+  Ms pause;
+  std::string reason;
+};  // refused by the broker, not by the consumer: costs nothing
+struct Failed {
+  int attempt;
+  std::string error, error_type;
+  Directives directives;
+};  // attempt 0 = not said: the current one
+struct Succeeded {
+  int attempt;
+};
+struct SilenceOver {};     // next_at of an awaiting task has passed
 struct ParkedCopySent {};  // rung.parked confirmed the copy
-struct Cancel { std::string reason; };   // by a person
-struct Redrive {};                       // by a person: parked (or scheduled: at once) -> due now
-struct Finish { bool succeeded; std::string error; };  // by a person: succeeded, or failed (= next level)
+struct Cancel {
+  std::string reason;
+};                  // by a person
+struct Redrive {};  // by a person: parked (or scheduled: at once) -> due now
+struct Finish {
+  bool succeeded;
+  std::string error;
+};  // by a person: succeeded, or failed (= next level)
 }  // namespace event
 
-using Happening = std::variant<event::Claim, event::Confirmed, event::Returned, event::Deferred, event::Failed,
-                               event::Succeeded, event::SilenceOver, event::ParkedCopySent, event::Cancel,
-                               event::Redrive, event::Finish>;
+using Happening = std::variant<event::Claim, event::Confirmed, event::Returned, event::Deferred,
+                               event::Failed, event::Succeeded, event::SilenceOver, event::ParkedCopySent,
+                               event::Cancel, event::Redrive, event::Finish>;
 
 struct Event {
   TaskId id;
@@ -37,11 +59,12 @@ struct Event {
 
 // What the store knows when it asks, inside its transaction.
 struct Circumstances {
-  EpochMs now;             // the database's clock, at the start of the transaction
-  double random = 0.0;     // [0, 1), for jitter
-  int node = 0;            // who asks
-  std::uint64_t epoch = 0; // of the lease on the task's shard, checked and locked in this transaction; 0 = not held
-  int home_shard = -1;     // a shard that the asker holds, to which a task it reschedules moves; -1 = leave it
+  EpochMs now;          // the database's clock, at the start of the transaction
+  double random = 0.0;  // [0, 1), for jitter
+  int node = 0;         // who asks
+  std::uint64_t epoch =
+      0;  // of the lease on the task's shard, checked and locked in this transaction; 0 = not held
+  int home_shard = -1;  // a shard that the asker holds, to which a task it reschedules moves; -1 = leave it
 };
 
 struct Decision {
@@ -53,9 +76,10 @@ struct Decision {
   Verdict verdict = Verdict::stale;
   std::string reason;  // for stale and refused
   Task task;           // as it is afterwards (unchanged unless applied)
-  std::optional<Attempt> attempt;  // the history row as it is afterwards (REQUIRES the store to upsert; a field
-                                   // that is nullopt or pending or "" here leaves what stands there; see upsert)
-  bool drop_attempt = false;       // Deferred: the row of `attempt` is taken back
+  std::optional<Attempt>
+      attempt;                // the history row as it is afterwards (REQUIRES the store to upsert; a field
+                              // that is nullopt or pending or "" here leaves what stands there; see upsert)
+  bool drop_attempt = false;  // Deferred: the row of `attempt` is taken back
 };
 
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at);

@@ -35,14 +35,15 @@ using Table = std::vector<std::pair<std::string, Value>>;
 // Every field type of RabbitMQ's AMQP 0-9-1. std::string is the longstr 'S', any bytes.
 struct Value {
   using Variant = std::variant<std::monostate, bool, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t,
-                               std::int32_t, std::uint32_t, std::int64_t, std::uint64_t, float, double, Decimal,
-                               Timestamp, std::string, Bytes, Array, Table>;
+                               std::int32_t, std::uint32_t, std::int64_t, std::uint64_t, float, double,
+                               Decimal, Timestamp, std::string, Bytes, Array, Table>;
   Variant v;
 
   Value() = default;
   template <typename T>
-    requires(!std::is_same_v<std::remove_cvref_t<T>, Value> && std::is_constructible_v<Variant, T &&>)
-  Value(T&& value) : v(std::forward<T>(value)) {}  // NOLINT: implicit by intent, as JSON libraries do
+  requires(!std::is_same_v<std::remove_cvref_t<T>, Value> && std::is_constructible_v<Variant, T&&>)
+      Value(T&& value)
+      : v(std::forward<T>(value)) {}                 // NOLINT: implicit by intent, as JSON libraries do
   Value(const char* text) : v(std::string(text)) {}  // NOLINT: else a literal becomes a bool
 
   // The integer in it, of whatever width and sign; none for other types or above int64.

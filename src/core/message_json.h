@@ -1,9 +1,8 @@
-// Messages' properties and headers as JSON text, exact in both directions: for the store, and for people in SQL.
-// Longstr, bool, int64 and double, tables and arrays stand as themselves; every other type as an object of one
-// key: {"!i32": 5}, {"!bytes": "base64"}, {"!ts": 1700000000}, {"!dec": [2, 314]}, {"!S": "base64"} for a
-// longstr that is not UTF-8, {"!table": [[k, v] ...]} where an object could not hold it (a repeated key, a key
-// that begins with "!").
-// Thread: pure functions.
+// Messages' properties and headers as JSON text, exact in both directions: for the store, and for people in
+// SQL. Longstr, bool, int64 and double, tables and arrays stand as themselves; every other type as an object
+// of one key: {"!i32": 5}, {"!bytes": "hex"}, {"!ts": 1700000000}, {"!dec": [2, 314]}, {"!S": "hex"} for a
+// longstr that is not UTF-8 (hex, because SQL's UNHEX reads it), {"!table": [[k, v] ...]} where an object
+// could not hold it (a repeated key, a key that begins with "!"). Thread: pure functions.
 #pragma once
 
 #include <string>

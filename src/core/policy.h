@@ -30,9 +30,10 @@ struct QueueRules {
 
 class RuleBook {
  public:
-  // REQUIRES: ladders has "default"; each ladder that a queue names is in it. `queues` may hold "default", which
-  // serves every queue that is not named.
-  RuleBook(std::map<std::string, levels::Ladder, std::less<>> ladders, std::map<std::string, QueueRules, std::less<>> queues);
+  // REQUIRES: ladders has "default"; each ladder that a queue names is in it. `queues` may hold "default",
+  // which serves every queue that is not named.
+  RuleBook(std::map<std::string, levels::Ladder, std::less<>> ladders,
+           std::map<std::string, QueueRules, std::less<>> queues);
 
   const QueueRules& queue(std::string_view name) const;
   // nullptr where there is none of that name.

@@ -15,7 +15,15 @@
 namespace rung {
 
 // Persisted as the words below (ENUM columns). NOTE: do not change or reorder; only append.
-enum class State : std::uint8_t { scheduled = 1, publishing, awaiting, succeeded, parked, cancelled, discarded };
+enum class State : std::uint8_t {
+  scheduled = 1,
+  publishing,
+  awaiting,
+  succeeded,
+  parked,
+  cancelled,
+  discarded
+};
 enum class Kind : std::uint8_t { retry = 1, delay };
 enum class Outcome : std::uint8_t { pending = 1, succeeded, failed, timed_out, returned };
 enum class FinishedBy : std::uint8_t { nobody = 0, reported, presumed };
@@ -39,8 +47,9 @@ struct Task {
   int shard = 0;  // 0 .. kShards-1
   State state = State::scheduled;
   Kind kind = Kind::retry;
-  // When somebody has to do something to the row. scheduled, publishing: the due time of the coming or running
-  // attempt. awaiting: when silence is taken for an answer. parked: set while a copy for rung.parked is owed.
+  // When somebody has to do something to the row. scheduled, publishing: the due time of the coming or
+  // running attempt. awaiting: when silence is taken for an answer. parked: set while a copy for rung.parked
+  // is owed.
   std::optional<EpochMs> next_at;
   int attempt = 0;       // deliveries claimed so far; in publishing and awaiting the one under way, from 1
   int level = 1;         // the rung whose delay is waited for, or whose attempt is under way; from 1
@@ -51,10 +60,10 @@ struct Task {
   std::uint64_t epoch = 0;     // the lease's epoch of the last claim
   int node = 0;                // rung_nodes.id of the instance that acted last; 0 = none
 
-  std::string queue;  // where it goes back to; "" only where it was parked for want of one
+  std::string queue;                  // where it goes back to; "" only where it was parked for want of one
   std::string exchange, routing_key;  // where it was published to at first, as far as is known
-  std::string tag;         // property `type`
-  std::string message_id;  // property `message_id`; "" = none
+  std::string tag;                    // property `type`
+  std::string message_id;             // property `message_id`; "" = none
   EpochMs first_failed_at;
   EpochMs created_at;
   std::optional<EpochMs> finished_at;  // parked counts as finished: nothing moves it but a person
@@ -66,7 +75,8 @@ struct Task {
   bool operator==(const Task&) const = default;
 };
 
-inline constexpr std::size_t kErrorBytes = 16 * 1024;  // longer error texts are cut, on a character's boundary
+inline constexpr std::size_t kErrorBytes =
+    16 * 1024;  // longer error texts are cut, on a character's boundary
 
 // One row of rung_attempts, key (task, attempt).
 struct Attempt {

@@ -1,7 +1,7 @@
 // Time. Three clocks are told apart by their types, so that none is taken for another:
-//   EpochMs     wall clock, ms since 1970 UTC, by the DATABASE. Every due time, every column, is of this kind.
-//   BootMs      CLOCK_BOOTTIME of this machine, ms: goes on in suspend, never steps. Leases are held by it.
-//   Ms          a duration.
+//   EpochMs     wall clock, ms since 1970 UTC, by the DATABASE. Every due time, every column, is of this
+//   kind. BootMs      CLOCK_BOOTTIME of this machine, ms: goes on in suspend, never steps. Leases are held by
+//   it. Ms          a duration.
 // Thread: values; DbClock says its own.
 #pragma once
 
@@ -37,11 +37,13 @@ BootMs boot_now();
 std::string format_utc(EpochMs t);
 
 // The database's clock, as this process knows it: db_now - boot_now, measured whenever the database is asked.
-// What now() answers is never ahead of the database (a reading is taken as of its arrival, not its sending), so
-// that what is due by now() is due by the database. Thread: any; one atomic.
+// What now() answers is never ahead of the database (a reading is taken as of its arrival, not its sending),
+// so that what is due by now() is due by the database. Thread: any; one atomic.
 class DbClock {
  public:
-  void measured(EpochMs db_now, BootMs received) { offset_.store(db_now.ms - received.ms, std::memory_order_relaxed); }
+  void measured(EpochMs db_now, BootMs received) {
+    offset_.store(db_now.ms - received.ms, std::memory_order_relaxed);
+  }
   EpochMs now() const { return {offset_.load(std::memory_order_relaxed) + boot_now().ms}; }
   EpochMs at(BootMs t) const { return {offset_.load(std::memory_order_relaxed) + t.ms}; }
 

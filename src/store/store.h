@@ -1,10 +1,10 @@
-// What the bridge and the command line ask of a store. mysql/ does it with MySQL and MariaDB; memory/ for tests.
+// What the bridge and the command line ask of a store. mysql/ does it with MySQL and MariaDB; memory/ for
+// tests.
 //
-// Thread: a Store is one connection, for one thread at a time. Every call blocks, is one transaction, and may be
-// repeated after a transient error: writes are keyed (ids made by the caller) or guarded (decide()), so that a
-// repeat after a lost answer changes nothing twice.
-// Errors: transient = try again (server away, deadlock, lock wait); permanent = will fail again (access denied,
-// too large, newer schema).
+// Thread: a Store is one connection, for one thread at a time. Every call blocks, is one transaction, and may
+// be repeated after a transient error: writes are keyed (ids made by the caller) or guarded (decide()), so
+// that a repeat after a lost answer changes nothing twice. Errors: transient = try again (server away,
+// deadlock, lock wait); permanent = will fail again (access denied, too large, newer schema).
 #pragma once
 
 #include <cstdint>
@@ -119,8 +119,8 @@ class Store {
   virtual ~Store() = default;
 
   // --- schema
-  // Creates or upgrades; two at once are safe; refuses a schema newer than this program knows. Returns the names
-  // of the migrations it applied.
+  // Creates or upgrades; two at once are safe; refuses a schema newer than this program knows. Returns the
+  // names of the migrations it applied.
   virtual Result<std::vector<std::string>> migrate() = 0;
   // Permanent error that says "rung migrate" where the schema is not exactly what this program needs.
   virtual Result<void> check_schema() = 0;
@@ -130,32 +130,40 @@ class Store {
   // Takes the name: the id is the same each time. A former incarnation's heartbeat fails from now on.
   virtual Result<int> register_node(const NodeIdentity& identity, Ms ttl) = 0;
   // false: another process took the name. `now` = database time of the beat.
-  struct Beat { bool still_ours = false; EpochMs now; };
+  struct Beat {
+    bool still_ours = false;
+    EpochMs now;
+  };
   virtual Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl) = 0;
-  virtual Result<void> leave(int node, std::uint64_t incarnation) = 0;  // its heartbeat ends; shards are release()d apart
+  virtual Result<void> leave(
+      int node, std::uint64_t incarnation) = 0;  // its heartbeat ends; shards are release()d apart
   virtual Result<std::vector<NodeRow>> live_nodes() = 0;
   virtual Result<std::vector<ShardRow>> shards() = 0;
-  // Takes those of `shards` that are free or expired, and those owned by `node` itself (under an older epoch).
-  // Each gets a new epoch. Returns what was taken.
+  // Takes those of `shards` that are free or expired, and those owned by `node` itself (under an older
+  // epoch). Each gets a new epoch. Returns what was taken.
   virtual Result<std::vector<Lease>> acquire(int node, std::span<const int> shards, Ms ttl) = 0;
   // Returns those still held, now until now + ttl. `now` as in Beat.
-  struct Renewal { std::vector<Lease> held; EpochMs now; };
+  struct Renewal {
+    std::vector<Lease> held;
+    EpochMs now;
+  };
   virtual Result<Renewal> renew(int node, std::span<const Lease> leases, Ms ttl) = 0;
   virtual Result<void> release(int node, std::span<const Lease> leases) = 0;
 
   // --- tasks
   // One transaction, in order of ids; results in the order of `tasks`.
   virtual Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) = 0;
-  // Locks the tasks in order of ids, asks `decide` for each event (events for one task in their order), writes.
-  // A task that does not exist: Decision{refused, "no such task"}. Results in the order of `events`.
-  virtual Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence, const Decider& decide) = 0;
+  // Locks the tasks in order of ids, asks `decide` for each event (events for one task in their order),
+  // writes. A task that does not exist: Decision{refused, "no such task"}. Results in the order of `events`.
+  virtual Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
+                                              const Decider& decide) = 0;
   // Those that exist, in any order.
   virtual Result<std::vector<std::pair<TaskId, MessagePtr>>> messages(std::span<const TaskId> ids) = 0;
 
   // --- what has to be done. Rows of `state` in `shards` with after < next_at <= until (no lower bound where
   // `after` is none), earliest first within each shard, at most `per_shard` of each.
-  virtual Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
-                                            EpochMs until, int per_shard) = 0;
+  virtual Result<std::vector<DueEntry>> due(State state, std::span<const int> shards,
+                                            std::optional<EpochMs> after, EpochMs until, int per_shard) = 0;
   // Rows left in `publishing` under an epoch older than the lease's.
   virtual Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) = 0;
   // How many rows of `state` the shards hold, at most `most` (counting stops there).
@@ -165,7 +173,7 @@ class Store {
   virtual Result<std::vector<TaskRow>> list(const Filter& filter) = 0;
   virtual Result<std::optional<TaskRow>> find(TaskId id) = 0;
   virtual Result<std::vector<AttemptRow>> history(TaskId id) = 0;  // by attempt
-  virtual Result<std::string> origin(TaskId id) = 0;  // NewTask::origin_json; not_found
+  virtual Result<std::string> origin(TaskId id) = 0;               // NewTask::origin_json; not_found
   virtual Result<std::vector<QueueStat>> by_queue() = 0;
 };
 

@@ -1,0 +1,278 @@
+#include "src/core/machine.h"
+
+#include <algorithm>
+
+#include "src/core/utf8.h"
+
+namespace rung {
+namespace {
+
+using Verdict = Decision::Verdict;
+
+Decision stale(const Task& task, std::string reason) {
+  return {Verdict::stale, std::move(reason), task, {}, false};
+}
+Decision refused(const Task& task, std::string reason) {
+  return {Verdict::refused, std::move(reason), task, {}, false};
+}
+Decision applied(Task task, std::optional<Attempt> attempt = {}) {
+  return {Verdict::applied, {}, std::move(task), std::move(attempt), false};
+}
+
+std::string is_in(const Task& task) { return "it is " + std::string(to_word(task.state)); }
+
+Attempt history(const Task& task, int attempt, Outcome outcome, const Circumstances& at,
+                std::string error = {}) {
+  Attempt row;
+  row.task = task.id;
+  row.attempt = attempt;
+  row.level = task.level;
+  row.due_at = task.next_at.value_or(at.now);
+  row.outcome = outcome;
+  if (outcome != Outcome::pending) row.outcome_at = at.now;
+  row.error = std::move(error);
+  row.node = task.node;
+  return row;
+}
+
+const levels::Ladder& ladder_of(Task& task, const RuleBook& rules) {
+  const levels::Ladder* ladder = task.ladder_pinned ? rules.ladder(task.ladder) : nullptr;
+  if (ladder == nullptr) {
+    // Not pinned, or a reload took the pinned one away: what the queue's owner says today.
+    task.ladder = rules.queue(task.queue).ladder;
+    task.ladder_pinned = false;
+    ladder = rules.ladder(task.ladder);
+  }
+  if (ladder == nullptr) {
+    task.ladder = "default";
+    ladder = rules.ladder(task.ladder);
+  }
+  return *ladder;
+}
+
+void take_directives(Task& task, const Directives& d, const RuleBook& rules) {
+  std::string complaint = d.complaint;
+  // What comes back from us still carries the ladder that we put on it: only another one is a wish.
+  if (!d.ladder.empty() && d.ladder != task.ladder) {
+    if (rules.ladder(d.ladder) != nullptr) {
+      task.ladder = d.ladder;
+      task.ladder_pinned = true;
+    } else {
+      if (!complaint.empty()) complaint += "; ";
+      complaint += "retry-ladder names '" + d.ladder + "', which is not in the config";
+    }
+  }
+  if (d.max_attempts > 0) task.max_attempts = d.max_attempts;
+  if (!complaint.empty()) task.last_error = clean_utf8(task.last_error + " [" + complaint + "]", kErrorBytes);
+}
+
+void park(Task& task, const RuleBook& rules, EpochMs now) {
+  task.state = State::parked;
+  task.finished_at = now;
+  task.finished_by = FinishedBy::nobody;
+  task.next_at.reset();
+  if (rules.queue(task.queue).publish_parked) task.next_at = now;
+}
+
+// To `level`, or to the parking lot where the ladder has no such level or the task may not climb it.
+void climb(Task& task, int level, const Directives& d, const RuleBook& rules, EpochMs now, double random) {
+  const levels::Ladder& ladder = ladder_of(task, rules);
+  task.levels = ladder.levels();
+  const bool spent = level > ladder.levels() || (task.max_attempts > 0 && task.attempt >= task.max_attempts);
+  if (spent || d.never) {
+    park(task, rules, now);
+    return;
+  }
+  task.state = State::scheduled;
+  task.level = level;
+  task.next_at =
+      now + (d.retry_after ? std::min(*d.retry_after, ladder.highest()) : ladder.delay(level, random));
+  task.finished_at.reset();
+  task.finished_by = FinishedBy::nobody;
+}
+
+// The running attempt did not succeed: the next level, or the parking lot.
+Decision fail(const Task& before, Outcome outcome, const std::string& error, const std::string& type,
+              const Directives& d, const RuleBook& rules, const Circumstances& at) {
+  Task task = before;
+  task.last_error = clean_utf8(error, kErrorBytes);
+  task.error_type = type;
+  Attempt row = history(before, before.attempt, outcome, at, task.last_error);
+  take_directives(task, d, rules);
+  climb(task, before.level + 1, d, rules, at.now, at.random);
+  // Whoever took the failure in knows of it first: the task moves to a shard whose heap is at hand.
+  if (at.home_shard >= 0) task.shard = at.home_shard;
+  return applied(std::move(task), std::move(row));
+}
+
+bool under_way(const Task& t) { return t.state == State::publishing || t.state == State::awaiting; }
+
+struct Machine {
+  const Task& task;
+  const RuleBook& rules;
+  const Circumstances& at;
+
+  Decision operator()(const event::Claim&) const {
+    if (at.epoch == 0) return stale(task, "its shard is not ours");
+    Task next = task;
+    if (task.state == State::scheduled) {
+      if (!task.next_at || *task.next_at > at.now) return stale(task, "it is not due yet");
+      ++next.attempt;
+    } else if (task.state == State::publishing) {
+      // Left by a dead owner (an older epoch), or our own claim whose answer was lost: the same attempt
+      // again.
+      if (task.epoch > at.epoch) return stale(task, "a newer owner claimed it");
+    } else {
+      return stale(task, is_in(task));
+    }
+    next.state = State::publishing;
+    next.epoch = at.epoch;
+    next.node = at.node;
+    Attempt row = history(next, next.attempt, Outcome::pending, at);
+    return applied(std::move(next), std::move(row));
+  }
+
+  Decision operator()(const event::Confirmed& e) const {
+    if (e.attempt > task.attempt || e.attempt < 1) return stale(task, "no such attempt");
+    Attempt row = history(task, e.attempt, Outcome::pending, at);
+    row.published_at = e.published_at;
+    Task next = task;
+    if (task.state == State::publishing && e.attempt == task.attempt) {
+      next.state = State::awaiting;
+      next.next_at = at.now + rules.queue(task.queue).silence.after;
+    }
+    // Else the consumer was quicker than the confirm: its word stands, only the history learns the time.
+    return applied(std::move(next), std::move(row));
+  }
+
+  Decision operator()(const event::Returned& e) const {
+    if (task.state != State::publishing || e.attempt != task.attempt) return stale(task, is_in(task));
+    Decision d = fail(task, Outcome::returned, e.reason, "returned", {}, rules, at);
+    d.attempt->published_at = e.published_at;
+    return d;
+  }
+
+  Decision operator()(const event::Deferred& e) const {
+    if (task.state != State::publishing || e.attempt != task.attempt) return stale(task, is_in(task));
+    Task next = task;
+    next.state = State::scheduled;
+    --next.attempt;
+    next.next_at = at.now + e.pause;
+    next.last_error = clean_utf8(e.reason, kErrorBytes);
+    Decision d = applied(std::move(next), history(task, task.attempt, Outcome::pending, at));
+    d.drop_attempt = true;
+    return d;
+  }
+
+  Decision operator()(const event::Failed& e) const {
+    const int attempt = e.attempt > 0 ? e.attempt : task.attempt;
+    if (attempt > task.attempt || attempt == 0)
+      return refused(task, "no such attempt: it had " + std::to_string(task.attempt));
+    if (attempt < task.attempt) return stale(task, "a later attempt is under way");
+    const bool reopened = task.state == State::succeeded && task.finished_by == FinishedBy::presumed;
+    if (!under_way(task) && !reopened) return stale(task, is_in(task));
+    return fail(task, Outcome::failed, e.error, e.error_type, e.directives, rules, at);
+  }
+
+  Decision operator()(const event::Succeeded& e) const {
+    const int attempt = e.attempt > 0 ? e.attempt : task.attempt;
+    if (attempt > task.attempt || attempt == 0)
+      return refused(task, "no such attempt: it had " + std::to_string(task.attempt));
+    if (task.state == State::cancelled || task.state == State::discarded) return stale(task, is_in(task));
+    if (task.state == State::succeeded && task.finished_by == FinishedBy::reported)
+      return stale(task, is_in(task));
+    // Also from scheduled and parked: a success that was slower than our patience is still a success.
+    return applied(finished(), history(task, attempt, Outcome::succeeded, at));
+  }
+
+  Decision operator()(const event::SilenceOver&) const {
+    if (task.state != State::awaiting || !task.next_at || *task.next_at > at.now)
+      return stale(task, is_in(task));
+    const Silence& silence = rules.queue(task.queue).silence;
+    if (silence.means == Silence::Means::failure) {
+      return fail(task, Outcome::timed_out, "no word within " + levels::format_duration(silence.after),
+                  "timed_out", {}, rules, at);
+    }
+    Task next = finished();
+    next.finished_by = FinishedBy::presumed;
+    return applied(std::move(next), history(task, task.attempt, Outcome::succeeded, at));
+  }
+
+  Decision operator()(const event::ParkedCopySent&) const {
+    if (task.state != State::parked || !task.next_at) return stale(task, is_in(task));
+    Task next = task;
+    next.next_at.reset();
+    return applied(std::move(next));
+  }
+
+  Decision operator()(const event::Cancel& e) const {
+    if (task.state == State::cancelled) return stale(task, "it is cancelled already");
+    if (task.state != State::scheduled)
+      return refused(task, "only a scheduled task can be cancelled: " + is_in(task));
+    Task next = task;
+    next.state = State::cancelled;
+    next.finished_at = at.now;
+    next.next_at.reset();
+    if (!e.reason.empty()) next.last_error = clean_utf8(e.reason, kErrorBytes);
+    return applied(std::move(next));
+  }
+
+  Decision operator()(const event::Redrive&) const {
+    Task next = task;
+    if (task.state == State::parked) {
+      // From the first rung again; attempts count on, so that no two deliveries are taken for one.
+      next.state = State::scheduled;
+      next.level = 1;
+      next.max_attempts = 0;
+      next.levels = ladder_of(next, rules).levels();
+      next.finished_at.reset();
+    } else if (task.state != State::scheduled) {
+      return refused(task, "only a parked or scheduled task can be retried: " + is_in(task));
+    }
+    if (next.queue.empty()) return refused(task, "nothing says to which queue it belongs");
+    next.next_at = at.now;
+    return applied(std::move(next));
+  }
+
+  Decision operator()(const event::Finish& e) const {
+    if (e.succeeded) {
+      if (task.state == State::succeeded && task.finished_by == FinishedBy::reported)
+        return stale(task, is_in(task));
+      if (task.state == State::cancelled || task.state == State::discarded) return refused(task, is_in(task));
+      if (task.attempt == 0) return applied(finished());
+      return applied(finished(), history(task, task.attempt, Outcome::succeeded, at));
+    }
+    if (!under_way(task))
+      return refused(task, "only an attempt under way can be finished as failed: " + is_in(task));
+    return fail(task, Outcome::failed, e.error.empty() ? "finished as failed by hand" : e.error, "by hand",
+                {}, rules, at);
+  }
+
+  Task finished() const {
+    Task next = task;
+    next.state = State::succeeded;
+    next.finished_by = FinishedBy::reported;
+    next.finished_at = at.now;
+    next.next_at.reset();
+    return next;
+  }
+};
+
+}  // namespace
+
+Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at) {
+  return std::visit(Machine{task, rules, at}, what);
+}
+
+void begin(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, double random) {
+  take_directives(task, directives, rules);
+  climb(task, 1, directives, rules, now, random);
+}
+
+void begin_parked(Task& task, std::string reason, const RuleBook& rules, EpochMs now) {
+  task.last_error = clean_utf8(reason, kErrorBytes);
+  task.levels = ladder_of(task, rules).levels();
+  park(task, rules, now);
+}
+
+}  // namespace rung

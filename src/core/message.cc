@@ -1,0 +1,41 @@
+#include "src/core/message.h"
+
+#include <limits>
+#include <type_traits>
+
+namespace rung {
+
+std::optional<std::int64_t> Value::as_int() const {
+  return std::visit(
+      [](const auto& x) -> std::optional<std::int64_t> {
+        using T = std::remove_cvref_t<decltype(x)>;
+        if constexpr (std::is_same_v<T, std::uint64_t>) {
+          if (x > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return std::nullopt;
+          return static_cast<std::int64_t>(x);
+        } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+          return static_cast<std::int64_t>(x);
+        } else {
+          return std::nullopt;
+        }
+      },
+      v);
+}
+
+const std::string* Value::as_text() const {
+  if (const auto* text = std::get_if<std::string>(&v)) return text;
+  if (const auto* bytes = std::get_if<Bytes>(&v)) return &bytes->data;
+  return nullptr;
+}
+
+const Value* find(const Table& table, std::string_view name) {
+  for (const auto& [key, value] : table) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+const Value* find(const std::optional<Table>& table, std::string_view name) {
+  return table ? find(*table, name) : nullptr;
+}
+
+}  // namespace rung

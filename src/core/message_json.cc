@@ -1,0 +1,229 @@
+#include "src/core/message_json.h"
+
+#include <bit>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "src/core/utf8.h"
+
+namespace rung {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string to_hex(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  out.reserve(bytes.size() * 2);
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += kDigits[byte >> 4];
+    out += kDigits[byte & 15];
+  }
+  return out;
+}
+
+// Throws std::invalid_argument: caught where the JSON library's exceptions are.
+std::string from_hex(const std::string& hex) {
+  const auto digit = [](char c) -> unsigned {
+    if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
+    if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
+    throw std::invalid_argument("not a hex digit");
+  };
+  if (hex.size() % 2 != 0) throw std::invalid_argument("an odd number of hex digits");
+  std::string out;
+  out.reserve(hex.size() / 2);
+  for (std::size_t i = 0; i < hex.size(); i += 2)
+    out += static_cast<char>(digit(hex[i]) << 4 | digit(hex[i + 1]));
+  return out;
+}
+
+Json encode_text(const std::string& text) {
+  if (is_utf8(text)) return text;
+  return {{"!S", to_hex(text)}};
+}
+
+Json encode(const Value& value);
+
+Json encode(const Table& table) {
+  std::set<std::string_view> seen;
+  bool plain = true;
+  for (const auto& [key, value] : table) {
+    plain = plain && seen.insert(key).second && !key.starts_with('!') && is_utf8(key);
+  }
+  if (plain) {
+    Json object = Json::object();
+    for (const auto& [key, value] : table) object[key] = encode(value);
+    return object;
+  }
+  Json pairs = Json::array();
+  for (const auto& [key, value] : table) pairs.push_back(Json::array({encode_text(key), encode(value)}));
+  return {{"!table", std::move(pairs)}};
+}
+
+struct Encoder {
+  Json operator()(std::monostate) const { return nullptr; }
+  Json operator()(bool x) const { return x; }
+  Json operator()(std::int8_t x) const { return {{"!i8", x}}; }
+  Json operator()(std::uint8_t x) const { return {{"!u8", x}}; }
+  Json operator()(std::int16_t x) const { return {{"!i16", x}}; }
+  Json operator()(std::uint16_t x) const { return {{"!u16", x}}; }
+  Json operator()(std::int32_t x) const { return {{"!i32", x}}; }
+  Json operator()(std::uint32_t x) const { return {{"!u32", x}}; }
+  Json operator()(std::int64_t x) const { return x; }
+  Json operator()(std::uint64_t x) const { return {{"!u64", x}}; }
+  // JSON knows no NaN nor infinity: their bits are kept.
+  Json operator()(float x) const {
+    if (!std::isfinite(x)) return {{"!f32bits", std::bit_cast<std::uint32_t>(x)}};
+    return {{"!f32", x}};
+  }
+  Json operator()(double x) const {
+    if (!std::isfinite(x)) return {{"!f64bits", std::bit_cast<std::uint64_t>(x)}};
+    return x;
+  }
+  Json operator()(const Decimal& x) const { return {{"!dec", Json::array({x.scale, x.value})}}; }
+  Json operator()(const Timestamp& x) const { return {{"!ts", x.seconds}}; }
+  Json operator()(const std::string& x) const { return encode_text(x); }
+  Json operator()(const Bytes& x) const { return {{"!bytes", to_hex(x.data)}}; }
+  Json operator()(const Array& x) const {
+    Json array = Json::array();
+    for (const Value& element : x) array.push_back(encode(element));
+    return array;
+  }
+  Json operator()(const Table& x) const { return encode(x); }
+};
+
+Json encode(const Value& value) { return std::visit(Encoder{}, value.v); }
+
+Value decode(const Json& json);
+
+std::string decode_text(const Json& json) {
+  if (json.is_string()) return json.get<std::string>();
+  return from_hex(json.at("!S").get<std::string>());
+}
+
+Table decode_table(const Json& json) {
+  Table table;
+  if (const auto pairs = json.find("!table"); pairs != json.end()) {
+    for (const Json& pair : *pairs) table.emplace_back(decode_text(pair.at(0)), decode(pair.at(1)));
+    return table;
+  }
+  for (const auto& [key, value] : json.items()) table.emplace_back(key, decode(value));
+  return table;
+}
+
+// {"!tag": x}: the types that JSON has no word for.
+Value decode_tagged(const std::string& tag, const Json& x) {
+  if (tag == "!i8") return x.get<std::int8_t>();
+  if (tag == "!u8") return x.get<std::uint8_t>();
+  if (tag == "!i16") return x.get<std::int16_t>();
+  if (tag == "!u16") return x.get<std::uint16_t>();
+  if (tag == "!i32") return x.get<std::int32_t>();
+  if (tag == "!u32") return x.get<std::uint32_t>();
+  if (tag == "!u64") return x.get<std::uint64_t>();
+  if (tag == "!f32") return x.get<float>();
+  if (tag == "!f32bits") return std::bit_cast<float>(x.get<std::uint32_t>());
+  if (tag == "!f64bits") return std::bit_cast<double>(x.get<std::uint64_t>());
+  if (tag == "!dec") return Decimal{x.at(0).get<std::uint8_t>(), x.at(1).get<std::int32_t>()};
+  if (tag == "!ts") return Timestamp{x.get<std::uint64_t>()};
+  if (tag == "!S") return from_hex(x.get<std::string>());
+  if (tag == "!bytes") return Bytes{from_hex(x.get<std::string>())};
+  throw std::invalid_argument("unknown type " + tag);
+}
+
+Value decode(const Json& json) {
+  switch (json.type()) {
+    case Json::value_t::null:
+      return {};
+    case Json::value_t::boolean:
+      return json.get<bool>();
+    case Json::value_t::number_integer:
+    case Json::value_t::number_unsigned:
+      return json.get<std::int64_t>();
+    case Json::value_t::number_float:
+      return json.get<double>();
+    case Json::value_t::string:
+      return json.get<std::string>();
+    case Json::value_t::array: {
+      Array array;
+      for (const Json& element : json) array.push_back(decode(element));
+      return array;
+    }
+    case Json::value_t::object:
+      break;
+    default:
+      throw std::invalid_argument("not a header value");
+  }
+  if (json.size() == 1 && json.begin().key().starts_with('!') && json.begin().key() != "!table") {
+    return decode_tagged(json.begin().key(), json.begin().value());
+  }
+  return decode_table(json);
+}
+
+template <typename Decode>
+auto guarded(std::string_view text, const Decode& decode_json) -> Result<decltype(decode_json(Json{}))> {
+  try {
+    return decode_json(Json::parse(text));
+  } catch (const std::exception& e) {
+    return permanent(std::string("a stored message's properties or headers do not read: ") + e.what());
+  }
+}
+
+// One list for both directions, so that they cannot drift apart.
+template <typename P, typename Visit>
+void each_property(P& p, const Visit& visit) {
+  visit("content_type", p.content_type);
+  visit("content_encoding", p.content_encoding);
+  visit("delivery_mode", p.delivery_mode);
+  visit("priority", p.priority);
+  visit("correlation_id", p.correlation_id);
+  visit("reply_to", p.reply_to);
+  visit("expiration", p.expiration);
+  visit("message_id", p.message_id);
+  visit("timestamp", p.timestamp);
+  visit("type", p.type);
+  visit("user_id", p.user_id);
+  visit("app_id", p.app_id);
+  visit("cluster_id", p.cluster_id);
+}
+
+}  // namespace
+
+std::string properties_to_json(const Properties& properties) {
+  Json json = Json::object();
+  each_property(properties, [&](const char* name, const auto& field) {
+    if (!field) return;
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(*field)>, std::string>) {
+      json[name] = encode_text(*field);
+    } else {
+      json[name] = *field;
+    }
+  });
+  return json.dump();
+}
+
+Result<Properties> properties_from_json(std::string_view text) {
+  return guarded(text, [](const Json& json) {
+    Properties properties;
+    each_property(properties, [&](const char* name, auto& field) {
+      const auto it = json.find(name);
+      if (it == json.end()) return;
+      using T = typename std::remove_cvref_t<decltype(field)>::value_type;
+      if constexpr (std::is_same_v<T, std::string>) {
+        field = decode_text(*it);
+      } else {
+        field = it->template get<T>();
+      }
+    });
+    return properties;
+  });
+}
+
+std::string headers_to_json(const Table& headers) { return encode(headers).dump(); }
+
+Result<Table> headers_from_json(std::string_view text) {
+  return guarded(text, [](const Json& json) { return decode_table(json); });
+}
+
+}  // namespace rung
