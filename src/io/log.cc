@@ -1,0 +1,86 @@
+#include "src/io/log.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "src/core/time.h"
+
+namespace rung::log {
+namespace {
+
+std::atomic<bool> as_json{false};
+
+std::shared_ptr<spdlog::logger> logger() {
+  static const auto instance = [] {
+    auto made = spdlog::stderr_logger_mt("rung");
+    made->set_pattern("%v");
+    made->flush_on(spdlog::level::trace);
+    return made;
+  }();
+  return instance;
+}
+
+std::string timestamp() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  std::string text = format_utc({std::chrono::duration_cast<std::chrono::milliseconds>(now).count()});
+  text[10] = 'T';
+  return text + 'Z';
+}
+
+std::string_view name(Level level) {
+  switch (level) {
+    case Level::debug:
+      return "debug";
+    case Level::info:
+      return "info";
+    case Level::warn:
+      return "warn";
+    case Level::error:
+      return "error";
+  }
+  return "info";
+}
+
+// Quoted where a reader could not tell where it ends. JSON's quoting, so that one line stays one line.
+std::string text_value(const Field& field) {
+  if (!field.value.empty() && field.value.find_first_of(" \t\n\r\"\\=") == std::string::npos)
+    return field.value;
+  return nlohmann::json(field.value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string text_line(Level level, std::string_view event, std::initializer_list<Field> fields) {
+  std::string line = fmt::format("{} {:<5} {}", timestamp(), name(level), event);
+  for (const Field& field : fields) line += fmt::format(" {}={}", field.key, text_value(field));
+  return line;
+}
+
+std::string json_line(Level level, std::string_view event, std::initializer_list<Field> fields) {
+  nlohmann::ordered_json line = {{"time", timestamp()}, {"level", name(level)}, {"event", event}};
+  for (const Field& field : fields) {
+    line[std::string(field.key)] = field.quoted ? nlohmann::ordered_json(field.value)
+                                                : nlohmann::ordered_json::parse(field.value, nullptr, false);
+  }
+  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace
+
+void configure(std::string_view level, std::string_view format) {
+  as_json = format == "json";
+  logger()->set_level(spdlog::level::from_str(std::string(level)));
+}
+
+void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
+  const auto spd = level == Level::debug  ? spdlog::level::debug
+                   : level == Level::info ? spdlog::level::info
+                   : level == Level::warn ? spdlog::level::warn
+                                          : spdlog::level::err;
+  if (!logger()->should_log(spd)) return;
+  logger()->log(spd, "{}", as_json ? json_line(level, event, fields) : text_line(level, event, fields));
+}
+
+}  // namespace rung::log

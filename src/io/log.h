@@ -1,0 +1,46 @@
+// The log: one line an event, key=value or JSON, on stderr. No payloads, no secrets: whoever logs keeps them
+// out. Thread: any.
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+namespace rung::log {
+
+enum class Level { debug, info, warn, error };
+
+struct Field {
+  std::string_view key;
+  std::string value;
+  bool quoted = true;  // in JSON: text (true) or a number or bool as it stands (false)
+
+  Field(std::string_view k, std::string v) : key(k), value(std::move(v)) {}
+  Field(std::string_view k, std::string_view v) : key(k), value(v) {}
+  Field(std::string_view k, const char* v) : key(k), value(v) {}
+  Field(std::string_view k, bool v) : key(k), value(v ? "true" : "false"), quoted(false) {}
+  template <std::integral T>
+  Field(std::string_view k, T v) : key(k), value(std::to_string(v)), quoted(false) {}
+};
+
+// level: trace debug info warn error; format: text or json. May be called again (reload).
+void configure(std::string_view level, std::string_view format);
+
+// `event` is a constant phrase that one can search for: "the database is away".
+void write(Level level, std::string_view event, std::initializer_list<Field> fields = {});
+
+inline void debug(std::string_view event, std::initializer_list<Field> fields = {}) {
+  write(Level::debug, event, fields);
+}
+inline void info(std::string_view event, std::initializer_list<Field> fields = {}) {
+  write(Level::info, event, fields);
+}
+inline void warn(std::string_view event, std::initializer_list<Field> fields = {}) {
+  write(Level::warn, event, fields);
+}
+inline void error(std::string_view event, std::initializer_list<Field> fields = {}) {
+  write(Level::error, event, fields);
+}
+
+}  // namespace rung::log
