@@ -1,0 +1,110 @@
+// A plain AMQP client for tests, on rabbitmq-c's own calls: it shares no code with plugin/rabbitmq, so that
+// what both understand in the same way is right by two witnesses. Thread: one thread an object; each has a
+// connection of its own. What fails throws std::runtime_error with the broker's word: a test then fails with
+// it.
+#pragma once
+
+#include <amqp.h>
+#include <amqp_framing.h>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/core/message.h"
+#include "src/core/time.h"
+
+namespace rung::test {
+
+// RUNG_TEST_AMQP; throws where it is not set (a missing server fails a test, it does not skip it).
+std::string amqp_url();
+
+// "rungtest-<what>-<random>": for prefixes and queues, so that tests run side by side.
+std::string unique_name(std::string_view what);
+
+// Waits until `done()` is true, looking every few ms; false where `within` passed before.
+template <typename Done>
+bool eventually(Done&& done, Ms within = std::chrono::seconds{10});
+
+struct Received {
+  std::uint64_t tag = 0;
+  bool redelivered = false;
+  std::string exchange, routing_key;
+  Message message;
+};
+
+class AmqpProbe {
+ public:
+  explicit AmqpProbe(const std::string& url = amqp_url());
+  ~AmqpProbe();
+  AmqpProbe(const AmqpProbe&) = delete;
+  AmqpProbe& operator=(const AmqpProbe&) = delete;
+
+  // A durable queue. `arguments` e.g. {{"x-dead-letter-exchange", "rung.failed"}}.
+  void declare(std::string_view queue, const Table& arguments = {});
+  void declare_exchange(std::string_view exchange, std::string_view type = "fanout");
+  void bind(std::string_view queue, std::string_view exchange, std::string_view routing_key = "");
+  bool queue_exists(std::string_view queue);
+  bool exchange_exists(std::string_view exchange);
+  // Messages ready (not those unacked); none where there is no such queue.
+  std::optional<std::uint32_t> depth(std::string_view queue);
+  std::optional<std::uint32_t> consumers(std::string_view queue);
+  void purge(std::string_view queue);
+  void remove(std::string_view queue);
+  void remove_exchange(std::string_view exchange);
+
+  // Confirmed, mandatory: true where a queue took it, false where it came back.
+  bool publish(std::string_view exchange, std::string_view routing_key, const Message& message);
+  // Without waiting for each: publishes all, then waits for all confirms. REQUIRES: all are routable.
+  void publish_all(std::string_view exchange, std::string_view routing_key,
+                   const std::vector<Message>& messages);
+
+  // basic.get, unacked: none where the queue is empty.
+  std::optional<Received> get(std::string_view queue);
+  // The same, waiting up to `within` for one.
+  std::optional<Received> get_within(std::string_view queue, Ms within = std::chrono::seconds{10});
+  // Up to `count` messages, acked at once; fewer where `within` passed.
+  std::vector<Received> take(std::string_view queue, std::size_t count, Ms within = std::chrono::seconds{20});
+  void ack(const Received& received);
+  void reject(const Received& received, bool requeue = false);  // requeue false: it is dead-lettered
+
+  // A consumer on this connection; next() gives its deliveries.
+  void consume(std::string_view queue, int prefetch = 100);
+  std::optional<Received> next(Ms within = std::chrono::seconds{10});
+
+  // Raw, for what the calls above would not do.
+  amqp_connection_state_t raw() { return connection_; }
+
+ private:
+  void check(const amqp_rpc_reply_t& reply, const char* what);
+  void check(int status, const char* what);
+  void reopen_channel();
+  std::optional<std::pair<std::uint32_t, std::uint32_t>> inspect(std::string_view queue);
+  Message read_content(std::chrono::steady_clock::time_point deadline);
+  bool read_frame(amqp_frame_t& frame, std::chrono::steady_clock::time_point deadline);
+  void publish_one(std::string_view exchange, std::string_view routing_key, const Message& message);
+
+  int settle();
+  Received read_delivery(const amqp_basic_deliver_t& method);
+
+  amqp_connection_state_t connection_ = nullptr;
+  std::uint64_t published_ = 0;  // the last delivery tag of ours
+  std::set<std::uint64_t> unconfirmed_;
+  std::deque<Received> inbox_;  // deliveries that came while a confirm was waited for
+};
+
+bool eventually_impl(bool (*call)(void*), void* context, Ms within);
+
+template <typename Done>
+bool eventually(Done&& done, Ms within) {
+  return eventually_impl(
+      [](void* c) { return static_cast<bool>((*static_cast<std::remove_reference_t<Done>*>(c))()); },
+      const_cast<void*>(static_cast<const void*>(&done)), within);
+}
+
+}  // namespace rung::test
