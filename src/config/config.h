@@ -45,6 +45,7 @@ struct ConfigProblem {
 struct LoadedConfig {
   Config config;                        // meaningful where problems is empty
   std::vector<ConfigProblem> problems;  // all of them, in the order of the file
+  std::vector<std::string> keys_used;   // the keys of the table that the file holds, by ConfigKey::path
   bool ok() const { return problems.empty(); }
 };
 

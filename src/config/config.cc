@@ -1,0 +1,67 @@
+#include "src/config/config.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "src/config/draft.h"
+#include "src/core/url.h"
+
+namespace rung {
+
+using confile::Problems;
+
+std::string ConfigProblem::str() const {
+  std::string out = file;
+  if (line > 0) out += ":" + std::to_string(line) + ":" + std::to_string(column);
+  return out + ": " + what;
+}
+
+namespace {
+
+// A configuration is written by hand; what is larger than this is another file.
+constexpr std::size_t kMostBytes = 1024 * 1024;
+
+// The file's text; else what to tell.
+tl::expected<std::string, std::string> read_whole(const std::string& path) {
+  const auto why = [] {
+    return tl::unexpected<std::string>(std::string("cannot be read: ") + std::strerror(errno));
+  };  // NOLINT
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  if (file == nullptr) return why();
+  std::string text(kMostBytes + 1, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  if (std::ferror(file.get()) != 0) return why();
+  if (text.size() > kMostBytes) return tl::unexpected<std::string>("larger than 1 MB: no configuration");
+  return text;
+}
+
+}  // namespace
+
+LoadedConfig load_config(const std::string& path) {
+  LoadedConfig loaded;
+  Problems problems(path);
+  const auto text = read_whole(path);
+  if (!text) {
+    problems.add({}, text.error());
+  } else if (const auto root = confile::parse_document(*text, problems)) {
+    const auto slash = path.rfind('/');
+    auto draft = confile::walk(*root, slash == std::string::npos ? "" : path.substr(0, slash), problems);
+    confile::complete(draft, problems);
+    loaded.config = std::move(draft.config);
+    loaded.keys_used.assign(draft.keys_used.begin(), draft.keys_used.end());
+  }
+  loaded.problems = problems.take();
+  return loaded;
+}
+
+std::vector<ConfigKey> config_keys() {
+  std::vector<ConfigKey> keys;
+  for (const auto& key : confile::key_table()) keys.push_back(key.about);
+  return keys;
+}
+
+std::string without_password(std::string_view url) { return hide_password(url); }
+
+}  // namespace rung

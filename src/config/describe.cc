@@ -1,0 +1,118 @@
+// What `rung check` prints.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "src/config/config.h"
+#include "src/config/draft.h"
+
+namespace rung {
+namespace {
+
+using levels::format_duration;
+
+// A table whose columns are as wide as what stands in them.
+class Columns {
+ public:
+  explicit Columns(std::vector<bool> right) : right_(std::move(right)) {}
+  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+  std::string str() const {
+    std::vector<std::size_t> widths(right_.size(), 0);
+    for (const auto& row : rows_) {
+      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+    }
+    std::string out;
+    for (const auto& row : rows_) {
+      std::string line = "  ";
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        const std::string pad(widths[i] - width(row[i]), ' ');
+        line += right_[i] ? pad + row[i] : row[i] + pad;
+        line += "  ";
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      out += line + "\n";
+    }
+    return out;
+  }
+
+ private:
+  // Characters, not bytes: a queue's name may be in any script.
+  static std::size_t width(const std::string& text) {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  }
+
+  std::vector<bool> right_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string describe_ladder(const std::string& name, const levels::Ladder& ladder) {
+  const bool jitter = ladder.jitter() > 0.0;
+  std::string out =
+      fmt::format("ladder {}: {} level{}", name, ladder.levels(), ladder.levels() == 1 ? "" : "s");
+  if (jitter) out += fmt::format(", jitter {:.0f}%", ladder.jitter() * 100);
+  Columns table(jitter ? std::vector<bool>{true, true, true, true, true}
+                       : std::vector<bool>{true, true, true});
+  std::vector<std::string> head = {"level", "delay"};
+  if (jitter) head.emplace_back("at most");
+  head.emplace_back("since first failure");
+  if (jitter) head.emplace_back("at most");
+  table.row(head);
+  Ms latest{0};
+  for (int level = 1; level <= ladder.levels(); ++level) {
+    std::vector<std::string> cells = {std::to_string(level), format_duration(ladder.delay(level))};
+    const Ms most = ladder.delay(level, 1.0);
+    latest += most;
+    if (jitter) cells.push_back(format_duration(most));
+    cells.push_back(format_duration(ladder.since_first(level)));
+    if (jitter) cells.push_back(format_duration(latest));
+    table.row(std::move(cells));
+  }
+  return out + "\n" + table.str();
+}
+
+// No control character of a queue's name reaches the terminal.
+std::string printable(const std::string& name) {
+  std::string out = name;
+  std::ranges::replace_if(
+      out, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }, '?');
+  return out;
+}
+
+std::string describe_queues(const Config& config) {
+  Columns table({false, false, false, false});
+  table.row({"queue", "ladder", "silence after a retry", "parked"});
+  const auto row = [&](const std::string& name, const QueueRules& rules) {
+    const bool success = rules.silence.means == Silence::Means::success;
+    table.row({name, rules.ladder,
+               (success ? "succeeded after " : "failed after ") + format_duration(rules.silence.after),
+               rules.publish_parked ? "publish to " + config.broker.prefix + ".parked" : "keep"});
+  };
+  for (const auto& [name, rules] : config.rules->queues()) {
+    if (name != "default") row(printable(name), rules);
+  }
+  row("(any other)", config.rules->queue("default"));
+  return "queues\n" + table.str();
+}
+
+}  // namespace
+
+std::string describe(const Config& config) {
+  if (config.rules == nullptr) return {};
+  const RuleBook& rules = *config.rules;
+  std::set<std::string> used = {"default", rules.queue("default").ladder};
+  for (const auto& [name, queue] : rules.queues()) used.insert(queue.ladder);
+  const auto& ready = confile::ready_ladders();
+  std::string out;
+  for (const auto& [name, ladder] : rules.ladders()) {
+    const auto same = ready.find(name);
+    const bool only_ready = same != ready.end() && same->second == ladder;
+    if (only_ready && !used.contains(name)) continue;
+    out += describe_ladder(name, ladder) + "\n";
+  }
+  return out + describe_queues(config);
+}
+
+}  // namespace rung

@@ -1,0 +1,208 @@
+#include "src/config/document.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <tuple>
+
+namespace rung::confile {
+namespace {
+
+// A file that holds more than this was not written by hand: most likely aliases that multiply.
+constexpr int kMostNodes = 50'000;
+constexpr int kDeepest = 20;
+
+struct Converter {
+  Problems& problems;
+  int nodes = 0;
+  bool gave_up = false;
+
+  void give_up(Mark at, std::string what) {
+    if (!gave_up) problems.add(at, std::move(what));
+    gave_up = true;
+  }
+
+  Node convert(const YAML::Node& from, Mark fallback, int depth, bool is_key) {
+    Node to;
+    const YAML::Mark mark = from.Mark();
+    // A value that is not there has no place of its own worth showing: it is told at its key.
+    to.mark = from.IsNull() || mark.is_null() ? fallback : Mark{mark.line + 1, mark.column + 1};
+    if (++nodes > kMostNodes) give_up(to.mark, "the file holds too much to be a configuration");
+    if (depth > kDeepest) give_up(to.mark, "nested too deep");
+    if (gave_up) {
+      to.broken = true;
+      return to;
+    }
+    if (from.IsScalar()) {
+      take_text(from.Scalar(), to, is_key);
+    } else if (from.IsSequence()) {
+      to.kind = Node::Kind::list;
+      for (const auto& item : from) to.items.push_back(convert(item, to.mark, depth + 1, false));
+    } else if (from.IsMap()) {
+      to.kind = Node::Kind::map;
+      for (const auto& entry : from) {
+        Node key = convert(entry.first, to.mark, depth + 1, true);
+        Node value = convert(entry.second, key.mark, depth + 1, false);
+        to.entries.emplace_back(std::move(key), std::move(value));
+      }
+    }
+    return to;
+  }
+
+  void take_text(const std::string& text, Node& to, bool is_key) {
+    to.kind = Node::Kind::text;
+    to.written = text;
+    if (is_key) {
+      to.text = text;
+      return;
+    }
+    auto result = substitute(text);
+    to.text = std::move(result.text);
+    to.substituted = result.substituted;
+    if (!result.problem.empty()) {
+      problems.add(to.mark, std::move(result.problem));
+      to.broken = true;
+    }
+  }
+};
+
+// yaml-cpp's word for it, and what it most likely comes from.
+std::string explain(const YAML::Exception& error, std::string_view text) {
+  std::string what = "not YAML: " + error.msg;
+  std::size_t begin = 0;
+  for (int line = 0; line < error.mark.line && begin != std::string_view::npos; ++line) {
+    begin = text.find('\n', begin);
+    if (begin != std::string_view::npos) ++begin;
+  }
+  if (begin == std::string_view::npos) return what;
+  const auto line = text.substr(begin, text.find('\n', begin) - begin);
+  if (line.find("${") != std::string_view::npos) {
+    what += "; within { } or [ ] a ${NAME} needs quotes: \"${NAME}\"";
+  } else if (line.find('\t') != std::string_view::npos) {
+    what += "; a tab cannot indent, use blanks";
+  }
+  return what;
+}
+
+bool is_name_char(char c, bool first) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (!first && c >= '0' && c <= '9');
+}
+
+}  // namespace
+
+std::vector<ConfigProblem> Problems::take() {
+  const auto place = [](const ConfigProblem& p) { return std::tuple(p.line == 0, p.line, p.column); };
+  std::ranges::stable_sort(found_, [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  return std::move(found_);
+}
+
+std::optional<Node> parse_document(std::string_view text, Problems& problems) {
+  try {
+    const auto documents = YAML::LoadAll(std::string(text));
+    if (documents.empty()) return Node{};
+    if (documents.size() > 1) {
+      const YAML::Mark mark = documents[1].Mark();
+      problems.add({mark.line + 1, mark.column + 1}, "a second YAML document: one file holds one");
+      return std::nullopt;
+    }
+    Converter converter{problems};
+    Node root = converter.convert(documents[0], {}, 0, false);
+    if (converter.gave_up) return std::nullopt;
+    return root;
+  } catch (const YAML::Exception& error) {
+    problems.add({error.mark.line + 1, error.mark.column + 1}, explain(error, text));
+  } catch (const std::exception& error) {
+    problems.add({}, std::string("not YAML: ") + error.what());
+  }
+  return std::nullopt;
+}
+
+Substitution substitute(std::string_view text) {
+  Substitution out;
+  while (!text.empty()) {
+    const auto dollar = text.find('$');
+    out.text += text.substr(0, dollar);
+    if (dollar == std::string_view::npos) break;
+    text.remove_prefix(dollar);
+    if (text.starts_with("$${")) {
+      out.text += "${";
+      text.remove_prefix(3);
+      continue;
+    }
+    if (!text.starts_with("${")) {
+      out.text += '$';
+      text.remove_prefix(1);
+      continue;
+    }
+    const auto close = text.find('}');
+    const auto name = text.substr(2, close == std::string_view::npos ? 0 : close - 2);
+    const bool good = !name.empty() && is_name_char(name[0], true) &&
+                      std::ranges::all_of(name, [](char c) { return is_name_char(c, false); });
+    if (!good) {
+      out.problem =
+          "after ${ comes a variable's name and }, e.g. ${RUNG_PASSWORD}; a ${ as it stands is written $${";
+      return out;
+    }
+    const std::string variable(name);
+    const char* value = std::getenv(variable.c_str());  // NOLINT: nobody in this program sets variables
+    if (value == nullptr) {
+      out.problem = "the environment has no variable " + variable + ": set it, or write the value here";
+      return out;
+    }
+    out.text += value;
+    out.substituted = true;
+    text.remove_prefix(close + 1);
+  }
+  return out;
+}
+
+std::string quoted(std::string_view text) {
+  constexpr std::size_t kMost = 60;
+  std::string out = "\"";
+  for (const char c : text.substr(0, kMost))
+    out += static_cast<unsigned char>(c) < ' ' || c == 0x7f ? '?' : c;
+  // Not cut within a UTF-8 character.
+  while (text.size() > kMost && !out.empty() && (static_cast<unsigned char>(out.back()) & 0x80) != 0)
+    out.pop_back();
+  return out + (text.size() > kMost ? "...\"" : "\"");
+}
+
+std::string closest(std::string_view word, const std::vector<std::string>& candidates) {
+  const auto plain = [](std::string_view text) {
+    std::string out;
+    for (const char c : text)
+      out += c == '-' ? '_' : (c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
+    return out;
+  };
+  // Levenshtein with swaps of neighbours, over three rows.
+  const auto distance = [](const std::string& a, const std::string& b) {
+    std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+    for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
+    for (std::size_t i = 1; i <= a.size(); ++i) {
+      row[0] = i;
+      for (std::size_t j = 1; j <= b.size(); ++j) {
+        row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0U : 1U)});
+        if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+          row[j] = std::min(row[j], before[j - 2] + 1);
+      }
+      before = last;
+      last = row;
+    }
+    return last[b.size()];
+  };
+  const std::string wanted = plain(word.substr(0, 64));
+  std::string best;
+  std::size_t least = wanted.size() / 3 + 2;  // a third of the word wrong, and one: below that it is a guess
+  for (const auto& candidate : candidates) {
+    const std::string other = plain(candidate);
+    const auto d = distance(wanted, other);
+    if (d < least && d < std::max(wanted.size(), other.size())) {
+      least = d;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace rung::confile

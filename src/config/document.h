@@ -1,0 +1,64 @@
+// A YAML text as a plain tree with places. The only file that sees yaml-cpp is document.cc.
+// Thread: parse_document is pure but for the environment; a Node is a value.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "src/config/config.h"
+
+namespace rung::confile {
+
+struct Mark {
+  int line = 0, column = 0;  // from 1; 0 = nowhere in particular
+};
+
+struct Node {
+  enum class Kind { nothing, text, list, map };
+  Kind kind = Kind::nothing;
+  Mark mark;
+  std::string text;          // kind text: after ${NAME} was put in
+  std::string written;       // kind text: as the file has it
+  bool substituted = false;  // a ${NAME} was put in: the text may be a secret and is never quoted
+  bool broken = false;       // a problem of it was told already: say no more about it
+  std::vector<Node> items;
+  std::vector<std::pair<Node, Node>> entries;  // in the file's order, repeated keys included
+};
+
+// What is wrong with one file, gathered.
+class Problems {
+ public:
+  explicit Problems(std::string file) : file_(std::move(file)) {}
+  void add(Mark at, std::string what) { found_.push_back({file_, at.line, at.column, std::move(what)}); }
+  bool empty() const { return found_.empty(); }
+  std::size_t count() const { return found_.size(); }
+  // In the order of the file; what concerns no place in it comes last.
+  std::vector<ConfigProblem> take();
+
+ private:
+  std::string file_;
+  std::vector<ConfigProblem> found_;
+};
+
+// None where the text is not YAML at all (a problem says where). An empty text is a Node of kind nothing.
+std::optional<Node> parse_document(std::string_view text, Problems& problems);
+
+// `text` with each ${NAME} from the environment; "$${" stands for "${". `substituted` tells whether one was
+// there.
+struct Substitution {
+  std::string text;
+  bool substituted = false;
+  std::string problem;  // names the variable that is not set, or says what is wrong with the ${
+};
+Substitution substitute(std::string_view text);
+
+// For quoting in a problem: printable, at most 60 bytes, in double quotes.
+std::string quoted(std::string_view text);
+
+// The candidate that `word` was most likely meant to be; "" where none is close.
+std::string closest(std::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace rung::confile

@@ -1,0 +1,113 @@
+// What the loader gathers while it walks the file, before it is checked as a whole and becomes a Config.
+// Thread: one load, one thread.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/config/config.h"
+#include "src/config/document.h"
+
+namespace rung::confile {
+
+struct LadderDraft {
+  std::string name;
+  Mark mark;
+  bool broken = false;  // a part of it was wrong and told
+  bool substituted = false;
+  bool is_list = false;
+  std::vector<Ms> delays;
+  std::vector<Mark> delay_marks;
+  levels::Exponential spec;
+  std::map<std::string, Mark, std::less<>> given;  // base, factor, max, levels, jitter
+  double jitter = 0.0;
+};
+
+struct QueueDraft {
+  std::string name;
+  Mark mark;
+  std::optional<std::string> ladder;
+  bool ladder_substituted = false;
+  Mark ladder_mark;
+  std::optional<Ms> presumed_after, reported_within;
+  Mark presumed_mark, reported_mark;
+  std::optional<Mark> success_mark;
+  bool success_broken = false;
+  std::optional<bool> publish_parked;
+};
+
+struct Draft {
+  Config config;
+  std::string broker_password_file;
+  bool publish_parked = false;
+  std::vector<LadderDraft> ladders;
+  std::vector<QueueDraft> queues;
+  // What the file holds outside single ladders and queues, sections too, by path.
+  struct Place {
+    Mark mark;
+    bool ok = false;  // its value was taken
+  };
+  std::map<std::string, Place, std::less<>> given;
+  std::set<std::string> keys_used;  // by the table's paths, "queues.*.ladder"
+  std::string folder;               // of the config file: relative paths start there
+};
+
+// One value on its way to its place. The setters of the key table call its methods; each tells its own
+// problems.
+struct Value {
+  Draft& draft;
+  Problems& problems;
+  const Node& node;
+  std::string path;  // as the file has it: "queues.orders.ladder"
+  bool secret = false;
+
+  bool text(std::string& out);
+  bool duration(Ms& out, Ms least, Ms most);
+  bool whole_seconds(Ms& out, Ms least, Ms most);
+  bool integer(int& out, int least, int most);
+  bool number(double& out);
+  bool percent_or_off(double& out);
+  bool boolean(bool& out);
+  bool choice(std::string& out, const std::vector<std::string>& words);
+  // Letters, digits and . _ - , from 1 to `most` of them.
+  bool name(std::string& out, std::size_t most);
+  // A file that can be read; `out` is its path, from the config's folder where it is relative.
+  bool file(std::string& out);
+  bool url(std::string& out, const std::vector<std::string>& schemes);
+  bool host_port(std::string& out);
+  bool list_of_durations(LadderDraft& out);
+
+  // "PATH: what", at the value's place. Always false.
+  bool wrong(std::string what);
+  bool wrong_at(Mark at, std::string what);
+
+  // For the methods above.
+  // "\"5x\"" where that may be shown, else "what ${X} stands for" or "the value".
+  std::string shown() const;
+  bool may_quote() const { return !secret && !node.substituted; }
+  bool scalar(std::string_view wanted);
+};
+
+// One row of the key table, and what puts its value in place.
+struct Key {
+  ConfigKey about;
+  bool (*apply)(Value&) = nullptr;
+};
+const std::vector<Key>& key_table();
+
+// Walks the tree by the key table. Returns the draft; problems say what is wrong with it.
+Draft walk(const Node& root, std::string folder, Problems& problems);
+
+// Checks what concerns several keys, reads the secrets' files, builds the rule book.
+void complete(Draft& draft, Problems& problems);
+
+// The rules of the draft's ladders and queues; nullptr where something in them is wrong.
+RuleBookPtr build_rules(const Draft& draft, Problems& problems);
+// All ready ladders, by name.
+const std::map<std::string, levels::Ladder, std::less<>>& ready_ladders();
+
+}  // namespace rung::confile

@@ -1,0 +1,196 @@
+// The one table of keys. A new key is a row here, a line in examples/full.yaml and a row in
+// docs/configuration.md; tests/unit/config/keys_test.cc holds the three together.
+#include "src/config/draft.h"
+
+namespace rung::confile {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr std::size_t kLongestName = 64;
+constexpr Ms kLeastMs{1};
+
+Config& config(Value& v) { return v.draft.config; }
+LadderDraft& ladder(Value& v) { return v.draft.ladders.back(); }
+QueueDraft& queue(Value& v) { return v.draft.queues.back(); }
+
+bool set_prefix(Value& v) {
+  std::string prefix;
+  if (!v.name(prefix, kLongestName)) return false;
+  if (prefix.starts_with("amq.")) return v.wrong("names that begin with amq. are the broker's own");
+  config(v).broker.prefix = prefix;
+  return true;
+}
+
+bool set_parked(Value& v, bool& publish) {
+  std::string word;
+  if (!v.choice(word, {"keep", "publish"})) return false;
+  publish = word == "publish";
+  return true;
+}
+
+// Ladder parts note where they stand: what is wrong between them is told there.
+bool note(Value& v, std::string_view part, bool ok) {
+  ladder(v).given.emplace(part, v.node.mark);
+  ladder(v).substituted = ladder(v).substituted || v.node.substituted;
+  return ok;
+}
+
+bool set_levels(Value& v) {
+  if (v.node.kind == Node::Kind::list) return note(v, "levels", v.list_of_durations(ladder(v)));
+  return note(v, "levels", v.integer(ladder(v).spec.levels, 1, levels::Ladder::kMostLevels));
+}
+
+bool set_silence(Value& v, std::optional<Ms>& after, Mark& mark) {
+  Ms ms{0};
+  mark = v.node.mark;
+  const bool ok = v.duration(ms, kLeastMs, levels::kLongest);
+  if (!ok) queue(v).success_broken = true;
+  after = ms;
+  return ok;
+}
+
+bool set_queue_ladder(Value& v) {
+  std::string name;
+  queue(v).ladder_mark = v.node.mark;
+  queue(v).ladder_substituted = v.node.substituted;
+  if (!v.name(name, kLongestName)) return false;
+  queue(v).ladder = name;
+  return true;
+}
+
+bool set_queue_parked(Value& v) {
+  bool publish = false;
+  if (!set_parked(v, publish)) return false;
+  queue(v).publish_parked = publish;
+  return true;
+}
+
+// clang-format off
+std::vector<Key> make_table() {
+  return {
+    {{"broker.url", "URL", "", false, true,
+      "RabbitMQ: amqp://user:password@host:port/vhost, or amqps:// for TLS. %2f is the virtual host /"},
+     [](Value& v) { return v.url(config(v).broker.url, {"amqp", "amqps"}); }},
+    {{"broker.password_file", "file", "", false, false,
+      "its first line is the password of broker.url, instead of one within the URL"},
+     [](Value& v) { return v.file(v.draft.broker_password_file); }},
+    {{"broker.prefix", "name", "rung", false, false,
+      "first part of the name of every exchange and queue that Rung declares"},
+     set_prefix},
+    {{"broker.ca", "file", "", false, false,
+      "amqps: certificates (PEM) of the authorities that may have signed the broker's"},
+     [](Value& v) { return v.file(config(v).broker.ca); }},
+    {{"broker.cert", "file", "", false, false, "amqps: the client certificate (PEM), with broker.key"},
+     [](Value& v) { return v.file(config(v).broker.cert); }},
+    {{"broker.key", "file", "", false, false, "amqps: the client certificate's private key (PEM)"},
+     [](Value& v) { return v.file(config(v).broker.key); }},
+    {{"broker.verify_host", "true or false", "true", false, false,
+      "amqps: the broker's certificate must name the host of the URL"},
+     [](Value& v) { return v.boolean(config(v).broker.verify_host); }},
+    {{"broker.prefetch", "1 to 65535", "1000", false, false,
+      "failed messages taken in at a time before their rows are committed"},
+     [](Value& v) { return v.integer(config(v).broker.prefetch, 1, 65535); }},
+    {{"broker.max_unconfirmed", "1 to 100000", "2000", false, false,
+      "retries published at a time before the broker has confirmed them"},
+     [](Value& v) { return v.integer(config(v).broker.max_unconfirmed, 1, 100'000); }},
+    {{"broker.heartbeat", "whole seconds", "10s", false, false,
+      "how often broker and Rung show each other that they live; not above the lease (left out: the lease, 10s at most)"},
+     [](Value& v) { return v.whole_seconds(config(v).broker.heartbeat, seconds{1}, minutes{5}); }},
+    {{"broker.queue_type", "classic or quorum", "classic", false, false, "type of the queues that Rung declares"},
+     [](Value& v) { return v.choice(config(v).broker.queue_type, {"classic", "quorum"}); }},
+    {{"broker.management", "URL", "", false, true,
+      "RabbitMQ's management API, to see what is attached; left out: the broker's host, port 15672"},
+     [](Value& v) { return v.url(config(v).broker.management, {"http", "https"}); }},
+
+    {{"store.url", "URL", "", false, true, "MySQL or MariaDB: mysql://user:password@host:port/schema"},
+     [](Value& v) { return v.url(config(v).store.url, {"mysql"}); }},
+    {{"store.password_file", "file", "", false, false,
+      "its first line is the password of store.url, instead of one within the URL"},
+     [](Value& v) { return v.file(config(v).store.password_file); }},
+    {{"store.migrate", "true or false", "true", false, false,
+      "rung run creates and upgrades the schema by itself; false: only rung migrate does"},
+     [](Value& v) { return v.boolean(config(v).store.migrate); }},
+    {{"store.tls", "off or verify", "off", false, false,
+      "verify: TLS, with the server's certificate and its host's name checked"},
+     [](Value& v) { return v.choice(config(v).store.tls, {"off", "verify"}); }},
+    {{"store.ca", "file", "", false, false,
+      "tls: verify: certificates (PEM) of the authorities that may have signed the server's"},
+     [](Value& v) { return v.file(config(v).store.ca); }},
+    {{"store.cert", "file", "", false, false, "tls: verify: the client certificate (PEM), with store.key"},
+     [](Value& v) { return v.file(config(v).store.cert); }},
+    {{"store.key", "file", "", false, false, "tls: verify: the client certificate's private key (PEM)"},
+     [](Value& v) { return v.file(config(v).store.key); }},
+    {{"store.connections", "1 to 64", "3", false, false, "connections to the database, a thread each"},
+     [](Value& v) { return v.integer(config(v).store.connections, 1, 64); }},
+    {{"store.timeout", "whole seconds", "10s", false, false,
+      "the longest that connecting, a read or a write may take"},
+     [](Value& v) { return v.whole_seconds(config(v).store.timeout, seconds{1}, minutes{10}); }},
+
+    {{"http.listen", "host:port", "", false, false, "where the HTTP API listens; left out: it doesn't"},
+     [](Value& v) { return v.host_port(config(v).http.listen); }},
+    {{"http.token_file", "file", "", false, false, "its first line is the token that the HTTP API asks for"},
+     [](Value& v) { return v.file(config(v).http.token_file); }},
+
+    {{"node", "name", "", false, false,
+      "this instance's name, its own among all that share the database; left out: the host's name"},
+     [](Value& v) { return v.name(config(v).node, kLongestName); }},
+    {{"lease", "duration", "10s", false, false, "an instance that is silent for this long is taken over; 1s to 1h"},
+     [](Value& v) { return v.duration(config(v).lease, seconds{1}, hours{1}); }},
+    {{"window", "duration", "10m", false, false,
+      "how far ahead due times are held in memory; the rest waits in the database; from the lease to 7d"},
+     [](Value& v) { return v.duration(config(v).window, seconds{1}, hours{7 * 24}); }},
+    {{"drain", "duration", "10s", false, false, "the longest that SIGTERM may take; 100ms to 1h"},
+     [](Value& v) { return v.duration(config(v).drain, Ms{100}, hours{1}); }},
+    {{"max_loaded", "1 to 100000000", "1000000", false, false,
+      "the most due times held in memory, whatever the window; some tens of bytes each"},
+     [](Value& v) { return v.integer(config(v).max_loaded, 1, 100'000'000); }},
+    {{"parked", "keep or publish", "keep", true, false,
+      "what runs out of ladder: keep leaves it to its row, publish also sends a copy to the exchange <prefix>.parked"},
+     [](Value& v) { return set_parked(v, v.draft.publish_parked); }},
+
+    {{"log.level", "trace, debug, info, warn or error", "info", false, false, "the least that is logged"},
+     [](Value& v) { return v.choice(config(v).log.level, {"trace", "debug", "info", "warn", "error"}); }},
+    {{"log.format", "text or json", "text", false, false, "text: key=value; json: an object a line"},
+     [](Value& v) { return v.choice(config(v).log.format, {"text", "json"}); }},
+
+    {{"ladders.*", "list of durations", "", true, false,
+      "a ladder by name: its delays, level 1 first; or the keys below"},
+     [](Value& v) { return v.list_of_durations(ladder(v)); }},
+    {{"ladders.*.base", "duration", "", true, false, "the first delay of a ladder that is computed"},
+     [](Value& v) { return note(v, "base", v.duration(ladder(v).spec.base, kLeastMs, levels::kLongest)); }},
+    {{"ladders.*.factor", "number from 1", "2", true, false, "each further delay is this many times the one before it"},
+     [](Value& v) { return note(v, "factor", v.number(ladder(v).spec.factor)); }},
+    {{"ladders.*.max", "duration", "", true, false, "no delay is longer than this; left out: 3650d"},
+     [](Value& v) { return note(v, "max", v.duration(ladder(v).spec.max, kLeastMs, levels::kLongest)); }},
+    {{"ladders.*.levels", "1 to 1000, or list of durations", "", true, false,
+      "how many delays are computed; or the delays themselves, which then have no base, factor and max"},
+     set_levels},
+    {{"ladders.*.jitter", "off, or 0% to 100%", "off", true, false,
+      "each delay becomes longer at random, by this much of it at most; never shorter"},
+     [](Value& v) { return note(v, "jitter", v.percent_or_off(ladder(v).jitter)); }},
+
+    {{"queues.*.ladder", "name", "default", true, false, "the queue's ladder: one under ladders, or a ready one"},
+     set_queue_ladder},
+    {{"queues.*.success.presumed_after", "duration", "10m", true, false,
+      "silence for this long after a retry means that it succeeded"},
+     [](Value& v) { return set_silence(v, queue(v).presumed_after, queue(v).presumed_mark); }},
+    {{"queues.*.success.reported_within", "duration", "", true, false,
+      "success must be reported; silence for this long means that the retry failed"},
+     [](Value& v) { return set_silence(v, queue(v).reported_within, queue(v).reported_mark); }},
+    {{"queues.*.parked", "keep or publish", "keep", true, false, "as the key parked above, for this queue alone"},
+     set_queue_parked},
+  };
+}
+// clang-format on
+
+}  // namespace
+
+const std::vector<Key>& key_table() {
+  static const std::vector<Key> table = make_table();
+  return table;
+}
+
+}  // namespace rung::confile

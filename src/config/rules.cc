@@ -1,0 +1,175 @@
+// From what stands under ladders and queues to the rule book.
+#include <algorithm>
+
+#include "levels/ready.h"
+#include "src/config/draft.h"
+
+namespace rung::confile {
+namespace {
+
+using Ladders = std::map<std::string, levels::Ladder, std::less<>>;
+
+// The first delay that makes the list no ladder: the place to show.
+Mark culprit(const LadderDraft& draft) {
+  for (std::size_t n = 1; n <= draft.delays.size(); ++n) {
+    const auto end = draft.delays.begin() + static_cast<std::ptrdiff_t>(n);
+    if (!levels::Ladder::from_list({draft.delays.begin(), end})) return draft.delay_marks[n - 1];
+  }
+  return draft.mark;
+}
+
+Mark part(const LadderDraft& draft, std::string_view name) {
+  const auto it = draft.given.find(name);
+  return it != draft.given.end() ? it->second : draft.mark;
+}
+
+std::optional<levels::Ladder> list(const LadderDraft& draft, const std::string& path, Problems& problems) {
+  for (const auto* extra : {"base", "factor", "max"}) {
+    if (!draft.given.contains(extra)) continue;
+    problems.add(part(draft, extra), path + ": levels lists the delays, so " + extra +
+                                         " has no meaning: leave it out, or write levels: as a number");
+    return std::nullopt;
+  }
+  auto ladder = levels::Ladder::from_list(draft.delays, draft.jitter);
+  if (ladder) return *ladder;
+  // What comes from the environment is not quoted.
+  problems.add(culprit(draft),
+               path + ": " +
+                   (draft.substituted ? "the delays are 1 to 1000, none zero, none shorter than the "
+                                        "one before it"
+                                      : ladder.error()));
+  return std::nullopt;
+}
+
+std::optional<levels::Ladder> exponential(const LadderDraft& draft, const std::string& path,
+                                          Problems& problems) {
+  bool complete = true;
+  for (const auto* needed : {"base", "levels"}) {
+    if (draft.given.contains(needed)) continue;
+    complete = false;
+    problems.add(draft.mark, path + ": " + needed +
+                                 " is missing: write e.g. { base: 10s, factor: 2, max: 1h, levels: 12 }");
+  }
+  if (!complete) return std::nullopt;
+  auto ladder = levels::Ladder::from_exponential(draft.spec, draft.jitter);
+  if (ladder) return *ladder;
+  Mark at = draft.mark;  // the errors begin with the part that is wrong
+  for (const auto& [name, mark] : draft.given) {
+    if (ladder.error().starts_with(name)) at = mark;
+  }
+  problems.add(at, path + ": " +
+                       (draft.substituted ? "base, factor (from 1), max (not below base) and levels make no "
+                                            "ladder"
+                                          : ladder.error()));
+  return std::nullopt;
+}
+
+std::optional<levels::Ladder> build(const LadderDraft& draft, Problems& problems) {
+  if (draft.broken) return std::nullopt;
+  const std::string path = "ladders." + draft.name;
+  return draft.is_list ? list(draft, path, problems) : exponential(draft, path, problems);
+}
+
+Silence silence_of(const QueueDraft& queue, const Silence& otherwise, Problems& problems) {
+  if (!queue.success_mark || queue.success_broken) return otherwise;
+  const std::string path = "queues." + queue.name + ".success: ";
+  if (queue.presumed_after && queue.reported_within) {
+    const bool first = queue.presumed_mark.line < queue.reported_mark.line ||
+                       (queue.presumed_mark.line == queue.reported_mark.line &&
+                        queue.presumed_mark.column < queue.reported_mark.column);
+    problems.add(
+        first ? queue.reported_mark : queue.presumed_mark,
+        path +
+            "presumed_after (silence is success) and reported_within (silence is failure) exclude each "
+            "other: write one");
+    return otherwise;
+  }
+  if (queue.presumed_after) return {Silence::Means::success, *queue.presumed_after};
+  if (queue.reported_within) return {Silence::Means::failure, *queue.reported_within};
+  problems.add(*queue.success_mark,
+               path +
+                   "write presumed_after (silence is success) or reported_within (silence is "
+                   "failure)");
+  return otherwise;
+}
+
+bool known(const QueueDraft& queue, const Ladders& ladders, const Draft& draft, Problems& problems) {
+  if (!queue.ladder || ladders.contains(*queue.ladder)) return true;
+  // One that is there but wrong has been told already.
+  if (std::ranges::any_of(draft.ladders, [&](const auto& l) { return l.name == *queue.ladder; })) return true;
+  const std::string path = "queues." + queue.name + ".ladder: ";
+  if (queue.ladder_substituted) {
+    problems.add(queue.ladder_mark, path + "no ladder of that name, neither under ladders nor a ready one");
+    return false;
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, ladder] : ladders) names.push_back(name);
+  for (const auto& broken : draft.ladders) names.push_back(broken.name);
+  const std::string meant = closest(*queue.ladder, names);
+  std::string list;
+  for (const auto& [name, ladder] : ladders) list += (list.empty() ? "" : ", ") + name;
+  problems.add(queue.ladder_mark,
+               path + "no ladder " + quoted(*queue.ladder) +
+                   (meant.empty() ? ": there are " + list : ": did you mean " + meant + "?"));
+  return false;
+}
+
+}  // namespace
+
+const Ladders& ready_ladders() {
+  static const Ladders all = [] {
+    Ladders ladders;
+    for (const auto name : levels::ready_ladder_names()) {
+      // As if it stood under `ladders:` in a config. A test proves that all of them are sound.
+      Problems problems{"levels/" + std::string(name) + ".yaml"};
+      Node root;
+      root.kind = Node::Kind::map;
+      Node ladders_key, name_key, ladders_value;
+      ladders_key.kind = name_key.kind = Node::Kind::text;
+      ladders_key.text = "ladders";
+      name_key.text = name;
+      ladders_value.kind = Node::Kind::map;
+      auto ladder = parse_document(levels::ready_ladder_yaml(name), problems);
+      if (!ladder) continue;
+      ladders_value.entries.emplace_back(std::move(name_key), *std::move(ladder));
+      root.entries.emplace_back(std::move(ladders_key), std::move(ladders_value));
+      const Draft draft = walk(root, "", problems);
+      if (draft.ladders.empty()) continue;
+      if (auto built = build(draft.ladders.front(), problems)) ladders.emplace(name, *std::move(built));
+    }
+    return ladders;
+  }();
+  return all;
+}
+
+RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
+  Ladders ladders;
+  for (const auto& ladder : draft.ladders) {
+    if (auto built = build(ladder, problems)) ladders.insert_or_assign(ladder.name, *std::move(built));
+  }
+  // The ready ones serve where the file has none of that name: for its queues, and for the header
+  // retry-ladder.
+  ladders.insert(ready_ladders().begin(), ready_ladders().end());
+
+  QueueRules base;
+  base.publish_parked = draft.publish_parked;
+  const auto rules_of = [&](const QueueDraft& queue, const QueueRules& otherwise) {
+    QueueRules rules = otherwise;
+    if (known(queue, ladders, draft, problems) && queue.ladder) rules.ladder = *queue.ladder;
+    rules.silence = silence_of(queue, otherwise.silence, problems);
+    rules.publish_parked = queue.publish_parked.value_or(otherwise.publish_parked);
+    return rules;
+  };
+  std::map<std::string, QueueRules, std::less<>> queues;
+  // What a queue leaves out, it has from queues.default, which has it from the key table.
+  const auto fallback = std::ranges::find_if(draft.queues, [](const auto& q) { return q.name == "default"; });
+  if (fallback != draft.queues.end()) base = rules_of(*fallback, base);
+  if (fallback != draft.queues.end() || draft.publish_parked) queues.emplace("default", base);
+  for (const auto& queue : draft.queues) {
+    if (queue.name != "default") queues.emplace(queue.name, rules_of(queue, base));
+  }
+  if (!problems.empty()) return nullptr;
+  return std::make_shared<const RuleBook>(std::move(ladders), std::move(queues));
+}
+
+}  // namespace rung::confile

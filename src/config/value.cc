@@ -1,0 +1,237 @@
+// How each type of value is read, and what is said where it can't be.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include "src/config/draft.h"
+#include "src/core/url.h"
+
+namespace rung::confile {
+namespace {
+
+constexpr std::string_view kDuration = "a number and a unit (ms, s, m, h, d), e.g. 30s, 5m or 1h30m";
+
+std::string join(const std::vector<std::string>& words) {
+  std::string out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) out += i + 1 == words.size() ? " or " : ", ";
+    out += words[i];
+  }
+  return out;
+}
+
+std::optional<int> to_int(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool is_name_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+         c == '-';
+}
+
+// Why the file cannot be read; "" = it can.
+std::string unreadable(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return std::strerror(errno);  // NOLINT: one thread loads
+  struct stat info {};
+  const bool folder = fstat(fd, &info) == 0 && S_ISDIR(info.st_mode);
+  close(fd);
+  return folder ? "it is a folder" : "";
+}
+
+}  // namespace
+
+bool Value::wrong(std::string what) { return wrong_at(node.mark, std::move(what)); }
+
+bool Value::wrong_at(Mark at, std::string what) {
+  problems.add(at, path + ": " + std::move(what));
+  return false;
+}
+
+std::string Value::shown() const {
+  if (secret) return "the value";
+  return node.substituted ? "what " + quoted(node.written) + " stands for" : quoted(node.text);
+}
+
+bool Value::scalar(std::string_view wanted) {
+  if (node.broken) return false;
+  switch (node.kind) {
+    case Node::Kind::text:
+      return true;
+    case Node::Kind::nothing:
+      return wrong("there is no value: " + std::string(wanted) + " belongs here");
+    case Node::Kind::list:
+      return wrong("a list stands where " + std::string(wanted) + " belongs");
+    case Node::Kind::map:
+      return wrong("further keys stand where " + std::string(wanted) + " belongs");
+  }
+  return false;
+}
+
+bool Value::text(std::string& out) {
+  if (!scalar("a text")) return false;
+  if (node.text.empty()) return wrong("it is empty");
+  if (node.text.find('\0') != std::string::npos) return wrong("it holds a NUL");
+  out = node.text;
+  return true;
+}
+
+bool Value::duration(Ms& out, Ms least, Ms most) {
+  if (!scalar("a duration, e.g. 30s or 1h30m,")) return false;
+  const auto parsed = levels::parse_duration(node.text);
+  if (!parsed) {
+    if (may_quote()) return wrong(quoted(node.text) + ": " + parsed.error());
+    return wrong(shown() +
+                 " is no duration: " + std::string(kDuration));  // the error would quote a part of it
+  }
+  if (*parsed < least) return wrong(shown() + " is too short: at least " + levels::format_duration(least));
+  if (*parsed > most) return wrong(shown() + " is too long: at most " + levels::format_duration(most));
+  out = *parsed;
+  return true;
+}
+
+bool Value::whole_seconds(Ms& out, Ms least, Ms most) {
+  Ms value{0};
+  if (!duration(value, least, most)) return false;
+  if (value.count() % 1000 != 0) return wrong(shown() + " is not a number of whole seconds, e.g. 10s");
+  out = value;
+  return true;
+}
+
+bool Value::integer(int& out, int least, int most) {
+  const std::string range = "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
+  if (!scalar(range)) return false;
+  const auto value = to_int(node.text);
+  if (!value || *value < least || *value > most) return wrong(shown() + " is not " + range);
+  out = *value;
+  return true;
+}
+
+bool Value::number(double& out) {
+  if (!scalar("a number, e.g. 2 or 1.5,")) return false;
+  // from_chars takes "inf" and "nan" too, which are no numbers here.
+  const bool plain = node.text.find_first_not_of("0123456789.") == std::string::npos;
+  double value = 0;
+  const char* const last = node.text.data() + node.text.size();
+  const auto [end, error] = std::from_chars(node.text.data(), last, value);
+  if (!plain || error != std::errc{} || end != last)
+    return wrong(shown() + " is not a number, e.g. 2 or 1.5");
+  out = value;
+  return true;
+}
+
+bool Value::percent_or_off(double& out) {
+  constexpr std::string_view kWanted = "off, or a percentage from 0% to 100%, e.g. 20%";
+  if (!scalar(kWanted)) return false;
+  if (node.text == "off") {
+    out = 0.0;
+    return true;
+  }
+  std::string_view digits = node.text;
+  const bool has_sign = digits.ends_with('%');
+  if (has_sign) digits.remove_suffix(1);
+  const auto percent = to_int(digits);
+  if (percent && *percent >= 0 && *percent <= 100) {
+    if (!has_sign && may_quote())
+      return wrong(shown() + ": the % is missing: write " + std::to_string(*percent) + "%");
+    if (has_sign) {
+      out = *percent / 100.0;
+      return true;
+    }
+  }
+  return wrong(shown() + " is not " + std::string(kWanted));
+}
+
+bool Value::boolean(bool& out) {
+  if (!scalar("true or false")) return false;
+  if (node.text != "true" && node.text != "false") return wrong(shown() + " is neither true nor false");
+  out = node.text == "true";
+  return true;
+}
+
+bool Value::choice(std::string& out, const std::vector<std::string>& words) {
+  if (!scalar(join(words))) return false;
+  if (std::ranges::find(words, node.text) == words.end()) {
+    const std::string meant = may_quote() ? closest(node.text, words) : "";
+    return wrong(shown() + " is not " + join(words) + (meant.empty() ? "" : ": did you mean " + meant + "?"));
+  }
+  out = node.text;
+  return true;
+}
+
+bool Value::name(std::string& out, std::size_t most) {
+  if (!scalar("a name")) return false;
+  if (node.text.empty()) return wrong("it is empty: leave the key out, or write a name");
+  if (node.text.size() > most) return wrong("longer than " + std::to_string(most) + " characters");
+  if (!std::ranges::all_of(node.text, is_name_char)) {
+    return wrong(shown() + " holds other characters than letters, digits and . _ -");
+  }
+  out = node.text;
+  return true;
+}
+
+bool Value::file(std::string& out) {
+  std::string name;
+  if (!text(name)) return false;
+  const std::string full = name.starts_with('/') || draft.folder.empty() ? name : draft.folder + "/" + name;
+  if (const auto why = unreadable(full); !why.empty()) {
+    const std::string which = may_quote() ? quoted(full) : "the file that " + quoted(node.written) + " names";
+    return wrong(which + " cannot be read: " + why);
+  }
+  out = full;
+  return true;
+}
+
+bool Value::url(std::string& out, const std::vector<std::string>& schemes) {
+  if (!scalar("a URL")) return false;
+  const auto parsed = parse_url(node.text);
+  if (!parsed) return wrong(parsed.error().message);
+  if (std::ranges::find(schemes, parsed->scheme) == schemes.end()) {
+    return wrong("the URL begins with " + join(schemes) +
+                 (schemes.size() > 1 ? ", each followed by ://" : "://"));
+  }
+  if (!parsed->query.empty()) return wrong("nothing is taken from a URL's ?query: there are keys for it");
+  out = node.text;
+  return true;
+}
+
+bool Value::host_port(std::string& out) {
+  if (!scalar("host:port, e.g. 127.0.0.1:8025,")) return false;
+  const auto parsed = parse_url("tcp://" + node.text);
+  const bool good = parsed && parsed->port != 0 && parsed->path.empty() && parsed->user.empty() &&
+                    node.text.find_first_of("/@?#") == std::string::npos;
+  if (!good) return wrong(shown() + " is not host:port, e.g. 127.0.0.1:8025 or [::1]:8025");
+  out = node.text;
+  return true;
+}
+
+bool Value::list_of_durations(LadderDraft& out) {
+  if (node.broken) return false;
+  if (node.kind != Node::Kind::list) {
+    return wrong(
+        "a ladder is a list of delays, e.g. [5s, 30s, 1m], or { base: 10s, factor: 2, max: 1h, levels: 12 }");
+  }
+  out.is_list = true;
+  bool all = true;
+  for (const Node& item : node.items) {
+    Value delay{draft, problems, item, path, secret};
+    Ms ms{0};
+    // Zero and the order of the delays are the ladder's own to judge.
+    const bool ok = delay.duration(ms, Ms::zero(), levels::kLongest);
+    all = all && ok;
+    out.substituted = out.substituted || item.substituted;
+    out.delays.push_back(ms);
+    out.delay_marks.push_back(item.mark);
+  }
+  return all;
+}
+
+}  // namespace rung::confile

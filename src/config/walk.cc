@@ -1,0 +1,188 @@
+// Walks the file by the key table: what is not in the table is a mistake, what is goes to its setter.
+#include <algorithm>
+#include <map>
+
+#include "src/config/draft.h"
+
+namespace rung::confile {
+namespace {
+
+// Keys of the contract that this version does not have yet, so that nobody looks for a typing error.
+constexpr std::string_view kLater[] = {"delays", "tags"};
+
+const Key* find_key(std::string_view path) {
+  const auto& table = key_table();
+  const auto it = std::ranges::find_if(table, [&](const Key& key) { return key.about.path == path; });
+  return it != table.end() ? &*it : nullptr;
+}
+
+bool is_section(const std::string& path) {
+  return std::ranges::any_of(key_table(),
+                             [&](const Key& key) { return key.about.path.starts_with(path + "."); });
+}
+
+// The names that may stand below `section` ("" = at the top).
+std::vector<std::string> names_below(const std::string& section) {
+  const std::string prefix = section.empty() ? "" : section + ".";
+  std::vector<std::string> names;
+  for (const Key& key : key_table()) {
+    if (!key.about.path.starts_with(prefix)) continue;
+    const auto rest = key.about.path.substr(prefix.size());
+    std::string name(rest.substr(0, rest.find('.')));
+    if (name != "*" && std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::string below(const std::string& path, std::string_view name) {
+  return path.empty() ? std::string(name) : path + "." + std::string(name);
+}
+
+class Walker {
+ public:
+  Walker(Draft& draft, Problems& problems) : draft_(draft), problems_(problems) {}
+
+  // `path` in the table's words ("queues.*"), `shown` in the file's ("queues.orders").
+  void section(const Node& map, const std::string& path, const std::string& shown) {
+    std::map<std::string, int> seen;
+    const bool any_name = is_section(below(path, "*")) || find_key(below(path, "*")) != nullptr;
+    for (const auto& [key, value] : map.entries) {
+      if (key.kind != Node::Kind::text) {
+        if (!key.broken) problems_.add(key.mark, "a key is a text, and this is none");
+        continue;
+      }
+      const auto [first, fresh] = seen.emplace(key.text, key.mark.line);
+      if (!fresh) {
+        problems_.add(key.mark, below(shown, key.text) + ": given twice, first in line " +
+                                    std::to_string(first->second));
+        continue;
+      }
+      const std::string child = below(path, any_name ? "*" : key.text);
+      // A dot within a key would look like a path of the table.
+      const bool known = any_name || key.text.find('.') == std::string::npos;
+      if (!known || (find_key(child) == nullptr && !is_section(child))) {
+        unknown(key, value, path, shown);
+      } else {
+        entry(key, value, child, below(shown, key.text));
+      }
+    }
+  }
+
+ private:
+  void entry(const Node& key, const Node& value, const std::string& path, const std::string& shown) {
+    const bool item = path == "ladders.*" || path == "queues.*";
+    if (item && !open(key, path == "queues.*", shown)) return;
+    const Key* row = find_key(path);
+    if (row != nullptr) draft_.keys_used.insert(path);
+    bool ok = true;
+    if (value.kind == Node::Kind::map && is_section(path)) {
+      if (path == "queues.*.success") draft_.queues.back().success_mark = key.mark;
+      const auto before = problems_.count();
+      section(value, path, shown);
+      ok = problems_.count() == before;
+    } else if (row != nullptr) {
+      Value taken{draft_, problems_, value, shown, row->about.secret};
+      ok = row->apply(taken);
+    } else if (value.kind != Node::Kind::nothing) {  // a section may be empty
+      ok = false;
+      if (!value.broken) not_a_section(value, path, shown);
+    }
+    if (path == "ladders.*" && !ok) draft_.ladders.back().broken = true;
+    if (path.find('*') == std::string::npos)
+      draft_.given[path] = {row != nullptr ? value.mark : key.mark, ok};
+  }
+
+  void not_a_section(const Node& value, const std::string& path, const std::string& shown) {
+    if (path == "queues.*" && value.kind == Node::Kind::text) {
+      problems_.add(value.mark, shown + ": a queue holds keys: write { ladder: NAME }");
+      return;
+    }
+    std::string names;
+    for (const auto& name : names_below(path)) names += (names.empty() ? "" : ", ") + name;
+    problems_.add(value.mark,
+                  shown + ": further keys belong here" + (names.empty() ? ", a name each" : ": " + names));
+  }
+
+  // A ladder or a queue begins.
+  bool open(const Node& key, bool queue, const std::string& shown) {
+    if (queue) {
+      if (key.text.empty() || key.text.size() > 255) {
+        problems_.add(key.mark, "queues: a queue's name has 1 to 255 bytes");
+        return false;
+      }
+      QueueDraft& draft = draft_.queues.emplace_back();
+      draft.name = key.text;
+      draft.mark = key.mark;
+      return true;
+    }
+    LadderDraft& draft = draft_.ladders.emplace_back();
+    draft.mark = key.mark;
+    std::string name;
+    Value taken{draft_, problems_, key, shown};
+    if (!taken.name(name, 64)) draft.broken = true;
+    draft.name = key.text;  // also where it is a bad one: a queue that names it is not told so too
+    return true;
+  }
+
+  void unknown(const Node& key, const Node& value, const std::string& path, const std::string& shown) {
+    if (path.empty() && std::ranges::find(kLater, key.text) != std::end(kLater)) {
+      problems_.add(key.mark, key.text + ": not in this version of rung yet; take it out");
+      return;
+    }
+    const std::string where = shown.empty() ? "" : shown + ": ";
+    // `{ url: amqp://u:pass,word@h }` reads as a key "word@h" without a value: a piece of a secret.
+    const bool like_a_key = !key.text.empty() && std::ranges::all_of(key.text, [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+             c == '-' || c == '.';
+    });
+    const std::string meant = closest(key.text, names_below(path));
+    if (!like_a_key || (value.kind == Node::Kind::nothing && meant.empty())) {
+      problems_.add(
+          key.mark,
+          where +
+              "an unknown key, without a value that could be shown: a text with , : or # in it needs quotes");
+      return;
+    }
+    problems_.add(key.mark, where + "unknown key " + quoted(key.text) + advice(key.text, meant, path));
+  }
+
+  static std::string advice(const std::string& name, const std::string& meant, const std::string& path) {
+    if (name.find('.') != std::string::npos && find_key(name) != nullptr) {
+      return ": a dot does not lead into a section, write " + name.substr(0, name.find('.')) + ": { " +
+             name.substr(name.find('.') + 1) + ": ... }";
+    }
+    if (name == "<<") return ": merge keys are not taken";
+    if (!meant.empty()) return ": did you mean " + meant + "?";
+    // The right name in the wrong place.
+    std::string elsewhere;
+    for (const Key& key : key_table()) {
+      const auto dot = key.about.path.rfind('.');
+      const auto last = dot == std::string_view::npos ? key.about.path : key.about.path.substr(dot + 1);
+      if (last == name) elsewhere += (elsewhere.empty() ? "" : " or ") + std::string(key.about.path);
+    }
+    if (is_section(name)) elsewhere = name + " at the top";
+    if (!elsewhere.empty()) return ": did you mean " + elsewhere + "?";
+    std::string names;
+    for (const auto& known : names_below(path)) names += (names.empty() ? "" : ", ") + known;
+    return ": there are " + names;
+  }
+
+  Draft& draft_;
+  Problems& problems_;
+};
+
+}  // namespace
+
+Draft walk(const Node& root, std::string folder, Problems& problems) {
+  Draft draft;
+  draft.folder = std::move(folder);
+  if (root.kind == Node::Kind::map || root.kind == Node::Kind::nothing) {
+    Walker(draft, problems).section(root, "", "");
+  } else {
+    problems.add(root.mark,
+                 "the file holds no keys: it begins with broker: and store:, see examples/full.yaml");
+  }
+  return draft;
+}
+
+}  // namespace rung::confile
