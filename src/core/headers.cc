@@ -29,6 +29,12 @@ bool is_taken_off(std::string_view name) {
 }
 bool is_ours(std::string_view name) { return std::ranges::find(kOurs, name) != kOurs.end(); }
 
+// The value of a header; nullptr where it is not there or null, as clients write what was left unset.
+const Value* said(const std::optional<Table>& headers, std::string_view name) {
+  const Value* value = find(headers, name);
+  return value != nullptr && !std::holds_alternative<std::monostate>(value->v) ? value : nullptr;
+}
+
 std::string text_of(const Value* value) {
   const std::string* text = value != nullptr ? value->as_text() : nullptr;
   return text != nullptr ? *text : std::string{};
@@ -51,7 +57,10 @@ std::optional<bool> bool_of(const Value* value) {
   if (value == nullptr) return std::nullopt;
   if (const bool* flag = std::get_if<bool>(&value->v)) return *flag;
   if (const auto number = int_of(value)) return *number != 0;
-  const std::string text = text_of(value);
+  std::string text = text_of(value);
+  // "False" is what Python makes of it.
+  std::ranges::transform(text, text.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   if (text == "true" || text == "yes") return true;
   if (text == "false" || text == "no") return false;
   return std::nullopt;
@@ -65,8 +74,9 @@ void complain(std::string& complaint, std::string_view name, std::string_view wa
 // "5s", or a number of seconds as HTTP's Retry-After has it.
 std::optional<Ms> duration_of(const Value& value) {
   if (const auto seconds = int_of(&value)) {
-    if (*seconds < 0 || *seconds > levels::kLongest / std::chrono::seconds{1}) return std::nullopt;
-    return std::chrono::seconds{*seconds};
+    if (*seconds < 0) return std::nullopt;
+    // It is capped by the ladder anyway.
+    return std::chrono::seconds{std::min<std::int64_t>(*seconds, levels::kLongest / std::chrono::seconds{1})};
   }
   const auto parsed = levels::parse_duration(text_of(&value));
   return parsed ? std::optional<Ms>(*parsed) : std::nullopt;
@@ -74,12 +84,12 @@ std::optional<Ms> duration_of(const Value& value) {
 
 Directives read_directives(const std::optional<Table>& headers) {
   Directives d;
-  if (const Value* after = find(headers, header::kAfter)) {
+  if (const Value* after = said(headers, header::kAfter)) {
     d.retry_after = duration_of(*after);
     if (!d.retry_after) complain(d.complaint, header::kAfter, "a duration like 30s, or whole seconds");
   }
   d.ladder = clean_utf8(text_of(find(headers, header::kLadder)), 255);
-  if (const Value* most = find(headers, header::kMaxAttempts)) {
+  if (const Value* most = said(headers, header::kMaxAttempts)) {
     const auto number = int_of(most);
     if (!number || *number < 0 || *number > 1'000'000) {
       complain(d.complaint, header::kMaxAttempts, "a whole number from 0 to 1000000");
@@ -89,7 +99,7 @@ Directives read_directives(const std::optional<Table>& headers) {
       d.max_attempts = static_cast<int>(*number);
     }
   }
-  if (const Value* never = find(headers, header::kNever)) {
+  if (const Value* never = said(headers, header::kNever)) {
     const auto flag = bool_of(never);
     // Who says retry-never in words that we cannot read still means something: a person shall look.
     if (!flag) complain(d.complaint, header::kNever, "true or false");
@@ -119,20 +129,27 @@ const Table* newest_death(const std::optional<Table>& headers) {
   return array != nullptr && !array->empty() ? std::get_if<Table>(&array->front().v) : nullptr;
 }
 
+// "" where no queue can have that name: AMQP's names have 255 bytes at most, RabbitMQ's are UTF-8.
+std::string queue_name(const Value* value) {
+  std::string name = text_of(value);
+  return name.size() <= 255 && is_utf8(name) ? name : std::string{};
+}
+
+// For people only: nothing is published to it again.
+std::string label(std::string_view text) { return clean_utf8(text, 255); }
+
 void read_death(const Table& death, Failure& f) {
-  f.queue = text_of(find(death, "queue"));
-  f.exchange = text_of(find(death, "exchange"));
+  f.queue = queue_name(find(death, "queue"));
+  if (const Value* exchange = find(death, "exchange")) f.exchange = label(text_of(exchange));
   if (const Value* keys = find(death, "routing-keys")) {
     const Array* array = std::get_if<Array>(&keys->v);
-    if (array != nullptr && !array->empty()) f.routing_key = text_of(&array->front());
+    if (array != nullptr && !array->empty()) f.routing_key = label(text_of(&array->front()));
   }
   if (const Value* time = find(death, "time")) {
     if (const auto* stamp = std::get_if<Timestamp>(&time->v))
       f.died_at_s = static_cast<std::int64_t>(stamp->seconds);
   }
   f.death_count = int_of(find(death, "count")).value_or(0);
-  const std::string reason = text_of(find(death, "reason"));
-  if (!reason.empty()) f.error = "dead-lettered: " + reason + " (queue " + f.queue + ")";
 }
 
 std::array<unsigned char, 32> sha256(std::string_view data) {
@@ -150,12 +167,23 @@ void append_field(std::string& to, std::string_view field) {
 
 Failure read_failure(const Message& message, std::string_view exchange, std::string_view routing_key) {
   Failure f;
-  f.exchange = exchange;
-  f.routing_key = routing_key;
-  if (const Table* death = newest_death(message.headers)) read_death(*death, f);
-  if (f.queue.empty()) f.queue = text_of(find(message.headers, "x-last-death-queue"));
-  if (const Value* queue = find(message.headers, header::kQueue)) {
-    if (const std::string name = text_of(queue); !name.empty()) f.queue = name;
+  f.exchange = label(exchange);
+  f.routing_key = label(routing_key);
+  std::string reason;
+  if (const Table* death = newest_death(message.headers)) {
+    read_death(*death, f);
+    reason = text_of(find(*death, "reason"));
+  }
+  if (f.queue.empty()) f.queue = queue_name(find(message.headers, "x-last-death-queue"));
+  if (reason.empty()) reason = text_of(find(message.headers, "x-last-death-reason"));
+  if (!reason.empty()) f.error = "dead-lettered: " + reason + " (queue " + f.queue + ")";
+  f.directives = read_directives(message.headers);
+  if (const Value* queue = said(message.headers, header::kQueue)) {
+    if (const std::string name = queue_name(queue); !name.empty()) {
+      f.queue = name;
+    } else {
+      complain(f.directives.complaint, header::kQueue, "the name of a queue");
+    }
   }
   f.id = id_of(message.headers);
   f.attempt = attempt_of(message.headers);
@@ -165,7 +193,6 @@ Failure read_failure(const Message& message, std::string_view exchange, std::str
   if (f.error.empty()) f.error = "failed (no retry-error was given)";
   f.error = clean_utf8(f.error, kErrorBytes);
   f.error_type = clean_utf8(text_of(find(message.headers, header::kErrorType)), 255);
-  f.directives = read_directives(message.headers);
   return f;
 }
 

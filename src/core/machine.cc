@@ -21,17 +21,21 @@ Decision applied(Task task, std::optional<Attempt> attempt = {}) {
 
 std::string is_in(const Task& task) { return "it is " + std::string(to_word(task.state)); }
 
+// What history says of `attempt` now. The row is there since the claim, and the store leaves its level and
+// due_at as they are; should it have been lost, what is written instead must at least not look early.
 Attempt history(const Task& task, int attempt, Outcome outcome, const Circumstances& at,
                 std::string error = {}) {
+  const bool current = attempt == task.attempt;
   Attempt row;
   row.task = task.id;
   row.attempt = attempt;
   row.level = task.level;
-  row.due_at = task.next_at.value_or(at.now);
+  // Only in `publishing` next_at is the attempt's due time; later it is the end of silence, or the next one.
+  row.due_at = current && task.state == State::publishing ? task.next_at.value_or(at.now) : at.now;
   row.outcome = outcome;
   if (outcome != Outcome::pending) row.outcome_at = at.now;
   row.error = std::move(error);
-  row.node = task.node;
+  row.node = current ? task.node : 0;  // who made an older attempt, the row alone knows
   return row;
 }
 
@@ -63,7 +67,10 @@ void take_directives(Task& task, const Directives& d, const RuleBook& rules) {
     }
   }
   if (d.max_attempts > 0) task.max_attempts = d.max_attempts;
-  if (!complaint.empty()) task.last_error = clean_utf8(task.last_error + " [" + complaint + "]", kErrorBytes);
+  if (complaint.empty()) return;
+  // The complaint is short, and an error text may fill all the room: it gives way.
+  complaint = clean_utf8(" [" + complaint + "]", kErrorBytes / 4);
+  task.last_error = clean_utf8(task.last_error, kErrorBytes - complaint.size()) + complaint;
 }
 
 void park(Task& task, const RuleBook& rules, EpochMs now) {
@@ -146,14 +153,14 @@ struct Machine {
   }
 
   Decision operator()(const event::Returned& e) const {
-    if (task.state != State::publishing || e.attempt != task.attempt) return stale(task, is_in(task));
+    if (auto why = not_ours(e.attempt); !why.empty()) return stale(task, std::move(why));
     Decision d = fail(task, Outcome::returned, e.reason, "returned", {}, rules, at);
     d.attempt->published_at = e.published_at;
     return d;
   }
 
   Decision operator()(const event::Deferred& e) const {
-    if (task.state != State::publishing || e.attempt != task.attempt) return stale(task, is_in(task));
+    if (auto why = not_ours(e.attempt); !why.empty()) return stale(task, std::move(why));
     Task next = task;
     next.state = State::scheduled;
     --next.attempt;
@@ -187,7 +194,7 @@ struct Machine {
 
   Decision operator()(const event::SilenceOver&) const {
     if (task.state != State::awaiting || !task.next_at || *task.next_at > at.now)
-      return stale(task, is_in(task));
+      return stale(task, task.state == State::awaiting ? "it may still be answered" : is_in(task));
     const Silence& silence = rules.queue(task.queue).silence;
     if (silence.means == Silence::Means::failure) {
       return fail(task, Outcome::timed_out, "no word within " + levels::format_duration(silence.after),
@@ -239,13 +246,23 @@ struct Machine {
       if (task.state == State::succeeded && task.finished_by == FinishedBy::reported)
         return stale(task, is_in(task));
       if (task.state == State::cancelled || task.state == State::discarded) return refused(task, is_in(task));
-      if (task.attempt == 0) return applied(finished());
+      // Between attempts, or parked: the last attempt did fail, and its history stays true.
+      if (!under_way(task)) return applied(finished());
       return applied(finished(), history(task, task.attempt, Outcome::succeeded, at));
     }
     if (!under_way(task))
       return refused(task, "only an attempt under way can be finished as failed: " + is_in(task));
     return fail(task, Outcome::failed, e.error.empty() ? "finished as failed by hand" : e.error, "by hand",
                 {}, rules, at);
+  }
+
+  // Why a refusal of the broker is not about the attempt under way; "" where it is. A deposed owner's answer
+  // must not undo what its successor is publishing under the same number.
+  std::string not_ours(int attempt) const {
+    if (task.state != State::publishing) return is_in(task);
+    if (attempt != task.attempt) return "another attempt is under way";
+    if (task.node != at.node) return "another instance has claimed it since";
+    return {};
   }
 
   Task finished() const {
@@ -266,7 +283,10 @@ Decision decide(const Task& task, const Happening& what, const RuleBook& rules, 
 
 void begin(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, double random) {
   take_directives(task, directives, rules);
-  climb(task, 1, directives, rules, now, random);
+  Directives d = directives;
+  // It could come back to nowhere: a person has to look.
+  d.never = d.never || task.queue.empty();
+  climb(task, 1, d, rules, now, random);
 }
 
 void begin_parked(Task& task, std::string reason, const RuleBook& rules, EpochMs now) {

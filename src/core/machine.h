@@ -27,7 +27,7 @@ struct Deferred {
   int attempt;
   Ms pause;
   std::string reason;
-};  // refused by the broker, not by the consumer: costs nothing
+};  // refused by the broker, not by the consumer: costs nothing. This and Returned: only from who claimed it
 struct Failed {
   int attempt;
   std::string error, error_type;
@@ -76,9 +76,9 @@ struct Decision {
   Verdict verdict = Verdict::stale;
   std::string reason;  // for stale and refused
   Task task;           // as it is afterwards (unchanged unless applied)
-  std::optional<Attempt>
-      attempt;                // the history row as it is afterwards (REQUIRES the store to upsert; a field
-                              // that is nullopt or pending or "" here leaves what stands there; see upsert)
+  // The history row as it is afterwards. REQUIRES the store to upsert: level and due_at are written once, by
+  // the claim; any other field that is nullopt, pending, "" or node 0 here leaves what stands there.
+  std::optional<Attempt> attempt;
   bool drop_attempt = false;  // Deferred: the row of `attempt` is taken back
 };
 

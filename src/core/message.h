@@ -64,6 +64,12 @@ struct Properties {
   bool operator==(const Properties&) const = default;
 };
 
+// Tables and arrays within each other, the headers themselves being the first. A frame has room for 26,000,
+// more than a thread's stack where each costs a few calls, and a Value is copied and destroyed by calls.
+// REQUIRES, of whoever makes Values from what others sent: nothing deeper; kTooDeep in its place.
+inline constexpr int kDeepestNesting = 100;
+inline constexpr std::string_view kTooDeep = "[left out: nested deeper than 100 levels]";
+
 struct Message {
   Properties properties;
   std::optional<Table> headers;  // absent is not empty

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <stdexcept>
+#include <utility>
 
 #include "src/core/utf8.h"
 
@@ -44,9 +46,10 @@ Json encode_text(const std::string& text) {
   return {{"!S", to_hex(text)}};
 }
 
-Json encode(const Value& value);
+Json encode(const Value& value, int depth);
 
-Json encode(const Table& table) {
+// `depth` counts the tables and arrays around it, this one included.
+Json encode(const Table& table, int depth) {
   std::set<std::string_view> seen;
   bool plain = true;
   for (const auto& [key, value] : table) {
@@ -54,15 +57,18 @@ Json encode(const Table& table) {
   }
   if (plain) {
     Json object = Json::object();
-    for (const auto& [key, value] : table) object[key] = encode(value);
+    for (const auto& [key, value] : table) object[key] = encode(value, depth);
     return object;
   }
   Json pairs = Json::array();
-  for (const auto& [key, value] : table) pairs.push_back(Json::array({encode_text(key), encode(value)}));
+  for (const auto& [key, value] : table)
+    pairs.push_back(Json::array({encode_text(key), encode(value, depth)}));
   return {{"!table", std::move(pairs)}};
 }
 
 struct Encoder {
+  int depth;  // of what holds the value
+
   Json operator()(std::monostate) const { return nullptr; }
   Json operator()(bool x) const { return x; }
   Json operator()(std::int8_t x) const { return {{"!i8", x}}; }
@@ -87,52 +93,69 @@ struct Encoder {
   Json operator()(const std::string& x) const { return encode_text(x); }
   Json operator()(const Bytes& x) const { return {{"!bytes", to_hex(x.data)}}; }
   Json operator()(const Array& x) const {
+    if (depth == kDeepestNesting) return kTooDeep;
     Json array = Json::array();
-    for (const Value& element : x) array.push_back(encode(element));
+    for (const Value& element : x) array.push_back(encode(element, depth + 1));
     return array;
   }
-  Json operator()(const Table& x) const { return encode(x); }
+  Json operator()(const Table& x) const {
+    if (depth == kDeepestNesting) return kTooDeep;
+    return encode(x, depth + 1);
+  }
 };
 
-Json encode(const Value& value) { return std::visit(Encoder{}, value.v); }
+Json encode(const Value& value, int depth) { return std::visit(Encoder{depth}, value.v); }
 
-Value decode(const Json& json);
+Value decode(const Json& json, int depth);
+
+// The library's own conversion wraps around and takes a bool for a number.
+template <typename Int>
+Int decode_int(const Json& json) {
+  const bool fits = json.is_number_unsigned()
+                        ? std::in_range<Int>(json.get<std::uint64_t>())
+                        : json.is_number_integer() && std::in_range<Int>(json.get<std::int64_t>());
+  if (!fits) throw std::invalid_argument("not a number of that width");
+  return json.get<Int>();
+}
 
 std::string decode_text(const Json& json) {
   if (json.is_string()) return json.get<std::string>();
   return from_hex(json.at("!S").get<std::string>());
 }
 
-Table decode_table(const Json& json) {
+Table decode_table(const Json& json, int depth) {
+  if (!json.is_object()) throw std::invalid_argument("not a table");
+  if (depth > kDeepestNesting) throw std::invalid_argument("nested too deep");
   Table table;
   if (const auto pairs = json.find("!table"); pairs != json.end()) {
-    for (const Json& pair : *pairs) table.emplace_back(decode_text(pair.at(0)), decode(pair.at(1)));
+    if (!pairs->is_array()) throw std::invalid_argument("not a list of pairs");
+    for (const Json& pair : *pairs) table.emplace_back(decode_text(pair.at(0)), decode(pair.at(1), depth));
     return table;
   }
-  for (const auto& [key, value] : json.items()) table.emplace_back(key, decode(value));
+  for (const auto& [key, value] : json.items()) table.emplace_back(key, decode(value, depth));
   return table;
 }
 
 // {"!tag": x}: the types that JSON has no word for.
 Value decode_tagged(const std::string& tag, const Json& x) {
-  if (tag == "!i8") return x.get<std::int8_t>();
-  if (tag == "!u8") return x.get<std::uint8_t>();
-  if (tag == "!i16") return x.get<std::int16_t>();
-  if (tag == "!u16") return x.get<std::uint16_t>();
-  if (tag == "!i32") return x.get<std::int32_t>();
-  if (tag == "!u32") return x.get<std::uint32_t>();
-  if (tag == "!u64") return x.get<std::uint64_t>();
+  if (tag == "!i8") return decode_int<std::int8_t>(x);
+  if (tag == "!u8") return decode_int<std::uint8_t>(x);
+  if (tag == "!i16") return decode_int<std::int16_t>(x);
+  if (tag == "!u16") return decode_int<std::uint16_t>(x);
+  if (tag == "!i32") return decode_int<std::int32_t>(x);
+  if (tag == "!u32") return decode_int<std::uint32_t>(x);
+  if (tag == "!u64") return decode_int<std::uint64_t>(x);
   if (tag == "!f32") return x.get<float>();
-  if (tag == "!f32bits") return std::bit_cast<float>(x.get<std::uint32_t>());
-  if (tag == "!f64bits") return std::bit_cast<double>(x.get<std::uint64_t>());
-  if (tag == "!dec") return Decimal{x.at(0).get<std::uint8_t>(), x.at(1).get<std::int32_t>()};
-  if (tag == "!ts") return Timestamp{x.get<std::uint64_t>()};
+  if (tag == "!f32bits") return std::bit_cast<float>(decode_int<std::uint32_t>(x));
+  if (tag == "!f64bits") return std::bit_cast<double>(decode_int<std::uint64_t>(x));
+  if (tag == "!dec") return Decimal{decode_int<std::uint8_t>(x.at(0)), decode_int<std::int32_t>(x.at(1))};
+  if (tag == "!ts") return Timestamp{decode_int<std::uint64_t>(x)};
   if (tag == "!S") return from_hex(x.get<std::string>());
   if (tag == "!bytes") return Bytes{from_hex(x.get<std::string>())};
   throw std::invalid_argument("unknown type " + tag);
 }
 
-Value decode(const Json& json) {
+Value decode(const Json& json, int depth) {
   switch (json.type()) {
     case Json::value_t::null:
       return {};
@@ -140,14 +163,15 @@ Value decode(const Json& json) {
       return json.get<bool>();
     case Json::value_t::number_integer:
     case Json::value_t::number_unsigned:
-      return json.get<std::int64_t>();
+      return decode_int<std::int64_t>(json);
     case Json::value_t::number_float:
       return json.get<double>();
     case Json::value_t::string:
       return json.get<std::string>();
     case Json::value_t::array: {
+      if (depth >= kDeepestNesting) throw std::invalid_argument("nested too deep");
       Array array;
-      for (const Json& element : json) array.push_back(decode(element));
+      for (const Json& element : json) array.push_back(decode(element, depth + 1));
       return array;
     }
     case Json::value_t::object:
@@ -158,7 +182,7 @@ Value decode(const Json& json) {
   if (json.size() == 1 && json.begin().key().starts_with('!') && json.begin().key() != "!table") {
     return decode_tagged(json.begin().key(), json.begin().value());
   }
-  return decode_table(json);
+  return decode_table(json, depth + 1);
 }
 
 template <typename Decode>
@@ -205,6 +229,7 @@ std::string properties_to_json(const Properties& properties) {
 
 Result<Properties> properties_from_json(std::string_view text) {
   return guarded(text, [](const Json& json) {
+    if (!json.is_object()) throw std::invalid_argument("not an object");
     Properties properties;
     each_property(properties, [&](const char* name, auto& field) {
       const auto it = json.find(name);
@@ -213,17 +238,17 @@ Result<Properties> properties_from_json(std::string_view text) {
       if constexpr (std::is_same_v<T, std::string>) {
         field = decode_text(*it);
       } else {
-        field = it->template get<T>();
+        field = decode_int<T>(*it);
       }
     });
     return properties;
   });
 }
 
-std::string headers_to_json(const Table& headers) { return encode(headers).dump(); }
+std::string headers_to_json(const Table& headers) { return encode(headers, 1).dump(); }
 
 Result<Table> headers_from_json(std::string_view text) {
-  return guarded(text, [](const Json& json) { return decode_table(json); });
+  return guarded(text, [](const Json& json) { return decode_table(json, 1); });
 }
 
 }  // namespace rung
