@@ -1,0 +1,72 @@
+"""The quickstart's shop: publishes eight orders and consumes them, with a payment service that is down at first.
+
+usage: shop.py AMQP-URL
+"""
+import json
+import sys
+import time
+
+import pika
+
+QUEUE = "orders"
+DOWN_SECONDS = 5.0  # how long the payment service is away
+POISON = 4  # this order's amount is no number: no retry will ever help it
+
+
+class PaymentServiceDown(Exception):
+    pass
+
+
+def charge(order, started):
+    amount = int(order["amount"])  # ValueError for the poison message
+    if time.monotonic() - started < DOWN_SECONDS:
+        raise PaymentServiceDown(f"payment service: connection refused, {amount} not charged")
+
+
+def say(text):
+    print(time.strftime("%H:%M:%S"), text)
+
+
+def handle(channel, method, properties, body, started):
+    order, headers = json.loads(body), dict(properties.headers or {})
+    attempt = headers.get("retry-attempt", 0)
+    name = f"{properties.message_id} {'first try' if attempt == 0 else f'retry {attempt}'}:"
+    try:
+        charge(order, started)
+    except PaymentServiceDown:
+        # Reject and forget: RabbitMQ dead-letters it to the sidecar. No code of Rung's in here.
+        say(f"{name} payment service down, rejected")
+        channel.basic_reject(method.delivery_tag, requeue=False)
+        return
+    except ValueError as error:
+        # Or say why: forward it with the error's text. Confirmed first, then acked.
+        say(f"{name} {error}")
+        headers.update({"retry-queue": QUEUE, "retry-error": str(error), "retry-error-type": "ValueError"})
+        properties.headers = headers
+        channel.basic_publish("rung.failed", QUEUE, body, properties)
+        channel.basic_ack(method.delivery_tag)
+        return
+    say(f"{name} charged")
+    if attempt:
+        word = {"retry-id": headers["retry-id"], "retry-attempt": attempt, "retry-result": "succeeded"}
+        channel.basic_publish("rung.results", QUEUE, b"", pika.BasicProperties(headers=word))
+    channel.basic_ack(method.delivery_tag)
+
+
+def main(url):
+    channel = pika.BlockingConnection(pika.URLParameters(url)).channel()
+    channel.confirm_delivery()
+    # The one line that attaches a queue of one's own; for one that exists there is a policy.
+    channel.queue_declare(QUEUE, durable=True, arguments={"x-dead-letter-exchange": "rung.failed"})
+    for i in range(1, 9):
+        order = {"order": i, "amount": "twelve" if i == POISON else str(10 * i)}
+        channel.basic_publish("", QUEUE, json.dumps(order).encode(),
+                              pika.BasicProperties(message_id=f"order-{i}", delivery_mode=2))
+    started = time.monotonic()
+    channel.basic_qos(prefetch_count=10)
+    channel.basic_consume(QUEUE, lambda ch, method, props, body: handle(ch, method, props, body, started))
+    channel.start_consuming()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
