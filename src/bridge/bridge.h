@@ -1,0 +1,109 @@
+// The sidecar: failed messages in, rows, due times, retries out, results in. Wires the flows of this room
+// together; knows Broker and Store as interfaces only. Thread: the loop's, as everything behind it. A step of
+// the flow stands in a file of its own: intake, dispatch, results, janitor, shards.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "src/bridge/acks.h"
+#include "src/bridge/dispatch.h"
+#include "src/bridge/horizon.h"
+#include "src/bridge/intake.h"
+#include "src/bridge/janitor.h"
+#include "src/bridge/outbox.h"
+#include "src/bridge/results.h"
+#include "src/bridge/shards.h"
+#include "src/bridge/store_threads.h"
+#include "src/bridge/transitions.h"
+#include "src/core/policy.h"
+
+namespace rung::bridge {
+
+struct BridgeSettings {
+  NodeIdentity identity;
+  Ms lease{std::chrono::seconds{10}};
+  Ms window{std::chrono::minutes{10}};
+  std::size_t max_loaded = 1'000'000;
+  Ms heartbeat{std::chrono::seconds{10}};  // of the broker's connections
+  int flow_threads = 2;
+  int max_unconfirmed = 2000;
+  std::string prefix = "rung";
+};
+
+class Bridge final : public BrokerSink {
+ public:
+  // `name_taken`: another process runs under our node's name; the owner should end this one.
+  Bridge(io::Loop& loop, Broker& broker, StoreFactory factory, BridgeSettings settings, RuleBookPtr rules,
+         std::function<void()> name_taken);
+  ~Bridge() override;
+
+  // Fails only for what no waiting mends.
+  Result<void> start();
+  // Takes nothing further in, sees through what is under way, gives the shards back; `done` when that is so.
+  // Whoever waits sets the bound.
+  void drain(std::function<void()> done);
+  // Ends all threads; false where one hangs in a call for longer than `most`. The loop must have stopped.
+  bool stop(Ms most);
+
+  // New ladders and queues: hold from each task's next step on.
+  void reload(RuleBookPtr rules) { rules_ = std::move(rules); }
+
+  struct Figures {
+    bool store_up = false, consuming = false, publishing = false, blocked = false;
+    int shards = 0;
+    std::size_t loaded = 0, ready = 0, under_way = 0;
+    std::uint64_t taken = 0;
+  };
+  Figures figures() const;
+
+  // BrokerSink; called on the broker's threads, handed over to the loop.
+  void on_deliveries(std::vector<Delivery> deliveries) override;
+  void on_published(std::vector<PublishResult> results) override;
+  void on_status(const BrokerStatus& status) override;
+
+ private:
+  void deliveries(std::vector<Delivery> batch);
+  void broker_status(const BrokerStatus& status);
+  void store_status(const StoreThreads::Status& status);
+  void gained(const std::vector<Gained>& shards);
+  void lost(const std::vector<int>& shards);
+  void publish_until(BootMs deadline);
+  void settled(const Decision& decision);
+  void schedule(const Task& task);
+  void drain_step();
+  Shards::Listener shards_listener(std::function<void()> name_taken);
+  Dispatch::Parts dispatch_parts();
+  Intake::Parts intake_parts();
+  Janitor::Parts janitor_parts();
+
+  io::Loop& loop_;
+  Broker& broker_;
+  const BridgeSettings settings_;
+  RuleBookPtr rules_;
+  DbClock clock_;
+
+  // In the order in which they are built; each leans only on those before it (and, by callback, on this).
+  StoreThreads threads_;
+  Outbox outbox_;
+  Acks acks_;
+  Shards shards_;
+  Transitions transitions_;
+  Dispatch dispatch_;
+  io::DueHeap heap_;
+  Horizon horizon_;
+  Intake intake_;
+  Results results_;
+  Janitor janitor_;
+
+  BrokerStatus broker_status_;
+  BootMs broker_away_since_{0}, store_away_since_{0};
+  bool store_away_ = false;
+  bool fenced_ = false;  // leases were lost: closed until what was under way has ended
+  bool draining_ = false;
+  std::function<void()> drained_;
+  io::Timer drain_timer_;
+};
+
+}  // namespace rung::bridge

@@ -1,0 +1,74 @@
+#include "src/bridge/horizon.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr int kPerShard = 2000;  // rows of one shard in one load; a load is at most 64 times that
+
+}  // namespace
+
+Horizon::Horizon(StoreThreads& threads, Shards& shards, DbClock& clock, io::DueHeap& heap, Settings settings)
+    : threads_(threads), shards_(shards), clock_(clock), heap_(heap), settings_(settings) {}
+
+void Horizon::schedule(const io::DueItem& item) {
+  if (item.at > horizon_ || !shards_.held(item.shard)) return;
+  heap_.add(item);
+  bound();
+}
+
+void Horizon::bound() {
+  while (heap_.size() > settings_.max_loaded) {
+    const auto incomplete_from = heap_.drop_latest();
+    if (!incomplete_from) return;
+    horizon_ = std::min(horizon_, *incomplete_from - Ms{1});
+  }
+}
+
+void Horizon::gained(const std::vector<int>& shards) {
+  if (horizon_.ms == 0) horizon_ = clock_.now() + settings_.window;
+  load(shards, std::nullopt, horizon_);
+}
+
+void Horizon::extend() {
+  const EpochMs target = clock_.now() + settings_.window;
+  // Not every second: a tenth of the window at a time. But at once where a load was cut short or the heap was
+  // full.
+  if (loading_ > 0 || !shards_.any() || horizon_ + settings_.window / 10 > target) return;
+  if (heap_.size() >= settings_.max_loaded) return;
+  const EpochMs from = horizon_;
+  horizon_ = target;  // first: what is inserted from now on adds itself; what the load finds twice fires once
+  load(shards_.list(), from, target);
+}
+
+void Horizon::load(std::vector<int> shards, std::optional<EpochMs> after, EpochMs until) {
+  ++loading_;
+  threads_.submit<std::vector<DueEntry>>(
+      Lane::control,
+      [shards = std::move(shards), after, until](Store& store) {
+        return store.due(State::scheduled, shards, after, until, kPerShard);
+      },
+      [this](Result<std::vector<DueEntry>> rows) {
+        --loading_;
+        if (!rows) {
+          log::error("the window could not be loaded", {{"reason", rows.error().message}});
+          return;
+        }
+        std::ranges::sort(*rows, {}, &DueEntry::at);  // the oldest fire first
+        std::array<int, kShards> per_shard{};
+        for (const DueEntry& row : *rows) {
+          heap_.add({row.id, row.at, row.shard});
+          // Cut short: beyond this shard's last row the heap knows nothing.
+          if (++per_shard[static_cast<std::size_t>(row.shard)] == kPerShard)
+            horizon_ = std::min(horizon_, row.at);
+        }
+        bound();
+      });
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,225 @@
+#include "src/bridge/intake.h"
+
+#include <utility>
+
+#include "src/core/utf8.h"
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr std::size_t kMostInBatch = 500;
+constexpr std::size_t kBytesInBatch = 8 * 1024 * 1024;
+constexpr int kMostInFlight = 2;
+constexpr std::size_t kShortString = 255;  // AMQP's names, and the columns for them
+
+}  // namespace
+
+Intake::Intake(Parts parts) : parts_(std::move(parts)), dice_(std::random_device{}()) {}
+
+void Intake::failed(std::vector<Delivery> deliveries) {
+  for (Delivery& delivery : deliveries) {
+    auto kept = std::make_shared<Delivery>(std::move(delivery));
+    Failure failure = read_failure(kept->message, kept->exchange, kept->routing_key);
+    if (failure.id) {
+      known(std::move(kept), std::move(failure));
+    } else {
+      fresh(std::move(kept), std::move(failure));
+    }
+  }
+  parts_.transitions.flush();
+  flush();
+}
+
+void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
+  Event event{*failure.id,
+              event::Failed{failure.attempt, failure.error, failure.error_type, failure.directives}};
+  parts_.transitions.add(std::move(event),
+                         [this, delivery = std::move(delivery), failure = std::move(failure)](
+                             const Result<Decision>& decision) { decided(delivery, failure, decision); });
+}
+
+void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& failure,
+                     const Result<Decision>& decision) {
+  if (!decision) {
+    // Left unacked: the broker brings it again on the next connection.
+    log::error("a failure could not be recorded",
+               {{"id", failure.id->value}, {"reason", decision.error().message}});
+    return;
+  }
+  if (decision->verdict == Decision::Verdict::refused) {
+    const bool unknown = decision->task.id.value == 0;
+    std::string reason;
+    if (!unknown) {
+      reason = "it carries retry-id " + failure.id->str() + " and retry-attempt " +
+               std::to_string(failure.attempt) + ": " + decision->reason;
+    }
+    log::warn(unknown ? "a failed message names a task that is not here: taken in as new"
+                      : "a failed message does not fit its task: parked apart",
+              {{"id", failure.id->value}, {"attempt", failure.attempt}, {"reason", decision->reason}});
+    fresh(delivery, failure, std::move(reason));
+    flush();
+    return;
+  }
+  parts_.acks.add(delivery->tag);
+  parts_.settled(*decision);
+}
+
+void Intake::fresh(std::shared_ptr<Delivery> delivery, Failure failure, std::string park_reason) {
+  if (park_reason.empty() && failure.queue.empty()) {
+    park_reason = "nothing says which queue it came from: no retry-queue header, no x-death; last error: " +
+                  failure.error;
+  } else if (park_reason.empty() && (failure.queue.size() > kShortString || !is_utf8(failure.queue))) {
+    park_reason = "the name of its queue is no queue's name (over 255 bytes, or not UTF-8)";
+  }
+  waiting_.push_back({std::move(delivery), std::move(failure), std::move(park_reason)});
+}
+
+NewTask Intake::make_task(const Fresh& item, IdSource& ids, int shard) {
+  const Failure& f = item.failure;
+  const Message& message = item.delivery->message;
+  const RuleBookPtr rules = parts_.rules();
+  const EpochMs now = parts_.clock.now();
+  NewTask fresh;
+  Task& task = fresh.task;
+  task.id = ids.next(now);
+  task.shard = shard;
+  task.queue = clean_utf8(f.queue, kShortString);
+  task.exchange = clean_utf8(f.exchange, kShortString);
+  task.routing_key = clean_utf8(f.routing_key, kShortString);
+  task.tag = clean_utf8(message.properties.type.value_or(""), kShortString);
+  task.message_id = clean_utf8(message.properties.message_id.value_or(""), kShortString);
+  task.created_at = now;
+  task.first_failed_at = now;
+  // x-death counts whole seconds: within two of them our own clock is the finer one.
+  if (f.died_at_s && EpochMs{*f.died_at_s * 1000} + Ms{2000}<now&& * f.died_at_s> 0) {
+    task.first_failed_at = {*f.died_at_s * 1000};
+  }
+  task.last_error = f.error;
+  task.error_type = f.error_type;
+  task.body_bytes = static_cast<std::int64_t>(message.body.size());
+  if (item.park_reason.empty()) {
+    begin(task, f.directives, *rules, now, std::uniform_real_distribution<>(0.0, 1.0)(dice_));
+  } else {
+    begin_parked(task, item.park_reason, *rules, now);
+  }
+  auto stripped = std::make_shared<Message>(strip(message, &fresh.origin_json));
+  if (item.without_body) {
+    stripped->body.clear();
+    task.next_at.reset();  // its copy lies in <prefix>.parked already
+  }
+  fresh.message = std::move(stripped);
+  fresh.intake_key = intake_key(f, message);
+  fresh.same_even_if_finished = f.died_at_s.has_value() || item.delivery->redelivered;
+  return fresh;
+}
+
+void Intake::flush() {
+  while (!draining_ && !waiting_.empty() && in_flight_ < kMostInFlight) {
+    // One shard a batch: one lease to check, neighbouring rows in the index.
+    const int shard = parts_.shards.home();
+    if (shard < 0) return;  // called again when a lease is taken
+    std::vector<Fresh> batch;
+    std::size_t bytes = 0;
+    while (!waiting_.empty() && batch.size() < kMostInBatch && bytes < kBytesInBatch) {
+      const bool alone = waiting_.front().alone;
+      if (alone && !batch.empty()) break;
+      bytes += waiting_.front().delivery->message.body.size();
+      batch.push_back(std::move(waiting_.front()));
+      waiting_.pop_front();
+      if (alone) break;
+    }
+    insert(std::move(batch), shard);
+  }
+}
+
+void Intake::insert(std::vector<Fresh> batch, int shard) {
+  if (!ids_) ids_ = std::make_unique<IdSource>(parts_.shards.node());
+  auto shared = std::make_shared<std::vector<Fresh>>(std::move(batch));
+  auto tasks = std::make_shared<std::vector<NewTask>>();
+  for (const Fresh& item : *shared) tasks->push_back(make_task(item, *ids_, shard));
+  ++in_flight_;
+  parts_.threads.submit<std::vector<Inserted>>(
+      Lane::flow,
+      [tasks, fence = parts_.shards.fence()](Store& store) { return store.insert(*tasks, fence); },
+      [this, shared, tasks](const Result<std::vector<Inserted>>& result) {
+        --in_flight_;
+        inserted(*shared, *tasks, result);
+        parts_.acks.flush();
+        flush();
+      });
+}
+
+void Intake::inserted(std::vector<Fresh>& batch, const std::vector<NewTask>& tasks,
+                      const Result<std::vector<Inserted>>& result) {
+  if (!result) {
+    if (result.error().is_transient()) return;  // stopping: unacked, the broker keeps them
+    for (Fresh& item : batch) {
+      if (batch.size() == 1) {
+        divert(std::move(item), "the database does not take it: " + result.error().message);
+      } else {
+        item.alone = true;
+        waiting_.push_back(std::move(item));
+      }
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const Task& task = tasks[i].task;
+    switch ((*result)[i].how) {
+      case Inserted::How::inserted:
+        ++taken_;
+        parts_.acks.add(batch[i].delivery->tag);
+        if (task.state == State::parked) {
+          log::warn("parked on arrival", {{"id", task.id.value},
+                                          {"queue", task.queue},
+                                          {"message_id", task.message_id},
+                                          {"error", task.last_error}});
+        }
+        parts_.taken(task);
+        break;
+      case Inserted::How::duplicate:
+        log::debug("the same intake again", {{"id", (*result)[i].id.value}, {"message_id", task.message_id}});
+        parts_.acks.add(batch[i].delivery->tag);
+        break;
+      case Inserted::How::not_held:
+        waiting_.push_back(std::move(batch[i]));
+        break;
+      case Inserted::How::too_large:
+        divert(std::move(batch[i]),
+               "its body of " + std::to_string(task.body_bytes) +
+                   " bytes is more than the database takes at once (max_allowed_packet)");
+        break;
+    }
+  }
+}
+
+// What the database cannot hold is kept by the broker: the message goes to <prefix>.parked, a row without a
+// body says so, and only then it is acked.
+void Intake::divert(Fresh item, const std::string& reason) {
+  if (item.without_body) {
+    log::error("a message can be neither stored nor recorded: left unacked", {{"reason", reason}});
+    return;
+  }
+  item.park_reason = reason + "; the message lies in the queue " + parts_.parked_exchange;
+  item.without_body = true;
+  ++diverting_;
+  Outgoing copy{0, parts_.parked_exchange, item.failure.queue, item.delivery->message};
+  copy.message.properties.user_id.reset();
+  copy.message.properties.expiration.reset();
+  copy.message.properties.delivery_mode = 2;
+  parts_.outbox.send(std::move(copy), [this, item](const PublishResult& result) mutable {
+    --diverting_;
+    if (result.how == PublishResult::How::confirmed) {
+      item.alone = true;
+      waiting_.push_back(std::move(item));
+      flush();
+    } else {
+      log::error("a message could not be moved to the parked queue: left unacked, the broker brings it again",
+                 {{"reason", result.reason}});
+    }
+  });
+  parts_.outbox.flush();
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,77 @@
+// failed message -> row committed -> acked. In this order, always: what is not yet in the database is still
+// in the broker, unacked, bounded by the prefetch. Thread: the loop's.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "src/bridge/acks.h"
+#include "src/bridge/outbox.h"
+#include "src/bridge/shards.h"
+#include "src/bridge/store_threads.h"
+#include "src/bridge/transitions.h"
+#include "src/core/headers.h"
+
+namespace rung::bridge {
+
+class Intake {
+ public:
+  struct Parts {
+    StoreThreads& threads;
+    Shards& shards;
+    Transitions& transitions;
+    Outbox& outbox;
+    Acks& acks;
+    DbClock& clock;
+    std::function<RuleBookPtr()> rules;
+    std::function<void(const Task&)> taken;        // a new row: heap
+    std::function<void(const Decision&)> settled;  // a known task changed
+    std::string parked_exchange;                   // <prefix>.parked
+  };
+
+  explicit Intake(Parts parts);
+
+  void failed(std::vector<Delivery> deliveries);
+  // Inserts what waits for a lease or a free turn.
+  void flush();
+  // Begins nothing further: what waits stays unacked, with the broker.
+  void drain() {
+    draining_ = true;
+    waiting_.clear();
+  }
+  bool idle() const { return (draining_ || waiting_.empty()) && in_flight_ == 0 && diverting_ == 0; }
+  std::uint64_t taken() const { return taken_; }
+
+ private:
+  struct Fresh {
+    std::shared_ptr<Delivery> delivery;
+    Failure failure;
+    std::string park_reason;  // not empty: it is parked at once
+    bool alone = false;
+    bool without_body = false;  // its body lies in <prefix>.parked
+  };
+
+  void known(std::shared_ptr<Delivery> delivery, Failure failure);
+  void decided(const std::shared_ptr<Delivery>& delivery, const Failure& failure,
+               const Result<Decision>& decision);
+  void fresh(std::shared_ptr<Delivery> delivery, Failure failure, std::string park_reason = {});
+  NewTask make_task(const Fresh& fresh, IdSource& ids, int shard);
+  void insert(std::vector<Fresh> batch, int shard);
+  void inserted(std::vector<Fresh>& batch, const std::vector<NewTask>& tasks,
+                const Result<std::vector<Inserted>>& result);
+  void divert(Fresh item, const std::string& reason);
+
+  const Parts parts_;
+  std::unique_ptr<IdSource> ids_;  // made when the node's number is known
+  std::deque<Fresh> waiting_;
+  std::mt19937_64 dice_;
+  bool draining_ = false;
+  int in_flight_ = 0;
+  int diverting_ = 0;
+  std::uint64_t taken_ = 0;
+};
+
+}  // namespace rung::bridge

@@ -1,0 +1,196 @@
+#include "src/bridge/janitor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/core/headers.h"
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kEvery{1000};
+constexpr Ms kSweepGrace{300};  // what has just become due is the heap's
+constexpr std::size_t kEnoughReady = 5000;
+constexpr int kPerShard = 100;
+constexpr int kSlowTicks = 10;
+constexpr Ms kForgotten{60'000};  // in `publishing` under our own epoch for this long, and not in hand
+
+}  // namespace
+
+Janitor::Janitor(io::Loop& loop, Parts parts) : parts_(std::move(parts)), timer_(loop, [this] { tick(); }) {}
+
+void Janitor::start() { timer_.start(kEvery, kEvery); }
+void Janitor::stop() { timer_.stop(); }
+
+void Janitor::gained(const std::vector<Gained>& gained) {
+  to_recover_.insert(to_recover_.end(), gained.begin(), gained.end());
+  stranded();
+}
+
+void Janitor::tick() {
+  parts_.heap.check_clock();
+  if (!parts_.shards.any()) return;
+  parts_.horizon.extend();
+  sweep();
+  deadlines();
+  copies();
+  stranded();
+  if (++ticks_ % kSlowTicks == 0) forgotten();
+}
+
+void Janitor::sweep() {
+  if (sweeping_ || parts_.dispatch.ready() > kEnoughReady) return;
+  sweeping_ = true;
+  const EpochMs until = parts_.clock.now() - kSweepGrace;
+  parts_.threads.submit<std::vector<DueEntry>>(
+      Lane::control,
+      [shards = parts_.shards.list(), until](Store& store) {
+        return store.due(State::scheduled, shards, std::nullopt, until, kPerShard);
+      },
+      [this](const Result<std::vector<DueEntry>>& rows) {
+        sweeping_ = false;
+        if (!rows) return log::error("the sweep failed", {{"reason", rows.error().message}});
+        std::vector<io::DueItem> items;
+        for (const DueEntry& row : *rows) {
+          if (!parts_.dispatch.in_hand(row.id)) items.push_back({row.id, row.at, row.shard});
+        }
+        if (!items.empty()) parts_.dispatch.due(items);
+      });
+}
+
+void Janitor::deadlines() {
+  if (ending_busy_) return;
+  ending_busy_ = true;
+  parts_.threads.submit<std::vector<DueEntry>>(
+      Lane::control,
+      [shards = parts_.shards.list(), until = parts_.clock.now()](Store& store) {
+        return store.due(State::awaiting, shards, std::nullopt, until, kPerShard * 10);
+      },
+      [this](const Result<std::vector<DueEntry>>& rows) {
+        ending_busy_ = false;
+        if (!rows) return log::error("silence could not be looked for", {{"reason", rows.error().message}});
+        for (const DueEntry& row : *rows) {
+          if (!ending_.insert(row.id).second) continue;
+          parts_.transitions.add({row.id, event::SilenceOver{}},
+                                 [this, id = row.id](const Result<Decision>& decision) {
+                                   ending_.erase(id);
+                                   if (decision) parts_.settled(*decision);
+                                 });
+        }
+        parts_.transitions.flush();
+      });
+}
+
+void Janitor::copies() {
+  if (copies_busy_ || !parts_.can_publish()) return;
+  copies_busy_ = true;
+  parts_.threads.submit<std::vector<DueEntry>>(
+      Lane::control,
+      [shards = parts_.shards.list(), until = parts_.clock.now()](Store& store) {
+        return store.due(State::parked, shards, std::nullopt, until, kPerShard);
+      },
+      [this](const Result<std::vector<DueEntry>>& rows) {
+        copies_busy_ = false;
+        if (!rows)
+          return log::error("parked copies could not be looked for", {{"reason", rows.error().message}});
+        std::vector<TaskId> ids;
+        for (const DueEntry& row : *rows) {
+          if (copying_.insert(row.id).second) ids.push_back(row.id);
+        }
+        if (!ids.empty()) send_copies(ids);
+      });
+}
+
+void Janitor::send_copies(const std::vector<TaskId>& ids) {
+  struct Copy {
+    Task task;
+    MessagePtr message;
+  };
+  parts_.threads.submit<std::vector<Copy>>(
+      Lane::control,
+      [ids](Store& store) -> Result<std::vector<Copy>> {
+        auto messages = store.messages(ids);
+        if (!messages) return tl::unexpected(messages.error());
+        std::vector<Copy> copies;
+        for (auto& [id, message] : *messages) {
+          auto row = store.find(id);
+          if (!row) return tl::unexpected(row.error());
+          if (*row) copies.push_back({(*row)->task, std::move(message)});
+        }
+        return copies;
+      },
+      [this, ids](Result<std::vector<Copy>> copies) {
+        if (!copies) {
+          for (const TaskId id : ids) copying_.erase(id);
+          return;
+        }
+        for (Copy& copy : *copies) {
+          Message message = dress(*copy.message, copy.task);
+          message.headers->emplace_back(header::kQueue, copy.task.queue);
+          message.headers->emplace_back(header::kError, copy.task.last_error);
+          const TaskId id = copy.task.id;
+          parts_.outbox.send({0, parts_.parked_exchange, copy.task.queue, std::move(message)},
+                             [this, id](const PublishResult& result) {
+                               if (result.how != PublishResult::How::confirmed) {
+                                 copying_.erase(id);  // the next tick tries again
+                                 return;
+                               }
+                               parts_.transitions.add(
+                                   {id, event::ParkedCopySent{}},
+                                   [this, id](const Result<Decision>&) { copying_.erase(id); });
+                             });
+        }
+        parts_.outbox.flush();
+      });
+}
+
+void Janitor::stranded() {
+  std::vector<Lease> ripe;
+  const BootMs now = boot_now();
+  std::erase_if(to_recover_, [&](const Gained& g) {
+    if (g.recover_at > now) return false;
+    ripe.push_back(g.lease);
+    return true;
+  });
+  if (ripe.empty()) return;
+  constexpr int kLimit = 5000;
+  parts_.threads.submit<std::vector<DueEntry>>(
+      Lane::control, [ripe](Store& store) { return store.stranded(ripe, kLimit); },
+      [this, ripe](const Result<std::vector<DueEntry>>& rows) {
+        if (!rows)
+          return log::error("stranded tasks could not be looked for", {{"reason", rows.error().message}});
+        if (rows->empty()) return;
+        log::info("publishing again what the former owner left", {{"tasks", rows->size()}});
+        std::vector<io::DueItem> items;
+        for (const DueEntry& row : *rows) items.push_back({row.id, row.at, row.shard});
+        parts_.dispatch.due(items);
+        // As many as were asked for: there may be more. They are looked for again when these are through.
+        if (rows->size() == static_cast<std::size_t>(kLimit)) {
+          for (const Lease& lease : ripe) to_recover_.push_back({lease, boot_now() + Ms{5000}});
+        }
+      });
+}
+
+// Our own claims whose answer got lost in a way that nobody noticed. None should ever be found.
+void Janitor::forgotten() {
+  parts_.threads.submit<std::vector<DueEntry>>(
+      Lane::control,
+      [shards = parts_.shards.list(), until = parts_.clock.now() - kForgotten](Store& store) {
+        return store.due(State::publishing, shards, std::nullopt, until, kPerShard);
+      },
+      [this](const Result<std::vector<DueEntry>>& rows) {
+        if (!rows) return;
+        std::vector<io::DueItem> items;
+        for (const DueEntry& row : *rows) {
+          const bool waits =
+              std::ranges::any_of(to_recover_, [&](const Gained& g) { return g.lease.shard == row.shard; });
+          if (!waits && !parts_.dispatch.in_hand(row.id)) items.push_back({row.id, row.at, row.shard});
+        }
+        if (items.empty()) return;
+        log::warn("claims that nobody had in hand: published again", {{"tasks", items.size()}});
+        parts_.dispatch.due(items);
+      });
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,64 @@
+// What is periodic, so that every row has somebody who will move it:
+//   each second   rows due and not in hand (missed by a crash, moved by another instance) -> dispatch
+//                 silence that is over -> presumed success, or the next level
+//                 copies owed to <prefix>.parked
+//   at a takeover and every ten seconds   what a dead owner left in `publishing` -> the same attempt again
+// Thread: the loop's.
+#pragma once
+
+#include <functional>
+#include <unordered_set>
+#include <vector>
+
+#include "src/bridge/dispatch.h"
+#include "src/bridge/horizon.h"
+#include "src/bridge/outbox.h"
+#include "src/bridge/shards.h"
+#include "src/bridge/transitions.h"
+
+namespace rung::bridge {
+
+class Janitor {
+ public:
+  struct Parts {
+    StoreThreads& threads;
+    Shards& shards;
+    Transitions& transitions;
+    Outbox& outbox;
+    DbClock& clock;
+    io::DueHeap& heap;
+    Horizon& horizon;
+    Dispatch& dispatch;
+    std::function<void(const Decision&)> settled;
+    std::function<bool()> can_publish;
+    std::string parked_exchange;
+  };
+
+  Janitor(io::Loop& loop, Parts parts);
+  void start();
+  void stop();
+  bool idle() const { return copying_.empty(); }
+  // Shards were taken: their stranded rows are looked for when the former owner's connection must be dead.
+  void gained(const std::vector<Gained>& gained);
+
+ private:
+  void tick();
+  void sweep();
+  void deadlines();
+  void copies();
+  void send_copies(const std::vector<TaskId>& ids);
+  void stranded();
+  void forgotten();
+
+  const Parts parts_;
+  io::Timer timer_;
+  std::vector<Gained> to_recover_;
+  std::unordered_set<TaskId> ending_;   // silence that is being ended
+  std::unordered_set<TaskId> copying_;  // copies on their way
+  int ticks_ = 0;
+  bool sweeping_ = false;
+  bool ending_busy_ = false;
+  bool copies_busy_ = false;
+};
+
+}  // namespace rung::bridge

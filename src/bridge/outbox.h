@@ -1,0 +1,47 @@
+// What is on its way to the broker: each publish with what shall happen when its result comes.
+// Thread: the loop's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "plugin/broker.h"
+
+namespace rung::bridge {
+
+class Outbox {
+ public:
+  using Done = std::function<void(const PublishResult&)>;
+
+  explicit Outbox(Broker& broker) : broker_(broker) {}
+
+  // Gathered; flush() hands them to the broker as one batch. The token is set here.
+  void send(Outgoing message, Done done) {
+    message.token = ++last_token_;
+    done_.emplace(message.token, std::move(done));
+    batch_.push_back(std::move(message));
+  }
+  void flush() {
+    if (batch_.empty()) return;
+    std::vector<Outgoing> batch;
+    batch.swap(batch_);
+    broker_.publish(std::move(batch));
+  }
+  void arrived(const std::vector<PublishResult>& results) {
+    for (const PublishResult& result : results) {
+      const auto node = done_.extract(result.token);
+      if (!node.empty()) node.mapped()(result);
+    }
+  }
+  std::size_t under_way() const { return done_.size(); }
+
+ private:
+  Broker& broker_;
+  std::uint64_t last_token_ = 0;
+  std::vector<Outgoing> batch_;
+  std::unordered_map<std::uint64_t, Done> done_;
+};
+
+}  // namespace rung::bridge

@@ -1,0 +1,44 @@
+#include "src/bridge/results.h"
+
+#include <utility>
+
+#include "src/core/headers.h"
+#include "src/io/log.h"
+
+namespace rung::bridge {
+
+void Results::said(const std::vector<Delivery>& deliveries) {
+  for (const Delivery& delivery : deliveries) {
+    ResultWord word = read_result(delivery.message);
+    if (!word.complaint.empty()) {
+      // Nothing is lost by letting it go: the task itself stands in its row, and silence is dealt with there.
+      log::warn("a result is not understood: passed over", {{"reason", word.complaint}});
+      parts_.acks.add(delivery.tag);
+      continue;
+    }
+    const TaskId id = *word.id;
+    Event event{id, event::Succeeded{word.attempt}};
+    if (!word.succeeded) {
+      if (word.error.empty()) word.error = "reported failed (no retry-error was given)";
+      event.what = event::Failed{word.attempt, std::move(word.error), std::move(word.error_type),
+                                 std::move(word.directives)};
+    }
+    parts_.transitions.add(std::move(event), [this, id,
+                                              tag = delivery.tag](const Result<Decision>& decision) {
+      if (!decision) {  // left unacked: the broker brings it again on the next connection
+        log::error("a result could not be recorded",
+                   {{"id", id.value}, {"reason", decision.error().message}});
+        return;
+      }
+      if (decision->verdict == Decision::Verdict::refused) {
+        log::warn("a result fits no attempt: passed over", {{"id", id.value}, {"reason", decision->reason}});
+      }
+      parts_.acks.add(tag);
+      parts_.settled(*decision);
+    });
+  }
+  parts_.acks.flush();
+  parts_.transitions.flush();
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,88 @@
+// Leases: which of the 64 shards this instance holds, renewed every third of the lease, balanced among the
+// live instances, given back and taken over. docs/design.md, Shards. Thread: the loop's; the work of a cycle
+// runs on the control lane.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/bridge/store_threads.h"
+#include "src/core/time.h"
+#include "src/store/store.h"
+
+namespace rung::bridge {
+
+struct Gained {
+  Lease lease;
+  // From when on what the former owner left in `publishing` may be published again: its connection to the
+  // broker must be dead by then. At once where that owner was this node's former life, or gave the shard
+  // back.
+  BootMs recover_at;
+};
+
+class Shards {
+ public:
+  struct Settings {
+    NodeIdentity identity;
+    Ms lease{std::chrono::seconds{10}};
+    Ms connection_death{std::chrono::seconds{30}};  // 3 x heartbeat: a silent connection is closed by then
+  };
+  struct Listener {
+    std::function<void(const std::vector<Gained>&)> gained;
+    std::function<void(const std::vector<int>&)> lost;  // without our will: act on nothing of theirs
+    std::function<void(BootMs)> publish_until;          // the fence, after each renewal
+    std::function<bool(int)> in_use;   // is a publish of this shard under way? Then it isn't given back
+    std::function<void()> name_taken;  // another process runs under our name: stop
+  };
+
+  Shards(io::Loop& loop, StoreThreads& threads, DbClock& clock, Settings settings, Listener listener);
+
+  void start();
+  // Gives everything back; `done` once the database has it.
+  void leave(std::function<void()> done);
+
+  int node() const { return node_; }
+  bool any() const { return count_ > 0; }
+  int count() const { return count_; }
+  // Held, and not about to be given back: new work may be claimed and put there.
+  bool held(int shard) const { return slot(shard).epoch != 0 && !slot(shard).leaving; }
+  std::vector<int> list() const;      // those held
+  std::vector<Lease> leases() const;  // all, also those about to be given back
+  Fence fence() const { return {node_, leases()}; }
+  // A held shard for a new task, in turn; -1 where there is none.
+  int home();
+
+ private:
+  struct Slot {
+    std::uint64_t epoch = 0;  // 0 = not held
+    bool leaving = false;
+  };
+  struct Cycle;  // what goes to the database and comes back
+  const Slot& slot(int shard) const { return slots_[static_cast<std::size_t>(shard)]; }
+  Slot& slot(int shard) { return slots_[static_cast<std::size_t>(shard)]; }
+
+  void begin_cycle();
+  void end_cycle(const Cycle& cycle);
+  void plan_surplus(int surplus);
+
+  io::Loop& loop_;
+  StoreThreads& threads_;
+  DbClock& clock_;
+  const Settings settings_;
+  const Listener listener_;
+  io::Timer timer_;
+  int node_ = 0;
+  std::array<Slot, kShards> slots_{};
+  int count_ = 0;
+  int next_home_ = 0;
+  bool cycling_ = false;
+  bool leaving_ = false;
+};
+
+// How many of the shards the instance is due, so that all differ by one at most. `live`: ids, ascending.
+int fair_share(int node, const std::vector<int>& live);
+
+}  // namespace rung::bridge

@@ -1,0 +1,126 @@
+#include "src/bridge/store_threads.h"
+
+#include <algorithm>
+#include <random>
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kFirstPause{100};
+constexpr Ms kLongestPause{5000};
+
+Ms with_jitter(Ms pause) {
+  thread_local std::mt19937 dice{std::random_device{}()};
+  return Ms{std::uniform_int_distribution<std::int64_t>(pause.count() / 2, pause.count())(dice)};
+}
+
+}  // namespace
+
+StoreThreads::StoreThreads(io::Loop& loop, StoreFactory factory, int flow_threads,
+                           std::function<void(const Status&)> on_status)
+    : loop_(loop), factory_(std::move(factory)), on_status_(std::move(on_status)) {
+  running_ = flow_threads + 1;
+  threads_.emplace_back([this] { run(Lane::control); });
+  for (int i = 0; i < flow_threads; ++i) threads_.emplace_back([this] { run(Lane::flow); });
+}
+
+StoreThreads::~StoreThreads() {
+  stop();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
+}
+
+void StoreThreads::enqueue(Lane lane, Job job) {
+  Queue& queue = lane == Lane::control ? control_ : flow_;
+  {
+    const std::lock_guard lock(mutex_);
+    queue.jobs.push_back(std::move(job));
+  }
+  queue.ready.notify_one();
+}
+
+void StoreThreads::run(Lane lane) {
+  Queue& queue = lane == Lane::control ? control_ : flow_;
+  std::unique_ptr<Store> store;
+  for (;;) {
+    Job job;
+    {
+      std::unique_lock lock(mutex_);
+      queue.ready.wait(lock, [&] { return stopping_ || !queue.jobs.empty(); });
+      if (queue.jobs.empty()) break;
+      job = std::move(queue.jobs.front());
+      queue.jobs.pop_front();
+    }
+    perform(job, store);
+    loop_.post(std::move(job.deliver));
+  }
+  store.reset();
+  const std::lock_guard lock(mutex_);
+  --running_;
+  stopped_.notify_all();
+}
+
+std::optional<Error> StoreThreads::attempt_once(Job& job, std::unique_ptr<Store>& store) {
+  if (!store) {
+    auto opened = factory_();
+    if (!opened) return opened.error();
+    store = std::move(*opened);
+  }
+  return job.attempt(*store);
+}
+
+void StoreThreads::perform(Job& job, std::unique_ptr<Store>& store) {
+  bool away = false;
+  Ms length = kFirstPause;
+  for (;;) {
+    const auto error = attempt_once(job, store);
+    // A login that is refused is waited out too: somebody may be changing the password right now.
+    const bool again = error && (error->is_transient() || !store);
+    if (!again) {
+      set_away(away, false, {});
+      if (error) job.give_up(*error);
+      return;
+    }
+    store.reset();
+    set_away(away, true, error->message);
+    if (!pause(with_jitter(length))) {
+      job.give_up({Error::Kind::transient, "stopping: " + error->message});
+      return;
+    }
+    length = std::min(length * 2, kLongestPause);
+  }
+}
+
+void StoreThreads::set_away(bool& mine, bool away, const std::string& reason) {
+  if (mine == away) return;
+  mine = away;
+  const std::lock_guard lock(mutex_);
+  const bool before = threads_away_ > 0;
+  threads_away_ += away ? 1 : -1;
+  const bool after = threads_away_ > 0;
+  // Said once, not once a thread and not once a try.
+  if (before != after) loop_.post([this, status = Status{after, reason}] { on_status_(status); });
+}
+
+bool StoreThreads::pause(Ms length) {
+  std::unique_lock lock(mutex_);
+  return !stopped_.wait_for(lock, length, [&] { return stopping_; });
+}
+
+void StoreThreads::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  control_.ready.notify_all();
+  flow_.ready.notify_all();
+  stopped_.notify_all();
+}
+
+bool StoreThreads::join(Ms most) {
+  std::unique_lock lock(mutex_);
+  return stopped_.wait_for(lock, most, [&] { return running_ == 0; });
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,90 @@
+// Store threads, a connection each. The loop hands them jobs and gets the answers back on the loop.
+// A job that meets a transient error is tried again, on a new connection and with backoff, until it succeeds
+// or the threads are stopped: an outage holds the flow, it doesn't break it. (Jobs may be repeated: see
+// store.h.) Thread: submit() and the callbacks belong to the loop; work runs on a store thread.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "src/io/loop.h"
+#include "src/store/store.h"
+
+namespace rung::bridge {
+
+// Leases must not wait behind a thousand inserts: they have a thread of their own.
+enum class Lane { control, flow };
+
+class StoreThreads {
+ public:
+  struct Status {
+    bool away = false;
+    std::string reason;
+  };
+
+  StoreThreads(io::Loop& loop, StoreFactory factory, int flow_threads,
+               std::function<void(const Status&)> on_status);
+  ~StoreThreads();
+
+  // `work(Store&) -> Result<T>` on a store thread, then `done(Result<T>)` on the loop. done sees a transient
+  // error only where the threads were stopped.
+  template <typename T, typename Work, typename Done>
+  void submit(Lane lane, Work work, Done done) {
+    auto result = std::make_shared<std::optional<Result<T>>>();
+    Job job;
+    job.attempt = [work = std::move(work), result](Store& store) -> std::optional<Error> {
+      result->emplace(work(store));
+      if ((*result)->has_value()) return std::nullopt;
+      return (*result)->error();
+    };
+    job.give_up = [result](const Error& error) { result->emplace(tl::unexpected<Error>(error)); };
+    job.deliver = [done = std::move(done), result] { done(std::move(**result)); };
+    enqueue(lane, std::move(job));
+  }
+
+  // Takes no new turn at a job; what is blocked in a call ends by its own time-out. Does not wait.
+  void stop();
+  // Whether all threads ended within `most`. Call after stop().
+  bool join(Ms most);
+
+ private:
+  struct Job {
+    std::function<std::optional<Error>(Store&)> attempt;
+    std::function<void(const Error&)> give_up;
+    std::function<void()> deliver;
+  };
+  struct Queue {
+    std::deque<Job> jobs;
+    std::condition_variable ready;
+  };
+
+  void enqueue(Lane lane, Job job);
+  void run(Lane lane);
+  void perform(Job& job, std::unique_ptr<Store>& store);
+  std::optional<Error> attempt_once(Job& job, std::unique_ptr<Store>& store);
+  void set_away(bool& mine, bool away, const std::string& reason);
+  bool pause(Ms length);  // false: stopped meanwhile
+
+  io::Loop& loop_;
+  const StoreFactory factory_;
+  const std::function<void(const Status&)> on_status_;
+
+  std::mutex mutex_;
+  Queue control_, flow_;   // guarded by mutex_
+  bool stopping_ = false;  // guarded by mutex_
+  int threads_away_ = 0;   // guarded by mutex_
+  int running_ = 0;        // guarded by mutex_
+  std::condition_variable stopped_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace rung::bridge

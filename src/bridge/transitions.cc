@@ -1,0 +1,68 @@
+#include "src/bridge/transitions.h"
+
+#include <memory>
+#include <utility>
+
+namespace rung::bridge {
+namespace {
+
+constexpr std::size_t kMostInBatch = 500;  // tech.md: beyond some hundred rows a batch gains nothing
+constexpr int kMostInFlight = 2;           // one with the database, one on the way
+
+}  // namespace
+
+Transitions::Transitions(StoreThreads& threads, std::function<Fence()> fence,
+                         std::function<RuleBookPtr()> rules, std::function<void()> after)
+    : threads_(threads), fence_(std::move(fence)), rules_(std::move(rules)), after_(std::move(after)) {}
+
+void Transitions::add(Event event, Done done) { waiting_.push_back({std::move(event), std::move(done)}); }
+
+void Transitions::flush() {
+  while (!waiting_.empty() && in_flight_ < kMostInFlight) {
+    std::vector<Item> batch;
+    while (!waiting_.empty() && batch.size() < kMostInBatch) {
+      if (waiting_.front().alone && !batch.empty()) break;
+      batch.push_back(std::move(waiting_.front()));
+      waiting_.pop_front();
+      if (batch.back().alone) break;
+    }
+    leave(std::move(batch));
+  }
+}
+
+void Transitions::leave(std::vector<Item> batch) {
+  ++in_flight_;
+  auto shared = std::make_shared<std::vector<Item>>(std::move(batch));
+  threads_.submit<std::vector<Decision>>(
+      Lane::flow,
+      [shared, fence = fence_(), decide = decider(rules_())](Store& store) {
+        std::vector<Event> events;
+        events.reserve(shared->size());
+        for (const Item& item : *shared) events.push_back(item.event);
+        return store.apply(events, fence, decide);
+      },
+      [this, shared](Result<std::vector<Decision>> result) {
+        --in_flight_;
+        arrived(*shared, std::move(result));
+        after_();
+        flush();
+      });
+}
+
+void Transitions::arrived(std::vector<Item>& batch, Result<std::vector<Decision>> result) {
+  if (result) {
+    for (std::size_t i = 0; i < batch.size(); ++i) batch[i].done((*result)[i]);
+    return;
+  }
+  if (!result.error().is_transient() && batch.size() > 1) {
+    for (Item& item : batch) {
+      item.alone = true;
+      waiting_.push_back(std::move(item));
+    }
+    return;
+  }
+  const Result<Decision> failed = tl::unexpected<Error>(result.error());
+  for (const Item& item : batch) item.done(failed);
+}
+
+}  // namespace rung::bridge
