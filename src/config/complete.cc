@@ -73,10 +73,6 @@ class Completion {
       if (!tls && draft_.given.contains(path))
         problem(path, "it has a meaning for amqps:// alone, and broker.url says amqp://");
     }
-    if (tls && !draft_.given.contains("broker.ca")) {
-      problem("broker.url",
-              "amqps:// needs broker.ca, the authorities that may have signed the broker's certificate");
-    }
   }
 
   void store_tls() {

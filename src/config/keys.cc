@@ -81,7 +81,7 @@ std::vector<Key> make_table() {
       "first part of the name of every exchange and queue that Rung declares"},
      set_prefix},
     {{"broker.ca", "file", "", false, false,
-      "amqps: certificates (PEM) of the authorities that may have signed the broker's"},
+      "amqps: certificates (PEM) of the authorities that may have signed the broker's; left out: the system's"},
      [](Value& v) { return v.file(config(v).broker.ca); }},
     {{"broker.cert", "file", "", false, false, "amqps: the client certificate (PEM), with broker.key"},
      [](Value& v) { return v.file(config(v).broker.cert); }},
