@@ -54,17 +54,19 @@ def handle(channel, method, properties, body, started):
 
 
 def main(url):
-    channel = pika.BlockingConnection(pika.URLParameters(url)).channel()
+    connection = pika.BlockingConnection(pika.URLParameters(url))
+    channel = connection.channel()
     channel.confirm_delivery()
     # The one line that attaches a queue of one's own; for one that exists there is a policy.
     channel.queue_declare(QUEUE, durable=True, arguments={"x-dead-letter-exchange": "rung.failed"})
+    started = time.monotonic()
+    channel.basic_qos(prefetch_count=10)
+    channel.basic_consume(QUEUE, lambda ch, method, props, body: handle(ch, method, props, body, started))
     for i in range(1, 9):
         order = {"order": i, "amount": "twelve" if i == POISON else str(10 * i)}
         channel.basic_publish("", QUEUE, json.dumps(order).encode(),
                               pika.BasicProperties(message_id=f"order-{i}", delivery_mode=2))
-    started = time.monotonic()
-    channel.basic_qos(prefetch_count=10)
-    channel.basic_consume(QUEUE, lambda ch, method, props, body: handle(ch, method, props, body, started))
+        connection.process_data_events(time_limit=0.4)
     channel.start_consuming()
 
 

@@ -72,7 +72,7 @@ async function onMessage(channel, message) {
 async function main() {
   const connection = await amqp.connect(URL);
   const channel = await connection.createConfirmChannel();
-  await channel.prefetch(10);
+  await channel.prefetch(1); // one after the other: two of the same message must not pass done.has() together
   // A new queue attaches itself by this argument; one that exists, by a policy (README.md).
   await channel.assertQueue(QUEUE, { durable: true, deadLetterExchange: 'rung.failed' });
   await channel.consume(QUEUE, (message) => {
