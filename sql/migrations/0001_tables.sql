@@ -1,0 +1,103 @@
+-- The tables. Every statement may be repeated: DDL commits by itself, so a migration that was cut short is run
+-- again from its beginning.
+--
+-- Times are DATETIME(3), UTC. Words are ENUMs in the order of src/core/task.h: only ever append.
+-- Names of queues and the like are utf8mb4_bin: case counts. That collation pads with spaces when it compares, so
+-- where 'a' and 'a ' must be told apart the length is compared too.
+-- Ids are ordered by time (src/core/ids.h): a range of ids is a range of time, which leaves room for partitions by
+-- id. There are no foreign keys, and only intake_key is unique beside the keys.
+
+CREATE TABLE IF NOT EXISTS rung_nodes (
+  id          SMALLINT UNSIGNED NOT NULL AUTO_INCREMENT,
+  name        VARCHAR(255) NOT NULL,
+  incarnation BIGINT UNSIGNED NOT NULL,
+  started_at  DATETIME(3) NOT NULL,
+  seen_at     DATETIME(3) NOT NULL,
+  expires_at  DATETIME(3) NOT NULL,
+  version     VARCHAR(64) NOT NULL DEFAULT '',
+  address     VARCHAR(255) NOT NULL DEFAULT '',
+  PRIMARY KEY (id),
+  UNIQUE KEY by_name (name)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS rung_shards (
+  id          SMALLINT UNSIGNED NOT NULL,
+  owner       SMALLINT UNSIGNED NULL,
+  epoch       BIGINT UNSIGNED NOT NULL DEFAULT 0,
+  expires_at  DATETIME(3) NULL,
+  acquired_at DATETIME(3) NULL,
+  PRIMARY KEY (id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+INSERT IGNORE INTO rung_shards (id) VALUES
+  (0),(1),(2),(3),(4),(5),(6),(7),(8),(9),(10),(11),(12),(13),(14),(15),
+  (16),(17),(18),(19),(20),(21),(22),(23),(24),(25),(26),(27),(28),(29),(30),(31),
+  (32),(33),(34),(35),(36),(37),(38),(39),(40),(41),(42),(43),(44),(45),(46),(47),
+  (48),(49),(50),(51),(52),(53),(54),(55),(56),(57),(58),(59),(60),(61),(62),(63);
+
+-- next_at is what the machine moves by: in awaiting it is the end of silence, in parked the copy that is owed.
+-- next_due_at is what people ask for: when the message comes (back) to its queue. The database keeps it, stored
+-- rather than computed, so that it can be indexed plainly and the views hand it through.
+CREATE TABLE IF NOT EXISTS rung_tasks (
+  id              BIGINT NOT NULL,
+  shard           SMALLINT UNSIGNED NOT NULL DEFAULT 0,
+  state           ENUM('scheduled','publishing','awaiting','succeeded','parked','cancelled','discarded') NOT NULL DEFAULT 'scheduled',
+  kind            ENUM('retry','delay') NOT NULL DEFAULT 'retry',
+  next_at         DATETIME(3) NULL,
+  next_due_at     DATETIME(3) GENERATED ALWAYS AS (IF(state + 0 <= 2, next_at, NULL)) STORED,
+  attempt         INT NOT NULL DEFAULT 0,
+  level           INT NOT NULL DEFAULT 1,
+  levels          INT NOT NULL DEFAULT 0,
+  max_attempts    INT NOT NULL DEFAULT 0,
+  ladder          VARCHAR(255) NOT NULL DEFAULT '',
+  ladder_pinned   TINYINT NOT NULL DEFAULT 0,
+  epoch           BIGINT UNSIGNED NOT NULL DEFAULT 0,
+  node            SMALLINT UNSIGNED NOT NULL DEFAULT 0,
+  queue           VARCHAR(255) NOT NULL DEFAULT '',
+  exchange        VARCHAR(255) NOT NULL DEFAULT '',
+  routing_key     VARCHAR(255) NOT NULL DEFAULT '',
+  tag             VARCHAR(255) NOT NULL DEFAULT '',
+  message_id      VARCHAR(255) NOT NULL DEFAULT '',
+  first_failed_at DATETIME(3) NOT NULL DEFAULT '1970-01-01 00:00:00.000',
+  created_at      DATETIME(3) NOT NULL DEFAULT '1970-01-01 00:00:00.000',
+  finished_at     DATETIME(3) NULL,
+  finished_by     ENUM('reported','presumed') NULL,
+  last_error      TEXT NULL,
+  error_type      VARCHAR(255) NOT NULL DEFAULT '',
+  body_bytes      BIGINT NOT NULL DEFAULT 0,
+  intake_key      BINARY(16) NULL,
+  PRIMARY KEY (id),
+  UNIQUE KEY by_intake_key (intake_key),
+  KEY by_shard (state, shard, next_at),       -- the window, the sweep, silence
+  KEY by_due (state, next_due_at),            -- people: what is due, what is parked
+  KEY by_queue (queue, state, next_due_at),   -- retry_by_queue is read from this alone
+  KEY by_message (message_id),
+  KEY by_created (created_at),
+  KEY by_finished (finished_at)               -- moves once; reports, and retention to come
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Apart from the tasks, which are rewritten at every step: with bodies inline a small buffer pool made a reschedule
+-- 12 times slower.
+CREATE TABLE IF NOT EXISTS rung_bodies (
+  task_id    BIGINT NOT NULL,
+  properties MEDIUMTEXT NOT NULL,
+  headers    MEDIUMTEXT NULL,
+  origin     MEDIUMTEXT NOT NULL,
+  body       LONGBLOB NOT NULL,
+  PRIMARY KEY (task_id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- One row a delivery. due_at never moves, so its index is written once a row.
+CREATE TABLE IF NOT EXISTS rung_attempts (
+  task_id      BIGINT NOT NULL,
+  attempt      INT NOT NULL,
+  level        INT NOT NULL,
+  due_at       DATETIME(3) NOT NULL,
+  published_at DATETIME(3) NULL,
+  outcome      ENUM('pending','succeeded','failed','timed_out','returned') NOT NULL DEFAULT 'pending',
+  outcome_at   DATETIME(3) NULL,
+  error        TEXT NULL,
+  node         SMALLINT UNSIGNED NOT NULL DEFAULT 0,
+  PRIMARY KEY (task_id, attempt),
+  KEY by_due (due_at)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

@@ -1,0 +1,53 @@
+-- Nodes and the leases of shards. The clock is the database's. A write that leans on a lease locks its row
+-- (`leases_share`), and whoever takes a lease over (`leases_take`) must wait for that lock.
+
+-- name: node_by_name
+SELECT id FROM rung_nodes WHERE name = :name FOR UPDATE
+
+-- name: node_insert
+INSERT INTO rung_nodes (name, incarnation, started_at, seen_at, expires_at, version, address)
+VALUES (:name, :incarnation, UTC_TIMESTAMP(3), UTC_TIMESTAMP(3),
+        TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3)), :version, :address)
+
+-- name: node_retake
+UPDATE rung_nodes SET incarnation = :incarnation, started_at = UTC_TIMESTAMP(3), seen_at = UTC_TIMESTAMP(3),
+  expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3)), version = :version, address = :address
+WHERE id = :node
+
+-- name: node_beat
+UPDATE rung_nodes SET seen_at = UTC_TIMESTAMP(3),
+  expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3))
+WHERE id = :node AND incarnation = :incarnation
+
+-- name: node_leave
+UPDATE rung_nodes SET expires_at = UTC_TIMESTAMP(3) WHERE id = :node AND incarnation = :incarnation
+
+-- name: nodes_live
+SELECT id, name, started_at, seen_at, expires_at, version, address FROM rung_nodes
+WHERE expires_at > UTC_TIMESTAMP(3) ORDER BY id
+
+-- name: shards
+SELECT id, COALESCE(owner, 0), epoch, expires_at, acquired_at FROM rung_shards ORDER BY id
+
+-- name: leases_share
+SELECT id, epoch FROM rung_shards
+WHERE id IN (:shards) AND owner = :node AND expires_at > UTC_TIMESTAMP(3) ORDER BY id LOCK IN SHARE MODE
+
+-- name: leases_own
+SELECT id, epoch FROM rung_shards
+WHERE id IN (:shards) AND owner = :node AND expires_at > UTC_TIMESTAMP(3) ORDER BY id FOR UPDATE
+
+-- name: leases_free
+SELECT id, epoch FROM rung_shards
+WHERE id IN (:shards) AND (owner IS NULL OR owner = :node OR expires_at <= UTC_TIMESTAMP(3)) ORDER BY id FOR UPDATE
+
+-- name: leases_take
+UPDATE rung_shards SET owner = :node, epoch = epoch + 1, acquired_at = UTC_TIMESTAMP(3),
+  expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3))
+WHERE id IN (:shards)
+
+-- name: leases_renew
+UPDATE rung_shards SET expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3)) WHERE id IN (:shards)
+
+-- name: leases_release
+UPDATE rung_shards SET owner = NULL, expires_at = NULL WHERE id IN (:shards)

@@ -1,0 +1,84 @@
+-- Reads. Each is one statement, outside of a transaction.
+
+-- name: messages
+SELECT task_id, properties, headers, body FROM rung_bodies WHERE task_id IN (:ids)
+
+-- name: due_shard
+-- One shard's range of the index, which it needs nothing beside of; joined by UNION ALL. `shard IN (64 values) ORDER
+-- BY next_at LIMIT` sorts everything (2.3 s on 10 M rows).
+(SELECT id, shard, next_at FROM rung_tasks FORCE INDEX (by_shard)
+ WHERE state = :state AND shard = :shard AND next_at <= :until ORDER BY next_at LIMIT :limit)
+
+-- name: due_shard_after
+(SELECT id, shard, next_at FROM rung_tasks FORCE INDEX (by_shard)
+ WHERE state = :state AND shard = :shard AND next_at <= :until AND next_at > :after ORDER BY next_at LIMIT :limit)
+
+-- name: stranded_shard
+(SELECT id, shard, next_at FROM rung_tasks FORCE INDEX (by_shard)
+ WHERE state = 'publishing' AND shard = :shard AND epoch < :epoch ORDER BY next_at LIMIT :limit)
+
+-- name: count
+SELECT COUNT(*) FROM (SELECT 1 FROM rung_tasks FORCE INDEX (by_shard)
+  WHERE state = :state AND shard IN (:shards) LIMIT :most) some
+
+-- name: list
+SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
+  t.ladder_pinned, t.epoch, t.node, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.first_failed_at,
+  t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, n.name
+FROM rung_tasks t LEFT JOIN rung_nodes n ON n.id = t.node
+WHERE TRUE
+
+-- name: list.id
+AND t.id = :id
+
+-- name: list.below
+AND t.id < :id
+
+-- name: list.state
+AND t.state = :state
+
+-- name: list.kind
+AND t.kind = :kind
+
+-- name: list.queue
+-- The length tells 'a' from 'a ': the collation does not.
+AND t.queue = :queue AND CHAR_LENGTH(t.queue) = CHAR_LENGTH(:queue)
+
+-- name: list.tag
+AND t.tag = :tag AND CHAR_LENGTH(t.tag) = CHAR_LENGTH(:tag)
+
+-- name: list.message_id
+AND t.message_id = :message_id AND CHAR_LENGTH(t.message_id) = CHAR_LENGTH(:message_id)
+
+-- name: list.ladder
+AND t.ladder = :ladder AND CHAR_LENGTH(t.ladder) = CHAR_LENGTH(:ladder)
+
+-- name: list.error
+AND LOCATE(:text, t.last_error) > 0
+
+-- name: list.due_before
+AND t.next_due_at < :time
+
+-- name: list.due_after
+AND t.next_due_at > :time
+
+-- name: list.created_before
+AND t.created_at < :time
+
+-- name: list.created_after
+AND t.created_at > :time
+
+-- name: list.end
+ORDER BY t.id DESC LIMIT :limit
+
+-- name: history
+SELECT a.task_id, a.attempt, a.level, a.due_at, a.published_at, a.outcome, a.outcome_at, a.error, a.node,
+  t.queue, t.message_id, n.name
+FROM rung_attempts a JOIN rung_tasks t ON t.id = a.task_id LEFT JOIN rung_nodes n ON n.id = a.node
+WHERE a.task_id = :id ORDER BY a.attempt
+
+-- name: origin
+SELECT origin FROM rung_bodies WHERE task_id = :id
+
+-- name: by_queue
+SELECT queue, state, tasks, oldest_due_at, overdue FROM retry_by_queue ORDER BY queue, state

@@ -1,0 +1,37 @@
+-- What a connection does before and around everything else. Each statement runs on MariaDB 10.6+ and MySQL 8.
+
+-- name: session_isolation
+-- No gap locks: rows are guarded by their ids, by intake_key and by the leases.
+SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED
+
+-- name: session_names
+SET NAMES utf8mb4 COLLATE utf8mb4_bin
+
+-- name: session_settings
+SET SESSION autocommit = 1, time_zone = '+00:00',
+  sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',
+  innodb_lock_wait_timeout = :lock_wait_s
+
+-- name: session_limits
+SELECT @@max_allowed_packet, CONNECTION_ID()
+
+-- name: session_cipher
+SHOW STATUS LIKE 'Ssl_cipher'
+
+-- name: use_database
+USE :schema
+
+-- name: create_database
+CREATE DATABASE IF NOT EXISTS :schema CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+
+-- name: begin
+BEGIN
+
+-- name: commit
+COMMIT
+
+-- name: rollback
+ROLLBACK
+
+-- name: now
+SELECT UTC_TIMESTAMP(3)

@@ -1,0 +1,58 @@
+-- Writes on tasks. :rows stands for row constructors, :ids for numbers, in ascending order so that every
+-- transaction locks rows in the same order.
+
+-- name: intake_ids
+SELECT id FROM rung_tasks WHERE id IN (:ids)
+
+-- name: intake_keys
+SELECT intake_key, id, state FROM rung_tasks WHERE intake_key IN (:keys)
+
+-- name: intake_let_go
+-- Finished rows give their key to a new task of the same message. Fewer rows than ids: one was opened again.
+UPDATE rung_tasks FORCE INDEX (PRIMARY) SET intake_key = NULL
+WHERE id IN (:ids) AND state IN ('succeeded','parked','cancelled','discarded')
+
+-- name: insert_tasks
+INSERT INTO rung_tasks (id, shard, state, kind, next_at, attempt, level, levels, max_attempts, ladder, ladder_pinned,
+  epoch, node, queue, exchange, routing_key, tag, message_id, first_failed_at, created_at, finished_at, finished_by,
+  last_error, error_type, body_bytes, intake_key)
+VALUES :rows
+
+-- name: insert_bodies
+INSERT INTO rung_bodies (task_id, properties, headers, origin, body) VALUES :rows
+
+-- name: lock_tasks
+-- FORCE INDEX: a table scan would lock what is not asked for. `now` is read before any lock is waited for, so it is
+-- never ahead.
+SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
+  t.ladder_pinned, t.epoch, t.node, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.first_failed_at,
+  t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, UTC_TIMESTAMP(3)
+FROM rung_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (:ids) ORDER BY t.id FOR UPDATE
+
+-- name: write_tasks
+-- The rows exist and are locked: it only ever updates. Of the ways to write many different rows in one statement
+-- (this, UPDATE with JSON_TABLE, UPDATE with a UNION of SELECTs) it took the least CPU on MariaDB 10.11: 63-74, 85-93
+-- and 95 us a row, 500 rows a statement, three moving indexes, 200,000 rows, two busy cores.
+INSERT INTO rung_tasks (id, shard, state, next_at, attempt, level, levels, max_attempts, ladder, ladder_pinned,
+  epoch, node, finished_at, finished_by, last_error, error_type)
+VALUES :rows
+ON DUPLICATE KEY UPDATE shard = VALUES(shard), state = VALUES(state), next_at = VALUES(next_at),
+  attempt = VALUES(attempt), level = VALUES(level), levels = VALUES(levels), max_attempts = VALUES(max_attempts),
+  ladder = VALUES(ladder), ladder_pinned = VALUES(ladder_pinned), epoch = VALUES(epoch), node = VALUES(node),
+  finished_at = VALUES(finished_at), finished_by = VALUES(finished_by), last_error = VALUES(last_error),
+  error_type = VALUES(error_type)
+
+-- name: write_attempts
+-- What was said before and is not said again stands: level and due_at (written once), a time, an outcome, an error.
+INSERT INTO rung_attempts (task_id, attempt, level, due_at, published_at, outcome, outcome_at, error, node)
+VALUES :rows
+ON DUPLICATE KEY UPDATE published_at = COALESCE(VALUES(published_at), published_at),
+  outcome = IF(VALUES(outcome) = 'pending', outcome, VALUES(outcome)),
+  outcome_at = COALESCE(VALUES(outcome_at), outcome_at),
+  error = IF(VALUES(error) = '', error, VALUES(error)), node = VALUES(node)
+
+-- name: drop_attempts
+DELETE FROM rung_attempts WHERE :pairs
+
+-- name: drop_attempts.pair
+(task_id = :id AND attempt = :attempt)

@@ -1,0 +1,63 @@
+// A store in memory, for tests: the semantics of src/store/store.h without a server. Several handles share
+// one MemoryDb, as several connections share a database. Thread: a MemoryDb is for any; a handle for one at a
+// time, as every Store.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "src/store/store.h"
+
+namespace rung {
+
+class MemoryDb {
+ public:
+  MemoryDb();
+
+  // The clock is the wall's until it is set; from then on it stands until it is moved.
+  EpochMs now() const;
+  void set_now(EpochMs now);
+  void advance(Ms by);
+
+  // The next `calls` calls of any handle fail transiently before they do anything ...
+  void fail_next(int calls);
+  // ... or do what they are asked and then fail, as a lost answer does.
+  void lose_next_answers(int calls);
+  // Bodies larger than this are Inserted::too_large.
+  void set_max_body(std::size_t bytes);
+
+ private:
+  friend class MemoryStore;
+  struct Node {
+    NodeRow row;
+    std::uint64_t incarnation = 0;
+  };
+  struct Row {
+    Task task;
+    MessagePtr message;
+    std::string origin, intake_key;
+    std::map<int, Attempt> attempts;
+  };
+  EpochMs now_locked() const;
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  std::optional<EpochMs> now_;
+  int fail_ = 0, lose_ = 0;
+  std::size_t max_body_ = std::size_t{16} << 20U;
+  bool migrated_ = false;
+  std::vector<Node> nodes_;  // id = index + 1
+  std::vector<ShardRow> shards_;
+  std::map<TaskId, Row> tasks_;
+  std::unordered_map<std::string, TaskId> keys_;
+};
+
+std::unique_ptr<Store> open_memory_store(std::shared_ptr<MemoryDb> db);
+
+}  // namespace rung

@@ -1,0 +1,145 @@
+// apply(): every change of a task. One transaction: leases locked, tasks locked in order of ids, decide()
+// asked, what it answers written in one statement for tasks and one or two for attempts.
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "src/store/attempts.h"
+#include "src/store/mysql/render.h"
+#include "src/store/mysql/rows.h"
+#include "src/store/mysql/store_impl.h"
+
+namespace rung::mysql {
+namespace {
+
+constexpr std::size_t kChunkBytes =
+    1U << 20U;  // of a statement, at most; a quarter of max_allowed_packet if less
+
+double dice() {
+  static thread_local std::mt19937_64 engine{std::random_device{}()};
+  return std::uniform_real_distribution<double>(0.0, 1.0)(engine);
+}
+
+struct Locked {
+  Task task;
+  bool changed = false;
+};
+
+class Application {
+ public:
+  Application(Session& session, std::span<const Event> events, int node, std::vector<Lease> held)
+      : session_(session), events_(events), node_(node), held_(std::move(held)) {}
+
+  std::vector<Decision> run(const Decider& decide) {
+    lock();
+    std::vector<Decision> decisions;
+    decisions.reserve(events_.size());
+    for (const Event& e : events_) decisions.push_back(ask(e, decide));
+    write_tasks();
+    write_attempts();
+    return decisions;
+  }
+
+ private:
+  void lock() {
+    std::vector<TaskId> ids;
+    ids.reserve(events_.size());
+    for (const Event& e : events_) ids.push_back(e.id);
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    auto rows = session_.query(render("lock_tasks", {{"ids", Literal::ids(ids)}}));
+    while (rows->next()) {
+      if (tasks_.empty()) now_ = time_at(*rows, kTaskColumns + 1).value_or(EpochMs{});
+      Task task = task_at(*rows);
+      const std::int64_t id = task.id.value;
+      tasks_.emplace_hint(tasks_.end(), id, Locked{std::move(task)});
+    }
+  }
+
+  Circumstances circumstances(const Task& task) const {
+    Circumstances at{now_, dice(), node_, 0, -1};
+    const auto lease =
+        std::find_if(held_.begin(), held_.end(), [&](const Lease& l) { return l.shard == task.shard; });
+    if (lease != held_.end()) {
+      at.epoch = lease->epoch;
+    } else if (!held_.empty()) {
+      at.home_shard = held_[std::hash<TaskId>{}(task.id) % held_.size()].shard;
+    }
+    return at;
+  }
+
+  Decision ask(const Event& event, const Decider& decide) {
+    const auto it = tasks_.find(event.id.value);
+    if (it == tasks_.end()) {
+      Decision none;
+      none.verdict = Decision::Verdict::refused;
+      none.reason = "no such task";
+      none.task.id = event.id;
+      return none;
+    }
+    Locked& locked = it->second;
+    Decision d = decide(locked.task, event.what, circumstances(locked.task));
+    if (d.verdict != Decision::Verdict::applied) return d;
+    if (!(d.task == locked.task)) {
+      locked.task = d.task;
+      locked.changed = true;
+    }
+    if (d.attempt) attempts_.add(*d.attempt, d.drop_attempt);
+    return d;
+  }
+
+  // Runs `name` for all that `add` puts into rows, in statements of a bounded size.
+  template <typename Range, typename Add>
+  void write(std::string_view name, const Range& range, Add add) {
+    const std::size_t most = std::min(kChunkBytes, static_cast<std::size_t>(session_.max_packet()) / 4);
+    Rows rows;
+    for (const auto& item : range) {
+      add(rows, item);
+      if (rows.size() < most) continue;
+      session_.exec(render(name, {{"rows", rows.done()}}));
+      rows = Rows{};
+    }
+    if (rows.count() > 0) session_.exec(render(name, {{"rows", rows.done()}}));
+  }
+
+  void write_tasks() {
+    write("write_tasks", tasks_, [](Rows& rows, const auto& item) {
+      if (item.second.changed) add_task(rows, item.second.task);
+    });
+  }
+
+  void write_attempts() {
+    const auto dropped = attempts_.dropped();
+    if (!dropped.empty()) {
+      std::string pairs;
+      for (const auto& [task, attempt] : dropped) {
+        pairs += pairs.empty() ? "" : " OR ";
+        pairs += render("drop_attempts.pair",
+                        {{"id", Literal::number(task.value)}, {"attempt", Literal::number(attempt)}});
+      }
+      session_.exec(render("drop_attempts", {{"pairs", Literal::rendered(std::move(pairs))}}));
+    }
+    write("write_attempts", attempts_.kept(), [](Rows& rows, const Attempt& a) { add_attempt(rows, a); });
+  }
+
+  Session& session_;
+  const std::span<const Event> events_;
+  const int node_;
+  const std::vector<Lease> held_;
+  EpochMs now_;
+  std::map<std::int64_t, Locked> tasks_;  // by id: the order in which they are locked and written
+  AttemptChanges attempts_;
+};
+
+}  // namespace
+
+Result<std::vector<Decision>> MysqlStore::apply(std::span<const Event> events, const Fence& fence,
+                                                const Decider& decide) {
+  if (events.empty()) return std::vector<Decision>{};
+  return session_->transaction_for([&] {
+    std::vector<Lease> held = lock_leases("leases_share", fence.node, fence.leases);
+    return Application(*session_, events, fence.node, std::move(held)).run(decide);
+  });
+}
+
+}  // namespace rung::mysql

@@ -1,0 +1,203 @@
+// insert(): intake. One transaction: what of it was here before, the leases locked, then rows and bodies in
+// chunks.
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "src/core/message_json.h"
+#include "src/store/mysql/render.h"
+#include "src/store/mysql/rows.h"
+#include "src/store/mysql/store_impl.h"
+
+namespace rung::mysql {
+namespace {
+
+constexpr std::size_t kChunkRows = 500;
+// What a body's row needs of a packet beside its texts: the statement, lengths, and the server's own
+// overhead.
+constexpr std::size_t kPacketMargin = 16 * 1024;
+
+struct Existing {
+  TaskId id;
+  State state = State::scheduled;
+};
+
+struct Body {
+  std::string properties;
+  std::optional<std::string> headers;
+  std::size_t bytes = 0;
+};
+
+// One call of insert().
+class Intake {
+ public:
+  Intake(Session& session, std::span<const NewTask> tasks) : session_(session), tasks_(tasks) {
+    order_.resize(tasks.size());
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    std::sort(order_.begin(), order_.end(),
+              [&](std::size_t a, std::size_t b) { return tasks_[a].task.id < tasks_[b].task.id; });
+    bodies_.reserve(tasks.size());
+    for (const NewTask& n : tasks) {
+      Body body;
+      body.properties = properties_to_json(n.message->properties);
+      if (n.message->headers) body.headers = headers_to_json(*n.message->headers);
+      body.bytes = n.message->body.size() + body.properties.size() + n.origin_json.size() +
+                   (body.headers ? body.headers->size() : 0);
+      bodies_.push_back(std::move(body));
+    }
+  }
+
+  std::vector<Inserted> run(const std::vector<Lease>& held) {
+    results_.assign(tasks_.size(), {});
+    for (std::size_t i = 0; i < tasks_.size(); ++i) results_[i].id = tasks_[i].task.id;
+    find_ids();
+    find_keys();
+    std::vector<std::size_t> fresh;
+    std::vector<TaskId> let_go;
+    std::unordered_map<std::string, TaskId> in_batch;
+    for (const std::size_t i : order_) {
+      if (sort_out(i, held, in_batch, let_go)) fresh.push_back(i);
+    }
+    free_keys(std::move(let_go));
+    write(fresh);
+    return results_;
+  }
+
+ private:
+  static std::string key_of(const NewTask& n) {
+    std::string key = n.intake_key;
+    if (!key.empty()) key.resize(16, '\0');
+    return key;
+  }
+
+  // What an earlier call wrote whose answer was lost.
+  void find_ids() {
+    std::vector<TaskId> ids;
+    for (const NewTask& n : tasks_) ids.push_back(n.task.id);
+    here_.clear();
+    auto rows = session_.query(render("intake_ids", {{"ids", Literal::ids(ids)}}));
+    while (rows->next()) here_.insert(rows->getInt64(1));
+  }
+
+  void find_keys() {
+    std::vector<Literal> keys;
+    for (const NewTask& n : tasks_) {
+      if (!n.intake_key.empty()) keys.push_back(Literal::bytes(key_of(n)));
+    }
+    by_key_.clear();
+    if (keys.empty()) return;
+    auto rows = session_.query(render("intake_keys", {{"keys", Literal::list(keys)}}));
+    while (rows->next()) {
+      by_key_[text_at(*rows, 1)] = {{rows->getInt64(2)},
+                                    state_from(text_at(*rows, 3)).value_or(State::scheduled)};
+    }
+  }
+
+  // True where the row is to be written.
+  bool sort_out(std::size_t i, const std::vector<Lease>& held,
+                std::unordered_map<std::string, TaskId>& in_batch, std::vector<TaskId>& let_go) {
+    const NewTask& n = tasks_[i];
+    Inserted& result = results_[i];
+    if (here_.contains(n.task.id.value)) return false;  // inserted, by an earlier try
+    const std::string key = key_of(n);
+    const auto old = key.empty() ? by_key_.end() : by_key_.find(key);
+    const bool frees = old != by_key_.end() && is_finished(old->second.state) && !n.same_even_if_finished;
+    if (old != by_key_.end() && !frees) {
+      result = {Inserted::How::duplicate, old->second.id};
+      return false;
+    }
+    if (const auto twin = in_batch.find(key); !key.empty() && twin != in_batch.end()) {
+      result = {Inserted::How::duplicate, twin->second};
+      return false;
+    }
+    if (bodies_[i].bytes + kPacketMargin > static_cast<std::size_t>(session_.max_packet())) {
+      result.how = Inserted::How::too_large;
+      return false;
+    }
+    const bool ours =
+        std::any_of(held.begin(), held.end(), [&](const Lease& l) { return l.shard == n.task.shard; });
+    if (!ours) {
+      result.how = Inserted::How::not_held;
+      return false;
+    }
+    if (!key.empty()) in_batch[key] = n.task.id;
+    if (frees) let_go.push_back(old->second.id);
+    return true;
+  }
+
+  void free_keys(std::vector<TaskId> let_go) {
+    if (let_go.empty()) return;
+    std::sort(let_go.begin(), let_go.end());
+    const auto freed = session_.exec(render("intake_let_go", {{"ids", Literal::ids(let_go)}}));
+    if (freed != static_cast<std::int64_t>(let_go.size())) throw Again{"a finished task was opened again"};
+  }
+
+  void write(const std::vector<std::size_t>& fresh) {
+    const auto most_bytes = static_cast<std::size_t>(session_.max_packet()) / 4;
+    for (std::size_t from = 0; from < fresh.size();) {
+      Rows rows;
+      std::size_t to = from;
+      std::size_t bytes = 0;
+      for (; to < fresh.size() && to - from < kChunkRows; ++to) {
+        if (to > from && (rows.size() > most_bytes || bytes + bodies_[fresh[to]].bytes > most_bytes)) break;
+        add_new_task(rows, tasks_[fresh[to]]);
+        bytes += bodies_[fresh[to]].bytes;
+      }
+      session_.exec(render("insert_tasks", {{"rows", rows.done()}}));
+      write_bodies({fresh.begin() + static_cast<std::ptrdiff_t>(from),
+                    fresh.begin() + static_cast<std::ptrdiff_t>(to)});
+      from = to;
+    }
+  }
+
+  // Prepared: a body goes as it is, not as twice its size in digits.
+  void write_bodies(const std::vector<std::size_t>& chunk) {
+    Rows rows;
+    const Literal place = Literal::rendered("?");
+    for (std::size_t i = 0; i < chunk.size(); ++i) rows.row() << place << place << place << place << place;
+    auto statement = session_.prepare(render("insert_bodies", {{"rows", rows.done()}}));
+    unsigned at = 0;
+    for (const std::size_t i : chunk) {
+      const Body& body = bodies_[i];
+      statement->setInt64(++at, tasks_[i].task.id.value);
+      statement->setString(++at, body.properties);
+      if (body.headers) {
+        statement->setString(++at, *body.headers);
+      } else {
+        statement->setNull(++at, 0);
+      }
+      statement->setString(++at, tasks_[i].origin_json);
+      statement->setString(++at, tasks_[i].message->body);
+    }
+    statement->executeUpdate();
+  }
+
+  Session& session_;
+  const std::span<const NewTask> tasks_;
+  std::vector<std::size_t> order_;  // by id
+  std::vector<Body> bodies_;
+  std::vector<Inserted> results_;
+  std::unordered_set<std::int64_t> here_;
+  std::unordered_map<std::string, Existing> by_key_;
+};
+
+}  // namespace
+
+Result<std::vector<Inserted>> MysqlStore::insert(std::span<const NewTask> tasks, const Fence& fence) {
+  if (tasks.empty()) return std::vector<Inserted>{};
+  Intake intake(*session_, tasks);
+  return session_->transaction_for([&] {
+    const std::vector<Lease> held = lock_leases("leases_share", fence.node, fence.leases);
+    try {
+      return intake.run(held);
+    } catch (const ::sql::SQLException& e) {
+      // The same intake, or the same call, committed since we looked: look again.
+      if (is_duplicate(e)) throw Again{"the same message is being taken in elsewhere"};
+      throw;
+    }
+  });
+}
+
+}  // namespace rung::mysql

@@ -1,0 +1,157 @@
+#include <algorithm>
+
+#include "src/store/mysql/render.h"
+#include "src/store/mysql/rows.h"
+#include "src/store/mysql/store_impl.h"
+
+namespace rung::mysql {
+namespace {
+
+Literal micros(Ms ttl) { return Literal::number(ttl.count() * 1000); }
+
+std::vector<int> shards_of(std::span<const Lease> leases) {
+  std::vector<int> ids;
+  ids.reserve(leases.size());
+  for (const Lease& l : leases) ids.push_back(l.shard);
+  return ids;
+}
+
+std::vector<Lease> read_leases(::sql::ResultSet& rows) {
+  std::vector<Lease> out;
+  while (rows.next()) out.push_back({rows.getInt(1), rows.getUInt64(2)});
+  return out;
+}
+
+}  // namespace
+
+std::vector<Lease> MysqlStore::lock_leases(std::string_view statement, int node,
+                                           std::span<const Lease> leases) {
+  if (leases.empty() || node == 0) return {};
+  auto rows = session_->query(
+      render(statement, {{"shards", Literal::numbers(shards_of(leases))}, {"node", Literal::number(node)}}));
+  std::vector<Lease> held = read_leases(*rows);
+  std::erase_if(held,
+                [&](const Lease& h) { return std::find(leases.begin(), leases.end(), h) == leases.end(); });
+  return held;
+}
+
+Result<int> MysqlStore::register_node(const NodeIdentity& identity, Ms ttl) {
+  return session_->transaction_for([&] {
+    const Literal name = Literal::text(identity.name);
+    const Literal incarnation = Literal::number(identity.incarnation);
+    const Literal version = Literal::text(identity.version.substr(0, 64));
+    const Literal address = Literal::text(identity.address.substr(0, 255));
+    const std::string by_name = render("node_by_name", {{"name", name}});
+    auto row = session_->query(by_name);
+    if (row->next()) {
+      const int id = row->getInt(1);
+      session_->exec(render("node_retake", {{"incarnation", incarnation},
+                                            {"ttl_us", micros(ttl)},
+                                            {"version", version},
+                                            {"address", address},
+                                            {"node", Literal::number(id)}}));
+      return id;
+    }
+    try {
+      session_->exec(render("node_insert", {{"name", name},
+                                            {"incarnation", incarnation},
+                                            {"ttl_us", micros(ttl)},
+                                            {"version", version},
+                                            {"address", address}}));
+    } catch (const ::sql::SQLException& e) {
+      if (is_duplicate(e)) throw Again{"another process registers the same node name"};
+      throw;
+    }
+    row = session_->query(by_name);
+    if (!row->next()) throw Again{"the node's row vanished"};
+    return row->getInt(1);
+  });
+}
+
+Result<Store::Beat> MysqlStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl) {
+  return session_->transaction_for([&] {
+    Beat beat;
+    beat.now = session_->now();
+    beat.still_ours =
+        session_->exec(render("node_beat", {{"ttl_us", micros(ttl)},
+                                            {"node", Literal::number(node)},
+                                            {"incarnation", Literal::number(incarnation)}})) == 1;
+    return beat;
+  });
+}
+
+Result<void> MysqlStore::leave(int node, std::uint64_t incarnation) {
+  return session_->run([&] {
+    session_->exec(render("node_leave",
+                          {{"node", Literal::number(node)}, {"incarnation", Literal::number(incarnation)}}));
+  });
+}
+
+Result<std::vector<NodeRow>> MysqlStore::live_nodes() {
+  return session_->run_for([&] {
+    std::vector<NodeRow> nodes;
+    auto row = session_->query(render("nodes_live"));
+    while (row->next()) {
+      NodeRow n;
+      n.id = row->getInt(1);
+      n.name = text_at(*row, 2);
+      n.started_at = time_at(*row, 3).value_or(EpochMs{});
+      n.seen_at = time_at(*row, 4).value_or(EpochMs{});
+      n.expires_at = time_at(*row, 5).value_or(EpochMs{});
+      n.version = text_at(*row, 6);
+      n.address = text_at(*row, 7);
+      nodes.push_back(std::move(n));
+    }
+    return nodes;
+  });
+}
+
+Result<std::vector<ShardRow>> MysqlStore::shards() {
+  return session_->run_for([&] {
+    std::vector<ShardRow> shards;
+    auto row = session_->query(render("shards"));
+    while (row->next()) {
+      shards.push_back(
+          {row->getInt(1), row->getInt(2), row->getUInt64(3), time_at(*row, 4), time_at(*row, 5)});
+    }
+    return shards;
+  });
+}
+
+Result<std::vector<Lease>> MysqlStore::acquire(int node, std::span<const int> shards, Ms ttl) {
+  if (shards.empty()) return std::vector<Lease>{};
+  return session_->transaction_for([&] {
+    auto rows = session_->query(
+        render("leases_free", {{"shards", Literal::numbers(shards)}, {"node", Literal::number(node)}}));
+    std::vector<Lease> taken = read_leases(*rows);
+    if (taken.empty()) return taken;
+    session_->exec(render("leases_take", {{"node", Literal::number(node)},
+                                          {"ttl_us", micros(ttl)},
+                                          {"shards", Literal::numbers(shards_of(taken))}}));
+    for (Lease& l : taken) ++l.epoch;
+    return taken;
+  });
+}
+
+Result<Store::Renewal> MysqlStore::renew(int node, std::span<const Lease> leases, Ms ttl) {
+  return session_->transaction_for([&] {
+    Renewal renewal;
+    renewal.now = session_->now();
+    renewal.held = lock_leases("leases_own", node, leases);
+    if (!renewal.held.empty()) {
+      session_->exec(render(
+          "leases_renew", {{"ttl_us", micros(ttl)}, {"shards", Literal::numbers(shards_of(renewal.held))}}));
+    }
+    return renewal;
+  });
+}
+
+Result<void> MysqlStore::release(int node, std::span<const Lease> leases) {
+  return session_->transaction([&] {
+    const std::vector<Lease> held = lock_leases("leases_own", node, leases);
+    if (held.empty()) return;
+    session_->exec(render("leases_release", {{"shards", Literal::numbers(shards_of(held))}}));
+  });
+}
+
+}  // namespace rung::mysql

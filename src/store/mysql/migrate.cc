@@ -1,0 +1,111 @@
+// migrate(), check_schema(), and how a store is opened.
+#include <algorithm>
+#include <chrono>
+
+#include "sql/sql.h"
+#include "src/store/mysql/render.h"
+#include "src/store/mysql/rows.h"
+#include "src/store/mysql/store_impl.h"
+
+namespace rung::mysql {
+namespace {
+
+constexpr std::chrono::seconds kLockStep{2};   // of one GET_LOCK, well within any read timeout
+constexpr std::chrono::seconds kLockWait{60};  // for another process that migrates
+constexpr std::chrono::hours kMigration{6};  // reads of one statement: an ALTER of a big table takes its time
+constexpr int kNoTable = 1146;
+
+std::vector<int> applied_versions(Session& session) {
+  std::vector<int> versions;
+  auto row = session.query(render("schema_versions"));
+  while (row->next()) versions.push_back(row->getInt(1));
+  return versions;
+}
+
+// REQUIRES: inside run(). Throws Abort for a schema that a later Rung made.
+void refuse_newer(const std::vector<int>& versions) {
+  if (versions.empty() || versions.back() <= sql::newest_version()) return;
+  throw Abort{{Error::Kind::permanent,
+               "the schema has version " + std::to_string(versions.back()) + ", this program knows up to " +
+                   std::to_string(sql::newest_version()) + ": a newer rung has upgraded it, use that one"}};
+}
+
+void lock(Session& session) {
+  const auto give_up = std::chrono::steady_clock::now() + kLockWait;
+  do {
+    auto row = session.query(render("migration_lock", {{"wait_s", Literal::number(kLockStep.count())}}));
+    if (row->next() && row->getInt(1) == 1) return;
+  } while (std::chrono::steady_clock::now() < give_up);
+  throw Abort{{Error::Kind::transient, "another process is migrating the schema"}};
+}
+
+std::vector<std::string> upgrade(Session& session) {
+  session.exec(render("schema_table"));
+  const std::vector<int> versions = applied_versions(session);
+  refuse_newer(versions);
+  std::vector<std::string> applied;
+  for (const auto& migration : sql::migrations()) {
+    if (std::find(versions.begin(), versions.end(), migration.version) != versions.end()) continue;
+    for (const std::string& statement : migration.statements) session.exec(statement);
+    session.exec(render("schema_applied", {{"version", Literal::number(migration.version)},
+                                           {"name", Literal::text(migration.name)}}));
+    applied.emplace_back(migration.name);
+  }
+  return applied;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> MysqlStore::migrate() {
+  if (!session_->has_database()) {
+    if (auto made = session_->create_database(); !made) return tl::unexpected(made.error());
+  }
+  // A connection of its own: it waits longer, and its end releases the lock whatever happens.
+  Session session(session_->options(), session_->url(), kMigration);
+  return session.run_for([&] {
+    lock(session);
+    std::vector<std::string> applied = upgrade(session);
+    session.query(render("migration_unlock"));
+    return applied;
+  });
+}
+
+Result<void> MysqlStore::check_schema() {
+  const std::string advice = ": run `rung migrate`";
+  if (!session_->has_database())
+    return permanent("the database '" + session_->url().path + "' is missing" + advice);
+  return session_->run([&] {
+    std::vector<int> versions;
+    try {
+      versions = applied_versions(*session_);
+    } catch (const ::sql::SQLException& e) {
+      if (e.getErrorCode() != kNoTable) throw;
+    }
+    refuse_newer(versions);
+    for (const auto& migration : sql::migrations()) {
+      if (std::find(versions.begin(), versions.end(), migration.version) != versions.end()) continue;
+      throw Abort{
+          {Error::Kind::permanent, "the schema lacks migration " + std::string(migration.name) + advice}};
+    }
+  });
+}
+
+}  // namespace rung::mysql
+
+namespace rung {
+
+Result<std::unique_ptr<Store>> open_mysql_store(const StoreOptions& options) {
+  auto url = parse_url(options.url);
+  if (!url) return tl::unexpected(url.error());
+  if (url->scheme != "mysql") return permanent("store.url begins with mysql://");
+  if (url->path.empty()) return permanent("store.url names no database: mysql://user@host:port/DATABASE");
+  if (options.tls != "off" && options.tls != "verify") return permanent("store.tls is off or verify");
+  auto session = std::make_unique<mysql::Session>(options, *url, options.timeout);
+  if (auto connected = session->connect(); !connected) return tl::unexpected(connected.error());
+  if (!session->has_database() && options.migrate) {
+    if (auto made = session->create_database(); !made) return tl::unexpected(made.error());
+  }
+  return std::make_unique<mysql::MysqlStore>(std::move(session));
+}
+
+}  // namespace rung

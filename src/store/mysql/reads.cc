@@ -1,0 +1,172 @@
+#include <algorithm>
+
+#include "src/core/message_json.h"
+#include "src/store/mysql/render.h"
+#include "src/store/mysql/rows.h"
+#include "src/store/mysql/store_impl.h"
+
+namespace rung::mysql {
+namespace {
+
+std::string union_all(const std::vector<std::string>& parts) {
+  std::string sql;
+  for (const std::string& part : parts) sql.append(sql.empty() ? "" : " UNION ALL ").append(part);
+  return sql;
+}
+
+std::string list_sql(const Filter& f) {
+  std::string sql = render("list");
+  auto also = [&](std::string_view name, Place place) { sql += ' ' + render(name, {std::move(place)}); };
+  if (f.below) also("list.below", {"id", Literal::number(f.below->value)});
+  if (f.state) also("list.state", {"state", Literal::text(to_word(*f.state))});
+  if (f.kind) also("list.kind", {"kind", Literal::text(to_word(*f.kind))});
+  if (!f.queue.empty()) also("list.queue", {"queue", Literal::text(f.queue)});
+  if (!f.tag.empty()) also("list.tag", {"tag", Literal::text(f.tag)});
+  if (!f.message_id.empty()) also("list.message_id", {"message_id", Literal::text(f.message_id)});
+  if (!f.ladder.empty()) also("list.ladder", {"ladder", Literal::text(f.ladder)});
+  if (!f.error_contains.empty()) also("list.error", {"text", Literal::text(f.error_contains)});
+  if (f.due_before) also("list.due_before", {"time", Literal::time(*f.due_before)});
+  if (f.due_after) also("list.due_after", {"time", Literal::time(*f.due_after)});
+  if (f.created_before) also("list.created_before", {"time", Literal::time(*f.created_before)});
+  if (f.created_after) also("list.created_after", {"time", Literal::time(*f.created_after)});
+  sql += ' ' + render("list.end", {{"limit", Literal::number(std::max(0, f.limit))}});
+  return sql;
+}
+
+TaskRow task_row_at(const ::sql::ResultSet& row) { return {task_at(row), text_at(row, kTaskColumns + 1)}; }
+
+MessagePtr message_at(const ::sql::ResultSet& row) {
+  auto message = std::make_shared<Message>();
+  auto properties = properties_from_json(text_at(row, 2));
+  if (!properties) throw Abort{properties.error()};
+  message->properties = std::move(*properties);
+  if (!row.isNull(3)) {
+    auto headers = headers_from_json(text_at(row, 3));
+    if (!headers) throw Abort{headers.error()};
+    message->headers = std::move(*headers);
+  }
+  message->body = text_at(row, 4);
+  return message;
+}
+
+}  // namespace
+
+Result<EpochMs> MysqlStore::now() {
+  return session_->run_for([&] { return session_->now(); });
+}
+
+Result<std::vector<std::pair<TaskId, MessagePtr>>> MysqlStore::messages(std::span<const TaskId> ids) {
+  std::vector<std::pair<TaskId, MessagePtr>> none;
+  if (ids.empty()) return none;
+  return session_->run_for([&] {
+    std::vector<std::pair<TaskId, MessagePtr>> out;
+    auto row = session_->query(render("messages", {{"ids", Literal::ids(ids)}}));
+    while (row->next()) out.emplace_back(TaskId{row->getInt64(1)}, message_at(*row));
+    return out;
+  });
+}
+
+Result<std::vector<DueEntry>> MysqlStore::due_entries(const std::string& sql) {
+  return session_->run_for([&] {
+    std::vector<DueEntry> out;
+    auto row = session_->query(sql);
+    while (row->next()) {
+      out.push_back({{row->getInt64(1)}, row->getInt(2), time_at(*row, 3).value_or(EpochMs{})});
+    }
+    std::stable_sort(out.begin(), out.end(), [](const DueEntry& a, const DueEntry& b) {
+      return std::pair(a.at, a.id) < std::pair(b.at, b.id);
+    });
+    return out;
+  });
+}
+
+Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> shards,
+                                              std::optional<EpochMs> after, EpochMs until, int per_shard) {
+  if (shards.empty() || per_shard <= 0) return std::vector<DueEntry>{};
+  std::vector<std::string> parts;
+  parts.reserve(shards.size());
+  for (const int shard : shards) {
+    parts.push_back(render(after ? "due_shard_after" : "due_shard", {{"state", Literal::text(to_word(state))},
+                                                                     {"shard", Literal::number(shard)},
+                                                                     {"until", Literal::time(until)},
+                                                                     {"after", Literal::time(after)},
+                                                                     {"limit", Literal::number(per_shard)}}));
+  }
+  return due_entries(union_all(parts));
+}
+
+Result<std::vector<DueEntry>> MysqlStore::stranded(std::span<const Lease> leases, int limit) {
+  if (leases.empty() || limit <= 0) return std::vector<DueEntry>{};
+  std::vector<std::string> parts;
+  parts.reserve(leases.size());
+  for (const Lease& lease : leases) {
+    parts.push_back(render("stranded_shard", {{"shard", Literal::number(lease.shard)},
+                                              {"epoch", Literal::number(lease.epoch)},
+                                              {"limit", Literal::number(limit)}}));
+  }
+  auto entries = due_entries(union_all(parts));
+  if (entries && entries->size() > static_cast<std::size_t>(limit))
+    entries->resize(static_cast<std::size_t>(limit));
+  return entries;
+}
+
+Result<std::int64_t> MysqlStore::count(State state, std::span<const int> shards, std::int64_t most) {
+  if (shards.empty() || most <= 0) return 0;
+  return session_->run_for([&] {
+    auto row = session_->query(render("count", {{"state", Literal::text(to_word(state))},
+                                                {"shards", Literal::numbers(shards)},
+                                                {"most", Literal::number(most)}}));
+    return row->next() ? row->getInt64(1) : std::int64_t{0};
+  });
+}
+
+Result<std::vector<TaskRow>> MysqlStore::list(const Filter& filter) {
+  return session_->run_for([&] {
+    std::vector<TaskRow> out;
+    auto row = session_->query(list_sql(filter));
+    while (row->next()) out.push_back(task_row_at(*row));
+    return out;
+  });
+}
+
+Result<std::optional<TaskRow>> MysqlStore::find(TaskId id) {
+  return session_->run_for([&] {
+    std::optional<TaskRow> out;
+    auto row = session_->query(render("list") + ' ' + render("list.id", {{"id", Literal::number(id.value)}}));
+    if (row->next()) out = task_row_at(*row);
+    return out;
+  });
+}
+
+Result<std::vector<AttemptRow>> MysqlStore::history(TaskId id) {
+  return session_->run_for([&] {
+    std::vector<AttemptRow> out;
+    auto row = session_->query(render("history", {{"id", Literal::number(id.value)}}));
+    while (row->next()) {
+      out.push_back({attempt_at(*row), text_at(*row, 10), text_at(*row, 11), text_at(*row, 12)});
+    }
+    return out;
+  });
+}
+
+Result<std::string> MysqlStore::origin(TaskId id) {
+  return session_->run_for([&] {
+    auto row = session_->query(render("origin", {{"id", Literal::number(id.value)}}));
+    if (!row->next()) throw Abort{{Error::Kind::not_found, "no task " + id.str()}};
+    return text_at(*row, 1);
+  });
+}
+
+Result<std::vector<QueueStat>> MysqlStore::by_queue() {
+  return session_->run_for([&] {
+    std::vector<QueueStat> out;
+    auto row = session_->query(render("by_queue"));
+    while (row->next()) {
+      out.push_back({text_at(*row, 1), state_from(text_at(*row, 2)).value_or(State::scheduled),
+                     row->getInt64(3), time_at(*row, 4), row->getInt64(5)});
+    }
+    return out;
+  });
+}
+
+}  // namespace rung::mysql

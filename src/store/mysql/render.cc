@@ -1,0 +1,140 @@
+#include "src/store/mysql/render.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+#include "sql/sql.h"
+
+namespace rung::mysql {
+namespace {
+
+constexpr EpochMs kLatest{253402300799999};  // 9999-12-31 23:59:59.999
+
+bool is_plain(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+         c == '.' || c == ' ' || c == ':' || c == '/';
+}
+
+void append_hex(std::string& out, std::string_view value) {
+  static constexpr std::string_view kDigits = "0123456789abcdef";
+  for (const char c : value) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += kDigits[byte >> 4U];
+    out += kDigits[byte & 15U];
+  }
+}
+
+}  // namespace
+
+Literal Literal::text(std::string_view value) {
+  std::string out;
+  if (std::all_of(value.begin(), value.end(), is_plain)) {
+    out.reserve(value.size() + 2);
+    out.append("'").append(value).append("'");
+    return Literal(std::move(out));
+  }
+  out.reserve(value.size() * 2 + 14);
+  out = "_utf8mb4 x'";
+  append_hex(out, value);
+  out += '\'';
+  return Literal(std::move(out));
+}
+
+Literal Literal::bytes(std::string_view value) {
+  std::string out = "x'";
+  append_hex(out, value);
+  out += '\'';
+  return Literal(std::move(out));
+}
+
+Literal Literal::time(EpochMs value) {
+  return Literal("'" + format_utc(std::clamp(value, EpochMs{0}, kLatest)) + "'");
+}
+
+Literal Literal::identifier(std::string_view name) {
+  std::string out = "`";
+  for (const char c : name) {
+    if (c == '`') out += '`';
+    out += c;
+  }
+  return Literal(out + "`");
+}
+
+Literal Literal::ids(std::span<const TaskId> ids) {
+  std::string out;
+  for (const TaskId id : ids) out.append(out.empty() ? "" : ",").append(id.str());
+  return Literal(std::move(out));
+}
+
+Literal Literal::list(std::span<const Literal> literals) {
+  std::string out;
+  for (const Literal& l : literals) out.append(out.empty() ? "" : ",").append(l.str());
+  return Literal(std::move(out));
+}
+
+Rows& Rows::row() {
+  text_ += text_.empty() ? "(" : "),(";
+  first_ = true;
+  ++rows_;
+  return *this;
+}
+
+Rows& Rows::operator<<(const Literal& literal) {
+  if (!first_) text_ += ',';
+  first_ = false;
+  text_ += literal.str();
+  return *this;
+}
+
+std::string render(std::string_view name, std::initializer_list<Place> places) {
+  const std::string_view text = sql::statement(name);
+  std::string out;
+  std::size_t reserve = text.size();
+  for (const auto& [key, value] : places) reserve += value.str().size();
+  out.reserve(reserve);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != ':') {
+      out += text[i];
+      continue;
+    }
+    std::size_t end = i + 1;
+    while (end < text.size() && ((text[end] >= 'a' && text[end] <= 'z') || text[end] == '_')) ++end;
+    const std::string_view key = text.substr(i + 1, end - i - 1);
+    if (key.empty()) {
+      out += ':';
+      continue;
+    }
+    const auto* place =
+        std::find_if(places.begin(), places.end(), [&](const Place& p) { return p.first == key; });
+    if (place == places.end()) {
+      std::fprintf(stderr, "rung: no value for :%.*s in '%.*s'\n", static_cast<int>(key.size()), key.data(),
+                   static_cast<int>(name.size()), name.data());
+      std::abort();
+    }
+    out += place->second.str();
+    i = end - 1;
+  }
+  return out;
+}
+
+EpochMs parse_datetime(std::string_view text) {
+  if (text.size() < 19) return {};
+  auto digits = [&](std::size_t from, std::size_t n) {
+    int value = 0;
+    for (std::size_t i = from; i < from + n && i < text.size(); ++i) value = value * 10 + (text[i] - '0');
+    return value;
+  };
+  using namespace std::chrono;
+  const sys_days day = year{digits(0, 4)} / month{static_cast<unsigned>(digits(5, 2))} /
+                       std::chrono::day{static_cast<unsigned>(digits(8, 2))};
+  const auto whole =
+      day.time_since_epoch() + hours{digits(11, 2)} + minutes{digits(14, 2)} + seconds{digits(17, 2)};
+  std::int64_t ms = duration_cast<milliseconds>(whole).count();
+  if (text.size() >= 23) ms += digits(20, 3);
+  return {ms};
+}
+
+}  // namespace rung::mysql

@@ -1,0 +1,75 @@
+// Statements from sql/ with values put in their places. A Literal is safe by construction: numbers, times and
+// words are written by us, any other text as hexadecimal digits, so nothing depends on quoting rules,
+// sql_mode or charset. Thread: values, free of threads.
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "src/core/ids.h"
+#include "src/core/time.h"
+
+namespace rung::mysql {
+
+class Literal {
+ public:
+  template <std::integral T>
+  static Literal number(T value) {
+    return Literal(std::to_string(value));
+  }
+  // REQUIRES: valid UTF-8 (the server refuses anything else).
+  static Literal text(std::string_view value);
+  static Literal bytes(std::string_view value);
+  // To the ms. What DATETIME cannot hold (before 1970 we have no use for, after 9999) becomes the nearest it
+  // can.
+  static Literal time(EpochMs value);
+  static Literal time(const std::optional<EpochMs>& value) { return value ? time(*value) : null(); }
+  static Literal null() { return Literal("NULL"); }
+  static Literal identifier(std::string_view name);  // in backticks
+  template <typename Range>
+  static Literal numbers(const Range& range) {
+    std::string out;
+    for (const auto& n : range) out.append(out.empty() ? "" : ",").append(std::to_string(n));
+    return Literal(std::move(out));
+  }
+  static Literal ids(std::span<const TaskId> ids);
+  static Literal list(std::span<const Literal> literals);
+  // What render() made is safe too: for statements put together from named pieces.
+  static Literal rendered(std::string sql) { return Literal(std::move(sql)); }
+
+  const std::string& str() const { return text_; }
+
+ private:
+  explicit Literal(std::string text) : text_(std::move(text)) {}
+  std::string text_;
+};
+
+// "(1, 'a'), (2, 'b')": what stands after VALUES.
+class Rows {
+ public:
+  Rows& row();  // begins one
+  Rows& operator<<(const Literal& literal);
+  Literal done() const { return Literal::rendered(text_.empty() ? std::string() : text_ + ")"); }
+  std::size_t size() const { return text_.size(); }  // bytes so far
+  int count() const { return rows_; }
+
+ private:
+  std::string text_;
+  bool first_ = true;
+  int rows_ = 0;
+};
+
+using Place = std::pair<std::string_view, Literal>;
+
+// sql::statement(name) with `:place` replaced. REQUIRES: each place of the statement is given.
+std::string render(std::string_view name, std::initializer_list<Place> places = {});
+
+// "2026-11-21 17:05:00.123" -> ms; also without a fraction. 0 for what is no such text.
+EpochMs parse_datetime(std::string_view text);
+
+}  // namespace rung::mysql

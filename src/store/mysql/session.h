@@ -1,0 +1,97 @@
+// A connection to MySQL or MariaDB: how it is made, how its errors are told apart, how a transaction is
+// repeated. Thread: one at a time. Exceptions of the connector end in run() and transaction(): what is called
+// inside them (exec, query, prepare) throws, and nothing else does.
+#pragma once
+
+#include <cppconn/connection.h>
+#include <cppconn/exception.h>
+#include <cppconn/prepared_statement.h>
+#include <cppconn/resultset.h>
+#include <cppconn/statement.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "src/core/result.h"
+#include "src/core/url.h"
+#include "src/store/store.h"
+
+namespace rung::mysql {
+
+// Thrown inside a transaction: give up with this error.
+struct Abort {
+  Error error;
+};
+// Thrown inside a transaction: somebody was quicker; roll back and do it all again.
+struct Again {
+  std::string why;
+};
+
+inline bool is_duplicate(const ::sql::SQLException& e) { return e.getErrorCode() == 1062; }
+
+class Session {
+ public:
+  // `timeout` bounds connecting, each read and each write.
+  Session(StoreOptions options, Url url, Ms timeout);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Connects where there is no connection. A missing database is no error: has_database() tells.
+  Result<void> connect();
+  bool has_database() const { return has_database_; }
+  Result<void> create_database();
+
+  // `body` once, in autocommit.
+  Result<void> run(const std::function<void()>& body);
+  // `body` in one transaction; after a deadlock, a lock wait that ran out or Again, rolled back and repeated
+  // a few times. An error of the commit's leaves its outcome unknown: transient, as every lost connection.
+  Result<void> transaction(const std::function<void()>& body);
+
+  // The same, for a body that returns something.
+  template <typename F>
+  auto run_for(F body) -> Result<decltype(body())> {
+    std::optional<decltype(body())> out;
+    auto done = run([&] { out = body(); });
+    if (!done) return tl::unexpected(done.error());
+    return std::move(*out);
+  }
+  template <typename F>
+  auto transaction_for(F body) -> Result<decltype(body())> {
+    std::optional<decltype(body())> out;
+    auto done = transaction([&] { out = body(); });
+    if (!done) return tl::unexpected(done.error());
+    return std::move(*out);
+  }
+
+  // Only inside run() and transaction(). exec answers how many rows matched (CLIENT_FOUND_ROWS).
+  std::int64_t exec(const std::string& sql);
+  std::unique_ptr<::sql::ResultSet> query(const std::string& sql);
+  std::unique_ptr<::sql::PreparedStatement> prepare(const std::string& sql);
+  EpochMs now();
+
+  // Largest statement or row the server takes, bytes; 0 before the first connection.
+  std::int64_t max_packet() const { return max_packet_; }
+  const StoreOptions& options() const { return options_; }
+  const Url& url() const { return url_; }
+
+ private:
+  void open();    // throws
+  void set_up();  // throws
+  Result<void> ensure();
+  void rollback() noexcept;
+  Error to_error(int code, const std::string& text);
+
+  const StoreOptions options_;
+  const Url url_;
+  const Ms timeout_;
+  std::unique_ptr<::sql::Connection> connection_;
+  std::unique_ptr<::sql::Statement> statement_;
+  std::int64_t max_packet_ = 0;
+  bool has_database_ = false;
+};
+
+}  // namespace rung::mysql

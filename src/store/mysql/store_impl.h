@@ -1,0 +1,58 @@
+// MysqlStore, whose methods stand in leases.cc, insert.cc, apply.cc, reads.cc and migrate.cc.
+// Thread: as Store says, one at a time.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/store/mysql/mysql_store.h"
+#include "src/store/mysql/session.h"
+
+namespace rung::mysql {
+
+class MysqlStore final : public Store {
+ public:
+  explicit MysqlStore(std::unique_ptr<Session> session) : session_(std::move(session)) {}
+
+  Result<std::vector<std::string>> migrate() override;
+  Result<void> check_schema() override;
+  Result<EpochMs> now() override;
+
+  Result<int> register_node(const NodeIdentity& identity, Ms ttl) override;
+  Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl) override;
+  Result<void> leave(int node, std::uint64_t incarnation) override;
+  Result<std::vector<NodeRow>> live_nodes() override;
+  Result<std::vector<ShardRow>> shards() override;
+  Result<std::vector<Lease>> acquire(int node, std::span<const int> shards, Ms ttl) override;
+  Result<Renewal> renew(int node, std::span<const Lease> leases, Ms ttl) override;
+  Result<void> release(int node, std::span<const Lease> leases) override;
+
+  Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override;
+  Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
+                                      const Decider& decide) override;
+  Result<std::vector<std::pair<TaskId, MessagePtr>>> messages(std::span<const TaskId> ids) override;
+
+  Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
+                                    EpochMs until, int per_shard) override;
+  Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) override;
+  Result<std::int64_t> count(State state, std::span<const int> shards, std::int64_t most) override;
+
+  Result<std::vector<TaskRow>> list(const Filter& filter) override;
+  Result<std::optional<TaskRow>> find(TaskId id) override;
+  Result<std::vector<AttemptRow>> history(TaskId id) override;
+  Result<std::string> origin(TaskId id) override;
+  Result<std::vector<QueueStat>> by_queue() override;
+
+ private:
+  // Inside a transaction: those of `leases` that `node` holds, by shard, their rows locked by `statement`.
+  std::vector<Lease> lock_leases(std::string_view statement, int node, std::span<const Lease> leases);
+  Result<std::vector<DueEntry>> due_entries(const std::string& sql);
+
+  const std::unique_ptr<Session> session_;
+};
+
+}  // namespace rung::mysql

@@ -1,0 +1,217 @@
+#include "tests/contract/store/world.h"
+
+namespace rung::test {
+namespace {
+
+using How = Inserted::How;
+
+TEST_P(StoreContract, EveryFieldOfATaskComesBack) {
+  const Fence fence = join(*store_, "a");
+  NewTask n = task();
+  Task& t = n.task;
+  t.shard = 63;
+  t.kind = Kind::delay;
+  t.next_at = EpochMs{1'789'000'000'123};
+  t.attempt = 3;
+  t.level = 4;
+  t.levels = 9;
+  t.max_attempts = 5;
+  t.ladder = "webhook";
+  t.ladder_pinned = true;
+  t.epoch = 18'000'000'000'000'000'000U;
+  t.node = fence.node;
+  t.queue = "it's \"odd\"\\ \xF0\x9F\x90\x87; DROP TABLE x -- \n\t`:rows`";
+  t.exchange = "e:x%_?";
+  t.routing_key = std::string("a\0b", 3);
+  t.tag = "order.created";
+  t.message_id = "m-1 ";
+  t.first_failed_at = EpochMs{1'788'999'999'999};
+  t.created_at = EpochMs{1'789'000'000'001};
+  t.finished_at = EpochMs{4'102'444'800'000};
+  t.finished_by = FinishedBy::presumed;
+  t.last_error = std::string(kErrorBytes - 4, 'x') + "\xF0\x9F\x98\x80";
+  t.error_type = "java.lang.Error";
+  t.body_bytes = 5'000'000'000;
+  const auto inserted = must(store_->insert(std::span(&n, 1), fence));
+  ASSERT_EQ(inserted.size(), 1U);
+  EXPECT_EQ(inserted[0].how, How::inserted);
+  EXPECT_EQ(inserted[0].id, t.id);
+  const auto row = must(store_->find(t.id));
+  ASSERT_TRUE(row);
+  EXPECT_TRUE(row->task == t);
+  EXPECT_EQ(row->task.queue, t.queue);
+  EXPECT_EQ(row->task.last_error.size(), t.last_error.size());
+  EXPECT_EQ(row->node, "a");
+}
+
+TEST_P(StoreContract, TimesAreExactToTheMillisecond) {
+  const Fence fence = join(*store_, "a");
+  std::vector<NewTask> tasks;
+  for (int ms = 0; ms < 1000; ++ms) {
+    NewTask n = task();
+    n.task.state = State::cancelled;
+    n.task.next_at = EpochMs{1'792'000'000'000 + ms * 86'399'999LL};
+    n.task.finished_at = EpochMs{static_cast<std::int64_t>(ms)};
+    tasks.push_back(std::move(n));
+  }
+  must(store_->insert(tasks, fence));
+  for (const NewTask& n : tasks) {
+    const Task t = get(*store_, n.task.id);
+    ASSERT_EQ(t.next_at, n.task.next_at);
+    ASSERT_EQ(t.finished_at, n.task.finished_at);
+  }
+}
+
+TEST_P(StoreContract, ATimeThatNoColumnHoldsStopsNothing) {
+  const Fence fence = join(*store_, "a");
+  NewTask n = task();
+  n.task.first_failed_at = EpochMs{std::int64_t{1} << 60U};
+  EXPECT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, How::inserted);
+}
+
+TEST_P(StoreContract, MessagesComeBackToTheByte) {
+  const Fence fence = join(*store_, "a");
+  std::string every;
+  for (int i = 0; i < 256 * 5; ++i) every += static_cast<char>(i);
+  std::string large(1 << 20, '\0');
+  for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>(i * 2654435761U >> 13U);
+  std::vector<NewTask> tasks;
+  for (const std::string& body :
+       {std::string(), every, large, std::string(300'000, '\''), std::string("\0", 1)}) {
+    NewTask n = task("orders", body);
+    Message m = *n.message;
+    m.properties.content_type = "text/plain; x=\"\\'\"";
+    m.properties.message_id = std::string("\xFF\0", 2);
+    m.properties.priority = 9;
+    if (!body.empty())
+      m.headers = Table{{"k", std::string("\x80\0'", 3)}, {"n", std::int64_t{-5}}, {"t", Table{}}};
+    n.message = std::make_shared<const Message>(std::move(m));
+    n.origin_json = "{\"x\":\"\xF0\x9F\x90\x87\\\\ '\"}";
+    tasks.push_back(std::move(n));
+  }
+  must(store_->insert(tasks, fence));
+  std::vector<TaskId> ids;
+  for (const auto& n : tasks) ids.push_back(n.task.id);
+  ids.push_back(TaskId{12345});  // there is none
+  auto messages = must(store_->messages(ids));
+  ASSERT_EQ(messages.size(), tasks.size());
+  for (const auto& [id, message] : messages) {
+    const auto it =
+        std::find_if(tasks.begin(), tasks.end(), [&](const NewTask& n) { return n.task.id == id; });
+    ASSERT_NE(it, tasks.end());
+    EXPECT_TRUE(*message == *it->message) << "body of " << it->message->body.size();
+    EXPECT_EQ(must(store_->origin(id)), it->origin_json);
+  }
+  const auto none = store_->origin(TaskId{12345});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().kind, Error::Kind::not_found);
+}
+
+TEST_P(StoreContract, TheSameCallAgainChangesNothing) {
+  const Fence fence = join(*store_, "a");
+  std::vector<NewTask> tasks{task(), task()};
+  tasks[0].intake_key = "0123456789abcdef";
+  for (int i = 0; i < 2; ++i) {
+    const auto inserted = must(store_->insert(tasks, fence));
+    EXPECT_EQ(inserted[0].how, How::inserted);
+    EXPECT_EQ(inserted[0].id, tasks[0].task.id);
+    EXPECT_EQ(inserted[1].how, How::inserted);
+  }
+  tasks.push_back(task());  // a batch that was here in part
+  EXPECT_EQ(must(store_->insert(tasks, fence))[2].how, How::inserted);
+  EXPECT_EQ(must(store_->list({})).size(), 3U);
+}
+
+TEST_P(StoreContract, TheSameIntakeIsADuplicateAlsoInOneBatch) {
+  const Fence fence = join(*store_, "a");
+  const std::string key("\0\xFF'\\23456789abcdef", 16);
+  std::vector<NewTask> tasks{task(), task(), task()};
+  tasks[0].intake_key = tasks[2].intake_key = key;
+  auto inserted = must(store_->insert(tasks, fence));
+  EXPECT_EQ(inserted[0].how, How::inserted);
+  EXPECT_EQ(inserted[1].how, How::inserted);
+  EXPECT_EQ(inserted[2].how, How::duplicate);
+  EXPECT_EQ(inserted[2].id, tasks[0].task.id);
+  NewTask later = task();
+  later.intake_key = key;
+  inserted = must(store_->insert(std::span(&later, 1), fence));
+  EXPECT_EQ(inserted[0].how, How::duplicate);
+  EXPECT_EQ(inserted[0].id, tasks[0].task.id);
+  // Also where the lease is gone: the message is safe, whoever owns its shard.
+  NewTask foreign = task();
+  foreign.intake_key = key;
+  EXPECT_EQ(must(store_->insert(std::span(&foreign, 1), Fence{}))[0].how, How::duplicate);
+  EXPECT_EQ(must(store_->list({})).size(), 2U);
+}
+
+TEST_P(StoreContract, AFinishedRowLetsGoOfItsKeyUnlessTold) {
+  const Fence fence = join(*store_, "a");
+  NewTask first = task();
+  first.intake_key = "0123456789abcdef";
+  must(store_->insert(std::span(&first, 1), fence));
+  apply_one(*store_, fence, first.task.id, event::Cancel{"no"});
+  NewTask same = task();
+  same.intake_key = first.intake_key;
+  same.same_even_if_finished = true;
+  auto inserted = must(store_->insert(std::span(&same, 1), fence));
+  EXPECT_EQ(inserted[0].how, How::duplicate);
+  EXPECT_EQ(inserted[0].id, first.task.id);
+  NewTask anew = task();
+  anew.intake_key = first.intake_key;
+  EXPECT_EQ(must(store_->insert(std::span(&anew, 1), fence))[0].how, How::inserted);
+  NewTask third = task();
+  third.intake_key = first.intake_key;
+  inserted = must(store_->insert(std::span(&third, 1), fence));
+  EXPECT_EQ(inserted[0].how, How::duplicate);
+  EXPECT_EQ(inserted[0].id, anew.task.id);
+}
+
+TEST_P(StoreContract, OnlyWhatItsLeaseCoversIsInserted) {
+  const Fence a = join(*store_, "a", {1, 2});
+  Fence claims = a;
+  claims.leases.push_back({3, 1});
+  claims.leases[0].epoch = 99;  // an epoch that is not ours
+  std::vector<NewTask> tasks{task(), task(), task()};
+  for (int i = 0; i < 3; ++i) tasks[static_cast<std::size_t>(i)].task.shard = i + 1;
+  const auto inserted = must(store_->insert(tasks, claims));
+  EXPECT_EQ(inserted[0].how, How::not_held);
+  EXPECT_EQ(inserted[1].how, How::inserted);
+  EXPECT_EQ(inserted[2].how, How::not_held);
+  EXPECT_EQ(must(store_->list({})).size(), 1U);
+}
+
+TEST_P(StoreContract, TooLargeABodyIsToldAndTheOthersAreWritten) {
+  if (memory_) memory_->set_max_body(1 << 20);
+  const Fence fence = join(*store_, "a");
+  std::size_t most = 1 << 20;
+  if (mysql_) most = std::stoul(mysql_->value("SELECT @@max_allowed_packet"));
+  const std::vector<NewTask> tasks{task(), task("orders", std::string(most + 1, 'x')), task()};
+  const auto inserted = must(store_->insert(tasks, fence));
+  EXPECT_EQ(inserted[0].how, How::inserted);
+  EXPECT_EQ(inserted[1].how, How::too_large);
+  EXPECT_EQ(inserted[2].how, How::inserted);
+  EXPECT_EQ(must(store_->list({})).size(), 2U);
+}
+
+TEST_P(StoreContract, ALargeBatchGoesInWhole) {
+  const Fence fence = join(*store_, "a");
+  std::vector<NewTask> tasks;
+  for (int i = 0; i < 1300; ++i) tasks.push_back(task("orders", std::string(i % 7 == 0 ? 40'000 : 10, 'b')));
+  std::reverse(tasks.begin(), tasks.end());
+  const auto inserted = must(store_->insert(tasks, fence));
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    ASSERT_EQ(inserted[i].how, How::inserted);
+    ASSERT_EQ(inserted[i].id, tasks[i].task.id);
+  }
+  EXPECT_EQ(must(store_->count(State::scheduled, all_shards(), 10'000)), 1300);
+  EXPECT_EQ(must(store_->count(State::scheduled, all_shards(), 1000)), 1000);
+}
+
+TEST_P(StoreContract, NothingToWriteIsNoError) {
+  EXPECT_TRUE(must(store_->insert({}, Fence{})).empty());
+  EXPECT_TRUE(must(store_->apply({}, Fence{}, decider())).empty());
+  EXPECT_TRUE(must(store_->messages({})).empty());
+}
+
+}  // namespace
+}  // namespace rung::test

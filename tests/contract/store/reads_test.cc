@@ -1,0 +1,1 @@
+#include "tests/contract/store/world.h"

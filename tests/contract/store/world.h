@@ -1,0 +1,64 @@
+// What the store's contract is tested in: a database of either kind, handles on it, tasks, rules.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/store/memory/memory_store.h"
+#include "src/store/store.h"
+#include "tests/support/mysql.h"
+
+namespace rung::test {
+
+inline constexpr Ms kTtl{60'000};
+
+// The value, or a failed test and an exception that ends it.
+template <typename T>
+T must(Result<T> result) {
+  if (!result) throw std::runtime_error("not expected to fail: " + result.error().message);
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+inline void wait_until(const std::function<bool()>& condition) {
+  const auto bound = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > bound)
+      throw std::runtime_error("the condition did not come in 20 s");
+    std::this_thread::sleep_for(Ms{2});
+  }
+}
+
+// Ladder "default" of three rungs of 1 ms, "long" of two of an hour. Queue "presumed": silence of 1 ms is
+// success; "strict": failure; "loud": publishes what is parked; others: silence of an hour.
+RuleBookPtr rules();
+Decider decider();
+
+class StoreContract : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override;
+
+  std::unique_ptr<Store> open();
+  // A node of that name with all shards, unless told which.
+  Fence join(Store& store, const std::string& name, std::vector<int> shards = {}, Ms ttl = kTtl);
+  NewTask task(const std::string& queue = "orders", const std::string& body = "hello");
+  // A due task, inserted.
+  TaskId due_task(Store& store, const Fence& fence, const std::string& queue = "orders");
+  Decision apply_one(Store& store, const Fence& fence, TaskId id, Happening what);
+  Task get(Store& store, TaskId id);
+
+  std::shared_ptr<MemoryDb> memory_;
+  std::unique_ptr<MysqlSchema> mysql_;
+  std::unique_ptr<Store> store_;
+  IdSource ids_{7};
+};
+
+std::vector<int> all_shards();
+
+}  // namespace rung::test

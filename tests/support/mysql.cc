@@ -1,0 +1,122 @@
+#include "tests/support/mysql.h"
+
+#include <cppconn/connection.h>
+#include <cppconn/driver.h>
+#include <cppconn/exception.h>
+#include <cppconn/resultset.h>
+#include <cppconn/resultset_metadata.h>
+#include <cppconn/statement.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <random>
+#include <stdexcept>
+
+#include "src/core/url.h"
+#include "src/store/mysql/mysql_store.h"
+
+namespace rung::test {
+namespace {
+
+Url server() {
+  const char* text = std::getenv("RUNG_TEST_MYSQL");
+  if (text == nullptr || *text == '\0') {
+    throw std::runtime_error(
+        "RUNG_TEST_MYSQL is not set: tests/run starts the servers, or tests/servers start DIR");
+  }
+  auto url = parse_url(text);
+  if (!url) throw std::runtime_error("RUNG_TEST_MYSQL: " + url.error().message);
+  return *url;
+}
+
+std::string unique_name() {
+  static std::atomic<int> counter{0};
+  std::random_device random;
+  return "rung_test_" + std::to_string(getpid()) + "_" + std::to_string(++counter) + "_" +
+         std::to_string(random() % 1'000'000);
+}
+
+}  // namespace
+
+struct MysqlSchema::Connection {
+  std::unique_ptr<::sql::Connection> connection;
+  std::unique_ptr<::sql::Statement> statement;
+};
+
+MysqlSchema::MysqlSchema() : name_(unique_name()), connection_(std::make_unique<Connection>()) {
+  const Url url = server();
+  ::sql::ConnectOptionsMap map;
+  map["hostName"] = ::sql::SQLString("tcp://" + url.host_port(3306));
+  map["port"] = url.port == 0 ? 3306 : url.port;
+  map["userName"] = ::sql::SQLString(url.user);
+  map["password"] = ::sql::SQLString(url.password);
+  map["OPT_CHARSET_NAME"] = ::sql::SQLString("utf8mb4");
+  try {
+    connection_->connection.reset(get_driver_instance()->connect(map));
+  } catch (const ::sql::SQLException& e) {
+    throw std::runtime_error("no database at RUNG_TEST_MYSQL " + url.host_port(3306) + ": " + e.what());
+  }
+  connection_->statement.reset(connection_->connection->createStatement());
+  exec("SET time_zone = '+00:00'");
+}
+
+MysqlSchema::~MysqlSchema() {
+  try {
+    exec("DROP DATABASE IF EXISTS `" + name_ + "`");
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "could not drop %s: %s\n", name_.c_str(), e.what());
+  }
+}
+
+std::string MysqlSchema::url() const {
+  Url url = server();
+  url.path = name_;
+  return format_url(url);
+}
+
+StoreOptions MysqlSchema::options() const {
+  StoreOptions options;
+  options.url = url();
+  return options;
+}
+
+std::vector<std::vector<std::string>> MysqlSchema::query(const std::string& sql) {
+  std::unique_ptr<::sql::ResultSet> rows(connection_->statement->executeQuery(sql));
+  const unsigned n = rows->getMetaData()->getColumnCount();
+  std::vector<std::vector<std::string>> out;
+  while (rows->next()) {
+    auto& row = out.emplace_back();
+    for (unsigned i = 1; i <= n; ++i)
+      row.push_back(rows->isNull(i) ? "NULL" : rows->getString(i).asStdString());
+  }
+  return out;
+}
+
+std::vector<std::string> MysqlSchema::columns(const std::string& sql) {
+  std::unique_ptr<::sql::ResultSet> rows(connection_->statement->executeQuery(sql));
+  std::vector<std::string> names;
+  for (unsigned i = 1; i <= rows->getMetaData()->getColumnCount(); ++i) {
+    names.push_back(rows->getMetaData()->getColumnLabel(i).asStdString());
+  }
+  return names;
+}
+
+std::string MysqlSchema::value(const std::string& sql) {
+  const auto rows = query(sql);
+  if (rows.empty() || rows[0].empty()) throw std::runtime_error("no row: " + sql);
+  return rows[0][0];
+}
+
+void MysqlSchema::exec(const std::string& sql) { connection_->statement->execute(sql); }
+
+std::unique_ptr<Store> MysqlSchema::open_store() {
+  auto store = open_mysql_store(options());
+  if (!store) throw std::runtime_error(store.error().message);
+  auto migrated = (*store)->migrate();
+  if (!migrated) throw std::runtime_error(migrated.error().message);
+  exec("USE `" + name_ + "`");
+  return std::move(*store);
+}
+
+}  // namespace rung::test
