@@ -1,0 +1,266 @@
+#include "src/cli/run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "plugin/rabbitmq/management.h"
+#include "plugin/rabbitmq/rabbit_broker.h"
+#include "src/bridge/bridge.h"
+#include "src/config/config.h"
+#include "src/core/url.h"
+#include "src/io/log.h"
+#include "src/store/mysql/mysql_store.h"
+
+namespace rung::cli {
+namespace {
+
+bool print_problems(const LoadedConfig& loaded) {
+  for (const ConfigProblem& problem : loaded.problems) std::fprintf(stderr, "%s\n", problem.str().c_str());
+  return !loaded.ok();
+}
+
+std::string vhost_of(const BrokerOptions& broker) {
+  const auto url = parse_url(broker.url);
+  return url && !url->path.empty() ? url->path : "/";
+}
+
+std::string host_and_pid() {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  return std::string(host) + ":" + std::to_string(getpid());
+}
+
+// For each queue of the config: do its dead letters come to us? What isn't attached is told with the line
+// that attaches it. Asks the management API, which may be slow or not there: on a thread of its own.
+class AttachReport {
+ public:
+  void begin(const Config& config) {
+    for (const auto& [name, rules] : config.rules->queues()) {
+      if (name != "default") queues_.emplace_back(name, rules.ladder);
+    }
+    if (queues_.empty()) {
+      log::info(
+          "no queue is named in the config: every message that comes in takes the rules of queues.default");
+      return;
+    }
+    thread_ = std::thread([this, broker = config.broker] {
+      for (const auto& [queue, ladder] : queues_) {
+        if (!stopping_) report(broker, queue, ladder);
+      }
+    });
+  }
+  // Waits for one question at most; each has its own time-out of two seconds.
+  ~AttachReport() {
+    stopping_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  static void report(const BrokerOptions& broker, const std::string& queue, const std::string& ladder) {
+    using rabbit::Attached;
+    const auto answer = rabbit::ask_attached(broker, queue);
+    const std::string line = rabbit::policy_command(broker.prefix, vhost_of(broker), queue);
+    switch (answer.attached) {
+      case Attached::yes_by_argument:
+      case Attached::yes_by_policy:
+        return log::info("attached",
+                         {{"queue", queue},
+                          {"ladder", ladder},
+                          {"by", answer.attached == Attached::yes_by_policy ? "policy" : "queue argument"}});
+      case Attached::no:
+        return log::warn("not attached: its dead letters do not come here",
+                         {{"queue", queue}, {"ladder", ladder}, {"now", answer.detail}, {"attach", line}});
+      case Attached::no_such_queue:
+        return log::warn("no such queue yet", {{"queue", queue}, {"ladder", ladder}, {"attach", line}});
+      case Attached::unknown:
+        return log::info("whether it is attached cannot be seen without the management API",
+                         {{"queue", queue}, {"ladder", ladder}, {"reason", answer.detail}, {"attach", line}});
+    }
+  }
+
+  std::vector<std::pair<std::string, std::string>> queues_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+// Connections to the database. The first one creates or checks the schema; what no waiting mends ends the
+// sidecar.
+class Stores {
+ public:
+  Stores(StoreOptions options, std::function<void(const std::string&)> fatal)
+      : options_(std::move(options)), fatal_(std::move(fatal)) {}
+
+  Result<std::unique_ptr<Store>> open() {
+    auto store = open_mysql_store(options_);
+    if (!store) return store;
+    const std::lock_guard lock(mutex_);
+    if (ready_) return store;
+    if (auto made = prepare(**store); !made) {
+      if (!made.error().is_transient()) fatal_(made.error().message);
+      return tl::unexpected(made.error());
+    }
+    ready_ = true;
+    return store;
+  }
+
+ private:
+  Result<void> prepare(Store& store) const {
+    if (!options_.migrate) return store.check_schema();
+    const auto applied = store.migrate();
+    if (!applied) return tl::unexpected(applied.error());
+    for (const std::string& name : *applied) log::info("schema migrated", {{"migration", name}});
+    return {};
+  }
+
+  const StoreOptions options_;
+  const std::function<void(const std::string&)> fatal_;
+  std::mutex mutex_;
+  bool ready_ = false;  // guarded by mutex_
+};
+
+bridge::BridgeSettings settings_of(const Config& config) {
+  bridge::BridgeSettings s;
+  s.identity = {config.node, RUNG_VERSION, host_and_pid(), std::random_device{}()};
+  s.identity.incarnation = (s.identity.incarnation << 31) | (std::random_device{}() >> 1);
+  s.lease = config.lease;
+  s.window = config.window;
+  s.max_loaded = static_cast<std::size_t>(config.max_loaded);
+  s.heartbeat = config.broker.heartbeat;
+  s.flow_threads = std::max(config.store.connections - 1, 1);  // one more has the leases
+  s.max_unconfirmed = config.broker.max_unconfirmed;
+  s.prefix = config.broker.prefix;
+  return s;
+}
+
+class Sidecar {
+ public:
+  Sidecar(std::string config_path, Config config)
+      : path_(std::move(config_path)),
+        config_(std::move(config)),
+        stores_(config_.store,
+                [this](const std::string& reason) { loop_.post([this, reason] { fatal(reason); }); }),
+        broker_(make_rabbit_broker(config_.broker)),
+        bridge_(
+            loop_, *broker_, [this] { return stores_.open(); }, settings_of(config_), config_.rules,
+            [this] {
+              fatal("another process runs as node '" + config_.node + "': give each its own `node:`");
+            }),
+        term_(loop_, SIGTERM, [this] { drain("SIGTERM"); }),
+        interrupt_(loop_, SIGINT, [this] { drain("SIGINT"); }),
+        hangup_(loop_, SIGHUP, [this] { reload(); }),
+        deadline_(loop_, [this] {
+          log::warn("drain took too long: ending as after a crash, nothing is lost by it");
+          loop_.stop();
+        }) {}
+
+  int run() {
+    summary();
+    if (const auto started = bridge_.start(); !started) {
+      log::error("cannot start", {{"reason", started.error().message}});
+      code_ = 1;
+    } else {
+      attached_.begin(config_);
+      loop_.run();
+    }
+    if (!bridge_.stop(ending_ ? left() : Ms{2000})) {
+      // A thread hangs in a call (a server that is stalled): the process ends all the same, as after a kill.
+      log::warn("ended without waiting for a call that hangs", {{"exit", code_}});
+      std::_Exit(code_);
+    }
+    log::info("ended", {{"exit", code_}});
+    return code_;
+  }
+
+ private:
+  void summary() const {
+    log::info("rung starts", {{"version", RUNG_VERSION},
+                              {"node", config_.node},
+                              {"broker", without_password(config_.broker.url)},
+                              {"database", without_password(config_.store.url)},
+                              {"lease", levels::format_duration(config_.lease)},
+                              {"window", levels::format_duration(config_.window)}});
+    for (const auto& [name, rules] : config_.rules->queues()) {
+      const levels::Ladder* ladder = config_.rules->ladder(rules.ladder);
+      log::info(name == "default" ? "other queues" : "queue",
+                {{"queue", name},
+                 {"ladder", rules.ladder},
+                 {"levels", ladder != nullptr ? ladder->levels() : 0},
+                 {"silence", rules.silence.means == Silence::Means::success ? "success" : "failure"},
+                 {"after", levels::format_duration(rules.silence.after)}});
+    }
+  }
+
+  void fatal(const std::string& reason) {
+    log::error("cannot go on", {{"reason", reason}});
+    code_ = 1;
+    loop_.stop();
+  }
+
+  Ms left() const { return std::max(ends_by_ - boot_now(), Ms{100}); }
+
+  void drain(const char* why) {
+    if (ending_) return;
+    ending_ = true;
+    ends_by_ = boot_now() + config_.drain;
+    log::info("draining", {{"because", why}, {"most", levels::format_duration(config_.drain)}});
+    // Whatever hangs, in our code or in a library: the process ends in time.
+    std::thread([most = config_.drain, code = code_] {
+      std::this_thread::sleep_for(most - most / 20);
+      std::_Exit(code);
+    }).detach();
+    deadline_.start(config_.drain * 7 / 10);
+    bridge_.drain([this] { loop_.stop(); });
+  }
+
+  void reload() {
+    LoadedConfig loaded = load_config(path_);
+    if (!loaded.ok()) {
+      for (const ConfigProblem& problem : loaded.problems)
+        log::error("config not taken", {{"problem", problem.str()}});
+      log::error("the config has mistakes: the old one stays in force", {{"file", path_}});
+      return;
+    }
+    bridge_.reload(loaded.config.rules);
+    log::configure(loaded.config.log.level, loaded.config.log.format);
+    const bool more = loaded.config.broker.url != config_.broker.url ||
+                      loaded.config.store.url != config_.store.url || loaded.config.node != config_.node ||
+                      loaded.config.lease != config_.lease || loaded.config.window != config_.window;
+    log::info("config reloaded: ladders, queues and log", {{"file", path_}});
+    if (more) log::warn("what else changed in the config needs a restart", {{"file", path_}});
+    config_.rules = loaded.config.rules;
+  }
+
+  const std::string path_;
+  Config config_;
+  io::Loop loop_;
+  Stores stores_;
+  std::unique_ptr<Broker> broker_;
+  bridge::Bridge bridge_;
+  AttachReport attached_;
+  io::Signal term_, interrupt_, hangup_;
+  io::Timer deadline_;
+  int code_ = 0;
+  bool ending_ = false;
+  BootMs ends_by_{0};
+};
+
+}  // namespace
+
+int run_sidecar(const std::string& config_path) {
+  LoadedConfig loaded = load_config(config_path);
+  if (print_problems(loaded)) return 1;
+  log::configure(loaded.config.log.level, loaded.config.log.format);
+  std::signal(SIGPIPE, SIG_IGN);  // a broken connection is an error code, not a death
+  return Sidecar(config_path, std::move(loaded.config)).run();
+}
+
+}  // namespace rung::cli

@@ -1,0 +1,12 @@
+// `rung run`: the sidecar in the foreground.
+// Thread: main's; returns when the sidecar has ended.
+#pragma once
+
+#include <string>
+
+namespace rung::cli {
+
+// 0 after SIGTERM or SIGINT, 1 for the user's mistake (config, newer schema, a node's name used twice).
+int run_sidecar(const std::string& config_path);
+
+}  // namespace rung::cli
