@@ -1,0 +1,29 @@
+// Pauses between attempts to connect: 0.1 s doubled up to 5 s, each shortened by up to half at random, so
+// that many instances do not come back in step. What waiting alone will not mend begins at 2 s. Thread: one
+// thread an object.
+#pragma once
+
+#include <algorithm>
+#include <random>
+
+#include "plugin/rabbitmq/waker.h"
+#include "src/core/time.h"
+
+namespace rung::rabbit {
+
+class Backoff {
+ public:
+  Ms next(bool hopeless = false) {
+    if (hopeless) step_ = std::max(step_, Ms{2000});
+    const Ms most = step_;
+    step_ = std::min(step_ * 2, Ms{5000});
+    return Ms{std::uniform_int_distribution<std::int64_t>(most.count() / 2, most.count())(random_)};
+  }
+  void reset() { step_ = Ms{100}; }
+
+ private:
+  Ms step_{100};
+  std::minstd_rand random_{std::random_device{}()};
+};
+
+}  // namespace rung::rabbit

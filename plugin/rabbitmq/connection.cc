@@ -1,0 +1,334 @@
+#include "plugin/rabbitmq/connection.h"
+
+#include <array>
+#include <cstring>
+
+#include "plugin/rabbitmq/codec.h"
+
+namespace rung::rabbit {
+namespace {
+
+constexpr std::uint32_t kFrameMax = 131072;  // what we ask for; RabbitMQ's own default
+constexpr std::size_t kFrameOverhead = 8;    // type, channel, size before; end mark behind
+constexpr std::size_t kHeaderSize = 7;
+constexpr std::size_t kReadAtOnce = 128 * 1024;
+constexpr std::uint8_t kFrameEnd = 0xCE;
+
+std::uint32_t read32(const char* p) {
+  const auto* u = reinterpret_cast<const unsigned char*>(p);
+  return (std::uint32_t{u[0]} << 24) | (std::uint32_t{u[1]} << 16) | (std::uint32_t{u[2]} << 8) | u[3];
+}
+std::uint16_t read16(const char* p) {
+  const auto* u = reinterpret_cast<const unsigned char*>(p);
+  return static_cast<std::uint16_t>((u[0] << 8) | u[1]);
+}
+
+const Connection::Others kNobody = [](const Frame&) {};
+
+bool is_refusal(int code) {  // what the same call meets again
+  return code == 402 || code == 403 || code == 404 || code == 405 || code == 406;
+}
+
+}  // namespace
+
+std::uint32_t Frame::method() const {
+  return type == AMQP_FRAME_METHOD && payload.size() >= 4 ? read32(payload.data()) : 0;
+}
+
+Connection::Connection(std::unique_ptr<Wire> wire, Ms heartbeat)
+    : wire_(std::move(wire)), heartbeat_(heartbeat), last_in_(Clock::now()), last_out_(Clock::now()) {
+  init_amqp_pool(&pool_, 4096);
+}
+
+Connection::~Connection() { empty_amqp_pool(&pool_); }
+
+Result<std::unique_ptr<Connection>> Connection::open(const Url& url, const Tls* tls, Ms heartbeat,
+                                                     const std::string& name, Waker& waker,
+                                                     Clock::time_point deadline) {
+  const int port = url.port != 0 ? url.port : tls != nullptr ? 5671 : 5672;
+  auto wire = Wire::open(url.host, port, tls, waker, deadline);
+  if (!wire) return tl::unexpected(wire.error());
+  std::unique_ptr<Connection> connection(new Connection(std::move(*wire), heartbeat));
+  if (auto done = connection->login(url, name, waker, deadline); !done) {
+    const std::string where = url.host_port(port);
+    return tl::unexpected(Error{done.error().kind, where + ": " + done.error().message});
+  }
+  return connection;
+}
+
+// --- in ---
+
+Result<bool> Connection::fill() {
+  if (taken_ == filled_) {
+    taken_ = filled_ = 0;
+  } else if (taken_ > 0) {
+    std::memmove(in_.data(), in_.data() + taken_, filled_ - taken_);
+    filled_ -= taken_;
+    taken_ = 0;
+  }
+  if (in_.size() < filled_ + kReadAtOnce) in_.resize(filled_ + kReadAtOnce);
+  const auto got = wire_->read(in_.data() + filled_, kReadAtOnce);
+  if (!got) return tl::unexpected(got.error());
+  if (*got > 0) {
+    filled_ += *got;
+    last_in_ = Clock::now();
+    return true;
+  }
+  if (heartbeat_.count() > 0 && Clock::now() - last_in_ > 2 * heartbeat_) {
+    return transient("no heartbeat from the broker for " + std::to_string(2 * heartbeat_.count()) + " ms");
+  }
+  return false;
+}
+
+Result<bool> Connection::next(Frame& frame) {
+  for (;;) {
+    const std::size_t there = filled_ - taken_;
+    const char* p = in_.data() + taken_;
+    if (there >= 4 && std::memcmp(p, "AMQP", 4) == 0)
+      return permanent("the broker speaks another AMQP than 0-9-1");
+    if (there < kHeaderSize) return false;
+    const std::uint32_t size = read32(p + 3);
+    if (size > frame_max_) return permanent("that is no AMQP, or a frame larger than agreed");
+    if (there < size + kFrameOverhead) return false;
+    frame.type = static_cast<std::uint8_t>(*p);
+    frame.channel = read16(p + 1);
+    frame.payload = {p + kHeaderSize, size};
+    if (static_cast<std::uint8_t>(p[kHeaderSize + size]) != kFrameEnd)
+      return permanent("a frame without its end");
+    taken_ += size + kFrameOverhead;
+    if (frame.type != AMQP_FRAME_HEARTBEAT) return true;
+  }
+}
+
+const void* Connection::decode(const Frame& frame) {
+  recycle_amqp_pool(&pool_);
+  void* fields = nullptr;
+  const std::uint32_t id = frame.method();
+  if (id == 0 || amqp_decode_method(id, &pool_, bytes(frame.payload.substr(4)), &fields) < 0) return nullptr;
+  return fields;
+}
+
+// --- out ---
+
+void Connection::method(std::uint16_t channel, amqp_method_number_t id, const void* fields) {
+  // Names are 255 bytes at most each and our tables are small; the login's properties are the longest.
+  std::array<char, 16384> buffer;
+  const int size = amqp_encode_method(id, const_cast<void*>(fields), {buffer.size(), buffer.data()});
+  if (size < 0) return;  // cannot be: see above
+  put8(out_, AMQP_FRAME_METHOD);
+  put16(out_, channel);
+  put32(out_, static_cast<std::uint32_t>(size) + 4);
+  put32(out_, id);
+  out_.append(buffer.data(), static_cast<std::size_t>(size));
+  put8(out_, kFrameEnd);
+}
+
+void Connection::frame(std::uint8_t type, std::uint16_t channel, std::string_view payload) {
+  put8(out_, type);
+  put16(out_, channel);
+  put32(out_, static_cast<std::uint32_t>(payload.size()));
+  out_.append(payload);
+  put8(out_, kFrameEnd);
+}
+
+Result<void> Connection::flush() {
+  while (unsent() > 0) {
+    const auto n = wire_->write(out_.data() + sent_, unsent());
+    if (!n) return tl::unexpected(n.error());
+    if (*n == 0) break;
+    sent_ += *n;
+    written_ += *n;
+    last_out_ = Clock::now();
+  }
+  if (sent_ == out_.size()) {
+    out_.clear();
+    sent_ = 0;
+  } else if (sent_ > kReadAtOnce) {  // what a slow socket leaves must not grow at the front
+    out_.erase(0, sent_);
+    sent_ = 0;
+  }
+  return {};
+}
+
+// --- time ---
+
+Result<void> Connection::tick() {
+  // With something unsent the socket is full: bytes that leave are as good as a heartbeat.
+  if (heartbeat_.count() == 0 || unsent() > 0 || Clock::now() - last_out_ < heartbeat_ / 2) return {};
+  frame(AMQP_FRAME_HEARTBEAT, 0, {});
+  return flush();
+}
+
+Clock::time_point Connection::wake_at() const {
+  if (heartbeat_.count() == 0) return Clock::now() + std::chrono::seconds{10};
+  const auto check = last_in_ + 2 * heartbeat_ + std::chrono::milliseconds{1};
+  return unsent() > 0 ? check : std::min(check, last_out_ + heartbeat_ / 2);
+}
+
+void Connection::sleep(Waker& waker, Clock::time_point until) {
+  const auto events = static_cast<short>(unsent() > 0 ? POLLIN | POLLOUT : POLLIN);
+  waker.sleep(wire_->fd(), events, std::min(until, wake_at()));
+}
+
+// --- talk ---
+
+Result<Frame> Connection::await(Waker& waker, Clock::time_point deadline) {
+  Frame frame;
+  for (;;) {
+    auto got = next(frame);
+    if (!got) return tl::unexpected(got.error());
+    if (*got) return frame;
+    if (auto done = flush(); !done) return tl::unexpected(done.error());
+    auto more = fill();
+    if (!more) return tl::unexpected(more.error());
+    if (*more) continue;
+    if (auto done = tick(); !done) return tl::unexpected(done.error());
+    if (waker.stopping()) return transient("stopping");
+    if (Clock::now() >= deadline) return transient("no answer from the broker");
+    sleep(waker, deadline);
+  }
+}
+
+Closing Connection::closed_by_peer(const Frame& frame) {
+  closing_ = {};
+  if (frame.method() == AMQP_CHANNEL_CLOSE_METHOD) {
+    if (const auto* m = decode<amqp_channel_close_t>(frame)) {
+      closing_ = {m->reply_code, std::string(view(m->reply_text)),
+                  (static_cast<std::uint32_t>(m->class_id) << 16) | m->method_id};
+    }
+    const amqp_channel_close_ok_t ok{};
+    method(frame.channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
+  } else {
+    if (const auto* m = decode<amqp_connection_close_t>(frame)) {
+      closing_ = {m->reply_code, std::string(view(m->reply_text)),
+                  (static_cast<std::uint32_t>(m->class_id) << 16) | m->method_id};
+    }
+    const amqp_connection_close_ok_t ok{};
+    method(0, AMQP_CONNECTION_CLOSE_OK_METHOD, &ok);
+    (void)flush();
+  }
+  return closing_;
+}
+
+Result<const void*> Connection::call(amqp_method_number_t id, const void* fields, amqp_method_number_t answer,
+                                     Waker& waker, Clock::time_point deadline, const Others& others) {
+  const std::uint16_t channel = (id >> 16) == 10 ? 0 : kChannel;
+  method(channel, id, fields);
+  for (;;) {
+    auto frame = await(waker, deadline);
+    if (!frame) return tl::unexpected(frame.error());
+    const std::uint32_t got = frame->method();
+    if (got == answer && frame->channel == channel) return decode(*frame);
+    if (got == AMQP_CONNECTION_CLOSE_METHOD ||
+        (got == AMQP_CHANNEL_CLOSE_METHOD && frame->channel == kChannel)) {
+      const Closing why = closed_by_peer(*frame);
+      if (is_refusal(why.code)) return permanent(why.text);
+      return transient(why.text);
+    }
+    others(*frame);
+  }
+}
+
+Result<void> Connection::open_channel(Waker& waker, Clock::time_point deadline, const Others& others) {
+  const amqp_channel_open_t fields{};
+  auto opened = call(AMQP_CHANNEL_OPEN_METHOD, &fields, AMQP_CHANNEL_OPEN_OK_METHOD, waker, deadline, others);
+  if (!opened) return tl::unexpected(opened.error());
+  return {};
+}
+
+void Connection::close(Clock::time_point deadline) {
+  amqp_connection_close_t fields{};
+  fields.reply_code = AMQP_REPLY_SUCCESS;
+  fields.reply_text = bytes("done");
+  Waker nobody;
+  (void)call(AMQP_CONNECTION_CLOSE_METHOD, &fields, AMQP_CONNECTION_CLOSE_OK_METHOD, nobody, deadline,
+             kNobody);
+}
+
+// --- login ---
+
+namespace {
+
+amqp_table_entry_t text_entry(const char* name, std::string_view text) {
+  amqp_table_entry_t entry{};
+  entry.key = amqp_cstring_bytes(name);
+  entry.value.kind = AMQP_FIELD_KIND_UTF8;
+  entry.value.value.bytes = bytes(text);
+  return entry;
+}
+amqp_table_entry_t yes_entry(const char* name) {
+  amqp_table_entry_t entry{};
+  entry.key = amqp_cstring_bytes(name);
+  entry.value.kind = AMQP_FIELD_KIND_BOOLEAN;
+  entry.value.value.boolean = 1;
+  return entry;
+}
+
+}  // namespace
+
+Result<void> Connection::login(const Url& url, const std::string& name, Waker& waker,
+                               Clock::time_point deadline) {
+  out_.append("AMQP\0\0\x09\x01", 8);
+  const auto wait_for = [&](std::uint32_t wanted) -> Result<const void*> {
+    auto frame = await(waker, deadline);
+    if (!frame) return tl::unexpected(frame.error());
+    if (frame->method() == wanted) return decode(*frame);
+    if (frame->method() != AMQP_CONNECTION_CLOSE_METHOD)
+      return transient("an unexpected answer to the login");
+    return permanent(closed_by_peer(*frame).text);
+  };
+  if (auto start = wait_for(AMQP_CONNECTION_START_METHOD); !start) return tl::unexpected(start.error());
+
+  // Without these the broker tells neither of a deleted queue nor of an alarm (field.md, trap 8).
+  std::array capabilities{yes_entry("consumer_cancel_notify"),
+                          yes_entry("connection.blocked"),
+                          yes_entry("basic.nack"),
+                          yes_entry("publisher_confirms"),
+                          yes_entry("authentication_failure_close"),
+                          yes_entry("per_consumer_qos")};
+  amqp_table_entry_t capability_entry{};
+  capability_entry.key = amqp_cstring_bytes("capabilities");
+  capability_entry.value.kind = AMQP_FIELD_KIND_TABLE;
+  capability_entry.value.value.table = {static_cast<int>(capabilities.size()), capabilities.data()};
+  std::array properties{text_entry("product", "Rung"), text_entry("platform", "C++"),
+                        text_entry("connection_name", name), capability_entry};
+  const std::string user = url.user.empty() && url.password.empty() ? "guest" : url.user;
+  const std::string password = url.user.empty() && url.password.empty() ? "guest" : url.password;
+  const std::string response = std::string(1, '\0') + user + std::string(1, '\0') + password;
+  amqp_connection_start_ok_t start_ok{};
+  start_ok.client_properties = {static_cast<int>(properties.size()), properties.data()};
+  start_ok.mechanism = amqp_cstring_bytes("PLAIN");
+  start_ok.response = bytes(response);
+  start_ok.locale = amqp_cstring_bytes("en_US");
+  method(0, AMQP_CONNECTION_START_OK_METHOD, &start_ok);
+
+  auto asked = wait_for(AMQP_CONNECTION_TUNE_METHOD);
+  if (!asked) return tl::unexpected(asked.error());
+  if (auto done = tune(*asked); !done) return done;
+
+  amqp_connection_open_t open{};
+  const std::string vhost = url.vhost();
+  open.virtual_host = bytes(vhost);
+  auto opened =
+      call(AMQP_CONNECTION_OPEN_METHOD, &open, AMQP_CONNECTION_OPEN_OK_METHOD, waker, deadline, kNobody);
+  if (!opened) return tl::unexpected(opened.error());
+  return {};
+}
+
+Result<void> Connection::tune(const void* fields) {
+  const auto* asked = static_cast<const amqp_connection_tune_t*>(fields);
+  if (asked == nullptr) return transient("an unexpected answer to the login");
+  frame_max_ =
+      asked->frame_max == 0 ? kFrameMax : std::min(kFrameMax, static_cast<std::uint32_t>(asked->frame_max));
+  auto seconds = static_cast<std::uint16_t>(std::chrono::ceil<std::chrono::seconds>(heartbeat_).count());
+  if (asked->heartbeat != 0 && (seconds == 0 || asked->heartbeat < seconds)) seconds = asked->heartbeat;
+  heartbeat_ = std::chrono::seconds{seconds};
+  amqp_connection_tune_ok_t ok{};
+  ok.channel_max = 1;
+  ok.frame_max = static_cast<int>(frame_max_);
+  ok.heartbeat = seconds;
+  method(0, AMQP_CONNECTION_TUNE_OK_METHOD, &ok);
+  return {};
+}
+
+}  // namespace rung::rabbit

@@ -1,0 +1,223 @@
+#include "plugin/rabbitmq/consumer.h"
+
+#include "plugin/rabbitmq/codec.h"
+#include "plugin/rabbitmq/threads.h"
+#include "plugin/rabbitmq/topology.h"
+
+namespace rung::rabbit {
+namespace {
+
+constexpr auto kSetUp = std::chrono::seconds{10};  // the longest that connecting and declaring may take
+constexpr auto kGoodbye =
+    std::chrono::seconds{1};  // the longest that we wait for the broker's word at the end
+constexpr auto kSteady = std::chrono::seconds{5};  // a connection that held so long forgives those before it
+
+}  // namespace
+
+Consumer::Consumer(const BrokerOptions& options, const Url& url, std::shared_ptr<Tls> tls, Voice& voice)
+    : options_(options), url_(url), tls_(std::move(tls)), voice_(voice) {}
+
+Consumer::~Consumer() { join(); }
+
+void Consumer::start() {
+  thread_ = start_thread("rung-consume", [this] { run(); });
+}
+
+void Consumer::join() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void Consumer::ack(std::vector<DeliveryTag> tags) {
+  if (tags.empty()) return;
+  {
+    std::lock_guard lock(mutex_);
+    if (acks_.empty()) {
+      acks_ = std::move(tags);
+    } else {
+      acks_.insert(acks_.end(), tags.begin(), tags.end());
+    }
+  }
+  waker_.wake();
+}
+
+void Consumer::stop_intake() {
+  intake_stopped_.store(true, std::memory_order_release);
+  waker_.wake();
+}
+
+void Consumer::run() {
+  while (!waker_.stopping()) {
+    const auto began = Clock::now();
+    auto connection = connect();
+    Error why;
+    if (connection) {
+      voice_.consuming(true);
+      why = serve(**connection);
+      if (Clock::now() - began > kSteady) backoff_.reset();
+    } else {
+      why = connection.error();
+    }
+    if (waker_.stopping()) break;
+    voice_.consuming(false, why.message);
+    const auto until = Clock::now() + backoff_.next(!why.is_transient());
+    while (!waker_.stopping() && Clock::now() < until) waker_.sleep(-1, 0, until);
+  }
+  voice_.consuming(false, "stopped");
+}
+
+Result<std::unique_ptr<Connection>> Consumer::connect() {
+  auto connection = Connection::open(url_, tls_.get(), options_.heartbeat,
+                                     options_.connection_name + " (intake)", waker_, Clock::now() + kSetUp);
+  if (!connection) return connection;
+  ++connection_number_;
+  window_ = {};
+  closing_.reset();
+  cancelled_by_broker_ = consumers_cancelled_ = false;
+  if (auto done = (*connection)->open_channel(waker_, Clock::now() + kSetUp, [](const Frame&) {}); !done) {
+    return tl::unexpected(done.error());
+  }
+  if (auto done = set_up(**connection); !done) return tl::unexpected(done.error());
+  return connection;
+}
+
+Result<void> Consumer::set_up(Connection& connection) {
+  const auto deadline = Clock::now() + kSetUp;
+  const Connection::Others others = [&](const Frame& frame) { take_frame(connection, frame); };
+  if (auto done = declare_topology(options_, connection, waker_, deadline, others); !done) return done;
+  if (intake_stopped_.load(std::memory_order_acquire)) return {};
+  return consume_inlets(options_, connection, waker_, deadline, others);
+}
+
+Error Consumer::serve(Connection& connection) {
+  for (;;) {
+    if (auto done = read(connection); !done) return done.error();
+    hand_over();
+    if (closing_) return Error{Error::Kind::transient, closing_->text};
+    if (cancelled_by_broker_) {
+      cancelled_by_broker_ = false;
+      cancel_consumers(connection);  // those that are left, so that all are started in one way
+      consumers_cancelled_ = false;
+      if (auto done = set_up(connection); !done) return done.error();
+      continue;
+    }
+    if (intake_stopped_.load(std::memory_order_acquire) && !consumers_cancelled_)
+      cancel_consumers(connection);
+    write_acks(connection);
+    if (auto done = connection.flush(); !done) return done.error();
+    if (auto done = connection.tick(); !done) return done.error();
+    if (waker_.stopping()) break;
+    connection.sleep(waker_, Clock::now() + std::chrono::seconds{10});
+  }
+  write_acks(connection);
+  connection.close(std::min(waker_.deadline(), Clock::now() + kGoodbye));
+  return Error{Error::Kind::transient, "stopped"};
+}
+
+Result<void> Consumer::read(Connection& connection) {
+  constexpr int kReads = 16;  // then acks and heartbeats have their turn
+  for (int i = 0; i < kReads; ++i) {
+    auto more = connection.fill();
+    if (!more) return tl::unexpected(more.error());
+    Frame frame;
+    for (;;) {
+      auto got = connection.next(frame);
+      if (!got) return tl::unexpected(got.error());
+      if (!*got) break;
+      take_frame(connection, frame);
+      if (closing_) return {};
+    }
+    if (!*more) return {};
+    hand_over();
+  }
+  waker_.wake();  // there may be more: do not sleep
+  return {};
+}
+
+void Consumer::take_frame(Connection& connection, const Frame& frame) {
+  if (frame.type != AMQP_FRAME_METHOD) {
+    if (!content_.add(frame)) return;
+    incoming_.message = content_.take();
+    if (!intake_stopped_.load(std::memory_order_acquire)) deliveries_.push_back(std::move(incoming_));
+    incoming_ = {};
+    return;
+  }
+  switch (frame.method()) {
+    case AMQP_BASIC_DELIVER_METHOD:
+      if (const auto* m = connection.decode<amqp_basic_deliver_t>(frame)) {
+        window_.delivered();
+        incoming_.tag = {connection_number_, m->delivery_tag};
+        incoming_.inlet = inlet_from(view(m->consumer_tag)).value_or(Inlet::failed);
+        incoming_.redelivered = m->redelivered != 0;
+        incoming_.exchange = view(m->exchange);
+        incoming_.routing_key = view(m->routing_key);
+        content_.begin();
+      }
+      break;
+    case AMQP_BASIC_CANCEL_METHOD:
+      on_cancelled(connection, frame);
+      break;
+    case AMQP_CHANNEL_CLOSE_METHOD:
+    case AMQP_CONNECTION_CLOSE_METHOD:
+      closing_ = connection.closed_by_peer(frame);
+      break;
+    default:
+      break;  // connection.blocked is the publisher's; cancel-ok needs nothing
+  }
+}
+
+void Consumer::on_cancelled(Connection& connection, const Frame& frame) {
+  const auto* m = connection.decode<amqp_basic_cancel_t>(frame);
+  if (m == nullptr) return;
+  const std::string tag(view(m->consumer_tag));
+  if (m->nowait == 0) {
+    amqp_basic_cancel_ok_t ok{};
+    ok.consumer_tag = bytes(tag);
+    connection.method(kChannel, AMQP_BASIC_CANCEL_OK_METHOD, &ok);
+  }
+  cancelled_by_broker_ = true;
+}
+
+void Consumer::write_acks(Connection& connection) {
+  {
+    std::lock_guard lock(mutex_);
+    taken_acks_.clear();
+    taken_acks_.swap(acks_);
+  }
+  if (taken_acks_.empty()) return;
+  tags_.clear();
+  frames_.clear();
+  for (const DeliveryTag& tag : taken_acks_) {
+    if (tag.connection == connection_number_) tags_.push_back(tag.tag);
+  }
+  window_.ack(tags_, frames_);
+  std::string& out = connection.out();
+  for (const AckFrame& ack : frames_) {
+    put8(out, AMQP_FRAME_METHOD);
+    put16(out, kChannel);
+    put32(out, 13);
+    put32(out, AMQP_BASIC_ACK_METHOD);
+    put64(out, ack.tag);
+    put8(out, ack.multiple ? 1 : 0);
+    put8(out, AMQP_FRAME_END);
+  }
+}
+
+void Consumer::cancel_consumers(Connection& connection) {
+  for (const Declared& one : topology(options_)) {
+    if (!one.consumed) continue;
+    amqp_basic_cancel_t cancel{};
+    cancel.consumer_tag = bytes(consumer_tag(*one.inlet));
+    cancel.nowait = 1;
+    connection.method(kChannel, AMQP_BASIC_CANCEL_METHOD, &cancel);
+  }
+  consumers_cancelled_ = true;
+}
+
+void Consumer::hand_over() {
+  if (deliveries_.empty()) return;
+  std::vector<Delivery> batch;
+  batch.swap(deliveries_);
+  voice_.sink().on_deliveries(std::move(batch));
+}
+
+}  // namespace rung::rabbit

@@ -1,0 +1,71 @@
+// The thread that takes in: one connection, one channel, the inlets consumed.
+//
+// Thread: start, ack, stop_intake, stop from any thread; it calls the sink on its own.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "plugin/broker.h"
+#include "plugin/rabbitmq/ack_window.h"
+#include "plugin/rabbitmq/backoff.h"
+#include "plugin/rabbitmq/connection.h"
+#include "plugin/rabbitmq/content.h"
+#include "plugin/rabbitmq/voice.h"
+
+namespace rung::rabbit {
+
+class Consumer {
+ public:
+  Consumer(const BrokerOptions& options, const Url& url, std::shared_ptr<Tls> tls, Voice& voice);
+  ~Consumer();
+
+  void start();
+  void ack(std::vector<DeliveryTag> tags);
+  void stop_intake();
+  void order_stop(Clock::time_point deadline) { waker_.stop(deadline); }
+  void join();
+
+ private:
+  void run();
+  Result<std::unique_ptr<Connection>> connect();
+  Result<void> set_up(Connection& connection);
+  // Until the connection is over: why.
+  Error serve(Connection& connection);
+  Result<void> read(Connection& connection);
+  void take_frame(Connection& connection, const Frame& frame);
+  void on_cancelled(Connection& connection, const Frame& frame);
+  void write_acks(Connection& connection);
+  void cancel_consumers(Connection& connection);
+  void hand_over();
+
+  const BrokerOptions& options_;
+  const Url& url_;
+  const std::shared_ptr<Tls> tls_;
+  Voice& voice_;
+  Waker waker_;
+  std::thread thread_;
+
+  std::mutex mutex_;
+  std::vector<DeliveryTag> acks_;  // guarded by mutex_
+  std::atomic<bool> intake_stopped_{false};
+
+  // The thread's own.
+  Backoff backoff_;
+  std::uint32_t connection_number_ = 0;
+  AckWindow window_;
+  Content content_;
+  Delivery incoming_;                 // whose content is being put together
+  std::vector<Delivery> deliveries_;  // for the sink, at the end of the turn
+  std::vector<DeliveryTag> taken_acks_;
+  std::vector<std::uint64_t> tags_;
+  std::vector<AckFrame> frames_;
+  bool cancelled_by_broker_ = false;  // a queue was deleted: declare and consume again
+  bool consumers_cancelled_ = false;  // stop_intake has been carried out on this connection
+  std::optional<Closing> closing_;    // the broker closed our channel or connection
+};
+
+}  // namespace rung::rabbit

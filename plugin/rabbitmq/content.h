@@ -1,0 +1,49 @@
+// A message that comes in several frames: header, then body after body, put together.
+// Thread: one thread an object.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "plugin/rabbitmq/codec.h"
+#include "plugin/rabbitmq/connection.h"
+
+namespace rung::rabbit {
+
+class Content {
+ public:
+  // After a method that carries a message.
+  void begin() {
+    message_ = {};
+    left_ = 0;
+    state_ = State::header;
+  }
+  // Takes a header or body frame. True: the message is complete, take() it. Frames that belong to nothing are
+  // passed over.
+  bool add(const Frame& frame) {
+    if (frame.type == AMQP_FRAME_HEADER && state_ == State::header) {
+      // A header that does not parse cannot come through a broker that parses it too; what was read is kept,
+      // so that the message is not lost.
+      decode_content_header(frame.payload, message_, left_);
+      constexpr std::uint64_t kReserveMost = 64ULL << 20;
+      message_.body.reserve(std::min(left_, kReserveMost));
+      state_ = State::body;
+    } else if (frame.type == AMQP_FRAME_BODY && state_ == State::body) {
+      message_.body.append(frame.payload);
+      left_ -= std::min<std::uint64_t>(left_, frame.payload.size());
+    }
+    if (state_ != State::body || left_ > 0) return false;
+    state_ = State::none;
+    return true;
+  }
+  Message take() { return std::exchange(message_, {}); }
+
+ private:
+  enum class State { none, header, body };
+  State state_ = State::none;
+  Message message_;
+  std::uint64_t left_ = 0;  // bytes of body still to come
+};
+
+}  // namespace rung::rabbit

@@ -1,0 +1,103 @@
+#include "plugin/rabbitmq/outstanding.h"
+
+#include <algorithm>
+
+#include "plugin/rabbitmq/codec.h"
+
+namespace rung::rabbit {
+namespace {
+
+// As it is on the wire: equal there is equal, whatever types were made of it on the way.
+std::string header_bytes(const Message& message) {
+  std::string out;
+  (void)encode_content_header(message, out);
+  return out;
+}
+
+bool same_place(const Outgoing& a, const std::string& exchange, const std::string& routing_key) {
+  return a.routing_key == routing_key && a.exchange == exchange;
+}
+
+bool same_name(const Message& a, const Message& b) {
+  constexpr std::string_view kNames[] = {"retry-id", "retry-attempt"};
+  if (a.body.size() != b.body.size() || a.properties.message_id != b.properties.message_id) return false;
+  return std::all_of(std::begin(kNames), std::end(kNames), [&](std::string_view name) {
+    const Value* x = find(a.headers, name);
+    const Value* y = find(b.headers, name);
+    return (x == nullptr) == (y == nullptr) && (x == nullptr || *x == *y);
+  });
+}
+
+}  // namespace
+
+std::uint64_t Outstanding::add(Sent sent) {
+  sent_.push_back(std::move(sent));
+  ++open_;
+  return base_ + sent_.size() - 1;
+}
+
+Sent* Outstanding::at(std::uint64_t tag) {
+  if (tag < base_ || tag - base_ >= sent_.size()) return nullptr;
+  Sent& sent = sent_[static_cast<std::size_t>(tag - base_)];
+  return sent.settled ? nullptr : &sent;
+}
+
+void Outstanding::settle(Sent& sent, bool ack, std::vector<PublishResult>& results) {
+  using How = PublishResult::How;
+  const How how = sent.returned ? How::returned : ack ? How::confirmed : How::nacked;
+  if (how == How::nacked) sent.reason = "the broker refused it (basic.nack)";
+  results.push_back({sent.outgoing.token, how, std::move(sent.reason)});
+  sent.settled = true;
+  sent.outgoing = {};
+  --open_;
+}
+
+void Outstanding::drop_settled() {
+  for (; !sent_.empty() && sent_.front().settled; ++base_) sent_.pop_front();
+}
+
+void Outstanding::confirm(std::uint64_t tag, bool multiple, bool ack, std::vector<PublishResult>& results) {
+  // AMQP: tag 0 with `multiple` is all there is.
+  const std::uint64_t last = multiple && tag == 0 ? base_ + sent_.size() - 1 : tag;
+  for (std::uint64_t t = multiple ? base_ : last; t <= last && t - base_ < sent_.size(); ++t) {
+    if (Sent* sent = at(t)) settle(*sent, ack, results);
+  }
+  drop_settled();
+}
+
+bool Outstanding::returned(const std::string& exchange, const std::string& routing_key,
+                           const Message& message, std::string reason) {
+  const std::string bytes = header_bytes(message);
+  const auto fits = [&](const Sent& s, bool exact) {
+    if (s.settled || s.returned || !same_place(s.outgoing, exchange, routing_key)) return false;
+    if (!exact) return same_name(s.outgoing.message, message);
+    return s.outgoing.message.body == message.body && header_bytes(s.outgoing.message) == bytes;
+  };
+  const auto search = [&](std::size_t from, bool exact) -> Sent* {
+    const auto begin = sent_.begin() + static_cast<std::ptrdiff_t>(std::min(from, sent_.size()));
+    const auto it = std::find_if(begin, sent_.end(), [&](const Sent& s) { return fits(s, exact); });
+    if (it == sent_.end()) return nullptr;
+    search_from_ = base_ + static_cast<std::uint64_t>(it - sent_.begin()) + 1;
+    return &*it;
+  };
+  const auto start = static_cast<std::size_t>(search_from_ > base_ ? search_from_ - base_ : 0);
+  Sent* found = search(start, true);
+  if (found == nullptr) found = search(start, false);
+  if (found == nullptr) found = search(0, false);
+  if (found == nullptr) return false;
+  found->returned = true;
+  found->reason = std::move(reason);
+  return true;
+}
+
+std::vector<Sent> Outstanding::take_all() {
+  std::vector<Sent> all;
+  all.reserve(open_);
+  for (Sent& sent : sent_) {
+    if (!sent.settled) all.push_back(std::move(sent));
+  }
+  *this = {};
+  return all;
+}
+
+}  // namespace rung::rabbit

@@ -1,0 +1,114 @@
+// The thread that publishes: one connection, one channel in confirm mode.
+//
+// A message waits in pending_, is encoded into the connection's buffer only as the socket takes it (so that
+// little lies between the fence and the wire), and stands in outstanding_ until its confirm. Each Outgoing
+// gets exactly one result, whatever happens.
+//
+// The fence: before every write of message bytes allow_publish_until is compared with boot_now(). When it has
+// passed, what is pending is `fenced`; when bytes of a message lie unsent in the buffer, the connection is
+// dropped rather than finished: a message that is cut is never delivered, so it is `fenced`, too.
+//
+// When the broker closes the channel (or hangs up) because of a message:
+//   - alone on its way: it is `rejected`, with the broker's reason.
+//   - several, and the reason names one (its exchange, user-id, expiration, size): that one is `rejected`.
+//   The broker
+//     works in order: those before it are `lost` (taken, but not confirmed), those after it were not looked
+//     at and are sent again.
+//   - several, and the reason names none: all are sent again, one at a time, until it hits the culprit alone.
+//   Those
+//     that were taken the first time then arrive twice, as after any lost connection.
+// A hang-up (connection.close) can also be the broker's own trouble: a message is rejected for it only the
+// second time that it was alone.
+//
+// Thread: start, publish, allow_until, order_stop, join from any thread; it calls the sink on its own.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "plugin/broker.h"
+#include "plugin/rabbitmq/backoff.h"
+#include "plugin/rabbitmq/connection.h"
+#include "plugin/rabbitmq/content.h"
+#include "plugin/rabbitmq/outstanding.h"
+#include "plugin/rabbitmq/voice.h"
+
+namespace rung::rabbit {
+
+class Publisher {
+ public:
+  Publisher(const BrokerOptions& options, const Url& url, std::shared_ptr<Tls> tls, Voice& voice);
+  ~Publisher();
+
+  void start();
+  void publish(std::vector<Outgoing> batch);
+  void allow_until(BootMs deadline);
+  void order_stop(Clock::time_point deadline) { waker_.stop(deadline); }
+  void join();
+
+ private:
+  using How = PublishResult::How;
+
+  void run();
+  Result<std::unique_ptr<Connection>> connect();
+  Result<void> open_channel(Connection& connection);
+  Error serve(Connection& connection);
+  Result<void> read(Connection& connection);
+  void take_frame(Connection& connection, const Frame& frame);
+  void take_returned();
+
+  // --- sending ---
+  void take_batch();
+  Result<void> send(Connection& connection);
+  Result<void> write_more(Connection& connection);
+  Result<void> begin_message(Connection& connection);
+  void continue_body(Connection& connection);
+  bool fence_passed() const;
+  void fence_pending();
+  bool done_for_now() const;  // nothing left to send or to wait for
+
+  // --- when it goes wrong ---
+  void connection_over(Connection* connection, const Error& why);
+  void on_refusal(const Closing& why, bool hung_up);
+  void result(std::uint64_t token, How how, std::string reason);
+  void give_up_pending();
+  void hand_over();
+  void idle(Clock::time_point until);
+  Clock::time_point next_turn() const;
+
+  const BrokerOptions& options_;
+  const Url& url_;
+  const std::shared_ptr<Tls> tls_;
+  Voice& voice_;
+  Waker waker_;
+  std::thread thread_;
+  std::atomic<std::int64_t> allow_until_{0};  // BootMs
+
+  std::mutex mutex_;
+  std::vector<Outgoing> mailbox_;  // guarded by mutex_
+
+  // The thread's own.
+  Backoff backoff_;
+  std::deque<Sent> pending_;
+  Outstanding outstanding_;
+  std::uint64_t writing_ = 0;  // the tag whose body is being written; 0 = none
+  std::size_t body_at_ = 0;    // of its body, the bytes written
+  std::size_t suspects_ = 0;   // so many at the front of pending_ go one at a time
+  bool suspect_sent_ = false;  // what is outstanding is a suspect: nothing goes beside it
+  bool blocked_ = false;
+  Content content_;
+  Outgoing returned_;  // whose content is being put together
+  std::string returned_reason_;
+  std::vector<PublishResult> results_;  // for the sink, at the end of the turn
+  std::vector<Outgoing> batch_;
+  std::string header_;              // scratch
+  std::optional<Closing> closing_;  // connection.close has come
+};
+
+}  // namespace rung::rabbit

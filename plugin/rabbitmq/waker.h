@@ -1,0 +1,59 @@
+// What wakes a thread that sleeps in poll(): new work, or the order to end.
+// Thread: wake() and stop() from any; the rest from the thread that sleeps.
+#pragma once
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace rung::rabbit {
+
+using Clock = std::chrono::steady_clock;
+
+class Waker {
+ public:
+  Waker() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  ~Waker() { close(fd_); }
+  Waker(const Waker&) = delete;
+  Waker& operator=(const Waker&) = delete;
+
+  void wake() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto n = write(fd_, &one, sizeof one);
+  }
+  // The thread should be gone by then.
+  void stop(Clock::time_point deadline) {
+    deadline_.store(deadline.time_since_epoch().count(), std::memory_order_relaxed);
+    stopping_.store(true, std::memory_order_release);
+    wake();
+  }
+  bool stopping() const { return stopping_.load(std::memory_order_acquire); }
+  Clock::time_point deadline() const {
+    return Clock::time_point(Clock::duration(deadline_.load(std::memory_order_relaxed)));
+  }
+
+  // Sleeps until `fd` (-1 = none) is ready for `events`, wake() was called, or `until` has come. Returns what
+  // `fd` is ready for. A wake-up is swallowed: look at what may have woken you after each call.
+  short sleep(int fd, short events, Clock::time_point until) {
+    pollfd fds[2] = {{.fd = fd_, .events = POLLIN, .revents = 0}, {.fd = fd, .events = events, .revents = 0}};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+    poll(fds, fd >= 0 ? 2 : 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
+    if (fds[0].revents != 0) {
+      std::uint64_t count = 0;
+      [[maybe_unused]] const auto n = read(fd_, &count, sizeof count);
+    }
+    return fds[1].revents;
+  }
+
+ private:
+  const int fd_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<Clock::rep> deadline_{0};
+};
+
+}  // namespace rung::rabbit

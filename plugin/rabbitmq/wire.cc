@@ -1,0 +1,247 @@
+#include "plugin/rabbitmq/wire.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <climits>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace rung::rabbit {
+namespace {
+
+std::string tls_error() {
+  const unsigned long code = ERR_get_error();
+  ERR_clear_error();
+  if (code == 0) return "no reason given";
+  const char* reason = ERR_reason_error_string(code);
+  return reason != nullptr ? reason : "error " + std::to_string(code);
+}
+
+std::string os_error(int error) { return std::generic_category().message(error); }
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+};
+
+// getaddrinfo() can hang for longer than we may: it runs in a thread of its own, which nobody waits for when
+// it is too late.
+class Lookup {
+ public:
+  static Result<std::vector<Address>> run(const std::string& host, int port, Waker& waker,
+                                          Clock::time_point deadline) {
+    auto lookup = std::make_shared<Lookup>();
+    if (lookup->ask(host, port, AI_NUMERICHOST)) return std::move(lookup->found_);
+    std::thread([lookup, host, port] { lookup->ask(host, port, 0); }).detach();
+    std::unique_lock lock(lookup->mutex_);
+    while (!lookup->done_) {
+      if (waker.stopping()) return transient("stopping");
+      if (Clock::now() >= deadline) return transient("looking up " + host + ": no answer");
+      lookup->changed_.wait_for(lock, std::chrono::milliseconds{20});
+    }
+    if (lookup->found_.empty()) return transient("looking up " + host + ": " + lookup->error_);
+    return std::move(lookup->found_);
+  }
+
+ private:
+  bool ask(const std::string& host, int port, int flags) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_NUMERICSERV | flags;
+    addrinfo* list = nullptr;
+    const int status = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+    std::lock_guard lock(mutex_);
+    if (status != 0) error_ = gai_strerror(status);
+    for (const addrinfo* a = list; status == 0 && a != nullptr; a = a->ai_next) {
+      Address& address = found_.emplace_back();
+      std::memcpy(&address.storage, a->ai_addr, a->ai_addrlen);
+      address.size = a->ai_addrlen;
+    }
+    if (list != nullptr) freeaddrinfo(list);
+    done_ = (flags & AI_NUMERICHOST) == 0;
+    changed_.notify_all();
+    return !found_.empty();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  std::vector<Address> found_;
+  std::string error_;
+};
+
+// A connected socket, or an error.
+Result<int> connect_to(const Address& address, Waker& waker, Clock::time_point deadline) {
+  const int fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return transient("socket: " + os_error(errno));
+  const int one = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+  int error = 0;
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0) {
+    error = errno;
+    while (error == EINPROGRESS) {
+      if (waker.sleep(fd, POLLOUT, deadline) != 0) {
+        socklen_t size = sizeof error;
+        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+      } else if (waker.stopping() || Clock::now() >= deadline) {
+        error = ETIMEDOUT;
+      }
+    }
+  }
+  if (error == 0) return fd;
+  close(fd);
+  return transient(os_error(error));
+}
+
+// Certificates name hosts and addresses apart; OpenSSL checks either, when told which it is.
+bool expect_host(SSL* ssl, const std::string& host) {
+  unsigned char binary[sizeof(in6_addr)];
+  const bool is_address =
+      inet_pton(AF_INET, host.c_str(), binary) == 1 || inet_pton(AF_INET6, host.c_str(), binary) == 1;
+  if (is_address) return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host.c_str()) == 1;
+  SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  return SSL_set1_host(ssl, host.c_str()) == 1;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Tls>> Tls::load(const BrokerOptions& options) {
+  SSL_CTX* context = SSL_CTX_new(TLS_client_method());
+  if (context == nullptr) return permanent("TLS: " + tls_error());
+  std::shared_ptr<Tls> tls(new Tls(context, options.verify_host));
+  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  if (options.ca.empty()) {
+    SSL_CTX_set_default_verify_paths(context);
+  } else if (SSL_CTX_load_verify_locations(context, options.ca.c_str(), nullptr) != 1) {
+    return permanent("cannot read the CA from " + options.ca + ": " + tls_error());
+  }
+  if (options.cert.empty() != options.key.empty()) {
+    return permanent("a client certificate needs both: cert and key");
+  }
+  if (options.cert.empty()) return tls;
+  if (SSL_CTX_use_certificate_chain_file(context, options.cert.c_str()) != 1) {
+    return permanent("cannot read the client certificate from " + options.cert + ": " + tls_error());
+  }
+  // A key under a pass phrase would be asked for on the terminal: refuse it instead.
+  SSL_CTX_set_default_passwd_cb(context, [](char*, int, int, void*) { return -1; });
+  if (SSL_CTX_use_PrivateKey_file(context, options.key.c_str(), SSL_FILETYPE_PEM) != 1) {
+    return permanent("cannot read the client key from " + options.key + ": " + tls_error());
+  }
+  if (SSL_CTX_check_private_key(context) != 1) {
+    return permanent("the key in " + options.key + " does not belong to the certificate in " + options.cert);
+  }
+  return tls;
+}
+
+Result<std::unique_ptr<Wire>> Wire::open(const std::string& host, int port, const Tls* tls, Waker& waker,
+                                         Clock::time_point deadline) {
+  const std::string where = host + ":" + std::to_string(port);
+  auto addresses = Lookup::run(host, port, waker, deadline);
+  if (!addresses) return tl::unexpected(addresses.error());
+  std::string last;
+  for (const Address& address : *addresses) {
+    if (waker.stopping()) return transient("stopping");
+    const auto fd = connect_to(address, waker, deadline);
+    if (!fd) {
+      last = fd.error().message;
+      continue;
+    }
+    std::unique_ptr<Wire> wire(new Wire(*fd));
+    if (tls != nullptr) {
+      if (auto shaken = wire->shake_hands(host, *tls, waker, deadline); !shaken) {
+        return transient(where + ": TLS: " + shaken.error().message);
+      }
+    }
+    return wire;
+  }
+  return transient("connecting to " + where + ": " + last);
+}
+
+Result<void> Wire::shake_hands(const std::string& host, const Tls& tls, Waker& waker,
+                               Clock::time_point deadline) {
+  ssl_ = SSL_new(tls.context());
+  if (ssl_ == nullptr || SSL_set_fd(ssl_, fd_) != 1) return transient(tls_error());
+  SSL_set_tlsext_host_name(ssl_, host.c_str());
+  if (tls.verify_host() && !expect_host(ssl_, host)) return transient(tls_error());
+  for (;;) {
+    ERR_clear_error();
+    const int result = SSL_connect(ssl_);
+    if (result == 1) return {};
+    const int error = SSL_get_error(ssl_, result);
+    if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) {
+      const long verdict = SSL_get_verify_result(ssl_);
+      if (verdict != X509_V_OK) {
+        return transient(std::string("the broker's certificate: ") + X509_verify_cert_error_string(verdict));
+      }
+      return transient(error == SSL_ERROR_SYSCALL ? "the broker closed the connection" : tls_error());
+    }
+    waker.sleep(fd_, error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline);
+    if (waker.stopping()) return transient("stopping");
+    if (Clock::now() >= deadline) return transient("no answer");
+  }
+}
+
+Wire::~Wire() {
+  if (ssl_ != nullptr) SSL_free(ssl_);
+  close(fd_);
+}
+
+Result<std::size_t> Wire::tls_outcome(int result) {
+  if (result > 0) return static_cast<std::size_t>(result);
+  switch (SSL_get_error(ssl_, result)) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+      return std::size_t{0};
+    case SSL_ERROR_ZERO_RETURN:
+      return transient("the broker closed the connection");
+    case SSL_ERROR_SYSCALL:
+      return transient(errno != 0 ? os_error(errno) : "the broker closed the connection");
+    default:
+      return transient("TLS: " + tls_error());
+  }
+}
+
+Result<std::size_t> Wire::read(char* to, std::size_t most) {
+  errno = 0;
+  if (ssl_ != nullptr) {
+    ERR_clear_error();
+    return tls_outcome(SSL_read(ssl_, to, static_cast<int>(std::min<std::size_t>(most, INT_MAX))));
+  }
+  for (;;) {
+    const ssize_t n = recv(fd_, to, most, 0);
+    if (n > 0) return static_cast<std::size_t>(n);
+    if (n == 0) return transient("the broker closed the connection");
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return std::size_t{0};
+    if (errno != EINTR) return transient(os_error(errno));
+  }
+}
+
+Result<std::size_t> Wire::write(const char* from, std::size_t size) {
+  errno = 0;
+  if (ssl_ != nullptr) {
+    ERR_clear_error();
+    return tls_outcome(SSL_write(ssl_, from, static_cast<int>(std::min<std::size_t>(size, INT_MAX))));
+  }
+  for (;;) {
+    const ssize_t n = send(fd_, from, size, MSG_NOSIGNAL);
+    if (n >= 0) return static_cast<std::size_t>(n);
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return std::size_t{0};
+    if (errno != EINTR) return transient(os_error(errno));
+  }
+}
+
+}  // namespace rung::rabbit
