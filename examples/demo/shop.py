@@ -66,7 +66,7 @@ def main(url):
         order = {"order": i, "amount": "twelve" if i == POISON else str(10 * i)}
         channel.basic_publish("", QUEUE, json.dumps(order).encode(),
                               pika.BasicProperties(message_id=f"order-{i}", delivery_mode=2))
-        connection.process_data_events(time_limit=0.4)
+        connection.sleep(0.4)  # consuming meanwhile
     channel.start_consuming()
 
 
