@@ -1,0 +1,454 @@
+// What is read from headers, what is taken off, what is put on: the oddities of brokers and clients.
+#include "src/core/headers.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "src/core/message_json.h"
+#include "src/core/utf8.h"
+
+namespace rung {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+Message with(Table headers) {
+  Message m;
+  m.headers = std::move(headers);
+  m.body = "body";
+  return m;
+}
+
+Failure read(const Message& m) { return read_failure(m, "rung.failed", "rk"); }
+Failure read(Table headers) { return read(with(std::move(headers))); }
+Directives directives(const char* name, Value value) {
+  return read(Table{{name, std::move(value)}}).directives;
+}
+
+// As RabbitMQ writes it.
+Table death(const char* queue, const char* reason = "rejected") {
+  return {{"count", std::int64_t{3}}, {"reason", reason},
+          {"queue", queue},           {"time", Timestamp{1'700'000'000}},
+          {"exchange", "shop"},       {"routing-keys", Array{"order.new", "cc.copy"}}};
+}
+
+// ---- x-death
+
+TEST(ReadDeath, TheNewestIsTheFirst) {
+  const Failure f = read(Table{{"x-death", Array{death("orders"), death("older", "expired")}},
+                               {"x-first-death-queue", "first"},
+                               {"x-last-death-queue", "last"}});
+  EXPECT_EQ(f.queue, "orders");
+  EXPECT_EQ(f.exchange, "shop");
+  EXPECT_EQ(f.routing_key, "order.new");
+  EXPECT_EQ(f.error, "dead-lettered: rejected (queue orders)");
+  EXPECT_EQ(f.died_at_s, 1'700'000'000);
+  EXPECT_EQ(f.death_count, 3);
+  EXPECT_FALSE(f.id);
+  EXPECT_EQ(f.attempt, 0);
+}
+
+TEST(ReadDeath, WhateverItHoldsInstead) {
+  const std::vector<Value> oddities = {Value{},
+                                       true,
+                                       std::int32_t{5},
+                                       "text",
+                                       Bytes{"\xFF"},
+                                       Array{},
+                                       Table{},
+                                       Table{{"queue", "not in an array"}},
+                                       Array{"not a table", death("second")},
+                                       Array{Value{}},
+                                       Array{Array{death("too deep")}},
+                                       Array{Table{}},
+                                       Array{Table{{"queue", std::int32_t{7}}}},
+                                       Array{Table{{"queue", ""}}},
+                                       Array{Table{{"queue", std::string(256, 'q')}}},
+                                       Array{Table{{"queue", "\xC0\xAF"}}},
+                                       Array{Table{{"routing-keys", Array{}}, {"time", "x"}, {"count", "x"}}},
+                                       Array{Table{{"routing-keys", Table{}}, {"reason", Array{}}}}};
+  for (std::size_t i = 0; i < oddities.size(); ++i) {
+    const Failure alone = read(Table{{"x-death", oddities[i]}, {"x-first-death-queue", "first"}});
+    EXPECT_EQ(alone.queue, "") << i << ": the first death is where it came from once, not now";
+    EXPECT_EQ(alone.routing_key, "rk") << i;
+    EXPECT_NE(alone.error, "") << i;
+    const Failure fallback =
+        read(Table{{"x-death", oddities[i]}, {"x-last-death-queue", "last"}, {"x-first-death-queue", "f"}});
+    EXPECT_EQ(fallback.queue, "last") << i;
+  }
+}
+
+TEST(ReadDeath, OnlyTheShortHeaders) {
+  const Failure f = read(Table{{"x-last-death-queue", "orders"}, {"x-last-death-reason", "delivery_limit"}});
+  EXPECT_EQ(f.queue, "orders");
+  EXPECT_EQ(f.error, "dead-lettered: delivery_limit (queue orders)");
+}
+
+TEST(ReadDeath, NoHeadersAtAll) {
+  const Failure f = read(Message{});
+  EXPECT_EQ(f.queue, "");
+  EXPECT_EQ(f.exchange, "rung.failed");
+  EXPECT_EQ(f.routing_key, "rk");
+  EXPECT_NE(f.error, "");
+  EXPECT_EQ(f.directives.complaint, "");
+}
+
+TEST(ReadDeath, TheDefaultExchangeIsAnExchange) {
+  Table d = death("orders");
+  d[4].second = "";
+  EXPECT_EQ(read(Table{{"x-death", Array{d}}}).exchange, "");
+}
+
+TEST(ReadDeath, WhatPeopleReadFitsTheColumns) {
+  Table d = death("orders");
+  d[4].second = std::string(400, 'e');
+  d[5].second = Array{"\xFF" + std::string(400, 'k')};
+  const Failure f = read(Table{{"x-death", Array{d}}});
+  EXPECT_EQ(f.exchange.size(), 255u);
+  EXPECT_LE(f.routing_key.size(), 255u);
+  EXPECT_TRUE(is_utf8(f.routing_key));
+}
+
+// ---- what a consumer says
+
+TEST(ReadFailure, RetryQueueBeatsXDeath) {
+  EXPECT_EQ(read(Table{{"retry-queue", "mine"}, {"x-death", Array{death("orders")}}}).queue, "mine");
+  EXPECT_EQ(read(Table{{"retry-queue", Bytes{"mine"}}}).queue, "mine");
+}
+
+TEST(ReadFailure, AQueueThatCannotBeIsNoQueue) {
+  for (const Value& name :
+       {Value{""}, Value{std::string(256, 'q')}, Value{"\xFF\xFE"}, Value{5}, Value{Table{}}}) {
+    const Failure f = read(Table{{"retry-queue", name}, {"x-death", Array{death("orders")}}});
+    EXPECT_EQ(f.queue, "orders");
+    EXPECT_NE(f.directives.complaint.find("retry-queue"), std::string::npos);
+    EXPECT_EQ(read(Table{{"retry-queue", name}}).queue, "");
+  }
+  EXPECT_EQ(read(Table{{"retry-queue", std::string(255, 'q')}}).queue.size(), 255u);
+  EXPECT_EQ(read(Table{{"retry-queue", "ö #*/\\\"'%\t"}}).queue, "ö #*/\\\"'%\t");
+}
+
+TEST(ReadFailure, TheErrorText) {
+  const Failure f = read(Table{
+      {"retry-error", "no stock"}, {"retry-error-type", "StockError"}, {"x-death", Array{death("orders")}}});
+  EXPECT_EQ(f.error, "no stock");
+  EXPECT_EQ(f.error_type, "StockError");
+  const Failure bytes = read(Table{{"retry-error", Bytes{std::string("a\0\xFF", 3)}}});
+  EXPECT_EQ(bytes.error, "a\xEF\xBF\xBD\xEF\xBF\xBD");
+  EXPECT_EQ(read(Table{{"retry-error", std::string(200'000, 'x')}}).error.size(), kErrorBytes);
+  EXPECT_EQ(read(Table{{"retry-error-type", std::string(999, 'x')}}).error_type.size(), 255u);
+  EXPECT_NE(read(Table{{"retry-error", Table{}}}).error, "");
+}
+
+TEST(ReadFailure, NumbersOfEveryWidthAndAsText) {
+  const std::vector<Value> sevens = {std::int8_t{7},   std::uint8_t{7},  std::int16_t{7}, std::uint16_t{7},
+                                     std::int32_t{7},  std::uint32_t{7}, std::int64_t{7}, std::uint64_t{7},
+                                     std::string("7"), Bytes{"7"}};
+  for (std::size_t i = 0; i < sevens.size(); ++i) {
+    const Failure f = read(Table{{"retry-id", sevens[i]},
+                                 {"retry-attempt", sevens[i]},
+                                 {"retry-after", sevens[i]},
+                                 {"retry-max-attempts", sevens[i]}});
+    ASSERT_TRUE(f.id) << i;
+    EXPECT_EQ(f.id->value, 7) << i;
+    EXPECT_EQ(f.attempt, 7) << i;
+    EXPECT_EQ(f.directives.retry_after, seconds(7)) << i;
+    EXPECT_EQ(f.directives.max_attempts, 7) << i;
+    EXPECT_EQ(f.directives.complaint, "") << i;
+  }
+}
+
+TEST(ReadFailure, AnIdOrAttemptThatIsNone) {
+  for (const Value& v : {Value{}, Value{0}, Value{-1}, Value{""}, Value{"0"}, Value{"-4"}, Value{"x"},
+                         Value{"7x"}, Value{7.0}, Value{true}, Value{Table{}},
+                         Value{std::numeric_limits<std::uint64_t>::max()}, Value{"9223372036854775808"}}) {
+    const Failure f = read(Table{{"retry-id", v}, {"retry-attempt", v}});
+    EXPECT_FALSE(f.id);
+    EXPECT_EQ(f.attempt, 0);
+  }
+  EXPECT_EQ(read(Table{{"retry-attempt", std::int64_t{5'000'000'000}}}).attempt, 0);
+  EXPECT_EQ(read(Table{{"retry-id", "9223372036854775807"}}).id->value, 9223372036854775807);
+}
+
+TEST(ReadFailure, RetryAfter) {
+  EXPECT_EQ(directives("retry-after", "1m30s").retry_after, seconds(90));
+  EXPECT_EQ(directives("retry-after", Bytes{"2h"}).retry_after, hours(2));
+  EXPECT_EQ(directives("retry-after", 0).retry_after, Ms(0));
+  EXPECT_EQ(directives("retry-after", std::numeric_limits<std::int64_t>::max()).retry_after, levels::kLongest)
+      << "too long is capped, as the ladder caps it anyway";
+  for (const Value& v : {Value{-1}, Value{"soon"}, Value{"1.5h"}, Value{""}, Value{1.5}, Value{true},
+                         Value{Array{}}, Value{Timestamp{5}}}) {
+    const Directives d = directives("retry-after", v);
+    EXPECT_FALSE(d.retry_after);
+    EXPECT_NE(d.complaint.find("retry-after"), std::string::npos);
+  }
+}
+
+TEST(ReadFailure, RetryMaxAttempts) {
+  EXPECT_TRUE(directives("retry-max-attempts", 0).never);
+  EXPECT_EQ(directives("retry-max-attempts", 1'000'000).max_attempts, 1'000'000);
+  for (const Value& v : {Value{-1}, Value{1'000'001}, Value{"many"}, Value{2.5}, Value{Table{}}}) {
+    const Directives d = directives("retry-max-attempts", v);
+    EXPECT_EQ(d.max_attempts, 0);
+    EXPECT_FALSE(d.never);
+    EXPECT_NE(d.complaint, "");
+  }
+}
+
+TEST(ReadFailure, RetryNever) {
+  for (const Value& v : {Value{true}, Value{1}, Value{"true"}, Value{"True"}, Value{"yes"}, Value{"1"},
+                         Value{std::uint8_t{1}}}) {
+    EXPECT_TRUE(directives("retry-never", v).never);
+    EXPECT_EQ(directives("retry-never", v).complaint, "");
+  }
+  for (const Value& v : {Value{false}, Value{0}, Value{"false"}, Value{"False"}, Value{"no"}, Value{"0"}}) {
+    EXPECT_FALSE(directives("retry-never", v).never);
+    EXPECT_EQ(directives("retry-never", v).complaint, "");
+  }
+  const Directives unclear = directives("retry-never", "perhaps");
+  EXPECT_TRUE(unclear.never) << "a person shall look";
+  EXPECT_NE(unclear.complaint, "");
+}
+
+TEST(ReadFailure, NullIsNotSaid) {
+  const Failure f = read(Table{{"retry-after", Value{}},
+                               {"retry-max-attempts", Value{}},
+                               {"retry-never", Value{}},
+                               {"retry-ladder", Value{}},
+                               {"retry-queue", Value{}},
+                               {"retry-error", Value{}}});
+  EXPECT_EQ(f.directives.complaint, "");
+  EXPECT_FALSE(f.directives.never);
+  EXPECT_FALSE(f.directives.retry_after);
+  EXPECT_EQ(f.directives.ladder, "");
+}
+
+TEST(ReadFailure, EveryComplaintIsHeard) {
+  const Failure f = read(Table{{"retry-after", "x"}, {"retry-max-attempts", "x"}, {"retry-never", "x"}});
+  for (const char* name : {"retry-after", "retry-max-attempts", "retry-never"}) {
+    EXPECT_NE(f.directives.complaint.find(name), std::string::npos) << f.directives.complaint;
+  }
+}
+
+TEST(ReadFailure, TheFirstOfARepeatedHeaderHolds) {
+  EXPECT_EQ(read(Table{{"retry-queue", "a"}, {"retry-queue", "b"}}).queue, "a");
+}
+
+// ---- results
+
+TEST(ReadResult, SucceededAndFailed) {
+  const ResultWord yes =
+      read_result(with({{"retry-id", "12"}, {"retry-attempt", 3}, {"retry-result", "succeeded"}}));
+  EXPECT_EQ(yes.complaint, "");
+  EXPECT_EQ(yes.id->value, 12);
+  EXPECT_EQ(yes.attempt, 3);
+  EXPECT_TRUE(yes.succeeded);
+  const ResultWord no = read_result(with({{"retry-id", std::int64_t{12}},
+                                          {"retry-result", "failed"},
+                                          {"retry-error", "boom"},
+                                          {"retry-error-type", "E"},
+                                          {"retry-after", "10s"}}));
+  EXPECT_EQ(no.complaint, "");
+  EXPECT_FALSE(no.succeeded);
+  EXPECT_EQ(no.attempt, 0);
+  EXPECT_EQ(no.error, "boom");
+  EXPECT_EQ(no.error_type, "E");
+  EXPECT_EQ(no.directives.retry_after, seconds(10));
+}
+
+TEST(ReadResult, WhatCannotBeUsedSaysWhy) {
+  EXPECT_NE(read_result(Message{}).complaint.find("retry-id"), std::string::npos);
+  EXPECT_NE(read_result(with({{"retry-result", "succeeded"}})).complaint.find("retry-id"), std::string::npos);
+  for (const Value& v : {Value{""}, Value{"Succeeded"}, Value{"ok\xFF"}, Value{true}, Value{Table{}}}) {
+    const ResultWord r = read_result(with({{"retry-id", 5}, {"retry-result", v}}));
+    EXPECT_NE(r.complaint.find("retry-result"), std::string::npos);
+    EXPECT_TRUE(is_utf8(r.complaint));
+    EXPECT_FALSE(r.succeeded);
+  }
+  EXPECT_NE(read_result(with({{"retry-id", 5}})).complaint, "");
+}
+
+// ---- what goes out again
+
+TEST(Strip, TakesOffTheBrokersAndOurs) {
+  Table taken = {{"x-death", Array{death("orders")}},
+                 {"x-first-death-queue", "q"},
+                 {"x-first-death-reason", "rejected"},
+                 {"x-first-death-exchange", "e"},
+                 {"x-last-death-queue", "q"},
+                 {"x-last-death-reason", "rejected"},
+                 {"x-last-death-exchange", "e"},
+                 {"x-delivery-count", 4},
+                 {"x-acquired-count", 5},
+                 {"CC", Array{"copy"}},
+                 {"BCC", Array{"secret copy"}}};
+  for (const char* ours :
+       {"retry-id", "retry-attempt", "retry-level", "retry-levels", "retry-ladder", "retry-first-failed-at",
+        "retry-queue", "retry-error", "retry-error-type", "retry-after", "retry-max-attempts", "retry-never",
+        "retry-result", "retry-not-before"}) {
+    taken.emplace_back(ours, "ours");
+  }
+  const Table kept = {{"app", 1}, {"X-Death", "another case"},      {"cc", "lower case"}, {"app", 2},
+                      {"!", ""},  {"retry-count", "another's"},     {"", Value{}},        {"x-match", "any"},
+                      {"x", 1.5}, {"x-delivery-counter", "another"}};
+  Table all;
+  for (std::size_t i = 0; i < std::max(taken.size(), kept.size()); ++i) {
+    if (i < taken.size()) all.push_back(taken[i]);
+    if (i < kept.size()) all.push_back(kept[i]);
+  }
+  std::string origin;
+  const Message out = strip(with(all), &origin);
+  EXPECT_EQ(out.headers, kept) << "in their order, what stands there twice too";
+  EXPECT_EQ(out.body, "body");
+
+  const auto read_back = headers_from_json(origin);
+  ASSERT_TRUE(read_back) << origin;
+  for (const auto& [name, value] : taken) {
+    const Value* there = find(*read_back, name);
+    ASSERT_NE(there, nullptr) << name;
+    EXPECT_EQ(*there, value) << name;
+  }
+}
+
+TEST(Strip, Properties) {
+  Message m;
+  Properties& p = m.properties;
+  p.content_type = "text/plain";
+  p.content_encoding = "gzip";
+  p.delivery_mode = std::uint8_t{1};
+  p.priority = std::uint8_t{9};
+  p.correlation_id = "c";
+  p.reply_to = "r";
+  p.expiration = "60000";
+  p.message_id = "m";
+  p.timestamp = 5;
+  p.type = "t";
+  p.user_id = "guest";
+  p.app_id = "a";
+  p.cluster_id = "cl";
+  m.body = std::string("\0\xFF\r\n", 4);
+  std::string origin;
+  const Message out = strip(m, &origin);
+  Properties expected = p;
+  expected.delivery_mode = std::uint8_t{2};
+  expected.expiration.reset();
+  expected.user_id.reset();
+  EXPECT_EQ(out.properties, expected);
+  EXPECT_EQ(out.body, m.body);
+  EXPECT_FALSE(out.headers);
+  const auto kept = headers_from_json(origin);
+  ASSERT_TRUE(kept) << origin;
+  EXPECT_EQ(*find(*kept, "property user-id"), Value{"guest"});
+  EXPECT_EQ(*find(*kept, "property expiration"), Value{"60000"});
+  EXPECT_EQ(*find(*kept, "property delivery-mode"), Value{"transient"});
+}
+
+TEST(Strip, AbsentDeliveryModeIsTransientAndGoesOutPersistent) {
+  std::string origin;
+  EXPECT_EQ(strip(Message{}, &origin).properties.delivery_mode, 2);
+  EXPECT_NE(origin.find("transient"), std::string::npos);
+  Message persistent;
+  persistent.properties.delivery_mode = std::uint8_t{2};
+  (void)strip(persistent, &origin);
+  EXPECT_EQ(origin, "{}");
+  EXPECT_EQ(strip(persistent, nullptr).properties.delivery_mode, 2);
+}
+
+TEST(Strip, TwiceIsOnce) {
+  const Message once = strip(with({{"x-death", Array{death("q")}}, {"app", 1}}), nullptr);
+  EXPECT_EQ(strip(once, nullptr), once);
+}
+
+TEST(Dress, PutsOnWhatTheContractNames) {
+  Task t;
+  t.id = {123456789012345};
+  t.attempt = 4;
+  t.level = 3;
+  t.levels = 9;
+  t.ladder = "default";
+  t.first_failed_at = {1'800'000'000'123};
+  const Message out = dress(with({{"app", 1}}), t);
+  const Table expected = {{"app", 1},
+                          {"retry-id", "123456789012345"},
+                          {"retry-attempt", std::int64_t{4}},
+                          {"retry-level", std::int64_t{3}},
+                          {"retry-levels", std::int64_t{9}},
+                          {"retry-ladder", "default"},
+                          {"retry-first-failed-at", std::int64_t{1'800'000'000'123}}};
+  EXPECT_EQ(out.headers, expected);
+  EXPECT_TRUE(dress(Message{}, t).headers);
+}
+
+TEST(Dress, WhatItPutsOnIsReadBackAndTakenOffAgain) {
+  Task t;
+  t.id = {77};
+  t.attempt = 2;
+  t.ladder = "default";
+  const Message m = strip(with({{"app", 1}}), nullptr);
+  const Message dressed = dress(m, t);
+  const Failure f = read(dressed);
+  EXPECT_EQ(f.id, t.id);
+  EXPECT_EQ(f.attempt, 2);
+  EXPECT_EQ(strip(dressed, nullptr), m);
+}
+
+// ---- the same intake twice
+
+struct IntakeKey : ::testing::Test {
+  Failure f;
+  Message m;
+  IntakeKey() {
+    f.queue = "orders";
+    f.died_at_s = 1'700'000'000;
+    f.death_count = 2;
+    m.body = "body";
+    m.properties.message_id = "m-1";
+  }
+  std::string key() const { return intake_key(f, m); }
+};
+
+TEST_F(IntakeKey, TheSameAgain) {
+  const std::string first = key();
+  EXPECT_EQ(first.size(), 16u);
+  f.error = "another text";
+  f.directives.never = true;
+  m.headers = Table{{"x", 1}};
+  m.properties.priority = std::uint8_t{3};
+  EXPECT_EQ(key(), first);
+}
+
+TEST_F(IntakeKey, NotTheSame) {
+  const std::string first = key();
+  const auto differs = [&](const char* what, auto change) {
+    const Failure f_before = f;
+    const Message m_before = m;
+    change();
+    EXPECT_NE(key(), first) << what;
+    EXPECT_EQ(key().size(), 16u) << what;
+    f = f_before;
+    m = m_before;
+  };
+  differs("queue", [&] { f.queue = "orders2"; });
+  differs("message-id", [&] { m.properties.message_id = "m-2"; });
+  differs("body", [&] { m.body = "bodz"; });
+  differs("died again", [&] { f.death_count = 3; });
+  differs("another death", [&] { f.died_at_s = 1'700'000'001; });
+  differs("no death", [&] { f.died_at_s.reset(); });
+  differs("fields that run together", [&] {
+    f.queue = "order";
+    m.properties.message_id = "sm-1";
+  });
+}
+
+TEST_F(IntakeKey, NoneWithoutAMessageId) {
+  m.properties.message_id.reset();
+  EXPECT_EQ(key(), "");
+  m.properties.message_id = "";
+  EXPECT_EQ(key(), "");
+}
+
+}  // namespace
+}  // namespace rung
