@@ -1,0 +1,396 @@
+#include "plugin/memory/memory_broker.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "src/core/utf8.h"
+
+namespace rung {
+namespace {
+
+using How = PublishResult::How;
+constexpr std::size_t kNameMost = 255;
+constexpr std::array<std::string_view, 4> kOurs = {".failed", ".delay", ".results", ".parked"};
+constexpr std::array<std::pair<Inlet, std::string_view>, 3> kInlets = {
+    {{Inlet::failed, ".failed"}, {Inlet::results, ".results"}, {Inlet::delay, ".delay"}}};
+
+// As RabbitMQ adds it: the pair {queue, reason} comes to the front, with its count.
+void add_death(Message& message, const std::string& queue, const std::string& exchange,
+               const std::string& key) {
+  if (!message.headers) message.headers.emplace();
+  Table& headers = *message.headers;
+  auto at = std::find_if(headers.begin(), headers.end(), [](const auto& h) { return h.first == "x-death"; });
+  if (at == headers.end()) at = headers.insert(headers.end(), {"x-death", Array{}});
+  if (!std::holds_alternative<Array>(at->second.v)) at->second = Array{};
+  auto& deaths = std::get<Array>(at->second.v);
+  const auto same = std::find_if(deaths.begin(), deaths.end(), [&](const Value& v) {
+    const Table* death = std::get_if<Table>(&v.v);
+    const Value* name = death != nullptr ? find(*death, "queue") : nullptr;
+    return name != nullptr && name->as_text() != nullptr && *name->as_text() == queue;
+  });
+  std::int64_t count = 0;
+  if (same != deaths.end()) {
+    if (const Value* before = find(std::get<Table>(same->v), "count")) count = before->as_int().value_or(0);
+    deaths.erase(same);
+  }
+  deaths.insert(deaths.begin(), Table{{"count", count + 1},
+                                      {"reason", "rejected"},
+                                      {"queue", queue},
+                                      {"time", Timestamp{1'750'000'000}},
+                                      {"exchange", exchange},
+                                      {"routing-keys", Array{Value(key)}}});
+}
+
+}  // namespace
+
+MemoryBroker::MemoryBroker(BrokerOptions options, Pace pace) : options_(std::move(options)), pace_(pace) {
+  for (const std::string_view name : kOurs) queues_.try_emplace(options_.prefix + std::string(name));
+}
+
+MemoryBroker::~MemoryBroker() { stop(Ms{0}); }
+
+// --- Broker ---
+
+Result<void> MemoryBroker::start(BrokerSink& sink) {
+  std::lock_guard lock(mutex_);
+  if (sink_ != nullptr) return permanent("the broker was started before");
+  sink_ = &sink;
+  set_status(true, {});
+  if (pace_ == Pace::own_thread) thread_ = std::thread([this] { run(); });
+  return {};
+}
+
+void MemoryBroker::publish(std::vector<Outgoing> batch) {
+  std::lock_guard lock(mutex_);
+  waiting_.insert(waiting_.end(), std::make_move_iterator(batch.begin()),
+                  std::make_move_iterator(batch.end()));
+  changed_.notify_all();
+}
+
+void MemoryBroker::ack(std::vector<DeliveryTag> tags) {
+  std::lock_guard lock(mutex_);
+  for (const DeliveryTag& tag : tags) {
+    if (tag.connection == connection_) unacked_.erase(tag.tag);
+  }
+  changed_.notify_all();
+}
+
+void MemoryBroker::stop_intake() {
+  std::lock_guard lock(mutex_);
+  intake_stopped_ = true;
+}
+
+void MemoryBroker::allow_publish_until(BootMs deadline) {
+  std::lock_guard lock(mutex_);
+  allow_until_ = deadline;
+  changed_.notify_all();
+}
+
+void MemoryBroker::stop(Ms) {
+  {
+    std::lock_guard lock(mutex_);
+    if (sink_ == nullptr || stopped_) return;
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+  pump();  // what can still go out goes out
+  std::lock_guard pumping(pumping_);
+  Told told;
+  {
+    std::lock_guard lock(mutex_);
+    cut();
+    told.results.swap(cut_results_);
+    for (const Outgoing& outgoing : waiting_) settle(told, outgoing, {outgoing.token, How::lost, "stopped"});
+    waiting_.clear();
+    set_status(false, "stopped");
+    told.status = status_;
+    status_changed_ = false;
+    stopped_ = true;
+  }
+  tell(told);
+}
+
+bool MemoryBroker::pump() {
+  std::lock_guard pumping(pumping_);
+  Told told;
+  {
+    std::lock_guard lock(mutex_);
+    if (sink_ == nullptr || stopped_) return false;
+    if (std::exchange(status_changed_, false)) told.status = status_;
+    told.results.swap(cut_results_);
+    publish_waiting(told);
+    deliver(told);
+  }
+  tell(told);
+  return !told.empty();
+}
+
+void MemoryBroker::tell(Told& told) {
+  if (told.status) sink_->on_status(*told.status);
+  if (!told.results.empty()) sink_->on_published(std::vector(told.results));
+  if (!told.deliveries.empty()) sink_->on_deliveries(std::vector(told.deliveries));
+}
+
+void MemoryBroker::run() {
+  for (;;) {
+    while (pump()) {
+    }
+    std::unique_lock lock(mutex_);
+    if (stopping_) return;
+    changed_.wait_for(lock, std::chrono::milliseconds{5});  // the fence passes without anybody saying so
+  }
+}
+
+// --- publishing ---
+
+void MemoryBroker::publish_waiting(Told& told) {
+  if (!confirms_held_) {
+    for (auto& [outgoing, result] : std::exchange(unanswered_, {})) settle(told, outgoing, std::move(result));
+  }
+  const bool fenced = boot_now() >= allow_until_;
+  if (!fenced && (!status_.publishing || status_.blocked)) return;
+  for (const Outgoing& outgoing : std::exchange(waiting_, {})) {
+    if (fenced) {
+      settle(told, outgoing, {outgoing.token, How::fenced, "not allowed to publish any more"});
+    } else if (auto result = publish_one(outgoing); confirms_held_) {
+      unanswered_.emplace_back(outgoing, std::move(result));
+    } else {
+      settle(told, outgoing, std::move(result));
+    }
+  }
+}
+
+PublishResult MemoryBroker::publish_one(const Outgoing& outgoing) {
+  const auto result = [&](How how, std::string reason) {
+    return PublishResult{outgoing.token, how, std::move(reason)};
+  };
+  for (const std::string* name : {&outgoing.exchange, &outgoing.routing_key}) {
+    if (name->size() > kNameMost) return result(How::rejected, "a name is over 255 bytes");
+    if (!is_utf8(*name)) return result(How::rejected, "a name is not UTF-8");
+  }
+  for (const auto& [name, value] : outgoing.message.headers.value_or(Table{})) {
+    if (name.size() > kNameMost) return result(How::rejected, "a header name is over 255 bytes");
+  }
+  if (!knows_exchange(outgoing.exchange)) {
+    return result(How::rejected, "NOT_FOUND - no exchange '" + outgoing.exchange + "'");
+  }
+  if (nacks_ > 0) {
+    --nacks_;
+    return result(How::nacked, "nacked, as told");
+  }
+  if (losses_ > 0) {
+    --losses_;
+    if (losses_arrive_) route(outgoing.exchange, outgoing.routing_key, outgoing.message);
+    return result(How::lost, "lost, as told");
+  }
+  if (!route(outgoing.exchange, outgoing.routing_key, outgoing.message)) {
+    return result(How::returned, "312 NO_ROUTE: no queue " + outgoing.routing_key);
+  }
+  return result(How::confirmed, {});
+}
+
+void MemoryBroker::settle(Told& told, const Outgoing& outgoing, PublishResult result) {
+  published_.push_back({outgoing, result.how});
+  told.results.push_back(std::move(result));
+}
+
+bool MemoryBroker::knows_exchange(const std::string& exchange) const {
+  return exchange.empty() || std::any_of(kOurs.begin(), kOurs.end(), [&](std::string_view name) {
+           return exchange == options_.prefix + std::string(name);
+         });
+}
+
+bool MemoryBroker::route(const std::string& exchange, const std::string& routing_key,
+                         const Message& message) {
+  const auto queue = queues_.find(exchange.empty() ? routing_key : exchange);
+  if (queue == queues_.end() || !knows_exchange(exchange)) return false;
+  queue->second.push_back({message, exchange, routing_key, false});
+  return true;
+}
+
+// --- delivering ---
+
+void MemoryBroker::deliver(Told& told) {
+  if (!status_.consuming || intake_stopped_ || stopping_) return;
+  for (const auto& [inlet, suffix] : kInlets) {
+    if (inlet == Inlet::delay && !options_.consume_delay) continue;
+    const auto queue = queues_.find(options_.prefix + std::string(suffix));
+    if (queue == queues_.end()) continue;
+    while (!queue->second.empty() && unacked_.size() < static_cast<std::size_t>(options_.prefetch)) {
+      Stored stored = std::move(queue->second.front());
+      queue->second.pop_front();
+      const std::uint64_t tag = ++last_tag_;
+      told.deliveries.push_back({{connection_, tag},
+                                 inlet,
+                                 stored.redelivered,
+                                 stored.exchange,
+                                 stored.routing_key,
+                                 stored.message});
+      unacked_.emplace(tag, Unacked{queue->first, std::move(stored)});
+    }
+  }
+}
+
+void MemoryBroker::cut() {
+  for (auto it = unacked_.rbegin(); it != unacked_.rend(); ++it) {  // back in their order, at the front
+    it->second.stored.redelivered = true;
+    const auto queue = queues_.find(it->second.queue);
+    if (queue != queues_.end()) queue->second.push_front(std::move(it->second.stored));
+  }
+  unacked_.clear();
+  ++connection_;
+  last_tag_ = 0;
+  Told lost;
+  for (auto& [outgoing, result] : std::exchange(unanswered_, {})) {
+    settle(lost, outgoing, {outgoing.token, How::lost, "the connection was cut"});
+  }
+  std::move(lost.results.begin(), lost.results.end(), std::back_inserter(cut_results_));
+}
+
+void MemoryBroker::set_status(bool up, std::string reason) {
+  status_.consuming = status_.publishing = up;
+  if (!up) {
+    status_.blocked = false;
+    status_.reason = std::move(reason);
+  }
+  status_changed_ = true;
+  changed_.notify_all();
+}
+
+// --- others at the same broker ---
+
+void MemoryBroker::declare(std::string_view queue) {
+  std::lock_guard lock(mutex_);
+  queues_.try_emplace(std::string(queue));
+}
+
+void MemoryBroker::remove(std::string_view queue) {
+  std::lock_guard lock(mutex_);
+  if (const auto it = queues_.find(queue); it != queues_.end()) queues_.erase(it);
+}
+
+bool MemoryBroker::exists(std::string_view queue) const {
+  std::lock_guard lock(mutex_);
+  return queues_.contains(queue);
+}
+
+bool MemoryBroker::put(std::string_view exchange, std::string_view routing_key, Message message) {
+  std::lock_guard lock(mutex_);
+  changed_.notify_all();
+  return route(std::string(exchange), std::string(routing_key), message);
+}
+
+std::optional<Message> MemoryBroker::take(std::string_view queue) {
+  std::lock_guard lock(mutex_);
+  const auto it = queues_.find(queue);
+  if (it == queues_.end() || it->second.empty()) return std::nullopt;
+  Message message = std::move(it->second.front().message);
+  it->second.pop_front();
+  return message;
+}
+
+bool MemoryBroker::reject(std::string_view queue) {
+  std::lock_guard lock(mutex_);
+  const auto it = queues_.find(queue);
+  if (it == queues_.end() || it->second.empty()) return false;
+  Stored stored = std::move(it->second.front());
+  it->second.pop_front();
+  add_death(stored.message, it->first, stored.exchange, stored.routing_key);
+  changed_.notify_all();
+  return route(options_.prefix + ".failed", stored.routing_key, stored.message);
+}
+
+std::vector<Message> MemoryBroker::contents(std::string_view queue) const {
+  std::lock_guard lock(mutex_);
+  std::vector<Message> out;
+  if (const auto it = queues_.find(queue); it != queues_.end()) {
+    for (const Stored& stored : it->second) out.push_back(stored.message);
+  }
+  return out;
+}
+
+std::size_t MemoryBroker::depth(std::string_view queue) const {
+  std::lock_guard lock(mutex_);
+  const auto it = queues_.find(queue);
+  return it == queues_.end() ? 0 : it->second.size();
+}
+
+// --- what goes wrong ---
+
+void MemoryBroker::drop_connection() {
+  std::lock_guard lock(mutex_);
+  cut();
+  status_.blocked = false;
+  status_.reason = "the connection was cut";
+  status_changed_ = true;
+  changed_.notify_all();
+}
+
+void MemoryBroker::go_away() {
+  std::lock_guard lock(mutex_);
+  cut();
+  set_status(false, "the broker is away");
+}
+
+void MemoryBroker::come_back() {
+  std::lock_guard lock(mutex_);
+  set_status(true, {});
+}
+
+void MemoryBroker::block(std::string reason) {
+  std::lock_guard lock(mutex_);
+  status_.blocked = true;
+  status_.reason = std::move(reason);
+  status_changed_ = true;
+  changed_.notify_all();
+}
+
+void MemoryBroker::unblock() {
+  std::lock_guard lock(mutex_);
+  status_.blocked = false;
+  status_changed_ = true;
+  changed_.notify_all();
+}
+
+void MemoryBroker::nack_next(int count) {
+  std::lock_guard lock(mutex_);
+  nacks_ = count;
+}
+
+void MemoryBroker::lose_next(int count, bool arrived) {
+  std::lock_guard lock(mutex_);
+  losses_ = count;
+  losses_arrive_ = arrived;
+}
+
+void MemoryBroker::hold_confirms() {
+  std::lock_guard lock(mutex_);
+  confirms_held_ = true;
+}
+
+void MemoryBroker::release_confirms() {
+  std::lock_guard lock(mutex_);
+  confirms_held_ = false;
+  changed_.notify_all();
+}
+
+// --- looking in ---
+
+std::vector<MemoryBroker::Published> MemoryBroker::published() const {
+  std::lock_guard lock(mutex_);
+  return published_;
+}
+
+std::size_t MemoryBroker::unacked() const {
+  std::lock_guard lock(mutex_);
+  return unacked_.size();
+}
+
+std::size_t MemoryBroker::waiting() const {
+  std::lock_guard lock(mutex_);
+  return waiting_.size() + unanswered_.size();
+}
+
+}  // namespace rung

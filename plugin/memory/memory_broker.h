@@ -1,0 +1,141 @@
+// A broker in memory, for tests: queues, the default exchange, Rung's four fanout exchanges, mandatory
+// returns, confirms, redelivery. What goes wrong is said in the test, in words: broker.drop_connection(),
+// broker.block() ...
+//
+//   MemoryBroker broker(options);               // or (options, MemoryBroker::Pace::by_hand) and
+//   broker.pump() broker.declare("orders"); broker.start(sink); broker.put("orders", message); // a producer
+//   broker.reject("orders");                    // the consumer could not: dead-lettered to rung.failed
+//   ...                                         // the code under test publishes it back
+//   auto again = broker.take("orders");         // the consumer has it again, and acks
+//
+// Thread: every method from any thread. The sink is called on the broker's own thread, or inside pump().
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "plugin/broker.h"
+
+namespace rung {
+
+class MemoryBroker final : public Broker {
+ public:
+  enum class Pace {
+    own_thread,
+    by_hand,  // nothing moves, and the sink hears nothing, but inside pump() and stop()
+  };
+  explicit MemoryBroker(BrokerOptions options = {}, Pace pace = Pace::own_thread);
+  ~MemoryBroker() override;
+
+  // --- Broker ---
+  Result<void> start(BrokerSink& sink) override;
+  void publish(std::vector<Outgoing> batch) override;
+  void ack(std::vector<DeliveryTag> tags) override;
+  void stop_intake() override;
+  void allow_publish_until(BootMs deadline) override;
+  void stop(Ms most) override;
+
+  // Does all there is to do now. True where that was something.
+  bool pump();
+
+  // --- others at the same broker ---
+  void declare(std::string_view queue);
+  void remove(std::string_view queue);  // with what is in it
+  bool exists(std::string_view queue) const;
+  // A producer. False where nothing takes it.
+  bool put(std::string_view queue, Message message) { return put("", queue, std::move(message)); }
+  bool put(std::string_view exchange, std::string_view routing_key, Message message);
+  // A consumer: takes the oldest and acks it.
+  std::optional<Message> take(std::string_view queue);
+  // A consumer: rejects the oldest, which is dead-lettered to <prefix>.failed with x-death, as RabbitMQ does
+  // it.
+  bool reject(std::string_view queue);
+  std::vector<Message> contents(std::string_view queue) const;  // what is ready, oldest first
+  std::size_t depth(std::string_view queue) const;
+
+  // --- what goes wrong ---
+  void drop_connection();  // both: unacked is delivered again, unanswered publishes are lost; back at once
+  void go_away();          // the same, and not back before
+  void come_back();
+  void block(std::string reason = "low on memory");  // an alarm: publishes wait
+  void unblock();
+  void nack_next(int count);  // so many publishes are nacked, and not delivered
+  // So many publishes are lost; whether they arrived is for the test to say, since nobody else knows.
+  void lose_next(int count, bool arrived);
+  void hold_confirms();  // publishes arrive, but their results wait
+  void release_confirms();
+
+  // --- looking in ---
+  struct Published {
+    Outgoing outgoing;
+    PublishResult::How how;
+  };
+  std::vector<Published> published() const;  // all that was handed to publish() and has its result, in order
+  std::size_t unacked() const;
+  std::size_t waiting() const;  // publishes without a result
+
+ private:
+  struct Stored {
+    Message message;
+    std::string exchange, routing_key;
+    bool redelivered = false;
+  };
+  struct Unacked {
+    std::string queue;
+    Stored stored;
+  };
+  struct Told {  // what the sink is to hear, once the lock is free
+    std::vector<Delivery> deliveries;
+    std::vector<PublishResult> results;
+    std::optional<BrokerStatus> status;
+    bool empty() const { return deliveries.empty() && results.empty() && !status; }
+  };
+
+  // All REQUIRE mutex_.
+  bool route(const std::string& exchange, const std::string& routing_key, const Message& message);
+  bool knows_exchange(const std::string& exchange) const;
+  void cut();
+  void publish_waiting(Told& told);
+  PublishResult publish_one(const Outgoing& outgoing);
+  void settle(Told& told, const Outgoing& outgoing, PublishResult result);
+  void deliver(Told& told);
+  void set_status(bool up, std::string reason);
+
+  void tell(Told& told);
+  void run();
+
+  const BrokerOptions options_;
+  const Pace pace_;
+  BrokerSink* sink_ = nullptr;  // set in start()
+  std::thread thread_;
+  std::mutex pumping_;  // one pump at a time, so that the sink hears all in order
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // All below: guarded by mutex_.
+  bool stopping_ = false, stopped_ = false, intake_stopped_ = false, confirms_held_ = false;
+  BootMs allow_until_{0};
+  std::map<std::string, std::deque<Stored>, std::less<>> queues_;
+  std::deque<Outgoing> waiting_;                                // not sent yet
+  std::vector<std::pair<Outgoing, PublishResult>> unanswered_;  // arrived, their confirm is held
+  std::map<std::uint64_t, Unacked> unacked_;                    // by delivery tag
+  std::uint32_t connection_ = 1;
+  std::uint64_t last_tag_ = 0;
+  int nacks_ = 0, losses_ = 0;
+  bool losses_arrive_ = false;
+  std::vector<Published> published_;
+  BrokerStatus status_;
+  bool status_changed_ = false;
+  std::vector<PublishResult> cut_results_;  // of what drop_connection() lost
+};
+
+}  // namespace rung
