@@ -1,0 +1,272 @@
+// The small values: ids, times, words, UTF-8, the rule book.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+#include <unordered_set>
+
+#include "src/core/ids.h"
+#include "src/core/policy.h"
+#include "src/core/task.h"
+#include "src/core/time.h"
+#include "src/core/utf8.h"
+
+namespace rung {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr EpochMs kNow{1'800'000'000'000};
+
+// ---- ids
+
+TEST(Ids, Ascend) {
+  IdSource ids(5);
+  TaskId last{};
+  for (int i = 0; i < 20'000; ++i) {
+    const TaskId id = ids.next(kNow + Ms(i / 3));
+    ASSERT_GT(id, last);
+    last = id;
+  }
+}
+
+TEST(Ids, MoreThanAMillisecondHolds) {
+  IdSource ids(1023);
+  std::unordered_set<TaskId> seen;
+  TaskId last{};
+  for (int i = 0; i < 3 * 4096 + 7; ++i) {
+    const TaskId id = ids.next(kNow);
+    ASSERT_GT(id, last);
+    seen.insert(id);
+    last = id;
+  }
+  EXPECT_EQ(seen.size(), 3u * 4096 + 7);
+  EXPECT_GT(ids.next(kNow + Ms(1)), last) << "the clock, coming after, is not ahead of what was made";
+}
+
+TEST(Ids, TheClockStepsBack) {
+  IdSource ids(5);
+  const TaskId before = ids.next(kNow);
+  const TaskId after = ids.next(kNow - minutes(10));
+  EXPECT_GT(after, before);
+  EXPECT_GT(ids.next(EpochMs{0}), after);
+  EXPECT_GT(ids.next(EpochMs{-1}), after);
+}
+
+TEST(Ids, NodesDoNotMeet) {
+  IdSource a(1), b(2), c(1 + 1024);
+  const TaskId of_a = a.next(kNow), of_b = b.next(kNow);
+  EXPECT_NE(of_a, of_b);
+  EXPECT_EQ(c.next(kNow), of_a) << "NOTE: nodes 1024 apart do; whoever gives out numbers has to know";
+}
+
+TEST(Ids, TheFloorIsBelowAllOfItsTimeAndAboveAllBefore) {
+  for (const int node : {0, 1, 1023}) {
+    IdSource ids(node);
+    for (int i = 0; i < 4096; ++i) EXPECT_LT(ids.next(kNow - Ms(1)), IdSource::floor(kNow));
+    EXPECT_GE(ids.next(kNow), IdSource::floor(kNow));
+  }
+  EXPECT_EQ(IdSource::floor(EpochMs{0}).value, 0);
+  EXPECT_EQ(IdSource::floor(EpochMs{kIdEpochMs}).value, 0);
+}
+
+TEST(Ids, ArePositiveUntil2094) {
+  IdSource ids(1023);
+  const TaskId id = ids.next(EpochMs{kIdEpochMs + (std::int64_t{1} << 41) - 1});
+  EXPECT_GT(id.value, 0);
+  EXPECT_EQ(TaskId::parse(id.str()), id);
+}
+
+TEST(Ids, Parse) {
+  EXPECT_EQ(TaskId::parse("1")->value, 1);
+  EXPECT_EQ(TaskId::parse("9223372036854775807")->value, std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(TaskId::parse("007")->value, 7);
+  for (const char* text : {"", "0", "-1", "+1", " 1", "1 ", "1x", "0x1", "1.0", "9223372036854775808"}) {
+    EXPECT_FALSE(TaskId::parse(text)) << text;
+  }
+  EXPECT_FALSE(TaskId::parse(std::string_view("1\0", 2)));
+}
+
+// ---- time
+
+TEST(Time, AsDatetime3Prints) {
+  EXPECT_EQ(format_utc({1'795'280'700'123}), "2026-11-21 17:05:00.123");
+  EXPECT_EQ(format_utc({0}), "1970-01-01 00:00:00.000");
+  EXPECT_EQ(format_utc({5}), "1970-01-01 00:00:00.005");
+  EXPECT_EQ(format_utc({-1}), "1969-12-31 23:59:59.999");
+  EXPECT_EQ(format_utc({-1000}), "1969-12-31 23:59:59.000");
+  EXPECT_EQ(format_utc({951'782'400'000}), "2000-02-29 00:00:00.000");
+}
+
+TEST(Time, Arithmetic) {
+  EXPECT_EQ(kNow + seconds(2) - seconds(2), kNow);
+  EXPECT_EQ((kNow + seconds(2)) - kNow, seconds(2));
+  EXPECT_LT(kNow, kNow + Ms(1));
+}
+
+TEST(Time, TheDatabasesClockIsWhatWasMeasuredAndGoesOn) {
+  DbClock clock;
+  const BootMs received = boot_now();
+  clock.measured(kNow, received);
+  EXPECT_EQ(clock.at(received), kNow);
+  EXPECT_EQ(clock.at(received + seconds(3)), kNow + seconds(3));
+  const EpochMs a = clock.now();
+  EXPECT_GE(a, kNow);
+  EXPECT_GE(clock.now(), a);
+  clock.measured(kNow - minutes(5), received);  // a failover to a server that is behind
+  EXPECT_EQ(clock.at(received), kNow - minutes(5));
+}
+
+// ---- words of the columns
+
+// NOTE: the numbers are those of the ENUM columns. A failure here is a broken database.
+TEST(Words, AreThoseOfTheColumns) {
+  const std::vector<std::pair<State, const char*>> states = {
+      {State::scheduled, "scheduled"}, {State::publishing, "publishing"}, {State::awaiting, "awaiting"},
+      {State::succeeded, "succeeded"}, {State::parked, "parked"},         {State::cancelled, "cancelled"},
+      {State::discarded, "discarded"}};
+  int number = 1;
+  for (const auto& [state, word] : states) {
+    EXPECT_EQ(static_cast<int>(state), number++);
+    EXPECT_EQ(to_word(state), word);
+    EXPECT_EQ(state_from(word), state);
+    EXPECT_EQ(is_finished(state), number > 4) << word;
+  }
+  const std::vector<std::pair<Outcome, const char*>> outcomes = {{Outcome::pending, "pending"},
+                                                                 {Outcome::succeeded, "succeeded"},
+                                                                 {Outcome::failed, "failed"},
+                                                                 {Outcome::timed_out, "timed_out"},
+                                                                 {Outcome::returned, "returned"}};
+  number = 1;
+  for (const auto& [outcome, word] : outcomes) {
+    EXPECT_EQ(static_cast<int>(outcome), number++);
+    EXPECT_EQ(to_word(outcome), word);
+    EXPECT_EQ(outcome_from(word), outcome);
+  }
+  EXPECT_EQ(to_word(Kind::retry), "retry");
+  EXPECT_EQ(to_word(Kind::delay), "delay");
+  EXPECT_EQ(kind_from("delay"), Kind::delay);
+  EXPECT_EQ(to_word(FinishedBy::nobody), "");
+  EXPECT_EQ(finished_by_from(""), FinishedBy::nobody);
+  EXPECT_EQ(finished_by_from("reported"), FinishedBy::reported);
+  EXPECT_EQ(finished_by_from("presumed"), FinishedBy::presumed);
+}
+
+TEST(Words, OthersAreNone) {
+  for (const char* word : {"", "Scheduled", "scheduled ", "8"}) {
+    EXPECT_FALSE(state_from(word));
+    EXPECT_FALSE(kind_from(word));
+    EXPECT_FALSE(outcome_from(word));
+  }
+  EXPECT_FALSE(finished_by_from("nobody"));
+  EXPECT_EQ(to_word(static_cast<State>(0)), "");
+  EXPECT_EQ(to_word(static_cast<State>(8)), "");
+}
+
+// ---- values of headers
+
+TEST(Value, IntegersOfEveryWidth) {
+  EXPECT_EQ(Value{std::int8_t{-5}}.as_int(), -5);
+  EXPECT_EQ(Value{std::uint32_t{4'000'000'000}}.as_int(), 4'000'000'000);
+  EXPECT_EQ(Value{std::uint64_t{5}}.as_int(), 5);
+  EXPECT_FALSE(Value{std::numeric_limits<std::uint64_t>::max()}.as_int());
+  for (const Value& v : {Value{}, Value{true}, Value{1.0}, Value{1.0f}, Value{"1"}, Value{Timestamp{1}},
+                         Value{Decimal{0, 1}}, Value{Array{}}}) {
+    EXPECT_FALSE(v.as_int());
+  }
+}
+
+TEST(Value, ALiteralIsText) {
+  EXPECT_EQ(*Value{"abc"}.as_text(), "abc");
+  EXPECT_EQ(*Value{Bytes{"abc"}}.as_text(), "abc");
+  EXPECT_EQ(Value{5}.as_text(), nullptr);
+  EXPECT_EQ(Value{true}.as_text(), nullptr);
+}
+
+TEST(Value, FindIsTheFirstOfThatNameToTheLetter) {
+  const Table t = {{"a", 1}, {"A", 2}, {"a", 3}};
+  EXPECT_EQ(*find(t, "a"), Value{1});
+  EXPECT_EQ(*find(t, "A"), Value{2});
+  EXPECT_EQ(find(t, "b"), nullptr);
+  EXPECT_EQ(find(std::optional<Table>{}, "a"), nullptr);
+}
+
+// ---- UTF-8
+
+TEST(Utf8, Valid) {
+  for (const std::string_view text :
+       {"", "abc", "\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80", "\xEF\xBF\xBF",
+        "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"}) {
+    EXPECT_TRUE(is_utf8(text));
+    EXPECT_EQ(clean_utf8(text, 100), text);
+  }
+  EXPECT_TRUE(is_utf8(std::string_view("\0", 1)));
+}
+
+TEST(Utf8, Invalid) {
+  for (const std::string_view text :
+       {"\x80", "\xBF", "\xC0\x80", "\xC1\xBF", "\xC2", "\xC2 ", "\xE0\x9F\xBF", "\xE2\x82", "\xED\xA0\x80",
+        "\xED\xBF\xBF", "\xF0\x8F\xBF\xBF", "\xF0\x9F\x98", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFE",
+        "\xFF", "ok\xFFok"}) {
+    EXPECT_FALSE(is_utf8(text));
+    EXPECT_TRUE(is_utf8(clean_utf8(text, 100)));
+  }
+}
+
+TEST(Utf8, CleanKeepsWhatIsGood) {
+  EXPECT_EQ(clean_utf8("a\xFFö\xE2\x82z", 100), "a\xEF\xBF\xBDö\xEF\xBF\xBD\xEF\xBF\xBDz");
+  EXPECT_EQ(clean_utf8(std::string_view("a\0b", 3), 100), "a\xEF\xBF\xBD\x62");
+  EXPECT_EQ(clean_utf8("line\nand\ttab", 100), "line\nand\ttab");
+}
+
+TEST(Utf8, CutsBetweenCharacters) {
+  EXPECT_EQ(clean_utf8("abc", 2), "ab");
+  EXPECT_EQ(clean_utf8("aö", 2), "a");
+  EXPECT_EQ(clean_utf8("aö", 3), "aö");
+  EXPECT_EQ(clean_utf8("€", 2), "");
+  EXPECT_EQ(clean_utf8("\xFF", 2), "");
+  EXPECT_EQ(clean_utf8("abc", 0), "");
+  const std::string invalid(100'000, '\xFF');
+  EXPECT_LE(clean_utf8(invalid, kErrorBytes).size(), kErrorBytes);
+}
+
+// ---- the rule book
+
+RuleBook book(bool with_default) {
+  const auto ladder = [](Ms d) { return levels::Ladder::from_list({d}).value(); };
+  std::map<std::string, QueueRules, std::less<>> queues = {{"orders", {"quick", {}, true}}};
+  if (with_default) queues["default"] = {"slow", {Silence::Means::failure, minutes(1)}, false};
+  return RuleBook(
+      {{"default", ladder(seconds(5))}, {"quick", ladder(seconds(1))}, {"slow", ladder(minutes(1))}},
+      std::move(queues));
+}
+
+TEST(RuleBook, ANamedQueue) {
+  EXPECT_EQ(book(true).queue("orders").ladder, "quick");
+  EXPECT_TRUE(book(true).queue("orders").publish_parked);
+}
+
+TEST(RuleBook, OthersTakeQueuesDefaultElseTheLadderDefault) {
+  for (const char* name : {"unknown", "", "Orders", "orders "}) {
+    EXPECT_EQ(book(true).queue(name).ladder, "slow") << name;
+    EXPECT_EQ(book(true).queue(name).silence.means, Silence::Means::failure) << name;
+    EXPECT_EQ(book(false).queue(name), QueueRules{}) << name;
+    EXPECT_EQ(book(false).queue(name).ladder, "default") << name;
+  }
+}
+
+TEST(RuleBook, Ladders) {
+  EXPECT_EQ(book(true).ladder("slow")->delay(1), minutes(1));
+  EXPECT_EQ(book(true).ladder("nosuch"), nullptr);
+  EXPECT_EQ(book(true).ladder(""), nullptr);
+}
+
+TEST(RuleBook, TheFallbackOutlivesAMove) {
+  RuleBook a = book(true);
+  const RuleBook b = std::move(a);
+  EXPECT_EQ(b.queue("unknown").ladder, "slow");
+}
+
+}  // namespace
+}  // namespace rung
