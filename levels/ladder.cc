@@ -13,6 +13,20 @@ std::string bad_jitter(double jitter) {
   return "jitter is from 0% (off) to 100%";
 }
 
+// "" where the delay at `i` may stand there.
+std::string bad_delay(const std::vector<Ms>& delays, std::size_t i) {
+  const Ms delay = delays[i];
+  const auto level = [&] { return "level " + std::to_string(i + 1); };
+  if (delay == Ms::zero()) return level() + " is zero: a delay is at least 1ms";
+  if (delay < Ms::zero())
+    return level() + " is negative (" + format_duration(delay) + "): a delay is at least 1ms";
+  if (delay > kLongest)
+    return level() + " is longer than " + format_duration(kLongest) + ", the longest delay";
+  if (i == 0 || delay >= delays[i - 1]) return {};
+  return level() + " (" + format_duration(delay) + ") is shorter than the level before it (" +
+         format_duration(delays[i - 1]) + "): delays stay or grow from level to level";
+}
+
 std::string too_many(std::size_t levels) {
   return "a ladder of " + std::to_string(levels) + " levels: at most " + std::to_string(Ladder::kMostLevels) +
          " are taken";
@@ -24,16 +38,7 @@ tl::expected<Ladder, std::string> Ladder::from_list(std::vector<Ms> delays, doub
   if (delays.empty()) return wrong("a ladder needs at least one level, e.g. [5s, 30s, 1m]");
   if (delays.size() > static_cast<std::size_t>(kMostLevels)) return wrong(too_many(delays.size()));
   for (std::size_t i = 0; i < delays.size(); ++i) {
-    const std::string level = "level " + std::to_string(i + 1);
-    const std::string text = format_duration(delays[i]);
-    if (delays[i] == Ms::zero()) return wrong(level + " is zero: a delay is at least 1ms");
-    if (delays[i] < Ms::zero()) return wrong(level + " is negative (" + text + "): a delay is at least 1ms");
-    if (delays[i] > kLongest)
-      return wrong(level + " is longer than " + format_duration(kLongest) + ", the longest delay");
-    if (i > 0 && delays[i] < delays[i - 1]) {
-      return wrong(level + " (" + text + ") is shorter than the level before it (" +
-                   format_duration(delays[i - 1]) + "): delays stay or grow from level to level");
-    }
+    if (auto what = bad_delay(delays, i); !what.empty()) return wrong(what);
   }
   if (auto what = bad_jitter(jitter); !what.empty()) return wrong(what);
   return Ladder(std::move(delays), jitter);

@@ -196,6 +196,7 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
   std::size_t least = wanted.size() / 3 + 2;  // a third of the word wrong, and one: below that it is a guess
   for (const auto& candidate : candidates) {
     const std::string other = plain(candidate);
+    if (wanted.size() >= 3 && other.starts_with(wanted)) return candidate;  // cut short
     const auto d = distance(wanted, other);
     if (d < least && d < std::max(wanted.size(), other.size())) {
       least = d;

@@ -148,7 +148,7 @@ std::vector<Key> make_table() {
       "the most due times held in memory, whatever the window; some tens of bytes each"},
      [](Value& v) { return v.integer(config(v).max_loaded, 1, 100'000'000); }},
     {{"parked", "keep or publish", "keep", true, false,
-      "what runs out of ladder: keep leaves it to its row, publish also sends a copy to the exchange <prefix>.parked"},
+      "what runs out of ladder: keep leaves it to its row, publish also sends a copy to the exchange rung.parked"},
      [](Value& v) { return set_parked(v, v.draft.publish_parked); }},
 
     {{"log.level", "trace, debug, info, warn or error", "info", false, false, "the least that is logged"},

@@ -88,6 +88,7 @@ class Walker {
       if (!value.broken) not_a_section(value, path, shown);
     }
     if (path == "ladders.*" && !ok) draft_.ladders.back().broken = true;
+    if (path == "queues.*.success" && !ok) draft_.queues.back().success_broken = true;
     if (path.find('*') == std::string::npos)
       draft_.given[path] = {row != nullptr ? value.mark : key.mark, ok};
   }
@@ -136,7 +137,8 @@ class Walker {
              c == '-' || c == '.';
     });
     const std::string meant = closest(key.text, names_below(path));
-    if (!like_a_key || (value.kind == Node::Kind::nothing && meant.empty())) {
+    const bool among_secrets = path == "broker" || path == "store";
+    if (!like_a_key || (value.kind == Node::Kind::nothing && (among_secrets || meant.empty()))) {
       problems_.add(
           key.mark,
           where +

@@ -249,8 +249,7 @@ std::string hide_password(std::string_view url) {
     // No "@": user:password whose host is missing, unless what follows the colon is a port.
     const auto colon = url.find(':');
     const auto end = std::min(url.find_first_of("/?#"), url.size());
-    if (colon != std::string_view::npos &&
-        (colon > end || !parse_port(url.substr(colon + 1, end - colon - 1)))) {
+    if (colon < end && !parse_port(url.substr(colon + 1, end - colon - 1))) {
       return out + std::string(url.substr(0, colon)) + ":***";
     }
   }

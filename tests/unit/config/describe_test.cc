@@ -1,0 +1,75 @@
+// `rung check`, to the letter.
+#include "tests/unit/config/fixture.h"
+
+namespace rung {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class ConfigDescription : public ConfigTest {};
+
+TEST_F(ConfigDescription, OfTheDefaultLadder) {
+  EXPECT_EQ(describe(good(kServers)),
+            "ladder default: 9 levels\n"
+            "  level  delay  since first failure\n"
+            "      1     5s                   5s\n"
+            "      2    30s                  35s\n"
+            "      3     1m                1m35s\n"
+            "      4    10m               11m35s\n"
+            "      5    30m               41m35s\n"
+            "      6     1h             1h41m35s\n"
+            "      7     6h             7h41m35s\n"
+            "      8     1d           1d7h41m35s\n"
+            "      9     2d           3d7h41m35s\n"
+            "\n"
+            "queues\n"
+            "  queue        ladder   silence after a retry  parked\n"
+            "  (any other)  default  succeeded after 10m    keep\n");
+}
+
+TEST_F(ConfigDescription, OfJitterQueuesAndTheirSilence) {
+  EXPECT_EQ(describe(good("broker: { url: \"amqp://h\", prefix: shop }\n"
+                          "store: { url: \"mysql://u:p@h/s\" }\n"
+                          "ladders:\n"
+                          "  default: [5s]\n"
+                          "  spread: { base: 10s, factor: 10, levels: 3, jitter: 20% }\n"
+                          "queues:\n"
+                          "  größe: { ladder: spread, parked: publish }\n"
+                          "  invoices: { success: { reported_within: 5m } }\n")),
+            "ladder default: 1 level\n"
+            "  level  delay  since first failure\n"
+            "      1     5s                   5s\n"
+            "\n"
+            "ladder spread: 3 levels, jitter 20%\n"
+            "  level   delay  at most  since first failure  at most\n"
+            "      1     10s      12s                  10s      12s\n"
+            "      2   1m40s       2m                1m50s    2m12s\n"
+            "      3  16m40s      20m               18m30s   22m12s\n"
+            "\n"
+            "queues\n"
+            "  queue        ladder   silence after a retry  parked\n"
+            "  größe        spread   succeeded after 10m    publish to shop.parked\n"
+            "  invoices     default  failed after 5m        keep\n"
+            "  (any other)  default  succeeded after 10m    keep\n");
+}
+
+TEST_F(ConfigDescription, ShowsReadyLaddersWhereTheyAreUsed) {
+  const auto text =
+      describe(good(kServers + "queues: { a: { ladder: quick }, default: { ladder: patient } }\n"));
+  EXPECT_THAT(text, HasSubstr("ladder quick: 5 levels\n"));
+  EXPECT_THAT(text, HasSubstr("ladder patient: 9 levels, jitter 10%\n"));
+  EXPECT_THAT(text, HasSubstr("ladder default: 9 levels\n"));
+  EXPECT_THAT(text, Not(HasSubstr("webhook")));
+  EXPECT_THAT(text, HasSubstr("  (any other)  patient  "));
+  EXPECT_THAT(text, Not(HasSubstr("\n  default ")));
+  // One of the file's own is always shown.
+  EXPECT_THAT(describe(good(kServers + "ladders: { quick: [9s] }\n")), HasSubstr("ladder quick: 1 level\n"));
+}
+
+TEST_F(ConfigDescription, LetsNoControlCharacterThrough) {
+  EXPECT_THAT(describe(good(kServers + "queues: { \"a\\e[31m\": {} }\n")), HasSubstr("  a?[31m  "));
+}
+
+}  // namespace
+}  // namespace rung

@@ -1,0 +1,149 @@
+// ${NAME}, files of secrets, and that nothing of them is ever shown.
+#include "tests/unit/config/fixture.h"
+
+namespace rung {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class ConfigEnvironment : public ConfigTest {};
+
+const std::string kStore = "store: { url: \"mysql://u:p@h/s\" }\n";
+
+TEST_F(ConfigEnvironment, IsPutIntoAnyValue) {
+  env("RUNG_T_PASSWORD", "geheim");
+  env("RUNG_T_HOST", "rabbit");
+  env("RUNG_T_LEASE", "7s");
+  env("RUNG_T_LADDER", "quick");
+  env("RUNG_T_FIRST", "3s");
+  const auto config = good("broker: { url: \"amqp://me:${RUNG_T_PASSWORD}@${RUNG_T_HOST}/x\" }\n" + kStore +
+                           "lease: ${RUNG_T_LEASE}\n"
+                           "ladders: { mine: [\"${RUNG_T_FIRST}\", 10s] }\n"
+                           "queues: { a: { ladder: \"${RUNG_T_LADDER}\" } }\n");
+  EXPECT_EQ(config.broker.url, "amqp://me:geheim@rabbit/x");
+  EXPECT_EQ(config.lease, Ms{7000});
+  EXPECT_EQ(config.rules->ladder("mine")->delay(1), Ms{3000});
+  EXPECT_EQ(config.rules->queue("a").ladder, "quick");
+}
+
+TEST_F(ConfigEnvironment, AValueIsNeverReadAsYaml) {
+  env("RUNG_T_NODE", "a, lease: 1s }");
+  EXPECT_EQ(problem("node: \"${RUNG_T_NODE}\"\n"),
+            "rung.yaml:3:7: node: what \"${RUNG_T_NODE}\" stands for holds other characters than letters, "
+            "digits and . _ -");
+  // Nor is what it holds replaced again.
+  env("RUNG_T_OUTER", "${RUNG_T_INNER}");
+  env("RUNG_T_INNER", "inner");
+  EXPECT_EQ(good("broker: { url: \"amqp://me:${RUNG_T_OUTER}@h\" }\n" + kStore).broker.url,
+            "amqp://me:${RUNG_T_INNER}@h");
+}
+
+TEST_F(ConfigEnvironment, ADollarThatIsMeant) {
+  EXPECT_EQ(good("broker: { url: \"amqp://me:$$${NAME}$5$@h\" }\n" + kStore).broker.url,
+            "amqp://me:$${NAME}$5$@h");
+  EXPECT_EQ(good("broker: { url: \"amqp://me:$${NAME}@h\" }\n" + kStore).broker.url, "amqp://me:${NAME}@h");
+}
+
+TEST_F(ConfigEnvironment, WhatIsNotThereIsNamed) {
+  EXPECT_EQ(problem("node: ${RUNG_T_NOBODY}\n"),
+            "rung.yaml:3:7: the environment has no variable RUNG_T_NOBODY: set it, or write the value here");
+  for (const auto* text : {"${", "${}", "${A-B}", "${1A}", "x${A", "${A:-b}"}) {
+    EXPECT_THAT(problem("node: '" + std::string(text) + "'\n"),
+                HasSubstr("rung.yaml:3:7: after ${ comes a variable's name"))
+        << text;
+  }
+  env("RUNG_T_EMPTY", "");
+  EXPECT_THAT(problem("node: ${RUNG_T_EMPTY}\n"), HasSubstr("node: it is empty"));
+  // A server's URL that is wrong is not also told as missing.
+  EXPECT_THAT(problems("broker: { url: \"${RUNG_T_NOBODY}\" }\n" + kStore),
+              ElementsAre(HasSubstr("no variable RUNG_T_NOBODY")));
+}
+
+TEST_F(ConfigEnvironment, NoProblemHoldsAValueFromTheEnvironment) {
+  // The secret in every key there is: none of the problems may show it, nor digits of it.
+  env("RUNG_T_SECRET", "8472hunter");
+  env("RUNG_T_NUMBER", "8472");
+  env("RUNG_T_MS", "8472ms");
+  for (const auto* variable : {"RUNG_T_SECRET", "RUNG_T_NUMBER", "RUNG_T_MS"}) {
+    for (const auto& key : config_keys()) {
+      std::string text;
+      std::string_view rest = key.path;
+      std::string closing;
+      while (rest.find('.') != std::string_view::npos) {
+        const auto name = rest.substr(0, rest.find('.'));
+        rest.remove_prefix(name.size() + 1);
+        text += (name == "*" ? "thing" : std::string(name)) + ": { ";
+        closing += " }";
+      }
+      const std::string value = "\"${" + std::string(variable) + "}\"";
+      text +=
+          (rest == "*" ? "thing: [ " + value + ", 1ms ]" : std::string(rest) + ": " + value) + closing + "\n";
+      for (const auto& line : problems(text)) {
+        EXPECT_THAT(line, Not(HasSubstr("8472"))) << text;
+        EXPECT_THAT(line, Not(HasSubstr("hunter"))) << text;
+      }
+    }
+  }
+}
+
+TEST_F(ConfigEnvironment, NoProblemHoldsAPassword) {
+  for (const auto* url :
+       {"amqp://u:hun,ter2@h", "amqp://u:hun/ter2@h", "amqp://u:hun: ter2@h", "amqp://u:hun ter2@h",
+        "amqp://u:hun, ter2@h", "mysql://u:hunter2@h", "hunter2", "amqp://u:hunter2@h?x=hunter2",
+        "amqp://u:hunter2@h:port", "amqp://u:p#hunter2@h", "amqp://u:hun,ter2,x@h"}) {
+    for (const std::string& text :
+         {"broker: { url: " + std::string(url) + " }\n", "broker: { url: \"" + std::string(url) + "\" }\n",
+          "broker:\n  url: " + std::string(url) + "\n", "store: { url: " + std::string(url) + " }\n"}) {
+      for (const auto& line : problems(text)) {
+        EXPECT_THAT(line, Not(HasSubstr("hun"))) << text;
+        EXPECT_THAT(line, Not(HasSubstr("ter2"))) << text;
+      }
+    }
+  }
+}
+
+TEST_F(ConfigEnvironment, APasswordFileGoesIntoTheUrl) {
+  write("broker.pw", "p@ss/w:rd %\r\nsecond line\n");
+  write("store.pw", "no newline");
+  const auto config = good(
+      "broker: { url: \"amqp://me:old@h:1/%2f\", password_file: broker.pw }\n"
+      "store: { url: \"mysql://me@h/s\", password_file: " +
+      path("store.pw") + " }\n");
+  EXPECT_EQ(config.broker.url, "amqp://me:p%40ss%2Fw%3Ard%20%25@h:1/%2F");
+  EXPECT_EQ(config.store.url, "mysql://me:no%20newline@h/s");
+}
+
+TEST_F(ConfigEnvironment, APasswordFileThatCannotServe) {
+  write("empty", "");
+  write("blank", "\nsecret\n");
+  const auto with = [&](const std::string& url, const std::string& file) {
+    const auto lines = problems("broker: { url: \"" + url + "\", password_file: " + file + " }\n" + kStore);
+    return lines.size() == 1 ? lines[0] : testing::PrintToString(lines);
+  };
+  EXPECT_EQ(with("amqp://me@h", "nowhere"),
+            "rung.yaml:1:46: broker.password_file: \"nowhere\" cannot be read: No such file or directory");
+  EXPECT_EQ(with("amqp://me@h", "."),
+            "rung.yaml:1:46: broker.password_file: \".\" cannot be read: it is a folder");
+  EXPECT_EQ(with("amqp://me@h", "empty"),
+            "rung.yaml:1:46: broker.password_file: the file's first line is empty: it is the password");
+  EXPECT_EQ(with("amqp://me@h", "blank"),
+            "rung.yaml:1:46: broker.password_file: the file's first line is empty: it is the password");
+  EXPECT_EQ(
+      with("amqp://h", "blank"),
+      "rung.yaml:1:43: broker.password_file: the password has no user: write amqp://USER@... in broker.url");
+}
+
+TEST_F(ConfigEnvironment, TheDescriptionHoldsNoSecret) {
+  write("pw", "hunter2\n");
+  const auto config = good(
+      "broker: { url: \"amqp://me@h\", password_file: pw, management: \"http://a:hunter2@h:15672\" }\n"
+      "store: { url: \"mysql://me:hunter2@h/s\" }\n");
+  EXPECT_THAT(config.broker.url, HasSubstr("hunter2"));
+  EXPECT_THAT(describe(config), Not(HasSubstr("hunter2")));
+  EXPECT_EQ(without_password(config.broker.url), "amqp://me:***@h");
+}
+
+}  // namespace
+}  // namespace rung

@@ -1,0 +1,237 @@
+// What is wrong, where, and what would be right: to the letter, since people and editors read these lines.
+#include "tests/unit/config/fixture.h"
+#include "tests/unit/levels/seed.h"
+
+namespace rung {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class ConfigErrors : public ConfigTest {};
+
+TEST_F(ConfigErrors, AllAreToldInTheOrderOfTheFile) {
+  EXPECT_THAT(
+      problems("broker: { url: \"http://x\", prefetch: 0 }\n"
+               "store: { url: \"mysql://h:1\", tls: yes }\n"
+               "lease: 10\n"
+               "quues:\n"
+               "  orders: { ladder: webhook }\n"
+               "queues:\n"
+               "  orders: { ladder: webhok, parked: no }\n"
+               "ladders:\n"
+               "  mine: [5s,\n"
+               "         1s]\n"),
+      ElementsAre("rung.yaml:1:16: broker.url: the URL begins with amqp or amqps, each followed by ://",
+                  "rung.yaml:1:38: broker.prefetch: \"0\" is not a whole number from 1 to 65535",
+                  "rung.yaml:2:15: store.url: the schema is missing: mysql://user:password@host:port/schema",
+                  "rung.yaml:2:15: store.url: the user is missing: mysql://user:password@host:port/schema",
+                  "rung.yaml:2:35: store.tls: \"yes\" is not off or verify",
+                  "rung.yaml:3:8: lease: \"10\": the unit is missing: write 10s, 10m, 10h or 10d",
+                  "rung.yaml:4:1: unknown key \"quues\": did you mean queues?",
+                  "rung.yaml:7:21: queues.orders.ladder: no ladder \"webhok\": did you mean webhook?",
+                  "rung.yaml:7:37: queues.orders.parked: \"no\" is not keep or publish",
+                  "rung.yaml:10:10: ladders.mine: level 2 (1s) is shorter than the level before it (5s): "
+                  "delays stay or grow from level to level"));
+}
+
+TEST_F(ConfigErrors, AFileThatIsNone) {
+  const auto nowhere = load_config(path("nowhere.yaml"));
+  ASSERT_EQ(nowhere.problems.size(), 1u);
+  EXPECT_EQ(nowhere.problems[0].str(), path("nowhere.yaml") + ": cannot be read: No such file or directory");
+  const auto folder = load_config(path("."));
+  ASSERT_EQ(folder.problems.size(), 1u);
+  EXPECT_THAT(folder.problems[0].str(), HasSubstr("cannot be read: Is a directory"));
+  const auto missing = {
+      "rung.yaml: broker.url is missing: write broker: { url: \"amqp://user:password@host:port/%2f\" }",
+      "rung.yaml: store.url is missing: write store: { url: \"mysql://user:password@host:port/schema\" }"};
+  EXPECT_THAT(problems(""), testing::ElementsAreArray(missing));
+  EXPECT_THAT(problems("# nothing yet\n"), testing::ElementsAreArray(missing));
+  EXPECT_THAT(problems("broker:\nstore:\n"), ElementsAre(HasSubstr("rung.yaml:1:1: broker.url is missing"),
+                                                         HasSubstr("rung.yaml:2:1: store.url is missing")));
+  EXPECT_THAT(problems("- a\n- b\n").front(), HasSubstr("rung.yaml:1:1: the file holds no keys"));
+  EXPECT_THAT(problems(std::string(2'000'000, '#')), ElementsAre(HasSubstr("larger than 1 MB")));
+}
+
+TEST_F(ConfigErrors, WhatIsNotYaml) {
+  EXPECT_THAT(problems("broker: {\n  url: [\n"), ElementsAre(HasSubstr("rung.yaml:3:1: not YAML: ")));
+  EXPECT_THAT(problems("lease: 5s\n\twindow: 10m\n"), ElementsAre(HasSubstr("a tab cannot indent")));
+  EXPECT_THAT(
+      problems("broker: { url: ${URL} }\n"),
+      ElementsAre("rung.yaml:1:17: not YAML: end of map flow not found; within { } or [ ] a ${NAME} needs "
+                  "quotes: \"${NAME}\""));
+  EXPECT_THAT(problems(kServers + "---\nlease: 5s\n"),
+              ElementsAre("rung.yaml:4:1: a second YAML document: one file holds one"));
+}
+
+TEST_F(ConfigErrors, UnknownKeys) {
+  EXPECT_EQ(problem("leese: 10s\n"), "rung.yaml:3:1: unknown key \"leese\": did you mean lease?");
+  EXPECT_EQ(problem("Max-Loaded: 10\n"),
+            "rung.yaml:3:1: unknown key \"Max-Loaded\": did you mean max_loaded?");
+  EXPECT_EQ(problem("prefetch: 10\n"),
+            "rung.yaml:3:1: unknown key \"prefetch\": did you mean broker.prefetch?");
+  EXPECT_EQ(problem("log: { queues: x }\n"),
+            "rung.yaml:3:8: log: unknown key \"queues\": did you mean queues at the top?");
+  EXPECT_EQ(problem("log: { colour: red }\n"),
+            "rung.yaml:3:8: log: unknown key \"colour\": there are level, format");
+  EXPECT_EQ(problem("log.level: info\n"),
+            "rung.yaml:3:1: unknown key \"log.level\": a dot does not lead into a section, write log: { "
+            "level: ... }");
+  EXPECT_EQ(problem("queues: { a: { sucess: { presumed_after: 1m } } }\n"),
+            "rung.yaml:3:16: queues.a: unknown key \"sucess\": did you mean success?");
+  EXPECT_EQ(problem("queues: { a: { success: { presumed: 1m } } }\n"),
+            "rung.yaml:3:27: queues.a.success: unknown key \"presumed\": did you mean presumed_after?");
+  EXPECT_EQ(problem("<<: { lease: 5s }\n"),
+            "rung.yaml:3:1: an unknown key, without a value that could be shown: a text with , : or # in it "
+            "needs quotes");
+  EXPECT_EQ(problem("? [a, b]\n: c\n"), "rung.yaml:3:3: a key is a text, and this is none");
+}
+
+TEST_F(ConfigErrors, KeysOfALaterVersionAreNamedAsSuch) {
+  EXPECT_EQ(problem("delays: [{ from: a, to: b }]\n"),
+            "rung.yaml:3:1: delays: not in this version of rung yet; take it out");
+  EXPECT_EQ(problem("tags: {}\n"), "rung.yaml:3:1: tags: not in this version of rung yet; take it out");
+}
+
+TEST_F(ConfigErrors, AKeyGivenTwice) {
+  EXPECT_EQ(problem("lease: 10s\nwindow: 10m\nlease: 20s\n"),
+            "rung.yaml:5:1: lease: given twice, first in line 3");
+  EXPECT_EQ(problem("queues:\n  a: {}\n  a: {}\n"), "rung.yaml:5:3: queues.a: given twice, first in line 4");
+}
+
+TEST_F(ConfigErrors, ValuesOfTheWrongKind) {
+  EXPECT_EQ(problem("lease: [10s]\n"),
+            "rung.yaml:3:8: lease: a list stands where a duration, e.g. 30s or 1h30m, belongs");
+  EXPECT_EQ(problem("lease: { a: b }\n"),
+            "rung.yaml:3:8: lease: further keys stand where a duration, e.g. 30s or 1h30m, belongs");
+  EXPECT_EQ(problem("lease:\n"),
+            "rung.yaml:3:1: lease: there is no value: a duration, e.g. 30s or 1h30m, belongs here");
+  EXPECT_EQ(problem("log: info\n"), "rung.yaml:3:6: log: further keys belong here: level, format");
+  EXPECT_EQ(problem("queues: [orders]\n"), "rung.yaml:3:9: queues: further keys belong here, a name each");
+  EXPECT_EQ(problem("queues: { orders: webhook }\n"),
+            "rung.yaml:3:19: queues.orders: a queue holds keys: write { ladder: NAME }");
+  EXPECT_EQ(problem("max_loaded: 1e6\n"),
+            "rung.yaml:3:13: max_loaded: \"1e6\" is not a whole number from 1 to 100000000");
+  EXPECT_EQ(problem("max_loaded: 99999999999999999999\n"),
+            "rung.yaml:3:13: max_loaded: \"99999999999999999999\" is not a whole number from 1 to 100000000");
+  EXPECT_EQ(
+      problem("log: { level: warning }\n"),
+      "rung.yaml:3:15: log.level: \"warning\" is not trace, debug, info, warn or error: did you mean warn?");
+  EXPECT_EQ(problem("http: { listen: 8025 }\n"),
+            "rung.yaml:3:17: http.listen: \"8025\" is not host:port, e.g. 127.0.0.1:8025 or [::1]:8025");
+}
+
+TEST_F(ConfigErrors, Durations) {
+  EXPECT_EQ(problem("drain: 1.5h\n"), "rung.yaml:3:8: drain: \"1.5h\": fractions are not taken, write 1h30m");
+  EXPECT_EQ(problem("drain: -1s\n"), "rung.yaml:3:8: drain: \"-1s\": a duration cannot be negative");
+  EXPECT_EQ(problem("drain: 0s\n"), "rung.yaml:3:8: drain: \"0s\" is too short: at least 100ms");
+  EXPECT_EQ(problem("drain: 2h\n"), "rung.yaml:3:8: drain: \"2h\" is too long: at most 1h");
+  EXPECT_EQ(problem("drain: 4000d\n"),
+            "rung.yaml:3:8: drain: \"4000d\": longer than 3650d, the longest that is taken");
+}
+
+TEST_F(ConfigErrors, TheSenseOfSeveralKeysTogether) {
+  EXPECT_EQ(problem("lease: 500ms\n"), "rung.yaml:3:8: lease: \"500ms\" is too short: at least 1s");
+  EXPECT_EQ(problem("lease: 20m\n"),
+            "rung.yaml:3:8: lease: the window (10m) is shorter than the lease (20m): at least as long");
+  EXPECT_EQ(problem("window: 5s\n"),
+            "rung.yaml:3:9: window: the window (5s) is shorter than the lease (10s): at least as long");
+  EXPECT_EQ(problem("node: a/b\n"),
+            "rung.yaml:3:7: node: \"a/b\" holds other characters than letters, digits and . _ -");
+  EXPECT_EQ(problem("node: " + std::string(65, 'n') + "\n"),
+            "rung.yaml:3:7: node: longer than 64 characters");
+  EXPECT_EQ(problem("node: \"\"\n"), "rung.yaml:3:7: node: it is empty: leave the key out, or write a name");
+  const std::string store = "store: { url: \"mysql://u:p@h/s\"";
+  const std::string broker = "broker: { url: \"amqp://h\"";
+  EXPECT_THAT(
+      problems(broker + ", heartbeat: 20s }\n" + store + " }\n"),
+      ElementsAre("rung.yaml:1:39: broker.heartbeat: 20s is longer than the lease (10s): at most as long"));
+  EXPECT_THAT(
+      problems(broker + ", heartbeat: 1500ms }\n" + store + " }\n"),
+      ElementsAre("rung.yaml:1:39: broker.heartbeat: \"1500ms\" is not a number of whole seconds, e.g. 10s"));
+  EXPECT_THAT(problems(broker + ", prefix: amq.x }\n" + store + " }\n"),
+              ElementsAre("rung.yaml:1:36: broker.prefix: names that begin with amq. are the broker's own"));
+  EXPECT_THAT(
+      problems(broker + ", prefix: \"a b\" }\n" + store + " }\n"),
+      ElementsAre(
+          "rung.yaml:1:36: broker.prefix: \"a b\" holds other characters than letters, digits and . _ -"));
+}
+
+TEST_F(ConfigErrors, Tls) {
+  write("ca.pem", "x");
+  write("key.pem", "x");
+  const std::string store = "store: { url: \"mysql://u:p@h/s\"";
+  EXPECT_THAT(
+      problems("broker: { url: \"amqp://h\", ca: ca.pem }\n" + store + ", ca: ca.pem }\n"),
+      ElementsAre(
+          "rung.yaml:1:32: broker.ca: it has a meaning for amqps:// alone, and broker.url says amqp://",
+          "rung.yaml:2:38: store.ca: it has a meaning with store.tls: verify alone"));
+  EXPECT_THAT(
+      problems("broker: { url: \"amqps://h\", key: key.pem }\n" + store + ", tls: verify }\n"),
+      ElementsAre(
+          "rung.yaml:1:34: broker.key: it needs broker.cert beside it",
+          "rung.yaml:2:39: store.tls: verify needs store.ca, the authorities that may have signed the "
+          "server's certificate"));
+  EXPECT_THAT(
+      problems("broker: { url: \"amqps://h\", ca: nowhere.pem }\n" + store + " }\n"),
+      ElementsAre("rung.yaml:1:33: broker.ca: \"nowhere.pem\" cannot be read: No such file or directory"));
+}
+
+TEST_F(ConfigErrors, AliasesThatMultiplyAreStopped) {
+  std::string text = "a: &a [x, x, x, x, x, x, x, x, x, x]\n";
+  for (char c = 'b'; c < 'k'; ++c) {
+    text += std::string(1, c) + ": &" + c + " [";
+    for (int i = 0; i < 10; ++i) text += std::string(i == 0 ? "*" : ", *") + static_cast<char>(c - 1);
+    text += "]\n";
+  }
+  EXPECT_THAT(problems(text), ElementsAre(HasSubstr("the file holds too much to be a configuration")));
+  EXPECT_THAT(problems("a: &a [*a]\n"), ElementsAre(HasSubstr("nested too deep")));
+}
+
+TEST_F(ConfigErrors, LinesAreWholeWhateverIsQuoted) {
+  EXPECT_EQ(problem("lease: \"5\\n\\e[31ms\"\n"),
+            "rung.yaml:3:8: lease: \"5??[31ms\": not a duration: a number and a unit (ms, s, m, h, d), e.g. "
+            "30s, 5m or 1h30m");
+  EXPECT_THAT(problem("lease: " + std::string(500, '9') + "x\n").size(), testing::Lt(200u));
+}
+
+TEST_F(ConfigErrors, GarbageNeverCrashes) {
+  auto random = seeded();
+  const std::string whole =
+      kServers +
+      "lease: 10s\nladders:\n  a: [5s, &x 1m, *x]\n  b: { base: 1s, factor: 2, levels: 3, jitter: 20% }\n"
+      "queues:\n  q: { ladder: a, success: { presumed_after: 1m } }\n";
+  constexpr std::string_view kLikely = "{}[]:,-&*!|>'\"%@`#? \n\t${}a0.\xff\x00";
+  const auto pick = [&](std::size_t n) {
+    return static_cast<std::size_t>(between(random, 0, static_cast<std::int64_t>(n) - 1));
+  };
+  int broken = 0;
+  for (int i = 0; i < 1000; ++i) {
+    std::string text = whole;
+    for (auto n = between(random, 1, 6); n > 0; --n) {
+      const auto at = pick(text.size());
+      switch (between(random, 0, 2)) {
+        case 0:
+          text[at] = kLikely[pick(kLikely.size())];
+          break;
+        case 1:
+          text.insert(at, 1, kLikely[pick(kLikely.size())]);
+          break;
+        default:
+          text.erase(at, static_cast<std::size_t>(between(random, 1, 5)));
+      }
+    }
+    const auto loaded = load(text);
+    broken += loaded.ok() ? 0 : 1;
+    ASSERT_EQ(describe(loaded.config).empty(), !loaded.ok()) << text;
+    for (const auto& problem : loaded.problems) {
+      ASSERT_FALSE(problem.what.empty()) << text;
+      ASSERT_EQ(problem.what.find('\n'), std::string::npos) << text;
+    }
+  }
+  EXPECT_GT(broken, 50);
+}
+
+}  // namespace
+}  // namespace rung

@@ -1,0 +1,150 @@
+// The key table, examples/full.yaml and docs/configuration.md say the same.
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "tests/unit/config/fixture.h"
+
+namespace rung {
+namespace {
+
+using testing::HasSubstr;
+
+class ConfigKeys : public ConfigTest {
+ protected:
+  static std::string source(const std::string& name) {
+    std::ifstream in(std::string(RUNG_SOURCE_DIR) + "/" + name);
+    EXPECT_TRUE(in.good()) << name;
+    std::ostringstream text;
+    text << in.rdbuf();
+    return text.str();
+  }
+};
+
+std::string cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
+std::string row(const ConfigKey& key) {
+  const std::string fallback = key.fallback.empty() ? "" : "`" + std::string(key.fallback) + "`";
+  return "| `" + std::string(key.path) + "` | " + cell(key.type) + " | " + fallback + " | " +
+         (key.reloadable ? "yes" : "") + " | " + cell(key.meaning) +
+         (key.secret ? " (secret: never shown)" : "") + " |";
+}
+
+TEST_F(ConfigKeys, AreEachThereOnceAndExplained) {
+  std::set<std::string_view> paths;
+  for (const auto& key : config_keys()) {
+    EXPECT_TRUE(paths.insert(key.path).second) << key.path;
+    EXPECT_FALSE(key.type.empty()) << key.path;
+    EXPECT_GE(key.meaning.size(), 10u) << key.path;
+    EXPECT_EQ(key.meaning.find('\n'), std::string_view::npos) << key.path;
+  }
+  for (const auto* path :
+       {"broker.url", "store.url", "http.listen", "node", "lease", "window", "drain", "max_loaded",
+        "log.level", "parked", "ladders.*", "queues.*.success.reported_within"}) {
+    EXPECT_TRUE(paths.contains(path)) << path;
+  }
+}
+
+TEST_F(ConfigKeys, OnlyLaddersAndQueuesReload) {
+  for (const auto& key : config_keys()) {
+    const bool rules =
+        key.path.starts_with("ladders.") || key.path.starts_with("queues.") || key.path == "parked";
+    EXPECT_EQ(key.reloadable, rules) << key.path;
+  }
+}
+
+TEST_F(ConfigKeys, WhatMayHoldAPasswordIsSecret) {
+  std::set<std::string_view> secret;
+  for (const auto& key : config_keys()) {
+    if (key.secret) secret.insert(key.path);
+  }
+  EXPECT_EQ(secret, (std::set<std::string_view>{"broker.url", "broker.management", "store.url"}));
+}
+
+TEST_F(ConfigKeys, TheFallbacksOfTheTableAreThoseOfTheProgram) {
+  // Each fallback written out gives the config that leaving it out gives.
+  const Config plain = good(kServers);
+  std::string text = "node: n\n";
+  std::string broker, store, log;
+  for (const auto& key : config_keys()) {
+    if (key.fallback.empty() || key.path.find('*') != std::string_view::npos) continue;
+    if (key.path == "broker.verify_host") continue;  // means nothing without amqps://
+    const auto dot = key.path.find('.');
+    const std::string line = std::string(key.path.substr(dot == std::string_view::npos ? 0 : dot + 1)) +
+                             ": " + std::string(key.fallback);
+    if (dot == std::string_view::npos)
+      text += line + "\n";
+    else
+      (key.path.starts_with("broker") ? broker : key.path.starts_with("store") ? store : log) += ", " + line;
+  }
+  text += "broker: { url: \"amqp://guest:guest@127.0.0.1:5672/%2f\"" + broker + " }\n";
+  text += "store: { url: \"mysql://rung:secret@127.0.0.1:3306/rung\"" + store + " }\n";
+  text += "log: { " + log.substr(2) + " }\n";
+  const Config spelled = good(text);
+  EXPECT_EQ(spelled.broker.prefix, plain.broker.prefix);
+  EXPECT_EQ(spelled.broker.prefetch, plain.broker.prefetch);
+  EXPECT_EQ(spelled.broker.max_unconfirmed, plain.broker.max_unconfirmed);
+  EXPECT_EQ(spelled.broker.heartbeat, plain.broker.heartbeat);
+  EXPECT_EQ(spelled.broker.queue_type, plain.broker.queue_type);
+  EXPECT_EQ(spelled.store.tls, plain.store.tls);
+  EXPECT_EQ(spelled.store.migrate, plain.store.migrate);
+  EXPECT_EQ(spelled.store.connections, plain.store.connections);
+  EXPECT_EQ(spelled.store.timeout, plain.store.timeout);
+  EXPECT_EQ(spelled.lease, plain.lease);
+  EXPECT_EQ(spelled.window, plain.window);
+  EXPECT_EQ(spelled.drain, plain.drain);
+  EXPECT_EQ(spelled.max_loaded, plain.max_loaded);
+  EXPECT_EQ(spelled.log.level, plain.log.level);
+  EXPECT_EQ(spelled.log.format, plain.log.format);
+  EXPECT_EQ(spelled.rules->queue("x"), plain.rules->queue("x"));
+  EXPECT_EQ(spelled.rules->queue("x"), QueueRules{});
+}
+
+TEST_F(ConfigKeys, FullYamlHoldsEveryKeyAndLoads) {
+  // Its files stand in /etc/rung; here in this test's folder.
+  std::string text = source("examples/full.yaml");
+  const std::string etc = "/etc/rung/";
+  for (auto at = text.find(etc); at != std::string::npos; at = text.find(etc, at))
+    text.replace(at, etc.size(), path(""));
+  for (const auto* file : {"broker-ca.pem", "broker-cert.pem", "broker-key.pem", "store-ca.pem",
+                           "store-cert.pem", "store-key.pem"})
+    write(file, "pem");
+  for (const auto* file : {"broker-password", "store-password", "token"}) write(file, "geheim\n");
+  env("RUNG_STORE_HOST", "db.example.com");
+  const auto loaded = load(text);
+  for (const auto& problem : loaded.problems) ADD_FAILURE() << problem.str();
+  std::set<std::string_view> used(loaded.keys_used.begin(), loaded.keys_used.end());
+  for (const auto& key : config_keys())
+    EXPECT_TRUE(used.contains(key.path)) << key.path << " is not in examples/full.yaml";
+  EXPECT_EQ(used.size(), config_keys().size());
+  EXPECT_EQ(loaded.config.store.url, "mysql://rung:geheim@db.example.com:3306/rung");
+  // Every key has its explanation: a comment on its line or on the one above it or its section.
+  std::istringstream lines(text);
+  std::string line, before = "#";
+  while (std::getline(lines, line)) {
+    if (line.find_first_not_of(' ') == std::string::npos) continue;
+    EXPECT_TRUE(line.find('#') != std::string::npos || before.find_first_not_of(' ') == before.find('#'))
+        << line;
+    before = line;
+  }
+}
+
+TEST_F(ConfigKeys, TheReferenceHoldsTheTable) {
+  const std::string text = source("docs/configuration.md");
+  std::vector<std::string> wanted, found;
+  for (const auto& key : config_keys()) wanted.push_back(row(key));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("| `")) found.push_back(line);
+  }
+  std::string whole;
+  for (const auto& line : wanted) whole += line + "\n";
+  EXPECT_EQ(found, wanted) << "the rows of docs/configuration.md should be:\n" << whole;
+}
+
+}  // namespace
+}  // namespace rung

@@ -1,0 +1,223 @@
+// From the file to the values that the other rooms use.
+#include <unistd.h>
+
+#include "levels/ready.h"
+#include "tests/unit/config/fixture.h"
+
+namespace rung {
+namespace {
+
+using testing::HasSubstr;
+
+class ConfigRules : public ConfigTest {
+ protected:
+  RuleBookPtr rules(const std::string& text) const { return good(kServers + text).rules; }
+};
+
+std::string delays(const levels::Ladder* ladder) {
+  if (ladder == nullptr) return "none";
+  std::string out;
+  for (int level = 1; level <= ladder->levels(); ++level)
+    out += (level > 1 ? " " : "") + levels::format_duration(ladder->delay(level));
+  if (ladder->jitter() > 0) out += " ~" + std::to_string(ladder->jitter()).substr(0, 4);
+  return out;
+}
+
+TEST_F(ConfigRules, TheContractsExampleLoads) {
+  write("token", "t\n");
+  const auto config = good(
+      "broker: { url: \"amqp://guest:guest@127.0.0.1:5672/%2f\" }     # amqps:// with ca, cert, key\n"
+      "store:  { url: \"mysql://rung:secret@127.0.0.1:3306/rung\" }   # tls options; password_file\n"
+      "http:   { listen: \"127.0.0.1:8025\", token_file: " +
+      path("token") +
+      " }\n"
+      "node:   sidecar-1            # this instance's name; the host's name where it is left out\n"
+      "lease:  10s                  # a dead instance is taken over after this\n"
+      "window: 10m                  # the horizon held in memory\n"
+      "drain:  10s                  # the longest that SIGTERM may take\n"
+      "log:    { level: info, format: text }                         # or json\n"
+      "ladders:\n"
+      "  default: [5s, 30s, 1m, 10m, 30m, 1h, 6h, 1d, 2d]\n"
+      "  webhook: { base: 10s, factor: 2, max: 1h, levels: 12, jitter: 20% }\n"
+      "queues:\n"
+      "  orders:\n"
+      "    ladder: default\n"
+      "    success: { presumed_after: 10m }       # silence means success\n"
+      "  invoices:\n"
+      "    ladder: webhook\n"
+      "    success: { reported_within: 5m }       # silence means failure: next level\n");
+  EXPECT_EQ(config.node, "sidecar-1");
+  EXPECT_EQ(config.http.listen, "127.0.0.1:8025");
+  EXPECT_EQ(delays(config.rules->ladder("default")), "5s 30s 1m 10m 30m 1h 6h 1d 2d");
+  EXPECT_EQ(delays(config.rules->ladder("webhook")),
+            "10s 20s 40s 1m20s 2m40s 5m20s 10m40s 21m20s 42m40s 1h 1h 1h ~0.20");
+  EXPECT_EQ(config.rules->queue("orders"),
+            (QueueRules{"default", {Silence::Means::success, Ms{600'000}}, false}));
+  EXPECT_EQ(config.rules->queue("invoices"),
+            (QueueRules{"webhook", {Silence::Means::failure, Ms{300'000}}, false}));
+  EXPECT_EQ(config.rules->queue("another"), QueueRules{});
+}
+
+TEST_F(ConfigRules, TheLeastConfigHasTheDefaultsOfTheTable) {
+  const auto config = good(kServers);
+  char host[256] = {};
+  ASSERT_EQ(gethostname(host, sizeof(host) - 1), 0);
+  EXPECT_EQ(config.node, host);
+  EXPECT_EQ(config.broker.prefix, "rung");
+  EXPECT_EQ(config.broker.prefetch, 1000);
+  EXPECT_EQ(config.broker.heartbeat, Ms{10'000});
+  EXPECT_TRUE(config.broker.verify_host);
+  EXPECT_EQ(config.store.tls, "off");
+  EXPECT_TRUE(config.store.migrate);
+  EXPECT_EQ(config.max_loaded, 1'000'000);
+  EXPECT_EQ(config.log.level, "info");
+  EXPECT_EQ(config.http.listen, "");
+}
+
+TEST_F(ConfigRules, TheHeartbeatFollowsAShortLease) {
+  EXPECT_EQ(good(kServers + "lease: 2s500ms\n").broker.heartbeat, Ms{2000});
+  EXPECT_EQ(good(kServers + "lease: 1m\n").broker.heartbeat, Ms{10'000});
+}
+
+TEST_F(ConfigRules, AllFormsOfALadder) {
+  const auto book = rules(
+      "ladders:\n"
+      "  list: [1s, 2s]\n"
+      "  shaken: { levels: [1s, 2s], jitter: 10% }\n"
+      "  still: { levels: [1s, 2s], jitter: off }\n"
+      "  grown: { base: 1s, levels: 4 }\n"
+      "  half: { base: 100ms, factor: 1.5, max: 200ms, levels: 4, jitter: 100% }\n"
+      "  block:\n"
+      "    - 1s\n"
+      "    - 1m30s\n");
+  EXPECT_EQ(delays(book->ladder("list")), "1s 2s");
+  EXPECT_EQ(delays(book->ladder("shaken")), "1s 2s ~0.10");
+  EXPECT_EQ(delays(book->ladder("still")), "1s 2s");
+  EXPECT_EQ(delays(book->ladder("grown")), "1s 2s 4s 8s");
+  EXPECT_EQ(delays(book->ladder("half")), "100ms 150ms 200ms 200ms ~1.00");
+  EXPECT_EQ(delays(book->ladder("block")), "1s 1m30s");
+  EXPECT_EQ(book->ladder("nobody"), nullptr);
+}
+
+TEST_F(ConfigRules, WrongLadders) {
+  const auto ladder = [&](const std::string& text) { return problem("ladders:\n  a: " + text + "\n"); };
+  EXPECT_THAT(ladder("[]"), HasSubstr("4:3: ladders.a: a ladder needs at least one level"));
+  EXPECT_THAT(ladder("[0s]"), HasSubstr("4:7: ladders.a: level 1 is zero"));
+  EXPECT_THAT(ladder("[1s, -1s]"), HasSubstr("4:11: ladders.a: \"-1s\": a duration cannot be negative"));
+  EXPECT_THAT(ladder("[1s, 3s, 2s, 1s]"),
+              HasSubstr("4:15: ladders.a: level 3 (2s) is shorter than the level before it (3s)"));
+  EXPECT_THAT(ladder("[1s, [2s]]"), HasSubstr("4:11: ladders.a: a list stands where a duration"));
+  EXPECT_THAT(ladder("webhook"),
+              HasSubstr("4:6: ladders.a: a ladder is a list of delays, e.g. [5s, 30s, 1m], or {"));
+  EXPECT_THAT(ladder(""), HasSubstr("4:3: ladders.a: a ladder is a list of delays"));
+  EXPECT_THAT(ladder("{ levels: 3 }"), HasSubstr("4:3: ladders.a: base is missing: write e.g. { base: 10s,"));
+  EXPECT_THAT(ladder("{ base: 3s }"), HasSubstr("4:3: ladders.a: levels is missing"));
+  EXPECT_THAT(ladder("{ base: 3s, levels: 0 }"),
+              HasSubstr("4:26: ladders.a.levels: \"0\" is not a whole number from 1 to 1000"));
+  EXPECT_THAT(ladder("{ base: 3s, levels: 1001 }"),
+              HasSubstr("\"1001\" is not a whole number from 1 to 1000"));
+  EXPECT_THAT(ladder("{ base: 3s, levels: 3, factor: 0.5 }"),
+              HasSubstr("4:37: ladders.a: factor is a number from 1"));
+  EXPECT_THAT(ladder("{ base: 3s, levels: 3, factor: inf }"),
+              HasSubstr("4:37: ladders.a.factor: \"inf\" is not a number"));
+  EXPECT_THAT(ladder("{ base: 3s, levels: 3, max: 1s }"),
+              HasSubstr("4:34: ladders.a: max (1s) is shorter than base (3s)"));
+  EXPECT_THAT(ladder("{ levels: [3s], factor: 3 }"),
+              HasSubstr("4:30: ladders.a: levels lists the delays, so factor has no meaning"));
+  EXPECT_THAT(ladder("{ levels: [3s], jitter: 0.2 }"),
+              HasSubstr("\"0.2\" is not off, or a percentage from 0% to 100%, e.g. 20%"));
+  EXPECT_THAT(ladder("{ levels: [3s], jitter: 20 }"), HasSubstr("\"20\": the % is missing: write 20%"));
+  EXPECT_THAT(ladder("{ levels: [3s], jitter: 101% }"), HasSubstr("\"101%\" is not off"));
+  EXPECT_THAT(problem("ladders:\n  \"a b\": [1s]\n"),
+              HasSubstr("4:3: ladders.a b: \"a b\" holds other characters"));
+  std::string many;
+  for (int i = 0; i < 1001; ++i) many += "1s, ";
+  EXPECT_THAT(ladder("[" + many + "]"), HasSubstr("at most 1000 are taken"));
+}
+
+TEST_F(ConfigRules, ReadyLaddersNeedNoSpelling) {
+  const auto book = rules("queues: { a: { ladder: patient } }\n");
+  EXPECT_EQ(book->queue("a").ladder, "patient");
+  EXPECT_EQ(delays(book->ladder("default")), "5s 30s 1m 10m 30m 1h 6h 1d 2d");
+  EXPECT_EQ(delays(book->ladder("webhook")),
+            "10s 20s 40s 1m20s 2m40s 5m20s 10m40s 21m20s 42m40s 1h 1h 1h ~0.20");
+  EXPECT_EQ(delays(book->ladder("patient")), "1m 10m 1h 6h 12h 1d 2d 4d 7d ~0.10");
+  EXPECT_EQ(delays(book->ladder("quick")), "1s 2s 5s 10s 30s");
+  for (const auto name : levels::ready_ladder_names()) EXPECT_NE(book->ladder(name), nullptr) << name;
+  // The file's own goes before.
+  EXPECT_EQ(delays(rules("ladders: { quick: [7s] }\n")->ladder("quick")), "7s");
+  EXPECT_EQ(delays(rules("ladders: { default: [7s] }\n")->ladder("default")), "7s");
+}
+
+TEST_F(ConfigRules, ALadderThatIsWrongIsToldOnce) {
+  EXPECT_THAT(problem("ladders: { a: [0s] }\nqueues: { q: { ladder: a } }\n"), HasSubstr("level 1 is zero"));
+}
+
+TEST_F(ConfigRules, ALadderThatNobodyKnows) {
+  EXPECT_EQ(problem("ladders: { orders: [5s] }\nqueues: { q: { ladder: order } }\n"),
+            "rung.yaml:4:24: queues.q.ladder: no ladder \"order\": did you mean orders?");
+  EXPECT_EQ(problem("queues: { q: { ladder: zzz } }\n"),
+            "rung.yaml:3:24: queues.q.ladder: no ladder \"zzz\": there are default, patient, quick, webhook");
+}
+
+TEST_F(ConfigRules, WhatAQueueLeavesOutItHasFromTheDefaultQueue) {
+  const auto book = rules(
+      "parked: publish\n"
+      "queues:\n"
+      "  first: {}\n"
+      "  default: { ladder: patient, success: { reported_within: 3m } }\n"
+      "  own: { ladder: quick, success: { presumed_after: 1m }, parked: keep }\n"
+      "  empty:\n");
+  const QueueRules standard{"patient", {Silence::Means::failure, Ms{180'000}}, true};
+  EXPECT_EQ(book->queue("first"), standard);
+  EXPECT_EQ(book->queue("empty"), standard);
+  EXPECT_EQ(book->queue("nobody named it"), standard);
+  EXPECT_EQ(book->queue("own"), (QueueRules{"quick", {Silence::Means::success, Ms{60'000}}, false}));
+}
+
+TEST_F(ConfigRules, ParkedAtTheTopHoldsForEveryQueue) {
+  const auto book = rules("parked: publish\nqueues: { a: {}, b: { parked: keep } }\n");
+  EXPECT_TRUE(book->queue("a").publish_parked);
+  EXPECT_FALSE(book->queue("b").publish_parked);
+  EXPECT_TRUE(book->queue("nobody named it").publish_parked);
+  EXPECT_EQ(book->queue("nobody named it").ladder, "default");
+}
+
+TEST_F(ConfigRules, Silence) {
+  EXPECT_EQ(problem("queues: { a: { success: { presumed_after: 1m, reported_within: 2m } } }\n"),
+            "rung.yaml:3:64: queues.a.success: presumed_after (silence is success) and reported_within "
+            "(silence is failure) "
+            "exclude each other: write one");
+  EXPECT_EQ(problem("queues: { a: { success: {} } }\n"),
+            "rung.yaml:3:16: queues.a.success: write presumed_after (silence is success) or reported_within "
+            "(silence is failure)");
+  EXPECT_THAT(problem("queues: { a: { success: 10m } }\n"),
+              HasSubstr("queues.a.success: further keys belong here: presumed_after, reported_within"));
+  EXPECT_THAT(problem("queues: { a: { success: { presumed_after: 0s } } }\n"),
+              HasSubstr("too short: at least 1ms"));
+}
+
+TEST_F(ConfigRules, QueuesMayHaveEveryLegalName) {
+  const auto book = rules(
+      "queues:\n  \"ö a.b*#/${x}\": { ladder: quick }\n  42: { ladder: patient }\n  \"*\": { ladder: webhook "
+      "}\n");
+  EXPECT_EQ(book->queue("ö a.b*#/${x}").ladder, "quick");
+  EXPECT_EQ(book->queue("42").ladder, "patient");
+  EXPECT_EQ(book->queue("*").ladder, "webhook");
+  EXPECT_EQ(book->queue("x").ladder, "default");
+  EXPECT_EQ(problem("queues: { \"\": {} }\n"), "rung.yaml:3:11: queues: a queue's name has 1 to 255 bytes");
+  EXPECT_THAT(problem("queues:\n  " + std::string(256, 'q') + ": {}\n"),
+              HasSubstr("4:3: queues: a queue's name has 1 to 255 bytes"));
+}
+
+TEST_F(ConfigRules, RelativeFilesStandBesideTheConfig) {
+  write("ca.pem", "x");
+  const auto config = good(
+      "broker: { url: \"amqps://h\", ca: ca.pem }\nstore: { url: \"mysql://u:p@h/s\", tls: verify, ca: " +
+      path("ca.pem") + " }\n");
+  EXPECT_EQ(config.broker.ca, path("ca.pem"));
+  EXPECT_EQ(config.store.ca, path("ca.pem"));
+}
+
+}  // namespace
+}  // namespace rung
