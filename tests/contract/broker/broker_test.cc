@@ -1,0 +1,354 @@
+// What every Broker must do: the same suite over memory and RabbitMQ.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "tests/contract/broker/world.h"
+#include "tests/support/amqp_probe.h"
+#include "tests/support/messages.h"
+
+namespace rung::test {
+namespace {
+
+using How = PublishResult::How;
+using testing::Optional;
+
+constexpr Ms kLong{60000};
+
+struct Kind {
+  const char* name;
+  std::unique_ptr<World> (*make)(const BrokerOptions&);
+};
+
+class BrokerContract : public testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override { build({}); }
+  void TearDown() override { world_.reset(); }
+
+  void build(BrokerOptions options) {
+    world_.reset();
+    options.heartbeat = Ms{2000};
+    world_ = GetParam().make(options);
+    queue_ = world_->prefix() + "-orders";
+  }
+  void start() {
+    ASSERT_TRUE(world_->broker().start(sink_).has_value());
+    ASSERT_TRUE(sink_.up());
+    world_->broker().allow_publish_until(boot_now() + kLong);
+  }
+  Outgoing outgoing(std::uint64_t token, Message message = {}, std::string queue = {}) {
+    return {token, "", queue.empty() ? queue_ : std::move(queue), std::move(message)};
+  }
+  static Message text(std::string body) {
+    Message m;
+    m.body = std::move(body);
+    return m;
+  }
+  How how(std::uint64_t token) {
+    const auto result = sink_.result(token);
+    EXPECT_TRUE(result) << "token " << token << " has no result, or several";
+    return result ? result->how : How::lost;
+  }
+
+  BrokerRecorder sink_;
+  std::unique_ptr<World> world_;
+  std::string queue_;
+};
+
+TEST_P(BrokerContract, PublishesToAQueueAndConfirms) {
+  world_->declare(queue_);
+  start();
+  const Message message = full_message();
+  world_->broker().publish({outgoing(7, message)});
+  EXPECT_EQ(how(7), How::confirmed);
+  EXPECT_THAT(world_->take(queue_), Optional(message));
+}
+
+TEST_P(BrokerContract, TellsWhatHasNoQueueFromWhatHas) {
+  world_->declare(queue_);
+  start();
+  std::vector<Outgoing> batch;
+  for (std::uint64_t i = 1; i <= 300; ++i) {
+    batch.push_back(outgoing(i, text("same"), i % 3 == 0 ? "nowhere-" + queue_ : queue_));
+  }
+  world_->broker().publish(std::move(batch));
+  ASSERT_TRUE(sink_.published(300));
+  for (std::uint64_t i = 1; i <= 300; ++i)
+    EXPECT_EQ(how(i), i % 3 == 0 ? How::returned : How::confirmed) << i;
+  EXPECT_THAT(sink_.result(3)->reason, testing::HasSubstr("nowhere-" + queue_));
+  EXPECT_TRUE(eventually([&] { return world_->depth(queue_) == 200; }));
+}
+
+TEST_P(BrokerContract, DeliversWhatFailedToTheByte) {
+  start();
+  const Message message = full_message();
+  ASSERT_TRUE(world_->put(world_->prefix() + ".failed", "some.key", message));
+  ASSERT_TRUE(world_->put(world_->prefix() + ".results", "", text("word")));
+  std::vector<Delivery> got = sink_.deliveries(2);
+  ASSERT_EQ(got.size(), 2U);
+  if (got[0].inlet != Inlet::failed) std::swap(got[0], got[1]);
+  EXPECT_EQ(got[0].message, message);
+  EXPECT_EQ(got[0].exchange, world_->prefix() + ".failed");
+  EXPECT_EQ(got[0].routing_key, "some.key");
+  EXPECT_FALSE(got[0].redelivered);
+  EXPECT_EQ(got[1].inlet, Inlet::results);
+  EXPECT_EQ(got[1].message, text("word"));
+}
+
+TEST_P(BrokerContract, AbsentIsNotEmpty) {
+  start();
+  Message bare = text("");
+  Message empty = text("");
+  empty.headers = Table{};
+  empty.properties.correlation_id = "";
+  ASSERT_TRUE(world_->put(world_->prefix() + ".failed", "", bare));
+  ASSERT_TRUE(world_->put(world_->prefix() + ".failed", "", empty));
+  const auto got = sink_.deliveries(2);
+  ASSERT_EQ(got.size(), 2U);
+  EXPECT_EQ(got[0].message, bare);
+  EXPECT_EQ(got[1].message, empty);
+}
+
+TEST_P(BrokerContract, WaitingMessagesAreTakenInOnlyWhereAskedFor) {
+  start();
+  ASSERT_TRUE(world_->put(world_->prefix() + ".delay", "", text("later")));
+  ASSERT_TRUE(world_->put(world_->prefix() + ".failed", "", text("marker")));
+  const auto got = sink_.deliveries(1);
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0].message.body, "marker");
+  BrokerOptions options;
+  options.consume_delay = true;
+  build(options);
+  start();
+  ASSERT_TRUE(world_->put(world_->prefix() + ".delay", "", text("later")));
+  const auto delayed = sink_.deliveries(1);
+  ASSERT_EQ(delayed.size(), 1U);
+  EXPECT_EQ(delayed[0].inlet, Inlet::delay);
+}
+
+TEST_P(BrokerContract, WhatIsAckedDoesNotComeAgainWhatIsNotDoes) {
+  constexpr std::size_t kCount = 50;
+  BrokerOptions options;
+  options.prefetch = kCount;  // so that the next can come only after an ack has been worked on
+  build(options);
+  start();
+  for (std::size_t i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(world_->put(world_->prefix() + ".failed", "", text(std::to_string(i))));
+  }
+  const auto got = sink_.deliveries(kCount);
+  ASSERT_EQ(got.size(), kCount);
+  std::vector<DeliveryTag> acks;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    if (i % 5 != 2) acks.push_back(got[kCount - 1 - i].tag);  // holes, and from the back
+  }
+  acks.push_back(acks.front());  // twice: must not hurt
+  acks.push_back({got[0].tag.connection, 999999});
+  world_->broker().ack(acks);
+  ASSERT_TRUE(world_->put(world_->prefix() + ".failed", "", text("marker")));
+  ASSERT_EQ(sink_.deliveries(1).size(), 1U);
+  world_->cut();
+  const auto again = sink_.deliveries(kCount / 5 + 1);
+  EXPECT_EQ(again.size(), kCount / 5 + 1);
+  for (const Delivery& d : again) {
+    EXPECT_TRUE(d.redelivered);
+    EXPECT_NE(d.tag.connection, got[0].tag.connection);
+  }
+  // An ack of the connection that is gone does nothing, and does not ack what has the same number now.
+  std::vector<DeliveryTag> stale;
+  for (const Delivery& d : again) stale.push_back({got[0].tag.connection, d.tag.tag});
+  world_->broker().ack(stale);
+  ASSERT_TRUE(world_->put(world_->prefix() + ".results", "", text("marker")));
+  ASSERT_EQ(sink_.deliveries(1).size(), 1U);
+  world_->cut();
+  EXPECT_EQ(sink_.deliveries(again.size() + 1).size(), again.size() + 1);
+}
+
+TEST_P(BrokerContract, TakesInNoMoreThanPrefetch) {
+  BrokerOptions options;
+  options.prefetch = 5;
+  build(options);
+  start();
+  for (int i = 0; i < 12; ++i) ASSERT_TRUE(world_->put(world_->prefix() + ".failed", "", text("x")));
+  auto got = sink_.deliveries(5);
+  ASSERT_EQ(got.size(), 5U);
+  EXPECT_TRUE(sink_.deliveries(1, Ms{200}).empty());
+  world_->broker().ack({got[0].tag, got[1].tag});
+  EXPECT_EQ(sink_.deliveries(2).size(), 2U);
+}
+
+TEST_P(BrokerContract, NothingGoesOutBeforeItIsAllowedNorAfter) {
+  world_->declare(queue_);
+  ASSERT_TRUE(world_->broker().start(sink_).has_value());
+  ASSERT_TRUE(sink_.up());
+  world_->broker().publish({outgoing(1)});
+  EXPECT_EQ(how(1), How::fenced);
+  world_->broker().allow_publish_until(boot_now() + kLong);
+  world_->broker().publish({outgoing(2, text("in time"))});
+  EXPECT_EQ(how(2), How::confirmed);
+  world_->broker().allow_publish_until(boot_now());
+  world_->broker().publish({outgoing(3)});
+  EXPECT_EQ(how(3), How::fenced);
+  EXPECT_EQ(world_->take(queue_)->body, "in time");
+  EXPECT_EQ(world_->depth(queue_), 0U);
+}
+
+TEST_P(BrokerContract, WhatWaitsForTheBrokerIsFencedInTime) {
+  world_->declare(queue_);
+  start();
+  world_->go_away();
+  ASSERT_TRUE(sink_.status([](const BrokerStatus& s) { return !s.publishing; }));
+  world_->broker().allow_publish_until(boot_now() + Ms{300});
+  world_->broker().publish({outgoing(1)});
+  EXPECT_EQ(how(1), How::fenced);
+  EXPECT_EQ(world_->depth(queue_), 0U);
+}
+
+TEST_P(BrokerContract, WhatWaitsForTheBrokerGoesOutWhenItIsBack) {
+  world_->declare(queue_);
+  start();
+  world_->go_away();
+  ASSERT_TRUE(sink_.status([](const BrokerStatus& s) { return !s.publishing && !s.consuming; }));
+  EXPECT_NE(sink_.statuses().back().reason, "");
+  world_->broker().publish({outgoing(1)});
+  world_->come_back();
+  EXPECT_EQ(how(1), How::confirmed);
+  EXPECT_TRUE(sink_.up());
+}
+
+TEST_P(BrokerContract, WhatCannotBeSentIsRejectedAndHurtsNobody) {
+  world_->declare(queue_);
+  start();
+  Message long_name;
+  long_name.headers = Table{{std::string(256, 'h'), 1}};
+  std::vector<Outgoing> batch;
+  batch.push_back(outgoing(1, text("before")));
+  batch.push_back(outgoing(2, {}, std::string(256, 'q')));
+  batch.push_back(outgoing(3, {}, "\xFF\xFE"));
+  batch.push_back(outgoing(4, long_name));
+  batch.push_back({5, std::string(256, 'e'), "k", {}});
+  batch.push_back(outgoing(6, text("after")));
+  world_->broker().publish(std::move(batch));
+  for (std::uint64_t token = 2; token <= 5; ++token) {
+    EXPECT_EQ(how(token), How::rejected) << token;
+    EXPECT_NE(sink_.result(token)->reason, "");
+  }
+  EXPECT_EQ(how(1), How::confirmed);
+  EXPECT_EQ(how(6), How::confirmed);
+  EXPECT_EQ(world_->take(queue_)->body, "before");
+  EXPECT_EQ(world_->take(queue_)->body, "after");
+}
+
+TEST_P(BrokerContract, AnExchangeThatIsNotThereIsRejectedAndHurtsNobody) {
+  world_->declare(queue_);
+  start();
+  world_->broker().publish({{1, world_->prefix() + ".no-such", "k", {}}});
+  EXPECT_EQ(how(1), How::rejected);
+  world_->broker().publish({outgoing(2)});
+  EXPECT_EQ(how(2), How::confirmed);
+}
+
+TEST_P(BrokerContract, AQueueThatGoesAndComes) {
+  world_->declare(queue_);
+  start();
+  world_->broker().publish({outgoing(1)});
+  EXPECT_EQ(how(1), How::confirmed);
+  world_->remove(queue_);
+  world_->broker().publish({outgoing(2)});
+  EXPECT_EQ(how(2), How::returned);
+  world_->declare(queue_);
+  world_->broker().publish({outgoing(3)});
+  EXPECT_EQ(how(3), How::confirmed);
+}
+
+TEST_P(BrokerContract, QueueNamesWithOddCharacters) {
+  const std::string odd = world_->prefix() + " ' \" % # * ; \\ / ? \t \xC3\xBC \xF0\x9F\x90\x87 $1 <b> --";
+  world_->declare(odd);
+  start();
+  world_->broker().publish({outgoing(1, text("odd"), odd)});
+  EXPECT_EQ(how(1), How::confirmed);
+  EXPECT_EQ(world_->take(odd)->body, "odd");
+}
+
+TEST_P(BrokerContract, AfterStopIntakeNothingComesAndAcksStillCount) {
+  start();
+  ASSERT_TRUE(world_->put(world_->prefix() + ".failed", "", text("one")));
+  const auto got = sink_.deliveries(1);
+  ASSERT_EQ(got.size(), 1U);
+  world_->broker().stop_intake();
+  ASSERT_TRUE(world_->put(world_->prefix() + ".failed", "", text("two")));
+  EXPECT_TRUE(sink_.deliveries(1, Ms{300}).empty());
+  world_->broker().ack({got[0].tag});
+  world_->broker().stop(Ms{3000});
+  EXPECT_TRUE(eventually([&] { return world_->depth(world_->prefix() + ".failed") == 1; }));
+  EXPECT_EQ(world_->take(world_->prefix() + ".failed")->body, "two");
+}
+
+TEST_P(BrokerContract, OneResultEachAlsoAtStop) {
+  world_->declare(queue_);
+  start();
+  constexpr std::uint64_t kCount = 5000;
+  std::vector<Outgoing> batch;
+  for (std::uint64_t i = 1; i <= kCount; ++i) batch.push_back(outgoing(i, text(std::string(200, 'b'))));
+  world_->broker().publish(std::move(batch));
+  const auto began = std::chrono::steady_clock::now();
+  world_->broker().stop(Ms{150});
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds{2});
+  EXPECT_EQ(sink_.result_count(), kCount);
+  auto ways = sink_.ways();
+  EXPECT_FALSE(ways.contains(-1));
+  EXPECT_EQ(ways[static_cast<int>(How::confirmed)] + ways[static_cast<int>(How::lost)],
+            static_cast<int>(kCount));
+  // What was confirmed is there.
+  EXPECT_GE(static_cast<int>(world_->depth(queue_)), ways[static_cast<int>(How::confirmed)]);
+}
+
+TEST_P(BrokerContract, OneResultEachWhenTheConnectionBreaksUnderWay) {
+  world_->declare(queue_);
+  start();
+  constexpr std::uint64_t kCount = 20000;
+  for (std::uint64_t i = 0; i < kCount; i += 100) {
+    std::vector<Outgoing> batch;
+    for (std::uint64_t j = i + 1; j <= i + 100; ++j)
+      batch.push_back(outgoing(j, text(std::string(300, 'b'))));
+    world_->broker().publish(std::move(batch));
+    if (i % 5000 == 2000) {
+      sink_.published(i / 2);
+      world_->cut();
+    }
+  }
+  ASSERT_TRUE(sink_.published(kCount, Ms{60000}));
+  auto ways = sink_.ways();
+  EXPECT_FALSE(ways.contains(-1));
+  EXPECT_EQ(ways[static_cast<int>(How::confirmed)] + ways[static_cast<int>(How::lost)],
+            static_cast<int>(kCount));
+  EXPECT_GT(ways[static_cast<int>(How::confirmed)], 0);
+}
+
+TEST_P(BrokerContract, StopIsIdempotentAndNeedsNoStart) {
+  world_->broker().stop(Ms{100});
+  build({});
+  start();
+  world_->broker().stop(Ms{500});
+  world_->broker().stop(Ms{500});
+  EXPECT_FALSE(sink_.statuses().back().publishing);
+}
+
+TEST_P(BrokerContract, StopsSoonWhileTheBrokerIsAway) {
+  start();
+  world_->go_away();
+  ASSERT_TRUE(sink_.status([](const BrokerStatus& s) { return !s.publishing && !s.consuming; }));
+  world_->broker().publish({outgoing(1)});
+  const auto began = std::chrono::steady_clock::now();
+  world_->broker().stop(Ms{5000});
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds{2});
+  EXPECT_EQ(how(1), How::lost);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, BrokerContract,
+                         testing::Values(Kind{"memory", make_memory_world},
+                                         Kind{"rabbitmq", make_rabbit_world}),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+}  // namespace
+}  // namespace rung::test

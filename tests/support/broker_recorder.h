@@ -1,0 +1,96 @@
+// A BrokerSink that keeps what it hears, and waits for it.
+// Thread: any.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "plugin/broker.h"
+
+namespace rung::test {
+
+class BrokerRecorder final : public BrokerSink {
+ public:
+  static constexpr Ms kWithin{20000};
+
+  void on_deliveries(std::vector<Delivery> deliveries) override {
+    add([&] {
+      for (Delivery& d : deliveries) deliveries_.push_back(std::move(d));
+    });
+  }
+  void on_published(std::vector<PublishResult> results) override {
+    add([&] {
+      for (PublishResult& r : results) {
+        results_[r.token].push_back(r);
+        ++count_;
+      }
+    });
+  }
+  void on_status(const BrokerStatus& status) override {
+    add([&] { statuses_.push_back(status); });
+  }
+
+  // Waits until `count` deliveries have come; returns what has, and forgets it.
+  std::vector<Delivery> deliveries(std::size_t count, Ms within = kWithin) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, within, [&] { return deliveries_.size() >= count; });
+    return std::exchange(deliveries_, {});
+  }
+  // Waits for one delivery per result etc.: true where `count` results have come in all.
+  bool published(std::size_t count, Ms within = kWithin) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, within, [&] { return count_ >= count; });
+  }
+  // The only result of a token; `none` where it has none or several.
+  std::optional<PublishResult> result(std::uint64_t token, Ms within = kWithin) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, within, [&] { return results_.contains(token); });
+    const auto it = results_.find(token);
+    if (it == results_.end() || it->second.size() != 1) return std::nullopt;
+    return it->second[0];
+  }
+  // How often each way occurred; -1 counts tokens with more than one result.
+  std::map<int, int> ways() const {
+    std::lock_guard lock(mutex_);
+    std::map<int, int> out;
+    for (const auto& [token, results] : results_)
+      ++out[results.size() == 1 ? static_cast<int>(results[0].how) : -1];
+    return out;
+  }
+  std::size_t result_count() const {
+    std::lock_guard lock(mutex_);
+    return count_;
+  }
+  template <typename Is>
+  bool status(Is&& is, Ms within = kWithin) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, within, [&] { return !statuses_.empty() && is(statuses_.back()); });
+  }
+  bool up(Ms within = kWithin) {
+    return status([](const BrokerStatus& s) { return s.consuming && s.publishing; }, within);
+  }
+  std::vector<BrokerStatus> statuses() const {
+    std::lock_guard lock(mutex_);
+    return statuses_;
+  }
+
+ private:
+  template <typename Change>
+  void add(Change&& change) {
+    std::lock_guard lock(mutex_);
+    change();
+    changed_.notify_all();
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Delivery> deliveries_;
+  std::map<std::uint64_t, std::vector<PublishResult>> results_;
+  std::size_t count_ = 0;
+  std::vector<BrokerStatus> statuses_;
+};
+
+}  // namespace rung::test
