@@ -174,12 +174,9 @@ void Bridge::publish_until(BootMs deadline) {
     broker_.allow_publish_until({0});
     return;
   }
-  if (std::exchange(fenced_, false)) {
-    broker_.allow_publish_until(deadline);
-    dispatch_.open(broker_status_.publishing && !broker_status_.blocked);
-    return;
-  }
+  fenced_ = false;
   broker_.allow_publish_until(deadline);
+  dispatch_.open(broker_status_.publishing && !broker_status_.blocked);
 }
 
 void Bridge::settled(const Decision& decision) {

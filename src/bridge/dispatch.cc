@@ -169,7 +169,8 @@ void Dispatch::published(const Task& task, const PublishResult& result) {
     case How::lost:
     case How::fenced:
       // Nobody knows whether it is in the queue, or it was held back: the same attempt again, if it is still
-      // ours.
+      // ours. Behind a closed fence only the next renewal helps: it opens again.
+      if (result.how == How::fenced) open_ = false;
       put_down(task.id);
       if (!draining_ && parts_.shards.held(task.shard))
         due({{task.id, task.next_at.value_or(now), task.shard}});
