@@ -48,7 +48,7 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
     return;
   }
   if (decision->verdict == Decision::Verdict::refused) {
-    const bool unknown = decision->task.id.value == 0;
+    const bool unknown = decision->reason == kNoSuchTask;
     std::string reason;
     if (!unknown) {
       reason = "it carries retry-id " + failure.id->str() + " and retry-attempt " +

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "src/core/policy.h"
@@ -66,6 +67,9 @@ struct Circumstances {
       0;  // of the lease on the task's shard, checked and locked in this transaction; 0 = not held
   int home_shard = -1;  // a shard that the asker holds, to which a task it reschedules moves; -1 = leave it
 };
+
+// The reason of a refusal where there is no row; a store says it, decide() is not asked.
+inline constexpr std::string_view kNoSuchTask = "no such task";
 
 struct Decision {
   enum class Verdict {

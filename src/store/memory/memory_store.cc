@@ -260,7 +260,7 @@ Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<
   if (it == db_.tasks_.end()) {
     Decision none;
     none.verdict = Decision::Verdict::refused;
-    none.reason = "no such task";
+    none.reason = kNoSuchTask;
     none.task.id = event.id;
     return none;
   }

@@ -73,7 +73,7 @@ class Application {
     if (it == tasks_.end()) {
       Decision none;
       none.verdict = Decision::Verdict::refused;
-      none.reason = "no such task";
+      none.reason = kNoSuchTask;
       none.task.id = event.id;
       return none;
     }
