@@ -1,1 +1,159 @@
--- the cookbook
+-- Questions one asks of the history, and the SQL that answers them. Each runs as it stands, in any client, on the
+-- database of the sidecar; change the values in the SETs. Times are UTC. A test runs every one of them on tens of
+-- thousands of rows and holds that none reads a big table from end to end.
+--
+-- The views: retry_current (a row a message), retry_history (a row a delivery), retry_by_queue (counts).
+
+-- ## One message's whole story
+-- Every delivery of the message with that message-id: when it was due, when it came, what became of it.
+SET @message_id = '4711';
+SELECT retry_id, queue, attempt, level, due_at, published_at, late_ms, outcome, outcome_at, error, node
+FROM retry_history
+WHERE message_id = @message_id
+ORDER BY retry_id, attempt;
+
+-- ## Where is this message now
+-- State, level and the next time it goes out.
+SET @message_id = '4711';
+SELECT retry_id, queue, state, attempt, level, levels, ladder, next_due_at, first_failed_at, finished_at, finished_by,
+       last_error
+FROM retry_current
+WHERE message_id = @message_id
+ORDER BY retry_id;
+
+-- ## What is due in the next hour
+-- The next hundred, the earliest first.
+SELECT next_due_at, queue, message_id, attempt, level, levels, last_error
+FROM retry_current
+WHERE state = 'scheduled' AND next_due_at <= UTC_TIMESTAMP(3) + INTERVAL 1 HOUR
+ORDER BY next_due_at
+LIMIT 100;
+
+-- ## The load to come
+-- How many messages return to each queue, by minute, in the next hour.
+SELECT DATE_FORMAT(next_due_at, '%Y-%m-%d %H:%i') AS minute, queue, COUNT(*) AS messages
+FROM retry_current
+WHERE state = 'scheduled' AND next_due_at BETWEEN UTC_TIMESTAMP(3) AND UTC_TIMESTAMP(3) + INTERVAL 1 HOUR
+GROUP BY DATE_FORMAT(next_due_at, '%Y-%m-%d %H:%i'), queue
+ORDER BY minute, messages DESC;
+
+-- ## What is overdue now
+-- Scheduled for a time that has passed: empty while the sidecars keep up.
+SELECT next_due_at, TIMESTAMPDIFF(SECOND, next_due_at, UTC_TIMESTAMP(3)) AS late_s, queue, message_id, shard
+FROM retry_current
+WHERE state = 'scheduled' AND next_due_at < UTC_TIMESTAMP(3) - INTERVAL 5 SECOND
+ORDER BY next_due_at
+LIMIT 100;
+
+-- ## Which queues fail most today
+-- Deliveries due since midnight, and the share of them that failed, was returned or met silence.
+SELECT queue, COUNT(*) AS deliveries,
+       SUM(outcome IN ('failed', 'timed_out', 'returned')) AS failures,
+       ROUND(100 * SUM(outcome IN ('failed', 'timed_out', 'returned')) / COUNT(*), 1) AS percent
+FROM retry_history
+WHERE due_at >= UTC_DATE() AND due_at <= UTC_TIMESTAMP(3)
+GROUP BY queue
+ORDER BY failures DESC
+LIMIT 20;
+
+-- ## What is parked, and why
+-- Grouped by queue and error, numbers in the text taken for the same.
+SELECT queue, error, COUNT(*) AS messages, MIN(finished_at) AS first_parked, MAX(finished_at) AS last_parked,
+       MIN(retry_id) AS an_example
+FROM (SELECT queue, LEFT(REGEXP_REPLACE(last_error, '[0-9]+', '#'), 120) AS error, finished_at, retry_id
+      FROM retry_current
+      WHERE state = 'parked') parked
+GROUP BY queue, error
+ORDER BY messages DESC
+LIMIT 50;
+
+-- ## The slowest to recover
+-- Succeeded within the last day, the longest way from the first failure first.
+SELECT retry_id, queue, message_id, attempt, first_failed_at, finished_at,
+       TIMESTAMPDIFF(SECOND, first_failed_at, finished_at) AS took_s, last_error
+FROM retry_current
+WHERE state = 'succeeded' AND finished_at >= UTC_TIMESTAMP(3) - INTERVAL 1 DAY
+ORDER BY took_s DESC
+LIMIT 20;
+
+-- ## How late are deliveries today
+-- Percentiles of the time between due and the broker's confirm, in ms.
+SELECT MAX(n) AS deliveries,
+       MIN(CASE WHEN place >= 0.50 * n THEN late_ms END) AS p50,
+       MIN(CASE WHEN place >= 0.95 * n THEN late_ms END) AS p95,
+       MIN(CASE WHEN place >= 0.99 * n THEN late_ms END) AS p99,
+       MAX(late_ms) AS worst
+FROM (SELECT late_ms, ROW_NUMBER() OVER (ORDER BY late_ms) AS place, COUNT(*) OVER () AS n
+      FROM retry_history
+      WHERE due_at >= UTC_DATE() AND due_at <= UTC_TIMESTAMP(3) AND published_at IS NOT NULL) today;
+
+-- ## At which level do messages recover
+-- Of the deliveries of the last two days that were answered, by level: does a ladder need its upper rungs?
+SELECT level, COUNT(*) AS answered, SUM(outcome = 'succeeded') AS succeeded,
+       ROUND(100 * SUM(outcome = 'succeeded') / COUNT(*), 1) AS percent
+FROM retry_history
+WHERE due_at >= UTC_TIMESTAMP(3) - INTERVAL 2 DAY AND due_at <= UTC_TIMESTAMP(3) AND outcome <> 'pending'
+GROUP BY level
+ORDER BY level;
+
+-- ## Which messages were retried most
+-- Of those taken in within the last two days.
+SELECT retry_id, queue, message_id, state, attempt, level, created_at, last_error
+FROM retry_current
+WHERE created_at >= UTC_TIMESTAMP(3) - INTERVAL 2 DAY
+ORDER BY attempt DESC, retry_id
+LIMIT 20;
+
+-- ## Which errors, how often
+-- Failures of the last day, numbers in the text taken for the same.
+SELECT error, COUNT(*) AS failures, COUNT(DISTINCT queue) AS queues, COUNT(DISTINCT retry_id) AS messages,
+       MAX(outcome_at) AS last_seen
+FROM (SELECT LEFT(REGEXP_REPLACE(error, '[0-9]+', '#'), 120) AS error, queue, retry_id, outcome_at
+      FROM retry_history
+      WHERE due_at >= UTC_TIMESTAMP(3) - INTERVAL 1 DAY AND due_at <= UTC_TIMESTAMP(3)
+        AND outcome IN ('failed', 'timed_out', 'returned')) failures
+GROUP BY error
+ORDER BY failures DESC
+LIMIT 50;
+
+-- ## Awaiting and silent
+-- Delivered, and no word from the consumer yet: the longest silence first.
+SELECT c.retry_id, c.queue, c.message_id, c.attempt, h.published_at,
+       TIMESTAMPDIFF(SECOND, h.published_at, UTC_TIMESTAMP(3)) AS silent_s
+FROM retry_current c
+JOIN retry_history h ON h.retry_id = c.retry_id AND h.attempt = c.attempt
+WHERE c.state = 'awaiting'
+ORDER BY h.published_at
+LIMIT 100;
+
+-- ## Who holds which shards
+-- One row an instance; shards that nobody holds stand under NULL.
+SELECT n.name AS node, n.address, n.seen_at, COUNT(*) AS shards, MIN(s.expires_at) AS first_expires_at,
+       GROUP_CONCAT(s.id ORDER BY s.id) AS ids
+FROM rung_shards s
+LEFT JOIN rung_nodes n ON n.id = s.owner AND s.expires_at > UTC_TIMESTAMP(3)
+GROUP BY n.name, n.address, n.seen_at
+ORDER BY n.name;
+
+-- ## Throughput of the last hour
+-- Deliveries by the minute in which they were due, and what became of them.
+SELECT DATE_FORMAT(due_at, '%H:%i') AS minute, COUNT(*) AS due, SUM(published_at IS NOT NULL) AS published,
+       SUM(outcome = 'succeeded') AS succeeded, SUM(outcome IN ('failed', 'timed_out', 'returned')) AS failed
+FROM retry_history
+WHERE due_at BETWEEN UTC_TIMESTAMP(3) - INTERVAL 1 HOUR AND UTC_TIMESTAMP(3)
+GROUP BY DATE_FORMAT(due_at, '%H:%i')
+ORDER BY minute;
+
+-- ## Reported or presumed
+-- Of the successes of the last two days: how many did a consumer report, how many were only taken for one?
+SELECT queue, SUM(finished_by = 'reported') AS reported, SUM(finished_by = 'presumed') AS presumed
+FROM retry_current
+WHERE state = 'succeeded' AND finished_at >= UTC_TIMESTAMP(3) - INTERVAL 2 DAY
+GROUP BY queue
+ORDER BY queue;
+
+-- ## How full is each queue's ladder
+-- Everything, by queue and state, with what is overdue.
+SELECT queue, state, tasks, oldest_due_at, overdue
+FROM retry_by_queue
+ORDER BY queue, state;

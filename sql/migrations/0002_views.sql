@@ -18,7 +18,7 @@ LEFT JOIN rung_nodes n ON n.id = a.node;
 
 -- The length in GROUP BY tells 'orders' from 'orders ', which the collation takes for equal.
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW retry_by_queue AS
-SELECT MIN(t.queue) AS queue, t.state, COUNT(*) AS tasks,
+SELECT t.queue, t.state, COUNT(*) AS tasks,
        MIN(CASE WHEN t.state = 'scheduled' THEN t.next_due_at END) AS oldest_due_at,
        COUNT(CASE WHEN t.state = 'scheduled' AND t.next_due_at < UTC_TIMESTAMP(3) THEN 1 END) AS overdue
 FROM rung_tasks t

@@ -19,7 +19,7 @@ SELECT task_id, properties, headers, body FROM rung_bodies WHERE task_id IN (:id
 
 -- name: count
 SELECT COUNT(*) FROM (SELECT 1 FROM rung_tasks FORCE INDEX (by_shard)
-  WHERE state = :state AND shard IN (:shards) LIMIT :most) some
+  WHERE state = :state AND shard IN (:shards) LIMIT :most) counted
 
 -- name: list
 SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,

@@ -1,1 +1,286 @@
+// Every transition of docs/state-machine.md, written and read back.
 #include "tests/contract/store/world.h"
+
+namespace rung::test {
+namespace {
+
+using Verdict = Decision::Verdict;
+
+class Climb {  // a task under way, for tests that go on from there
+ public:
+  Climb(Store& store, Fence fence) : store_(store), fence_(std::move(fence)) {}
+  Decision operator()(TaskId id, Happening what) {
+    const Event event{id, std::move(what)};
+    return must(store_.apply(std::span(&event, 1), fence_, decider())).at(0);
+  }
+  EpochMs now() { return must(store_.now()); }
+  // Claimed and confirmed: awaiting attempt `n`.
+  void deliver(TaskId id, int n) {
+    wait_until([&] { return (*this)(id, event::Claim{}).verdict == Verdict::applied; });
+    EXPECT_EQ((*this)(id, event::Confirmed{n, now()}).verdict, Verdict::applied);
+  }
+
+ private:
+  Store& store_;
+  Fence fence_;
+};
+
+TEST_P(StoreContract, AClaimIsAnAttemptAndItsHistoryBegins) {
+  const Fence fence = join(*store_, "a");
+  const TaskId id = due_task(*store_, fence);
+  const Task before = get(*store_, id);
+  const Decision d = apply_one(*store_, fence, id, event::Claim{});
+  ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
+  const Task t = get(*store_, id);
+  EXPECT_TRUE(t == d.task);
+  EXPECT_EQ(t.state, State::publishing);
+  EXPECT_EQ(t.attempt, 1);
+  EXPECT_EQ(t.epoch, 1U);
+  EXPECT_EQ(t.node, fence.node);
+  const auto rows = must(store_->history(id));
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].attempt.due_at, *before.next_at);
+  EXPECT_EQ(rows[0].attempt.outcome, Outcome::pending);
+  EXPECT_FALSE(rows[0].attempt.published_at);
+  EXPECT_EQ(rows[0].queue, "orders");
+  EXPECT_EQ(rows[0].node, "a");
+  // The same claim after a lost answer, by the same epoch: the same attempt.
+  EXPECT_EQ(apply_one(*store_, fence, id, event::Claim{}).verdict, Verdict::applied);
+  EXPECT_EQ(get(*store_, id).attempt, 1);
+  EXPECT_EQ(must(store_->history(id)).size(), 1U);
+}
+
+TEST_P(StoreContract, AClaimWithoutTheLeaseIsNotApplied) {
+  const Fence fence = join(*store_, "a");
+  const TaskId id = due_task(*store_, fence);
+  Fence stale = fence;
+  for (Lease& l : stale.leases) --l.epoch;
+  EXPECT_EQ(apply_one(*store_, stale, id, event::Claim{}).verdict, Verdict::stale);
+  EXPECT_EQ(apply_one(*store_, Fence{}, id, event::Claim{}).verdict, Verdict::stale);
+  EXPECT_EQ(apply_one(*store_, Fence{fence.node + 1, fence.leases}, id, event::Claim{}).verdict,
+            Verdict::stale);
+  EXPECT_EQ(get(*store_, id).state, State::scheduled);
+  EXPECT_TRUE(must(store_->history(id)).empty());
+}
+
+TEST_P(StoreContract, ConfirmFailAndConfirmAgainKeepTheStory) {
+  const Fence fence = join(*store_, "a");
+  const TaskId id = due_task(*store_, fence);
+  const EpochMs due = *get(*store_, id).next_at;
+  Climb climb(*store_, fence);
+  climb.deliver(id, 1);
+  EXPECT_EQ(get(*store_, id).state, State::awaiting);
+  ASSERT_EQ(climb(id, event::Failed{1, "no such customer \xE2\x82\xAC", "NotFound", {}}).verdict,
+            Verdict::applied);
+  const Task t = get(*store_, id);
+  EXPECT_EQ(t.state, State::scheduled);
+  EXPECT_EQ(t.level, 2);
+  EXPECT_EQ(t.last_error, "no such customer \xE2\x82\xAC");
+  EXPECT_EQ(t.error_type, "NotFound");
+  auto row = must(store_->history(id)).at(0).attempt;
+  EXPECT_EQ(row.outcome, Outcome::failed);
+  EXPECT_EQ(row.error, t.last_error);
+  EXPECT_EQ(row.due_at, due);
+  EXPECT_EQ(row.level, 1);
+  ASSERT_TRUE(row.published_at);
+  ASSERT_TRUE(row.outcome_at);
+}
+
+TEST_P(StoreContract, AFailureQuickerThanTheConfirmKeepsItsWordAndGetsItsTime) {
+  const Fence fence = join(*store_, "a");
+  const TaskId id = due_task(*store_, fence);
+  Climb climb(*store_, fence);
+  climb(id, event::Claim{});
+  climb(id, event::Failed{1, "quick", "", {}});
+  EXPECT_FALSE(must(store_->history(id)).at(0).attempt.published_at);
+  const Task before = get(*store_, id);
+  const EpochMs at = climb.now();
+  EXPECT_EQ(climb(id, event::Confirmed{1, at}).verdict, Verdict::applied);
+  EXPECT_TRUE(get(*store_, id) == before);
+  const auto row = must(store_->history(id)).at(0).attempt;
+  EXPECT_EQ(row.published_at, at);
+  EXPECT_EQ(row.outcome, Outcome::failed);
+  EXPECT_EQ(row.error, "quick");
+}
+
+TEST_P(StoreContract, ALadderIsClimbedToItsEndAndTheTaskParked) {
+  const Fence fence = join(*store_, "a");
+  const TaskId id = due_task(*store_, fence, "loud");
+  Climb climb(*store_, fence);
+  for (int n = 1; n <= 3; ++n) {
+    climb.deliver(id, n);
+    ASSERT_EQ(climb(id, event::Failed{n, "failure " + std::to_string(n), "", {}}).verdict, Verdict::applied);
+  }
+  Task t = get(*store_, id);
+  EXPECT_EQ(t.state, State::parked);
+  EXPECT_EQ(t.last_error, "failure 3");
+  EXPECT_TRUE(t.finished_at);
+  ASSERT_TRUE(t.next_at);  // the copy that is owed
+  const auto owed = must(store_->due(State::parked, all_shards(), {}, climb.now() + Ms{1000}, 10));
+  ASSERT_EQ(owed.size(), 1U);
+  EXPECT_EQ(owed[0].id, id);
+  EXPECT_EQ(climb(id, event::ParkedCopySent{}).verdict, Verdict::applied);
+  EXPECT_FALSE(get(*store_, id).next_at);
+  const auto rows = must(store_->history(id));
+  ASSERT_EQ(rows.size(), 3U);
+  for (int n = 1; n <= 3; ++n) {
+    const Attempt& a = rows[static_cast<std::size_t>(n - 1)].attempt;
+    EXPECT_EQ(a.attempt, n);
+    EXPECT_EQ(a.level, n);
+    EXPECT_EQ(a.error, "failure " + std::to_string(n));
+    EXPECT_LE(a.due_at, *a.published_at);
+  }
+  EXPECT_EQ(climb(id, event::Redrive{}).verdict, Verdict::applied);
+  t = get(*store_, id);
+  EXPECT_EQ(t.state, State::scheduled);
+  EXPECT_EQ(t.level, 1);
+  EXPECT_EQ(t.attempt, 3);
+  EXPECT_FALSE(t.finished_at);
+  climb.deliver(id, 4);
+  EXPECT_EQ(must(store_->history(id)).size(), 4U);
+}
+
+TEST_P(StoreContract, ReturnedIsAFailureWithATime) {
+  const Fence fence = join(*store_, "a");
+  const TaskId id = due_task(*store_, fence);
+  Climb climb(*store_, fence);
+  climb(id, event::Claim{});
+  const EpochMs at = climb.now();
+  ASSERT_EQ(climb(id, event::Returned{1, at, "NO_ROUTE"}).verdict, Verdict::applied);
+  const auto row = must(store_->history(id)).at(0).attempt;
+  EXPECT_EQ(row.outcome, Outcome::returned);
+  EXPECT_EQ(row.published_at, at);
+  EXPECT_EQ(row.error, "NO_ROUTE");
+  EXPECT_EQ(get(*store_, id).level, 2);
+}
+
+TEST_P(StoreContract, ADeferredAttemptLeavesNoTrace) {
+  const Fence fence = join(*store_, "a");
+  const TaskId id = due_task(*store_, fence);
+  Climb climb(*store_, fence);
+  climb(id, event::Claim{});
+  ASSERT_EQ(climb(id, event::Deferred{1, Ms{1}, "alarm"}).verdict, Verdict::applied);
+  EXPECT_TRUE(must(store_->history(id)).empty());
+  EXPECT_EQ(get(*store_, id).attempt, 0);
+  climb.deliver(id, 1);
+  EXPECT_EQ(must(store_->history(id)).size(), 1U);
+}
+
+TEST_P(StoreContract, SuccessReportedPresumedAndTakenBack) {
+  const Fence fence = join(*store_, "a");
+  const TaskId reported = due_task(*store_, fence);
+  const TaskId presumed = due_task(*store_, fence, "presumed");
+  const TaskId strict = due_task(*store_, fence, "strict");
+  Climb climb(*store_, fence);
+  for (const TaskId id : {reported, presumed, strict}) climb.deliver(id, 1);
+  ASSERT_EQ(climb(reported, event::Succeeded{1}).verdict, Verdict::applied);
+  EXPECT_EQ(get(*store_, reported).finished_by, FinishedBy::reported);
+  EXPECT_EQ(get(*store_, reported).state, State::succeeded);
+  for (const TaskId id : {presumed, strict}) {
+    wait_until([&] { return climb(id, event::SilenceOver{}).verdict == Verdict::applied; });
+  }
+  EXPECT_EQ(get(*store_, presumed).finished_by, FinishedBy::presumed);
+  EXPECT_EQ(get(*store_, strict).state, State::scheduled);
+  EXPECT_EQ(must(store_->history(strict)).at(0).attempt.outcome, Outcome::timed_out);
+  // A late failure opens the presumed success again.
+  ASSERT_EQ(climb(presumed, event::Failed{1, "late", "", {}}).verdict, Verdict::applied);
+  const Task t = get(*store_, presumed);
+  EXPECT_EQ(t.state, State::scheduled);
+  EXPECT_EQ(t.finished_by, FinishedBy::nobody);
+  EXPECT_FALSE(t.finished_at);
+  EXPECT_EQ(must(store_->history(presumed)).at(0).attempt.outcome, Outcome::failed);
+}
+
+TEST_P(StoreContract, ByPeople) {
+  const Fence fence = join(*store_, "a");
+  const TaskId cancelled = due_task(*store_, fence);
+  const TaskId finished = due_task(*store_, fence);
+  Climb person(*store_, Fence{});  // the command line holds no lease
+  ASSERT_EQ(person(cancelled, event::Cancel{"not wanted"}).verdict, Verdict::applied);
+  EXPECT_EQ(get(*store_, cancelled).state, State::cancelled);
+  EXPECT_EQ(apply_one(*store_, fence, cancelled, event::Claim{}).verdict, Verdict::stale);
+  EXPECT_EQ(person(cancelled, event::Redrive{}).verdict, Verdict::refused);
+  ASSERT_EQ(person(finished, event::Finish{true, ""}).verdict, Verdict::applied);
+  EXPECT_EQ(get(*store_, finished).state, State::succeeded);
+  const Decision none = person(TaskId{4711}, event::Cancel{""});
+  EXPECT_EQ(none.verdict, Verdict::refused);
+  EXPECT_EQ(none.reason, "no such task");
+}
+
+TEST_P(StoreContract, EventsOfOneTaskInOneBatchFollowEachOther) {
+  const Fence fence = join(*store_, "a");
+  const TaskId id = due_task(*store_, fence);
+  const TaskId other = due_task(*store_, fence);
+  const EpochMs now = must(store_->now());
+  const std::vector<Event> events{{id, event::Claim{}},
+                                  {other, event::Claim{}},
+                                  {id, event::Confirmed{1, now}},
+                                  {other, event::Deferred{1, Ms{0}, "alarm"}},
+                                  {id, event::Failed{1, "one", "", {}}},
+                                  {other, event::Claim{}},
+                                  {id, event::Failed{1, "again", "", {}}},
+                                  {TaskId{99}, event::Claim{}}};
+  const auto decisions = must(store_->apply(events, fence, decider()));
+  ASSERT_EQ(decisions.size(), events.size());
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(decisions[i].verdict, Verdict::applied) << i;
+  EXPECT_EQ(decisions[6].verdict, Verdict::stale);
+  EXPECT_EQ(decisions[7].verdict, Verdict::refused);
+  const auto rows = must(store_->history(id));
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].attempt.published_at, now);
+  EXPECT_EQ(rows[0].attempt.error, "one");
+  EXPECT_EQ(get(*store_, other).state, State::publishing);
+  EXPECT_EQ(must(store_->history(other)).size(), 1U);
+}
+
+TEST_P(StoreContract, WhoTakesAFailureInOfAForeignShardTakesTheTask) {
+  const Fence a = join(*store_, "a", {0});
+  const Fence b = join(*store_, "b", {5});
+  NewTask n = task();
+  n.task.shard = 0;
+  must(store_->insert(std::span(&n, 1), a));
+  apply_one(*store_, a, n.task.id, event::Claim{});
+  ASSERT_EQ(apply_one(*store_, b, n.task.id, event::Failed{1, "e", "", {}}).verdict, Verdict::applied);
+  EXPECT_EQ(get(*store_, n.task.id).shard, 5);
+  wait_until([&] { return apply_one(*store_, b, n.task.id, event::Claim{}).verdict == Verdict::applied; });
+}
+
+TEST_P(StoreContract, ANewOwnerFindsAndClaimsWhatTheOldOneLeft) {
+  const Fence old = join(*store_, "a");
+  const TaskId id = due_task(*store_, old);
+  apply_one(*store_, old, id, event::Claim{});
+  EXPECT_TRUE(must(store_->stranded(old.leases, 10)).empty());
+  const Fence fresh = join(*store_, "a");  // the same node, started again
+  const auto left = must(store_->stranded(fresh.leases, 10));
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_EQ(left[0].id, id);
+  EXPECT_EQ(left[0].shard, get(*store_, id).shard);
+  ASSERT_EQ(apply_one(*store_, fresh, id, event::Claim{}).verdict, Verdict::applied);
+  EXPECT_EQ(get(*store_, id).attempt, 1);
+  EXPECT_EQ(get(*store_, id).epoch, 2U);
+  EXPECT_TRUE(must(store_->stranded(fresh.leases, 10)).empty());
+  EXPECT_EQ(apply_one(*store_, old, id, event::Claim{}).verdict, Verdict::stale);
+}
+
+TEST_P(StoreContract, NowIsTheDatabasesAndNeverAhead) {
+  const Fence fence = join(*store_, "a");
+  const TaskId id = due_task(*store_, fence);
+  const EpochMs before = must(store_->now());
+  EpochMs seen;
+  const Event event{id, event::Claim{}};
+  must(store_->apply(std::span(&event, 1), fence,
+                     [&](const Task& task, const Happening&, const Circumstances& at) {
+                       seen = at.now;
+                       EXPECT_GE(at.random, 0.0);
+                       EXPECT_LT(at.random, 1.0);
+                       EXPECT_EQ(at.node, fence.node);
+                       EXPECT_EQ(at.epoch, 1U);
+                       EXPECT_EQ(at.home_shard, -1);
+                       return Decision{Verdict::stale, "", task, {}, false};
+                     }));
+  EXPECT_LE(before, seen);
+  EXPECT_LE(seen, must(store_->now()));
+}
+
+}  // namespace
+}  // namespace rung::test

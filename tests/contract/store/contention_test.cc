@@ -1,1 +1,181 @@
+// Several handles at once: what must not happen twice, must not be lost, must not stand still.
+#include <atomic>
+#include <mutex>
+#include <random>
+#include <set>
+
 #include "tests/contract/store/world.h"
+
+namespace rung::test {
+namespace {
+
+using Verdict = Decision::Verdict;
+
+// Runs `body` in `n` threads, each with a handle of its own; errors fail the test.
+template <typename F>
+void in_threads(int n, const std::function<std::unique_ptr<Store>()>& open, F body) {
+  std::vector<std::thread> threads;
+  std::mutex mutex;
+  std::vector<std::string> errors;
+  for (int t = 0; t < n; ++t) {
+    threads.emplace_back([&, t] {
+      try {
+        const auto store = open();
+        body(t, *store);
+      } catch (const std::exception& e) {
+        const std::lock_guard lock(mutex);
+        errors.emplace_back(e.what());
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_THAT(errors, testing::IsEmpty());
+}
+
+TEST_P(StoreContract, ATaskIsClaimedOnceHoweverManyTry) {
+  const Fence fence = join(*store_, "a");
+  constexpr int kTasks = 40;
+  std::vector<TaskId> ids;
+  for (int i = 0; i < kTasks; ++i) ids.push_back(due_task(*store_, fence));
+  // Each has an epoch of its own and would take the row: whoever comes second finds it taken.
+  std::mutex mutex;
+  std::multiset<TaskId> claimed;
+  const Decider once = [](const Task& task, const Happening& what, const Circumstances& at) {
+    if (task.state != State::scheduled) return Decision{Verdict::stale, "taken", task, {}, false};
+    return decide(task, what, *rules(), at);
+  };
+  in_threads(
+      4, [&] { return open(); },
+      [&](int t, Store& store) {
+        std::mt19937 dice(static_cast<unsigned>(t));
+        std::vector<TaskId> mine = ids;
+        std::shuffle(mine.begin(), mine.end(), dice);
+        for (std::size_t from = 0; from < mine.size(); from += 10) {
+          std::vector<Event> events;
+          for (std::size_t i = from; i < from + 10; ++i) events.push_back({mine[i], event::Claim{}});
+          const auto decisions = must(store.apply(events, fence, once));
+          const std::lock_guard lock(mutex);
+          for (std::size_t i = 0; i < events.size(); ++i) {
+            if (decisions[i].verdict == Verdict::applied) claimed.insert(events[i].id);
+          }
+        }
+      });
+  EXPECT_EQ(claimed.size(), ids.size());
+  for (const TaskId id : ids) EXPECT_EQ(claimed.count(id), 1U);
+}
+
+TEST_P(StoreContract, ATakeoverWaitsForAnOpenClaim) {
+  const Fence a = join(*store_, "a", {3}, Ms{200});
+  NewTask n = task();
+  n.task.shard = 3;
+  ASSERT_EQ(must(store_->insert(std::span(&n, 1), a)).at(0).how, Inserted::How::inserted);
+  std::atomic<bool> taken{false};
+  bool taken_meanwhile = false;
+  std::thread thief;
+  const Event event{n.task.id, event::Claim{}};
+  const auto decisions = must(store_->apply(
+      std::span(&event, 1), a, [&](const Task& task, const Happening& what, const Circumstances& at) {
+        // The claim holds the lease's row. It expires meanwhile; somebody else wants it.
+        if (!memory_) {
+          thief = std::thread([&] {
+            const auto other = open();
+            wait_until([&] { return must(other->now()) > at.now + Ms{400}; });
+            const Fence b = join(*other, "b", {3});
+            taken = b.leases.size() == 1;
+          });
+          std::this_thread::sleep_for(
+              Ms{800});  // not a synchronisation: the time in which it must NOT happen
+          taken_meanwhile = taken;
+        }
+        return decide(task, what, *rules(), at);
+      }));
+  EXPECT_EQ(decisions[0].verdict, Verdict::applied);
+  EXPECT_FALSE(taken_meanwhile);
+  if (thief.joinable()) {
+    thief.join();
+    EXPECT_TRUE(taken);
+  }
+}
+
+TEST_P(StoreContract, AStormOfOverlappingBatchesEndsWithAllDone) {
+  const Fence fence = join(*store_, "a");
+  constexpr int kTasks = 120;
+  constexpr int kRounds = 15;
+  std::vector<TaskId> ids;
+  for (int i = 0; i < kTasks; ++i) ids.push_back(due_task(*store_, fence));
+  const Decider count = [](const Task& task, const Happening&, const Circumstances&) {
+    Decision d{Verdict::applied, "", task, Attempt{}, false};
+    ++d.task.max_attempts;
+    d.attempt->task = task.id;
+    d.attempt->attempt = 1 + d.task.max_attempts % 3;
+    return d;
+  };
+  std::map<TaskId, std::atomic<int>> asked;
+  for (const TaskId id : ids) asked[id] = 0;
+  in_threads(
+      4, [&] { return open(); },
+      [&](int t, Store& store) {
+        std::mt19937 dice(static_cast<unsigned>(t) + 1);
+        for (int round = 0; round < kRounds; ++round) {
+          std::vector<TaskId> mine = ids;
+          std::shuffle(mine.begin(), mine.end(), dice);
+          std::vector<Event> events;
+          for (std::size_t i = 0; i < kTasks / 2; ++i) events.push_back({mine[i], event::Claim{}});
+          must(store.apply(events, fence, count));
+          for (const Event& e : events) ++asked.at(e.id);
+          must(store.renew(fence.node, fence.leases, kTtl));
+        }
+      });
+  for (const TaskId id : ids) EXPECT_EQ(get(*store_, id).max_attempts, asked.at(id).load());
+}
+
+TEST_P(StoreContract, TheSameIntakeTakenInByManyAtOnceIsOneRow) {
+  const Fence fence = join(*store_, "a");
+  constexpr int kKeys = 60;
+  constexpr int kThreads = 4;
+  std::vector<std::vector<NewTask>> batches(kThreads);
+  for (int t = 0; t < kThreads; ++t) {
+    std::mt19937 dice(static_cast<unsigned>(t));
+    std::vector<int> keys;
+    for (int k = 0; k < kKeys; ++k) keys.push_back(k);
+    std::shuffle(keys.begin(), keys.end(), dice);
+    for (const int k : keys) {
+      NewTask n = task();
+      n.intake_key = "key-of-16-bytes" + std::string(1, static_cast<char>('0' + k));
+      batches[static_cast<std::size_t>(t)].push_back(std::move(n));
+    }
+  }
+  std::atomic<int> inserted{0};
+  std::mutex mutex;
+  std::map<std::string, std::set<TaskId>> rows;
+  in_threads(
+      kThreads, [&] { return open(); },
+      [&](int t, Store& store) {
+        const auto& batch = batches[static_cast<std::size_t>(t)];
+        for (std::size_t from = 0; from < batch.size(); from += 20) {
+          const auto part = std::span(batch).subspan(from, 20);
+          std::vector<Inserted> results;
+          // A deadlock storm may outlast the store's own patience: transient, and the caller repeats.
+          wait_until([&] {
+            auto result = store.insert(part, fence);
+            if (result) {
+              results = *result;
+            } else {
+              EXPECT_TRUE(result.error().is_transient()) << result.error().message;
+            }
+            return result.has_value();
+          });
+          const std::lock_guard lock(mutex);
+          for (std::size_t i = 0; i < part.size(); ++i) {
+            if (results[i].how == Inserted::How::inserted) ++inserted;
+            rows[part[i].intake_key].insert(results[i].id);
+          }
+        }
+      });
+  EXPECT_EQ(inserted, kKeys);
+  for (const auto& [key, ids] : rows) EXPECT_EQ(ids.size(), 1U);
+  EXPECT_EQ(must(store_->count(State::scheduled, all_shards(), 1000)), kKeys);
+}
+
+}  // namespace
+}  // namespace rung::test

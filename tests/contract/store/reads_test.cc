@@ -1,1 +1,168 @@
 #include "tests/contract/store/world.h"
+
+namespace rung::test {
+namespace {
+
+std::vector<TaskId> ids_of(const std::vector<TaskRow>& rows) {
+  std::vector<TaskId> ids;
+  for (const TaskRow& r : rows) ids.push_back(r.task.id);
+  return ids;
+}
+
+TEST_P(StoreContract, DueIsEarliestFirstWithinAShardAndBounded) {
+  const Fence fence = join(*store_, "a");
+  const EpochMs base = must(store_->now());
+  std::vector<NewTask> tasks;
+  for (int i = 0; i < 60; ++i) {
+    NewTask n = task();
+    n.task.shard = i % 3;
+    n.task.next_at = base + Ms{(i * 37) % 60};
+    if (i >= 54) n.task.state = State::awaiting;
+    tasks.push_back(std::move(n));
+  }
+  must(store_->insert(tasks, fence));
+  const auto expect = [&](std::vector<int> shards, std::optional<EpochMs> after, EpochMs until,
+                          int per_shard) {
+    std::vector<DueEntry> wanted;
+    for (const int shard : shards) {
+      std::vector<DueEntry> of_shard;
+      for (const NewTask& n : tasks) {
+        const Task& t = n.task;
+        if (t.shard != shard || t.state != State::scheduled || *t.next_at > until ||
+            (after && *t.next_at <= *after))
+          continue;
+        of_shard.push_back({t.id, t.shard, *t.next_at});
+      }
+      std::sort(of_shard.begin(), of_shard.end(), [](auto& a, auto& b) { return a.at < b.at; });
+      if (static_cast<int>(of_shard.size()) > per_shard) of_shard.resize(static_cast<std::size_t>(per_shard));
+      wanted.insert(wanted.end(), of_shard.begin(), of_shard.end());
+    }
+    const auto got = must(store_->due(State::scheduled, shards, after, until, per_shard));
+    EXPECT_THAT(got, testing::UnorderedElementsAreArray(wanted));
+    EXPECT_FALSE(wanted.empty());
+    for (const int shard : shards) {
+      EpochMs last{0};
+      for (const DueEntry& e : got) {
+        if (e.shard != shard) continue;
+        EXPECT_LE(last, e.at);
+        last = e.at;
+      }
+    }
+  };
+  expect({0, 1, 2}, {}, base + Ms{30}, 100);
+  expect({0, 1, 2}, {}, base + Ms{59}, 5);
+  expect({1}, base + Ms{10}, base + Ms{20}, 100);
+  expect({2, 0}, base + Ms{10}, base + Ms{59}, 3);
+  EXPECT_EQ(must(store_->due(State::awaiting, all_shards(), {}, base + Ms{60}, 100)).size(), 6U);
+  EXPECT_TRUE(must(store_->due(State::scheduled, {}, {}, base, 100)).empty());
+  const std::vector<int> two{0, 2};
+  EXPECT_EQ(must(store_->count(State::scheduled, two, 100)), 36);
+}
+
+TEST_P(StoreContract, ListShowsTheNewestFirstPageByPage) {
+  const Fence fence = join(*store_, "a");
+  std::vector<TaskId> all;
+  for (int i = 0; i < 25; ++i) all.push_back(due_task(*store_, fence));
+  std::reverse(all.begin(), all.end());
+  std::vector<TaskId> seen;
+  Filter filter;
+  filter.limit = 10;
+  for (;;) {
+    const auto page = ids_of(must(store_->list(filter)));
+    if (page.empty()) break;
+    seen.insert(seen.end(), page.begin(), page.end());
+    filter.below = page.back();
+  }
+  EXPECT_EQ(seen, all);
+}
+
+TEST_P(StoreContract, ListShowsWhatItsFilterSays) {
+  const Fence fence = join(*store_, "a");
+  const EpochMs now = must(store_->now());
+  std::vector<NewTask> tasks;
+  for (int i = 0; i < 4; ++i) tasks.push_back(task());
+  Task& odd = tasks[1].task;
+  odd.state = State::awaiting;
+  odd.kind = Kind::delay;
+  odd.queue = "Orders";
+  odd.tag = "t'ag";
+  odd.message_id = "m-1";
+  odd.ladder = "webhook";
+  odd.last_error = "Timeout 100% of _all_";
+  odd.created_at = now - Ms{1'000'000};
+  tasks[2].task.queue = "orders ";
+  tasks[3].task.next_at = now + Ms{1'000'000};
+  must(store_->insert(tasks, fence));
+  const auto only = [&](auto set, std::vector<std::size_t> wanted) {
+    Filter f;
+    set(f);
+    std::vector<TaskId> ids;
+    for (const std::size_t i : wanted) ids.push_back(tasks[i].task.id);
+    EXPECT_EQ(ids_of(must(store_->list(f))), ids);
+  };
+  only([](Filter& f) { f.state = State::awaiting; }, {1});
+  only([](Filter& f) { f.kind = Kind::delay; }, {1});
+  only([](Filter& f) { f.queue = "Orders"; }, {1});
+  only([](Filter& f) { f.queue = "orders "; }, {2});
+  only([](Filter& f) { f.queue = "orders"; }, {3, 0});
+  only([](Filter& f) { f.queue = "orders' OR '1'='1"; }, {});
+  only([](Filter& f) { f.tag = "t'ag"; }, {1});
+  only([](Filter& f) { f.message_id = "m-1"; }, {1});
+  only([](Filter& f) { f.ladder = "webhook"; }, {1});
+  only([](Filter& f) { f.error_contains = "100% of _all_"; }, {1});
+  only([](Filter& f) { f.error_contains = "100_"; }, {});
+  only([&](Filter& f) { f.due_after = now; }, {3});
+  only([&](Filter& f) { f.due_before = now; }, {2, 0});  // an awaiting one is due no more
+  only([&](Filter& f) { f.created_before = now - Ms{500'000}; }, {1});
+  only(
+      [&](Filter& f) {
+        f.created_after = now - Ms{500'000};
+        f.limit = 2;
+      },
+      {3, 2});
+  only(
+      [](Filter& f) {
+        f.queue = "Orders";
+        f.state = State::scheduled;
+      },
+      {});
+}
+
+TEST_P(StoreContract, ByQueueCountsStatesAndWhatIsOverdue) {
+  const Fence fence = join(*store_, "a");
+  const EpochMs now = must(store_->now());
+  std::vector<NewTask> tasks;
+  for (int i = 0; i < 6; ++i) tasks.push_back(task(i < 3 ? "orders" : "orders "));
+  tasks[0].task.next_at = now - Ms{5000};
+  tasks[1].task.next_at = now + Ms{600'000};
+  tasks[2].task.state = State::awaiting;
+  must(store_->insert(tasks, fence));
+  const auto stats = must(store_->by_queue());
+  ASSERT_EQ(stats.size(), 3U);
+  const auto of = [&](const std::string& queue, State state) {
+    return *std::find_if(stats.begin(), stats.end(),
+                         [&](const QueueStat& s) { return s.queue == queue && s.state == state; });
+  };
+  EXPECT_EQ(of("orders", State::scheduled).tasks, 2);
+  EXPECT_EQ(of("orders", State::scheduled).overdue, 1);
+  EXPECT_EQ(of("orders", State::scheduled).oldest_due_at, now - Ms{5000});
+  EXPECT_EQ(of("orders", State::awaiting).tasks, 1);
+  EXPECT_EQ(of("orders", State::awaiting).overdue, 0);
+  EXPECT_FALSE(of("orders", State::awaiting).oldest_due_at);
+  EXPECT_EQ(of("orders ", State::scheduled).tasks, 3);
+}
+
+TEST_P(StoreContract, WhatIsNotThereIsNotFound) {
+  EXPECT_FALSE(must(store_->find(TaskId{1})));
+  EXPECT_TRUE(must(store_->history(TaskId{1})).empty());
+  EXPECT_TRUE(must(store_->list({})).empty());
+  EXPECT_TRUE(must(store_->by_queue()).empty());
+}
+
+TEST_P(StoreContract, TheSchemaIsMigratedOnce) {
+  EXPECT_TRUE(store_->check_schema());
+  EXPECT_TRUE(must(store_->migrate()).empty());
+}
+
+}  // namespace
+}  // namespace rung::test

@@ -34,6 +34,7 @@ std::vector<int> all_shards() {
 void StoreContract::SetUp() {
   if (GetParam() == "memory") {
     memory_ = std::make_shared<MemoryDb>();
+    must(open_memory_store(memory_)->migrate());
   } else {
     mysql_ = std::make_unique<MysqlSchema>();
     mysql_->open_store();
