@@ -4,8 +4,6 @@
 #include <array>
 #include <iterator>
 
-#include "src/core/utf8.h"
-
 namespace rung {
 namespace {
 
@@ -168,7 +166,6 @@ PublishResult MemoryBroker::publish_one(const Outgoing& outgoing) {
   };
   for (const std::string* name : {&outgoing.exchange, &outgoing.routing_key}) {
     if (name->size() > kNameMost) return result(How::rejected, "a name is over 255 bytes");
-    if (!is_utf8(*name)) return result(How::rejected, "a name is not UTF-8");
   }
   for (const auto& [name, value] : outgoing.message.headers.value_or(Table{})) {
     if (name.size() > kNameMost) return result(How::rejected, "a header name is over 255 bytes");

@@ -25,9 +25,8 @@ std::uint16_t read16(const char* p) {
 
 const Connection::Others kNobody = [](const Frame&) {};
 
-bool is_refusal(int code) {  // what the same call meets again
-  return code == 402 || code == 403 || code == 404 || code == 405 || code == 406;
-}
+// What the same call meets again. Not 404: what we consume was there a moment ago, and is declared again.
+bool is_refusal(int code) { return code == 402 || code == 403 || code == 406; }
 
 }  // namespace
 

@@ -5,7 +5,6 @@
 
 #include "plugin/rabbitmq/codec.h"
 #include "plugin/rabbitmq/threads.h"
-#include "src/core/utf8.h"
 
 namespace rung::rabbit {
 namespace {
@@ -19,12 +18,11 @@ constexpr std::size_t kAhead = 128 * 1024;
 constexpr std::size_t kFrameOverhead = 8;
 
 // Why it could never be sent; "" = it can. Beyond this only the headers' size is left to see, once encoded.
+// Bytes that are not UTF-8 are for the broker to judge: RabbitMQ takes them in a routing key, though no queue
+// can be declared by such a name.
 std::string unsendable(const Outgoing& outgoing) {
   if (outgoing.routing_key.size() > kShortMost) return "the queue's name or routing key is over 255 bytes";
   if (outgoing.exchange.size() > kShortMost) return "the exchange's name is over 255 bytes";
-  // RabbitMQ answers such a name by closing the connection (frame_error: malformed UTF-8 in shortstr).
-  if (!is_utf8(outgoing.routing_key)) return "the queue's name or routing key is not UTF-8";
-  if (!is_utf8(outgoing.exchange)) return "the exchange's name is not UTF-8";
   return {};
 }
 

@@ -229,8 +229,9 @@ TEST_P(BrokerContract, WhatCannotBeSentIsRejectedAndHurtsNobody) {
   batch.push_back({5, std::string(256, 'e'), "k", {}});
   batch.push_back(outgoing(6, text("after")));
   world_->broker().publish(std::move(batch));
-  for (std::uint64_t token = 2; token <= 5; ++token) {
-    EXPECT_EQ(how(token), How::rejected) << token;
+  for (const std::uint64_t token : {2, 3, 4, 5}) {
+    // No queue can have a name that is not UTF-8, so nothing is there to take it.
+    EXPECT_EQ(how(token), token == 3 ? How::returned : How::rejected) << token;
     EXPECT_NE(sink_.result(token)->reason, "");
   }
   EXPECT_EQ(how(1), How::confirmed);

@@ -1,0 +1,54 @@
+// A memory alarm: the broker blocks connections that publish. The whole broker is blocked for that moment,
+// other tests on it wait for a second.
+#include "tests/integration/rabbitmq/fixture.h"
+
+namespace rung::test {
+namespace {
+
+class Alarm : public RabbitTest {
+ protected:
+  static void set_watermark(const std::string& to) {
+    const std::string command = "'" + env("RUNG_TEST_RABBITMQCTL") + "' set_vm_memory_high_watermark " + to;
+    ASSERT_EQ(std::system((command + " >/dev/null 2>&1").c_str()), 0);
+  }
+  void TearDown() override {
+    set_watermark("0.6");
+    RabbitTest::TearDown();
+  }
+};
+
+TEST_F(Alarm, BlockedIsToldNothingIsLostAndUnblockedGoesOn) {
+  start_up();
+  broker_->publish({outgoing(1)});
+  EXPECT_EQ(how(1), How::confirmed);
+  set_watermark("absolute 1MB");
+  // A connection is told when it publishes in the alarm.
+  std::vector<Outgoing> batch;
+  for (std::uint64_t i = 2; i <= 2001; ++i) batch.push_back(outgoing(i, text(std::string(5000, 'b'))));
+  broker_->publish(std::move(batch));
+  ASSERT_TRUE(sink_.status([](const BrokerStatus& s) { return s.blocked; }));
+  EXPECT_THAT(sink_.statuses().back().reason, HasSubstr("memory"));
+  EXPECT_TRUE(sink_.statuses().back().publishing);
+  EXPECT_FALSE(sink_.published(2001, Ms{300}));
+  set_watermark("0.6");
+  ASSERT_TRUE(sink_.status([](const BrokerStatus& s) { return !s.blocked; }));
+  ASSERT_TRUE(sink_.published(2001));
+  EXPECT_EQ(sink_.ways()[static_cast<int>(How::confirmed)], 2001);
+  EXPECT_EQ(probe().depth(queue_), 2001U);
+}
+
+TEST_F(Alarm, StopIsBoundedWhileBlocked) {
+  start_up();
+  set_watermark("absolute 1MB");
+  std::vector<Outgoing> batch;
+  for (std::uint64_t i = 1; i <= 500; ++i) batch.push_back(outgoing(i, text(std::string(100'000, 'b'))));
+  broker_->publish(std::move(batch));
+  ASSERT_TRUE(sink_.status([](const BrokerStatus& s) { return s.blocked; }));
+  const auto began = std::chrono::steady_clock::now();
+  broker_->stop(Ms{700});
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::milliseconds{2500});
+  EXPECT_EQ(sink_.result_count(), 500U);
+}
+
+}  // namespace
+}  // namespace rung::test

@@ -1,0 +1,94 @@
+// A RabbitBroker on a real RabbitMQ, with a prefix and a queue of its own, which are removed afterwards.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "plugin/rabbitmq/rabbit_broker.h"
+#include "src/core/url.h"
+#include "tests/support/amqp_probe.h"
+#include "tests/support/broker_recorder.h"
+#include "tests/support/messages.h"
+#include "tests/support/proxy.h"
+
+namespace rung::test {
+
+using How = PublishResult::How;
+using testing::HasSubstr;
+
+// An environment variable of tests/servers; the test fails where it is not set.
+inline std::string env(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0')
+    throw std::runtime_error(std::string(name) + " is not set: see tests/run");
+  return value;
+}
+
+inline Message text(std::string body) {
+  Message m;
+  m.body = std::move(body);
+  return m;
+}
+
+class RabbitTest : public testing::Test {
+ protected:
+  RabbitTest() {
+    options_.url = amqp_url();
+    options_.prefix = unique_name("it");
+    options_.heartbeat = Ms{5000};
+    queue_ = options_.prefix + "-orders";
+  }
+  void TearDown() override {
+    if (broker_) broker_->stop(Ms{2000});
+    AmqpProbe probe;
+    probe.remove(queue_);
+    for (const char* name : {".failed", ".delay", ".results", ".parked"}) {
+      probe.remove(options_.prefix + name);
+      probe.remove_exchange(options_.prefix + name);
+    }
+  }
+  void start() {
+    broker_ = make_rabbit_broker(options_);
+    const auto started = broker_->start(sink_);
+    ASSERT_TRUE(started.has_value()) << started.error().message;
+    broker_->allow_publish_until(boot_now() + Ms{300000});
+  }
+  void start_up() {
+    probe().declare(queue_);
+    start();
+    ASSERT_TRUE(sink_.up()) << sink_.statuses().back().reason;
+  }
+  // Through a proxy from now on.
+  TcpProxy& through_proxy() {
+    const auto url = parse_url(amqp_url());
+    proxy_ = std::make_unique<TcpProxy>(url->host, url->port);
+    options_.url = with_port(amqp_url(), proxy_->port());
+    return *proxy_;
+  }
+  AmqpProbe& probe() {
+    if (!probe_) probe_ = std::make_unique<AmqpProbe>();
+    return *probe_;
+  }
+  Outgoing outgoing(std::uint64_t token, Message message = {}) {
+    return {token, "", queue_, std::move(message)};
+  }
+  std::string failed() const { return options_.prefix + ".failed"; }
+  How how(std::uint64_t token) {
+    const auto result = sink_.result(token, Ms{30000});
+    EXPECT_TRUE(result) << "token " << token << " has no result, or several";
+    return result ? result->how : How::lost;
+  }
+
+  BrokerOptions options_;
+  std::string queue_;
+  BrokerRecorder sink_;
+  std::unique_ptr<TcpProxy> proxy_;
+  std::unique_ptr<AmqpProbe> probe_;
+  std::unique_ptr<Broker> broker_;
+};
+
+}  // namespace rung::test

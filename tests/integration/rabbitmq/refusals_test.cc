@@ -1,0 +1,90 @@
+// A publish that makes the broker close the channel, or hang up: it is rejected, the others come through.
+#include "tests/integration/rabbitmq/fixture.h"
+
+namespace rung::test {
+namespace {
+
+class Refusals : public RabbitTest {
+ protected:
+  // 500 good ones with `bad` in the midst: it is rejected, the others are in the queue, or said to be lost.
+  void one_bad_among_many(Outgoing bad, const std::string& because) {
+    start_up();
+    std::vector<Outgoing> batch;
+    for (std::uint64_t i = 1; i <= 500; ++i) batch.push_back(outgoing(i, text(std::to_string(i))));
+    bad.token = 1000;
+    batch.insert(batch.begin() + 250, std::move(bad));
+    broker_->publish(std::move(batch));
+    ASSERT_TRUE(sink_.published(501));
+    EXPECT_EQ(how(1000), How::rejected);
+    EXPECT_THAT(sink_.result(1000)->reason, HasSubstr(because));
+    auto ways = sink_.ways();
+    EXPECT_FALSE(ways.contains(-1));
+    EXPECT_EQ(ways[static_cast<int>(How::rejected)], 1);
+    // Those behind it are never lost.
+    for (std::uint64_t i = 251; i <= 500; ++i) EXPECT_EQ(how(i), How::confirmed) << i;
+    EXPECT_LE(ways[static_cast<int>(How::lost)], 250);
+    // It goes on as if nothing had been.
+    broker_->publish({outgoing(2000)});
+    EXPECT_EQ(how(2000), How::confirmed);
+    const auto counts = [&] {
+      for (const BrokerStatus& s : sink_.statuses()) {
+        if (s.reason.find("closed") != std::string::npos) return false;
+      }
+      return true;
+    };
+    EXPECT_TRUE(counts());
+  }
+};
+
+TEST_F(Refusals, UserIdOfSomebodyElse) {
+  Message m;
+  m.properties.user_id = "bob";
+  one_bad_among_many(outgoing(0, m), "user_id property set to 'bob'");
+}
+
+TEST_F(Refusals, ExpirationThatIsNoNumber) {
+  Message m;
+  m.properties.expiration = "soon";
+  one_bad_among_many(outgoing(0, m), "invalid expiration 'soon'");
+}
+
+TEST_F(Refusals, ExchangeThatIsNotThere) {
+  one_bad_among_many({0, options_.prefix + ".none", "k", {}}, "no exchange '" + options_.prefix + ".none'");
+}
+
+TEST_F(Refusals, InternalExchange) {
+  // amq.rabbitmq.trace is internal: nobody may publish to it.
+  one_bad_among_many({0, "amq.rabbitmq.trace", "k", {}}, "amq.rabbitmq.trace");
+}
+
+TEST_F(Refusals, OneWhoseReasonNamesNobodyIsFoundByTryingEachAlone) {
+  Message m;
+  m.headers = Table{{"CC", "not a list"}};  // "invalid type: CC header": says nothing of which message
+  start_up();
+  std::vector<Outgoing> batch;
+  for (std::uint64_t i = 1; i <= 200; ++i) batch.push_back(outgoing(i, text(std::to_string(i))));
+  for (const std::uint64_t bad : {40, 41, 160}) batch[bad - 1].message = m;
+  broker_->publish(std::move(batch));
+  ASSERT_TRUE(sink_.published(200, Ms{30000}));
+  for (std::uint64_t i = 1; i <= 200; ++i) {
+    const bool bad = i == 40 || i == 41 || i == 160;
+    EXPECT_EQ(how(i), bad ? How::rejected : How::confirmed) << i;
+  }
+}
+
+TEST_F(Refusals, EachOfManyBadOnesIsRejected) {
+  start_up();
+  std::vector<Outgoing> batch;
+  for (std::uint64_t i = 1; i <= 60; ++i) {
+    Message m = text("x");
+    if (i % 2 == 0) m.properties.user_id = "bob" + std::to_string(i);
+    batch.push_back(outgoing(i, m));
+  }
+  broker_->publish(std::move(batch));
+  ASSERT_TRUE(sink_.published(60, Ms{30000}));
+  for (std::uint64_t i = 2; i <= 60; i += 2) EXPECT_EQ(how(i), How::rejected) << i;
+  EXPECT_FALSE(sink_.ways().contains(-1));
+}
+
+}  // namespace
+}  // namespace rung::test

@@ -1,0 +1,104 @@
+// amqps: the broker's certificate is checked, ours is shown.
+#include <filesystem>
+#include <fstream>
+
+#include "tests/integration/rabbitmq/fixture.h"
+
+namespace rung::test {
+namespace {
+
+class Tls : public RabbitTest {
+ protected:
+  Tls() {
+    options_.url = env("RUNG_TEST_AMQPS");
+    options_.ca = env("RUNG_TEST_CA");
+  }
+  void use_host(const std::string& host) {
+    auto url = parse_url(options_.url);
+    url->host = host;
+    options_.url = format_url(*url);
+  }
+  void works() {
+    start_up();
+    const Message message = full_message();
+    broker_->publish({outgoing(1, message)});
+    EXPECT_EQ(how(1), How::confirmed);
+    EXPECT_EQ(probe().take(queue_, 1)[0].message, message);
+    Message large = text(std::string(3'000'000, 'L'));
+    broker_->publish({outgoing(2, large)});
+    EXPECT_EQ(how(2), How::confirmed);
+    ASSERT_TRUE(probe().publish(failed(), "", large));
+    const auto got = sink_.deliveries(1);
+    ASSERT_EQ(got.size(), 1U);
+    EXPECT_TRUE(got[0].message == large);
+  }
+  void refused(const std::string& because) {
+    start();
+    EXPECT_TRUE(sink_.status([&](const BrokerStatus& s) { return s.reason.find(because) != s.reason.npos; }))
+        << (sink_.statuses().empty() ? "no status" : sink_.statuses().back().reason);
+    for (const BrokerStatus& s : sink_.statuses()) EXPECT_FALSE(s.consuming || s.publishing);
+  }
+};
+
+TEST_F(Tls, WithCaByName) {
+  use_host("localhost");
+  works();
+}
+
+TEST_F(Tls, WithCaByAddress) {  // the certificate names the address: IP SANs are checked, too
+  use_host("127.0.0.1");
+  works();
+}
+
+TEST_F(Tls, WithAClientCertificate) {
+  options_.cert = env("RUNG_TEST_CLIENT_CERT");
+  options_.key = env("RUNG_TEST_CLIENT_KEY");
+  works();
+}
+
+TEST_F(Tls, AnotherNameThanTheCertificateSays) {
+  use_host("127.1");  // the same address by a name that no certificate has
+  refused("mismatch");
+}
+
+TEST_F(Tls, AnotherNameIsTakenWhereTheCheckIsOff) {
+  use_host("127.1");
+  options_.verify_host = false;
+  works();
+}
+
+TEST_F(Tls, AnAuthorityThatWeDoNotKnow) {
+  options_.ca.clear();  // the system's authorities did not sign it
+  refused("certificate");
+}
+
+TEST_F(Tls, PlainAmqpAtATlsPortAndTheOtherWayRound) {
+  auto tls = parse_url(options_.url), plain = parse_url(amqp_url());
+  std::swap(tls->port, plain->port);
+  options_.url = format_url(*tls);
+  refused("TLS");
+  broker_->stop(Ms{1000});
+  BrokerRecorder sink;
+  options_.url = format_url(*plain);
+  const auto broker = make_rabbit_broker(options_);
+  ASSERT_TRUE(broker->start(sink).has_value());
+  EXPECT_TRUE(sink.status([](const BrokerStatus& s) { return !s.reason.empty(); }));
+  broker->stop(Ms{1000});
+}
+
+TEST_F(Tls, FilesThatDoNotFitFailAtStart) {
+  const auto refusal = [&](const BrokerOptions& options) {
+    const auto started = make_rabbit_broker(options)->start(sink_);
+    return started ? std::string("started") : started.error().message;
+  };
+  BrokerOptions options = options_;
+  options.cert = env("RUNG_TEST_CLIENT_CERT");
+  EXPECT_THAT(refusal(options), HasSubstr("both"));
+  options.key = options.cert;
+  EXPECT_THAT(refusal(options), HasSubstr(options.key));
+  options.ca = env("RUNG_TEST_CLIENT_KEY");
+  EXPECT_THAT(refusal(options), HasSubstr(options.ca));
+}
+
+}  // namespace
+}  // namespace rung::test
