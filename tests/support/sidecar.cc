@@ -1,0 +1,322 @@
+#include "tests/support/sidecar.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+namespace rung::test {
+namespace fs = std::filesystem;
+
+std::string yaml(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      char hex[8];
+      std::snprintf(hex, sizeof hex, "\\x%02x", static_cast<unsigned>(c));
+      out += hex;
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+void SidecarConfig::queue(std::string_view name, std::string_view rules) {
+  queues += "  " + yaml(name) + ": " + std::string(rules) + "\n";
+}
+
+std::string SidecarConfig::text() const {
+  std::string out = "broker:\n  url: " + yaml(broker_url) + "\n  prefix: " + yaml(prefix) + "\n" + broker +
+                    "store:\n  url: " + yaml(store_url) + "\n" + store + "node: " + yaml(node) +
+                    "\nlog: " + log + "\nladders:\n  default: " + ladder + "\n" + ladders + more;
+  if (!queues.empty()) out += "queues:\n" + queues;
+  return out;
+}
+
+std::string rung_program() {
+  const char* other = std::getenv("RUNG_TEST_PROGRAM_OVERRIDE");  // for trying another build by hand
+  return other != nullptr && *other != '\0' ? other : RUNG_TEST_PROGRAM;
+}
+
+Ran run_shell(const std::string& command) {
+  Ran ran;
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("popen");
+  char buffer[4096];
+  for (std::size_t n = 0; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) ran.out.append(buffer, n);
+  const int status = pclose(pipe);
+  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return ran;
+}
+
+// --- the process
+
+Sidecar::Sidecar(const SidecarConfig& config) : prefix_(config.prefix), broker_url_(config.broker_url) {
+  std::string folder = (fs::temp_directory_path() / "rung-test.XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) throw std::runtime_error("mkdtemp " + folder);
+  folder_ = folder;
+  rewrite(config.text());
+}
+
+Sidecar::~Sidecar() {
+  if (pid_ > 0) kill9();
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+}
+
+void Sidecar::rewrite(const std::string& text) {
+  std::ofstream(config_path(), std::ios::binary | std::ios::trunc) << text;
+}
+
+void Sidecar::start() {
+  if (pid_ > 0) throw std::logic_error("the sidecar runs already");
+  const std::string path = (folder_ / "log").string();
+  const int log = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (log < 0) throw std::runtime_error("open " + path);
+  started_at_ = fs::file_size(path);
+  const std::string program = rung_program(), yaml_path = config_path();
+  const pid_t parent = getpid();
+  pid_ = fork();
+  if (pid_ == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is killed takes its sidecar along
+    if (getppid() != parent) _exit(126);
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    execl(program.c_str(), "rung", "run", "-c", yaml_path.c_str(), nullptr);
+    _exit(127);
+  }
+  close(log);
+  if (pid_ < 0) throw std::runtime_error("fork");
+}
+
+bool Sidecar::wait_ready(Ms within, std::uint32_t consumers) {
+  AmqpProbe probe;
+  const std::string queue = prefix_ + ".failed";
+  return eventually(
+      [&] {
+        if (!running()) throw std::runtime_error("rung run ended at once:\n" + log_tail());
+        return log_since_start().find("the broker is connected") != std::string::npos &&
+               probe.consumers(queue).value_or(0) >= consumers;
+      },
+      within);
+}
+
+void Sidecar::signal(int number) {
+  if (pid_ > 0) ::kill(pid_, number);
+}
+
+void Sidecar::kill9() {
+  signal(SIGKILL);
+  wait_exit();
+}
+
+std::optional<int> Sidecar::wait_exit(Ms within) {
+  if (pid_ <= 0) return std::nullopt;
+  int status = 0;
+  if (!eventually([&] { return waitpid(pid_, &status, WNOHANG) == pid_; }, within)) return std::nullopt;
+  pid_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+bool Sidecar::running() { return pid_ > 0 && !wait_exit(Ms{0}).has_value(); }
+
+std::string Sidecar::log() const {
+  std::ostringstream text;
+  text << std::ifstream(folder_ / "log", std::ios::binary).rdbuf();
+  return text.str();
+}
+
+std::string Sidecar::log_since_start() const {
+  const std::string all = log();
+  return all.substr(std::min<std::size_t>(started_at_, all.size()));
+}
+
+bool Sidecar::logged(std::string_view text, Ms within) const {
+  return eventually([&] { return log_since_start().find(text) != std::string::npos; }, within);
+}
+
+std::string Sidecar::log_tail(std::size_t bytes) const {
+  const std::string all = log();
+  return all.size() <= bytes ? all : "...\n" + all.substr(all.size() - bytes);
+}
+
+// --- the fixture
+
+SidecarTest::SidecarTest() { config.store_url = db.url(); }
+
+SidecarTest::~SidecarTest() {
+  if (sidecar_ && HasFailure())
+    std::fprintf(stderr, "--- the log of rung run:\n%s---\n", sidecar_->log_tail().c_str());
+  sidecar_.reset();
+  try {
+    for (const char* room : {"failed", "delay", "results", "parked"})
+      queues_.push_back(config.prefix + "." + room);
+    for (const std::string& queue : queues_) amqp.remove(queue);
+    for (const char* room : {"failed", "delay", "results", "parked"}) {
+      amqp.remove_exchange(config.prefix + "." + room);
+    }
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "clean-up: %s\n", e.what());
+  }
+}
+
+void SidecarTest::start() {
+  if (!sidecar_) sidecar_ = std::make_unique<Sidecar>(config);
+  sidecar_->start();
+  ASSERT_TRUE(sidecar_->wait_ready()) << "rung run is not ready after " << kBound.count() << " ms";
+}
+
+std::string SidecarTest::new_name(std::string_view what) {
+  queues_.push_back(unique_name(what));
+  return queues_.back();
+}
+
+std::string SidecarTest::attached(std::string_view what) {
+  const std::string name = new_name(what);
+  declare_attached(name);
+  return name;
+}
+
+void SidecarTest::declare_attached(const std::string& name) {
+  amqp.declare(name, {{"x-dead-letter-exchange", failed()}});
+}
+
+Received SidecarTest::fail(const std::string& queue, const Message& message) {
+  EXPECT_TRUE(amqp.publish("", queue, message));
+  Received seen = delivery(queue);
+  amqp.reject(seen);
+  return seen;
+}
+
+Received SidecarTest::delivery(const std::string& queue, Ms within) {
+  auto received = amqp.get_within(queue, within);
+  if (!received) {
+    ADD_FAILURE() << "no delivery from " << queue << " within " << within.count() << " ms";
+    return {};
+  }
+  return std::move(*received);
+}
+
+void SidecarTest::report(const Received& delivered, std::string_view result, std::string_view error) {
+  Message word;
+  word.headers = Table{{"retry-id", text_header(delivered.message, "retry-id")},
+                       {"retry-attempt", int_header(delivered.message, "retry-attempt")},
+                       {"retry-result", std::string(result)}};
+  if (!error.empty()) word.headers->emplace_back("retry-error", std::string(error));
+  EXPECT_TRUE(amqp.publish(results(), "", word));
+}
+
+std::vector<Row> SidecarTest::rows(const std::string& sql) {
+  if (!in_schema_) {  // the sidecar makes the schema, some time after its start
+    if (db.value("SELECT COUNT(*) FROM information_schema.views WHERE table_name = 'retry_by_queue' AND "
+                 "table_schema = '" +
+                 db.name() + "'") == "0") {
+      return {};
+    }
+    db.exec("USE `" + db.name() + "`");
+    in_schema_ = true;
+  }
+  std::vector<std::string> names;
+  std::vector<Row> out;
+  for (const auto& cells : db.query(sql)) {
+    if (names.empty()) names = db.columns(sql);
+    Row row;
+    for (std::size_t i = 0; i < cells.size(); ++i) row[names[i]] = cells[i];
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
+std::vector<Row> SidecarTest::current(const std::string& queue) {
+  std::string hex;
+  for (const char c : queue) {
+    char two[3];
+    std::snprintf(two, sizeof two, "%02x", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    hex += two;
+  }
+  return rows("SELECT * FROM retry_current WHERE CAST(queue AS BINARY) = X'" + hex + "' ORDER BY retry_id");
+}
+
+std::vector<Row> SidecarTest::history(const std::string& id) {
+  return rows("SELECT * FROM retry_history WHERE retry_id = " + id + " ORDER BY attempt");
+}
+
+Row SidecarTest::wait_state(const std::string& queue, std::string_view state, Ms within) {
+  std::vector<Row> found;
+  const bool done = eventually(
+      [&] {
+        found = current(queue);
+        return found.size() == 1 && found[0]["state"] == state;
+      },
+      within);
+  if (!done) {
+    ADD_FAILURE() << found.size() << " rows of " << queue << ", the first is "
+                  << (found.empty() ? "none" : found[0]["state"]) << " and not " << state;
+  }
+  return found.empty() ? Row{} : found[0];
+}
+
+Row SidecarTest::wait_id(const std::string& id, std::string_view state, Ms within) {
+  Row row;
+  const bool done = eventually(
+      [&] {
+        auto found = rows("SELECT * FROM retry_current WHERE retry_id = " + id);
+        if (!found.empty()) row = std::move(found[0]);
+        return row["state"] == state;
+      },
+      within);
+  if (!done) ADD_FAILURE() << "task " << id << " is " << row["state"] << " and not " << state;
+  return row;
+}
+
+// --- values
+
+bool has_header(const Message& message, std::string_view name) {
+  return find(message.headers, name) != nullptr;
+}
+
+std::string text_header(const Message& message, std::string_view name) {
+  const Value* value = find(message.headers, name);
+  const std::string* text = value == nullptr ? nullptr : value->as_text();
+  return text == nullptr ? "" : *text;
+}
+
+std::int64_t int_header(const Message& message, std::string_view name) {
+  const Value* value = find(message.headers, name);
+  return value == nullptr ? -1 : value->as_int().value_or(-1);
+}
+
+std::string retry_id(const Received& received) { return text_header(received.message, "retry-id"); }
+
+std::int64_t wall_ms() {
+  return std::chrono::duration_cast<Ms>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::int64_t ms_of(const std::string& datetime) {
+  std::tm tm{};
+  int ms = 0;
+  if (std::sscanf(datetime.c_str(), "%d-%d-%d %d:%d:%d.%d", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour,
+                  &tm.tm_min, &tm.tm_sec, &ms) < 6) {
+    ADD_FAILURE() << "not a time: " << datetime;
+    return 0;
+  }
+  tm.tm_year -= 1900;
+  tm.tm_mon -= 1;
+  return timegm(&tm) * 1000 + ms;
+}
+
+}  // namespace rung::test

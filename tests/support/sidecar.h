@@ -1,0 +1,141 @@
+// The program `rung run` as a child process, as a user starts it: a rung.yaml in a folder of its own, stderr
+// in a file. And the fixture of the tests that look at it from outside: through RabbitMQ and the contract's
+// views alone. Thread: one at a time.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/support/amqp_probe.h"
+#include "tests/support/mysql.h"
+
+namespace rung::test {
+
+// How long anything is waited for: the bound of a machine under load, not the time it should take.
+inline constexpr Ms kBound{std::chrono::seconds{30}};
+
+// Text as a YAML scalar in quotes, whatever bytes are in it (UTF-8).
+std::string yaml(std::string_view text);
+
+// What the rung.yaml of a test says. The texts are YAML.
+struct SidecarConfig {
+  std::string broker_url = amqp_url();
+  std::string store_url;                  // MysqlSchema::url()
+  std::string prefix = unique_name("p");  // broker.prefix
+  std::string node = "node-1";
+  std::string broker;                            // more keys of broker: "  prefetch: 10\n"
+  std::string store;                             // more keys of store
+  std::string ladder = "[200ms, 400ms, 800ms]";  // ladders.default
+  std::string ladders;                           // more ladders: "  slow: [1h]\n"
+  std::string queues;                            // "  orders: { ladder: slow }\n"
+  std::string log = "{ level: debug }";
+  std::string more;  // more keys of the file: "lease: 3s\n"
+
+  std::string text() const;
+  void queue(std::string_view name, std::string_view rules);  // adds to `queues`
+};
+
+class Sidecar {
+ public:
+  explicit Sidecar(const SidecarConfig& config);  // writes the file, starts nothing
+  ~Sidecar();                                     // kill -9, the folder goes
+  Sidecar(const Sidecar&) = delete;
+  Sidecar& operator=(const Sidecar&) = delete;
+
+  void start();  // REQUIRES: it does not run. The log goes on in the same file
+  // Takes in failed messages: <prefix>.failed has as many consumers as are waited for.
+  bool wait_ready(Ms within = kBound, std::uint32_t consumers = 1);
+  void signal(int number);
+  void kill9();  // and waits until it is gone
+  // Its exit code, 128 + n where signal n ended it; none where it still runs after `within`.
+  std::optional<int> wait_exit(Ms within = kBound);
+  bool running();
+  pid_t pid() const { return pid_; }
+
+  void rewrite(const std::string& text);  // rung.yaml; the process learns of it by SIGHUP
+  std::string config_path() const { return (folder_ / "rung.yaml").string(); }
+  std::string log() const;              // all of it
+  std::string log_since_start() const;  // from the last start() on
+  // Waits until the log since the last start holds `text`.
+  bool logged(std::string_view text, Ms within = kBound) const;
+  std::string log_tail(std::size_t bytes = 8000) const;
+
+ private:
+  std::filesystem::path folder_;
+  std::string prefix_;
+  std::string broker_url_;
+  pid_t pid_ = -1;  // -1 = does not run
+  std::uintmax_t started_at_ = 0;
+};
+
+// The output of a command, and its exit code.
+struct Ran {
+  int code = 0;
+  std::string out;  // stdout and stderr
+};
+Ran run_shell(const std::string& command);
+std::string rung_program();
+
+// A row of a view by its columns' names; NULL as "NULL".
+using Row = std::map<std::string, std::string>;
+
+class SidecarTest : public ::testing::Test {
+ protected:
+  SidecarTest();
+  ~SidecarTest() override;
+
+  // Starts a sidecar by `config` and waits until it takes in.
+  void start();
+  Sidecar& rung() { return *sidecar_; }
+  std::string failed() const { return config.prefix + ".failed"; }
+  std::string results() const { return config.prefix + ".results"; }
+  std::string parked() const { return config.prefix + ".parked"; }
+
+  // A name for a queue that is removed at the end.
+  std::string new_name(std::string_view what = "q");
+  // Declares such a queue; its dead letters go to <prefix>.failed.
+  std::string attached(std::string_view what = "q");
+  void declare_attached(const std::string& name);
+  void remove_at_end(const std::string& queue) { queues_.push_back(queue); }
+
+  // Publishes to the queue, takes it from there and rejects it: it is dead-lettered. What the consumer saw.
+  Received fail(const std::string& queue, const Message& message);
+  // The next delivery of `queue`; a failure of the test and an empty message where none comes.
+  Received delivery(const std::string& queue, Ms within = kBound);
+  // A consumer's word to <prefix>.results about a delivery.
+  void report(const Received& delivered, std::string_view result, std::string_view error = "");
+
+  std::vector<Row> rows(const std::string& sql);
+  std::vector<Row> current(const std::string& queue);  // retry_current by retry_id
+  std::vector<Row> history(const std::string& id);     // retry_history by attempt
+  // Waits for the one row of the queue in that state; what stands there last, in any case.
+  Row wait_state(const std::string& queue, std::string_view state, Ms within = kBound);
+  Row wait_id(const std::string& id, std::string_view state, Ms within = kBound);
+
+  AmqpProbe amqp;
+  MysqlSchema db;
+  SidecarConfig config;
+  std::unique_ptr<Sidecar> sidecar_;
+
+ private:
+  std::vector<std::string> queues_;
+  bool in_schema_ = false;
+};
+
+// Reading headers. An absent header is "" or -1.
+std::string text_header(const Message& message, std::string_view name);
+std::int64_t int_header(const Message& message, std::string_view name);
+bool has_header(const Message& message, std::string_view name);
+std::string retry_id(const Received& received);   // header retry-id
+std::int64_t wall_ms();                           // this machine's wall clock; the test's servers share it
+std::int64_t ms_of(const std::string& datetime);  // "2026-11-21 17:00:00.123" UTC
+
+}  // namespace rung::test
