@@ -35,6 +35,9 @@ INSERT IGNORE INTO rung_shards (id) VALUES
   (32),(33),(34),(35),(36),(37),(38),(39),(40),(41),(42),(43),(44),(45),(46),(47),
   (48),(49),(50),(51),(52),(53),(54),(55),(56),(57),(58),(59),(60),(61),(62),(63);
 
+-- Every step of a task moves its entry in by_shard and in by_due; the others stay where they are. A third moving index
+-- (queue, state, next_due_at) made a step twice as dear: 68 us of the server's CPU instead of 34 (18 with none).
+--
 -- next_at is what the machine moves by: in awaiting it is the end of silence, in parked the copy that is owed.
 -- next_due_at is what people ask for: when the message comes (back) to its queue. The database keeps it, stored
 -- rather than computed, so that it can be indexed plainly and the views hand it through.
@@ -68,12 +71,12 @@ CREATE TABLE IF NOT EXISTS rung_tasks (
   intake_key      BINARY(16) NULL,
   PRIMARY KEY (id),
   UNIQUE KEY by_intake_key (intake_key),
-  KEY by_shard (state, shard, next_at),       -- the window, the sweep, silence
-  KEY by_due (state, next_due_at),            -- people: what is due, what is parked
-  KEY by_queue (queue, state, next_due_at),   -- retry_by_queue is read from this alone
+  KEY by_shard (state, shard, next_at),           -- the window, the sweep, silence
+  KEY by_due (state, next_due_at, queue),         -- people: what is due, what is parked; all of retry_by_queue
+  KEY by_queue (queue),
   KEY by_message (message_id),
   KEY by_created (created_at),
-  KEY by_finished (finished_at)               -- moves once; reports, and retention to come
+  KEY by_finished (finished_at)                   -- moves once; reports, and retention to come
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- Apart from the tasks, which are rewritten at every step: with bodies inline a small buffer pool made a reschedule

@@ -31,8 +31,8 @@ FROM rung_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (:ids) ORDER BY t.id FOR U
 
 -- name: write_tasks
 -- The rows exist and are locked: it only ever updates. Of the ways to write many different rows in one statement
--- (this, UPDATE with JSON_TABLE, UPDATE with a UNION of SELECTs) it took the least CPU on MariaDB 10.11: 63-74, 85-93
--- and 95 us a row, 500 rows a statement, three moving indexes, 200,000 rows, two busy cores.
+-- (this, UPDATE with JSON_TABLE, UPDATE with a UNION of SELECTs) it took the least of the server's CPU on MariaDB 10.11:
+-- 64, 86 and 95 us a row, 500 rows a statement, three moving indexes, busy cores.
 INSERT INTO rung_tasks (id, shard, state, next_at, attempt, level, levels, max_attempts, ladder, ladder_pinned,
   epoch, node, finished_at, finished_by, last_error, error_type)
 VALUES :rows

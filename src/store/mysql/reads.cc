@@ -83,14 +83,23 @@ Result<std::vector<DueEntry>> MysqlStore::due_entries(const std::string& sql) {
 Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> shards,
                                               std::optional<EpochMs> after, EpochMs until, int per_shard) {
   if (shards.empty() || per_shard <= 0) return std::vector<DueEntry>{};
+  const Literal word = Literal::text(to_word(state));
+  const Literal last = Literal::time(until);
+  const Literal first = after ? Literal::time(*after) : Literal::before_all_times();
+  auto few = due_entries(render("due_few", {{"state", word},
+                                            {"shards", Literal::numbers(shards)},
+                                            {"until", last},
+                                            {"after", first},
+                                            {"limit", Literal::number(std::int64_t{per_shard} + 1)}}));
+  if (!few || few->size() <= static_cast<std::size_t>(per_shard)) return few;
   std::vector<std::string> parts;
   parts.reserve(shards.size());
   for (const int shard : shards) {
-    parts.push_back(render(after ? "due_shard_after" : "due_shard", {{"state", Literal::text(to_word(state))},
-                                                                     {"shard", Literal::number(shard)},
-                                                                     {"until", Literal::time(until)},
-                                                                     {"after", Literal::time(after)},
-                                                                     {"limit", Literal::number(per_shard)}}));
+    parts.push_back(render("due_shard", {{"state", word},
+                                         {"shard", Literal::number(shard)},
+                                         {"until", last},
+                                         {"after", first},
+                                         {"limit", Literal::number(per_shard)}}));
   }
   return due_entries(union_all(parts));
 }

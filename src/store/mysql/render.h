@@ -29,6 +29,7 @@ class Literal {
   // can.
   static Literal time(EpochMs value);
   static Literal time(const std::optional<EpochMs>& value) { return value ? time(*value) : null(); }
+  static Literal before_all_times() { return Literal("'1000-01-01'"); }
   static Literal null() { return Literal("NULL"); }
   static Literal identifier(std::string_view name);  // in backticks
   template <typename Range>

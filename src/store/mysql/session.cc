@@ -223,7 +223,8 @@ Error Session::to_error(int code, const std::string& text) {
   }
   if (is_one_of(kPassing, code)) return {Error::Kind::transient, where + text + number};
   if (code == kDuplicate) return {Error::Kind::permanent, where + "duplicate key" + number};
-  if (code == 1064) return {Error::Kind::permanent, where + "it does not understand a statement of ours" + number};
+  if (code == 1064)
+    return {Error::Kind::permanent, where + "it does not understand a statement of ours" + number};
   if (code == 1366 || code == 1292 || code == 1300 || code == 1406) {
     return {Error::Kind::permanent, where + "a value that its column does not take" + number};
   }

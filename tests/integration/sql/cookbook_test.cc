@@ -1,0 +1,161 @@
+// Every query of sql/cookbook.sql runs on real rows and reads no big table from end to end; so do the filters
+// that people put on the views, and the statements of the store.
+#include <algorithm>
+#include <map>
+
+#include "sql/sql.h"
+#include "tests/integration/sql/fixture.h"
+
+namespace rung::test {
+namespace {
+
+class Cookbook : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    schema_ = new MysqlSchema;
+    schema_->open_store();
+    fill(*schema_);
+    schema_->exec("SET sql_mode = 'ONLY_FULL_GROUP_BY,STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO'");
+  }
+  static void TearDownTestSuite() {
+    delete schema_;
+    schema_ = nullptr;
+  }
+
+  // The plan's rows, by column.
+  static std::vector<std::map<std::string, std::string>> plan(const std::string& query) {
+    const auto names = schema_->columns("EXPLAIN " + query);
+    std::vector<std::map<std::string, std::string>> out;
+    for (const auto& row : schema_->query("EXPLAIN " + query)) {
+      auto& line = out.emplace_back();
+      for (std::size_t i = 0; i < names.size(); ++i) line[names[i]] = row[i];
+    }
+    return out;
+  }
+
+  // The tables of a plan that are read from end to end. t, a: rung_tasks and rung_attempts within the views.
+  static std::vector<std::string> scanned(const std::string& query) {
+    std::vector<std::string> out;
+    for (const auto& line : plan(query)) {
+      const std::string& table = line.at("table");
+      const bool big = table == "t" || table == "a" || table == "rung_tasks" || table == "rung_attempts" ||
+                       table == "rung_bodies";
+      if (big && (line.at("type") == "ALL" || line.at("type") == "index")) {
+        out.push_back(table + " " + line.at("type") + " " + line.at("key"));
+      }
+    }
+    return out;
+  }
+
+  static MysqlSchema* schema_;
+};
+MysqlSchema* Cookbook::schema_ = nullptr;
+
+TEST_F(Cookbook, HasItsRecipes) {
+  ASSERT_GE(sql::cookbook().size(), 14U);
+  for (const auto& recipe : sql::cookbook()) {
+    EXPECT_FALSE(recipe.title.empty());
+    ASSERT_FALSE(recipe.statements.empty()) << recipe.title;
+    EXPECT_TRUE(recipe.statements.back().starts_with("SELECT")) << recipe.title;
+  }
+}
+
+TEST_F(Cookbook, EachRunsAsItStandsAndFindsSomething) {
+  for (const auto& recipe : sql::cookbook()) {
+    SCOPED_TRACE(recipe.title);
+    for (std::size_t i = 0; i + 1 < recipe.statements.size(); ++i) schema_->exec(recipe.statements[i]);
+    EXPECT_FALSE(schema_->query(recipe.statements.back()).empty());
+  }
+}
+
+TEST_F(Cookbook, NoneReadsABigTableFromEndToEnd) {
+  for (const auto& recipe : sql::cookbook()) {
+    SCOPED_TRACE(recipe.title);
+    for (std::size_t i = 0; i + 1 < recipe.statements.size(); ++i) schema_->exec(recipe.statements[i]);
+    const std::string& query = recipe.statements.back();
+    if (query.find("retry_by_queue") != std::string::npos) {
+      EXPECT_THAT(scanned(query),
+                  testing::Each(testing::StartsWith("t index by_due")));  // counts read an index
+    } else {
+      EXPECT_THAT(scanned(query), testing::IsEmpty());
+    }
+  }
+}
+
+TEST_F(Cookbook, AScanWouldBeSeen) {
+  EXPECT_THAT(scanned("SELECT MAX(last_error) FROM retry_current"), testing::SizeIs(1));
+}
+
+TEST_F(Cookbook, TheFiguresAreRight) {
+  const auto recipe = [](const std::string& title) {
+    const auto& all = sql::cookbook();
+    const auto it = std::find_if(all.begin(), all.end(), [&](const auto& r) { return r.title == title; });
+    if (it == all.end()) throw std::runtime_error("no recipe " + title);
+    for (std::size_t i = 0; i + 1 < it->statements.size(); ++i) schema_->exec(it->statements[i]);
+    return schema_->query(it->statements.back());
+  };
+  const auto story = recipe("One message's whole story");
+  ASSERT_EQ(story.size(), 3U);
+  EXPECT_EQ(story[0][0], "4712");
+  EXPECT_EQ(story[2][2], "3");
+  EXPECT_EQ(story[0][6], "712");  // late_ms
+  const auto late = recipe("How late are deliveries today");
+  ASSERT_EQ(late.size(), 1U);
+  EXPECT_LE(std::stoi(late[0][1]), std::stoi(late[0][2]));
+  EXPECT_LE(std::stoi(late[0][2]), std::stoi(late[0][3]));
+  EXPECT_LE(std::stoi(late[0][3]), std::stoi(late[0][4]));
+  const auto parked = recipe("What is parked, and why");
+  ASSERT_EQ(parked.size(), 17U);
+  int total = 0;
+  for (const auto& row : parked) {
+    EXPECT_EQ(row[1], "timeout after # ms");
+    total += std::stoi(row[2]);
+  }
+  EXPECT_EQ(total, 2000);
+  const auto shards = recipe("Who holds which shards");
+  ASSERT_EQ(shards.size(), 2U);
+  EXPECT_EQ(shards[0][3], "4");
+  EXPECT_EQ(shards[1][0], "sidecar-1");
+  EXPECT_EQ(shards[1][3], "60");
+}
+
+TEST_F(Cookbook, FiltersOnTheViewsMeetAnIndex) {
+  const std::string soon = "UTC_TIMESTAMP(3) + INTERVAL 1 HOUR";
+  const std::map<std::string, std::string> filters{
+      {"state = 'scheduled' AND next_due_at < " + soon, "by_due"},
+      {"queue = 'queue-3' AND state = 'scheduled' AND next_due_at < " + soon, "by_due"},
+      {"queue = 'queue-3' ORDER BY retry_id DESC LIMIT 50", "by_queue"},
+      {"state = 'parked'", "by_due or by_shard"},
+      {"message_id = '4711'", "by_message"},
+      {"retry_id = 4711", "PRIMARY"},
+      {"created_at > UTC_TIMESTAMP(3) - INTERVAL 1 HOUR", "by_created"},
+      {"finished_at > UTC_TIMESTAMP(3) - INTERVAL 1 HOUR", "by_finished"}};
+  for (const auto& [filter, key] : filters) {
+    const auto lines = plan("SELECT * FROM retry_current WHERE " + filter);
+    EXPECT_THAT(key, testing::HasSubstr(lines[0].at("key"))) << filter;
+    EXPECT_NE(lines[0].at("type"), "ALL") << filter;
+  }
+  EXPECT_THAT(scanned("SELECT * FROM retry_history WHERE retry_id = 4711"), testing::IsEmpty());
+  EXPECT_THAT(scanned("SELECT * FROM retry_history WHERE message_id = '4711'"), testing::IsEmpty());
+  EXPECT_THAT(scanned("SELECT * FROM retry_by_queue WHERE queue = 'queue-3'"),
+              testing::Not(testing::Contains("t ALL ")));
+}
+
+TEST_F(Cookbook, TheStoresOwnReadsNeedNothingBesideTheirIndex) {
+  const auto lines = plan(
+      "(SELECT id, shard, next_at FROM rung_tasks FORCE INDEX (by_shard) WHERE state = 'scheduled' AND shard "
+      "= 3 AND "
+      "next_at <= UTC_TIMESTAMP(3) ORDER BY next_at LIMIT 10)");
+  EXPECT_EQ(lines[0].at("key"), "by_shard");
+  EXPECT_THAT(lines[0].at("Extra"), testing::HasSubstr("Using index"));
+  EXPECT_THAT(lines[0].at("Extra"), testing::Not(testing::HasSubstr("filesort")));
+  std::string ids = "1";
+  for (int i = 2; i < 3000; ++i) ids += "," + std::to_string(i * 13);
+  EXPECT_THAT(scanned("SELECT * FROM rung_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (" + ids +
+                      ") ORDER BY t.id FOR UPDATE"),
+              testing::IsEmpty());
+  EXPECT_THAT(scanned("SELECT * FROM rung_bodies WHERE task_id IN (1,2,3,4)"), testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace rung::test

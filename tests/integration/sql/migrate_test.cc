@@ -1,0 +1,147 @@
+#include <atomic>
+#include <thread>
+
+#include "sql/sql.h"
+#include "src/core/url.h"
+#include "tests/integration/sql/fixture.h"
+
+namespace rung::test {
+namespace {
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
+  for (const auto& m : sql::migrations()) names.emplace_back(m.name);
+  return names;
+}
+
+TEST(Migrate, FromNothingAndOnceOnly) {
+  MysqlSchema schema;
+  const auto store = must(open_mysql_store(schema.options()));
+  const auto before = store->check_schema();
+  ASSERT_FALSE(before);
+  EXPECT_EQ(before.error().kind, Error::Kind::permanent);
+  EXPECT_THAT(before.error().message, testing::HasSubstr("rung migrate"));
+  EXPECT_EQ(must(store->migrate()), all_names());
+  EXPECT_TRUE(store->check_schema());
+  EXPECT_TRUE(must(store->migrate()).empty());
+  schema.exec("USE " + schema.name());
+  EXPECT_EQ(schema.value("SELECT COUNT(*) FROM rung_schema"), std::to_string(all_names().size()));
+  EXPECT_EQ(schema.value("SELECT COUNT(*) FROM rung_shards"), std::to_string(kShards));
+}
+
+TEST(Migrate, ManyAtOnceApplyEachMigrationOnce) {
+  MysqlSchema schema;
+  std::vector<std::thread> threads;
+  std::atomic<std::size_t> applied{0};
+  std::atomic<int> failed{0};
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      auto store = open_mysql_store(schema.options());
+      auto names = store ? (*store)->migrate() : tl::unexpected(store.error());
+      if (names) applied += names->size();
+      if (!names || !(*store)->check_schema()) ++failed;
+    });
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(applied, all_names().size());
+}
+
+TEST(Migrate, OneThatWasCutShortIsRunAgain) {
+  MysqlSchema schema;
+  const auto store = must(open_mysql_store(schema.options()));
+  schema.exec("USE " + schema.name());
+  // As a kill -9 would leave it: some of the first migration's statements done, nothing recorded.
+  const auto& first = sql::migrations().front().statements;
+  ASSERT_GT(first.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) schema.exec(first[i]);
+  EXPECT_EQ(must(store->migrate()), all_names());
+  // Done, but not recorded.
+  schema.exec("DELETE FROM rung_schema");
+  EXPECT_EQ(must(store->migrate()), all_names());
+  EXPECT_TRUE(store->check_schema());
+}
+
+TEST(Migrate, ANewerSchemaIsRefusedByName) {
+  MysqlSchema schema;
+  const auto store = schema.open_store();
+  schema.exec("INSERT INTO rung_schema VALUES (99, '0099_of_tomorrow', UTC_TIMESTAMP(3))");
+  for (const Error& error : {store->check_schema().error(), store->migrate().error()}) {
+    EXPECT_EQ(error.kind, Error::Kind::permanent);
+    EXPECT_THAT(error.message, testing::HasSubstr("99"));
+    EXPECT_THAT(error.message, testing::HasSubstr("up to " + std::to_string(sql::newest_version())));
+  }
+}
+
+TEST(Migrate, WithoutMigrateNoDatabaseIsMade) {
+  MysqlSchema schema;
+  StoreOptions options = schema.options();
+  options.migrate = false;
+  const auto store = must(open_mysql_store(options));
+  EXPECT_EQ(schema.value("SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = '" +
+                         schema.name() + "'"),
+            "0");
+  EXPECT_THAT(store->check_schema().error().message, testing::HasSubstr("rung migrate"));
+  EXPECT_EQ(must(store->migrate()), all_names());  // as `rung migrate` does
+  EXPECT_TRUE(store->check_schema());
+}
+
+class User {  // a database user of its own, gone at the end
+ public:
+  User(MysqlSchema& schema, const std::string& grant) : schema_(schema), name_(schema.name().substr(0, 32)) {
+    schema_.exec("CREATE USER '" + name_ + "'@'%' IDENTIFIED BY 's3cret-of-it'");
+    if (!grant.empty()) schema_.exec("GRANT " + grant + " TO '" + name_ + "'@'%'");
+  }
+  ~User() { schema_.exec("DROP USER '" + name_ + "'@'%'"); }
+  StoreOptions options(const std::string& password) const {
+    Url url = must(parse_url(schema_.url()));
+    url.user = name_;
+    url.password = password;
+    StoreOptions options;
+    options.url = format_url(url);
+    return options;
+  }
+
+ private:
+  MysqlSchema& schema_;
+  const std::string name_;
+};
+
+TEST(Migrate, AUserWhoMayNotCreateIsToldSo) {
+  MysqlSchema schema;
+  const User user(schema, "");
+  const auto store = open_mysql_store(user.options("s3cret-of-it"));
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().kind, Error::Kind::permanent);
+  EXPECT_THAT(store.error().message, testing::HasSubstr(schema.name()));
+  EXPECT_THAT(store.error().message, testing::Not(testing::HasSubstr("s3cret")));
+}
+
+TEST(Migrate, AWrongPasswordIsPermanentAndNotTold) {
+  MysqlSchema schema;
+  const User user(schema, "");
+  const auto store = open_mysql_store(user.options("s3cret-but-wrong"));
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().kind, Error::Kind::permanent);
+  EXPECT_THAT(store.error().message, testing::HasSubstr("denied"));
+  EXPECT_THAT(store.error().message, testing::Not(testing::HasSubstr("s3cret")));
+}
+
+TEST(Migrate, ThePasswordFilesFirstLineIsThePassword) {
+  MysqlSchema schema;
+  const User user(schema, "ALL ON `" + schema.name() + "`.*");
+  StoreOptions options = user.options("");
+  options.password_file = testing::TempDir() + schema.name();
+  std::FILE* file = std::fopen(options.password_file.c_str(), "w");
+  ASSERT_NE(file, nullptr);
+  std::fputs("s3cret-of-it\nsecond line\n", file);
+  std::fclose(file);
+  EXPECT_TRUE(must(open_mysql_store(options))->migrate());
+  std::remove(options.password_file.c_str());
+  const auto gone = open_mysql_store(options);
+  ASSERT_FALSE(gone);
+  EXPECT_THAT(gone.error().message, testing::HasSubstr("password file"));
+}
+
+}  // namespace
+}  // namespace rung::test

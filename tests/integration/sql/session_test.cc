@@ -1,0 +1,209 @@
+// What a connection does when the server, the network or a person hurts it.
+#include <chrono>
+#include <cstdlib>
+
+#include "src/core/url.h"
+#include "tests/integration/sql/fixture.h"
+
+namespace rung::test {
+namespace {
+
+class Hurt : public testing::Test {
+ protected:
+  void SetUp() override {
+    store_ = schema_.open_store();
+    fence_.node = must(store_->register_node({"a", "0.1.0", "h:1", 1}, Ms{60'000}));
+    const std::vector<int> shard{0};
+    fence_.leases = must(store_->acquire(fence_.node, shard, Ms{60'000}));
+  }
+
+  NewTask task(std::int64_t id, std::string body = "x") {
+    NewTask n;
+    n.task.id = {id};
+    n.task.queue = "q";
+    n.task.next_at = EpochMs{1'789'000'000'000};
+    n.message = std::make_shared<const Message>(Message{{}, {}, std::move(body)});
+    n.origin_json = "{}";
+    return n;
+  }
+
+  // Ends every connection that the store has.
+  void kill() {
+    for (const auto& row : schema_.query("SELECT id FROM information_schema.processlist WHERE db = '" +
+                                         schema_.name() + "' AND id <> CONNECTION_ID()")) {
+      try {
+        schema_.exec("KILL " + row[0]);
+      } catch (const std::exception&) {
+        // it was gone by then
+      }
+    }
+  }
+
+  static Decision claim(const Task& task, const Circumstances& at) {
+    Decision d{Decision::Verdict::applied, "", task, Attempt{}, false};
+    d.task.state = State::publishing;
+    ++d.task.attempt;
+    d.attempt->task = task.id;
+    d.attempt->attempt = d.task.attempt;
+    d.attempt->due_at = at.now;
+    return d;
+  }
+
+  MysqlSchema schema_;
+  std::unique_ptr<Store> store_;
+  Fence fence_;
+};
+
+TEST_F(Hurt, AKilledConnectionIsTransientAndTheNextCallWorks) {
+  kill();
+  const NewTask n = task(1);
+  const auto first = store_->insert(std::span(&n, 1), fence_);
+  ASSERT_FALSE(first);
+  EXPECT_TRUE(first.error().is_transient()) << first.error().message;
+  EXPECT_EQ(must(store_->insert(std::span(&n, 1), fence_)).at(0).how, Inserted::How::inserted);
+}
+
+TEST_F(Hurt, KilledInTheMiddleOfAWriteNothingOfItIsThereAndARepeatDoesIt) {
+  const NewTask n = task(1);
+  must(store_->insert(std::span(&n, 1), fence_));
+  const Event event{n.task.id, event::Claim{}};
+  int asked = 0;
+  const Decider decider = [&](const Task& t, const Happening&, const Circumstances& at) {
+    if (++asked == 1) kill();
+    return claim(t, at);
+  };
+  const auto first = store_->apply(std::span(&event, 1), fence_, decider);
+  ASSERT_FALSE(first);
+  EXPECT_TRUE(first.error().is_transient()) << first.error().message;
+  EXPECT_EQ(schema_.value("SELECT state FROM rung_tasks"), "scheduled");
+  EXPECT_EQ(must(store_->apply(std::span(&event, 1), fence_, decider)).at(0).verdict,
+            Decision::Verdict::applied);
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(schema_.value("SELECT state FROM rung_tasks"), "publishing");
+  EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_attempts"), "1");
+}
+
+TEST_F(Hurt, ADeciderThatThrowsLeavesNothingBehind) {
+  const NewTask n = task(1);
+  must(store_->insert(std::span(&n, 1), fence_));
+  const Event event{n.task.id, event::Claim{}};
+  const auto result = store_->apply(std::span(&event, 1), fence_,
+                                    [](auto&&...) -> Decision { throw std::runtime_error("a bug"); });
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().kind, Error::Kind::permanent);
+  EXPECT_EQ(must(store_->apply(
+                     std::span(&event, 1), fence_,
+                     [](const Task& t, const Happening&, const Circumstances& at) { return claim(t, at); }))
+                .at(0)
+                .verdict,
+            Decision::Verdict::applied);
+}
+
+TEST_F(Hurt, ALockThatIsHeldTooLongIsTransientAndTheConnectionLives) {
+  const NewTask n = task(1);
+  must(store_->insert(std::span(&n, 1), fence_));
+  StoreOptions options = schema_.options();
+  options.timeout = Ms{2000};
+  const auto patient = must(open_mysql_store(options));
+  schema_.exec("BEGIN");
+  schema_.query("SELECT * FROM rung_tasks WHERE id = 1 FOR UPDATE");
+  const Event event{n.task.id, event::Claim{}};
+  const Decider decider = [](const Task& t, const Happening&, const Circumstances& at) {
+    return claim(t, at);
+  };
+  const auto began = std::chrono::steady_clock::now();
+  const auto blocked = patient->apply(std::span(&event, 1), fence_, decider);
+  ASSERT_FALSE(blocked);
+  EXPECT_TRUE(blocked.error().is_transient()) << blocked.error().message;
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(15));
+  schema_.exec("ROLLBACK");
+  EXPECT_TRUE(patient->apply(std::span(&event, 1), fence_, decider));
+}
+
+TEST_F(Hurt, TheSessionIsSetAsItMustBe) {
+  // What the store's own connection says of itself, by a statement that runs in it: the time zone and the
+  // isolation show in what is written.
+  const EpochMs now = must(store_->now());
+  schema_.exec("SET time_zone = '+00:00'");
+  const NewTask n = task(1);
+  must(store_->insert(std::span(&n, 1), fence_));
+  EXPECT_EQ(schema_.value("SELECT next_at FROM rung_tasks"), "2026-09-10 00:26:40.000");
+  EXPECT_LT(std::abs(must(store_->now()).ms - now.ms), 60'000);
+  EXPECT_EQ(schema_.value("SELECT ABS(TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), acquired_at)) < 60 FROM "
+                          "rung_shards WHERE id = 0"),
+            "1");
+}
+
+TEST_F(Hurt, ABodyJustBelowTheServersLimitGoesThroughAndComesBack) {
+  const auto limit = std::stoul(schema_.value("SELECT @@max_allowed_packet"));
+  std::string body(limit - 20'000, '\xA5');
+  const NewTask large = task(1, body);
+  ASSERT_EQ(must(store_->insert(std::span(&large, 1), fence_)).at(0).how, Inserted::How::inserted);
+  const std::vector<TaskId> ids{large.task.id};
+  const auto messages = must(store_->messages(ids));
+  ASSERT_EQ(messages.size(), 1U);
+  EXPECT_TRUE(messages[0].second->body == body);
+  const std::vector<NewTask> both{task(2, std::string(limit - 10'000, 'x')), task(3)};
+  const auto inserted = must(store_->insert(both, fence_));
+  EXPECT_EQ(inserted[0].how, Inserted::How::too_large);
+  EXPECT_EQ(inserted[1].how, Inserted::How::inserted);
+}
+
+TEST(Connect, AServerThatIsNotThereIsTransient) {
+  StoreOptions options;
+  options.url = "mysql://root:hidden-word@127.0.0.1:1/none";
+  const auto store = open_mysql_store(options);
+  ASSERT_FALSE(store);
+  EXPECT_TRUE(store.error().is_transient()) << store.error().message;
+  EXPECT_THAT(store.error().message, testing::HasSubstr("127.0.0.1:1"));
+  EXPECT_THAT(store.error().message, testing::Not(testing::HasSubstr("hidden-word")));
+}
+
+TEST(Connect, WhatIsNoUrlIsPermanent) {
+  for (const char* url : {"amqp://h/x", "mysql://h", "nonsense"}) {
+    StoreOptions options;
+    options.url = url;
+    const auto store = open_mysql_store(options);
+    ASSERT_FALSE(store) << url;
+    EXPECT_EQ(store.error().kind, Error::Kind::permanent) << url;
+  }
+}
+
+class Tls : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* ca = std::getenv("RUNG_TEST_MYSQL_CA");
+    ASSERT_TRUE(ca != nullptr && *ca != '\0') << "RUNG_TEST_MYSQL_CA is not set: tests/servers start DIR";
+    options_ = schema_.options();
+    options_.tls = "verify";
+    options_.ca = ca;
+  }
+  MysqlSchema schema_;
+  StoreOptions options_;
+};
+
+TEST_F(Tls, AVerifiedConnectionIsEncrypted) {
+  const auto store = must(open_mysql_store(options_));
+  must(store->migrate());
+  EXPECT_TRUE(store->now());
+}
+
+TEST_F(Tls, AnotherCaIsRefused) {
+  options_.ca = "/etc/ssl/certs/ca-certificates.crt";
+  const auto store = open_mysql_store(options_);
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().kind, Error::Kind::permanent) << store.error().message;
+}
+
+TEST_F(Tls, AnotherHostsCertificateIsRefused) {
+  Url url = must(parse_url(options_.url));
+  url.host = "127.1";  // the same address, by a name that the certificate does not hold
+  options_.url = format_url(url);
+  const auto store = open_mysql_store(options_);
+  ASSERT_FALSE(store);
+  options_.tls = "off";
+  EXPECT_TRUE(open_mysql_store(options_));  // it is there, under that name
+}
+
+}  // namespace
+}  // namespace rung::test

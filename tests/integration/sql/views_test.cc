@@ -1,0 +1,102 @@
+// The views of the contract: exactly these columns, in this order, with these words.
+#include <algorithm>
+
+#include "tests/integration/sql/fixture.h"
+
+namespace rung::test {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
+  MysqlSchema schema;
+  schema.open_store();
+  EXPECT_THAT(
+      schema.columns("SELECT * FROM retry_current"),
+      ElementsAre("retry_id", "kind", "queue", "exchange", "routing_key", "tag", "message_id", "state",
+                  "attempt", "level", "levels", "ladder", "next_due_at", "first_failed_at", "created_at",
+                  "finished_at", "finished_by", "last_error", "body_bytes", "shard", "node"));
+  EXPECT_THAT(schema.columns("SELECT * FROM retry_history"),
+              ElementsAre("retry_id", "queue", "message_id", "attempt", "level", "due_at", "published_at",
+                          "late_ms", "outcome", "outcome_at", "error", "node"));
+  EXPECT_THAT(schema.columns("SELECT * FROM retry_by_queue"),
+              ElementsAre("queue", "state", "tasks", "oldest_due_at", "overdue"));
+  for (const char* column : {"next_due_at", "first_failed_at", "created_at", "finished_at"}) {
+    EXPECT_EQ(
+        schema.value("SELECT column_type FROM information_schema.columns WHERE table_schema = DATABASE() AND "
+                     "table_name = 'retry_current' AND column_name = '" +
+                     std::string(column) + "'"),
+        "datetime(3)");
+  }
+}
+
+TEST(Views, ShowWhatTheStoreWrote) {
+  MysqlSchema schema;
+  const auto store = schema.open_store();
+  Fence fence;
+  fence.node = must(store->register_node({"sidecar-1", "0.1.0", "h:1", 1}, Ms{60'000}));
+  const std::vector<int> shard{7};
+  fence.leases = must(store->acquire(fence.node, shard, Ms{60'000}));
+  NewTask n;
+  n.task.id = {4711};
+  n.task.shard = 7;
+  n.task.queue = "orders";
+  n.task.exchange = "shop";
+  n.task.routing_key = "order.created";
+  n.task.tag = "Order";
+  n.task.message_id = "m-1";
+  n.task.ladder = "default";
+  n.task.levels = 9;
+  n.task.next_at = EpochMs{1'789'000'000'123};
+  n.task.first_failed_at = n.task.created_at = EpochMs{1'788'999'999'001};
+  n.task.last_error = "boom";
+  n.task.body_bytes = 3;
+  n.message = std::make_shared<const Message>(Message{{}, {}, "abc"});
+  n.origin_json = "{}";
+  must(store->insert(std::span(&n, 1), fence));
+  EXPECT_THAT(
+      schema.query("SELECT * FROM retry_current"),
+      ElementsAre(ElementsAre("4711", "retry", "orders", "shop", "order.created", "Order", "m-1", "scheduled",
+                              "0", "1", "9", "default", "2026-09-10 00:26:40.123", "2026-09-10 00:26:39.001",
+                              "2026-09-10 00:26:39.001", "NULL", "NULL", "boom", "3", "7", "NULL")));
+  EXPECT_THAT(schema.query("SELECT * FROM retry_by_queue"),
+              ElementsAre(ElementsAre("orders", "scheduled", "1", "2026-09-10 00:26:40.123", "1")));
+
+  // As decide() would: an attempt confirmed 1.5 s after it was due, now waiting for a word.
+  const Event event{n.task.id, event::Claim{}};
+  must(store->apply(std::span(&event, 1), fence,
+                    [](const Task& task, const Happening&, const Circumstances& at) {
+                      Decision d{Decision::Verdict::applied, "", task, Attempt{}, false};
+                      d.task.state = State::awaiting;
+                      d.task.attempt = 1;
+                      d.task.node = at.node;
+                      d.task.next_at = at.now + Ms{600'000};
+                      d.attempt->task = task.id;
+                      d.attempt->due_at = *task.next_at;
+                      d.attempt->published_at = *task.next_at + Ms{1500};
+                      d.attempt->node = at.node;
+                      return d;
+                    }));
+  EXPECT_THAT(
+      schema.query("SELECT * FROM retry_history"),
+      ElementsAre(ElementsAre("4711", "orders", "m-1", "1", "1", "2026-09-10 00:26:40.123",
+                              "2026-09-10 00:26:41.623", "1500", "pending", "NULL", "", "sidecar-1")));
+  // The end of silence is no due time.
+  EXPECT_EQ(schema.value("SELECT next_due_at FROM retry_current"), "NULL");
+  EXPECT_EQ(schema.value("SELECT node FROM retry_current"), "sidecar-1");
+  EXPECT_EQ(schema.value("SELECT state FROM retry_current"), "awaiting");
+}
+
+TEST(Views, DoNotDependOnTheReadersTimeZone) {
+  MysqlSchema schema;
+  schema.open_store();
+  schema.exec(
+      "INSERT INTO rung_tasks (id, queue, next_at) VALUES (1, 'q', UTC_TIMESTAMP(3) + INTERVAL 1 HOUR)");
+  schema.exec("SET time_zone = '+09:00'");
+  EXPECT_EQ(schema.value("SELECT overdue FROM retry_by_queue"), "0");
+  schema.exec("SET time_zone = '-09:00'");
+  EXPECT_EQ(schema.value("SELECT overdue FROM retry_by_queue"), "0");
+}
+
+}  // namespace
+}  // namespace rung::test
