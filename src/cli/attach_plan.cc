@@ -1,0 +1,77 @@
+#include "src/cli/attach_plan.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace rung::cli {
+namespace {
+
+using nlohmann::json;
+using rabbit::Policy;
+
+constexpr const char* kDeadLetters = "dead-letter-exchange";
+
+json definition_of(const Policy* policy) {
+  json definition = policy == nullptr ? json::object() : json::parse(policy->definition, nullptr, false);
+  return definition.is_object() ? definition : json::object();
+}
+
+}  // namespace
+
+const Policy* find_policy(const std::vector<Policy>& policies, std::string_view name) {
+  const auto it = std::ranges::find(policies, name, &Policy::name);
+  return name.empty() || it == policies.end() ? nullptr : &*it;
+}
+
+std::optional<std::string> dead_letters_by_policy(const rabbit::QueueFacts& facts,
+                                                  const std::vector<Policy>& policies) {
+  const json definition = definition_of(find_policy(policies, facts.policy));
+  const auto it = definition.find(kDeadLetters);
+  if (it == definition.end() || !it->is_string()) return std::nullopt;
+  return it->get<std::string>();
+}
+
+AttachPlan plan_attach(std::string_view prefix, std::string_view queue, const rabbit::QueueFacts& facts,
+                       const std::vector<Policy>& policies) {
+  AttachPlan plan;
+  const std::string ours = rabbit::failed_exchange(prefix);
+  if (facts.dead_letter_argument) {
+    if (*facts.dead_letter_argument == ours) {
+      plan.why = "by its queue argument x-dead-letter-exchange";
+      return plan;
+    }
+    plan.what = AttachPlan::Do::refuse;
+    plan.why = "it was declared with x-dead-letter-exchange '" + *facts.dead_letter_argument +
+               "', and a queue's argument wins over any policy: declare it anew without it or with '" + ours +
+               "', or bind the queue " + ours + " to '" + *facts.dead_letter_argument + "'";
+    return plan;
+  }
+  if (facts.type == "stream") {
+    plan.what = AttachPlan::Do::refuse;
+    plan.why = "it is a stream: streams have no dead letters; publish failures to " + ours + " instead";
+    return plan;
+  }
+  const auto now = dead_letters_by_policy(facts, policies);
+  if (now == ours) {
+    plan.why = "by policy " + facts.policy;
+    return plan;
+  }
+
+  const Policy* in_effect = find_policy(policies, facts.policy);
+  plan.what = AttachPlan::Do::put;
+  plan.elsewhere = now.value_or("");
+  plan.policy.name = rabbit::policy_name(queue);
+  plan.policy.pattern = rabbit::policy_pattern(queue);
+  // Only one policy holds for a queue: ours takes over what the one in effect says.
+  json definition = definition_of(in_effect);
+  definition[kDeadLetters] = ours;
+  plan.policy.definition = definition.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (in_effect != nullptr) {
+    const bool is_ours = in_effect->name == plan.policy.name;
+    plan.policy.priority = in_effect->priority + (is_ours ? 0 : 1);
+    if (!is_ours) plan.over = in_effect->name;
+  }
+  return plan;
+}
+
+}  // namespace rung::cli

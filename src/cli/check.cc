@@ -1,0 +1,109 @@
+// rung run, check, migrate: what needs the config alone, or makes what the others need.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
+#include "src/cli/run.h"
+#include "src/cli/story.h"
+#include "src/cli/text.h"
+#include "src/store/mysql/mysql_store.h"
+
+namespace rung::cli {
+namespace {
+
+Json check_json(const LoadedConfig& loaded) {
+  Json json = {{"ok", loaded.ok()}, {"problems", Json::array()}};
+  for (const ConfigProblem& p : loaded.problems) {
+    json["problems"].push_back({{"file", p.file}, {"line", p.line}, {"column", p.column}, {"what", p.what}});
+  }
+  if (!loaded.ok() || loaded.config.rules == nullptr) return json;
+  for (const auto& [name, ladder] : loaded.config.rules->ladders()) {
+    Json delays = Json::array();
+    for (int level = 1; level <= ladder.levels(); ++level) delays.push_back(ladder.delay(level).count());
+    json["ladders"][name] = {{"delays_ms", delays}, {"jitter", ladder.jitter()}};
+  }
+  for (const auto& [name, queue] : loaded.config.rules->queues())
+    json["queues"][name] = {{"ladder", queue.ladder}};
+  return json;
+}
+
+int check(const Common& common) {
+  if (!common.json) {
+    Config config;
+    if (const int code = load(common, config); code != kDone) return code;
+    print(describe(config));
+    return kDone;
+  }
+  const std::string path = find_config(common);
+  if (path.empty()) {
+    Config config;
+    return load(common, config);  // tells where it has looked
+  }
+  const LoadedConfig loaded = load_config(path);
+  print(dump(check_json(loaded)) + "\n");
+  return loaded.ok() ? kDone : kMistake;
+}
+
+int migrate(const Common& common) {
+  Config config;
+  if (const int code = load(common, config); code != kDone) return code;
+  StoreOptions options = config.store;
+  options.migrate = true;  // asked for by hand: store.migrate only says what `run` may do by itself
+  auto store = open_mysql_store(options);
+  if (!store) return complain(store.error());
+  auto applied = (*store)->migrate();
+  if (!applied) return complain(applied.error());
+  if (common.json) {
+    print(dump(Json{{"applied", *applied}}) + "\n");
+    return kDone;
+  }
+  for (const std::string& name : *applied) print("applied " + one_line(name) + "\n");
+  print(applied->empty() ? "schema is up to date\n" : "schema is now up to date\n");
+  return kDone;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, int* exit) {
+  auto common = std::make_shared<Common>();
+  CLI::App& c = *app.add_subcommand("run", "The sidecar, in the foreground");
+  c.add_option("-c,--config", common->config,
+               "The config; else $RUNG_CONFIG, ./rung.yaml, /etc/rung/rung.yaml")
+      ->type_name("FILE");
+  c.footer(
+      "\nExamples:\n"
+      "  rung run -c rung.yaml\n"
+      "SIGTERM and SIGINT: drain, then exit 0. SIGHUP: read ladders and queues again.");
+  c.callback([common, exit] {
+    const std::string path = find_config(*common);
+    Config config;
+    *exit = path.empty() ? load(*common, config) : run_sidecar(path);
+  });
+}
+
+void add_check(CLI::App& app, int* exit) {
+  auto common = std::make_shared<Common>();
+  CLI::App& c =
+      add_command(app, "check", "Is the config right, and what will its ladders do",
+                  "Examples:\n"
+                  "  rung check -c rung.yaml\n"
+                  "Mistakes stand on stderr, one a line, as file:line:column: what. No server is asked.",
+                  *common);
+  c.callback([common, exit] { *exit = check(*common); });
+}
+
+void add_migrate(CLI::App& app, int* exit) {
+  auto common = std::make_shared<Common>();
+  CLI::App& c =
+      add_command(app, "migrate", "Creates or upgrades the tables and views",
+                  "Examples:\n"
+                  "  rung migrate -c rung.yaml\n"
+                  "Safe to run twice, and two at once. `rung run` does it by itself unless store.migrate is "
+                  "false.",
+                  *common);
+  c.callback([common, exit] { *exit = migrate(*common); });
+}
+
+}  // namespace rung::cli

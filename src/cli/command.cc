@@ -1,0 +1,89 @@
+#include "src/cli/command.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "src/cli/text.h"
+#include "src/store/mysql/mysql_store.h"
+
+namespace rung::cli {
+
+CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& does,
+                      const std::string& teach, Common& common) {
+  CLI::App& command = *app.add_subcommand(name, does);
+  command
+      .add_option("-c,--config", common.config,
+                  "The config; else $RUNG_CONFIG, ./rung.yaml, /etc/rung/rung.yaml")
+      ->type_name("FILE");
+  command.add_flag("--json", common.json, "For scripts: JSON on stdout");
+  command.footer("\n" + teach);
+  return command;
+}
+
+int complain(Exit code, std::string_view what) {
+  const std::string line = "rung: " + one_line(what) + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  return code;
+}
+
+Exit exit_of(const Error& error) {
+  switch (error.kind) {
+    case Error::Kind::transient:
+      return kNotReached;
+    case Error::Kind::not_found:
+      return kNotFound;
+    case Error::Kind::permanent:
+      break;
+  }
+  return kMistake;
+}
+
+int complain(const Error& error) { return complain(exit_of(error), error.message); }
+
+std::string find_config(const Common& common) {
+  if (!common.config.empty()) return common.config;
+  if (const char* named = std::getenv("RUNG_CONFIG"); named != nullptr && *named != '\0') return named;
+  for (const char* path : {"rung.yaml", "/etc/rung/rung.yaml"}) {
+    if (access(path, F_OK) == 0) return path;
+  }
+  return {};
+}
+
+int load(const Common& common, Config& config) {
+  const std::string path = find_config(common);
+  if (path.empty()) {
+    return complain(
+        kMistake,
+        "no config: neither -c FILE nor $RUNG_CONFIG is given, and there is no rung.yaml here nor in "
+        "/etc/rung");
+  }
+  LoadedConfig loaded = load_config(path);
+  for (const ConfigProblem& problem : loaded.problems) {
+    const std::string line = one_line(problem.str()) + "\n";
+    std::fwrite(line.data(), 1, line.size(), stderr);
+  }
+  if (!loaded.ok()) return kMistake;
+  config = std::move(loaded.config);
+  return kDone;
+}
+
+int open_session(const Common& common, Session& session) {
+  if (const int code = load(common, session.config); code != kDone) return code;
+  auto store = open_mysql_store(session.config.store);
+  if (!store) return complain(store.error());
+  session.store = *std::move(store);
+  if (auto good = session.store->check_schema(); !good) return complain(good.error());
+  auto now = session.store->now();
+  if (!now) return complain(now.error());
+  session.now = *now;
+  return kDone;
+}
+
+void print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace rung::cli

@@ -1,0 +1,51 @@
+// What all commands share: exit codes, the config, the store, how a mistake is told.
+// Thread: main's alone; every call may block on a server, bounded by store.timeout.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "src/config/config.h"
+#include "src/core/result.h"
+#include "src/store/store.h"
+
+namespace rung::cli {
+
+// The contract's. NOTE: do not change: scripts lean on them.
+enum Exit : int { kDone = 0, kMistake = 1, kNotReached = 2, kNotFound = 3 };
+
+// -c and --json, of every command.
+struct Common {
+  std::string config;
+  bool json = false;
+};
+
+// A command, with -c/--config and --json; `teach` stands under its --help.
+CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& does,
+                      const std::string& teach, Common& common);
+
+// One line on stderr; returns `code`.
+int complain(Exit code, std::string_view what);
+int complain(const Error& error);  // transient: not reached; not_found; else the user's mistake
+Exit exit_of(const Error& error);
+
+// -c, else $RUNG_CONFIG, else ./rung.yaml, else /etc/rung/rung.yaml. "" = there is none.
+std::string find_config(const Common& common);
+
+// Loads the config; where it cannot, tells so, one problem a line, and returns kMistake.
+int load(const Common& common, Config& config);
+
+// The config, and a store whose schema is as this program needs it. Tells what is wrong.
+struct Session {
+  Config config;
+  std::unique_ptr<Store> store;
+  EpochMs now;  // the database's clock, at the start
+};
+int open_session(const Common& common, Session& session);
+
+// Writes to stdout; a pipe that closed ends the program quietly.
+void print(std::string_view text);
+
+}  // namespace rung::cli

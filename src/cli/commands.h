@@ -1,0 +1,19 @@
+// Each adds its commands to the program; what they return when run goes to `*exit`, which outlives `app`.
+// Thread: main's.
+#pragma once
+
+#include <CLI/App.hpp>
+
+namespace rung::cli {
+
+void add_run(CLI::App& app, int* exit);
+void add_check(CLI::App& app, int* exit);
+void add_migrate(CLI::App& app, int* exit);
+void add_attach(CLI::App& app, int* exit);
+void add_list(CLI::App& app, int* exit);
+void add_show(CLI::App& app, int* exit);
+void add_history(CLI::App& app, int* exit);
+void add_changes(CLI::App& app, int* exit);  // cancel, retry, finish
+void add_stats(CLI::App& app, int* exit);
+
+}  // namespace rung::cli

@@ -1,0 +1,307 @@
+#include "src/cli/ctl.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "src/core/url.h"
+
+extern char** environ;
+
+namespace rung::cli {
+namespace {
+
+using nlohmann::json;
+using rabbit::Policy;
+using rabbit::QueueFacts;
+using Clock = std::chrono::steady_clock;
+
+// ------------------------------------------------------------------------------------------------ programs
+
+struct Pipe {
+  int read = -1, write = -1;
+  Pipe() {
+    std::array<int, 2> fds{-1, -1};
+    if (pipe2(fds.data(), O_CLOEXEC) == 0) read = fds[0], write = fds[1];
+  }
+  ~Pipe() { close_read(), close_write(); }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  void close_read() { close_one(read); }
+  void close_write() { close_one(write); }
+  static void close_one(int& fd) {
+    if (fd >= 0) close(fd);
+    fd = -1;
+  }
+};
+
+// As ours, but with UTF-8: rabbitmqctl reads its arguments in the locale's encoding.
+std::vector<std::string> environment() {
+  std::vector<std::string> out;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (!text.starts_with("LC_ALL=") && !text.starts_with("LANG=")) out.emplace_back(text);
+  }
+  out.emplace_back("LC_ALL=C.UTF-8");
+  out.emplace_back("LANG=C.UTF-8");
+  return out;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (std::string& word : words) out.push_back(word.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+Result<pid_t> spawn(std::vector<std::string> words, const Pipe& out, const Pipe& err) {
+  std::vector<std::string> env = environment();
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, out.write, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, err.write, STDERR_FILENO);
+  posix_spawnattr_t attributes;  // a group of its own: what it starts is ended with it
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  pid_t pid = -1;
+  const int failed = posix_spawnp(&pid, words[0].c_str(), &actions, &attributes, pointers(words).data(),
+                                  pointers(env).data());
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (failed != 0) return transient(words[0] + " cannot be started: " + std::strerror(failed));
+  return pid;
+}
+
+// Reads both until both are closed; false when `deadline` comes first.
+bool read_all(Pipe& out, Pipe& err, Ran& ran, Clock::time_point deadline) {
+  std::array<char, 16384> buffer{};
+  while (out.read >= 0 || err.read >= 0) {
+    const auto left = std::chrono::duration_cast<Ms>(deadline - Clock::now()).count();
+    if (left <= 0) return false;
+    std::array<pollfd, 2> fds{pollfd{out.read, POLLIN, 0}, pollfd{err.read, POLLIN, 0}};
+    poll(fds.data(), fds.size(), static_cast<int>(left));
+    const auto take = [&](const pollfd& fd, Pipe& pipe, std::string& to) {
+      if (fd.revents == 0) return;
+      const ssize_t got = read(fd.fd, buffer.data(), buffer.size());
+      if (got > 0) to.append(buffer.data(), static_cast<std::size_t>(got));
+      if (got == 0 || (got < 0 && errno != EINTR)) pipe.close_read();
+    };
+    take(fds[0], out, ran.out);
+    take(fds[1], err, ran.err);
+  }
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------- rabbitmqctl
+
+std::vector<std::string> ctl_words(bool* named) {
+  const char* command = std::getenv("RUNG_RABBITMQCTL");
+  *named = command != nullptr && *command != '\0';
+  if (!*named) return {"rabbitmqctl"};
+  if (access(command, X_OK) == 0) return {command};  // one path, blanks and all
+  std::istringstream stream{std::string(command)};
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+bool is_local(const std::string& host) {
+  if (host == "localhost" || host == "::1" || host.starts_with("127.")) return true;
+  std::array<char, 256> ours{};
+  if (gethostname(ours.data(), ours.size() - 1) != 0) return false;
+  const std::string_view name(ours.data());
+  return host == name || host.starts_with(std::string(name) + ".");
+}
+
+// The first line that says something, for a message of one line.
+std::string first_line(const Ran& ran) {
+  for (const std::string* text : {&ran.err, &ran.out}) {
+    std::istringstream stream{*text};
+    for (std::string line; std::getline(stream, line);) {
+      if (!line.empty()) return line;
+    }
+  }
+  return "exit code " + std::to_string(ran.exit);
+}
+
+class CtlAdmin final : public rabbit::QueueAdmin {
+ public:
+  explicit CtlAdmin(const BrokerOptions& options) : words_(ctl_words(&named_)) {
+    if (auto url = parse_url(options.url)) url_ = *std::move(url);
+  }
+
+  std::string name() const override { return words_.empty() ? "rabbitmqctl" : words_[0]; }
+
+  Result<void> reach() override {
+    if (words_.empty()) return permanent("RUNG_RABBITMQCTL names no command");
+    if (!named_ && !is_local(url_.host)) {
+      return transient("rabbitmqctl speaks for this machine's broker, not for " + url_.host +
+                       " (RUNG_RABBITMQCTL may name one that does)");
+    }
+    auto status = run({"status", "--formatter", "json"});
+    if (!status) return tl::unexpected(status.error());
+    const int port = url_.port != 0 ? url_.port : url_.scheme == "amqps" ? 5671 : 5672;
+    if (!named_ && !listens_at(*status, port)) {
+      return transient("rabbitmqctl reaches another broker: it does not listen at port " +
+                       std::to_string(port));
+    }
+    return {};
+  }
+
+  Result<QueueFacts> queue(std::string_view name) override {
+    auto out = run({"list_queues", vhost(), "--formatter", "json", "name", "arguments", "policy"});
+    if (!out) return tl::unexpected(out.error());
+    return read_queue(*out, name, url_.vhost());
+  }
+
+  Result<bool> exchange_exists(std::string_view name) override {
+    auto out = run({"list_exchanges", vhost(), "--formatter", "json", "name"});
+    if (!out) return tl::unexpected(out.error());
+    const json rows = json::parse(*out, nullptr, false);
+    if (!rows.is_array()) return transient("rabbitmqctl list_exchanges does not print JSON");
+    for (const json& row : rows) {
+      if (row.is_object() && row.value("name", json()) == json(name)) return true;
+    }
+    return false;
+  }
+
+  Result<std::vector<Policy>> policies() override {
+    auto out = run({"list_policies", vhost(), "--formatter", "json"});
+    if (!out) return tl::unexpected(out.error());
+    return read_policies(*out);
+  }
+
+  Result<void> put(const Policy& p) override {
+    auto out = run({"set_policy", vhost(), "--priority=" + std::to_string(p.priority), "--apply-to",
+                    p.apply_to, p.name, p.pattern, p.definition});
+    if (!out) return tl::unexpected(out.error());
+    return {};
+  }
+
+  Result<void> remove(std::string_view policy) override {
+    auto out = run({"clear_policy", vhost(), std::string(policy)});
+    if (!out) return tl::unexpected(out.error());
+    return {};
+  }
+
+ private:
+  std::string vhost() const { return "--vhost=" + url_.vhost(); }
+
+  // Its stdout; --quiet keeps it to what was asked for.
+  Result<std::string> run(std::vector<std::string> arguments) const {
+    std::vector<std::string> words = words_;
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    words.emplace_back("--quiet");
+    auto ran = run_program(words, kCtlTimeout);
+    if (!ran) return tl::unexpected(ran.error());
+    if (ran->exit == 0) return std::move(ran->out);
+    const std::string what = name() + " " + arguments[0] + ": " + first_line(*ran);
+    // sysexits: 64 usage, 65 data: it was understood and refused. All else: it did not come through.
+    return ran->exit == 64 || ran->exit == 65 ? Result<std::string>(permanent(what))
+                                              : Result<std::string>(transient(what));
+  }
+
+  bool named_ = false;
+  const std::vector<std::string> words_;
+  Url url_;
+};
+
+std::string text_at(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+// arguments: [["x-max-length","signedint",5], ...] or {"x-max-length": 5, ...}
+std::optional<std::string> argument(const json& arguments, const char* name) {
+  if (arguments.is_object() && arguments.contains(name)) return text_at(arguments, name);
+  if (!arguments.is_array()) return std::nullopt;
+  for (const json& entry : arguments) {
+    if (entry.is_array() && entry.size() == 3 && entry[0] == name)
+      return entry[2].is_string() ? entry[2].get<std::string>() : std::string();
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Ran> run_program(const std::vector<std::string>& words, Ms timeout) {
+  Ran ran;
+  Pipe out, err;
+  if (out.read < 0 || err.read < 0) return transient(std::string("no pipe: ") + std::strerror(errno));
+  auto pid = spawn(words, out, err);
+  if (!pid) return tl::unexpected(pid.error());
+  out.close_write();
+  err.close_write();
+  const auto deadline = Clock::now() + timeout;
+  bool done = read_all(out, err, ran, deadline);
+  int status = 0;
+  // Both pipes are closed: it has ended, or will in a moment.
+  while (done && waitpid(*pid, &status, WNOHANG) == 0) {
+    if (Clock::now() >= deadline) done = false;
+    std::this_thread::sleep_for(Ms{2});
+  }
+  if (!done) {
+    kill(-*pid, SIGKILL);
+    waitpid(*pid, &status, 0);
+    return transient(words[0] + " did not answer within " + std::to_string(timeout.count()) + " ms");
+  }
+  ran.exit = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  if (ran.exit == 127 && ran.err.empty()) return transient(words[0] + " is not there");
+  return ran;
+}
+
+Result<std::vector<Policy>> read_policies(std::string_view text) {
+  const json rows = json::parse(text, nullptr, false);
+  if (!rows.is_array()) return transient("rabbitmqctl list_policies does not print JSON");
+  std::vector<Policy> all;
+  for (const json& row : rows) {
+    if (!row.is_object()) continue;
+    Policy policy{text_at(row, "name"), text_at(row, "pattern"), text_at(row, "apply-to"), "{}", 0};
+    const json definition = row.value("definition", json());
+    policy.definition = definition.is_string() ? definition.get<std::string>() : definition.dump();
+    if (const json priority = row.value("priority", json()); priority.is_number_integer())
+      policy.priority = priority.get<int>();
+    all.push_back(std::move(policy));
+  }
+  return all;
+}
+
+Result<QueueFacts> read_queue(std::string_view text, std::string_view name, std::string_view vhost) {
+  const json rows = json::parse(text, nullptr, false);
+  if (!rows.is_array()) return transient("rabbitmqctl list_queues does not print JSON");
+  for (const json& row : rows) {
+    if (!row.is_object() || text_at(row, "name") != name) continue;
+    const json arguments = row.value("arguments", json());
+    return QueueFacts{argument(arguments, "x-dead-letter-exchange"), text_at(row, "policy"),
+                      argument(arguments, "x-queue-type").value_or("")};
+  }
+  return not_found("no queue '" + std::string(name) + "' in virtual host '" + std::string(vhost) + "'");
+}
+
+bool listens_at(std::string_view status, int port) {
+  const json all = json::parse(status, nullptr, false);
+  if (!all.is_object() || !all.contains("listeners") || !all["listeners"].is_array()) return false;
+  for (const json& one : all["listeners"]) {
+    if (one.is_object() && one.value("port", json()) == port && text_at(one, "protocol").starts_with("amqp"))
+      return true;
+  }
+  return false;
+}
+
+std::unique_ptr<rabbit::QueueAdmin> ctl_admin(const BrokerOptions& options) {
+  return std::make_unique<CtlAdmin>(options);
+}
+
+}  // namespace rung::cli

@@ -1,0 +1,72 @@
+// The program: finds the command, runs it, hands its exit code on.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <clocale>
+#include <csignal>
+#include <exception>
+#include <string>
+
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
+
+namespace {
+
+constexpr const char* kAbout =
+    "Rung: durable retries for RabbitMQ. A message that failed climbs a ladder of delays and comes back to "
+    "its\n"
+    "queue at each rung; every step is a row in MySQL.";
+
+constexpr const char* kTeach =
+    "\nBegin with:\n"
+    "  rung check                      is rung.yaml right, and what will its ladders do\n"
+    "  rung migrate                    make the tables\n"
+    "  rung run                        the sidecar\n"
+    "  rung attach orders              point the queue's dead letters at it\n"
+    "  rung list --state parked        what ran out of ladder\n"
+    "  rung history ID                 one message's whole story\n"
+    "\nExit codes: 0 done, 1 a mistake (flags, config, wrong state), 2 a service not reached, 3 not found.\n"
+    "Every command has its own --help.";
+
+// "rung lst": the name of the command whose arguments were wrong, for the hint.
+std::string where(const CLI::App& app) {
+  for (const CLI::App* command : app.get_subcommands()) return "rung " + command->get_name();
+  return "rung";
+}
+
+int parse(CLI::App& app, int argc, char** argv, const int& exit) {
+  try {
+    app.parse(argc, argv);
+    return exit;
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return app.exit(asked);
+  } catch (const CLI::ParseError& mistake) {
+    std::string what = mistake.what();
+    for (char& c : what) c = c == '\n' ? ' ' : c;
+    return rung::cli::complain(rung::cli::kMistake, what + " (see " + where(app) + " --help)");
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    CLI::App app(kAbout, "rung");
+    int exit = rung::cli::kDone;
+    app.set_version_flag("--version", "rung " RUNG_VERSION);
+    app.require_subcommand(1);
+    app.footer(kTeach);
+    rung::cli::add_run(app, &exit);
+    rung::cli::add_check(app, &exit);
+    rung::cli::add_migrate(app, &exit);
+    rung::cli::add_attach(app, &exit);
+    rung::cli::add_list(app, &exit);
+    rung::cli::add_show(app, &exit);
+    rung::cli::add_history(app, &exit);
+    rung::cli::add_changes(app, &exit);
+    rung::cli::add_stats(app, &exit);
+    return parse(app, argc, argv, exit);
+  } catch (const std::exception& e) {  // out of memory, and what libraries throw against their word
+    return rung::cli::complain(rung::cli::kMistake, e.what());
+  }
+}

@@ -1,0 +1,302 @@
+// rung show and rung history: one task, as it is and how it came to be so.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
+#include "src/cli/story.h"
+#include "src/cli/text.h"
+#include "src/core/headers.h"
+#include "src/core/message_json.h"
+
+namespace rung::cli {
+namespace {
+
+struct Options {
+  Common common;
+  std::string id;
+};
+
+// By retry-id or, where there is no such task, by message-id: then the newest of that id.
+Result<TaskRow> find_task(Store& store, const std::string& id, bool* more) {
+  *more = false;
+  if (const auto task_id = TaskId::parse(id)) {
+    auto row = store.find(*task_id);
+    if (!row) return tl::unexpected(row.error());
+    if (*row) return **row;
+  }
+  Filter filter;
+  filter.message_id = id;
+  filter.limit = 2;
+  auto rows = store.list(filter);
+  if (!rows) return tl::unexpected(rows.error());
+  if (rows->empty()) return not_found("no task has the retry-id or the message-id '" + id + "'");
+  *more = rows->size() > 1;
+  return rows->front();
+}
+
+// Opens the store and finds the task; tells what is wrong, and that there are more of one message-id.
+int open_task(const Options& options, Session& session, TaskRow& task) {
+  if (const int code = open_session(options.common, session); code != kDone) return code;
+  bool more = false;
+  auto found = find_task(*session.store, options.id, &more);
+  if (!found) return complain(found.error());
+  task = *std::move(found);
+  if (more) {
+    const std::string hint = fmt::format(
+        "rung: this is the newest task of message-id {}; all of them: rung list --message-id {}\n",
+        one_line(options.id), one_line(options.id));
+    std::fwrite(hint.data(), 1, hint.size(), stderr);
+  }
+  return kDone;
+}
+
+std::string joined(std::initializer_list<std::string> parts) {
+  std::string out;
+  for (const std::string& part : parts) {
+    if (!part.empty()) out += (out.empty() ? "" : ", ") + part;
+  }
+  return out;
+}
+std::string named(std::string_view name, const std::string& value) {
+  return value.empty() ? std::string() : std::string(name) + " " + one_line(value);
+}
+
+// ---------------------------------------------------------------------------------------------------- show
+
+// A field of `show`: label, then the text, whose further lines stand under its first.
+std::string field(std::string_view label, std::string_view text, const Terminal& terminal) {
+  constexpr std::size_t kLabel = 14;
+  if (text.empty()) return {};
+  const std::string pad(kLabel - std::min(kLabel, label.size()), ' ');
+  return paint(label, Colour::dim, terminal) + pad + lines(text, kLabel) + "\n";
+}
+
+// What a person wants of an x-death entry; the whole of it stands in --json.
+std::string death_line(const Json& death) {
+  const auto text = [&](const char* key) {
+    return death.contains(key) && death[key].is_string() ? death[key].get<std::string>() : std::string();
+  };
+  std::string line = joined({named("dead-lettered:", text("reason")), named("from queue", text("queue")),
+                             named("exchange", text("exchange"))});
+  if (death.contains("count") && death["count"].is_number_integer())
+    line += fmt::format(", {} times", death["count"].get<std::int64_t>());
+  if (death.contains("time") && death["time"].is_object() && death["time"].contains("!ts") &&
+      death["time"]["!ts"].is_number_integer()) {
+    line +=
+        ", first at " + format_utc({death["time"]["!ts"].get<std::int64_t>() * 1000}).substr(0, 19) + " UTC";
+  }
+  return line;
+}
+
+std::string brought(const Json& origin) {
+  std::string out;
+  for (const auto& [name, value] : origin.items()) {
+    if (name == "x-death" && value.is_array()) {
+      for (const Json& death : value)
+        out += (out.empty() ? "" : "\n") + (death.is_object() ? death_line(death) : dump(death, false));
+    } else {
+      out += (out.empty() ? "" : "\n") + name + ": " +
+             (value.is_string() ? value.get<std::string>() : dump(value, false));
+    }
+  }
+  return out;
+}
+
+std::string table_lines(const Json& object) {
+  std::string out;
+  if (!object.is_object()) return out;
+  for (const auto& [name, value] : object.items()) {
+    out += (out.empty() ? "" : "\n") + name + ": " +
+           (value.is_string() ? value.get<std::string>() : dump(value, false));
+  }
+  return out;
+}
+
+Json parsed(const std::string& text) { return Json::parse(text, nullptr, false); }
+
+struct Facts {
+  Json origin, properties, headers;
+};
+
+int read_facts(Session& session, TaskId id, Facts& facts) {
+  auto origin = session.store->origin(id);
+  if (!origin && origin.error().kind != Error::Kind::not_found) return complain(origin.error());
+  facts.origin = origin && !origin->empty() ? parsed(*origin) : Json();
+  if (facts.origin.is_discarded()) facts.origin = Json();
+  const TaskId ids[] = {id};
+  auto messages = session.store->messages(ids);
+  if (!messages) return complain(messages.error());
+  if (messages->empty() || messages->front().second == nullptr) return kDone;
+  const Message& message = *messages->front().second;
+  facts.properties = parsed(properties_to_json(message.properties));
+  if (message.headers) facts.headers = parsed(headers_to_json(*message.headers));
+  return kDone;
+}
+
+std::string show_text(const TaskRow& row, const Facts& facts, const Session& session) {
+  const Terminal terminal = Terminal::of_stdout();
+  const Task& t = row.task;
+  const auto at = [&](EpochMs time) {
+    return fmt::format("{} UTC ({})", format_utc(time), relative(time, session.now));
+  };
+  std::string out = field("retry-id", t.id.str(), terminal);
+  out += field("state", paint(to_word(t.state), Colour::none, terminal), terminal);
+  out += field("what is next", what_next(row, *session.config.rules, session.now), terminal);
+  out += field("queue", t.queue.empty() ? "(unknown)" : t.queue, terminal);
+  out += field("published to", joined({named("exchange", t.exchange), named("routing key", t.routing_key)}),
+               terminal);
+  out += field("ladder",
+               fmt::format("{}, level {} of {}{}", one_line(t.ladder), t.level, t.levels,
+                           t.ladder_pinned ? ", named by the consumer" : ""),
+               terminal);
+  out += field("retries",
+               t.max_attempts > 0 ? fmt::format("{} of at most {}", t.attempt, t.max_attempts)
+                                  : std::to_string(t.attempt),
+               terminal);
+  out += field("first failed", at(t.first_failed_at), terminal);
+  out += field("taken in", at(t.created_at), terminal);
+  if (t.finished_at)
+    out += field("finished",
+                 at(*t.finished_at) +
+                     (t.finished_by == FinishedBy::nobody ? "" : ", " + std::string(to_word(t.finished_by))),
+                 terminal);
+  out += field(
+      "last error",
+      joined({t.error_type}) + (t.error_type.empty() || t.last_error.empty() ? "" : ": ") + t.last_error,
+      terminal);
+  out += field("came with", facts.origin.is_object() ? brought(facts.origin) : "", terminal);
+  out += field("message-id", t.message_id, terminal);
+  out += field("tag", t.tag, terminal);
+  out += field("body", fmt::format("{} bytes", t.body_bytes), terminal);
+  out += field("properties", table_lines(facts.properties), terminal);
+  out += field("headers", table_lines(facts.headers), terminal);
+  out += field("shard", joined({std::to_string(t.shard), named("last acted on by", row.node)}), terminal);
+  return out;
+}
+
+int show(const Options& options) {
+  Session session;
+  TaskRow row;
+  if (const int code = open_task(options, session, row); code != kDone) return code;
+  Facts facts;
+  if (const int code = read_facts(session, row.task.id, facts); code != kDone) return code;
+  if (!options.common.json) {
+    print(show_text(row, facts, session));
+    return kDone;
+  }
+  Json json = to_json(row);
+  json["error_type"] = row.task.error_type.empty() ? Json() : Json(row.task.error_type);
+  json["max_attempts"] = row.task.max_attempts > 0 ? Json(row.task.max_attempts) : Json();
+  json["ladder_pinned"] = row.task.ladder_pinned;
+  json["origin"] = facts.origin;
+  json["properties"] = facts.properties;
+  json["headers"] = facts.headers;
+  print(dump(json) + "\n");
+  return kDone;
+}
+
+// -------------------------------------------------------------------------------------------------- history
+
+std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& attempts,
+                         const std::string& first, const Session& session) {
+  using enum Table::Align;
+  const Terminal terminal = Terminal::of_stdout();
+  const Task& t = row.task;
+  std::string out = paint("retry " + t.id.str(), Colour::bold, terminal) + "  " +
+                    joined({named("queue", t.queue), named("message-id", t.message_id), named("tag", t.tag),
+                            named("ladder", t.ladder), fmt::format("{} bytes", t.body_bytes)}) +
+                    "\n\n";
+  Table table({{"RETRY", right},
+               {"LEVEL", right},
+               {"DUE (UTC)", left},
+               {"PUBLISHED (UTC)", left},
+               {"LATE", right},
+               {"OUTCOME", left},
+               {"AFTER", right},
+               {"NODE", left},
+               {"ERROR", left}});
+  table.row({"-",
+             "-",
+             "-",
+             format_utc(t.first_failed_at),
+             "-",
+             {t.kind == Kind::retry ? "failed" : "delayed", Colour::red},
+             "-",
+             "-",
+             first});
+  for (const AttemptRow& each : attempts) {
+    const Attempt& a = each.attempt;
+    const bool answered = a.published_at && a.outcome_at;
+    table.row({std::to_string(a.attempt),
+               std::to_string(a.level),
+               format_utc(a.due_at),
+               a.published_at ? format_utc(*a.published_at) : "-",
+               a.published_at ? humanise(*a.published_at - a.due_at) : "-",
+               {std::string(to_word(a.outcome)), colour_of(a.outcome)},
+               answered ? humanise(*a.outcome_at - *a.published_at) : "-",
+               each.node.empty() ? "-" : each.node,
+               a.error});
+  }
+  out += table.str(terminal);
+  return out + "\n" +
+         paint(one_line(what_next(row, *session.config.rules, session.now)), colour_of(t.state), terminal) +
+         "\n";
+}
+
+int history(const Options& options) {
+  Session session;
+  TaskRow row;
+  if (const int code = open_task(options, session, row); code != kDone) return code;
+  auto attempts = session.store->history(row.task.id);
+  if (!attempts) return complain(attempts.error());
+  auto origin = session.store->origin(row.task.id);
+  if (!origin && origin.error().kind != Error::Kind::not_found) return complain(origin.error());
+  std::string first = origin ? first_error(*origin) : "";
+  // A task that nothing has happened to since still has the error it came with.
+  if (first.empty() && attempts->empty()) first = row.task.last_error;
+  if (!options.common.json) {
+    print(history_text(row, *attempts, first, session));
+    return kDone;
+  }
+  Json json = {{"task", to_json(row)},
+               {"first_error", first.empty() ? Json() : Json(first)},
+               {"attempts", Json::array()},
+               {"next", what_next(row, *session.config.rules, session.now)}};
+  for (const AttemptRow& each : *attempts) json["attempts"].push_back(to_json(each));
+  print(dump(json) + "\n");
+  return kDone;
+}
+
+}  // namespace
+
+void add_show(CLI::App& app, int* exit) {
+  auto o = std::make_shared<Options>();
+  CLI::App& c =
+      add_command(app, "show", "One task, with everything that is known of it",
+                  "Examples:\n"
+                  "  rung show 249107395289088\n"
+                  "  rung show order-17                    by the message's own id: its newest task\n"
+                  "  rung show 249107395289088 --json | jq .origin",
+                  o->common);
+  c.add_option("ID", o->id, "A retry-id, or the message's own id")->required();
+  c.callback([o, exit] { *exit = show(*o); });
+}
+
+void add_history(CLI::App& app, int* exit) {
+  auto o = std::make_shared<Options>();
+  CLI::App& c = add_command(
+      app, "history", "One message's whole story, from its first failure to what is next",
+      "Examples:\n"
+      "  rung history 249107395289088\n"
+      "  rung history order-17                 by the message's own id: its newest task\n"
+      "LATE is how long after its due time it was in the queue, AFTER how long the consumer took.",
+      o->common);
+  c.add_option("ID", o->id, "A retry-id, or the message's own id")->required();
+  c.callback([o, exit] { *exit = history(*o); });
+}
+
+}  // namespace rung::cli
