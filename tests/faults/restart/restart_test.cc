@@ -1,0 +1,302 @@
+// The sidecar ends, by SIGTERM or by kill -9, with a task in each state, and starts again under its node's
+// name: everything goes on at once and not after the lease, nothing is lost, what is repeated says so.
+#include <csignal>
+#include <set>
+
+#include "src/core/url.h"
+#include "tests/support/proxy.h"
+#include "tests/support/sidecar.h"
+
+namespace rung::test {
+namespace {
+
+// The lease is far longer than any test waits: who would wait for it to run out fails.
+constexpr const char* kLongLease = "lease: 10m\ndrain: 5s\n";
+constexpr Ms kAtOnce{std::chrono::seconds{20}};
+
+class Restart : public SidecarTest, public ::testing::WithParamInterface<int> {
+ protected:
+  void SetUp() override { config.more = kLongLease; }
+
+  // By SIGTERM or SIGKILL, as the test's parameter says.
+  void end() {
+    rung().signal(GetParam());
+    const auto code = rung().wait_exit();
+    EXPECT_EQ(code, GetParam() == SIGTERM ? 0 : 128 + SIGKILL);
+  }
+
+  static Message order() {
+    Message message;
+    message.properties.message_id = unique_name("m");
+    message.headers = Table{{"tenant", "acme"}};
+    message.body = unique_name("body");
+    return message;
+  }
+
+  // `count` failed messages for `queue`, straight to <prefix>.failed.
+  std::vector<Message> publish_failed(const std::string& queue, std::size_t count) {
+    std::vector<Message> messages;
+    for (std::size_t i = 0; i < count; ++i) {
+      messages.push_back(order());
+      messages.back().headers->emplace_back("retry-queue", queue);
+    }
+    amqp.publish_all(failed(), "", messages);
+    return messages;
+  }
+
+  std::size_t rows_in(const std::string& queue, const std::string& state) {
+    return std::stoul("0" + [&] {
+      auto found = rows("SELECT COUNT(*) AS n FROM retry_current WHERE queue = '" + queue +
+                        "' AND state = '" + state + "'");
+      return found.empty() ? std::string() : found[0]["n"];
+    }());
+  }
+
+  // Takes from the queue until `bodies` have all come. What came twice must say that it is the same.
+  std::size_t all_arrive(const std::string& queue, const std::vector<Message>& messages) {
+    std::set<std::string> missing;
+    for (const Message& message : messages) missing.insert(message.body);
+    std::map<std::string, std::string> told_apart;  // body -> id/attempt
+    std::size_t repeated = 0;
+    while (!missing.empty()) {
+      auto received = amqp.get_within(queue, kBound);
+      if (!received) {
+        ADD_FAILURE() << missing.size() << " of " << messages.size() << " are lost";
+        break;
+      }
+      amqp.ack(*received);
+      const std::string& body = received->message.body;
+      const std::string name =
+          retry_id(*received) + "/" + std::to_string(int_header(received->message, "retry-attempt"));
+      missing.erase(body);
+      const auto [it, is_new] = told_apart.emplace(body, name);
+      if (!is_new) ++repeated;
+      EXPECT_EQ(it->second, name) << "a repeated delivery under another name";
+    }
+    return repeated;
+  }
+};
+
+TEST_P(Restart, Scheduled) {
+  config.ladder = "[4s]";
+  start();
+  const std::string queue = attached();
+  const Message message = order();
+  fail(queue, message);
+  const Row before = wait_state(queue, "scheduled");
+  end();
+  start();
+  const Received back = delivery(queue, kAtOnce);
+  EXPECT_GE(wall_ms(), ms_of(before.at("next_due_at")));
+  EXPECT_EQ(retry_id(back), before.at("retry_id"));
+  EXPECT_EQ(int_header(back.message, "retry-attempt"), 1);
+  EXPECT_EQ(back.message.body, message.body);
+  EXPECT_EQ(history(retry_id(back))[0]["due_at"], before.at("next_due_at"));
+  EXPECT_LT(
+      std::stoll(history(retry_id(back))[0]["late_ms"] == "NULL" ? "0"
+                                                                 : history(retry_id(back))[0]["late_ms"]),
+      kAtOnce.count());
+}
+
+TEST_P(Restart, BecameDueWhileNobodyWasThere) {
+  config.ladder = "[600ms]";
+  start();
+  const std::string queue = attached();
+  fail(queue, order());
+  ASSERT_TRUE(eventually([&] { return current(queue).size() == 1; }, kBound));
+  if (current(queue)[0]["state"] != "scheduled") GTEST_SKIP() << "this machine was too slow to be in time";
+  end();
+  const std::int64_t due = ms_of(current(queue)[0]["next_due_at"]);
+  ASSERT_TRUE(eventually([&] { return wall_ms() > due + 200; }));
+  start();
+  const Received back = delivery(queue, kAtOnce);
+  EXPECT_EQ(int_header(back.message, "retry-attempt"), 1);
+}
+
+// The claim is committed, the publish stuck on its way: attempt 1 stays attempt 1.
+TEST_P(Restart, Publishing) {
+  const auto url = parse_url(amqp_url());
+  TcpProxy proxy(url->host, url->port == 0 ? 5672 : url->port);
+  config.broker_url = with_port(amqp_url(), proxy.port());
+  config.ladder = "[700ms, 1h]";
+  start();
+  const std::string queue = attached();
+  const auto messages = publish_failed(queue, 5);
+  ASSERT_TRUE(eventually([&] { return rows_in(queue, "scheduled") == 5; }, kBound));
+  proxy.stall_to_server();
+  ASSERT_TRUE(eventually([&] { return rows_in(queue, "publishing") == 5; }, kBound))
+      << rows_in(queue, "publishing");
+  const auto before = current(queue);
+  end();
+  for (const Row& row : current(queue)) EXPECT_EQ(row.at("state"), "publishing");
+  proxy.stall_to_server(false);
+  proxy.cut();
+  start();
+  all_arrive(queue, messages);
+  ASSERT_TRUE(eventually([&] { return rows_in(queue, "awaiting") == 5; }, kBound));
+  for (const Row& row : before) {
+    auto attempts = history(row.at("retry_id"));
+    ASSERT_EQ(attempts.size(), 1U) << "our own outage cost an attempt";
+    EXPECT_EQ(attempts[0]["attempt"], "1");
+  }
+}
+
+TEST_P(Restart, AwaitingThenFails) {
+  config.ladder = "[200ms, 400ms]";
+  start();
+  const std::string queue = attached();
+  fail(queue, order());
+  const Received first = delivery(queue);
+  wait_state(queue, "awaiting");
+  end();
+  amqp.reject(first);  // waits in <prefix>.failed until somebody is there
+  start();
+  const Received second = delivery(queue, kAtOnce);
+  EXPECT_EQ(retry_id(second), retry_id(first));
+  EXPECT_EQ(int_header(second.message, "retry-attempt"), 2);
+}
+
+TEST_P(Restart, AwaitingThenSucceeds) {
+  config.ladder = "[200ms, 400ms]";
+  start();
+  const std::string queue = attached();
+  fail(queue, order());
+  const Received first = delivery(queue);
+  wait_state(queue, "awaiting");
+  end();
+  amqp.ack(first);
+  report(first, "succeeded");
+  start();
+  EXPECT_EQ(wait_state(queue, "succeeded", kAtOnce)["finished_by"], "reported");
+}
+
+TEST_P(Restart, AwaitingInSilence) {
+  config.ladder = "[200ms, 300ms]";
+  const std::string patient = attached("patient"), strict = attached("strict");
+  config.queue(patient, "{ success: { presumed_after: 3s } }");
+  config.queue(strict, "{ success: { reported_within: 3s } }");
+  start();
+  fail(patient, order());
+  fail(strict, order());
+  amqp.ack(delivery(patient));
+  const Received first = delivery(strict);
+  amqp.ack(first);
+  wait_state(patient, "awaiting");
+  wait_state(strict, "awaiting");
+  end();
+  start();
+  const Received second = delivery(strict, kAtOnce);
+  EXPECT_EQ(retry_id(second), retry_id(first));
+  EXPECT_EQ(history(retry_id(first))[0]["outcome"], "timed_out");
+  EXPECT_EQ(wait_state(patient, "succeeded", kAtOnce)["finished_by"], "presumed");
+}
+
+TEST_P(Restart, Succeeded) {
+  config.ladder = "[200ms, 400ms]";
+  config.queue("default", "{ success: { presumed_after: 300ms } }");
+  start();
+  const std::string queue = attached();
+  fail(queue, order());
+  const Received slow = delivery(queue);
+  wait_state(queue, "succeeded");
+  end();
+  start();
+  EXPECT_FALSE(amqp.get_within(queue, Ms{1500})) << "what had succeeded came again";
+  amqp.reject(slow);
+  const Received again = delivery(queue, kAtOnce);
+  EXPECT_EQ(retry_id(again), retry_id(slow));
+  EXPECT_EQ(int_header(again.message, "retry-attempt"), 2);
+}
+
+TEST_P(Restart, Parked) {
+  config.ladder = "[200ms]";
+  config.queue("default", "{ parked: publish }");
+  start();
+  const std::string queue = attached();
+  fail(queue, order());
+  amqp.reject(delivery(queue));
+  const Row before = wait_state(queue, "parked");
+  ASSERT_TRUE(eventually([&] { return amqp.depth(parked()) == 1U; }, kBound));
+  ASSERT_TRUE(eventually([&] { return current(queue)[0]["next_due_at"] == "NULL"; }, kBound));
+  end();
+  start();
+  EXPECT_FALSE(amqp.get_within(queue, Ms{1500}));
+  EXPECT_EQ(amqp.depth(parked()), 1U) << "the copy was sent again";
+  EXPECT_EQ(current(queue)[0], before);
+}
+
+TEST_P(Restart, InTheMiddleOfFiring) {
+  constexpr std::size_t kMessages = 500;
+  config.ladder = "[3s, 1h]";
+  start();
+  const std::string queue = attached();
+  const auto messages = publish_failed(queue, kMessages);
+  // Slowly enough to be hit: at the first sign of life of the target, end it.
+  ASSERT_TRUE(eventually([&] { return amqp.depth(queue).value_or(0) > 0; }, kBound));
+  end();
+  const auto came = amqp.depth(queue).value_or(0);
+  start();
+  const std::size_t repeated = all_arrive(queue, messages);
+  std::printf("%u of %zu had come before the end, %zu came twice\n", came, kMessages, repeated);
+  if (GetParam() == SIGTERM) {
+    EXPECT_EQ(repeated, 0U) << "a drain repeats nothing";
+  }
+  ASSERT_TRUE(eventually([&] { return rows_in(queue, "awaiting") == kMessages; }, kBound));
+  EXPECT_EQ(rows("SELECT retry_id FROM retry_history WHERE queue = '" + queue + "'").size(), kMessages);
+}
+
+TEST_P(Restart, InTheMiddleOfIntake) {
+  constexpr std::size_t kMessages = 1000;
+  config.ladder = "[6s, 1h]";
+  config.broker = "  prefetch: 100\n";
+  start();
+  const std::string queue = attached();
+  const auto messages = publish_failed(queue, kMessages / 2);
+  ASSERT_TRUE(eventually([&] { return !current(queue).empty(); }, kBound));
+  end();
+  auto more = publish_failed(queue, kMessages / 2);  // while nobody is there
+  start();
+  more.insert(more.end(), messages.begin(), messages.end());
+  all_arrive(queue, more);
+  // One row each: what was taken in twice is one by its message-id.
+  EXPECT_EQ(rows("SELECT retry_id FROM retry_current WHERE queue = '" + queue + "'").size(), kMessages);
+}
+
+// Again and again, at any point: everything still ends, and no attempt is numbered twice.
+TEST_P(Restart, ManyTimesOnTheWay) {
+  constexpr std::size_t kMessages = 100;
+  config.ladder = "[300ms, 500ms, 700ms]";
+  start();
+  const std::string queue = attached();
+  publish_failed(queue, kMessages);
+  AmqpProbe consumer;
+  consumer.consume(queue, 20);
+  std::map<std::string, std::set<std::int64_t>> attempts;
+  std::size_t parked_rows = 0;
+  int deliveries = 0, ends = 0;
+  ASSERT_TRUE(eventually(
+      [&] {
+        while (auto received = consumer.next(Ms{200})) {
+          attempts[retry_id(*received)].insert(int_header(received->message, "retry-attempt"));
+          consumer.reject(*received);
+          if (++deliveries % 60 == 0 && ends < 4) {
+            ++ends;
+            end();
+            start();
+          }
+        }
+        parked_rows = rows_in(queue, "parked");
+        return parked_rows == kMessages;
+      },
+      kBound * 4))
+      << parked_rows << " parked after " << deliveries << " deliveries";
+  EXPECT_EQ(attempts.size(), kMessages);
+  for (const auto& [id, seen] : attempts) EXPECT_EQ(seen, (std::set<std::int64_t>{1, 2, 3})) << id;
+  EXPECT_EQ(ends, 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(By, Restart, ::testing::Values(SIGTERM, SIGKILL),
+                         [](const auto& by) { return by.param == SIGTERM ? "Sigterm" : "Kill9"; });
+
+}  // namespace
+}  // namespace rung::test

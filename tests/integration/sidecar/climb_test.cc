@@ -1,0 +1,263 @@
+// The main job: what a consumer rejects comes back at each rung and parks when the ladder is spent; never
+// early, under one retry-id, with the headers of the contract and none of the broker's, to this queue alone.
+#include "tests/integration/sidecar/messages.h"
+
+namespace rung::test {
+namespace {
+
+using Climb = SidecarTest;
+
+TEST_F(Climb, EachLevelThenParks) {
+  config.ladder = "[200ms, 400ms]";
+  start();
+  const std::string queue = attached();
+  const Message message = order();
+  fail(queue, message);
+  std::string id;
+  std::int64_t first_failed_at = 0;
+  for (int attempt = 1; attempt <= 2; ++attempt) {
+    const Received back = delivery(queue);
+    if (attempt == 1) {
+      id = retry_id(back);
+      first_failed_at = int_header(back.message, "retry-first-failed-at");
+    }
+    EXPECT_EQ(back.message.body, message.body);
+    EXPECT_NE(id, "");
+    EXPECT_EQ(retry_id(back), id);
+    EXPECT_EQ(int_header(back.message, "retry-attempt"), attempt);
+    EXPECT_EQ(int_header(back.message, "retry-level"), attempt);
+    EXPECT_EQ(int_header(back.message, "retry-levels"), 2);
+    EXPECT_EQ(text_header(back.message, "retry-ladder"), "default");
+    EXPECT_EQ(int_header(back.message, "retry-first-failed-at"), first_failed_at);
+    amqp.reject(back);
+  }
+  Row row = wait_state(queue, "parked");
+  EXPECT_EQ(row["retry_id"], id);
+  EXPECT_EQ(row["kind"], "retry");
+  EXPECT_EQ(row["attempt"], "2");
+  EXPECT_EQ(row["tag"], "order.created");
+  EXPECT_EQ(row["message_id"], *message.properties.message_id);
+  EXPECT_EQ(row["body_bytes"], std::to_string(message.body.size()));
+  EXPECT_EQ(row["node"], config.node);
+  EXPECT_NE(row["last_error"].find("rejected"), std::string::npos) << row["last_error"];
+  EXPECT_NE(row["finished_at"], "NULL");
+  EXPECT_NEAR(static_cast<double>(ms_of(row["first_failed_at"])), static_cast<double>(first_failed_at), 1);
+  auto attempts = history(id);
+  ASSERT_EQ(attempts.size(), 2U);
+  for (Row& one : attempts) EXPECT_EQ(one["outcome"], "failed") << described(one);
+  EXPECT_FALSE(amqp.get_within(queue, Ms{1500})) << "it came again after the ladder was spent";
+}
+
+// Against three clocks: the row's due_at, the consumer's own when the delivery is pushed to it, and the
+// moment at which the consumer had said no.
+TEST_F(Climb, NeverEarly) {
+  config.ladder = "[10ms, 150ms, 350ms]";
+  const std::int64_t delays[] = {0, 10, 150, 350};
+  start();
+  const std::string queue = attached();
+  constexpr int kMessages = 60;
+  for (int i = 0; i < kMessages; ++i) {
+    ASSERT_TRUE(amqp.publish("", queue, order(std::to_string(i))));
+  }
+  AmqpProbe consumer;
+  consumer.consume(queue);
+  std::map<std::string, std::int64_t> rejected_at;  // by body
+  struct Seen {
+    std::string id;
+    std::int64_t attempt, at, refused_at;
+  };
+  std::vector<Seen> seen;
+  for (int done = 0; done < kMessages;) {
+    auto received = consumer.next(kBound);
+    const std::int64_t now = wall_ms();
+    ASSERT_TRUE(received) << done << " of " << kMessages << " are through";
+    if (has_header(received->message, "retry-id")) {
+      seen.push_back({retry_id(*received), int_header(received->message, "retry-attempt"), now,
+                      rejected_at[received->message.body]});
+    }
+    rejected_at[received->message.body] = wall_ms();
+    if (int_header(received->message, "retry-attempt") == 3) {
+      consumer.ack(*received);
+      ++done;
+    } else {
+      consumer.reject(*received);
+    }
+  }
+  ASSERT_EQ(seen.size(), 3U * kMessages);
+  std::map<std::string, std::vector<Row>> stories;
+  for (const Seen& one : seen) {
+    ASSERT_TRUE(eventually([&] {
+      auto& story = stories[one.id];
+      if (story.size() < 3 || story[2]["published_at"] == "NULL") story = history(one.id);
+      return story.size() == 3 && story[2]["published_at"] != "NULL";
+    }));
+    Row& row = stories[one.id][static_cast<std::size_t>(one.attempt - 1)];
+    const std::int64_t due = ms_of(row["due_at"]);
+    EXPECT_GE(one.at, due) << "delivered before it was due: " << described(row);
+    EXPECT_GE(due, one.refused_at + delays[one.attempt])
+        << "due before its delay had passed: " << described(row);
+    EXPECT_GE(ms_of(row["published_at"]), due);
+    EXPECT_EQ(std::to_string(ms_of(row["published_at"]) - due), row["late_ms"]);
+  }
+}
+
+TEST_F(Climb, ShownDueTimeIsTheOneThatHolds) {
+  config.ladder = "[1500ms]";
+  start();
+  const std::string queue = attached();
+  fail(queue, order());
+  Row row = wait_state(queue, "scheduled");
+  const std::string due = row["next_due_at"];
+  EXPECT_EQ(row["level"], "1");
+  EXPECT_EQ(row["levels"], "1");
+  EXPECT_EQ(row["attempt"], "0");
+  EXPECT_EQ(row["ladder"], "default");
+  const Received back = delivery(queue);
+  EXPECT_GE(wall_ms(), ms_of(due));
+  auto attempts = history(retry_id(back));
+  ASSERT_EQ(attempts.size(), 1U);
+  EXPECT_EQ(attempts[0]["due_at"], due);
+}
+
+TEST_F(Climb, MessageComesBackAsItWas) {
+  start();
+  const std::string queue = attached();
+  const Message message = everything();
+  const Received first = fail(queue, message);
+  for (const auto& [name, value] : *message.headers) {  // the broker itself hands on all of them
+    ASSERT_NE(find(first.message.headers, name), nullptr) << name;
+    EXPECT_TRUE(*find(first.message.headers, name) == value) << name;
+  }
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    const Received back = delivery(queue);
+    expect_same(first.message, back.message);
+    EXPECT_EQ(back.exchange, "");
+    EXPECT_EQ(back.routing_key, queue);
+    amqp.reject(back);
+  }
+}
+
+TEST_F(Climb, AddedHeadersHaveTheirTypes) {
+  start();
+  const std::string queue = attached();
+  const std::int64_t before = wall_ms();
+  fail(queue, order());
+  const Received back = delivery(queue);
+  const Table& headers = *back.message.headers;
+  EXPECT_EQ(headers.size(), 2U + 6U);
+  EXPECT_TRUE(std::holds_alternative<std::string>(find(headers, "retry-id")->v));
+  EXPECT_TRUE(std::holds_alternative<std::string>(find(headers, "retry-ladder")->v));
+  for (const char* name : {"retry-attempt", "retry-level", "retry-levels", "retry-first-failed-at"}) {
+    EXPECT_TRUE(find(headers, name)->as_int().has_value()) << name;
+  }
+  const std::int64_t at = int_header(back.message, "retry-first-failed-at");
+  EXPECT_GE(at, before - 1000);  // x-death knows seconds only
+  EXPECT_LE(at, wall_ms());
+}
+
+TEST_F(Climb, MessageWithoutHeadersOrBody) {
+  start();
+  const std::string queue = attached();
+  fail(queue, Message{});
+  const Received back = delivery(queue);
+  EXPECT_EQ(back.message.body, "");
+  EXPECT_TRUE(without_added(back.message).empty());
+  EXPECT_EQ(back.message.properties.delivery_mode, 2);
+  Properties none;
+  none.delivery_mode = 2;
+  EXPECT_TRUE(back.message.properties == none);
+}
+
+// Traps 3 and 4: nothing of the broker's own, no copies, no user-id, no expiration; persistent.
+TEST_F(Climb, TakenOff) {
+  start();
+  const std::string queue = attached(), copies = new_name("cc"), hidden = new_name("bcc");
+  amqp.declare(copies);
+  amqp.declare(hidden);
+  Message message = order();
+  message.properties.user_id = "guest";
+  message.properties.expiration = "60000";
+  message.properties.delivery_mode = 1;
+  message.headers->emplace_back("CC", Array{Value{copies}});
+  message.headers->emplace_back("BCC", Array{Value{hidden}});
+  fail(queue, message);
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    const Received back = delivery(queue);
+    EXPECT_EQ(without_added(back.message), (Table{{"tenant", "acme"}, {"tries", std::int64_t{3}}}));
+    EXPECT_FALSE(back.message.properties.user_id);
+    EXPECT_FALSE(back.message.properties.expiration);
+    EXPECT_EQ(back.message.properties.delivery_mode, 2);
+    amqp.reject(back);
+  }
+  wait_state(queue, "parked");
+  EXPECT_EQ(amqp.depth(copies), 1U) << "CC fanned out again";
+  EXPECT_EQ(amqp.depth(hidden), 1U) << "BCC fanned out again";
+}
+
+// The same where a client publishes them straight to <prefix>.failed, where no broker has removed BCC.
+TEST_F(Climb, TakenOffWhereAConsumerForwardsThem) {
+  start();
+  const std::string queue = attached(), copies = new_name("cc");
+  amqp.declare(copies);
+  Message message = order();
+  message.properties.user_id = "guest";
+  for (const char* name : {"CC", "BCC"}) message.headers->emplace_back(name, Array{Value{copies}});
+  for (const char* name : {"x-first-death-queue", "x-first-death-reason", "x-first-death-exchange",
+                           "x-last-death-queue", "x-last-death-reason", "x-last-death-exchange"}) {
+    message.headers->emplace_back(name, "elsewhere");
+  }
+  message.headers->emplace_back("x-delivery-count", std::int64_t{4});
+  message.headers->emplace_back("x-acquired-count", std::int64_t{5});
+  message.headers->emplace_back("retry-queue", queue);
+  message.headers->emplace_back("retry-error", "no");
+  ASSERT_TRUE(amqp.publish(failed(), "", message));
+  const Received back = delivery(queue);
+  EXPECT_EQ(without_added(back.message), (Table{{"tenant", "acme"}, {"tries", std::int64_t{3}}}));
+  EXPECT_EQ(amqp.depth(copies), 0U);
+}
+
+// Trap 5: through the default exchange to the queue that failed.
+TEST_F(Climb, OtherBindingsGetNoCopies) {
+  start();
+  const std::string queue = attached("a"), other = attached("b"), exchange = unique_name("x");
+  amqp.declare_exchange(exchange, "topic");
+  amqp.bind(queue, exchange, "orders.#");
+  amqp.bind(other, exchange, "orders.#");
+  ASSERT_TRUE(amqp.publish(exchange, "orders.new", order()));
+  amqp.reject(delivery(queue));
+  for (int attempt = 1; attempt <= 3; ++attempt) amqp.reject(delivery(queue));
+  Row row = wait_state(queue, "parked");
+  EXPECT_EQ(row["exchange"], exchange);
+  EXPECT_EQ(row["routing_key"], "orders.new");
+  EXPECT_EQ(amqp.depth(other), 1U);
+  EXPECT_TRUE(current(other).empty());
+  amqp.remove_exchange(exchange);
+}
+
+TEST_F(Climb, ParkedPublishSendsACopy) {
+  config.ladder = "[100ms]";
+  const std::string queue = attached("publish"), quiet = attached("keep");
+  config.queue(queue, "{ parked: publish }");
+  config.queue(quiet, "{ parked: keep }");
+  start();
+  const Message message = everything();
+  const Received first = fail(queue, message);
+  fail(quiet, order());
+  amqp.reject(delivery(queue));
+  amqp.reject(delivery(quiet));
+  const Row row = wait_state(queue, "parked");
+  wait_state(quiet, "parked");
+  const Received copy = delivery(parked());
+  amqp.ack(copy);
+  EXPECT_EQ(copy.message.body, first.message.body);
+  EXPECT_EQ(retry_id(copy), row.at("retry_id"));
+  for (const auto& [name, value] : *first.message.headers) {
+    ASSERT_NE(find(copy.message.headers, name), nullptr) << name;
+    EXPECT_TRUE(*find(copy.message.headers, name) == value) << name;
+  }
+  EXPECT_FALSE(amqp.get_within(parked(), Ms{1500})) << "a second copy, or one of the queue that keeps";
+  EXPECT_EQ(current(queue).size(), 1U);  // the row stays the parking lot
+}
+
+}  // namespace
+}  // namespace rung::test

@@ -1,0 +1,251 @@
+// What comes in: the same twice, what nobody understands, and what nobody can place. After each, the flow
+// goes on.
+#include "tests/integration/sidecar/messages.h"
+
+namespace rung::test {
+namespace {
+
+class Intake : public SidecarTest {
+ protected:
+  void SetUp() override { config.ladder = "[200ms, 400ms]"; }
+
+  std::string count(const std::string& queue) { return std::to_string(current(queue).size()); }
+
+  // A good message climbs: the proof that nothing before it has stopped the flow.
+  void good_one_climbs(const std::string& queue, const std::string& after) {
+    const Message message = order(unique_name("good"));
+    fail(queue, message);
+    const Received back = delivery(queue);
+    EXPECT_EQ(back.message.body, message.body) << "after " << after;
+    amqp.ack(back);
+    report(back, "succeeded");
+  }
+};
+
+Message failed_at(const std::string& queue, Message message = order()) {
+  message.headers->emplace_back("retry-queue", queue);
+  message.headers->emplace_back("retry-error", "no");
+  return message;
+}
+
+TEST_F(Intake, SameMessageTwiceIsOneRow) {
+  start();
+  const std::string queue = attached();
+  const Message message = failed_at(queue);
+  ASSERT_TRUE(amqp.publish(failed(), "", message));
+  ASSERT_TRUE(amqp.publish(failed(), "", message));
+  const Received back = delivery(queue);
+  ASSERT_TRUE(eventually([&] { return amqp.depth(failed()) == 0U; }));
+  good_one_climbs(attached(), "the twins");
+  EXPECT_EQ(count(queue), "1");
+  EXPECT_FALSE(amqp.get(queue)) << "it came back twice";
+  amqp.ack(back);
+}
+
+// The twin that comes when the first has climbed already.
+TEST_F(Intake, SameMessageAgainWhileItClimbsIsOneRow) {
+  start();
+  const std::string queue = attached();
+  const Message message = failed_at(queue);
+  ASSERT_TRUE(amqp.publish(failed(), "", message));
+  const Received back = delivery(queue);
+  ASSERT_TRUE(amqp.publish(failed(), "", message));
+  good_one_climbs(attached(), "the twin");
+  EXPECT_EQ(count(queue), "1");
+  amqp.ack(back);
+}
+
+TEST_F(Intake, WithoutMessageIdTheyAreTwo) {
+  start();
+  const std::string queue = attached();
+  Message message = failed_at(queue);
+  message.properties.message_id.reset();
+  ASSERT_TRUE(amqp.publish(failed(), "", message));
+  ASSERT_TRUE(amqp.publish(failed(), "", message));
+  const auto back = amqp.take(queue, 2, kBound);
+  ASSERT_EQ(back.size(), 2U);
+  EXPECT_NE(retry_id(back[0]), retry_id(back[1]));
+  EXPECT_EQ(count(queue), "2");
+}
+
+TEST_F(Intake, SameMessageIdFailsAgainAfterItsSuccess) {
+  start();
+  const std::string queue = attached();
+  const Message message = order();
+  fail(queue, message);
+  const Received first = delivery(queue);
+  amqp.ack(first);
+  report(first, "succeeded");
+  wait_id(retry_id(first), "succeeded");
+  // The broker notes deaths by the second: another second, another death.
+  const std::int64_t died = wall_ms() / 1000;
+  ASSERT_TRUE(eventually([&] { return wall_ms() / 1000 > died + 1; }));
+  fail(queue, message);
+  const Received second = delivery(queue);
+  EXPECT_NE(retry_id(second), retry_id(first));
+  EXPECT_EQ(int_header(second.message, "retry-attempt"), 1);
+  EXPECT_EQ(count(queue), "2");
+  amqp.ack(second);
+}
+
+// Two queues got the same event, each fails: two rows.
+TEST_F(Intake, SameMessageIdOfTwoQueuesIsTwoRows) {
+  start();
+  const std::string a = attached("a"), b = attached("b");
+  const Message message = order();
+  fail(a, message);
+  fail(b, message);
+  EXPECT_NE(retry_id(delivery(a)), retry_id(delivery(b)));
+}
+
+TEST_F(Intake, FromNowhereParksWithAReason) {
+  start();
+  std::vector<Message> lost(4);
+  lost[1].headers = Table{{"retry-error", "no queue was given"}};
+  lost[2].headers = Table{{"x-death", "not an array"}};
+  lost[3] = order();
+  for (const Message& message : lost) ASSERT_TRUE(amqp.publish(failed(), "", message));
+  std::vector<Row> rows;
+  ASSERT_TRUE(eventually([&] { return (rows = current("")).size() == lost.size(); }, kBound)) << rows.size();
+  for (Row& row : rows) {
+    EXPECT_EQ(row["state"], "parked") << described(row);
+    EXPECT_NE(row["last_error"], "");
+    EXPECT_NE(row["last_error"], "NULL");
+  }
+  rung().signal(SIGTERM);
+  ASSERT_EQ(rung().wait_exit(), 0);
+  EXPECT_EQ(amqp.depth(failed()), 0U) << "not acked";
+}
+
+// Each by itself, to the failed exchange with a good retry-queue, and without: then a good one.
+TEST_F(Intake, GarbageHeadersNeverStopTheFlow) {
+  start();
+  const std::string queue = attached("good"), target = new_name("target");
+  amqp.declare(target);
+  const std::string bad("\xff\xfe\x00\x80", 4), long_text(60'000, 'e');
+  Table deep{{"x", "bottom"}};
+  for (int i = 0; i < 60; ++i) deep = Table{{"x", deep}};
+  Table many;
+  for (int i = 0; i < 5000; ++i) many.emplace_back("n" + std::to_string(i), std::int32_t{i});
+  const std::vector<std::pair<std::string, Value>> odd = {
+      {"retry-id", "nonsense"},
+      {"retry-id", std::int64_t{42}},
+      {"retry-id", std::int64_t{-1}},
+      {"retry-id", "9223372036854775807"},
+      {"retry-id", "18446744073709551616"},
+      {"retry-id", bad},
+      {"retry-id", Table{}},
+      {"retry-attempt", "many"},
+      {"retry-attempt", std::int64_t{-5}},
+      {"retry-attempt", std::int64_t{1} << 62},
+      {"retry-level", "top"},
+      {"retry-queue", std::int64_t{5}},
+      {"retry-queue", ""},
+      {"retry-queue", std::string(300, 'q')},
+      {"retry-queue", bad},
+      {"retry-queue", Value{}},
+      {"retry-queue", Array{}},
+      {"x-death", "text"},
+      {"x-death", Array{}},
+      {"x-death", Array{Value{std::int64_t{1}}, Value{"two"}}},
+      {"x-death", Array{Value{Table{}}}},
+      {"x-death", Array{Value{Table{{"queue", std::int64_t{7}}, {"count", "x"}, {"time", "now"}}}}},
+      {"x-death", Array{Value{Table{{"queue", target}, {"routing-keys", Array{Value{Table{}}}}}}}},
+      {"x-death", Array{Value{Table{{"queue", bad}, {"reason", bad}, {"exchange", bad}}}}},
+      {"x-last-death-queue", Table{}},
+      {"retry-after", "yesterday"},
+      {"retry-after", std::int64_t{-5}},
+      {"retry-after", Table{}},
+      {"retry-after", "9999999999999999999999999d"},
+      {"retry-max-attempts", "many"},
+      {"retry-max-attempts", std::int64_t{0}},
+      {"retry-max-attempts", std::int64_t{-1}},
+      {"retry-max-attempts", std::int64_t{1} << 62},
+      {"retry-ladder", Table{}},
+      {"retry-ladder", bad},
+      {"retry-ladder", long_text},
+      {"retry-never", "perhaps"},
+      {"retry-never", Array{}},
+      {"retry-error", bad},
+      {"retry-error", long_text},
+      {"retry-error", Array{Value{"list"}}},
+      {"retry-error", "\xf0\x9f\x92\xa5 nul:" + std::string(1, '\0') + "."},
+      {"retry-error-type", long_text},
+      {"retry-first-failed-at", "never"},
+      {"deep", deep},
+      {"many", many},
+      {bad, "a name that is not UTF-8"},
+      {"", ""},
+  };
+  int number = 0;
+  for (const auto& [name, value] : odd) {
+    for (const bool placed : {true, false}) {
+      Message message;
+      message.body = "odd";
+      message.properties.message_id = "odd-" + std::to_string(++number);
+      message.headers = Table{};
+      if (placed && name != "retry-queue") message.headers->emplace_back("retry-queue", target);
+      message.headers->emplace_back(name, value);
+      ASSERT_TRUE(amqp.publish(failed(), "", message)) << name;
+    }
+    if (number % 10 == 0) good_one_climbs(queue, std::to_string(number) + " " + name);
+  }
+  good_one_climbs(queue, "all of them");
+  ASSERT_TRUE(eventually([&] { return amqp.depth(failed()) == 0U; }, kBound));
+  // Each is a row: nothing was dropped.
+  EXPECT_TRUE(eventually(
+      [&] {
+        return std::stoul(
+                   rows("SELECT COUNT(*) AS n FROM retry_current WHERE message_id LIKE 'odd-%'")[0]["n"]) ==
+               2 * odd.size();
+      },
+      kBound))
+      << rows("SELECT COUNT(*) AS n FROM retry_current WHERE message_id LIKE 'odd-%'")[0]["n"] << " of "
+      << 2 * odd.size();
+  EXPECT_TRUE(rung().running());
+}
+
+TEST_F(Intake, OddPropertiesNeverStopTheFlow) {
+  start();
+  const std::string queue = attached(), bad("\xff\xfe\x00\x80", 4);
+  std::vector<Message> odd(7);
+  odd[0].properties.message_id = bad;
+  odd[1].properties.type = bad;
+  odd[2].properties.content_type = bad;
+  odd[3].properties.correlation_id = std::string(255, 'c');
+  odd[4].properties.message_id = std::string(255, 'm');
+  odd[5].properties.timestamp = ~std::uint64_t{0};
+  odd[6].properties.delivery_mode = 77;
+  odd[6].properties.priority = 255;
+  for (Message& message : odd) {
+    message.body = bad;
+    fail(queue, message);
+    const Received back = delivery(queue);
+    EXPECT_EQ(back.message.body, message.body);
+    Properties expected = message.properties;
+    expected.delivery_mode = 2;
+    EXPECT_TRUE(back.message.properties == expected);
+    amqp.ack(back);
+    good_one_climbs(queue, "an odd property");
+  }
+}
+
+// The failed queue as the target of a retry would go round for ever.
+TEST_F(Intake, PointingAtOurselvesEnds) {
+  start();
+  ASSERT_TRUE(amqp.publish(failed(), "", failed_at(failed())));
+  good_one_climbs(attached(), "a message for <prefix>.failed");
+  const bool ends = eventually(
+      [&] {
+        const auto found = rows(
+            "SELECT state FROM retry_current WHERE last_error <> '' AND state IN "
+            "('parked', 'succeeded')");
+        return !found.empty();
+      },
+      kBound);
+  EXPECT_TRUE(ends) << "it is still going round";
+  EXPECT_LE(std::stoi(rows("SELECT COUNT(*) AS n FROM retry_current")[0]["n"]), 4);
+}
+
+}  // namespace
+}  // namespace rung::test

@@ -1,0 +1,185 @@
+#include "tests/integration/sidecar/messages.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+namespace rung::test {
+namespace {
+
+constexpr std::array<std::string_view, 6> kAdded = {"retry-id",     "retry-attempt", "retry-level",
+                                                    "retry-levels", "retry-ladder",  "retry-first-failed-at"};
+
+std::uint64_t below(std::mt19937_64& random, std::uint64_t most) { return most == 0 ? 0 : random() % most; }
+
+std::string random_bytes(std::mt19937_64& random, std::size_t size) {
+  std::string out(size, '\0');
+  for (std::size_t i = 0; i < size; i += 8) {
+    const std::uint64_t eight = random();
+    for (std::size_t k = i; k < std::min(size, i + 8); ++k)
+      out[k] = static_cast<char>(eight >> ((k - i) * 8));
+  }
+  return out;
+}
+
+std::string random_text(std::mt19937_64& random, std::size_t most) {
+  static constexpr std::array<const char*, 8> kPieces = {"a",        "Zz",           "9",   " ",
+                                                         "\xc3\xbc", "\xe2\x82\xac", "\"'", "\\%"};
+  std::string out;
+  const std::uint64_t pieces = below(random, most);
+  for (std::uint64_t i = 0; i < pieces && out.size() + 3 < most; ++i)
+    out += kPieces[below(random, kPieces.size())];
+  return out;
+}
+
+Value random_value(std::mt19937_64& random, int depth) {
+  switch (below(random, depth > 0 ? 13 : 11)) {
+    case 0:
+      return Value{};
+    case 1:
+      return Value{below(random, 2) == 1};
+    case 2:
+      return Value{static_cast<std::int8_t>(random())};
+    case 3:
+      return Value{static_cast<std::int16_t>(random())};
+    case 4:
+      return Value{static_cast<std::int32_t>(random())};
+    case 5:
+      return Value{static_cast<std::int64_t>(random())};
+    case 6:
+      return Value{static_cast<double>(static_cast<std::int64_t>(random())) / 1024.0};
+    case 7:
+      return Value{Timestamp{below(random, 4'000'000'000)}};
+    case 8:
+      return Value{random_text(random, 200)};
+    case 9:
+      return Value{Bytes{random_bytes(random, below(random, 100))}};
+    case 10:
+      return Value{Decimal{static_cast<std::uint8_t>(below(random, 10)),
+                           static_cast<std::int32_t>(below(random, 1'000'000))}};
+    case 11: {
+      Array array;
+      for (std::uint64_t i = below(random, 4); i > 0; --i) array.push_back(random_value(random, depth - 1));
+      return Value{std::move(array)};
+    }
+    default: {
+      Table table;
+      for (std::uint64_t i = below(random, 4); i > 0; --i) {
+        table.emplace_back("k" + std::to_string(i), random_value(random, depth - 1));
+      }
+      return Value{std::move(table)};
+    }
+  }
+}
+
+}  // namespace
+
+Message order(std::string body) {
+  Message message;
+  message.properties.content_type = "application/json";
+  message.properties.type = "order.created";
+  message.properties.message_id = unique_name("m");
+  message.headers = Table{{"tenant", "acme"}, {"tries", std::int64_t{3}}};
+  message.body = std::move(body);
+  return message;
+}
+
+Message everything() {
+  Message m;
+  Properties& p = m.properties;
+  p.content_type = "text/plain; charset=utf-8";
+  p.content_encoding = "identity";
+  p.delivery_mode = 2;
+  p.priority = 7;
+  p.correlation_id = "corr-1";
+  p.reply_to = "answers";
+  p.message_id = unique_name("m");
+  p.timestamp = 1'700'000'000;
+  p.type = "kind";
+  p.app_id = "shop";
+  p.cluster_id = "old";
+  m.headers =
+      Table{{"void", Value{}},
+            {"bool", true},
+            {"i8", std::int8_t{-8}},
+            {"i16", std::int16_t{-1600}},
+            {"i32", std::int32_t{-320000}},
+            {"i64", std::int64_t{-6'400'000'000}},
+            {"float", 1.5F},
+            {"double", 0.1},
+            {"decimal", Decimal{2, 314}},
+            {"time", Timestamp{1'700'000'000}},
+            {"text", "\xc3\xbcml\xc3\xa4ut \"quoted\" \\ back"},
+            {"empty", ""},
+            {"not utf-8", std::string("\xff\x00\xfe", 3)},
+            {"bytes", Bytes{std::string("\x00\x01\xff", 3)}},
+            {"array", Array{Value{std::int64_t{1}}, Value{"two"}, Value{Array{Value{3.0}, Value{}}}}},
+            {"table", Table{{"inner", Table{{"deep", Array{Value{Table{{"x", false}}}}}}}, {"!odd", "bang"}}},
+            {"empty array", Array{}},
+            {"empty table", Table{}},
+            {"CC-not", "stays"},
+            {"x-mine", "stays too"},
+            {"", "a header without a name"}};
+  m.body = std::string("\x00\xff\x0d\x0a body", 9);
+  return m;
+}
+
+Message random_message(std::mt19937_64& random, std::size_t size) {
+  Message m;
+  m.body = random_bytes(random, size);
+  if (below(random, 2) == 1) m.properties.content_type = random_text(random, 60);
+  if (below(random, 2) == 1) m.properties.message_id = "m" + std::to_string(random());
+  if (below(random, 2) == 1) m.properties.correlation_id = random_text(random, 200);
+  if (below(random, 2) == 1) m.properties.priority = static_cast<std::uint8_t>(below(random, 10));
+  if (below(random, 2) == 1) m.properties.timestamp = below(random, 4'000'000'000);
+  if (below(random, 2) == 1) m.properties.type = random_text(random, 40);
+  if (below(random, 2) == 1) m.properties.reply_to = random_text(random, 40);
+  m.properties.delivery_mode = 2;
+  m.headers.emplace();
+  for (std::uint64_t i = below(random, 12); i > 0; --i) {
+    m.headers->emplace_back("h" + std::to_string(i) + random_text(random, 12), random_value(random, 3));
+  }
+  return m;
+}
+
+std::uint64_t seed() {
+  const char* given = std::getenv("RUNG_TEST_SEED");
+  const std::uint64_t value = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  std::printf("RUNG_TEST_SEED=%llu\n", static_cast<unsigned long long>(value));
+  return value;
+}
+
+Table without_added(const Message& message) {
+  Table out;
+  for (const auto& [name, value] : message.headers.value_or(Table{})) {
+    if (std::ranges::find(kAdded, name) == kAdded.end()) out.emplace_back(name, value);
+  }
+  return out;
+}
+
+void expect_same(const Message& before, const Message& back) {
+  EXPECT_EQ(before.body == back.body, true) << before.body.size() << " bytes before, " << back.body.size();
+  Properties expected = before.properties;
+  expected.delivery_mode = 2;
+  expected.user_id.reset();
+  expected.expiration.reset();
+  EXPECT_TRUE(expected == back.properties) << "properties differ";
+  // The broker sorts a message's headers when it adds x-death: their order is not asked here.
+  Table headers = before.headers.value_or(Table{}), came = without_added(back);
+  const auto by_name = [](const auto& a, const auto& b) { return a.first < b.first; };
+  std::ranges::stable_sort(headers, by_name);
+  std::ranges::stable_sort(came, by_name);
+  EXPECT_EQ(headers.size(), came.size());
+  for (std::size_t i = 0; i < std::min(headers.size(), came.size()); ++i) {
+    EXPECT_EQ(headers[i].first, came[i].first);
+    EXPECT_TRUE(headers[i].second == came[i].second) << "header " << headers[i].first << " differs";
+  }
+}
+
+std::string described(const Row& row) {
+  std::string out;
+  for (const auto& [name, value] : row) out += name + "=" + value + " ";
+  return out;
+}
+
+}  // namespace rung::test

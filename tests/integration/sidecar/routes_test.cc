@@ -1,0 +1,205 @@
+// Where a retry goes: queues that vanish, queues of any name, the rules that hold for a queue.
+#include "tests/integration/sidecar/messages.h"
+
+namespace rung::test {
+namespace {
+
+using Routes = SidecarTest;
+
+TEST_F(Routes, DeletedQueueIsReturnedAndParks) {
+  config.ladder = "[1s, 1100ms]";
+  start();
+  const std::string queue = attached();
+  fail(queue, order());
+  amqp.remove(queue);
+  Row row = wait_state(queue, "parked");
+  EXPECT_EQ(row["attempt"], "2");
+  EXPECT_NE(row["last_error"], "");
+  auto attempts = history(row["retry_id"]);
+  ASSERT_EQ(attempts.size(), 2U);
+  for (Row& one : attempts) {
+    EXPECT_EQ(one["outcome"], "returned") << described(one);
+    EXPECT_NE(one["error"], "");
+    EXPECT_NE(one["error"], "NULL");
+    EXPECT_NE(one["outcome_at"], "NULL");
+  }
+  EXPECT_EQ(row["queue"], queue);
+}
+
+TEST_F(Routes, QueueThatComesBackClimbsOn) {
+  config.ladder = "[1s, 1s, 1s, 1s, 1s, 1s]";
+  start();
+  const std::string queue = attached();
+  const Message message = order();
+  fail(queue, message);
+  amqp.remove(queue);
+  std::string id;
+  ASSERT_TRUE(eventually(
+      [&] {
+        auto found = current(queue);
+        if (found.empty()) return false;
+        id = found[0]["retry_id"];
+        auto attempts = history(id);
+        return !attempts.empty() && attempts[0]["outcome"] == "returned";
+      },
+      kBound));
+  declare_attached(queue);
+  const Received back = delivery(queue);
+  EXPECT_EQ(retry_id(back), id);
+  EXPECT_GE(int_header(back.message, "retry-attempt"), 2);
+  EXPECT_EQ(back.message.body, message.body);
+  amqp.ack(back);
+  report(back, "succeeded");
+  wait_state(queue, "succeeded");
+}
+
+// One queue is not there, the others are not hurt: a return belongs to its own message.
+TEST_F(Routes, MissingQueueIsolatesItsOwnMessages) {
+  config.ladder = "[300ms]";
+  start();
+  const std::string gone = unique_name("gone"), here = attached("here");
+  constexpr std::size_t kEach = 40;
+  std::vector<Message> mixed;
+  for (std::size_t i = 0; i < 2 * kEach; ++i) {
+    mixed.push_back(order());
+    mixed.back().headers->emplace_back("retry-queue", i % 2 == 0 ? gone : here);
+  }
+  amqp.publish_all(failed(), "", mixed);
+  EXPECT_EQ(amqp.take(here, kEach, kBound).size(), kEach);
+  const auto returned = [&](const std::string& queue) {
+    return rows("SELECT retry_id FROM retry_history WHERE queue = '" + queue + "' AND outcome = 'returned'")
+        .size();
+  };
+  EXPECT_TRUE(eventually([&] { return returned(gone) == kEach; }, kBound)) << returned(gone);
+  EXPECT_EQ(returned(here), 0U);
+}
+
+TEST_F(Routes, QueueNamesWithEveryOddCharacter) {
+  config.ladders = "  odd: [150ms, 1h]\n";
+  const std::string base = unique_name("odd") + " ";
+  std::vector<std::string> names;
+  for (const char* tail : {"a b",
+                           "it's",
+                           "\"quoted\"",
+                           "`back`",
+                           "a/b//c",
+                           "%2f %s %d %n",
+                           "*.#",
+                           "back\\slash\\",
+                           "-- ; DROP TABLE x",
+                           "\xc3\xbcml\xc3\xa4ut-\xe9\x98\x9f\xe5\x88\x97-\xf0\x9f\x90\x87",
+                           "e\xcc\x81",
+                           "\xc3\xa9",
+                           "new\nline",
+                           "tab\t.",
+                           "Case",
+                           "case",
+                           "trail",
+                           "trail ",
+                           "trail  ",
+                           "<b>&amp;",
+                           "null",
+                           "{}[]()|^$+?!",
+                           "a:b=c,d@e~",
+                           "\x01\x1f"}) {
+    names.push_back(base + tail);
+  }
+  names.push_back(base + std::string(255 - base.size(), 'x'));
+  std::string wide = base;
+  while (wide.size() + 4 <= 255) wide += "\xf0\x9f\x90\x87";
+  names.push_back(wide);
+  for (const std::string& name : names) config.queue(name, "{ ladder: odd }");
+  start();
+  for (const std::string& name : names) {
+    remove_at_end(name);
+    declare_attached(name);
+    fail(name, order(name));
+  }
+  for (const std::string& name : names) {
+    SCOPED_TRACE(name);
+    const Received back = delivery(name);
+    EXPECT_EQ(back.message.body, name);
+    EXPECT_EQ(text_header(back.message, "retry-ladder"), "odd") << "its rules are those of another queue";
+    amqp.ack(back);
+    report(back, "succeeded");
+    const Row row = wait_state(name, "succeeded");
+    ASSERT_EQ(row.count("queue"), 1U);
+    EXPECT_EQ(row.at("queue"), name);
+    EXPECT_EQ(history(row.at("retry_id"))[0]["queue"], name);
+  }
+  // Not one more row, and each queue counted for itself.
+  std::map<std::string, std::string> tasks;
+  for (Row& row : rows("SELECT * FROM retry_by_queue")) tasks[row["queue"]] = row["tasks"];
+  EXPECT_EQ(tasks.size(), names.size());
+  for (const std::string& name : names) EXPECT_EQ(tasks[name], "1") << name;
+}
+
+// RabbitMQ itself takes any bytes for a name; what is not UTF-8 must park or pass.
+TEST_F(Routes, QueueNameThatIsNotUtf8DoesNotStopTheFlow) {
+  config.ladder = "[150ms]";
+  start();
+  const std::string odd = new_name() + "\xff\xfe", good = attached();
+  remove_at_end(odd);
+  try {
+    declare_attached(odd);
+  } catch (const std::exception&) {
+    return;  // this broker refuses such a name
+  }
+  fail(odd, order());
+  fail(good, order());
+  delivery(good);
+  EXPECT_TRUE(eventually([&] { return amqp.depth(failed()) == 0U; }, kBound));
+  EXPECT_EQ(rows("SELECT COUNT(*) AS n FROM retry_current")[0]["n"], "2");
+}
+
+TEST_F(Routes, QueuesThatAreNotNamedTakeTheDefaultRules) {
+  config.ladders = "  others: [100ms, 300ms]\n  mine: [100ms, 200ms, 300ms]\n";
+  const std::string named = attached("named"), other = attached("other");
+  config.queue("default", "{ ladder: others, success: { presumed_after: 400ms } }");
+  config.queue(named, "{ ladder: mine, success: { reported_within: 1h } }");
+  start();
+  fail(named, order());
+  fail(other, order());
+  const Received a = delivery(named), b = delivery(other);
+  EXPECT_EQ(text_header(a.message, "retry-ladder"), "mine");
+  EXPECT_EQ(int_header(a.message, "retry-levels"), 3);
+  EXPECT_EQ(text_header(b.message, "retry-ladder"), "others");
+  EXPECT_EQ(int_header(b.message, "retry-levels"), 2);
+  amqp.ack(a);
+  amqp.ack(b);
+  EXPECT_EQ(wait_state(other, "succeeded")["finished_by"], "presumed");
+  EXPECT_EQ(current(named)[0]["state"], "awaiting");
+}
+
+TEST_F(Routes, WithoutQueuesDefaultTheLadderDefaultHolds) {
+  config.ladder = "[100ms, 200ms]";
+  config.ladders = "  mine: [1h]\n";
+  config.queue("somebody else", "{ ladder: mine }");
+  start();
+  const std::string queue = attached();
+  fail(queue, order());
+  const Received back = delivery(queue);
+  EXPECT_EQ(text_header(back.message, "retry-ladder"), "default");
+  EXPECT_EQ(int_header(back.message, "retry-levels"), 2);
+}
+
+// The queue argument is one way; a policy is the other, and TTL another reason to die.
+TEST_F(Routes, MessagesThatExpireOrOverflowClimbToo) {
+  config.ladder = "[300ms, 300ms]";
+  start();
+  const std::string expiring = new_name("ttl"), small = new_name("small");
+  amqp.declare(expiring, {{"x-dead-letter-exchange", failed()}, {"x-message-ttl", std::int32_t{100}}});
+  amqp.declare(small, {{"x-dead-letter-exchange", failed()}, {"x-max-length", std::int32_t{1}}});
+  ASSERT_TRUE(amqp.publish("", expiring, order()));
+  ASSERT_TRUE(amqp.publish("", small, order("pushed out")));
+  ASSERT_TRUE(amqp.publish("", small, order("stays")));
+  Row expired = wait_state(expiring, "parked");  // nobody reads it: it expires at each level
+  EXPECT_EQ(expired["attempt"], "2");
+  EXPECT_NE(expired["last_error"].find("expired"), std::string::npos) << expired["last_error"];
+  ASSERT_TRUE(eventually([&] { return !current(small).empty(); }, kBound));
+  EXPECT_NE(current(small)[0]["last_error"].find("maxlen"), std::string::npos)
+      << current(small)[0]["last_error"];
+}
+
+}  // namespace
+}  // namespace rung::test
