@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <map>
+
+#include "src/store/memory/memory_store_impl.h"
+
+namespace rung {
+
+Result<std::vector<std::pair<TaskId, MessagePtr>>> MemoryStore::messages(std::span<const TaskId> ids) {
+  return call([&] {
+    std::vector<std::pair<TaskId, MessagePtr>> out;
+    for (const TaskId id : ids) {
+      if (const auto it = db_.tasks_.find(id); it != db_.tasks_.end())
+        out.emplace_back(id, it->second.message);
+    }
+    return out;
+  });
+}
+
+Result<std::vector<DueEntry>> MemoryStore::due(State state, std::span<const int> shards,
+                                               std::optional<EpochMs> after, EpochMs until, int per_shard) {
+  return call([&] {
+    std::map<int, std::vector<DueEntry>> by_shard;
+    for (const auto& [id, row] : db_.tasks_) {
+      const Task& t = row.task;
+      if (t.state != state || !t.next_at || *t.next_at > until || (after && *t.next_at <= *after)) continue;
+      if (std::find(shards.begin(), shards.end(), t.shard) == shards.end()) continue;
+      by_shard[t.shard].push_back({id, t.shard, *t.next_at});
+    }
+    const auto earlier = [](const DueEntry& a, const DueEntry& b) {
+      return std::pair(a.at, a.id) < std::pair(b.at, b.id);
+    };
+    std::vector<DueEntry> out;
+    for (auto& [shard, entries] : by_shard) {
+      std::sort(entries.begin(), entries.end(), earlier);
+      if (entries.size() > static_cast<std::size_t>(per_shard))
+        entries.resize(static_cast<std::size_t>(per_shard));
+      out.insert(out.end(), entries.begin(), entries.end());
+    }
+    std::sort(out.begin(), out.end(), earlier);
+    return out;
+  });
+}
+
+Result<std::vector<DueEntry>> MemoryStore::stranded(std::span<const Lease> leases, int limit) {
+  return call([&] {
+    std::vector<DueEntry> out;
+    for (const auto& [id, row] : db_.tasks_) {
+      const Task& t = row.task;
+      const bool left = t.state == State::publishing &&
+                        std::any_of(leases.begin(), leases.end(),
+                                    [&](const Lease& l) { return l.shard == t.shard && t.epoch < l.epoch; });
+      if (left && out.size() < static_cast<std::size_t>(limit)) {
+        out.push_back({id, t.shard, t.next_at.value_or(EpochMs{})});
+      }
+    }
+    return out;
+  });
+}
+
+Result<std::int64_t> MemoryStore::count(State state, std::span<const int> shards, std::int64_t most) {
+  return call([&] {
+    std::int64_t n = 0;
+    for (const auto& [id, row] : db_.tasks_) {
+      if (row.task.state == state && std::find(shards.begin(), shards.end(), row.task.shard) != shards.end())
+        ++n;
+    }
+    return std::min(n, most);
+  });
+}
+
+// --- for people
+
+namespace {
+
+bool shows(const Filter& f, const Task& t) {
+  const bool has_due = t.state == State::scheduled || t.state == State::publishing;
+  const std::optional<EpochMs> due = has_due ? t.next_at : std::nullopt;
+  return (!f.state || t.state == *f.state) && (!f.kind || t.kind == *f.kind) &&
+         (f.queue.empty() || t.queue == f.queue) && (f.tag.empty() || t.tag == f.tag) &&
+         (f.message_id.empty() || t.message_id == f.message_id) &&
+         (f.ladder.empty() || t.ladder == f.ladder) &&
+         (f.error_contains.empty() || t.last_error.find(f.error_contains) != std::string::npos) &&
+         (!f.due_before || (due && *due < *f.due_before)) && (!f.due_after || (due && *due > *f.due_after)) &&
+         (!f.created_before || t.created_at < *f.created_before) &&
+         (!f.created_after || t.created_at > *f.created_after) && (!f.below || t.id < *f.below);
+}
+
+}  // namespace
+
+Result<std::vector<TaskRow>> MemoryStore::list(const Filter& filter) {
+  return call([&] {
+    std::vector<TaskRow> out;
+    for (auto it = db_.tasks_.rbegin();
+         it != db_.tasks_.rend() && static_cast<int>(out.size()) < filter.limit; ++it) {
+      if (shows(filter, it->second.task)) out.push_back({it->second.task, node_name(it->second.task.node)});
+    }
+    return out;
+  });
+}
+
+Result<std::optional<TaskRow>> MemoryStore::find(TaskId id) {
+  return call([&] {
+    std::optional<TaskRow> out;
+    if (const auto it = db_.tasks_.find(id); it != db_.tasks_.end()) {
+      out = TaskRow{it->second.task, node_name(it->second.task.node)};
+    }
+    return out;
+  });
+}
+
+Result<std::vector<AttemptRow>> MemoryStore::history(TaskId id) {
+  return call([&] {
+    std::vector<AttemptRow> out;
+    const auto it = db_.tasks_.find(id);
+    if (it == db_.tasks_.end()) return out;
+    for (const auto& [number, a] : it->second.attempts) {
+      out.push_back({a, it->second.task.queue, it->second.task.message_id, node_name(a.node)});
+    }
+    return out;
+  });
+}
+
+Result<std::string> MemoryStore::origin(TaskId id) {
+  auto found = call([&] {
+    const auto it = db_.tasks_.find(id);
+    return it == db_.tasks_.end() ? std::optional<std::string>() : it->second.origin;
+  });
+  if (!found) return tl::unexpected(found.error());
+  if (!*found) return not_found("no task " + id.str());
+  return **found;
+}
+
+Result<std::vector<QueueStat>> MemoryStore::by_queue() {
+  return call([&] {
+    std::map<std::pair<std::string, State>, QueueStat> groups;
+    for (const auto& [id, row] : db_.tasks_) {
+      const Task& t = row.task;
+      QueueStat& s = groups[{t.queue, t.state}];
+      s.queue = t.queue;
+      s.state = t.state;
+      ++s.tasks;
+      if (t.state != State::scheduled || !t.next_at) continue;
+      s.oldest_due_at = std::min(s.oldest_due_at.value_or(*t.next_at), *t.next_at);
+      if (*t.next_at < db_.now_locked()) ++s.overdue;
+    }
+    std::vector<QueueStat> out;
+    for (auto& [key, s] : groups) out.push_back(std::move(s));
+    return out;
+  });
+}
+
+}  // namespace rung

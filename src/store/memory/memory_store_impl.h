@@ -1,0 +1,104 @@
+// MemoryStore, whose methods stand in memory_store.cc (writes) and memory_reads.cc.
+// Thread: as Store says, one at a time; the MemoryDb has its own lock.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/store/attempts.h"
+#include "src/store/memory/memory_store.h"
+
+namespace rung {
+
+class MemoryStore final : public Store {
+ public:
+  explicit MemoryStore(std::shared_ptr<MemoryDb> db) : shared_(std::move(db)), db_(*shared_) {}
+
+  Result<std::vector<std::string>> migrate() override {
+    return call([&]() -> std::vector<std::string> {
+      if (std::exchange(db_.migrated_, true)) return {};
+      return {"memory"};
+    });
+  }
+  Result<void> check_schema() override {
+    auto migrated = call([&] { return db_.migrated_; });
+    if (!migrated) return tl::unexpected(migrated.error());
+    if (!*migrated) return permanent("the schema is missing: run `rung migrate`");
+    return {};
+  }
+  Result<EpochMs> now() override {
+    return call([&] { return db_.now_locked(); });
+  }
+
+  Result<int> register_node(const NodeIdentity& identity, Ms ttl) override;
+  Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl) override;
+  Result<void> leave(int node, std::uint64_t incarnation) override;
+  Result<std::vector<NodeRow>> live_nodes() override;
+  Result<std::vector<ShardRow>> shards() override {
+    return call([&] { return db_.shards_; });
+  }
+  Result<std::vector<Lease>> acquire(int node, std::span<const int> shards, Ms ttl) override;
+  Result<Renewal> renew(int node, std::span<const Lease> leases, Ms ttl) override;
+  Result<void> release(int node, std::span<const Lease> leases) override;
+
+  Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override;
+  Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
+                                      const Decider& decide) override;
+  Result<std::vector<std::pair<TaskId, MessagePtr>>> messages(std::span<const TaskId> ids) override;
+  Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
+                                    EpochMs until, int per_shard) override;
+  Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) override;
+  Result<std::int64_t> count(State state, std::span<const int> shards, std::int64_t most) override;
+
+  Result<std::vector<TaskRow>> list(const Filter& filter) override;
+  Result<std::optional<TaskRow>> find(TaskId id) override;
+  Result<std::vector<AttemptRow>> history(TaskId id) override;
+  Result<std::string> origin(TaskId id) override;
+  Result<std::vector<QueueStat>> by_queue() override;
+
+ private:
+  using Row = MemoryDb::Row;
+
+  // `body` under the lock, with the faults that were asked for.
+  template <typename F>
+  auto call(F body) -> Result<decltype(body())> {
+    const std::lock_guard lock(db_.mutex_);
+    if (db_.fail_ > 0) {
+      --db_.fail_;
+      return transient("the memory store was told to fail");
+    }
+    auto out = body();
+    if (db_.lose_ > 0) {
+      --db_.lose_;
+      return transient("the memory store was told to lose its answer");
+    }
+    return out;
+  }
+
+  std::vector<Lease> held(int node, std::span<const Lease> leases) const {
+    std::vector<Lease> out;
+    for (const ShardRow& s : db_.shards_) {
+      if (node == 0 || s.owner != node || !s.expires_at || *s.expires_at <= db_.now_locked()) continue;
+      const Lease lease{s.shard, s.epoch};
+      if (std::find(leases.begin(), leases.end(), lease) != leases.end()) out.push_back(lease);
+    }
+    return out;
+  }
+  ShardRow& shard(int id) { return db_.shards_[static_cast<std::size_t>(id)]; }
+  std::string node_name(int id) const {
+    return id >= 1 && id <= static_cast<int>(db_.nodes_.size())
+               ? db_.nodes_[static_cast<std::size_t>(id - 1)].row.name
+               : std::string();
+  }
+  Inserted insert_one(const NewTask& n, const std::vector<Lease>& leases);
+  Decision apply_one(const Event& event, int node, const std::vector<Lease>& leases, const Decider& decide,
+                     AttemptChanges& attempts);
+
+  const std::shared_ptr<MemoryDb> shared_;
+  MemoryDb& db_;
+};
+
+}  // namespace rung
