@@ -2,7 +2,9 @@
 -- transaction locks rows in the same order.
 
 -- name: intake_ids
-SELECT id FROM rung_tasks WHERE id IN (:ids)
+-- Nothing, but after a lost answer: what tells our own row from another's under the same id.
+SELECT t.id, t.created_at, t.queue, t.message_id, b.body
+FROM rung_tasks t LEFT JOIN rung_bodies b ON b.task_id = t.id WHERE t.id IN (:ids)
 
 -- name: intake_keys
 SELECT intake_key, id, state FROM rung_tasks WHERE intake_key IN (:keys)
@@ -49,7 +51,7 @@ VALUES :rows
 ON DUPLICATE KEY UPDATE published_at = COALESCE(VALUES(published_at), published_at),
   outcome = IF(VALUES(outcome) = 'pending', outcome, VALUES(outcome)),
   outcome_at = COALESCE(VALUES(outcome_at), outcome_at),
-  error = IF(VALUES(error) = '', error, VALUES(error)), node = VALUES(node)
+  error = IF(VALUES(error) = '', error, VALUES(error)), node = IF(VALUES(node) = 0, node, VALUES(node))
 
 -- name: drop_attempts
 DELETE FROM rung_attempts WHERE :pairs

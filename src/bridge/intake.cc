@@ -84,6 +84,7 @@ NewTask Intake::make_task(const Fresh& item, IdSource& ids, int shard) {
   Task& task = fresh.task;
   task.id = ids.next(now);
   task.shard = shard;
+  task.node = parts_.shards.node();
   task.queue = clean_utf8(f.queue, kShortString);
   task.exchange = clean_utf8(f.exchange, kShortString);
   task.routing_key = clean_utf8(f.routing_key, kShortString);
@@ -182,6 +183,7 @@ void Intake::inserted(std::vector<Fresh>& batch, const std::vector<NewTask>& tas
         log::debug("the same intake again", {{"id", (*result)[i].id.value}, {"message_id", task.message_id}});
         parts_.acks.add(batch[i].delivery->tag);
         break;
+      case Inserted::How::id_taken:  // the next turn gives it another
       case Inserted::How::not_held:
         waiting_.push_back(std::move(batch[i]));
         break;

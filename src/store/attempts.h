@@ -17,7 +17,7 @@ inline void merge_attempt(Attempt& row, const Attempt& said) {
   if (said.outcome != Outcome::pending) row.outcome = said.outcome;
   if (said.outcome_at) row.outcome_at = said.outcome_at;
   if (!said.error.empty()) row.error = said.error;
-  row.node = said.node;
+  if (said.node != 0) row.node = said.node;
 }
 
 class AttemptChanges {

@@ -137,7 +137,12 @@ Result<void> MemoryStore::release(int node, std::span<const Lease> leases) {
 // --- tasks
 
 Inserted MemoryStore::insert_one(const NewTask& n, const std::vector<Lease>& leases) {
-  if (db_.tasks_.contains(n.task.id)) return {Inserted::How::inserted, n.task.id};
+  if (const auto here = db_.tasks_.find(n.task.id); here != db_.tasks_.end()) {
+    const bool ours =
+        here->second.task.created_at == n.task.created_at && here->second.task.queue == n.task.queue &&
+        here->second.task.message_id == n.task.message_id && here->second.message->body == n.message->body;
+    return {ours ? Inserted::How::inserted : Inserted::How::id_taken, n.task.id};
+  }
   const auto old = n.intake_key.empty() ? db_.keys_.end() : db_.keys_.find(n.intake_key);
   const bool frees = old != db_.keys_.end() && is_finished(db_.tasks_.at(old->second).task.state) &&
                      !n.same_even_if_finished;

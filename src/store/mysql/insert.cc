@@ -77,8 +77,15 @@ class Intake {
     std::vector<TaskId> ids;
     for (const NewTask& n : tasks_) ids.push_back(n.task.id);
     here_.clear();
+    taken_.clear();
     auto rows = session_.query(render("intake_ids", {{"ids", Literal::ids(ids)}}));
-    while (rows->next()) here_.insert(rows->getInt64(1));
+    while (rows->next()) {
+      const std::int64_t id = rows->getInt64(1);
+      const auto n = std::ranges::find(tasks_, id, [](const NewTask& t) { return t.task.id.value; });
+      const bool ours = time_at(*rows, 2) == n->task.created_at && text_at(*rows, 3) == n->task.queue &&
+                        text_at(*rows, 4) == n->task.message_id && text_at(*rows, 5) == n->message->body;
+      (ours ? here_ : taken_).insert(id);
+    }
   }
 
   void find_keys() {
@@ -101,6 +108,10 @@ class Intake {
     const NewTask& n = tasks_[i];
     Inserted& result = results_[i];
     if (here_.contains(n.task.id.value)) return false;  // inserted, by an earlier try
+    if (taken_.contains(n.task.id.value)) {
+      result.how = Inserted::How::id_taken;
+      return false;
+    }
     const std::string key = key_of(n);
     const auto old = key.empty() ? by_key_.end() : by_key_.find(key);
     const bool frees = old != by_key_.end() && is_finished(old->second.state) && !n.same_even_if_finished;
@@ -179,7 +190,7 @@ class Intake {
   std::vector<std::size_t> order_;  // by id
   std::vector<Body> bodies_;
   std::vector<Inserted> results_;
-  std::unordered_set<std::int64_t> here_;
+  std::unordered_set<std::int64_t> here_, taken_;  // ids in the table: by an earlier try of ours; by others
   std::unordered_map<std::string, Existing> by_key_;
 };
 
