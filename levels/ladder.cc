@@ -6,7 +6,7 @@
 namespace rung::levels {
 namespace {
 
-tl::unexpected<std::string> wrong(std::string what) { return tl::unexpected<std::string>(std::move(what)); }
+tl::unexpected<std::string> no_ladder(std::string what) { return tl::unexpected<std::string>(std::move(what)); }
 
 std::string bad_jitter(double jitter) {
   if (jitter >= 0.0 && jitter <= 1.0) return {};  // false for NaN too
@@ -35,32 +35,32 @@ std::string too_many(std::size_t levels) {
 }  // namespace
 
 tl::expected<Ladder, std::string> Ladder::from_list(std::vector<Ms> delays, double jitter) {
-  if (delays.empty()) return wrong("a ladder needs at least one level, e.g. [5s, 30s, 1m]");
-  if (delays.size() > static_cast<std::size_t>(kMostLevels)) return wrong(too_many(delays.size()));
+  if (delays.empty()) return no_ladder("a ladder needs at least one level, e.g. [5s, 30s, 1m]");
+  if (delays.size() > static_cast<std::size_t>(kMostLevels)) return no_ladder(too_many(delays.size()));
   for (std::size_t i = 0; i < delays.size(); ++i) {
-    if (auto what = bad_delay(delays, i); !what.empty()) return wrong(what);
+    if (auto what = bad_delay(delays, i); !what.empty()) return no_ladder(what);
   }
-  if (auto what = bad_jitter(jitter); !what.empty()) return wrong(what);
+  if (auto what = bad_jitter(jitter); !what.empty()) return no_ladder(what);
   return Ladder(std::move(delays), jitter);
 }
 
 tl::expected<Ladder, std::string> Ladder::from_exponential(const Exponential& spec, double jitter) {
-  if (spec.base == Ms::zero()) return wrong("base is zero: it is the first delay, e.g. 10s");
-  if (spec.base < Ms::zero()) return wrong("base is negative: it is the first delay, e.g. 10s");
+  if (spec.base == Ms::zero()) return no_ladder("base is zero: it is the first delay, e.g. 10s");
+  if (spec.base < Ms::zero()) return no_ladder("base is negative: it is the first delay, e.g. 10s");
   if (spec.base > kLongest)
-    return wrong("base is longer than " + format_duration(kLongest) + ", the longest delay");
+    return no_ladder("base is longer than " + format_duration(kLongest) + ", the longest delay");
   if (!std::isfinite(spec.factor) || spec.factor < 1.0) {
-    return wrong("factor is a number from 1 (each delay as long as the one before it), e.g. 2 for doubling");
+    return no_ladder("factor is a number from 1 (each delay as long as the one before it), e.g. 2 for doubling");
   }
-  if (spec.max < Ms::zero()) return wrong("max is negative: it is the longest delay, e.g. 1h");
+  if (spec.max < Ms::zero()) return no_ladder("max is negative: it is the longest delay, e.g. 1h");
   if (spec.max > kLongest)
-    return wrong("max is longer than " + format_duration(kLongest) + ", the longest delay");
+    return no_ladder("max is longer than " + format_duration(kLongest) + ", the longest delay");
   if (spec.max != Ms::zero() && spec.max < spec.base) {
-    return wrong("max (" + format_duration(spec.max) + ") is shorter than base (" +
+    return no_ladder("max (" + format_duration(spec.max) + ") is shorter than base (" +
                  format_duration(spec.base) + "): no delay could be that short");
   }
-  if (spec.levels < 1) return wrong("a ladder needs at least one level: levels is how many, e.g. 12");
-  if (spec.levels > kMostLevels) return wrong(too_many(static_cast<std::size_t>(spec.levels)));
+  if (spec.levels < 1) return no_ladder("a ladder needs at least one level: levels is how many, e.g. 12");
+  if (spec.levels > kMostLevels) return no_ladder(too_many(static_cast<std::size_t>(spec.levels)));
 
   const Ms cap = spec.max == Ms::zero() ? kLongest : spec.max;
   std::vector<Ms> delays;

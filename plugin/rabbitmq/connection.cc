@@ -9,7 +9,6 @@ namespace rung::rabbit {
 namespace {
 
 constexpr std::uint32_t kFrameMax = 131072;  // what we ask for; RabbitMQ's own default
-constexpr std::size_t kFrameOverhead = 8;    // type, channel, size before; end mark behind
 constexpr std::size_t kHeaderSize = 7;
 constexpr std::size_t kReadAtOnce = 128 * 1024;
 constexpr std::uint8_t kFrameEnd = 0xCE;

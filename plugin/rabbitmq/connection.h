@@ -8,6 +8,8 @@
 #include <amqp.h>
 #include <amqp_framing.h>
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,6 +22,12 @@
 #include "src/core/url.h"
 
 namespace rung::rabbit {
+
+inline constexpr auto kSetUp =
+    std::chrono::seconds{10};  // the longest that connecting and declaring may take
+inline constexpr auto kSteady =
+    std::chrono::seconds{5};                      // a connection that held so long forgives those before
+inline constexpr std::size_t kFrameOverhead = 8;  // type, channel, size before; end mark behind
 
 struct Frame {
   std::uint8_t type = 0;  // AMQP_FRAME_METHOD ...

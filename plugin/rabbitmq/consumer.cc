@@ -7,10 +7,8 @@
 namespace rung::rabbit {
 namespace {
 
-constexpr auto kSetUp = std::chrono::seconds{10};  // the longest that connecting and declaring may take
 constexpr auto kGoodbye =
     std::chrono::seconds{1};  // the longest that we wait for the broker's word at the end
-constexpr auto kSteady = std::chrono::seconds{5};  // a connection that held so long forgives those before it
 
 }  // namespace
 

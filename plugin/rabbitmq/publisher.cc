@@ -9,13 +9,10 @@
 namespace rung::rabbit {
 namespace {
 
-constexpr auto kSetUp = std::chrono::seconds{10};
-constexpr auto kSteady = std::chrono::seconds{5};
-constexpr auto kGoodbye =
+constexpr auto kKeptBack =
     std::chrono::milliseconds{100};  // kept back of the time to stop, for connection.close
 // Encoded ahead of the socket: enough for few system calls, little enough for the fence.
 constexpr std::size_t kAhead = 128 * 1024;
-constexpr std::size_t kFrameOverhead = 8;
 
 // Why it could never be sent; "" = it can. Beyond this only the headers' size is left to see, once encoded.
 // Bytes that are not UTF-8 are for the broker to judge: RabbitMQ takes them in a routing key, though no queue
@@ -123,16 +120,16 @@ Error Publisher::serve(Connection& connection) {
     if (auto done = send(connection); !done) return done.error();
     if (auto done = connection.tick(); !done) return done.error();
     hand_over();
-    if (waker_.stopping() && (done_for_now() || Clock::now() + kGoodbye >= waker_.deadline())) break;
+    if (waker_.stopping() && (done_for_now() || Clock::now() + kKeptBack >= waker_.deadline())) break;
     connection.sleep(waker_, next_turn());
   }
-  if (connection.unsent() == 0) connection.close(std::min(waker_.deadline(), Clock::now() + 5 * kGoodbye));
+  if (connection.unsent() == 0) connection.close(std::min(waker_.deadline(), Clock::now() + 5 * kKeptBack));
   return Error{Error::Kind::transient, "stopped"};
 }
 
 Clock::time_point Publisher::next_turn() const {
   auto at = Clock::now() + std::chrono::seconds{10};
-  if (waker_.stopping()) at = std::min(at, waker_.deadline() - kGoodbye);
+  if (waker_.stopping()) at = std::min(at, waker_.deadline() - kKeptBack);
   if (!pending_.empty() || writing_ != 0) {
     const std::int64_t left = allow_until_.load(std::memory_order_acquire) - boot_now().ms;
     at = std::min(at, Clock::now() + Ms{std::max<std::int64_t>(left, 0) + 1});

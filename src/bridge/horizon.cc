@@ -9,7 +9,7 @@
 namespace rung::bridge {
 namespace {
 
-constexpr int kPerShard = 2000;  // rows of one shard in one load; a load is at most 64 times that
+constexpr int kLoadPerShard = 2000;  // rows of one shard in one load; a load is at most 64 times that
 
 }  // namespace
 
@@ -51,7 +51,7 @@ void Horizon::load(std::vector<int> shards, std::optional<EpochMs> after, EpochM
   threads_.submit<std::vector<DueEntry>>(
       Lane::control,
       [shards = std::move(shards), after, until](Store& store) {
-        return store.due(State::scheduled, shards, after, until, kPerShard);
+        return store.due(State::scheduled, shards, after, until, kLoadPerShard);
       },
       [this](Result<std::vector<DueEntry>> rows) {
         --loading_;
@@ -64,7 +64,7 @@ void Horizon::load(std::vector<int> shards, std::optional<EpochMs> after, EpochM
         for (const DueEntry& row : *rows) {
           heap_.add({row.id, row.at, row.shard});
           // Cut short: beyond this shard's last row the heap knows nothing.
-          if (++per_shard[static_cast<std::size_t>(row.shard)] == kPerShard)
+          if (++per_shard[static_cast<std::size_t>(row.shard)] == kLoadPerShard)
             horizon_ = std::min(horizon_, row.at);
         }
         bound();

@@ -8,9 +8,7 @@
 namespace rung::bridge {
 namespace {
 
-constexpr std::size_t kMostInBatch = 500;
 constexpr std::size_t kBytesInBatch = 8 * 1024 * 1024;
-constexpr int kMostInFlight = 2;
 constexpr std::size_t kShortString = 255;  // AMQP's names, and the columns for them
 
 }  // namespace

@@ -21,6 +21,11 @@
 
 namespace rung::bridge {
 
+// Rows of one transaction: beyond some hundred a batch gains nothing. Batches of one flow at a time: one with
+// the database, one on the way.
+inline constexpr std::size_t kMostInBatch = 500;
+inline constexpr int kMostInFlight = 2;
+
 // Leases must not wait behind a thousand inserts: they have a thread of their own.
 enum class Lane { control, flow };
 

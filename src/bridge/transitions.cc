@@ -4,13 +4,6 @@
 #include <utility>
 
 namespace rung::bridge {
-namespace {
-
-constexpr std::size_t kMostInBatch = 500;  // tech.md: beyond some hundred rows a batch gains nothing
-constexpr int kMostInFlight = 2;           // one with the database, one on the way
-
-}  // namespace
-
 Transitions::Transitions(StoreThreads& threads, std::function<Fence()> fence,
                          std::function<RuleBookPtr()> rules, std::function<void()> after)
     : threads_(threads), fence_(std::move(fence)), rules_(std::move(rules)), after_(std::move(after)) {}

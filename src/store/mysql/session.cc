@@ -16,7 +16,7 @@ namespace rung::mysql {
 namespace {
 
 constexpr int kTries = 6;  // of a transaction, after deadlocks and the like
-constexpr int kDuplicate = 1062, kLockWait = 1205, kDeadlock = 1213, kNoDatabase = 1049, kDenied = 1045;
+constexpr int kDuplicate = 1062, kLockWaitOver = 1205, kDeadlock = 1213, kNoDatabase = 1049, kDenied = 1045;
 
 // Errors after which the connection is of no use.
 constexpr std::array kGone = {1053, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2002,
@@ -189,7 +189,7 @@ Result<void> Session::transaction(const std::function<void()>& body) {
       again = true;
     } catch (const ::sql::SQLException& e) {
       error = to_error(e.getErrorCode(), e.what());
-      again = e.getErrorCode() == kDeadlock || e.getErrorCode() == kLockWait;
+      again = e.getErrorCode() == kDeadlock || e.getErrorCode() == kLockWaitOver;
     } catch (const std::exception& e) {
       error = {Error::Kind::permanent, std::string("in the store: ") + e.what()};
     }
