@@ -215,7 +215,7 @@ TEST_F(Intake, OddPropertiesNeverStopTheFlow) {
   odd[3].properties.correlation_id = std::string(255, 'c');
   odd[4].properties.message_id = std::string(255, 'm');
   odd[5].properties.timestamp = ~std::uint64_t{0};
-  odd[6].properties.delivery_mode = 77;
+  odd[6].properties.delivery_mode = 1;
   odd[6].properties.priority = 255;
   for (Message& message : odd) {
     message.body = bad;

@@ -186,7 +186,7 @@ TEST_F(Operate, StartSummarySaysWhatIsAttachedToWhat) {
 }
 
 TEST_F(Operate, JsonLogParses) {
-  const std::string queue = new_name("it's \"odd\" \\ \n \xc3\xbc");
+  const std::string queue = new_name("it's \"odd\" \\ \t \xc3\xbc");
   amqp.declare(queue, {{"x-dead-letter-exchange", failed()}});
   config.log = "{ level: debug, format: json }";
   config.ladder = "[100ms]";
