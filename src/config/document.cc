@@ -1,9 +1,11 @@
 #include "src/config/document.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <sstream>
 #include <tuple>
 
 namespace rung::confile {
@@ -69,7 +71,8 @@ struct Converter {
 
 // yaml-cpp's word for it, and what it most likely comes from.
 std::string explain(const YAML::Exception& error, std::string_view text) {
-  std::string what = "not YAML: " + error.msg;
+  // What follows a colon in yaml-cpp's words is a piece of the text, which may be one of a password.
+  std::string what = "not YAML: " + error.msg.substr(0, error.msg.find(':'));
   std::size_t begin = 0;
   for (int line = 0; line < error.mark.line && begin != std::string_view::npos; ++line) {
     begin = text.find('\n', begin);
@@ -83,6 +86,34 @@ std::string explain(const YAML::Exception& error, std::string_view text) {
     what += "; a tab cannot indent, use blanks";
   }
   return what;
+}
+
+// Notes where a document begins, and no more.
+class Starts : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override { last = mark; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  }
+  void OnMapEnd() override {}
+
+  YAML::Mark last;
+};
+
+// Where a second document begins. Not YAML::LoadAll: at a text like "," it finds documents without end, until
+// the memory is gone (0.7).
+std::optional<YAML::Mark> second_document(const std::string& input) {
+  std::istringstream in(input);
+  YAML::Parser parser(in);
+  Starts starts;
+  if (!parser.HandleNextDocument(starts) || !parser.HandleNextDocument(starts)) return std::nullopt;
+  return starts.last;
 }
 
 bool is_name_char(char c, bool first) {
@@ -99,15 +130,14 @@ std::vector<ConfigProblem> Problems::take() {
 
 std::optional<Node> parse_document(std::string_view text, Problems& problems) {
   try {
-    const auto documents = YAML::LoadAll(std::string(text));
-    if (documents.empty()) return Node{};
-    if (documents.size() > 1) {
-      const YAML::Mark mark = documents[1].Mark();
-      problems.add({mark.line + 1, mark.column + 1}, "a second YAML document: one file holds one");
+    const std::string input(text);
+    if (const auto second = second_document(input)) {
+      problems.add({second->line + 1, second->column + 1},
+                   "this belongs to nothing above it: a file holds one YAML document");
       return std::nullopt;
     }
     Converter converter{problems};
-    Node root = converter.convert(documents[0], {}, 0, false);
+    Node root = converter.convert(YAML::Load(input), {}, 0, false);
     if (converter.gave_up) return std::nullopt;
     return root;
   } catch (const YAML::Exception& error) {

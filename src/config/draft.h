@@ -75,7 +75,8 @@ struct Value {
   bool choice(std::string& out, const std::vector<std::string>& words);
   // Letters, digits and . _ - , from 1 to `most` of them.
   bool name(std::string& out, std::size_t most);
-  // A file that can be read; `out` is its path, from the config's folder where it is relative.
+  // A file's path, from the config's folder where it is relative; file(): one that can be read now.
+  bool path_of_file(std::string& out);
   bool file(std::string& out);
   bool url(std::string& out, const std::vector<std::string>& schemes);
   bool host_port(std::string& out);

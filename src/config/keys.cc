@@ -132,7 +132,8 @@ std::vector<Key> make_table() {
     {{"http.listen", "host:port", "", false, false, "where the HTTP API listens; left out: it doesn't"},
      [](Value& v) { return v.host_port(config(v).http.listen); }},
     {{"http.token_file", "file", "", false, false, "its first line is the token that the HTTP API asks for"},
-     [](Value& v) { return v.file(config(v).http.token_file); }},
+     // Not looked for: in this version nobody reads it.
+     [](Value& v) { return v.path_of_file(config(v).http.token_file); }},
 
     {{"node", "name", "", false, false,
       "this instance's name, its own among all that share the database; left out: the host's name"},

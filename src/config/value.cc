@@ -178,10 +178,16 @@ bool Value::name(std::string& out, std::size_t most) {
   return true;
 }
 
-bool Value::file(std::string& out) {
+bool Value::path_of_file(std::string& out) {
   std::string name;
   if (!text(name)) return false;
-  const std::string full = name.starts_with('/') || draft.folder.empty() ? name : draft.folder + "/" + name;
+  out = name.starts_with('/') || draft.folder.empty() ? name : draft.folder + "/" + name;
+  return true;
+}
+
+bool Value::file(std::string& out) {
+  std::string full;
+  if (!path_of_file(full)) return false;
   if (const auto why = unreadable(full); !why.empty()) {
     const std::string which = may_quote() ? quoted(full) : "the file that " + quoted(node.written) + " names";
     return wrong(which + " cannot be read: " + why);

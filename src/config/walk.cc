@@ -51,19 +51,19 @@ class Walker {
         if (!key.broken) problems_.add(key.mark, "a key is a text, and this is none");
         continue;
       }
-      const auto [first, fresh] = seen.emplace(key.text, key.mark.line);
-      if (!fresh) {
-        problems_.add(key.mark, below(shown, key.text) + ": given twice, first in line " +
-                                    std::to_string(first->second));
-        continue;
-      }
       const std::string child = below(path, any_name ? "*" : key.text);
       // A dot within a key would look like a path of the table.
       const bool known = any_name || key.text.find('.') == std::string::npos;
       if (!known || (find_key(child) == nullptr && !is_section(child))) {
         unknown(key, value, path, shown);
-      } else {
+        continue;
+      }
+      const auto [first, fresh] = seen.emplace(key.text, key.mark.line);
+      if (fresh) {
         entry(key, value, child, below(shown, key.text));
+      } else {
+        problems_.add(key.mark, below(shown, key.text) + ": given twice, first in line " +
+                                    std::to_string(first->second));
       }
     }
   }

@@ -89,10 +89,11 @@ TEST_F(ConfigEnvironment, NoProblemHoldsAValueFromTheEnvironment) {
 }
 
 TEST_F(ConfigEnvironment, NoProblemHoldsAPassword) {
-  for (const auto* url :
-       {"amqp://u:hun,ter2@h", "amqp://u:hun/ter2@h", "amqp://u:hun: ter2@h", "amqp://u:hun ter2@h",
-        "amqp://u:hun, ter2@h", "mysql://u:hunter2@h", "hunter2", "amqp://u:hunter2@h?x=hunter2",
-        "amqp://u:hunter2@h:port", "amqp://u:p#hunter2@h", "amqp://u:hun,ter2,x@h"}) {
+  for (const auto* url : {"amqp://u:hun,ter2@h", "amqp://u:hun/ter2@h", "amqp://u:hun: ter2@h",
+                          "amqp://u:hun ter2@h", "amqp://u:hun, ter2@h", "mysql://u:hunter2@h", "hunter2",
+                          "amqp://u:hunter2@h?x=hunter2", "amqp://u:hunter2@h:port", "amqp://u:p#hunter2@h",
+                          "amqp://u:hun,ter2,x@h", "amqp://u:hunter2,hunter2,hunter2@h", "\"hun\\qter2",
+                          "*hunter2", "&hunter2 *ter2", "!hunter2<ter2>", "amqp://u:hunter2, cert@h, url"}) {
     for (const std::string& text :
          {"broker: { url: " + std::string(url) + " }\n", "broker: { url: \"" + std::string(url) + "\" }\n",
           "broker:\n  url: " + std::string(url) + "\n", "store: { url: " + std::string(url) + " }\n"}) {

@@ -24,13 +24,10 @@ std::string delays(const levels::Ladder* ladder) {
 }
 
 TEST_F(ConfigRules, TheContractsExampleLoads) {
-  write("token", "t\n");
   const auto config = good(
       "broker: { url: \"amqp://guest:guest@127.0.0.1:5672/%2f\" }     # amqps:// with ca, cert, key\n"
       "store:  { url: \"mysql://rung:secret@127.0.0.1:3306/rung\" }   # tls options; password_file\n"
-      "http:   { listen: \"127.0.0.1:8025\", token_file: " +
-      path("token") +
-      " }\n"
+      "http:   { listen: \"127.0.0.1:8025\", token_file: /etc/rung/token }\n"
       "node:   sidecar-1            # this instance's name; the host's name where it is left out\n"
       "lease:  10s                  # a dead instance is taken over after this\n"
       "window: 10m                  # the horizon held in memory\n"
