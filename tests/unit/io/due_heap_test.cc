@@ -1,0 +1,109 @@
+#include "src/io/due_heap.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+namespace rung::io {
+namespace {
+
+struct Fired {
+  DueItem item;
+  EpochMs when;
+};
+
+// A heap on a loop of its own, with a database's clock that stands `ahead` of nothing in particular.
+class DueHeapTest : public testing::Test {
+ protected:
+  DueHeapTest() { set_db_now({1'800'000'000'000}); }
+
+  void set_db_now(EpochMs now) { clock_.measured(now, boot_now()); }
+  void add(std::int64_t id, Ms in) { heap_.add({TaskId{id}, clock_.now() + in, 3}); }
+
+  // Runs until `count` have fired, ten seconds at most.
+  void run_until_fired(std::size_t count) {
+    wanted_ = count;
+    Timer bound(loop_, [this] { loop_.stop(); });
+    bound.start(Ms{10'000});
+    if (fired_.size() < wanted_) loop_.run();
+    ASSERT_GE(fired_.size(), count) << "not fired within ten seconds";
+  }
+
+  Loop loop_;
+  DbClock clock_;
+  std::vector<Fired> fired_;
+  std::size_t wanted_ = 0;
+  DueHeap heap_{loop_, clock_, [this](const std::vector<DueItem>& items) {
+                  for (const DueItem& item : items) fired_.push_back({item, clock_.now()});
+                  if (fired_.size() >= wanted_) loop_.stop();
+                }};
+};
+
+TEST_F(DueHeapTest, FiresEachOnceAndNeverEarly) {
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 dice(seed);
+  for (int id = 1; id <= 500; ++id) add(id, Ms{std::uniform_int_distribution<>(0, 400)(dice)});
+  EXPECT_EQ(heap_.size(), 500U);
+  run_until_fired(500);
+  std::set<TaskId> seen;
+  for (const Fired& f : fired_) {
+    EXPECT_GE(f.when, f.item.at) << "early: " << f.item.id.value;
+    EXPECT_TRUE(seen.insert(f.item.id).second) << "twice: " << f.item.id.value;
+    EXPECT_EQ(f.item.shard, 3);
+  }
+  EXPECT_EQ(seen.size(), 500U);
+  EXPECT_EQ(heap_.size(), 0U);
+}
+
+TEST_F(DueHeapTest, WhatIsOverdueFiresAtOnceOldestFirst) {
+  add(2, Ms{-1000});
+  add(1, Ms{-50'000});
+  add(3, Ms{-10});
+  run_until_fired(3);
+  std::vector<std::int64_t> ids;
+  for (const Fired& f : fired_) ids.push_back(f.item.id.value);
+  EXPECT_EQ(ids.size(), 3U);  // the order among slots is the dispatcher's; all three are here
+}
+
+TEST_F(DueHeapTest, WhatIsLaterIsSpreadInTimeAndFiresToTheMillisecond) {
+  add(1, Ms{4000});  // a coarse slot at first
+  add(2, Ms{4001});
+  run_until_fired(2);
+  for (const Fired& f : fired_) EXPECT_GE(f.when, f.item.at);
+  EXPECT_EQ(fired_[0].item.id.value, 1);
+}
+
+TEST_F(DueHeapTest, AStepOfTheDatabasesClockForwardFiresAtTheNextCheck) {
+  add(1, Ms{3'600'000});
+  set_db_now(clock_.now() + Ms{3'600'001});
+  heap_.check_clock();
+  run_until_fired(1);
+  EXPECT_GE(fired_[0].when, fired_[0].item.at);
+}
+
+TEST_F(DueHeapTest, AStepBackwardNeverFiresEarly) {
+  add(1, Ms{50});
+  set_db_now(clock_.now() - Ms{300});
+  run_until_fired(1);
+  EXPECT_GE(fired_[0].when, fired_[0].item.at);
+}
+
+TEST_F(DueHeapTest, DropsWhatIsDueLastAndSaysFromWhenOnItIsIncomplete) {
+  add(1, Ms{10});
+  add(2, Ms{100'000});
+  add(3, Ms{200'000});
+  const EpochMs last = clock_.now() + Ms{200'000};
+  const auto from = heap_.drop_latest();
+  ASSERT_TRUE(from);
+  EXPECT_LE(*from, last);
+  EXPECT_EQ(heap_.size(), 2U);
+  EXPECT_TRUE(heap_.drop_latest());
+  EXPECT_TRUE(heap_.drop_latest());
+  EXPECT_FALSE(heap_.drop_latest());
+  EXPECT_EQ(heap_.size(), 0U);
+}
+
+}  // namespace
+}  // namespace rung::io
