@@ -1,0 +1,192 @@
+// What attach works out and quotes; the servers come in tests/integration/cli.
+#include <gmock/gmock.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "plugin/rabbitmq/management.h"
+#include "src/cli/attach_plan.h"
+#include "src/cli/ctl.h"
+
+namespace rung::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using rabbit::Policy;
+using rabbit::QueueFacts;
+using ::testing::HasSubstr;
+
+// Every byte that can stand in a name but NUL, CR and LF (which RabbitMQ takes off), alone and among others.
+std::vector<std::string> odd_names() {
+  std::vector<std::string> names = {"orders",      "o'd d/é$(x)\\\"#^.*\tz`!",
+                                    "-p",          "--help",
+                                    "~root",       "a b",
+                                    "*",           "'",
+                                    "''",          "注文",
+                                    "$HOME",       "!!",
+                                    "a;b|c&d>e<f", "{a,b}",
+                                    "[x]",         "\x01\x1f\x7f",
+                                    "\\",          "\\'"};
+  std::string all;
+  for (int c = 1; c < 128; ++c) {
+    if (c == '\r' || c == '\n') continue;
+    all += static_cast<char>(c);
+    names.push_back("x" + std::string(1, static_cast<char>(c)) + "1");
+  }
+  names.push_back(all);
+  return names;
+}
+
+// bash itself says what it understands.
+TEST(ShellQuote, BashReadsBackWhatWasQuoted) {
+  std::string script;
+  for (const std::string& name : odd_names()) script += "printf '%s\\0' " + rabbit::shell_quote(name) + "\n";
+  script += "printf '%s\\0' " + rabbit::shell_quote("") + "\n" + "printf '%s\\0' " +
+            rabbit::shell_quote("a\nb\r") + "\n";
+  const auto ran = run_program({"bash", "--norc", "-c", script}, 20s);
+  ASSERT_TRUE(ran) << ran.error().message;
+  std::string expected;
+  for (const std::string& name : odd_names()) expected += name + '\0';
+  expected += '\0';
+  expected += std::string("a\nb\r") + '\0';
+  EXPECT_EQ(ran->out, expected);
+  EXPECT_EQ(ran->err, "");
+}
+
+TEST(ShellQuote, LeavesPlainWordsAlone) {
+  EXPECT_EQ(rabbit::shell_quote("orders.v2_x-1"), "orders.v2_x-1");
+  EXPECT_EQ(rabbit::shell_quote("/"), "/");
+  EXPECT_EQ(rabbit::shell_quote("^orders$"), "'^orders$'");
+  EXPECT_EQ(rabbit::shell_quote("it's"), "'it'\\''s'");
+}
+
+TEST(PolicyPattern, MatchesTheNameAlone) {
+  EXPECT_EQ(rabbit::policy_pattern("orders.v2"), "^orders\\.v2$");
+  for (const std::string& name : odd_names()) {
+    const std::regex pattern(rabbit::policy_pattern(name));
+    EXPECT_TRUE(std::regex_search(name, pattern)) << name;
+    EXPECT_FALSE(std::regex_search(name + "x", pattern)) << name;
+    EXPECT_FALSE(std::regex_search("x" + name, pattern)) << name;
+  }
+  EXPECT_FALSE(std::regex_search("ordersXv2", std::regex(rabbit::policy_pattern("orders.v2"))));
+}
+
+TEST(PolicyCommand, IsTheLineThatDoesIt) {
+  EXPECT_EQ(rabbit::policy_command("rung", "/", "orders"),
+            "rabbitmqctl set_policy -p / --apply-to queues rung-orders '^orders$' "
+            "'{\"dead-letter-exchange\":\"rung.failed\"}'");
+  EXPECT_THAT(rabbit::policy_command("rung", "-v", "orders"), HasSubstr(" --vhost=-v "));
+  EXPECT_THAT(rabbit::policy_command("rung", "/", "é"), ::testing::StartsWith("LC_ALL=C.UTF-8 rabbitmqctl "));
+}
+
+TEST(Plan, NothingStandsYet) {
+  const AttachPlan plan = plan_attach("rung", "orders", {}, {});
+  EXPECT_EQ(plan.what, AttachPlan::Do::put);
+  EXPECT_EQ(plan.policy.name, "rung-orders");
+  EXPECT_EQ(plan.policy.pattern, "^orders$");
+  EXPECT_EQ(plan.policy.apply_to, "queues");
+  EXPECT_EQ(plan.policy.priority, 0);
+  EXPECT_EQ(json::parse(plan.policy.definition), (json{{"dead-letter-exchange", "rung.failed"}}));
+  EXPECT_EQ(plan.over, "");
+}
+
+TEST(Plan, TakesOverThePolicyInEffect) {
+  const std::vector<Policy> policies = {
+      {"other", "^x", "queues", R"({"max-length":1})", 9},
+      {"base", "^o", "all", R"({"max-length":100,"dead-letter-exchange":"dlx"})", 7}};
+  const AttachPlan plan = plan_attach("rung", "orders", {std::nullopt, "base", "classic"}, policies);
+  EXPECT_EQ(plan.what, AttachPlan::Do::put);
+  EXPECT_EQ(plan.policy.priority, 8);
+  EXPECT_EQ(json::parse(plan.policy.definition),
+            (json{{"dead-letter-exchange", "rung.failed"}, {"max-length", 100}}));
+  EXPECT_EQ(plan.over, "base");
+  EXPECT_EQ(plan.elsewhere, "dlx");
+}
+
+TEST(Plan, MendsOurOwnPolicyInItsPlace) {
+  const std::vector<Policy> policies = {{"rung-orders", "^orders$", "queues", R"({"max-length":1})", 3}};
+  const AttachPlan plan = plan_attach("rung", "orders", {std::nullopt, "rung-orders", ""}, policies);
+  EXPECT_EQ(plan.what, AttachPlan::Do::put);
+  EXPECT_EQ(plan.policy.priority, 3);
+  EXPECT_EQ(plan.over, "");
+}
+
+TEST(Plan, KnowsWhatIsAttached) {
+  const std::vector<Policy> policies = {
+      {"all", ".*", "queues", R"({"dead-letter-exchange":"rung.failed"})", 0}};
+  const AttachPlan by_policy = plan_attach("rung", "orders", {std::nullopt, "all", ""}, policies);
+  EXPECT_EQ(by_policy.what, AttachPlan::Do::nothing);
+  EXPECT_EQ(by_policy.why, "by policy all");
+  EXPECT_EQ(plan_attach("rung", "orders", {"rung.failed", "", ""}, {}).what, AttachPlan::Do::nothing);
+  // Another prefix is somebody else's.
+  EXPECT_EQ(plan_attach("other", "orders", {std::nullopt, "all", ""}, policies).what, AttachPlan::Do::put);
+}
+
+TEST(Plan, ArgumentsWinOverPolicies) {
+  const std::vector<Policy> policies = {
+      {"all", ".*", "queues", R"({"dead-letter-exchange":"rung.failed"})", 0}};
+  const AttachPlan plan = plan_attach("rung", "orders", {"dlx", "all", ""}, policies);
+  EXPECT_EQ(plan.what, AttachPlan::Do::refuse);
+  EXPECT_THAT(plan.why, HasSubstr("'dlx'"));
+  EXPECT_THAT(plan.why, HasSubstr("wins over any policy"));
+  // The empty name is the default exchange: an argument like any other.
+  EXPECT_EQ(plan_attach("rung", "orders", {"", "", ""}, {}).what, AttachPlan::Do::refuse);
+  EXPECT_EQ(plan_attach("rung", "orders", {std::nullopt, "", "stream"}, {}).what, AttachPlan::Do::refuse);
+}
+
+// As RabbitMQ 3.10 prints it, and as an object, which later ones may.
+TEST(Ctl, ReadsWhatRabbitmqctlPrints) {
+  const char* queues = R"([
+{"name":"orders2","arguments":[["x-dead-letter-exchange","longstr","other"],["x-max-length","signedint",5]],"policy":"base"}
+,{"name":"orders","arguments":[],"policy":""}
+,{"name":"q","arguments":{"x-queue-type":"quorum"},"policy":""}
+])";
+  EXPECT_EQ(read_queue(queues, "orders2", "/")->dead_letter_argument, "other");
+  EXPECT_EQ(read_queue(queues, "orders2", "/")->policy, "base");
+  EXPECT_EQ(read_queue(queues, "orders", "/")->dead_letter_argument, std::nullopt);
+  EXPECT_EQ(read_queue(queues, "q", "/")->type, "quorum");
+  EXPECT_EQ(read_queue(queues, "none", "/").error().kind, Error::Kind::not_found);
+  EXPECT_EQ(read_queue("Error: x", "none", "/").error().kind, Error::Kind::transient);
+
+  const auto policies = read_policies(
+      R"([{"vhost":"/","name":"a","pattern":"^o","apply-to":"all","definition":"{\"max-length\":100}","priority":2},
+          {"vhost":"/","name":"b","pattern":"^o","apply-to":"queues","definition":{"max-length":7},"priority":0}])");
+  ASSERT_TRUE(policies);
+  EXPECT_EQ((*policies)[0].definition, R"({"max-length":100})");
+  EXPECT_EQ((*policies)[0].priority, 2);
+  EXPECT_EQ((*policies)[1].definition, R"({"max-length":7})");
+
+  const char* status = R"({"listeners":[{"port":15672,"protocol":"http"},{"port":5672,"protocol":"amqp"}]})";
+  EXPECT_TRUE(listens_at(status, 5672));
+  EXPECT_FALSE(listens_at(status, 15672));
+  EXPECT_FALSE(listens_at("nonsense", 5672));
+}
+
+TEST(RunProgram, ToldAndBounded) {
+  const auto ran = run_program({"sh", "-c", "echo out; echo err >&2; exit 7"}, 10s);
+  ASSERT_TRUE(ran);
+  EXPECT_EQ(ran->exit, 7);
+  EXPECT_EQ(ran->out, "out\n");
+  EXPECT_EQ(ran->err, "err\n");
+  // What it started holds the pipe: ended with it.
+  const auto slow = run_program({"sh", "-c", "sleep 60 & wait"}, 200ms);
+  ASSERT_FALSE(slow);
+  EXPECT_TRUE(slow.error().is_transient());
+  EXPECT_FALSE(run_program({"/no/such/program"}, 1s));
+}
+
+// Nobody listens there: told apart from "not attached", and quickly.
+TEST(AskAttached, UnknownWhereNobodyAnswers) {
+  BrokerOptions options;
+  options.url = "amqp://guest:top-secret@127.0.0.1:1/%2f";
+  options.management = "http://127.0.0.1:1";
+  const auto answer = rabbit::ask_attached(options, "orders");
+  EXPECT_EQ(answer.attached, rabbit::Attached::unknown);
+  EXPECT_THAT(answer.detail, HasSubstr("127.0.0.1:1"));
+  EXPECT_THAT(answer.detail, ::testing::Not(HasSubstr("top-secret")));
+}
+
+}  // namespace
+}  // namespace rung::cli

@@ -1,0 +1,173 @@
+// The program from outside, without servers: exit codes, help, what goes to which stream.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "src/cli/ctl.h"
+
+namespace rung::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Program : public ::testing::Test {
+ protected:
+  Program() {
+    char folder[] = "/tmp/rung-cli-XXXXXX";
+    folder_ = mkdtemp(folder);
+    unsetenv("RUNG_CONFIG");
+    setenv("RUNG_RABBITMQCTL", "/no/such/rabbitmqctl", 1);
+  }
+  ~Program() override { std::filesystem::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& text) {
+    const std::string path = folder_ / name;
+    std::ofstream(path) << text;
+    return path;
+  }
+  // Nobody listens at port 1.
+  std::string good() {
+    return write(
+        "rung.yaml",
+        "broker: { url: \"amqp://guest:brokersecret@127.0.0.1:1/%2f\", management: \"http://127.0.0.1:1\" }\n"
+        "store: { url: \"mysql://rung:storesecret@127.0.0.1:1/rung\" }\n");
+  }
+  static Ran rung(std::vector<std::string> words) {
+    words.insert(words.begin(), RUNG_TEST_PROGRAM);
+    auto ran = run_program(words, 60s);
+    EXPECT_TRUE(ran) << ran.error().message;
+    EXPECT_THAT(ran->out + ran->err, Not(HasSubstr("secret")));
+    return *ran;
+  }
+  static std::size_t count_lines(const std::string& text) {
+    return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(Program, HelpAndVersion) {
+  EXPECT_EQ(rung({"--version"}).out.substr(0, 5), "rung ");
+  const Ran help = rung({"--help"});
+  EXPECT_EQ(help.exit, 0);
+  for (const char* command : {"run", "check", "migrate", "attach", "list", "show", "history", "cancel",
+                              "retry", "finish", "stats"}) {
+    EXPECT_THAT(help.out, HasSubstr(command));
+    const Ran each = rung({command, "--help"});
+    EXPECT_EQ(each.exit, 0) << command;
+    EXPECT_THAT(each.out, AllOf(HasSubstr("Examples:\n  rung "), HasSubstr("--config FILE"))) << command;
+    EXPECT_EQ(each.err, "") << command;
+  }
+}
+
+TEST_F(Program, MistakesAreOneLineOnStderrAndExit1) {
+  const std::vector<std::vector<std::string>> mistakes = {{},
+                                                          {"lst"},
+                                                          {"list", "--nope"},
+                                                          {"list", "--state", "lost"},
+                                                          {"list", "--limit", "0"},
+                                                          {"show"},
+                                                          {"attach"},
+                                                          {"finish", "1"},
+                                                          {"finish", "1", "--succeeded", "--failed"},
+                                                          {"cancel"},
+                                                          {"list", "--all", "--limit", "3"}};
+  for (const auto& words : mistakes) {
+    const Ran ran = rung(words);
+    EXPECT_EQ(ran.exit, 1) << ::testing::PrintToString(words);
+    EXPECT_EQ(ran.out, "") << ::testing::PrintToString(words);
+    EXPECT_EQ(count_lines(ran.err), 1U) << ran.err;
+    EXPECT_THAT(ran.err, AllOf(HasSubstr("rung: "), HasSubstr("--help)")));
+  }
+}
+
+TEST_F(Program, CheckPrintsTheLadders) {
+  const Ran ran = rung({"check", "-c", good()});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("ladder default: 9 levels"));
+  const Ran json = rung({"check", "--json", "-c", good()});
+  EXPECT_EQ(nlohmann::json::parse(json.out)["ladders"]["default"]["delays_ms"][0], 5000);
+}
+
+TEST_F(Program, CheckNamesFileLineAndColumn) {
+  const std::string path =
+      write("bad.yaml", "broker:\n  urll: x\nstore: { url: \"mysql://a@b/c\" }\nladders: { default: [] }\n");
+  const Ran ran = rung({"check", "-c", path});
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_THAT(ran.err, HasSubstr(path + ":2:3: "));
+  const Ran json = rung({"check", "--json", "-c", path});
+  EXPECT_EQ(json.exit, 1);
+  EXPECT_FALSE(nlohmann::json::parse(json.out)["ok"].get<bool>());
+}
+
+TEST_F(Program, ConfigIsFoundByFlagThenEnvironmentThenFolder) {
+  const std::string from_env = write("env.yaml", "nonsense_env: 1\n");
+  write("rung.yaml", "nonsense_here: 1\n");
+  const auto check = [&](const std::string& env, const std::string& flags) {
+    return run_program({"sh", "-c",
+                        "cd " + folder_.string() + " && " + env + " " RUNG_TEST_PROGRAM " check " + flags},
+                       60s)
+        ->err;
+  };
+  EXPECT_THAT(check("", ""), HasSubstr("nonsense_here"));
+  EXPECT_THAT(check("RUNG_CONFIG=" + from_env, ""), HasSubstr("nonsense_env"));
+  EXPECT_THAT(check("RUNG_CONFIG=" + from_env, "-c rung.yaml"), HasSubstr("nonsense_here"));
+}
+
+TEST_F(Program, ServicesThatAreAwayExit2) {
+  const std::string config = good();
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"migrate"},
+                                             {"list"},
+                                             {"show", "1"},
+                                             {"history", "1"},
+                                             {"cancel", "1"},
+                                             {"retry", "1"},
+                                             {"finish", "1", "--failed"},
+                                             {"stats"}}) {
+    std::vector<std::string> with = words;
+    with.insert(with.end(), {"-c", config});
+    const Ran ran = rung(with);
+    EXPECT_EQ(ran.exit, 2) << words[0] << ": " << ran.err;
+    EXPECT_EQ(count_lines(ran.err), 1U) << ran.err;
+  }
+}
+
+TEST_F(Program, AttachWithNobodyThereSaysWhatToRun) {
+  const Ran ran = rung({"attach", "orders", "-c", good()});
+  EXPECT_EQ(ran.exit, 2);
+  EXPECT_THAT(ran.out, HasSubstr("rabbitmqctl set_policy -p / --apply-to queues rung-orders"));
+  EXPECT_THAT(ran.out, HasSubstr("x-dead-letter-exchange: rung.failed"));
+  EXPECT_THAT(ran.err, HasSubstr("management API at 127.0.0.1:1"));
+}
+
+TEST_F(Program, AttachPrintAsksNobody) {
+  const Ran ran = rung({"attach", "it's", "--print", "-c", good()});
+  EXPECT_EQ(ran.exit, 0);
+  EXPECT_EQ(ran.out,
+            "rabbitmqctl set_policy -p / --apply-to queues 'rung-it'\\''s' '^it'\\''s$' "
+            "'{\"dead-letter-exchange\":\"rung.failed\"}'\n");
+  EXPECT_EQ(ran.err, "");
+}
+
+TEST_F(Program, AttachRefusesItsOwnQueues) {
+  EXPECT_EQ(rung({"attach", "rung.failed", "-c", good()}).exit, 1);
+}
+
+TEST_F(Program, WordsThatAreNoTimes) {
+  EXPECT_EQ(rung({"stats", "--max-overdue", "soon", "-c", good()}).exit, 1);
+  const Ran ran = rung({"cancel", "order-17", "-c", good()});
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_THAT(ran.err, HasSubstr("'order-17' is not a retry-id"));
+}
+
+}  // namespace
+}  // namespace rung::cli

@@ -1,0 +1,92 @@
+#include "src/cli/text.h"
+
+#include <gmock/gmock.h>
+
+namespace rung::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(Humanise, TwoUnitsAtMost) {
+  EXPECT_EQ(humanise(0ms), "0ms");
+  EXPECT_EQ(humanise(-5s), "0ms");
+  EXPECT_EQ(humanise(999ms), "999ms");
+  EXPECT_EQ(humanise(1s), "1s");
+  EXPECT_EQ(humanise(4250ms), "4.2s");
+  EXPECT_EQ(humanise(12'999ms), "12s");
+  EXPECT_EQ(humanise(60s), "1m");
+  EXPECT_EQ(humanise(4min + 12s), "4m12s");
+  EXPECT_EQ(humanise(4min + 2s), "4m02s");
+  EXPECT_EQ(humanise(3h + 5min + 59s), "3h05m");
+  EXPECT_EQ(humanise(24h), "1d");
+  EXPECT_EQ(humanise(51h + 59min), "2d3h");
+}
+
+TEST(Relative, SaysWhichWay) {
+  const EpochMs now{1'000'000};
+  EXPECT_EQ(relative(now + 252s, now), "in 4m12s");
+  EXPECT_EQ(relative(now - 252s, now), "4m12s ago");
+  EXPECT_EQ(relative(now + 499ms, now), "now");
+  EXPECT_EQ(relative(now - 499ms, now), "now");
+  EXPECT_EQ(relative(now + 500ms, now), "in 500ms");
+}
+
+TEST(Width, CountsColumns) {
+  EXPECT_EQ(width("orders"), 6U);
+  EXPECT_EQ(width("é"), 1U);
+  EXPECT_EQ(width("e\u0301"), 1U);
+  EXPECT_EQ(width("注文"), 4U);
+  EXPECT_EQ(width("🐇"), 2U);
+}
+
+// What a message says must not move a person's cursor or colour the terminal.
+TEST(OneLine, MakesControlCharactersVisible) {
+  EXPECT_EQ(one_line("a\nb\tc\rd"), "a\\nb\\tc\\rd");
+  EXPECT_EQ(one_line("\x1b[31mred\x7f"), "\\x1b[31mred\\x7f");
+  EXPECT_EQ(one_line("a\u009b31m"), "a\\x9b31m");
+  EXPECT_EQ(one_line("abc\u202Edef"), "abc\\u202edef");
+  EXPECT_EQ(one_line("bad \xff byte"), "bad \uFFFD byte");
+  EXPECT_EQ(one_line("grüße 注文"), "grüße 注文");
+}
+
+TEST(Lines, KeepsBreaksAndIndentsThem) {
+  EXPECT_EQ(lines("one\ntwo\x1b[2J", 3), "one\n   two\\x1b[2J");
+  EXPECT_EQ(lines("one\r\ntwo", 0), "one\ntwo");
+}
+
+TEST(Shorten, CutsOnCharacters) {
+  EXPECT_EQ(shorten("orders", 6), "orders");
+  EXPECT_EQ(shorten("orders", 5), "orde…");
+  EXPECT_EQ(shorten("orders", 0), "orders");
+  EXPECT_EQ(shorten("注文注文", 5), "注文…");
+  EXPECT_EQ(shorten("注文注文", 4), "注…");
+}
+
+TEST(Table, Aligns) {
+  Table table({{"NAME", Table::Align::left}, {"N", Table::Align::right}, {"ERROR", Table::Align::left}});
+  table.row({"a", "1", "boom"});
+  table.row({"grüße", "100", ""});
+  EXPECT_EQ(table.str({}),
+            "NAME     N  ERROR\n"
+            "a        1  boom\n"
+            "grüße  100\n");
+}
+
+TEST(Table, CutsTheLastColumnToTheTerminal) {
+  Table table({{"ID", Table::Align::left}, {"ERROR", Table::Align::left}});
+  table.row({"1", std::string(200, 'x')});
+  const std::string out = table.str({.colour = false, .width = 40});
+  EXPECT_EQ(out.substr(out.find('\n') + 1), "1   " + std::string(35, 'x') + "…\n");
+}
+
+TEST(Table, ColoursDoNotCount) {
+  Table table({{"STATE", Table::Align::left}, {"N", Table::Align::left}});
+  table.row({{"parked", Colour::red}, "1"});
+  EXPECT_THAT(table.str({.colour = true, .width = 80}), HasSubstr("\x1b[31mparked\x1b[0m  1\n"));
+  EXPECT_THAT(table.str({.colour = false, .width = 80}), Not(HasSubstr("\x1b")));
+}
+
+}  // namespace
+}  // namespace rung::cli
