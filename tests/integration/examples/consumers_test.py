@@ -48,6 +48,7 @@ class Consumers(unittest.TestCase):
         cls.amqp = os.environ["RUNG_TEST_AMQP"].replace("%2f", cls.name)
         url = urllib.parse.urlsplit(os.environ["RUNG_TEST_MYSQL"])
         cls.db = pymysql.connect(host=url.hostname, port=url.port, user=url.username, autocommit=True)
+        cls.addClassCleanup(cls.db.close)
         cls.sql(f"CREATE DATABASE {cls.name}")
         cls.addClassCleanup(cls.sql, f"DROP DATABASE {cls.name}")
         cls.sql(f"USE {cls.name}")
@@ -63,11 +64,16 @@ queues: {{ default: {{ success: {{ presumed_after: 10m }} }} }}
         cls.start([PROGRAM, "run", "-c", str(config)], cls.log)
         wait_until(lambda: subprocess.run([PROGRAM, "stats", "-c", str(config)], stdout=subprocess.DEVNULL,
                                           stderr=subprocess.DEVNULL).returncode == 0, "rung stats is content")
-        cls.channel = pika.BlockingConnection(pika.URLParameters(cls.amqp)).channel()
+        parameters = pika.URLParameters(cls.amqp)
+        parameters.heartbeat = 0  # nobody serves it while we wait
+        connection = pika.BlockingConnection(parameters)
+        cls.addClassCleanup(connection.close)
+        cls.channel = connection.channel()
 
     @classmethod
     def start(cls, command, log):
-        process = subprocess.Popen(command, stdout=open(log, "wb"), stderr=subprocess.STDOUT)
+        with open(log, "wb") as out:
+            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
         cls.addClassCleanup(process.wait, 30)
         cls.addClassCleanup(process.terminate)
 

@@ -17,7 +17,7 @@ import unittest
 
 QUICKSTART = pathlib.Path(__file__).resolve().parents[3] / "examples" / "quickstart"
 PROGRAM = ""
-RUN_SECONDS, END_SECONDS = 120, 30  # bounds, generous: sanitizers and a busy machine
+RUN_SECONDS, END_SECONDS = 240, 60  # bounds, generous: sanitizers and a busy machine
 
 
 class Terminal:
