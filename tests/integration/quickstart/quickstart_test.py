@@ -70,10 +70,20 @@ def left_processes(tmp):
     return found
 
 
+def end_left_processes(tmp):
+    """After a failed test: nothing of ours outlives it."""
+    for pid, _ in left_processes(tmp):
+        try:
+            os.kill(int(pid), signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
 class Quickstart(unittest.TestCase):
     def setUp(self):
         self.tmp = tempfile.mkdtemp(prefix="rung-qt.")
         self.addCleanup(shutil.rmtree, self.tmp, ignore_errors=True)
+        self.addCleanup(end_left_processes, self.tmp)
 
     def check_nothing_left(self, text):
         deadline = time.monotonic() + 5
