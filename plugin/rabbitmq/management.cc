@@ -31,6 +31,18 @@ std::string text_at(const json& object, const char* key) {
   return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
 }
 
+std::string what_failed(httplib::Error error) {
+  switch (error) {
+    case httplib::Error::Connection:
+      return "is not there";
+    case httplib::Error::Read:
+    case httplib::Error::Write:
+      return "does not answer in time";
+    default:
+      return "cannot be asked: " + httplib::to_string(error);
+  }
+}
+
 // The API shows an empty object now as {}, now as [].
 std::optional<std::string> text_in(const json& object, const char* table, const char* key) {
   const auto it = object.find(table);
@@ -66,17 +78,31 @@ class ManagementAdmin final : public QueueAdmin {
   }
 
   Result<QueueFacts> queue(std::string_view name) override {
-    auto answer = look_at(name);
+    auto answer = look_at_fresh(name);
     if (!answer) return tl::unexpected(answer.error());
     return QueueFacts{text_in(*answer, "arguments", "x-dead-letter-exchange"), text_at(*answer, "policy"),
                       text_at(*answer, "type")};
   }
 
-  // The queue as the API has it, with the policy in effect worked out.
+  // The queue as it is now. What GET /api/queues/VHOST/NAME shows of policies is up to five seconds old
+  // (3.10): too old for who has just changed one. A list without statistics is not.
+  Result<json> look_at_fresh(std::string_view queue) {
+    auto answer =
+        get("/api/queues/" + percent_encode(vhost_) +
+            "?disable_stats=true&enable_queue_totals=true&page=1&page_size=100&use_regex=true&name=" +
+            percent_encode(policy_pattern(queue)));
+    if (!answer || !answer->is_object() || !answer->contains("items")) return look_at(queue);
+    for (const json& row : (*answer)["items"]) {
+      if (row.is_object() && text_at(row, "name") == queue) return row;
+    }
+    return not_found(no_queue(queue));
+  }
+
+  // The queue as GET /api/queues/VHOST/NAME has it.
   Result<json> look_at(std::string_view queue) {
     auto answer = get("/api/queues/" + percent_encode(vhost_) + "/" + percent_encode(queue));
     if (!answer && answer.error().kind == Error::Kind::not_found) {
-      return not_found("no queue '" + std::string(queue) + "' in virtual host '" + vhost_ + "'");
+      return not_found(no_queue(queue));
     }
     return answer;
   }
@@ -103,6 +129,13 @@ class ManagementAdmin final : public QueueAdmin {
     return all;
   }
 
+  // Where a policy sends dead letters; none where it does not say.
+  Result<std::optional<std::string>> dead_letters_by(std::string_view policy) {
+    auto answer = get(policy_suffix(policy));
+    if (!answer) return tl::unexpected(answer.error());
+    return text_in(*answer, "definition", "dead-letter-exchange");
+  }
+
   Result<void> put(const Policy& policy) override {
     const json body = {{"pattern", policy.pattern},
                        {"apply-to", policy.apply_to},
@@ -126,14 +159,18 @@ class ManagementAdmin final : public QueueAdmin {
     while (base.ends_with('/')) base.pop_back();
     return base;
   }
-  std::string policy_path(std::string_view policy) const {
-    return base_ + "/api/policies/" + percent_encode(vhost_) + "/" + percent_encode(policy);
+  std::string no_queue(std::string_view queue) const {
+    return "no queue '" + std::string(queue) + "' in virtual host '" + vhost_ + "'";
+  }
+  std::string policy_path(std::string_view policy) const { return base_ + policy_suffix(policy); }
+  std::string policy_suffix(std::string_view policy) const {
+    return "/api/policies/" + percent_encode(vhost_) + "/" + percent_encode(policy);
   }
 
   Result<json> get(const std::string& path) { return understood(client_.Get(base_ + path)); }
 
   Result<json> understood(const httplib::Result& answer) const {
-    if (!answer) return transient(name() + " does not answer: " + httplib::to_string(answer.error()));
+    if (!answer) return transient(name() + " " + what_failed(answer.error()));
     const json body = json::parse(answer->body, nullptr, false);
     const std::string said = body.is_object() ? text_at(body, "reason") : std::string();
     if (answer->status == 401 || answer->status == 403) {
@@ -183,22 +220,22 @@ Result<std::unique_ptr<ManagementAdmin>> make_admin(const BrokerOptions& options
 AttachedAnswer ask_attached(const BrokerOptions& options, std::string_view queue, Ms timeout) {
   auto admin = make_admin(options, timeout);
   if (!admin) return {Attached::unknown, admin.error().message};
-  auto facts = (*admin)->look_at(queue);
+  auto facts = (*admin)->queue(queue);
   if (!facts) {
     const bool gone = facts.error().kind == Error::Kind::not_found;
     return {gone ? Attached::no_such_queue : Attached::unknown, facts.error().message};
   }
   const std::string ours = failed_exchange(options.prefix);
-  if (const auto argument = text_in(*facts, "arguments", "x-dead-letter-exchange")) {
+  if (const auto& argument = facts->dead_letter_argument) {
     if (*argument == ours) return {Attached::yes_by_argument, {}};
     return {Attached::no, "its argument x-dead-letter-exchange is '" + *argument + "'"};
   }
-  const auto by_policy = text_in(*facts, "effective_policy_definition", "dead-letter-exchange");
-  const std::string policy = text_at(*facts, "policy");
-  if (by_policy == ours) return {Attached::yes_by_policy, policy};
-  if (by_policy)
-    return {Attached::no, "policy '" + policy + "' sends its dead letters to '" + *by_policy + "'"};
-  return {Attached::no, "nothing says where its dead letters go"};
+  if (facts->policy.empty()) return {Attached::no, "nothing says where its dead letters go"};
+  auto by_policy = (*admin)->dead_letters_by(facts->policy);
+  if (!by_policy) return {Attached::unknown, by_policy.error().message};
+  if (*by_policy == ours) return {Attached::yes_by_policy, facts->policy};
+  if (!*by_policy) return {Attached::no, "nothing says where its dead letters go"};
+  return {Attached::no, "policy '" + facts->policy + "' sends its dead letters to '" + **by_policy + "'"};
 }
 
 Result<void> declare_once(const BrokerOptions& options, Ms timeout) {

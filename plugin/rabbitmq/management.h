@@ -24,7 +24,7 @@ struct AttachedAnswer {
   std::string detail;  // for no: where they go instead; for unknown: why it could not be found out
 };
 
-// One GET of the management API. Waits `timeout` at most for each of connecting and answering.
+// One or two GETs of the management API. Waits `timeout` at most for each of connecting and answering.
 AttachedAnswer ask_attached(const BrokerOptions& options, std::string_view queue,
                             Ms timeout = std::chrono::seconds{2});
 

@@ -22,7 +22,7 @@ using rabbit::QueueAdmin;
 
 constexpr Ms kManagementTimeout{std::chrono::seconds{5}};
 constexpr Ms kAmqpTimeout{std::chrono::seconds{10}};
-constexpr int kLooks = 25;  // until a policy must have taken effect
+constexpr int kLooks = 50;  // until a policy must have taken effect
 constexpr Ms kBetweenLooks{200};
 
 struct Options {

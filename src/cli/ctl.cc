@@ -130,7 +130,7 @@ std::string first_line(const Ran& ran) {
   for (const std::string* text : {&ran.err, &ran.out}) {
     std::istringstream stream{*text};
     for (std::string line; std::getline(stream, line);) {
-      if (!line.empty()) return line;
+      if (!line.empty()) return line.substr(0, line.find(" Please see "));  // "... diagnostics below"
     }
   }
   return "exit code " + std::to_string(ran.exit);

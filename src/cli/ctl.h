@@ -11,7 +11,7 @@
 
 namespace rung::cli {
 
-inline constexpr Ms kCtlTimeout{std::chrono::seconds{30}};
+inline constexpr Ms kCtlTimeout{std::chrono::seconds{60}};
 
 struct Ran {
   int exit = 0;  // 128 + signal where it was killed

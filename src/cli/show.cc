@@ -219,7 +219,7 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
                {"AFTER", right},
                {"NODE", left},
                {"ERROR", left}});
-  table.row({"-",
+  table.row({"first",
              "-",
              "-",
              format_utc(t.first_failed_at),

@@ -49,7 +49,7 @@ class Table {
         : text(std::move(t)), colour(c) {}  // NOLINT: implicit by intent
     Cell(const char* t) : text(t) {}        // NOLINT: the same
     std::string text;
-    Colour colour;
+    Colour colour = Colour::none;
   };
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}

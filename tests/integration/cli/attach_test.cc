@@ -1,0 +1,185 @@
+// attach, by the management API and by rabbitmqctl: the same tests on both. A dead letter says whether it
+// worked.
+#include "plugin/rabbitmq/management.h"
+#include "tests/integration/cli/fixture.h"
+
+namespace rung::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+enum class By { management, rabbitmqctl };
+
+class Attach : public CliTest, public ::testing::WithParamInterface<By> {
+ protected:
+  Attach() {
+    if (GetParam() == By::management) {
+      management_ = needed("RUNG_TEST_MANAGEMENT");
+      setenv("RUNG_RABBITMQCTL", "/no/such/rabbitmqctl", 1);
+    } else {
+      management_ = "http://127.0.0.1:1";
+      setenv("RUNG_RABBITMQCTL", needed("RUNG_TEST_RABBITMQCTL").c_str(), 1);
+    }
+    write_config("", ", management: \"" + management_ + "\"");
+  }
+  ~Attach() override {
+    for (const std::string& policy : policies_) ctl({"clear_policy", policy});
+    for (const std::string& queue : queues_) amqp_.remove(queue);
+    for (const char* name : {".failed", ".results", ".delay", ".parked"}) {
+      amqp_.remove(prefix + name);
+      amqp_.remove_exchange(prefix + name);
+    }
+  }
+
+  static void ctl(std::vector<std::string> words) {
+    words.insert(words.begin(), needed("RUNG_TEST_RABBITMQCTL"));
+    ASSERT_EQ(run_program(words, 60s)->exit, 0);
+  }
+  std::string queue(const std::string& name, const Table& arguments = {}) {
+    amqp_.declare(name, arguments);
+    queues_.push_back(name);
+    policies_.push_back(rabbit::policy_name(name));
+    return name;
+  }
+  // Publishes, rejects; whether it came to <prefix>.failed.
+  bool dead_letter_arrives(const std::string& name) {
+    Message message;
+    message.body = test::unique_name("body");
+    EXPECT_TRUE(amqp_.publish("", name, message));
+    const auto got = amqp_.get_within(name);
+    if (!got) return false;
+    amqp_.reject(*got);
+    const auto dead = amqp_.get_within(prefix + ".failed", 3s);
+    return dead && dead->message.body == message.body;
+  }
+  rabbit::AttachedAnswer asked(const std::string& name) {
+    BrokerOptions options;
+    options.url = test::amqp_url();
+    options.prefix = prefix;
+    options.management = needed("RUNG_TEST_MANAGEMENT");
+    return rabbit::ask_attached(options, name, 10s);
+  }
+
+  test::AmqpProbe amqp_;
+  std::string management_;
+  std::vector<std::string> queues_, policies_;
+};
+
+TEST_P(Attach, DeadLettersComeAndDetachEndsIt) {
+  const std::string name = queue(test::unique_name("orders"));
+  const Ran first = rung({"attach", name});
+  EXPECT_EQ(first.exit, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("is attached by policy rung-" + name));
+  EXPECT_TRUE(dead_letter_arrives(name));
+  EXPECT_THAT(rung({"attach", name}).out, HasSubstr("is attached already, by policy rung-" + name));
+  const Ran gone = rung({"attach", name, "--detach"});
+  EXPECT_EQ(gone.exit, 0) << gone.err;
+  EXPECT_THAT(gone.out, HasSubstr("is detached"));
+  EXPECT_FALSE(dead_letter_arrives(name));
+  EXPECT_THAT(rung({"attach", name, "--detach"}).out, HasSubstr("there is nothing to do"));
+  policies_.clear();
+}
+
+TEST_P(Attach, KeepsWhatThePolicyInEffectSays) {
+  const std::string name = queue(test::unique_name("orders"));
+  const std::string base = test::unique_name("base");
+  ctl({"set_policy", "--priority=7", "--apply-to", "all", base, "^" + name,
+       R"({"max-length":100,"dead-letter-exchange":"nowhere"})"});
+  policies_.push_back(base);
+  // A policy takes effect a moment after it was set.
+  ASSERT_TRUE(test::eventually([&] { return asked(name).detail.find(base) != std::string::npos; }, 60s));
+  const Ran ran = rung({"attach", name, "--json"});
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const json said = json::parse(ran.out);
+  EXPECT_EQ(said["policy"]["priority"], 8);
+  EXPECT_EQ(said["policy"]["definition"],
+            (json{{"max-length", 100}, {"dead-letter-exchange", prefix + ".failed"}}));
+  EXPECT_THAT(said["detail"].get<std::string>(), AllOf(HasSubstr(base), HasSubstr("went to nowhere before")));
+  EXPECT_TRUE(dead_letter_arrives(name));
+}
+
+TEST_P(Attach, OddNames) {
+  const std::string name = queue(test::unique_name("o'd d/é$(x)\\\"#^.*\tz`!"));
+  const std::string other = queue(name + "more");
+  const Ran ran = rung({"attach", name});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_TRUE(dead_letter_arrives(name));
+  EXPECT_FALSE(dead_letter_arrives(other));
+}
+
+// The line that is printed does it too, in bash.
+TEST_P(Attach, ThePrintedLineWorks) {
+  const std::string name = queue(test::unique_name("o'd d/é$(x)\\\"#^.*\tz`!"));
+  ASSERT_EQ(rung({"attach", queue(test::unique_name("first"))}).exit, 0);  // declares <prefix>.failed
+  std::string line = rung({"attach", name, "--print"}).out;
+  const auto at = line.find("rabbitmqctl ");
+  ASSERT_NE(at, std::string::npos);
+  line.replace(at, 11, rabbit::shell_quote(needed("RUNG_TEST_RABBITMQCTL")));
+  const auto ran = run_program({"bash", "-c", line}, 60s);
+  ASSERT_TRUE(ran);
+  EXPECT_EQ(ran->exit, 0) << ran->err << line;
+  EXPECT_TRUE(dead_letter_arrives(name));
+}
+
+TEST_P(Attach, ArgumentsWinOverPolicies) {
+  const std::string taken = queue(test::unique_name("taken"), {{"x-dead-letter-exchange", "elsewhere"}});
+  const Ran refused = rung({"attach", taken});
+  EXPECT_EQ(refused.exit, 1);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("'elsewhere'"), HasSubstr("wins over any policy")));
+  const std::string ours = queue(test::unique_name("ours"), {{"x-dead-letter-exchange", prefix + ".failed"}});
+  EXPECT_THAT(rung({"attach", ours}).out, HasSubstr("attached already, by its queue argument"));
+  EXPECT_TRUE(dead_letter_arrives(ours));
+  EXPECT_EQ(rung({"attach", ours, "--detach"}).exit, 1);
+  policies_.clear();
+}
+
+TEST_P(Attach, NoSuchQueueExits3) {
+  const Ran ran = rung({"attach", test::unique_name("none")});
+  EXPECT_EQ(ran.exit, 3);
+  EXPECT_THAT(ran.err, HasSubstr("no queue"));
+}
+
+INSTANTIATE_TEST_SUITE_P(By, Attach, ::testing::Values(By::management, By::rabbitmqctl), [](const auto& of) {
+  return of.param == By::management ? "management" : "rabbitmqctl";
+});
+
+class Ask : public CliTest {
+ protected:
+  rabbit::AttachedAnswer ask(const std::string& queue) {
+    BrokerOptions options;
+    options.url = test::amqp_url();
+    options.prefix = prefix;
+    options.management = needed("RUNG_TEST_MANAGEMENT");
+    return rabbit::ask_attached(options, queue, 10s);
+  }
+};
+
+// What the sidecar asks at its start.
+TEST_F(Ask, EveryAnswer) {
+  using rabbit::Attached;
+  test::AmqpProbe amqp;
+  const std::string by_argument = test::unique_name("a"), by_policy = test::unique_name("p"),
+                    no = test::unique_name("n"), elsewhere = test::unique_name("e");
+  amqp.declare(by_argument, {{"x-dead-letter-exchange", prefix + ".failed"}});
+  amqp.declare(elsewhere, {{"x-dead-letter-exchange", "dlx"}});
+  amqp.declare(by_policy);
+  amqp.declare(no);
+  const std::string ctl = needed("RUNG_TEST_RABBITMQCTL");
+  ASSERT_EQ(run_program(
+                {ctl, "set_policy", by_policy, "^" + by_policy + "$", rabbit::policy_definition(prefix)}, 60s)
+                ->exit,
+            0);
+  EXPECT_TRUE(test::eventually([&] { return ask(by_policy).attached == Attached::yes_by_policy; }, 60s));
+  EXPECT_EQ(ask(by_argument).attached, Attached::yes_by_argument);
+  EXPECT_EQ(ask(no).attached, Attached::no);
+  EXPECT_EQ(ask(elsewhere).attached, Attached::no);
+  EXPECT_THAT(ask(elsewhere).detail, HasSubstr("'dlx'"));
+  EXPECT_EQ(ask(test::unique_name("none")).attached, Attached::no_such_queue);
+  run_program({ctl, "clear_policy", by_policy}, 60s);
+  for (const std::string& queue : {by_argument, by_policy, no, elsewhere}) amqp.remove(queue);
+}
+
+}  // namespace
+}  // namespace rung::cli

@@ -1,0 +1,135 @@
+// The program against a schema of its own, whose rows the test writes through the store.
+// Thread: one at a time.
+#pragma once
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "src/cli/ctl.h"
+#include "tests/support/amqp_probe.h"
+#include "tests/support/mysql.h"
+
+namespace rung::cli {
+
+using nlohmann::json;
+
+// A variable that tests/run sets; a missing server fails a test, it does not skip it.
+inline std::string needed(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0')
+    throw std::runtime_error(std::string(name) + " is not set: run the tests by tests/run");
+  return value;
+}
+
+class CliTest : public ::testing::Test {
+ protected:
+  CliTest() {
+    char folder[] = "/tmp/rung-cli-XXXXXX";
+    folder_ = mkdtemp(folder);
+    write_config("");
+  }
+  ~CliTest() override { std::filesystem::remove_all(folder_); }
+
+  void write_config(const std::string& more, const std::string& broker = "") {
+    std::ofstream(config_path()) << "broker: { url: \"" << test::amqp_url() << "\", prefix: " << prefix
+                                 << broker << " }\n"
+                                 << "store: { url: \"" << db.url() << "\" }\n"
+                                 << more;
+  }
+  std::string config_path() const { return folder_ / "rung.yaml"; }
+
+  Ran rung(std::vector<std::string> words) {
+    words.insert(words.begin(), RUNG_TEST_PROGRAM);
+    words.insert(words.end(), {"-c", config_path()});
+    auto ran = run_program(words, std::chrono::seconds{300});
+    if (!ran) throw std::runtime_error(ran.error().message);
+    return *ran;
+  }
+  json rung_json(std::vector<std::string> words) {
+    words.emplace_back("--json");
+    const Ran ran = rung(std::move(words));
+    json parsed = json::parse(ran.out, nullptr, false);
+    EXPECT_FALSE(parsed.is_discarded()) << ran.out << ran.err;
+    return parsed;
+  }
+
+  Store& store() {
+    if (store_ == nullptr) {
+      store_ = db.open_store();
+      hold({3});
+    }
+    return *store_;
+  }
+  EpochMs now() { return *store().now(); }
+
+  // A task that failed a minute ago and waits on level 1 of `default`, due in `due`.
+  NewTask fresh(const std::string& queue, Ms due, const std::string& message_id = "") {
+    const EpochMs at = now();
+    NewTask n;
+    n.task.id = ids_.next(at);
+    n.task.shard = 3;
+    n.task.next_at = at + due;
+    n.task.levels = 9;
+    n.task.ladder = "default";
+    n.task.queue = queue;
+    n.task.exchange = "shop";
+    n.task.routing_key = "order.new";
+    n.task.tag = "order";
+    n.task.message_id = message_id;
+    n.task.first_failed_at = at - std::chrono::minutes{1};
+    n.task.created_at = at - std::chrono::minutes{1};
+    n.task.last_error = "ValueError: boom";
+    n.task.body_bytes = 5;
+    Message message;
+    message.properties.message_id = message_id;
+    message.headers = Table{{"tenant", "acme"}};
+    message.body = "hello";
+    n.message = std::make_shared<Message>(message);
+    n.origin_json = R"({"retry-error":"first boom","retry-error-type":"ValueError"})";
+    return n;
+  }
+  TaskId insert(const NewTask& task) {
+    const NewTask tasks[] = {task};
+    const auto done = store().insert(tasks, fence_);
+    if (!done || done->front().how != Inserted::How::inserted) throw std::runtime_error("insert failed");
+    return task.task.id;
+  }
+  // What happens to it, by the rules of the config's defaults.
+  void happen(TaskId id, const Happening& what) {
+    const Event events[] = {{id, what}};
+    const RuleBook rules({{"default", *levels::Ladder::from_list({Ms{5000}, Ms{30000}})}}, {});
+    auto done = store().apply(
+        events, fence_,
+        [&](const Task& t, const Happening& h, const Circumstances& at) { return decide(t, h, rules, at); });
+    if (!done || done->front().verdict != Decision::Verdict::applied)
+      throw std::runtime_error(done ? done->front().reason : done.error().message);
+  }
+  State state_of(TaskId id) { return (*store().find(id))->task.state; }
+
+  test::MysqlSchema db;
+  const std::string prefix = test::unique_name("cli");
+
+  // The test's node takes them, under new epochs.
+  void hold(const std::vector<int>& shards) {
+    node_ = *store_->register_node({"test-node", "0", "here", 7}, lease_);
+    fence_ = {node_, *store_->acquire(node_, shards, lease_)};
+  }
+
+ private:
+  std::filesystem::path folder_;
+  std::unique_ptr<Store> store_;
+  int node_ = 0;
+  Fence fence_;
+  const Ms lease_{std::chrono::minutes{5}};
+  IdSource ids_{1};
+};
+
+}  // namespace rung::cli

@@ -1,0 +1,74 @@
+// stats, and what its exit code says of health.
+#include "tests/integration/cli/fixture.h"
+
+namespace rung::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class Stats : public CliTest {
+ protected:
+  // The node of the test holds every shard.
+  void hold_all() {
+    std::vector<int> all;
+    for (int shard = 0; shard < kShards; ++shard) all.push_back(shard);
+    store();
+    hold(all);
+  }
+};
+
+TEST_F(Stats, FailsWhileNobodyOwnsAShard) {
+  ASSERT_EQ(rung({"migrate"}).exit, 0);
+  const Ran ran = rung({"stats"});
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_THAT(ran.err, HasSubstr("64 of 64 shards have no live owner: no sidecar is running"));
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("no tasks yet"), HasSubstr("shards held: 0 of 64")));
+}
+
+TEST_F(Stats, HealthyThenOverdue) {
+  insert(fresh("orders", 10min));
+  hold_all();
+  const Ran good = rung({"stats"});
+  EXPECT_EQ(good.exit, 0) << good.err;
+  EXPECT_EQ(good.err, "");
+  EXPECT_THAT(good.out, AllOf(HasSubstr("orders"), HasSubstr("shards held: 64 of 64"), HasSubstr("test-node"),
+                              HasSubstr("all together: 1 scheduled; 0 overdue")));
+
+  const TaskId late = insert(fresh("orders", -5min));
+  const Ran bad = rung({"stats"});
+  EXPECT_EQ(bad.exit, 1);
+  EXPECT_THAT(bad.err, AllOf(HasSubstr("1 task is overdue by more than 1m"), HasSubstr(late.str())));
+  EXPECT_EQ(rung({"stats", "--max-overdue", "10m"}).exit, 0);
+
+  const json stats = rung_json({"stats"});
+  EXPECT_EQ(stats["healthy"], false);
+  EXPECT_EQ(stats["totals"]["scheduled"], 2);
+  EXPECT_EQ(stats["overdue"], 1);
+  EXPECT_EQ(stats["shards"]["held"], 64);
+  EXPECT_EQ(stats["nodes"][0]["shards"], 64);
+}
+
+// by_queue counts what is scheduled; what hangs on its way is overdue all the same.
+TEST_F(Stats, WhatHangsInPublishingIsOverdue) {
+  const TaskId id = insert(fresh("orders", -5min));
+  happen(id, event::Claim{});
+  hold_all();
+  const Ran ran = rung({"stats"});
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_THAT(ran.err, HasSubstr(id.str()));
+}
+
+TEST_F(Stats, AnExpiredLeaseIsNoOwner) {
+  insert(fresh("orders", 10min));
+  hold_all();
+  db.exec("UPDATE rung_shards SET expires_at = expires_at - INTERVAL 10 MINUTE WHERE id = 5");
+  const Ran ran = rung({"stats"});
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_THAT(ran.err, HasSubstr("1 of 64 shards has no live owner"));
+  EXPECT_EQ(rung_json({"stats"})["shards"]["unheld"], json::array({5}));
+}
+
+}  // namespace
+}  // namespace rung::cli
