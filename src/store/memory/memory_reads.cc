@@ -73,14 +73,15 @@ Result<std::int64_t> MemoryStore::count(State state, std::span<const int> shards
 namespace {
 
 bool shows(const Filter& f, const Task& t) {
-  const bool has_due = t.state == State::scheduled || t.state == State::publishing;
-  const std::optional<EpochMs> due = has_due ? t.next_at : std::nullopt;
+  const bool is_due = (t.state == State::scheduled || t.state == State::publishing) && t.next_at;
+  const EpochMs due = t.next_at.value_or(EpochMs{});
   return (!f.state || t.state == *f.state) && (!f.kind || t.kind == *f.kind) &&
          (f.queue.empty() || t.queue == f.queue) && (f.tag.empty() || t.tag == f.tag) &&
          (f.message_id.empty() || t.message_id == f.message_id) &&
          (f.ladder.empty() || t.ladder == f.ladder) &&
          (f.error_contains.empty() || t.last_error.find(f.error_contains) != std::string::npos) &&
-         (!f.due_before || (due && *due < *f.due_before)) && (!f.due_after || (due && *due > *f.due_after)) &&
+         (!f.due_before || (is_due && due < *f.due_before)) &&
+         (!f.due_after || (is_due && due > *f.due_after)) &&
          (!f.created_before || t.created_at < *f.created_before) &&
          (!f.created_after || t.created_at > *f.created_after) && (!f.below || t.id < *f.below);
 }
