@@ -15,30 +15,31 @@ class Voice {
   explicit Voice(BrokerSink& sink) : sink_(sink) {}
 
   BrokerSink& sink() { return sink_; }
-  void consuming(bool up, std::string reason = {}) {
-    change(&BrokerStatus::consuming, up, !up, std::move(reason));
-  }
-  void publishing(bool up, std::string reason = {}) {
-    change(&BrokerStatus::publishing, up, !up, std::move(reason));
-  }
-  void blocked(bool yes, std::string reason = {}) {
-    change(&BrokerStatus::blocked, yes, yes, std::move(reason));
-  }
+  void consuming(bool up, std::string reason = {}) { change(consuming_, up, !up, std::move(reason)); }
+  void publishing(bool up, std::string reason = {}) { change(publishing_, up, !up, std::move(reason)); }
+  void blocked(bool yes, std::string reason = {}) { change(blocked_, yes, yes, std::move(reason)); }
 
  private:
-  void change(bool BrokerStatus::*what, bool to, bool worse, std::string reason) {
+  struct Side {
+    bool BrokerStatus::*what;
+    std::string reason;  // the last of its own: two sides that fail in different words must not take turns
+  };
+
+  void change(Side& side, bool to, bool worse, std::string reason) {
     std::lock_guard lock(mutex_);
-    BrokerStatus next = status_;
-    next.*what = to;
-    if (worse) next.reason = std::move(reason);
-    if (next == status_) return;
-    status_ = std::move(next);
+    if (status_.*side.what == to && (!worse || side.reason == reason)) return;
+    status_.*side.what = to;
+    side.reason = worse ? std::move(reason) : std::string();
+    if (worse) status_.reason = side.reason;
     sink_.on_status(status_);
   }
 
   BrokerSink& sink_;
   std::mutex mutex_;
+  // Guarded by mutex_.
   BrokerStatus status_;
+  Side consuming_{&BrokerStatus::consuming, {}}, publishing_{&BrokerStatus::publishing, {}},
+      blocked_{&BrokerStatus::blocked, {}};
 };
 
 }  // namespace rung::rabbit

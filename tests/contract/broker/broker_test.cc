@@ -15,6 +15,7 @@ using How = PublishResult::How;
 using testing::Optional;
 
 constexpr Ms kLong{60000};
+constexpr Ms kSoon{10000};  // for what takes milliseconds, on a machine that does much else
 
 struct Kind {
   const char* name;
@@ -294,7 +295,7 @@ TEST_P(BrokerContract, OneResultEachAlsoAtStop) {
   world_->broker().publish(std::move(batch));
   const auto began = std::chrono::steady_clock::now();
   world_->broker().stop(Ms{150});
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds{2});
+  EXPECT_LT(std::chrono::steady_clock::now() - began, kSoon);
   EXPECT_EQ(sink_.result_count(), kCount);
   auto ways = sink_.ways();
   EXPECT_FALSE(ways.contains(-1));
@@ -341,8 +342,8 @@ TEST_P(BrokerContract, StopsSoonWhileTheBrokerIsAway) {
   ASSERT_TRUE(sink_.status([](const BrokerStatus& s) { return !s.publishing && !s.consuming; }));
   world_->broker().publish({outgoing(1)});
   const auto began = std::chrono::steady_clock::now();
-  world_->broker().stop(Ms{5000});
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds{2});
+  world_->broker().stop(Ms{30000});
+  EXPECT_LT(std::chrono::steady_clock::now() - began, kSoon);
   EXPECT_EQ(how(1), How::lost);
 }
 

@@ -22,11 +22,11 @@ TEST_F(Faults, AStalledConnectionNeitherBlocksTheCallerNorTheStop) {
   for (std::uint64_t i = 1; i <= 200; ++i) batch.push_back(outgoing(i, text(std::string(100'000, 's'))));
   const auto began = std::chrono::steady_clock::now();
   broker_->publish(std::move(batch));
-  EXPECT_LT(since(began).count(), 1000);
+  EXPECT_LT(since(began), kSoon);
   EXPECT_FALSE(sink_.published(200, Ms{500}));
   const auto stopping = std::chrono::steady_clock::now();
   broker_->stop(Ms{1000});
-  EXPECT_LT(since(stopping).count(), 2000);
+  EXPECT_LT(since(stopping), kSoon);
   EXPECT_EQ(sink_.result_count(), 200U);
   EXPECT_FALSE(sink_.ways().contains(-1));
 }
@@ -70,7 +70,7 @@ TEST_F(Faults, AHalfOpenConnectionIsNoticedByHeartbeats) {
   broker_->publish({outgoing(1)});
   const auto began = std::chrono::steady_clock::now();
   EXPECT_EQ(how(1), How::lost);
-  EXPECT_LT(since(began).count(), 6000);
+  EXPECT_LT(since(began), 2 * kSoon);
   EXPECT_TRUE(sink_.up());
   broker_->publish({outgoing(2)});
   EXPECT_EQ(how(2), How::confirmed);

@@ -20,6 +20,8 @@ namespace rung::test {
 using How = PublishResult::How;
 using testing::HasSubstr;
 
+inline constexpr Ms kSoon{10000};  // for what takes milliseconds, on a machine that does much else
+
 // An environment variable of tests/servers; the test fails where it is not set.
 inline std::string env(const char* name) {
   const char* value = std::getenv(name);

@@ -98,8 +98,8 @@ TEST_F(Topology, WrongCredentialsAreToldWithoutThem) {
   EXPECT_THAT(sink_.statuses().back().reason, HasSubstr("ACCESS_REFUSED"));
   broker_->publish({outgoing(1)});
   const auto began = std::chrono::steady_clock::now();
-  broker_->stop(Ms{5000});
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds{2});
+  broker_->stop(Ms{30000});
+  EXPECT_LT(std::chrono::steady_clock::now() - began, kSoon);
   EXPECT_EQ(how(1), How::lost);
 }
 
@@ -140,8 +140,8 @@ TEST_F(Topology, ANameThatCannotBeLookedUpIsToldAndStopsSoon) {
       [](const BrokerStatus& s) { return s.reason.find("no-such-host.invalid") != s.reason.npos; },
       Ms{30000}));
   const auto began = std::chrono::steady_clock::now();
-  broker_->stop(Ms{5000});
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds{2});
+  broker_->stop(Ms{30000});
+  EXPECT_LT(std::chrono::steady_clock::now() - began, kSoon);
 }
 
 }  // namespace
