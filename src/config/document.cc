@@ -46,7 +46,7 @@ struct Converter {
       for (const auto& entry : from) {
         Node key = convert(entry.first, to.mark, depth + 1, true);
         Node value = convert(entry.second, key.mark, depth + 1, false);
-        to.entries.emplace_back(std::move(key), std::move(value));
+        to.entries.push_back({std::move(key), std::move(value)});
       }
     }
     return to;

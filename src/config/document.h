@@ -16,6 +16,8 @@ struct Mark {
   int line = 0, column = 0;  // from 1; 0 = nowhere in particular
 };
 
+struct Entry;
+
 struct Node {
   enum class Kind { nothing, text, list, map };
   Kind kind = Kind::nothing;
@@ -25,7 +27,12 @@ struct Node {
   bool substituted = false;  // a ${NAME} was put in: the text may be a secret and is never quoted
   bool broken = false;       // a problem of it was told already: say no more about it
   std::vector<Node> items;
-  std::vector<std::pair<Node, Node>> entries;  // in the file's order, repeated keys included
+  std::vector<Entry> entries;  // in the file's order, repeated keys included
+};
+
+// One "key: value" of a map.
+struct Entry {
+  Node key, value;
 };
 
 // What is wrong with one file, gathered.

@@ -131,8 +131,8 @@ const Ladders& ready_ladders() {
       ladders_value.kind = Node::Kind::map;
       auto ladder = parse_document(levels::ready_ladder_yaml(name), problems);
       if (!ladder) continue;
-      ladders_value.entries.emplace_back(std::move(name_key), *std::move(ladder));
-      root.entries.emplace_back(std::move(ladders_key), std::move(ladders_value));
+      ladders_value.entries.push_back({std::move(name_key), *std::move(ladder)});
+      root.entries.push_back({std::move(ladders_key), std::move(ladders_value)});
       const Draft draft = walk(root, "", problems);
       if (draft.ladders.empty()) continue;
       if (auto built = build(draft.ladders.front(), problems)) ladders.emplace(name, *std::move(built));

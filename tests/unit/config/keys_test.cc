@@ -8,8 +8,6 @@
 namespace rung {
 namespace {
 
-using testing::HasSubstr;
-
 class ConfigKeys : public ConfigTest {
  protected:
   static std::string source(const std::string& name) {
