@@ -6,7 +6,9 @@
 namespace rung::levels {
 namespace {
 
-tl::unexpected<std::string> no_ladder(std::string what) { return tl::unexpected<std::string>(std::move(what)); }
+tl::unexpected<std::string> no_ladder(std::string what) {
+  return tl::unexpected<std::string>(std::move(what));
+}
 
 std::string bad_jitter(double jitter) {
   if (jitter >= 0.0 && jitter <= 1.0) return {};  // false for NaN too
@@ -50,14 +52,15 @@ tl::expected<Ladder, std::string> Ladder::from_exponential(const Exponential& sp
   if (spec.base > kLongest)
     return no_ladder("base is longer than " + format_duration(kLongest) + ", the longest delay");
   if (!std::isfinite(spec.factor) || spec.factor < 1.0) {
-    return no_ladder("factor is a number from 1 (each delay as long as the one before it), e.g. 2 for doubling");
+    return no_ladder(
+        "factor is a number from 1 (each delay as long as the one before it), e.g. 2 for doubling");
   }
   if (spec.max < Ms::zero()) return no_ladder("max is negative: it is the longest delay, e.g. 1h");
   if (spec.max > kLongest)
     return no_ladder("max is longer than " + format_duration(kLongest) + ", the longest delay");
   if (spec.max != Ms::zero() && spec.max < spec.base) {
     return no_ladder("max (" + format_duration(spec.max) + ") is shorter than base (" +
-                 format_duration(spec.base) + "): no delay could be that short");
+                     format_duration(spec.base) + "): no delay could be that short");
   }
   if (spec.levels < 1) return no_ladder("a ladder needs at least one level: levels is how many, e.g. 12");
   if (spec.levels > kMostLevels) return no_ladder(too_many(static_cast<std::size_t>(spec.levels)));

@@ -25,7 +25,7 @@ struct BrokerOptions {
   int max_unconfirmed = 2000;  // publishes on their way at a time
   Ms heartbeat{std::chrono::seconds{10}};
   std::string queue_type = "classic";  // or quorum: of the queues that Rung declares
-  bool consume_delay = false;  // take <prefix>.delay in, too; declared in any case
+  bool consume_delay = false;          // take <prefix>.delay in, too; declared in any case
   std::string management;  // URL of the management API; "" = tried at the broker's host, port 15672
   std::string connection_name = "rung";
 };

@@ -18,7 +18,7 @@ struct LogOptions {
 };
 
 struct HttpOptions {
-  std::string listen;      // "" = none
+  std::string listen;  // "" = none
   std::string token_file;
 };
 
@@ -51,19 +51,20 @@ struct LoadedConfig {
 
 LoadedConfig load_config(const std::string& path);
 
-// The one table of keys: the loader walks it, `rung check`, examples/full.yaml and docs/configuration.md are held
-// against it by a test.
+// The one table of keys: the loader walks it, `rung check`, examples/full.yaml and docs/configuration.md are
+// held against it by a test.
 struct ConfigKey {
-  std::string_view path;     // "broker.url", "queues.*.success.presumed_after"
-  std::string_view type;     // "duration", "text", "integer", ...
-  std::string_view fallback; // as a user would write it; "" = none
-  bool reloadable;           // by SIGHUP
+  std::string_view path;      // "broker.url", "queues.*.success.presumed_after"
+  std::string_view type;      // "duration", "text", "integer", ...
+  std::string_view fallback;  // as a user would write it; "" = none
+  bool reloadable;            // by SIGHUP
   bool secret;
   std::string_view meaning;  // one line
 };
 std::vector<ConfigKey> config_keys();
 
-// `rung check`: each ladder as a timeline: level, delay, time since first failure; then which queue uses which.
+// `rung check`: each ladder as a timeline: level, delay, time since first failure; then which queue uses
+// which.
 std::string describe(const Config& config);
 
 // A URL with its password replaced: for logs and messages.
