@@ -99,18 +99,28 @@ TEST_P(Restart, Scheduled) {
 }
 
 TEST_P(Restart, BecameDueWhileNobodyWasThere) {
-  config.ladder = "[600ms]";
-  start();
-  const std::string queue = attached();
-  fail(queue, order());
-  ASSERT_TRUE(eventually([&] { return current(queue).size() == 1; }, kBound));
-  if (current(queue)[0]["state"] != "scheduled") GTEST_SKIP() << "this machine was too slow to be in time";
-  end();
-  const std::int64_t due = ms_of(current(queue)[0]["next_due_at"]);
-  ASSERT_TRUE(eventually([&] { return wall_ms() > due + 200; }));
-  start();
-  const Received back = delivery(queue, kAtOnce);
-  EXPECT_EQ(int_header(back.message, "retry-attempt"), 1);
+  config.ladder = "[30s]";
+  // On a slow machine it may fire before the end is there: once more then, with more time.
+  for (int seconds = 1; seconds <= 16; seconds *= 2) {
+    start();
+    const std::string queue = attached();
+    Message message = order();
+    message.headers->emplace_back("retry-queue", queue);
+    message.headers->emplace_back("retry-after", std::to_string(seconds) + "s");
+    ASSERT_TRUE(amqp.publish(failed(), "", message));
+    ASSERT_TRUE(eventually([&] { return current(queue).size() == 1; }, kBound));
+    end();
+    const Row row = current(queue)[0];
+    if (row.at("state") != "scheduled") continue;
+    const std::int64_t due = ms_of(row.at("next_due_at"));
+    ASSERT_TRUE(eventually([&] { return wall_ms() > due + 200; }, kBound));
+    start();
+    const Received back = delivery(queue, kAtOnce);
+    EXPECT_EQ(int_header(back.message, "retry-attempt"), 1);
+    EXPECT_EQ(retry_id(back), row.at("retry_id"));
+    return;
+  }
+  FAIL() << "it always fired before the sidecar had ended";
 }
 
 // The claim is committed, the publish stuck on its way: attempt 1 stays attempt 1.
@@ -217,7 +227,12 @@ TEST_P(Restart, Parked) {
   amqp.reject(delivery(queue));
   const Row before = wait_state(queue, "parked");
   ASSERT_TRUE(eventually([&] { return amqp.depth(parked()) == 1U; }, kBound));
-  ASSERT_TRUE(eventually([&] { return current(queue)[0]["next_due_at"] == "NULL"; }, kBound));
+  // That the copy was confirmed stands in no view: a kill before it is noted may send it twice.
+  ASSERT_TRUE(eventually(
+      [&] {
+        return db.value("SELECT next_at IS NULL FROM rung_tasks WHERE id = " + before.at("retry_id")) == "1";
+      },
+      kBound));
   end();
   start();
   EXPECT_FALSE(amqp.get_within(queue, Ms{1500}));
@@ -231,8 +246,7 @@ TEST_P(Restart, InTheMiddleOfFiring) {
   start();
   const std::string queue = attached();
   const auto messages = publish_failed(queue, kMessages);
-  // Slowly enough to be hit: at the first sign of life of the target, end it.
-  ASSERT_TRUE(eventually([&] { return amqp.depth(queue).value_or(0) > 0; }, kBound));
+  ASSERT_TRUE(eventually([&] { return amqp.depth(queue).value_or(0) >= 100; }, kBound));
   end();
   const auto came = amqp.depth(queue).value_or(0);
   start();

@@ -135,24 +135,6 @@ TEST_F(Routes, QueueNamesWithEveryOddCharacter) {
   for (const std::string& name : names) EXPECT_EQ(tasks[name], "1") << name;
 }
 
-// RabbitMQ itself takes any bytes for a name; what is not UTF-8 must park or pass.
-TEST_F(Routes, QueueNameThatIsNotUtf8DoesNotStopTheFlow) {
-  config.ladder = "[150ms]";
-  start();
-  const std::string odd = new_name() + "\xff\xfe", good = attached();
-  remove_at_end(odd);
-  try {
-    declare_attached(odd);
-  } catch (const std::exception&) {
-    return;  // this broker refuses such a name
-  }
-  fail(odd, order());
-  fail(good, order());
-  delivery(good);
-  EXPECT_TRUE(eventually([&] { return amqp.depth(failed()) == 0U; }, kBound));
-  EXPECT_EQ(rows("SELECT COUNT(*) AS n FROM retry_current")[0]["n"], "2");
-}
-
 TEST_F(Routes, QueuesThatAreNotNamedTakeTheDefaultRules) {
   config.ladders = "  others: [100ms, 300ms]\n  mine: [100ms, 200ms, 300ms]\n";
   const std::string named = attached("named"), other = attached("other");
