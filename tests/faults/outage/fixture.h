@@ -1,0 +1,91 @@
+// What the outage tests share: servers of this binary's own, a proxy before each, a consumer that fails its
+// messages from a thread of its own, and a look at the database that survives the server's death.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/proxy.h"
+#include "tests/support/sidecar.h"
+
+namespace rung::test {
+
+// `tests/servers COMMAND DIR` for the servers of this binary, e.g. "kill-broker". Throws where it fails.
+void own_servers(const std::string& command);
+std::string own_rabbitmqctl();
+
+// Takes from a queue and fails everything, each delivery noted. Connects again when the broker comes back.
+class FailingConsumer {
+ public:
+  enum class How {
+    reject,   // dead-lettered by the broker
+    publish,  // to <prefix>.failed with a confirm, then acked: outlives a kill -9 of the broker
+    ack,      // takes it and says nothing
+  };
+  struct Seen {
+    std::string body, id;
+    std::int64_t attempt = 0;  // 0 = the first delivery, not by Rung
+    std::int64_t at = 0;       // wall ms
+  };
+  FailingConsumer(std::string queue, std::string failed, How how);
+  ~FailingConsumer();
+  FailingConsumer(const FailingConsumer&) = delete;
+  FailingConsumer& operator=(const FailingConsumer&) = delete;
+
+  std::vector<Seen> seen() const;
+  std::size_t count() const { return count_; }  // deliveries by Rung
+
+ private:
+  void run();
+  void serve();
+
+  const std::string queue_, failed_;
+  const How how_;
+  std::atomic<bool> stop_{false};
+  std::atomic<std::size_t> count_{0};
+  mutable std::mutex mutex_;
+  std::vector<Seen> seen_;  // guarded by mutex_
+  std::thread thread_;
+};
+
+class OutageTest : public SidecarTest {
+ protected:
+  static constexpr int kLevels = 3;
+  static constexpr Ms kOutage{std::chrono::seconds{10}};
+
+  OutageTest();
+  ~OutageTest() override;
+
+  void start_unready();  // starts the sidecar and doesn't wait
+  // `count` failed messages for `queue`, confirmed: by <prefix>.failed with retry-queue.
+  void publish_failed(const std::string& queue, std::size_t count, const std::string& name = "m");
+
+  // One number; -1 where the database or the schema isn't there. "{}" stands for the schema.
+  std::int64_t number(const std::string& sql);
+  std::vector<std::vector<std::string>> look(std::string sql);
+  std::int64_t in_state(const std::string& queue, const std::string& state);
+  bool until_in_state(const std::string& queue, const std::string& state, std::size_t count,
+                      Ms within = kBound * 2);
+  int times(const std::string& text);  // how often the log says it
+  // Waits as long as an outage shall last; fails at once where the process ends meanwhile.
+  void last(Ms length);
+
+  // Every message of `queue` climbed the whole ladder and is parked: one row each, attempts 1 to kLevels each
+  // once in the history and at least once with the consumer, a repeat under its own name, never early. How
+  // many deliveries were repeats.
+  std::size_t all_ended(const std::string& queue, const FailingConsumer& consumer, std::size_t count);
+
+  TcpProxy rabbit, mysql;
+
+ private:
+  std::unique_ptr<MysqlSchema> eyes_;
+};
+
+}  // namespace rung::test

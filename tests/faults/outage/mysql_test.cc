@@ -1,0 +1,111 @@
+// MySQL away under a flow of failing messages: refused, cut, killed, stalled. Intake waits unacked within the
+// prefetch, nothing is lost, no attempt is multiplied, the log says it once.
+#include "tests/faults/outage/fixture.h"
+
+namespace rung::test {
+namespace {
+
+constexpr std::size_t kBefore = 60, kMeanwhile = 40, kPrefetch = 10;
+
+class MysqlAway : public OutageTest {
+ protected:
+  void SetUp() override {
+    config.broker += "  prefetch: " + std::to_string(kPrefetch) + "\n";
+    start();
+    queue = attached();
+    consumer = std::make_unique<FailingConsumer>(queue, failed(), FailingConsumer::How::reject);
+    publish_failed(queue, kBefore, "before");
+    // In the middle of it: some attempts have been made, most not yet.
+    ASSERT_TRUE(eventually([&] { return consumer->count() >= kBefore / 2; }, kBound));
+  }
+  // Fails messages while MySQL is away: what exceeds the prefetch stays in the broker, and nothing is acked.
+  void fail_meanwhile() {
+    publish_failed(queue, kMeanwhile, "meanwhile");
+    ASSERT_TRUE(
+        eventually([&] { return amqp.depth(failed()).value_or(0) >= kMeanwhile - kPrefetch; }, kBound));
+    last(kOutage);
+    EXPECT_GE(amqp.depth(failed()), kMeanwhile - kPrefetch) << "acked without a row";
+  }
+  void once() {
+    EXPECT_EQ(times("the database is away"), 1);
+    EXPECT_EQ(times("the database is back"), 1);
+    EXPECT_EQ(times("the broker is away"), 0);
+  }
+
+  std::string queue;
+  std::unique_ptr<FailingConsumer> consumer;
+};
+
+TEST_F(MysqlAway, Cut) {
+  mysql.refuse();
+  mysql.cut();
+  ASSERT_TRUE(rung().logged("the database is away"));
+  fail_meanwhile();
+  mysql.refuse(false);
+  EXPECT_EQ(all_ended(queue, *consumer, kBefore + kMeanwhile), 0U);
+  once();
+}
+
+// Each statement may be the one that is cut, a commit too: its outcome is then unknown.
+TEST_F(MysqlAway, CutAgainAndAgain) {
+  for (int i = 0; i < 12; ++i) {
+    mysql.cut();
+    const std::size_t before = mysql.accepted();
+    ASSERT_TRUE(eventually([&] { return mysql.accepted() > before; }, kBound));
+    last(Ms{250});
+  }
+  EXPECT_EQ(all_ended(queue, *consumer, kBefore), 0U);
+}
+
+TEST_F(MysqlAway, Killed) {
+  own_servers("kill-db");
+  ASSERT_TRUE(rung().logged("the database is away"));
+  fail_meanwhile();
+  own_servers("start-db");
+  EXPECT_EQ(all_ended(queue, *consumer, kBefore + kMeanwhile), 0U);
+  once();
+}
+
+// Longer than the lease, and nobody says that it is gone.
+TEST_F(MysqlAway, Stalled) {
+  mysql.stall();
+  fail_meanwhile();
+  EXPECT_EQ(times("the database is away"), 1);
+  mysql.stall(false);
+  EXPECT_EQ(all_ended(queue, *consumer, kBefore + kMeanwhile), 0U);
+  once();
+}
+
+TEST_F(MysqlAway, HalfOpen) {
+  mysql.half_close();
+  ASSERT_TRUE(rung().logged("the database is away"));
+  EXPECT_EQ(all_ended(queue, *consumer, kBefore), 0U);
+  once();
+}
+
+// Rows in `publishing` when the lease runs out, their publishes stuck on the way: taken again under a new
+// epoch, they go on, as the same attempts.
+class Stranded : public OutageTest {};
+
+TEST_F(Stranded, ByAStallOfMysqlLongerThanTheLease) {
+  constexpr std::size_t kStuck = 20;
+  config.broker = "  heartbeat: 2s\n";
+  start();
+  const std::string queue = attached();
+  FailingConsumer consumer(queue, failed(), FailingConsumer::How::reject);
+  rabbit.stall_to_server();
+  {  // the intake's acks are stuck as well: the rows tell
+    publish_failed(queue, kStuck);
+    ASSERT_TRUE(until_in_state(queue, "publishing", kStuck)) << in_state(queue, "publishing");
+  }
+  mysql.stall();
+  last(Ms{5000});
+  rabbit.stall_to_server(false);
+  rabbit.cut();
+  mysql.stall(false);
+  all_ended(queue, consumer, kStuck);
+  EXPECT_NE(rung().log().find("shards taken"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rung::test

@@ -1,0 +1,139 @@
+// RabbitMQ away under a flow of failing messages: cut in the middle of publishes, refused, killed, stalled,
+// blocked by an alarm. Nothing is lost, and no attempt is eaten: a repeat is the same attempt.
+#include <algorithm>
+#include <csignal>
+
+#include "tests/faults/outage/fixture.h"
+
+namespace rung::test {
+namespace {
+
+constexpr std::size_t kMessages = 100;
+
+class RabbitmqAway : public OutageTest {
+ protected:
+  void flow() {
+    start();
+    AmqpProbe probe;
+    queue = new_name();
+    probe.declare(queue);
+    consumer = std::make_unique<FailingConsumer>(queue, failed(), FailingConsumer::How::publish);
+    publish_failed(queue, kMessages);
+    ASSERT_TRUE(eventually([&] { return consumer->count() >= kMessages / 2; }, kBound));
+  }
+  void once() {
+    EXPECT_EQ(times("the broker is away"), 1);
+    EXPECT_EQ(times("the broker is back"), 1);
+    EXPECT_EQ(times("the database is away"), 0);
+  }
+
+  std::string queue;
+  std::unique_ptr<FailingConsumer> consumer;
+};
+
+TEST_F(RabbitmqAway, CutInTheMiddleOfPublishesThenRefused) {
+  flow();
+  rabbit.refuse();
+  rabbit.cut();
+  ASSERT_TRUE(rung().logged("the broker is away"));
+  last(kOutage);
+  rabbit.refuse(false);
+  all_ended(queue, *consumer, kMessages);
+  once();
+}
+
+TEST_F(RabbitmqAway, CutAgainAndAgain) {
+  flow();
+  for (int i = 0; i < 8; ++i) {
+    rabbit.cut_after(3000);  // in the middle of a publish or of an ack
+    const std::size_t before = rabbit.accepted();
+    eventually([&] { return rabbit.accepted() > before; }, Ms{1500});
+  }
+  rabbit.cut_after(0);
+  all_ended(queue, *consumer, kMessages);
+}
+
+TEST_F(RabbitmqAway, Killed) {
+  flow();
+  own_servers("kill-broker");
+  ASSERT_TRUE(rung().logged("the broker is away"));
+  last(kOutage / 2);
+  own_servers("start-broker");
+  all_ended(queue, *consumer, kMessages);
+  once();
+}
+
+TEST_F(RabbitmqAway, Stalled) {
+  flow();
+  rabbit.stall();
+  ASSERT_TRUE(rung().logged("the broker is away")) << "heartbeats were not missed";
+  last(kOutage / 2);
+  rabbit.stall(false);
+  all_ended(queue, *consumer, kMessages);
+  once();
+}
+
+TEST_F(RabbitmqAway, HalfOpen) {
+  flow();
+  rabbit.half_close();
+  ASSERT_TRUE(rung().logged("the broker is away")) << "heartbeats were not missed";
+  all_ended(queue, *consumer, kMessages);
+  // Each of the two connections finds out by itself; where the first is back before the second knows, it is
+  // said twice.
+  EXPECT_LE(times("the broker is away"), 2);
+  EXPECT_EQ(times("the broker is away"), times("the broker is back"));
+}
+
+// Due times that are over when the alarm ends go out oldest first, each as its first attempt.
+TEST_F(RabbitmqAway, MemoryAlarm) {
+  constexpr int kWaiting = 40;
+  config.ladder = "[1h]";
+  // It is paused until the alarm is on, however long rabbitmqctl takes.
+  config.more = "lease: 10m\ndrain: 3s\n";
+  config.broker = "  heartbeat: 300s\n";
+  start();
+  queue = attached();
+  std::vector<Message> messages;
+  for (int i = 0; i < kWaiting; ++i) {
+    Message& message = messages.emplace_back();
+    message.body = std::to_string(i);
+    // The latest first, so that the order of arrival and the order of due times differ.
+    message.headers =
+        Table{{"retry-queue", queue}, {"retry-after", std::to_string(4000 + 50 * (kWaiting - i)) + "ms"}};
+  }
+  amqp.publish_all(failed(), "", messages);
+  const auto in_all = [&] {
+    return number("SELECT COUNT(*) FROM {}.retry_current WHERE queue = '" + queue + "'") == kWaiting;
+  };
+  ASSERT_TRUE(eventually(in_all, kBound));
+  rung().signal(SIGSTOP);
+  ASSERT_EQ(amqp.depth(queue), 0U) << "this machine is too slow for the delays of this test";
+  const Ran on = run_shell(own_rabbitmqctl() + " set_vm_memory_high_watermark absolute 10MB");
+  rung().signal(SIGCONT);
+  EXPECT_EQ(on.code, 0) << on.out;
+  EXPECT_TRUE(rung().logged("the broker blocks publishing"));
+  const auto over = [&] {
+    return number("SELECT SUM(next_due_at > UTC_TIMESTAMP(3)) FROM {}.retry_current WHERE queue = '" + queue +
+                  "'") <= 0;
+  };
+  EXPECT_TRUE(eventually(over, kBound));
+  last(Ms{1500});
+  EXPECT_EQ(amqp.depth(queue), 0U) << "the alarm was to hold everything back";
+  EXPECT_EQ(run_shell(own_rabbitmqctl() + " set_vm_memory_high_watermark 0.4").code, 0);
+  EXPECT_TRUE(rung().logged("the broker takes messages again"));
+  const auto came = amqp.take(queue, kWaiting, kBound);
+  ASSERT_EQ(came.size(), static_cast<std::size_t>(kWaiting));
+  std::vector<int> order;
+  for (const Received& one : came) {
+    EXPECT_EQ(int_header(one.message, "retry-attempt"), 1);
+    order.push_back(std::stoi(one.message.body));
+  }
+  EXPECT_TRUE(std::is_sorted(order.rbegin(), order.rend())) << ::testing::PrintToString(order);
+  ASSERT_TRUE(until_in_state(queue, "awaiting", kWaiting));
+  EXPECT_EQ(number("SELECT COUNT(*) FROM {}.retry_history WHERE queue = '" + queue + "'"), kWaiting);
+  EXPECT_EQ(times("the broker blocks publishing"), 1);
+  EXPECT_EQ(times("the broker is away"), 0);
+}
+
+}  // namespace
+}  // namespace rung::test

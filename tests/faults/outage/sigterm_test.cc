@@ -1,0 +1,85 @@
+// SIGTERM ends the process within `drain`, with 0, whatever is away.
+#include <csignal>
+
+#include "tests/faults/outage/fixture.h"
+
+namespace rung::test {
+namespace {
+
+constexpr Ms kDrain{3000};
+constexpr Ms kLoaded{500};  // for a machine under load: between the signal and what we see
+
+struct Fault {
+  std::string name;
+  std::function<void(TcpProxy& rabbit, TcpProxy& mysql)> hurt;
+};
+
+class Sigterm : public OutageTest, public ::testing::WithParamInterface<Fault> {
+ protected:
+  Sigterm() {
+    config.store = "";   // store.timeout of ten seconds, longer than the drain
+    config.broker = "";  // and heartbeats as slow
+    config.more = "drain: 3s\n";
+  }
+  void ends_in_time() {
+    const std::int64_t from = wall_ms();
+    rung().signal(SIGTERM);
+    EXPECT_EQ(rung().wait_exit(kDrain * 3), 0);
+    const std::int64_t took = wall_ms() - from;
+    EXPECT_LE(took, (kDrain + kLoaded).count());
+    std::printf("ended after %ld ms\n", static_cast<long>(took));
+  }
+};
+
+TEST_P(Sigterm, UnderLoad) {
+  constexpr std::size_t kMessages = 200;
+  start();
+  const std::string queue = attached();
+  auto consumer = std::make_unique<FailingConsumer>(queue, failed(), FailingConsumer::How::reject);
+  publish_failed(queue, kMessages);
+  ASSERT_TRUE(eventually([&] { return consumer->count() >= kMessages / 4; }, kBound));
+  GetParam().hurt(rabbit, mysql);
+  last(Ms{300});  // in the middle of calls that do not come back
+  ends_in_time();
+  // And nothing is lost by it.
+  for (TcpProxy* proxy : {&rabbit, &mysql}) {
+    proxy->refuse(false);
+    proxy->stall(false);
+    proxy->cut();
+  }
+  start();
+  all_ended(queue, *consumer, kMessages);
+}
+
+TEST_P(Sigterm, AtStart) {
+  GetParam().hurt(rabbit, mysql);
+  start_unready();
+  ends_in_time();
+}
+
+void away(TcpProxy& proxy) {
+  proxy.refuse();
+  proxy.cut();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    With, Sigterm,
+    ::testing::Values(Fault{"AllWell", [](TcpProxy&, TcpProxy&) {}},
+                      Fault{"MysqlStalled", [](TcpProxy&, TcpProxy& mysql) { mysql.stall(); }},
+                      Fault{"MysqlAway", [](TcpProxy&, TcpProxy& mysql) { away(mysql); }},
+                      Fault{"RabbitmqStalled", [](TcpProxy& rabbit, TcpProxy&) { rabbit.stall(); }},
+                      Fault{"RabbitmqAway", [](TcpProxy& rabbit, TcpProxy&) { away(rabbit); }},
+                      Fault{"BothStalled",
+                            [](TcpProxy& rabbit, TcpProxy& mysql) {
+                              rabbit.stall();
+                              mysql.stall();
+                            }},
+                      Fault{"BothAway",
+                            [](TcpProxy& rabbit, TcpProxy& mysql) {
+                              away(rabbit);
+                              away(mysql);
+                            }}),
+    [](const auto& fault) { return fault.param.name; });
+
+}  // namespace
+}  // namespace rung::test

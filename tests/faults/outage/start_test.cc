@@ -1,0 +1,78 @@
+// A service that is not there when the sidecar starts: it stays, says so once, and comes up by itself.
+#include "tests/faults/outage/fixture.h"
+
+namespace rung::test {
+namespace {
+
+class NotThereAtStart : public OutageTest {
+ protected:
+  // Several tries, whatever the backoff: once is then not luck.
+  void some_tries(const TcpProxy& proxy) {
+    ASSERT_TRUE(eventually([&] { return proxy.accepted() >= 6 || !rung().running(); }, kBound));
+    ASSERT_TRUE(rung().running()) << rung().log_tail();
+  }
+  void messages_flow() {
+    const std::string queue = attached();
+    fail(queue, Message{.properties = {}, .headers = {}, .body = "hello"});
+    EXPECT_EQ(int_header(delivery(queue).message, "retry-attempt"), 1);
+  }
+};
+
+TEST_F(NotThereAtStart, Rabbitmq) {
+  rabbit.refuse();
+  start_unready();
+  some_tries(rabbit);
+  EXPECT_EQ(times("the broker is away"), 1);
+  rabbit.refuse(false);
+  EXPECT_TRUE(rung().logged("the broker is back"));
+  messages_flow();
+  EXPECT_EQ(times("the broker is away"), 1);
+  EXPECT_EQ(times("the broker is back"), 1);
+  EXPECT_EQ(times("the database is away"), 0);
+}
+
+TEST_F(NotThereAtStart, Mysql) {
+  mysql.refuse();
+  start_unready();
+  some_tries(mysql);
+  EXPECT_TRUE(rung().logged("the database is away"));
+  ASSERT_TRUE(rung().logged("the broker is connected"));
+  // What comes meanwhile waits, unacked.
+  const std::string queue = attached();
+  fail(queue, Message{.properties = {}, .headers = {}, .body = "early bird"});
+  mysql.refuse(false);
+  EXPECT_TRUE(rung().logged("the database is back"));
+  EXPECT_EQ(delivery(queue).message.body, "early bird");
+  messages_flow();
+  EXPECT_EQ(times("the database is away"), 1);
+  EXPECT_EQ(times("the database is back"), 1);
+  EXPECT_EQ(times("the broker is away"), 0);
+}
+
+// Really nobody there: no process that listens.
+TEST_F(NotThereAtStart, Both) {
+  config.broker_url = amqp_url();
+  config.store_url = db.url();
+  own_servers("kill-broker");
+  own_servers("kill-db");
+  start_unready();
+  EXPECT_TRUE(rung().logged("the broker is away"));
+  EXPECT_TRUE(rung().logged("the database is away"));
+  last(Ms{3000});
+  own_servers("start-broker");
+  own_servers("start-db");
+  EXPECT_TRUE(rung().logged("the broker is back"));
+  EXPECT_TRUE(rung().logged("the database is back"));
+  AmqpProbe probe;
+  const std::string queue = new_name();
+  probe.declare(queue);
+  FailingConsumer consumer(queue, failed(), FailingConsumer::How::publish);
+  publish_failed(queue, 3);
+  all_ended(queue, consumer, 3);
+  for (const char* said :
+       {"the broker is away", "the broker is back", "the database is away", "the database is back"})
+    EXPECT_EQ(times(said), 1) << said;
+}
+
+}  // namespace
+}  // namespace rung::test
