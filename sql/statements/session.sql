@@ -12,6 +12,9 @@ SET SESSION autocommit = 1, time_zone = '+00:00',
   sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',
   innodb_lock_wait_timeout = :lock_wait_s
 
+-- name: session_silence
+SET SESSION wait_timeout = :silence_s, net_read_timeout = :silence_s, net_write_timeout = :silence_s
+
 -- name: session_limits
 SELECT @@max_allowed_packet, CONNECTION_ID()
 

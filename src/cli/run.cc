@@ -96,11 +96,11 @@ class AttachReport {
 // sidecar.
 class Stores {
  public:
-  Stores(StoreOptions options, std::function<void(const std::string&)> fatal)
-      : options_(std::move(options)), fatal_(std::move(fatal)) {}
+  Stores(StoreOptions options, Ms silence, std::function<void(const std::string&)> fatal)
+      : options_(std::move(options)), silence_(silence), fatal_(std::move(fatal)) {}
 
   Result<std::unique_ptr<Store>> open() {
-    auto store = open_mysql_store(options_);
+    auto store = open_mysql_store(options_, silence_);
     if (!store) return store;
     const std::lock_guard lock(mutex_);
     if (ready_) return store;
@@ -122,6 +122,7 @@ class Stores {
   }
 
   const StoreOptions options_;
+  const Ms silence_;
   const std::function<void(const std::string&)> fatal_;
   std::mutex mutex_;
   bool ready_ = false;  // guarded by mutex_
@@ -146,7 +147,7 @@ class Sidecar {
   Sidecar(std::string config_path, Config config)
       : path_(std::move(config_path)),
         config_(std::move(config)),
-        stores_(config_.store,
+        stores_(config_.store, config_.lease * 2 / 3,  // what a lease has left at least
                 [this](const std::string& reason) { loop_.post([this, reason] { fatal(reason); }); }),
         broker_(make_rabbit_broker(config_.broker)),
         bridge_(

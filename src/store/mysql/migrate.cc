@@ -94,13 +94,13 @@ Result<void> MysqlStore::check_schema() {
 
 namespace rung {
 
-Result<std::unique_ptr<Store>> open_mysql_store(const StoreOptions& options) {
+Result<std::unique_ptr<Store>> open_mysql_store(const StoreOptions& options, Ms silence) {
   auto url = parse_url(options.url);
   if (!url) return tl::unexpected(url.error());
   if (url->scheme != "mysql") return permanent("store.url begins with mysql://");
   if (url->path.empty()) return permanent("store.url names no database: mysql://user@host:port/DATABASE");
   if (options.tls != "off" && options.tls != "verify") return permanent("store.tls is off or verify");
-  auto session = std::make_unique<mysql::Session>(options, *url, options.timeout);
+  auto session = std::make_unique<mysql::Session>(options, *url, options.timeout, silence);
   if (auto connected = session->connect(); !connected) return tl::unexpected(connected.error());
   if (!session->has_database() && options.migrate) {
     if (auto made = session->create_database(); !made) return tl::unexpected(made.error());

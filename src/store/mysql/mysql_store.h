@@ -11,6 +11,10 @@ namespace rung {
 // Connects. Creates the database where it is missing, options.migrate is set and the user may; the tables are
 // made by migrate() alone. A connection that breaks is made again by the next call, so a Store can be kept
 // after a transient error.
-Result<std::unique_ptr<Store>> open_mysql_store(const StoreOptions& options);
+//
+// `silence`: the server ends a session of ours that says nothing for so long (whole seconds, at least one),
+// and what it had locked is free. Without it a process that is paused within a transaction would keep its
+// leases' rows locked, and nobody could take them over. 0 = the server's own limit, often hours.
+Result<std::unique_ptr<Store>> open_mysql_store(const StoreOptions& options, Ms silence = Ms{0});
 
 }  // namespace rung

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "src/store/mysql/render.h"
 
@@ -62,8 +63,11 @@ std::string read_password(const StoreOptions& options, const Url& url) {
 
 }  // namespace
 
-Session::Session(StoreOptions options, Url url, Ms timeout)
-    : options_(std::move(options)), url_(std::move(url)), timeout_(timeout) {}
+Session::Session(StoreOptions options, Url url, Ms timeout, Ms silence)
+    : options_(std::move(options)), url_(std::move(url)), timeout_(timeout) {
+  if (silence.count() > 0)
+    silence_ = std::max(std::chrono::floor<std::chrono::seconds>(silence), std::chrono::seconds{1});
+}
 
 Session::~Session() = default;
 
@@ -106,6 +110,9 @@ void Session::set_up() {
   exec(render("session_names"));
   exec(render("session_settings", {{"lock_wait_s", Literal::number(lock_wait)}}));
   exec(render("session_isolation"));
+  if (silence_.count() > 0) {
+    exec(render("session_silence", {{"silence_s", Literal::number(silence_.count())}}));
+  }
   auto limits = query(render("session_limits"));
   if (limits->next()) max_packet_ = limits->getInt64(1);
   has_database_ = false;
@@ -118,6 +125,13 @@ void Session::set_up() {
 }
 
 Result<void> Session::ensure() {
+  const auto now = std::chrono::steady_clock::now();
+  const auto silent_since = std::exchange(last_used_, now);
+  if (silence_.count() > 0 && now - silent_since > Ms{silence_} / 2) {
+    // There was nothing to do: the server ends such a session, or has already.
+    statement_.reset();
+    connection_.reset();
+  }
   if (connection_ != nullptr) {
     driver();  // this thread may be a new one
     return {};

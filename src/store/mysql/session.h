@@ -9,6 +9,7 @@
 #include <cppconn/resultset.h>
 #include <cppconn/statement.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -34,8 +35,8 @@ inline bool is_duplicate(const ::sql::SQLException& e) { return e.getErrorCode()
 
 class Session {
  public:
-  // `timeout` bounds connecting, each read and each write.
-  Session(StoreOptions options, Url url, Ms timeout);
+  // `timeout` bounds connecting, each read and each write. `silence`: see open_mysql_store().
+  Session(StoreOptions options, Url url, Ms timeout, Ms silence = Ms{0});
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -92,6 +93,8 @@ class Session {
   std::unique_ptr<::sql::Statement> statement_;
   std::int64_t max_packet_ = 0;
   bool has_database_ = false;
+  std::chrono::seconds silence_{0};
+  std::chrono::steady_clock::time_point last_used_;
 };
 
 }  // namespace rung::mysql
