@@ -273,7 +273,7 @@ bool MemoryBroker::exists(std::string_view queue) const {
   return queues_.contains(queue);
 }
 
-bool MemoryBroker::put(std::string_view exchange, std::string_view routing_key, Message message) {
+bool MemoryBroker::put(std::string_view exchange, std::string_view routing_key, const Message& message) {
   std::lock_guard lock(mutex_);
   changed_.notify_all();
   return route(std::string(exchange), std::string(routing_key), message);

@@ -52,8 +52,8 @@ class MemoryBroker final : public Broker {
   void remove(std::string_view queue);  // with what is in it
   bool exists(std::string_view queue) const;
   // A producer. False where nothing takes it.
-  bool put(std::string_view queue, Message message) { return put("", queue, std::move(message)); }
-  bool put(std::string_view exchange, std::string_view routing_key, Message message);
+  bool put(std::string_view queue, const Message& message) { return put("", queue, message); }
+  bool put(std::string_view exchange, std::string_view routing_key, const Message& message);
   // A consumer: takes the oldest and acks it.
   std::optional<Message> take(std::string_view queue);
   // A consumer: rejects the oldest, which is dead-lettered to <prefix>.failed with x-death, as RabbitMQ does

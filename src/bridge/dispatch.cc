@@ -53,8 +53,8 @@ void Dispatch::pump() {
     const std::size_t most = std::min({room(), kMostInClaim, by_bytes});
     // A claim for a handful while most of the window is taken would make many small transactions.
     if (most == 0 || (most < kMostInClaim / 4 && most < ready_.size() && most < by_bytes)) return;
-    std::vector<io::DueItem> batch = take_batch(most);
-    if (!batch.empty()) claim(std::move(batch));
+    const std::vector<io::DueItem> batch = take_batch(most);
+    if (!batch.empty()) claim(batch);
   }
 }
 
@@ -71,7 +71,7 @@ std::vector<io::DueItem> Dispatch::take_batch(std::size_t most) {
   return batch;
 }
 
-void Dispatch::claim(std::vector<io::DueItem> batch) {
+void Dispatch::claim(const std::vector<io::DueItem>& batch) {
   ++claiming_;
   claiming_rows_ += batch.size();
   for (const io::DueItem& item : batch) ++under_way_in_[static_cast<std::size_t>(item.shard)];
@@ -99,7 +99,7 @@ void Dispatch::claim(std::vector<io::DueItem> batch) {
     claiming_rows_ -= batch.size();
     for (const io::DueItem& item : batch) --under_way_in_[static_cast<std::size_t>(item.shard)];
     if (result) {
-      claimed(batch, std::move(result->decisions), std::move(result->messages));
+      claimed(batch, std::move(result->decisions), result->messages);
     } else {
       claimed(batch, tl::unexpected<Error>(result.error()), {});
     }
@@ -109,14 +109,14 @@ void Dispatch::claim(std::vector<io::DueItem> batch) {
 }
 
 void Dispatch::claimed(const std::vector<io::DueItem>& batch, const Result<std::vector<Decision>>& decisions,
-                       std::vector<std::pair<TaskId, MessagePtr>> messages) {
+                       const std::vector<std::pair<TaskId, MessagePtr>>& messages) {
   if (!decisions) {
     log::error("a claim failed", {{"tasks", batch.size()}, {"reason", decisions.error().message}});
     for (const io::DueItem& item : batch) put_down(item.id);  // the sweep brings them again
     return;
   }
   std::unordered_map<TaskId, MessagePtr> by_id;
-  for (auto& [id, message] : messages) by_id.emplace(id, std::move(message));
+  for (const auto& [id, message] : messages) by_id.emplace(id, message);
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const Decision& decision = (*decisions)[i];
     const TaskId id = batch[i].id;

@@ -58,9 +58,9 @@ class Dispatch {
 
   void pump();
   std::vector<io::DueItem> take_batch(std::size_t most);
-  void claim(std::vector<io::DueItem> batch);
+  void claim(const std::vector<io::DueItem>& batch);
   void claimed(const std::vector<io::DueItem>& batch, const Result<std::vector<Decision>>& decisions,
-               std::vector<std::pair<TaskId, MessagePtr>> messages);
+               const std::vector<std::pair<TaskId, MessagePtr>>& messages);
   void publish(const Task& task, const Message& message);
   void published(const Task& task, const PublishResult& result);
   void settle(Event event);
