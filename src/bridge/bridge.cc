@@ -230,6 +230,11 @@ void Bridge::drain_step() {
   shards_.leave([this] { drained_(); });
 }
 
+void Bridge::give_back(std::function<void()> done) {
+  drain_timer_.stop();
+  shards_.leave(std::move(done));
+}
+
 bool Bridge::stop(Ms most) {
   const BootMs until = boot_now() + most;
   threads_.stop();

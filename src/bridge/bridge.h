@@ -44,6 +44,8 @@ class Bridge final : public BrokerSink {
   // Takes nothing further in, sees through what is under way, gives the shards back; `done` when that is so.
   // Whoever waits sets the bound.
   void drain(std::function<void()> done);
+  // Gives the shards back as they are: for a drain that takes too long.
+  void give_back(std::function<void()> done);
   // Ends all threads; false where one hangs in a call for longer than `most`. The loop must have stopped.
   bool stop(Ms most);
 

@@ -158,10 +158,7 @@ class Sidecar {
         term_(loop_, SIGTERM, [this] { drain("SIGTERM"); }),
         interrupt_(loop_, SIGINT, [this] { drain("SIGINT"); }),
         hangup_(loop_, SIGHUP, [this] { reload(); }),
-        deadline_(loop_, [this] {
-          log::warn("drain took too long: ending as after a crash, nothing is lost by it");
-          loop_.stop();
-        }) {}
+        deadline_(loop_, [this] { cut_short(); }) {}
 
   int run() {
     summary();
@@ -218,8 +215,17 @@ class Sidecar {
       std::this_thread::sleep_for(most - most / 20);
       std::_Exit(code);
     }).detach();
-    deadline_.start(config_.drain * 7 / 10);
+    deadline_.start(config_.drain * 6 / 10);
     bridge_.drain([this] { loop_.stop(); });
+  }
+
+  // What is under way stays as it is: its rows say `publishing`, and whoever takes the shards publishes it
+  // again.
+  void cut_short() {
+    if (std::exchange(cut_short_, true)) return loop_.stop();
+    log::warn("drain takes too long: ending as after a crash, nothing is lost by it");
+    deadline_.start(config_.drain / 10);
+    bridge_.give_back([this] { loop_.stop(); });
   }
 
   void reload() {
@@ -251,12 +257,15 @@ class Sidecar {
   io::Timer deadline_;
   int code_ = 0;
   bool ending_ = false;
+  bool cut_short_ = false;
   BootMs ends_by_{0};
 };
 
 }  // namespace
 
 int run_sidecar(const std::string& config_path) {
+  // Until the loop catches them there is nothing to drain.
+  for (const int number : {SIGTERM, SIGINT}) std::signal(number, [](int) { _exit(0); });
   LoadedConfig loaded = load_config(config_path);
   if (print_problems(loaded)) return 1;
   log::configure(loaded.config.log.level, loaded.config.log.format);
