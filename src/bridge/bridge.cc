@@ -39,7 +39,8 @@ Shards::Listener Bridge::shards_listener(std::function<void()> name_taken) {
 }
 
 Dispatch::Parts Bridge::dispatch_parts() {
-  return {threads_,
+  return {loop_,
+          threads_,
           shards_,
           transitions_,
           outbox_,

@@ -26,7 +26,13 @@ void Dispatch::due(const std::vector<io::DueItem>& items) {
   for (const io::DueItem& item : items) {
     if (in_hand_.insert(item.id).second) ready_.push(item);
   }
-  pump();
+  // Not at once: after a pause many slots fire in one turn, the oldest not always first, and all of them
+  // belong into one claim.
+  if (std::exchange(pump_posted_, true)) return;
+  parts_.loop.post([this] {
+    pump_posted_ = false;
+    pump();
+  });
 }
 
 void Dispatch::open(bool publishing) {

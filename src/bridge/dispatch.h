@@ -21,6 +21,7 @@ namespace rung::bridge {
 class Dispatch {
  public:
   struct Parts {
+    io::Loop& loop;
     StoreThreads& threads;
     Shards& shards;
     Transitions& transitions;
@@ -78,6 +79,7 @@ class Dispatch {
   double mean_body_ = 1024;  // bytes, of late: big bodies make small batches
   bool open_ = false;
   bool draining_ = false;
+  bool pump_posted_ = false;
 };
 
 }  // namespace rung::bridge
