@@ -186,10 +186,13 @@ void Dispatch::published(const Task& task, const PublishResult& result) {
 
 void Dispatch::settle(Event event) {
   const TaskId id = event.id;
-  parts_.transitions.add(std::move(event), [this, id](const Result<Decision>& decision) {
+  // A confirm moves nothing that anybody waits for; where the consumer was quicker, its word was dealt with
+  // already.
+  const bool moves = !std::holds_alternative<event::Confirmed>(event.what);
+  parts_.transitions.add(std::move(event), [this, id, moves](const Result<Decision>& decision) {
     put_down(id);
     if (decision) {
-      parts_.settled(*decision);
+      if (moves) parts_.settled(*decision);
     } else {
       log::error("a publish could not be recorded", {{"id", id.value}, {"reason", decision.error().message}});
     }
