@@ -15,7 +15,6 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 using rabbit::Policy;
-using rabbit::QueueFacts;
 using ::testing::HasSubstr;
 
 // Every byte that can stand in a name but NUL, CR and LF (which RabbitMQ takes off), alone and among others.
