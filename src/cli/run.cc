@@ -186,6 +186,10 @@ class Sidecar {
                               {"database", without_password(config_.store.url)},
                               {"lease", levels::format_duration(config_.lease)},
                               {"window", levels::format_duration(config_.window)}});
+    if (!config_.http.listen.empty()) {
+      log::warn("the HTTP API is not in this version: nothing listens",
+                {{"http.listen", config_.http.listen}});
+    }
     for (const auto& [name, rules] : config_.rules->queues()) {
       const levels::Ladder* ladder = config_.rules->ladder(rules.ladder);
       log::info(name == "default" ? "other queues" : "queue",

@@ -289,7 +289,7 @@ void begin(Task& task, const Directives& directives, const RuleBook& rules, Epoc
   climb(task, 1, d, rules, now, random);
 }
 
-void begin_parked(Task& task, std::string reason, const RuleBook& rules, EpochMs now) {
+void begin_parked(Task& task, const std::string& reason, const RuleBook& rules, EpochMs now) {
   task.last_error = clean_utf8(reason, kErrorBytes);
   task.levels = ladder_of(task, rules).levels();
   park(task, rules, now);

@@ -93,6 +93,6 @@ Decision decide(const Task& task, const Happening& what, const RuleBook& rules, 
 void begin(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, double random);
 
 // Parks a task that never begins, e.g. because nothing says where it came from.
-void begin_parked(Task& task, std::string reason, const RuleBook& rules, EpochMs now);
+void begin_parked(Task& task, const std::string& reason, const RuleBook& rules, EpochMs now);
 
 }  // namespace rung
