@@ -77,7 +77,8 @@ NewTask Intake::make_task(const Fresh& item, IdSource& ids, int shard) {
   const Failure& f = item.failure;
   const Message& message = item.delivery->message;
   const RuleBookPtr rules = parts_.rules();
-  const EpochMs now = parts_.clock.now();
+  // A delay is never cut short by what our reading of the database's clock is behind.
+  const EpochMs now = parts_.clock.latest();
   NewTask fresh;
   Task& task = fresh.task;
   task.id = ids.next(now);

@@ -168,7 +168,7 @@ void Shards::end_cycle(const Cycle& cycle) {
     listener_.name_taken();
     return;
   }
-  clock_.measured(cycle.db_now, cycle.received);
+  clock_.measured(cycle.db_now, cycle.sent, cycle.received);
   std::vector<int> lost;
   const auto still = [&](const Lease& lease) {
     return std::ranges::find(cycle.held, lease) != cycle.held.end();

@@ -41,14 +41,22 @@ std::string format_utc(EpochMs t);
 // so that what is due by now() is due by the database. Thread: any; one atomic.
 class DbClock {
  public:
-  void measured(EpochMs db_now, BootMs received) {
-    offset_.store(db_now.ms - received.ms, std::memory_order_relaxed);
+  // The database said `db_now` to a question sent and answered at these instants of ours.
+  void measured(EpochMs db_now, BootMs sent, BootMs received) {
+    behind_.store(db_now.ms - received.ms, std::memory_order_relaxed);
+    // One for what each of the two clocks cuts off below its millisecond.
+    ahead_.store(db_now.ms - sent.ms + 2, std::memory_order_relaxed);
   }
-  EpochMs now() const { return {offset_.load(std::memory_order_relaxed) + boot_now().ms}; }
-  EpochMs at(BootMs t) const { return {offset_.load(std::memory_order_relaxed) + t.ms}; }
+  void measured(EpochMs db_now, BootMs at) { measured(db_now, at, at); }
+
+  // Never ahead of the database: for what is asked to be due.
+  EpochMs now() const { return {behind_.load(std::memory_order_relaxed) + boot_now().ms}; }
+  EpochMs at(BootMs t) const { return {behind_.load(std::memory_order_relaxed) + t.ms}; }
+  // Never behind it: for what a delay is counted from.
+  EpochMs latest() const { return {ahead_.load(std::memory_order_relaxed) + boot_now().ms}; }
 
  private:
-  std::atomic<std::int64_t> offset_{0};
+  std::atomic<std::int64_t> behind_{0}, ahead_{0};
 };
 
 }  // namespace rung

@@ -118,6 +118,13 @@ TEST(Time, TheDatabasesClockIsWhatWasMeasuredAndGoesOn) {
   EXPECT_EQ(clock.at(received), kNow - minutes(5));
 }
 
+TEST(Time, TheDatabasesClockIsKnownFromBothSides) {
+  DbClock clock;
+  const BootMs received = boot_now();
+  clock.measured(kNow, received - Ms(40), received);
+  EXPECT_LE(clock.now() + Ms(40), clock.latest()) << "a delay counted from latest() is never cut short";
+}
+
 // ---- words of the columns
 
 // NOTE: the numbers are those of the ENUM columns. A failure here is a broken database.
