@@ -197,20 +197,6 @@ void Bridge::schedule(const Task& task) {
   if (task.state == State::scheduled && task.next_at) horizon_.schedule({task.id, *task.next_at, task.shard});
 }
 
-Bridge::Figures Bridge::figures() const {
-  Figures f;
-  f.store_up = !store_away_;
-  f.consuming = broker_status_.consuming;
-  f.publishing = broker_status_.publishing;
-  f.blocked = broker_status_.blocked;
-  f.shards = shards_.count();
-  f.loaded = heap_.size();
-  f.ready = dispatch_.ready();
-  f.under_way = outbox_.under_way();
-  f.taken = intake_.taken();
-  return f;
-}
-
 // --- the end
 
 void Bridge::drain(std::function<void()> done) {

@@ -52,14 +52,6 @@ class Bridge final : public BrokerSink {
   // New ladders and queues: hold from each task's next step on.
   void reload(RuleBookPtr rules) { rules_ = std::move(rules); }
 
-  struct Figures {
-    bool store_up = false, consuming = false, publishing = false, blocked = false;
-    int shards = 0;
-    std::size_t loaded = 0, ready = 0, under_way = 0;
-    std::uint64_t taken = 0;
-  };
-  Figures figures() const;
-
   // BrokerSink; called on the broker's threads, handed over to the loop.
   void on_deliveries(std::vector<Delivery> deliveries) override;
   void on_published(std::vector<PublishResult> results) override;

@@ -168,7 +168,6 @@ void Intake::inserted(std::vector<Fresh>& batch, const std::vector<NewTask>& tas
     const Task& task = tasks[i].task;
     switch ((*result)[i].how) {
       case Inserted::How::inserted:
-        ++taken_;
         parts_.acks.add(batch[i].delivery->tag);
         if (task.state == State::parked) {
           log::warn("parked on arrival", {{"id", task.id.value},

@@ -43,7 +43,6 @@ class Intake {
     waiting_.clear();
   }
   bool idle() const { return (draining_ || waiting_.empty()) && in_flight_ == 0 && diverting_ == 0; }
-  std::uint64_t taken() const { return taken_; }
 
  private:
   struct Fresh {
@@ -71,7 +70,6 @@ class Intake {
   bool draining_ = false;
   int in_flight_ = 0;
   int diverting_ = 0;
-  std::uint64_t taken_ = 0;
 };
 
 }  // namespace rung::bridge

@@ -37,7 +37,6 @@ class Janitor {
   Janitor(io::Loop& loop, Parts parts);
   void start();
   void stop();
-  bool idle() const { return copying_.empty(); }
   // Shards were taken: their stranded rows are looked for when the former owner's connection must be dead.
   void gained(const std::vector<Gained>& gained);
 

@@ -67,8 +67,7 @@ Plan make_plan(const std::vector<ShardRow>& rows, const std::vector<int>& live, 
 }  // namespace
 
 Shards::Shards(io::Loop& loop, StoreThreads& threads, DbClock& clock, Settings settings, Listener listener)
-    : loop_(loop),
-      threads_(threads),
+    : threads_(threads),
       clock_(clock),
       settings_(std::move(settings)),
       listener_(std::move(listener)),

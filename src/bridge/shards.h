@@ -68,7 +68,6 @@ class Shards {
   void end_cycle(const Cycle& cycle);
   void plan_surplus(int surplus);
 
-  io::Loop& loop_;
   StoreThreads& threads_;
   DbClock& clock_;
   const Settings settings_;

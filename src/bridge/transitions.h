@@ -26,7 +26,6 @@ class Transitions {
   void add(Event event, Done done);
   void flush();
   bool idle() const { return waiting_.empty() && in_flight_ == 0; }
-  std::size_t waiting() const { return waiting_.size(); }
 
  private:
   struct Item {

@@ -38,7 +38,7 @@ std::string format_utc(EpochMs t);
 
 // The database's clock, as this process knows it: db_now - boot_now, measured whenever the database is asked.
 // What now() answers is never ahead of the database (a reading is taken as of its arrival, not its sending),
-// so that what is due by now() is due by the database. Thread: any; one atomic.
+// so that what is due by now() is due by the database. Thread: any.
 class DbClock {
  public:
   // The database said `db_now` to a question sent and answered at these instants of ours.
