@@ -14,6 +14,12 @@ elseif(RUNG_SANITIZE STREQUAL "thread")
   add_link_options(-fsanitize=thread)
 endif()
 
+# src/core/failpoint.h: for test builds. On in the presets dev, asan and tsan.
+option(RUNG_FAILPOINTS "Compile in the points where a test may end the process" OFF)
+if(RUNG_FAILPOINTS)
+  target_compile_definitions(rung_flags INTERFACE RUNG_FAILPOINTS)
+endif()
+
 # rung_room(NAME SOURCES a.cc b.cc DEPS rung_core ...): a static library `rung_NAME`.
 #
 # RUNG_UNITY (presets asan, tsan, release): a room's sources are compiled as one, a third of the time. Rooms of many

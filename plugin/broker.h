@@ -21,7 +21,11 @@ struct BrokerOptions {
   std::string prefix = "rung";  // of every exchange and queue that is declared
   std::string ca, cert, key;    // files, for amqps; the host's name is checked against the certificate
   bool verify_host = true;
-  int prefetch = 1000;         // unacked messages taken in at a time
+  int prefetch = 1000;  // unacked messages taken in at a time
+  // Bodies of unacked messages held at a time. Beyond it they are let go of, stay unacked, and are asked for
+  // again (nack, requeue) once half of it is free: the prefetch counts messages, and 1,000 of 16 MB are 16
+  // GB.
+  std::size_t max_intake_bytes = 64UL * 1024 * 1024;
   int max_unconfirmed = 2000;  // publishes on their way at a time
   Ms heartbeat{std::chrono::seconds{10}};
   std::string queue_type = "classic";  // or quorum: of the queues that Rung declares
@@ -106,6 +110,10 @@ class Broker {
   // The fence: nothing is written to the publishing socket after this instant (0 = never allowed). Starts at
   // 0.
   virtual void allow_publish_until(BootMs deadline) = 0;
+
+  // Gives the publishing connection up and makes another: what is unanswered is reported lost. For a
+  // connection that a queue without answers holds up for all others.
+  virtual void drop_publishing(std::string reason) = 0;
 
   // Ends the threads within `most`; what is unconfirmed then is reported lost. Blocks. Idempotent.
   virtual void stop(Ms most) = 0;

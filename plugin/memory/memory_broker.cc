@@ -239,11 +239,21 @@ void MemoryBroker::cut() {
   unacked_.clear();
   ++connection_;
   last_tag_ = 0;
+  lose_unanswered("the connection was cut");
+}
+
+void MemoryBroker::lose_unanswered(std::string_view reason) {
   Told lost;
   for (auto& [outgoing, result] : std::exchange(unanswered_, {})) {
-    settle(lost, outgoing, {outgoing.token, How::lost, "the connection was cut"});
+    settle(lost, outgoing, {outgoing.token, How::lost, std::string(reason)});
   }
   std::move(lost.results.begin(), lost.results.end(), std::back_inserter(cut_results_));
+}
+
+void MemoryBroker::drop_publishing(std::string reason) {
+  std::lock_guard lock(mutex_);
+  lose_unanswered(reason);
+  changed_.notify_all();
 }
 
 void MemoryBroker::set_status(bool up, std::string reason) {

@@ -42,6 +42,7 @@ class MemoryBroker final : public Broker {
   void ack(std::vector<DeliveryTag> tags) override;
   void stop_intake() override;
   void allow_publish_until(BootMs deadline) override;
+  void drop_publishing(std::string reason) override;
   void stop(Ms most) override;
 
   // Does all there is to do now. True where that was something.
@@ -104,6 +105,7 @@ class MemoryBroker final : public Broker {
   bool route(const std::string& exchange, const std::string& routing_key, const Message& message);
   bool knows_exchange(const std::string& exchange) const;
   void cut();
+  void lose_unanswered(std::string_view reason);
   void publish_waiting(Told& told);
   PublishResult publish_one(const Outgoing& outgoing);
   void settle(Told& told, const Outgoing& outgoing, PublishResult result);

@@ -41,6 +41,11 @@ class AckWindow {
     }
   }
 
+  // Settled in another way: nothing is owed for it.
+  void settled(std::uint64_t tag) {
+    if (tag >= base_ && tag - base_ < states_.size()) at(tag) = kSent;
+  }
+
   std::size_t size() const { return states_.size(); }
 
  private:

@@ -3,6 +3,7 @@
 #include "plugin/rabbitmq/codec.h"
 #include "plugin/rabbitmq/threads.h"
 #include "plugin/rabbitmq/topology.h"
+#include "src/core/failpoint.h"
 
 namespace rung::rabbit {
 namespace {
@@ -69,6 +70,9 @@ Result<std::unique_ptr<Connection>> Consumer::connect() {
   if (!connection) return connection;
   ++connection_number_;
   window_ = {};
+  held_.clear();
+  shed_.clear();
+  held_bytes_ = 0;
   closing_.reset();
   cancelled_by_broker_ = consumers_cancelled_ = false;
   if (auto done = (*connection)->open_channel(waker_, Clock::now() + kSetUp, [](const Frame&) {}); !done) {
@@ -100,8 +104,9 @@ Error Consumer::serve(Connection& connection) {
     }
     if (intake_stopped_.load(std::memory_order_acquire) && !consumers_cancelled_)
       cancel_consumers(connection);
-    write_acks(connection);
+    const bool acking = write_acks(connection);
     if (auto done = connection.flush(); !done) return done.error();
+    if (acking && connection.unsent() == 0) failpoint("ack.after_write");
     if (auto done = connection.tick(); !done) return done.error();
     if (waker_.stopping()) break;
     connection.sleep(waker_, Clock::now() + std::chrono::seconds{10});
@@ -135,7 +140,7 @@ void Consumer::take_frame(Connection& connection, const Frame& frame) {
   if (frame.type != AMQP_FRAME_METHOD) {
     if (!content_.add(frame)) return;
     incoming_.message = content_.take();
-    if (!intake_stopped_.load(std::memory_order_acquire)) deliveries_.push_back(std::move(incoming_));
+    if (!intake_stopped_.load(std::memory_order_acquire)) delivered(std::move(incoming_));
     incoming_ = {};
     return;
   }
@@ -163,6 +168,17 @@ void Consumer::take_frame(Connection& connection, const Frame& frame) {
   }
 }
 
+void Consumer::delivered(Delivery delivery) {
+  const std::size_t bytes = delivery.message.body.size();
+  if (held_bytes_ > 0 && held_bytes_ + bytes > options_.max_intake_bytes) {
+    shed_.push_back(delivery.tag.tag);
+    return;
+  }
+  held_bytes_ += bytes;
+  held_.emplace(delivery.tag.tag, bytes);
+  deliveries_.push_back(std::move(delivery));
+}
+
 void Consumer::on_cancelled(Connection& connection, const Frame& frame) {
   const auto* m = connection.decode<amqp_basic_cancel_t>(frame);
   if (m == nullptr) return;
@@ -175,17 +191,20 @@ void Consumer::on_cancelled(Connection& connection, const Frame& frame) {
   cancelled_by_broker_ = true;
 }
 
-void Consumer::write_acks(Connection& connection) {
+bool Consumer::write_acks(Connection& connection) {
   {
     std::lock_guard lock(mutex_);
     taken_acks_.clear();
     taken_acks_.swap(acks_);
   }
-  if (taken_acks_.empty()) return;
+  if (taken_acks_.empty()) return false;
+  failpoint("ack.before_write");
   tags_.clear();
   frames_.clear();
   for (const DeliveryTag& tag : taken_acks_) {
-    if (tag.connection == connection_number_) tags_.push_back(tag.tag);
+    if (tag.connection != connection_number_) continue;
+    tags_.push_back(tag.tag);
+    if (const auto held = held_.extract(tag.tag); !held.empty()) held_bytes_ -= held.mapped();
   }
   window_.ack(tags_, frames_);
   std::string& out = connection.out();
@@ -198,6 +217,24 @@ void Consumer::write_acks(Connection& connection) {
     put8(out, ack.multiple ? 1 : 0);
     put8(out, AMQP_FRAME_END);
   }
+  if (!shed_.empty() && held_bytes_ <= options_.max_intake_bytes / 2) ask_again(connection);
+  return true;
+}
+
+void Consumer::ask_again(Connection& connection) {
+  constexpr int kRequeue = 2;  // the second bit; the first is `multiple`
+  std::string& out = connection.out();
+  for (const std::uint64_t tag : shed_) {
+    window_.settled(tag);
+    put8(out, AMQP_FRAME_METHOD);
+    put16(out, kChannel);
+    put32(out, 13);
+    put32(out, AMQP_BASIC_NACK_METHOD);
+    put64(out, tag);
+    put8(out, kRequeue);
+    put8(out, AMQP_FRAME_END);
+  }
+  shed_.clear();
 }
 
 void Consumer::cancel_consumers(Connection& connection) {

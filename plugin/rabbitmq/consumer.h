@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "plugin/broker.h"
@@ -38,7 +39,9 @@ class Consumer {
   Result<void> read(Connection& connection);
   void take_frame(Connection& connection, const Frame& frame);
   void on_cancelled(Connection& connection, const Frame& frame);
-  void write_acks(Connection& connection);
+  void delivered(Delivery delivery);
+  bool write_acks(Connection& connection);  // whether there were any
+  void ask_again(Connection& connection);
   void cancel_consumers(Connection& connection);
   void hand_over();
 
@@ -57,6 +60,9 @@ class Consumer {
   Backoff backoff_;
   std::uint32_t connection_number_ = 0;
   AckWindow window_;
+  std::unordered_map<std::uint64_t, std::size_t> held_;  // bodies' bytes of what the sink has, by tag
+  std::size_t held_bytes_ = 0;
+  std::vector<std::uint64_t> shed_;  // let go of for want of room: unacked, to be asked for again
   Content content_;
   Delivery incoming_;                 // whose content is being put together
   std::vector<Delivery> deliveries_;  // for the sink, at the end of the turn

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "plugin/rabbitmq/codec.h"
 #include "plugin/rabbitmq/threads.h"
+#include "src/core/failpoint.h"
 
 namespace rung::rabbit {
 namespace {
@@ -61,6 +63,19 @@ void Publisher::allow_until(BootMs deadline) {
   waker_.wake();
 }
 
+void Publisher::drop(std::string reason) {
+  {
+    std::lock_guard lock(mutex_);
+    drop_why_ = std::move(reason);
+  }
+  waker_.wake();
+}
+
+std::optional<std::string> Publisher::dropped() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(drop_why_, std::nullopt);
+}
+
 // --- the thread ---
 
 void Publisher::run() {
@@ -113,7 +128,9 @@ Result<void> Publisher::open_channel(Connection& connection) {
 }
 
 Error Publisher::serve(Connection& connection) {
+  dropped();  // was about the one before
   for (;;) {
+    if (const auto why = dropped()) return Error{Error::Kind::transient, *why};
     if (auto done = read(connection); !done) return done.error();
     if (closing_) return Error{Error::Kind::transient, closing_->text};
     take_batch();
@@ -262,6 +279,8 @@ Result<void> Publisher::send(Connection& connection) {
     }
     if (auto done = connection.flush(); !done) return done;
     if (connection.unsent() > 0) return {};
+    if (writing_ != 0) failpoint("publish.half_written");
+    if (writing_ == 0 && !outstanding_.empty()) failpoint("publish.after_write");
     const std::uint64_t before = connection.appended();
     if (auto done = write_more(connection); !done) return done;
     if (connection.appended() == before) return {};
@@ -304,6 +323,7 @@ Result<void> Publisher::begin_message(Connection& connection) {
     result(outgoing.token, How::rejected, std::move(why));
     return {};
   }
+  failpoint("publish.before_write");
   std::string& out = connection.out();
   put8(out, AMQP_FRAME_METHOD);
   put16(out, kChannel);

@@ -62,6 +62,10 @@ class RabbitBroker final : public Broker {
     }
   }
 
+  void drop_publishing(std::string reason) override {
+    if (publisher_) publisher_->drop(std::move(reason));
+  }
+
   void stop(Ms most) override {
     std::lock_guard lock(mutex_);
     if (!consumer_ || stopped_) return;

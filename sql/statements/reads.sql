@@ -5,17 +5,17 @@ SELECT task_id, properties, headers, body FROM rung_bodies WHERE task_id IN (:id
 
 -- name: due_few
 -- All shards at once, unsorted: where it finds fewer than its limit that is all there is, and so it is nearly always.
-SELECT id, shard, next_at FROM rung_tasks FORCE INDEX (by_shard)
+SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_shard)
 WHERE state = :state AND shard IN (:shards) AND next_at <= :until AND next_at > :after LIMIT :limit
 
 -- name: due_shard
 -- One shard's range of the index, which it needs nothing beside of; joined by UNION ALL. `shard IN (64 values) ORDER
 -- BY next_at LIMIT` sorts everything (2.3 s on 10 M rows).
-(SELECT id, shard, next_at FROM rung_tasks FORCE INDEX (by_shard)
+(SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_shard)
  WHERE state = :state AND shard = :shard AND next_at <= :until AND next_at > :after ORDER BY next_at LIMIT :limit)
 
 -- name: stranded_shard
-(SELECT id, shard, next_at FROM rung_tasks FORCE INDEX (by_shard)
+(SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_shard)
  WHERE state = 'publishing' AND shard = :shard AND epoch < :epoch ORDER BY next_at LIMIT :limit)
 
 -- name: count

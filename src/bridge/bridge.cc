@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/core/failpoint.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -23,7 +24,8 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, StoreFactory factory, BridgeSetti
           threads_, [this] { return shards_.fence(); }, [this] { return rules_; }, [this] { acks_.flush(); }),
       dispatch_(dispatch_parts(), settings_.max_unconfirmed),
       heap_(loop, clock_, [this](const std::vector<io::DueItem>& due) { dispatch_.due(due); }),
-      horizon_(threads_, shards_, clock_, heap_, {settings_.window, settings_.max_loaded}),
+      horizon_(threads_, shards_, clock_, heap_, names_, [this] { return dispatch_.ready(); },
+               {settings_.window, settings_.max_loaded}),
       intake_(intake_parts()),
       results_({transitions_, acks_, [this](const Decision& d) { settled(d); }}),
       janitor_(loop, janitor_parts()),
@@ -45,9 +47,11 @@ Dispatch::Parts Bridge::dispatch_parts() {
           transitions_,
           outbox_,
           clock_,
+          names_,
           [this] { return rules_; },
           [this](const io::DueItem& item) { horizon_.schedule(item); },
-          [this](const Decision& decision) { settled(decision); }};
+          [this](const Decision& decision) { settled(decision); },
+          [this](std::string reason) { broker_.drop_publishing(std::move(reason)); }};
 }
 
 Intake::Parts Bridge::intake_parts() {
@@ -72,6 +76,7 @@ Janitor::Parts Bridge::janitor_parts() {
           heap_,
           horizon_,
           dispatch_,
+          names_,
           [this](const Decision& decision) { settled(decision); },
           [this] { return broker_status_.publishing && !broker_status_.blocked; },
           settings_.prefix + ".parked"};
@@ -93,8 +98,10 @@ void Bridge::on_deliveries(std::vector<Delivery> batch) {
 
 void Bridge::on_published(std::vector<PublishResult> results) {
   loop_.post([this, results = std::move(results)] {
+    failpoint("confirm.received");
     outbox_.arrived(results);
     transitions_.flush();
+    dispatch_.pump();
   });
 }
 
@@ -109,6 +116,7 @@ void Bridge::deliveries(std::vector<Delivery> batch) {
   for (Delivery& delivery : batch) {
     (delivery.inlet == Inlet::results ? results : failed).push_back(std::move(delivery));
   }
+  failpoint("delivery.received");
   if (draining_) return;  // unacked: the broker gives them to another, or to our next life
   if (!results.empty()) results_.said(results);
   if (!failed.empty()) intake_.failed(std::move(failed));
@@ -194,7 +202,7 @@ void Bridge::settled(const Decision& decision) {
 }
 
 void Bridge::schedule(const Task& task) {
-  if (task.state == State::scheduled && task.next_at) horizon_.schedule({task.id, *task.next_at, task.shard});
+  if (task.state == State::scheduled && task.next_at) horizon_.schedule(names_.item(task, *task.next_at));
 }
 
 // --- the end
@@ -202,6 +210,7 @@ void Bridge::schedule(const Task& task) {
 void Bridge::drain(std::function<void()> done) {
   if (draining_) return;
   draining_ = true;
+  failpoint("drain.begun");
   drained_ = std::move(done);
   broker_.stop_intake();
   janitor_.stop();

@@ -77,6 +77,7 @@ class Bridge final : public BrokerSink {
   const BridgeSettings settings_;
   RuleBookPtr rules_;
   DbClock clock_;
+  QueueNames names_;
 
   // In the order in which they are built; each leans only on those before it (and, by callback, on this).
   StoreThreads threads_;

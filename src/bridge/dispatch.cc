@@ -11,20 +11,37 @@ namespace rung::bridge {
 namespace {
 
 constexpr std::size_t kMostInClaim = 500;
-constexpr std::size_t kMostClaims = 2;
-constexpr double kBytesInClaim = 16.0 * 1024 * 1024;  // bodies held by one claim, about
-constexpr Ms kRefusedPause{5000};                     // a queue that is full is asked again after this
+constexpr std::size_t kMostJobs = 2;
+constexpr std::size_t kBytesInJob = 16UL * 1024 * 1024;     // bodies fetched at once, about
+constexpr std::size_t kBytesUnderWay = 64UL * 1024 * 1024;  // bodies held for the broker
+constexpr std::size_t kBesideBody = 512;                    // what a message takes beside its body, about
+constexpr Ms kRefusedPause{5000};  // what a full queue refused is asked again after this
+constexpr Ms kTurn{20};            // how often a rate is looked at while something waits for it
+constexpr Ms kPatience{3000};      // with a connection that answers nothing while others wait
+constexpr Ms kLongestPatience{60'000};
 
 using How = PublishResult::How;
+
+std::size_t bytes_of(const Task& task) { return static_cast<std::size_t>(task.body_bytes) + kBesideBody; }
+
+// One target has no more than three quarters, so that there is room for another.
+std::size_t share_of(int most) { return static_cast<std::size_t>(most - most / 4); }
 
 }  // namespace
 
 Dispatch::Dispatch(Parts parts, int most_under_way)
-    : parts_(std::move(parts)), most_under_way_(static_cast<std::size_t>(most_under_way)) {}
+    : parts_(std::move(parts)),
+      most_under_way_(static_cast<std::size_t>(most_under_way)),
+      targets_(
+          share_of(most_under_way),
+          [this](std::uint32_t queue) { return parts_.rules()->queue(parts_.names.name(queue)).catch_up; }),
+      patience_(kPatience),
+      again_(parts_.loop, [this] { pump(); }) {}
 
 void Dispatch::due(const std::vector<io::DueItem>& items) {
+  const EpochMs now = parts_.clock.now();
   for (const io::DueItem& item : items) {
-    if (in_hand_.insert(item.id).second) ready_.push(item);
+    if (in_hand_.insert(item.id).second) targets_.add(item, now);
   }
   // Not at once: after a pause many slots fire in one turn, the oldest not always first, and all of them
   // belong into one claim.
@@ -36,55 +53,79 @@ void Dispatch::due(const std::vector<io::DueItem>& items) {
 }
 
 void Dispatch::open(bool publishing) {
+  if (publishing && !open_) targets_.sort_out(parts_.clock.now());
   open_ = publishing;
   pump();
 }
 
 void Dispatch::drain() {
   draining_ = true;
-  while (!ready_.empty()) {
-    put_down(ready_.top().id);
-    ready_.pop();
+  again_.stop();
+  targets_.clear([this](TaskId id) { put_down(id); });
+  // Claimed, and never sent: the next owner publishes them under the same attempt.
+  for (; !unfetched_.empty(); unfetched_.pop_front()) {
+    end(unfetched_.front());
+    put_down(unfetched_.front().task.id);
   }
 }
 
 std::size_t Dispatch::room() const {
-  const std::size_t used = under_way_ + claiming_rows_;
+  const std::size_t used = flights_ + claiming_rows_;
   return used >= most_under_way_ ? 0 : most_under_way_ - used;
 }
 
 void Dispatch::pump() {
-  while (open_ && !draining_ && !ready_.empty() && claiming_ < kMostClaims && parts_.shards.any()) {
-    const auto by_bytes = static_cast<std::size_t>(std::clamp(kBytesInClaim / mean_body_, 1.0, 500.0));
-    const std::size_t most = std::min({room(), kMostInClaim, by_bytes});
-    // A claim for a handful while most of the window is taken would make many small transactions.
-    if (most == 0 || (most < kMostInClaim / 4 && most < ready_.size() && most < by_bytes)) return;
-    const std::vector<io::DueItem> batch = take_batch(most);
-    if (!batch.empty()) claim(batch);
+  again_.stop();
+  if (!open_ || draining_ || !parts_.shards.any()) return;
+  while (jobs_ < kMostJobs && flight_bytes_ < kBytesUnderWay && !unfetched_.empty()) fetch();
+  while (jobs_ < kMostJobs && flight_bytes_ < kBytesUnderWay && unfetched_.empty() && !targets_.empty()) {
+    const std::size_t before = jobs_;
+    claim();
+    if (jobs_ == before) break;
   }
+  // Room, but nobody may go: a rate, or a pause. Asked again soon.
+  if (!targets_.empty() && jobs_ == 0 && room() > 0) again_.start(kTurn);
 }
 
-std::vector<io::DueItem> Dispatch::take_batch(std::size_t most) {
-  std::vector<io::DueItem> batch;
-  while (!ready_.empty() && batch.size() < most) {
-    if (parts_.shards.held(ready_.top().shard)) {
-      batch.push_back(ready_.top());
-    } else {
-      put_down(ready_.top().id);  // another instance's by now: its heap or its sweep has it
-    }
-    ready_.pop();
+void Dispatch::tick() {
+  const BootMs now = boot_now();
+  const Ms silent = now - parts_.outbox.heard_at();
+  targets_.tidy(now);
+  // A connection on which nothing is answered while several targets want something: RabbitMQ blocks a channel
+  // that has too much with one queue that doesn't answer. A new one begins with small windows, which no such
+  // queue can block.
+  const bool held_up = open_ && parts_.outbox.under_way() > 0 && silent > patience_;
+  if (held_up && targets_.busy() > 1) {
+    log::warn("the broker answers no publish, and several queues wait: another connection",
+              {{"silent_ms", silent.count()}, {"under_way", parts_.outbox.under_way()}});
+    patience_ = std::min(patience_ * 2, kLongestPatience);
+    parts_.drop_publisher("no answer to any publish for too long");
   }
+  pump();
+}
+
+std::vector<io::DueItem> Dispatch::take_held(std::size_t most) {
+  std::vector<io::DueItem> batch = targets_.take(most, boot_now());
+  std::erase_if(batch, [this](const io::DueItem& item) {
+    if (parts_.shards.held(item.shard)) return false;
+    targets_.end(item.queue);
+    put_down(item.id);  // another instance's by now: its heap or its sweep has it
+    return true;
+  });
   return batch;
 }
 
-void Dispatch::claim(const std::vector<io::DueItem>& batch) {
-  ++claiming_;
+void Dispatch::claim() {
+  const auto by_bytes =
+      static_cast<std::size_t>(std::clamp(static_cast<double>(kBytesInJob) / mean_body_, 1.0, 500.0));
+  const std::size_t most = std::min({room(), kMostInClaim, by_bytes});
+  // A claim for a handful while most of the window is taken would make many small transactions.
+  if (most == 0 || (most < kMostInClaim / 4 && most < targets_.waiting() && most < by_bytes)) return;
+  std::vector<io::DueItem> batch = take_held(most);
+  if (batch.empty()) return;
+  ++jobs_;
   claiming_rows_ += batch.size();
   for (const io::DueItem& item : batch) ++under_way_in_[static_cast<std::size_t>(item.shard)];
-  struct Claimed {
-    std::vector<Decision> decisions;
-    std::vector<std::pair<TaskId, MessagePtr>> messages;
-  };
   const auto work = [batch, fence = parts_.shards.fence(),
                      decide = decider(parts_.rules())](Store& store) -> Result<Claimed> {
     std::vector<Event> events;
@@ -93,71 +134,139 @@ void Dispatch::claim(const std::vector<io::DueItem>& batch) {
     auto decisions = store.apply(events, fence, decide);
     if (!decisions) return tl::unexpected(decisions.error());
     std::vector<TaskId> ours;
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      if ((*decisions)[i].verdict == Decision::Verdict::applied) ours.push_back(batch[i].id);
+    std::size_t bytes = 0;  // those beyond are fetched when there is room
+    for (const Decision& decision : *decisions) {
+      if (decision.verdict != Decision::Verdict::applied) continue;
+      bytes += bytes_of(decision.task);
+      if (!ours.empty() && bytes > kBytesInJob) break;
+      ours.push_back(decision.task.id);
     }
     auto messages = store.messages(ours);
     if (!messages) return tl::unexpected(messages.error());
     return Claimed{std::move(*decisions), std::move(*messages)};
   };
-  parts_.threads.submit<Claimed>(Lane::flow, work, [this, batch](Result<Claimed> result) {
-    --claiming_;
+  parts_.threads.submit<Claimed>(Lane::flow, work, [this, batch = std::move(batch)](Result<Claimed> result) {
+    --jobs_;
     claiming_rows_ -= batch.size();
     for (const io::DueItem& item : batch) --under_way_in_[static_cast<std::size_t>(item.shard)];
-    if (result) {
-      claimed(batch, std::move(result->decisions), result->messages);
-    } else {
-      claimed(batch, tl::unexpected<Error>(result.error()), {});
-    }
+    claimed(batch, std::move(result));
     parts_.outbox.flush();
     pump();
   });
 }
 
-void Dispatch::claimed(const std::vector<io::DueItem>& batch, const Result<std::vector<Decision>>& decisions,
-                       const std::vector<std::pair<TaskId, MessagePtr>>& messages) {
-  if (!decisions) {
-    log::error("a claim failed", {{"tasks", batch.size()}, {"reason", decisions.error().message}});
-    for (const io::DueItem& item : batch) put_down(item.id);  // the sweep brings them again
+void Dispatch::claimed(const std::vector<io::DueItem>& batch, Result<Claimed> result) {
+  if (!result) {
+    log::error("a claim failed", {{"tasks", batch.size()}, {"reason", result.error().message}});
+    for (const io::DueItem& item : batch) {  // the sweep brings them again
+      targets_.end(item.queue);
+      put_down(item.id);
+    }
     return;
   }
-  std::unordered_map<TaskId, MessagePtr> by_id;
-  for (const auto& [id, message] : messages) by_id.emplace(id, message);
+  std::vector<Flight> flights;
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    const Decision& decision = (*decisions)[i];
-    const TaskId id = batch[i].id;
-    if (decision.verdict != Decision::Verdict::applied) {
-      put_down(id);
-      // Not due after all by the database's clock: it knows the time better than our reading of it.
-      const Task& task = decision.task;
-      if (task.state == State::scheduled && task.next_at) parts_.reschedule({id, *task.next_at, task.shard});
+    Decision& decision = result->decisions[i];
+    if (decision.verdict == Decision::Verdict::applied) {
+      const std::size_t bytes = bytes_of(decision.task);
+      flights.push_back({std::move(decision.task), batch[i].queue, bytes});
+      begin(flights.back());
       continue;
     }
-    const auto message = by_id.find(id);
-    if (message == by_id.end()) {
-      log::error("a task has no body in the database", {{"id", id.value}});
-      ++under_way_in_[static_cast<std::size_t>(decision.task.shard)];
-      ++under_way_;
-      published(decision.task, {0, How::rejected, "its body is not in the database"});
-      continue;
+    targets_.end(batch[i].queue);
+    put_down(batch[i].id);
+    // Not due after all by the database's clock: it knows the time better than our reading of it.
+    const Task& task = decision.task;
+    if (task.state == State::scheduled && task.next_at)
+      parts_.reschedule(parts_.names.item(task, *task.next_at));
+  }
+  // In their order: the first so many have their messages here.
+  const auto here = static_cast<std::ptrdiff_t>(std::min(result->messages.size(), flights.size()));
+  publish_all({flights.begin(), flights.begin() + here}, result->messages);
+  unfetched_.insert(unfetched_.end(), flights.begin() + here, flights.end());
+}
+
+void Dispatch::fetch() {
+  auto batch = std::make_shared<std::vector<Flight>>();
+  std::vector<TaskId> ids;
+  std::size_t bytes = 0;
+  while (!unfetched_.empty() && ids.size() < kMostInClaim) {
+    Flight& next = unfetched_.front();
+    bytes += next.bytes;
+    if (!ids.empty() && bytes > kBytesInJob) break;
+    if (!parts_.shards.held(next.task.shard)) {
+      end(next);
+      put_down(next.task.id);
+    } else {
+      ids.push_back(next.task.id);
+      batch->push_back(std::move(next));
     }
-    mean_body_ = mean_body_ * 0.98 + 0.02 * static_cast<double>(message->second->body.size() + 512);
-    publish(decision.task, *message->second);
+    unfetched_.pop_front();
+  }
+  if (ids.empty()) return;
+  ++jobs_;
+  parts_.threads.submit<Messages>(
+      Lane::flow, [ids = std::move(ids)](Store& store) { return store.messages(ids); },
+      [this, batch](const Result<Messages>& messages) {
+        --jobs_;
+        fetched(*batch, messages);
+        parts_.outbox.flush();
+        pump();
+      });
+}
+
+void Dispatch::fetched(const std::vector<Flight>& batch, const Result<Messages>& messages) {
+  if (messages) return publish_all(batch, *messages);
+  log::error("bodies could not be read", {{"tasks", batch.size()}, {"reason", messages.error().message}});
+  for (const Flight& flight : batch) {  // claimed as they are: `forgotten` finds them
+    end(flight);
+    put_down(flight.task.id);
   }
 }
 
-void Dispatch::publish(const Task& task, const Message& message) {
-  ++under_way_;
-  ++under_way_in_[static_cast<std::size_t>(task.shard)];
-  // To the queue by the default exchange: other bindings of the original exchange must not get copies (trap
-  // 5).
-  parts_.outbox.send({0, "", task.queue, dress(message, task)},
-                     [this, task](const PublishResult& result) { published(task, result); });
+void Dispatch::publish_all(const std::vector<Flight>& flights, const Messages& messages) {
+  std::unordered_map<TaskId, MessagePtr> by_id;
+  for (const auto& [id, message] : messages) by_id.emplace(id, message);
+  for (const Flight& flight : flights) {
+    const auto message = by_id.find(flight.task.id);
+    if (message == by_id.end()) {
+      log::error("a task has no body in the database", {{"id", flight.task.id.value}});
+      flight_bytes_ += flight.bytes;
+      published(flight, {0, How::rejected, "its body is not in the database"});
+      continue;
+    }
+    mean_body_ = mean_body_ * 0.98 + 0.02 * static_cast<double>(flight.bytes);
+    publish(flight, *message->second);
+  }
 }
 
-void Dispatch::published(const Task& task, const PublishResult& result) {
-  --under_way_;
-  --under_way_in_[static_cast<std::size_t>(task.shard)];
+void Dispatch::publish(Flight flight, const Message& message) {
+  flight_bytes_ += flight.bytes;
+  // To the queue by the default exchange: other bindings of the original exchange must not get copies (trap
+  // 5).
+  Outgoing outgoing{0, "", flight.task.queue, dress(message, flight.task)};
+  parts_.outbox.send(std::move(outgoing), [this, flight = std::move(flight)](const PublishResult& result) {
+    published(flight, result);
+  });
+}
+
+void Dispatch::begin(const Flight& flight) {
+  ++flights_;
+  ++under_way_in_[static_cast<std::size_t>(flight.task.shard)];
+}
+
+void Dispatch::end(const Flight& flight) {
+  --flights_;
+  --under_way_in_[static_cast<std::size_t>(flight.task.shard)];
+  targets_.end(flight.queue);
+}
+
+void Dispatch::published(const Flight& flight, const PublishResult& result) {
+  const Task& task = flight.task;
+  targets_.answered(flight.queue, result.how, boot_now());
+  flight_bytes_ -= flight.bytes;
+  end(flight);
+  if (result.how == How::confirmed) patience_ = kPatience;
   const EpochMs now = parts_.clock.now();
   switch (result.how) {
     case How::confirmed:
@@ -179,7 +288,7 @@ void Dispatch::published(const Task& task, const PublishResult& result) {
       if (result.how == How::fenced) open_ = false;
       put_down(task.id);
       if (!draining_ && parts_.shards.held(task.shard))
-        due({{task.id, task.next_at.value_or(now), task.shard}});
+        due({parts_.names.item(task, task.next_at.value_or(now))});
       return;
   }
 }

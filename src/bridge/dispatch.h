@@ -1,18 +1,21 @@
 // due -> claimed (a row says so, fenced by the lease) -> published -> confirmed or returned -> the row says
-// so. Nothing is claimed while the broker is away or blocked: an outage of ours costs no attempt. Thread: the
-// loop's.
+// so. Nothing is claimed while the broker is away or blocked: an outage of ours costs no attempt. Bodies of
+// what is claimed and not confirmed are bounded in bytes. Thread: the loop's.
 #pragma once
 
 #include <array>
+#include <deque>
 #include <functional>
 #include <optional>
-#include <queue>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "src/bridge/outbox.h"
+#include "src/bridge/queue_names.h"
 #include "src/bridge/shards.h"
 #include "src/bridge/store_threads.h"
+#include "src/bridge/targets.h"
 #include "src/bridge/transitions.h"
 #include "src/io/due_heap.h"
 
@@ -27,9 +30,11 @@ class Dispatch {
     Transitions& transitions;
     Outbox& outbox;
     DbClock& clock;
+    QueueNames& names;
     std::function<RuleBookPtr()> rules;
-    std::function<void(const io::DueItem&)> reschedule;  // into the heap, or left to the database
-    std::function<void(const Decision&)> settled;        // a task changed: heap, parked copies
+    std::function<void(const io::DueItem&)> reschedule;      // into the heap, or left to the database
+    std::function<void(const Decision&)> settled;            // a task changed: heap, parked copies
+    std::function<void(std::string reason)> drop_publisher;  // Broker::drop_publishing
   };
 
   Dispatch(Parts parts, int most_under_way);
@@ -38,48 +43,63 @@ class Dispatch {
   void due(const std::vector<io::DueItem>& items);
   // The broker can be published to, or not.
   void open(bool publishing);
+  // Results have come: there is room again. Also call each second: looks for a queue that holds the others
+  // up.
+  void pump();
+  void tick();
   // Takes nothing further on; what is under way ends.
   void drain();
 
   bool in_hand(TaskId id) const { return in_hand_.contains(id); }
   bool in_use(int shard) const { return under_way_in_[static_cast<std::size_t>(shard)] > 0; }
-  bool idle() const { return claiming_ == 0 && under_way_ == 0; }
-  std::size_t ready() const { return ready_.size(); }
+  bool idle() const { return jobs_ == 0 && flights_ == 0; }
+  std::size_t ready() const { return targets_.waiting(); }
   // Forgets what is ready in shards that are no longer held; what is under way fails by its own fence.
   void shards_changed() { pump(); }
 
  private:
-  struct Later {
-    bool operator()(const io::DueItem& a, const io::DueItem& b) const { return a.at > b.at; }
-  };
+  // A task of ours on its way: from its claim to the publish's result.
   struct Flight {
     Task task;
-    EpochMs due;
+    std::uint32_t queue = 0;
+    std::size_t bytes = 0;
+  };
+  using Messages = std::vector<std::pair<TaskId, MessagePtr>>;
+  struct Claimed {
+    std::vector<Decision> decisions;
+    Messages messages;
   };
 
-  void pump();
-  std::vector<io::DueItem> take_batch(std::size_t most);
-  void claim(const std::vector<io::DueItem>& batch);
-  void claimed(const std::vector<io::DueItem>& batch, const Result<std::vector<Decision>>& decisions,
-               const std::vector<std::pair<TaskId, MessagePtr>>& messages);
-  void publish(const Task& task, const Message& message);
-  void published(const Task& task, const PublishResult& result);
+  void claim();
+  std::vector<io::DueItem> take_held(std::size_t most);
+  void claimed(const std::vector<io::DueItem>& batch, Result<Claimed> result);
+  void fetch();
+  void fetched(const std::vector<Flight>& batch, const Result<Messages>& messages);
+  void publish_all(const std::vector<Flight>& flights, const Messages& messages);
+  void publish(Flight flight, const Message& message);
+  void published(const Flight& flight, const PublishResult& result);
+  void begin(const Flight& flight);
+  void end(const Flight& flight);
   void settle(Event event);
   void put_down(TaskId id) { in_hand_.erase(id); }
   std::size_t room() const;
 
   const Parts parts_;
   const std::size_t most_under_way_;
-  std::priority_queue<io::DueItem, std::vector<io::DueItem>, Later> ready_;  // the oldest first
+  Targets targets_;
   std::unordered_set<TaskId> in_hand_;  // ready, being claimed, or under way: one at a time each
   std::array<int, kShards> under_way_in_{};
-  std::size_t under_way_ = 0;  // claimed, no result yet
-  std::size_t claiming_ = 0;   // jobs
+  std::deque<Flight> unfetched_;  // claimed, their bodies still in the database for want of room
+  std::size_t flights_ = 0;       // claimed, no result yet
+  std::size_t flight_bytes_ = 0;  // of the bodies of those that are fetched
+  std::size_t jobs_ = 0;          // claims and fetches with the database
   std::size_t claiming_rows_ = 0;
   double mean_body_ = 1024;  // bytes, of late: big bodies make small batches
+  Ms patience_;              // with a connection that answers nothing
   bool open_ = false;
   bool draining_ = false;
   bool pump_posted_ = false;
+  io::Timer again_;  // something waits for its rate or its pause
 };
 
 }  // namespace rung::bridge

@@ -13,8 +13,15 @@ constexpr int kLoadPerShard = 2000;  // rows of one shard in one load; a load is
 
 }  // namespace
 
-Horizon::Horizon(StoreThreads& threads, Shards& shards, DbClock& clock, io::DueHeap& heap, Settings settings)
-    : threads_(threads), shards_(shards), clock_(clock), heap_(heap), settings_(settings) {}
+Horizon::Horizon(StoreThreads& threads, Shards& shards, DbClock& clock, io::DueHeap& heap, QueueNames& names,
+                 std::function<std::size_t()> ready, Settings settings)
+    : threads_(threads),
+      shards_(shards),
+      clock_(clock),
+      heap_(heap),
+      names_(names),
+      ready_(std::move(ready)),
+      settings_(settings) {}
 
 void Horizon::schedule(const io::DueItem& item) {
   if (item.at > horizon_ || !shards_.held(item.shard)) return;
@@ -23,7 +30,7 @@ void Horizon::schedule(const io::DueItem& item) {
 }
 
 void Horizon::bound() {
-  while (heap_.size() > settings_.max_loaded) {
+  while (heap_.size() + ready_() > settings_.max_loaded) {
     const auto incomplete_from = heap_.drop_latest();
     if (!incomplete_from) return;
     horizon_ = std::min(horizon_, *incomplete_from - Ms{1});
@@ -40,7 +47,7 @@ void Horizon::extend() {
   // Not every second: a tenth of the window at a time. But at once where a load was cut short or the heap was
   // full.
   if (loading_ > 0 || !shards_.any() || horizon_ + settings_.window / 10 > target) return;
-  if (heap_.size() >= settings_.max_loaded) return;
+  if (heap_.size() + ready_() >= settings_.max_loaded) return;
   const EpochMs from = horizon_;
   horizon_ = target;  // first: what is inserted from now on adds itself; what the load finds twice fires once
   load(shards_.list(), from, target);
@@ -62,7 +69,7 @@ void Horizon::load(std::vector<int> shards, std::optional<EpochMs> after, EpochM
         std::ranges::sort(*rows, {}, &DueEntry::at);  // the oldest fire first
         std::array<int, kShards> per_shard{};
         for (const DueEntry& row : *rows) {
-          heap_.add({row.id, row.at, row.shard});
+          heap_.add(names_.item(row));
           // Cut short: beyond this shard's last row the heap knows nothing.
           if (++per_shard[static_cast<std::size_t>(row.shard)] == kLoadPerShard)
             horizon_ = std::min(horizon_, row.at);

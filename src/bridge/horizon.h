@@ -3,9 +3,11 @@
 // finds. Thread: the loop's.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <vector>
 
+#include "src/bridge/queue_names.h"
 #include "src/bridge/shards.h"
 #include "src/bridge/store_threads.h"
 #include "src/io/due_heap.h"
@@ -18,7 +20,9 @@ class Horizon {
     Ms window{std::chrono::minutes{10}};
     std::size_t max_loaded = 1'000'000;
   };
-  Horizon(StoreThreads& threads, Shards& shards, DbClock& clock, io::DueHeap& heap, Settings settings);
+  // `ready`: what has left the heap and waits to be claimed; it counts too.
+  Horizon(StoreThreads& threads, Shards& shards, DbClock& clock, io::DueHeap& heap, QueueNames& names,
+          std::function<std::size_t()> ready, Settings settings);
 
   // A row was scheduled: into the heap where it is near.
   void schedule(const io::DueItem& item);
@@ -35,6 +39,8 @@ class Horizon {
   Shards& shards_;
   DbClock& clock_;
   io::DueHeap& heap_;
+  QueueNames& names_;
+  const std::function<std::size_t()> ready_;
   const Settings settings_;
   EpochMs horizon_{0};
   int loading_ = 0;

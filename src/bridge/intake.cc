@@ -30,8 +30,10 @@ void Intake::failed(std::vector<Delivery> deliveries) {
 }
 
 void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
-  Event event{*failure.id,
-              event::Failed{failure.attempt, failure.error, failure.error_type, failure.directives}};
+  const auto& message_id = delivery->message.properties.message_id;
+  Event event{*failure.id, event::Failed{failure.attempt, failure.error, failure.error_type,
+                                         failure.directives, clean_utf8(failure.queue, kShortString),
+                                         clean_utf8(message_id.value_or(""), kShortString)}};
   parts_.transitions.add(std::move(event),
                          [this, delivery = std::move(delivery), failure = std::move(failure)](
                              const Result<Decision>& decision) { decided(delivery, failure, decision); });
@@ -46,13 +48,13 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
     return;
   }
   if (decision->verdict == Decision::Verdict::refused) {
-    const bool unknown = decision->reason == kNoSuchTask;
+    const bool unknown = decision->reason == kNoSuchTask || decision->reason == kAnothersTask;
     std::string reason;
     if (!unknown) {
       reason = "it carries retry-id " + failure.id->str() + " and retry-attempt " +
                std::to_string(failure.attempt) + ": " + decision->reason;
     }
-    log::warn(unknown ? "a failed message names a task that is not here: taken in as new"
+    log::warn(unknown ? "a failed message names a task that is not its own: taken in as new"
                       : "a failed message does not fit its task: parked apart",
               {{"id", failure.id->value}, {"attempt", failure.attempt}, {"reason", decision->reason}});
     fresh(delivery, failure, std::move(reason));

@@ -1,6 +1,7 @@
 #include "src/bridge/janitor.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "src/core/headers.h"
@@ -11,6 +12,8 @@ namespace {
 
 constexpr Ms kEvery{1000};
 constexpr Ms kSweepGrace{300};  // what has just become due is the heap's
+constexpr Ms kSweepOn{50};  // until the next sweep where one found full pages: many were due at one instant
+constexpr Ms kRecent{10'000};  // with much in hand: what became due within this, e.g. redriven by a person
 constexpr std::size_t kEnoughReady = 5000;
 constexpr int kPerShard = 100;
 constexpr int kSlowTicks = 10;
@@ -18,10 +21,14 @@ constexpr Ms kForgotten{60'000};  // in `publishing` under our own epoch for thi
 
 }  // namespace
 
-Janitor::Janitor(io::Loop& loop, Parts parts) : parts_(std::move(parts)), timer_(loop, [this] { tick(); }) {}
+Janitor::Janitor(io::Loop& loop, Parts parts)
+    : parts_(std::move(parts)), timer_(loop, [this] { tick(); }), sweep_on_(loop, [this] { sweep(); }) {}
 
 void Janitor::start() { timer_.start(kEvery, kEvery); }
-void Janitor::stop() { timer_.stop(); }
+void Janitor::stop() {
+  timer_.stop();
+  sweep_on_.stop();
+}
 
 void Janitor::gained(const std::vector<Gained>& gained) {
   to_recover_.insert(to_recover_.end(), gained.begin(), gained.end());
@@ -31,6 +38,7 @@ void Janitor::gained(const std::vector<Gained>& gained) {
 void Janitor::tick() {
   parts_.heap.check_clock();
   if (!parts_.shards.any()) return;
+  parts_.dispatch.tick();
   parts_.horizon.extend();
   sweep();
   deadlines();
@@ -40,22 +48,26 @@ void Janitor::tick() {
 }
 
 void Janitor::sweep() {
-  if (sweeping_ || parts_.dispatch.ready() > kEnoughReady) return;
+  if (sweeping_ || !parts_.shards.any()) return;
   sweeping_ = true;
   const EpochMs until = parts_.clock.now() - kSweepGrace;
+  std::optional<EpochMs> after;
+  if (parts_.dispatch.ready() > kEnoughReady) after = until - kRecent;
   parts_.threads.submit<std::vector<DueEntry>>(
       Lane::control,
-      [shards = parts_.shards.list(), until](Store& store) {
-        return store.due(State::scheduled, shards, std::nullopt, until, kPerShard);
+      [shards = parts_.shards.list(), after, until](Store& store) {
+        return store.due(State::scheduled, shards, after, until, kPerShard);
       },
       [this](const Result<std::vector<DueEntry>>& rows) {
         sweeping_ = false;
         if (!rows) return log::error("the sweep failed", {{"reason", rows.error().message}});
         std::vector<io::DueItem> items;
         for (const DueEntry& row : *rows) {
-          if (!parts_.dispatch.in_hand(row.id)) items.push_back({row.id, row.at, row.shard});
+          if (!parts_.dispatch.in_hand(row.id)) items.push_back(parts_.names.item(row));
         }
-        if (!items.empty()) parts_.dispatch.due(items);
+        if (items.empty()) return;
+        parts_.dispatch.due(items);
+        if (items.size() >= kPerShard && parts_.dispatch.ready() <= kEnoughReady) sweep_on_.start(kSweepOn);
       });
 }
 
@@ -163,7 +175,7 @@ void Janitor::stranded() {
         if (rows->empty()) return;
         log::info("publishing again what the former owner left", {{"tasks", rows->size()}});
         std::vector<io::DueItem> items;
-        for (const DueEntry& row : *rows) items.push_back({row.id, row.at, row.shard});
+        for (const DueEntry& row : *rows) items.push_back(parts_.names.item(row));
         parts_.dispatch.due(items);
         // As many as were asked for: there may be more. They are looked for again when these are through.
         if (rows->size() == static_cast<std::size_t>(kLimit)) {
@@ -185,7 +197,7 @@ void Janitor::forgotten() {
         for (const DueEntry& row : *rows) {
           const bool waits =
               std::ranges::any_of(to_recover_, [&](const Gained& g) { return g.lease.shard == row.shard; });
-          if (!waits && !parts_.dispatch.in_hand(row.id)) items.push_back({row.id, row.at, row.shard});
+          if (!waits && !parts_.dispatch.in_hand(row.id)) items.push_back(parts_.names.item(row));
         }
         if (items.empty()) return;
         log::warn("claims that nobody had in hand: published again", {{"tasks", items.size()}});

@@ -29,6 +29,7 @@ class Janitor {
     io::DueHeap& heap;
     Horizon& horizon;
     Dispatch& dispatch;
+    QueueNames& names;
     std::function<void(const Decision&)> settled;
     std::function<bool()> can_publish;
     std::string parked_exchange;
@@ -51,6 +52,7 @@ class Janitor {
 
   const Parts parts_;
   io::Timer timer_;
+  io::Timer sweep_on_;  // the last sweep found more than it took
   std::vector<Gained> to_recover_;
   std::unordered_set<TaskId> ending_;   // silence that is being ended
   std::unordered_set<TaskId> copying_;  // copies on their way

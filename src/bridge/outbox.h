@@ -19,6 +19,7 @@ class Outbox {
 
   // Gathered; flush() hands them to the broker as one batch. The token is set here.
   void send(Outgoing message, Done done) {
+    if (done_.empty()) heard_at_ = boot_now();
     message.token = ++last_token_;
     done_.emplace(message.token, std::move(done));
     batch_.push_back(std::move(message));
@@ -30,16 +31,20 @@ class Outbox {
     broker_.publish(std::move(batch));
   }
   void arrived(const std::vector<PublishResult>& results) {
+    heard_at_ = boot_now();
     for (const PublishResult& result : results) {
       const auto node = done_.extract(result.token);
       if (!node.empty()) node.mapped()(result);
     }
   }
   std::size_t under_way() const { return done_.size(); }
+  // When the last answer came, or the first of those under way left.
+  BootMs heard_at() const { return heard_at_; }
 
  private:
   Broker& broker_;
   std::uint64_t last_token_ = 0;
+  BootMs heard_at_{0};
   std::vector<Outgoing> batch_;
   std::unordered_map<std::uint64_t, Done> done_;
 };

@@ -38,12 +38,14 @@ struct QueueDraft {
   std::optional<Mark> success_mark;
   bool success_broken = false;
   std::optional<bool> publish_parked;
+  std::optional<int> catch_up;
 };
 
 struct Draft {
   Config config;
   std::string broker_password_file;
   bool publish_parked = false;
+  std::optional<int> catch_up;
   std::vector<LadderDraft> ladders;
   std::vector<QueueDraft> queues;
   // What the file holds outside single ladders and queues, sections too, by path.

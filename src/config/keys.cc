@@ -68,6 +68,15 @@ bool set_queue_parked(Value& v) {
   return true;
 }
 
+constexpr int kMostCatchUp = 1'000'000;
+
+bool set_catch_up(Value& v, std::optional<int>& out) {
+  int rate = 0;
+  if (!v.integer(rate, 1, kMostCatchUp)) return false;
+  out = rate;
+  return true;
+}
+
 // clang-format off
 std::vector<Key> make_table() {
   return {
@@ -148,6 +157,9 @@ std::vector<Key> make_table() {
     {{"max_loaded", "1 to 100000000", "1000000", false, false,
       "the most due times held in memory, whatever the window; some tens of bytes each"},
      [](Value& v) { return v.integer(config(v).max_loaded, 1, 100'000'000); }},
+    {{"catch_up", "1 to 1000000", "1000", true, false,
+      "what is overdue by more than 5s, after an outage, goes out at most at this rate: tasks a second, for each queue apart"},
+     [](Value& v) { return set_catch_up(v, v.draft.catch_up); }},
     {{"parked", "keep or publish", "keep", true, false,
       "what runs out of ladder: keep leaves it to its row, publish also sends a copy to the exchange rung.parked"},
      [](Value& v) { return set_parked(v, v.draft.publish_parked); }},
@@ -181,6 +193,8 @@ std::vector<Key> make_table() {
     {{"queues.*.success.reported_within", "duration", "", true, false,
       "success must be reported; silence for this long means that the retry failed"},
      [](Value& v) { return set_silence(v, queue(v).reported_within, queue(v).reported_mark); }},
+    {{"queues.*.catch_up", "1 to 1000000", "1000", true, false, "as the key catch_up above, for this queue alone"},
+     [](Value& v) { return set_catch_up(v, queue(v).catch_up); }},
     {{"queues.*.parked", "keep or publish", "keep", true, false, "as the key parked above, for this queue alone"},
      set_queue_parked},
   };

@@ -153,18 +153,21 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
 
   QueueRules base;
   base.publish_parked = draft.publish_parked;
+  base.catch_up = draft.catch_up.value_or(base.catch_up);
   const auto rules_of = [&](const QueueDraft& queue, const QueueRules& otherwise) {
     QueueRules rules = otherwise;
     if (known(queue, ladders, draft, problems) && queue.ladder) rules.ladder = *queue.ladder;
     rules.silence = silence_of(queue, otherwise.silence, problems);
     rules.publish_parked = queue.publish_parked.value_or(otherwise.publish_parked);
+    rules.catch_up = queue.catch_up.value_or(otherwise.catch_up);
     return rules;
   };
   std::map<std::string, QueueRules, std::less<>> queues;
   // What a queue leaves out, it has from queues.default, which has it from the key table.
   const auto fallback = std::ranges::find_if(draft.queues, [](const auto& q) { return q.name == "default"; });
   if (fallback != draft.queues.end()) base = rules_of(*fallback, base);
-  if (fallback != draft.queues.end() || draft.publish_parked) queues.emplace("default", base);
+  if (fallback != draft.queues.end() || draft.publish_parked || draft.catch_up)
+    queues.emplace("default", base);
   for (const auto& queue : draft.queues) {
     if (queue.name != "default") queues.emplace(queue.name, rules_of(queue, base));
   }

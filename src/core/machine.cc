@@ -1,6 +1,7 @@
 #include "src/core/machine.h"
 
 #include <algorithm>
+#include <array>
 
 #include "src/core/utf8.h"
 
@@ -172,6 +173,9 @@ struct Machine {
   }
 
   Decision operator()(const event::Failed& e) const {
+    const bool elsewhere = !e.queue.empty() && e.queue != task.queue;
+    const bool other = !e.message_id.empty() && !task.message_id.empty() && e.message_id != task.message_id;
+    if (elsewhere || other) return refused(task, std::string(kAnothersTask));
     const int attempt = e.attempt > 0 ? e.attempt : task.attempt;
     if (attempt > task.attempt || attempt == 0)
       return refused(task, "no such attempt: it had " + std::to_string(task.attempt));
@@ -276,6 +280,14 @@ struct Machine {
 };
 
 }  // namespace
+
+std::string_view name_of(const Happening& what) {
+  constexpr std::array<std::string_view, 11> kNames{"claim",  "confirmed", "returned",     "deferred",
+                                                    "failed", "succeeded", "silence_over", "parked_copy_sent",
+                                                    "cancel", "redrive",   "finish"};
+  static_assert(kNames.size() == std::variant_size_v<Happening>);
+  return kNames[what.index()];
+}
 
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at) {
   return std::visit(Machine{task, rules, at}, what);

@@ -33,6 +33,9 @@ struct Failed {
   int attempt;
   std::string error, error_type;
   Directives directives;
+  // Where the failed message says it comes from, "" where it doesn't: who copies headers into another message
+  // must not fail somebody else's task.
+  std::string queue = {}, message_id = {};
 };  // attempt 0 = not said: the current one
 struct Succeeded {
   int attempt;
@@ -53,6 +56,9 @@ using Happening = std::variant<event::Claim, event::Confirmed, event::Returned, 
                                event::Failed, event::Succeeded, event::SilenceOver, event::ParkedCopySent,
                                event::Cancel, event::Redrive, event::Finish>;
 
+// "claim", "silence_over" ...: for people and failpoints.
+std::string_view name_of(const Happening& what);
+
 struct Event {
   TaskId id;
   Happening what;
@@ -70,6 +76,8 @@ struct Circumstances {
 
 // The reason of a refusal where there is no row; a store says it, decide() is not asked.
 inline constexpr std::string_view kNoSuchTask = "no such task";
+// The reason of a refusal where a failed message carries another message's retry-id.
+inline constexpr std::string_view kAnothersTask = "it belongs to another message";
 
 struct Decision {
   enum class Verdict {

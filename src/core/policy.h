@@ -25,6 +25,7 @@ struct QueueRules {
   std::string ladder = "default";
   Silence silence;
   bool publish_parked = false;  // a copy of what is parked goes to the exchange <prefix>.parked
+  int catch_up = 1000;          // what is overdue goes out at most at this rate: tasks a second
   bool operator==(const QueueRules&) const = default;
 };
 

@@ -44,7 +44,8 @@ void DueHeap::add(const DueItem& item) {
   const bool fine = item.at - clock_.now() <= Ms{kNearMs};
   const std::int64_t begin = fine ? item.at.ms : item.at.ms / kCoarseMs * kCoarseMs;
   slot(fine ? fine_ : coarse_, begin, fine)
-      .items.push_back({item.id, static_cast<std::int32_t>(item.at.ms - begin), item.shard});
+      .items.push_back({item.id, static_cast<std::int16_t>(item.at.ms - begin),
+                        static_cast<std::int16_t>(item.shard), item.queue});
   ++size_;
 }
 
@@ -62,7 +63,7 @@ void DueHeap::on_timer(Slot& s) {
   std::vector<DueItem> due;
   if (gone.fine) due.reserve(gone.items.size());
   for (const Packed& p : gone.items) {
-    const DueItem item{p.id, {gone.begin + p.offset}, p.shard};
+    const DueItem item{p.id, {gone.begin + p.offset}, p.shard, p.queue};
     if (gone.fine) {
       due.push_back(item);
     } else {

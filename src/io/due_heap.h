@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,6 +22,7 @@ struct DueItem {
   TaskId id;
   EpochMs at;  // by the database's clock
   int shard = 0;
+  std::uint32_t queue = 0;  // the caller's number of its target
 };
 
 class DueHeap {
@@ -44,8 +46,9 @@ class DueHeap {
  private:
   struct Packed {  // 16 bytes
     TaskId id;
-    std::int32_t offset = 0;  // ms after the slot's begin
-    std::int32_t shard = 0;
+    std::int16_t offset = 0;  // ms after the slot's begin: below kCoarseMs
+    std::int16_t shard = 0;
+    std::uint32_t queue = 0;
   };
   struct Slot;
   using Slots = std::map<std::int64_t, std::unique_ptr<Slot>>;

@@ -82,6 +82,7 @@ struct DueEntry {
   TaskId id;
   int shard = 0;
   EpochMs at;
+  std::string queue;
   bool operator==(const DueEntry&) const = default;
 };
 

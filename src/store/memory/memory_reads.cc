@@ -24,7 +24,7 @@ Result<std::vector<DueEntry>> MemoryStore::due(State state, std::span<const int>
       const Task& t = row.task;
       if (t.state != state || !t.next_at || *t.next_at > until || (after && *t.next_at <= *after)) continue;
       if (std::find(shards.begin(), shards.end(), t.shard) == shards.end()) continue;
-      by_shard[t.shard].push_back({id, t.shard, *t.next_at});
+      by_shard[t.shard].push_back({id, t.shard, *t.next_at, t.queue});
     }
     const auto earlier = [](const DueEntry& a, const DueEntry& b) {
       return std::pair(a.at, a.id) < std::pair(b.at, b.id);
@@ -50,7 +50,7 @@ Result<std::vector<DueEntry>> MemoryStore::stranded(std::span<const Lease> lease
                         std::any_of(leases.begin(), leases.end(),
                                     [&](const Lease& l) { return l.shard == t.shard && t.epoch < l.epoch; });
       if (left && out.size() < static_cast<std::size_t>(limit)) {
-        out.push_back({id, t.shard, t.next_at.value_or(EpochMs{})});
+        out.push_back({id, t.shard, t.next_at.value_or(EpochMs{}), t.queue});
       }
     }
     return out;

@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 
+#include "src/core/failpoint.h"
 #include "src/store/attempts.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
@@ -131,15 +132,25 @@ class Application {
   AttemptChanges attempts_;
 };
 
+void failpoints(std::span<const Event> events, std::string_view when) {
+  if constexpr (kFailpoints) {
+    for (const Event& event : events) failpoint(name_of(event.what), when);
+  }
+}
+
 }  // namespace
 
 Result<std::vector<Decision>> MysqlStore::apply(std::span<const Event> events, const Fence& fence,
                                                 const Decider& decide) {
   if (events.empty()) return std::vector<Decision>{};
-  return session_->transaction_for([&] {
+  auto decisions = session_->transaction_for([&] {
     std::vector<Lease> held = lock_leases("leases_share", fence.node, fence.leases);
-    return Application(*session_, events, fence.node, std::move(held)).run(decide);
+    auto decided = Application(*session_, events, fence.node, std::move(held)).run(decide);
+    failpoints(events, ".before_commit");
+    return decided;
   });
+  if (decisions) failpoints(events, ".after_commit");
+  return decisions;
 }
 
 }  // namespace rung::mysql

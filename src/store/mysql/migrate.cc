@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "sql/sql.h"
+#include "src/core/failpoint.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
@@ -46,7 +47,10 @@ std::vector<std::string> upgrade(Session& session) {
   std::vector<std::string> applied;
   for (const auto& migration : sql::migrations()) {
     if (std::find(versions.begin(), versions.end(), migration.version) != versions.end()) continue;
-    for (const std::string& statement : migration.statements) session.exec(statement);
+    for (const std::string& statement : migration.statements) {
+      session.exec(statement);
+      failpoint("migrate.statement");
+    }
     session.exec(render("schema_applied", {{"version", Literal::number(migration.version)},
                                            {"name", Literal::text(migration.name)}}));
     applied.emplace_back(migration.name);

@@ -71,7 +71,8 @@ Result<std::vector<DueEntry>> MysqlStore::due_entries(const std::string& sql) {
     std::vector<DueEntry> out;
     auto row = session_->query(sql);
     while (row->next()) {
-      out.push_back({{row->getInt64(1)}, row->getInt(2), time_at(*row, 3).value_or(EpochMs{})});
+      out.push_back(
+          {{row->getInt64(1)}, row->getInt(2), time_at(*row, 3).value_or(EpochMs{}), text_at(*row, 4)});
     }
     std::stable_sort(out.begin(), out.end(), [](const DueEntry& a, const DueEntry& b) {
       return std::pair(a.at, a.id) < std::pair(b.at, b.id);

@@ -31,7 +31,7 @@ TEST_P(StoreContract, DueIsEarliestFirstWithinAShardAndBounded) {
         if (t.shard != shard || t.state != State::scheduled || *t.next_at > until ||
             (after && *t.next_at <= *after))
           continue;
-        of_shard.push_back({t.id, t.shard, *t.next_at});
+        of_shard.push_back({t.id, t.shard, *t.next_at, t.queue});
       }
       std::sort(of_shard.begin(), of_shard.end(), [](auto& a, auto& b) { return a.at < b.at; });
       if (static_cast<int>(of_shard.size()) > per_shard) of_shard.resize(static_cast<std::size_t>(per_shard));

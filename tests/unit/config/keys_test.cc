@@ -49,8 +49,8 @@ TEST_F(ConfigKeys, AreEachThereOnceAndExplained) {
 
 TEST_F(ConfigKeys, OnlyLaddersAndQueuesReload) {
   for (const auto& key : config_keys()) {
-    const bool rules =
-        key.path.starts_with("ladders.") || key.path.starts_with("queues.") || key.path == "parked";
+    const bool rules = key.path.starts_with("ladders.") || key.path.starts_with("queues.") ||
+                       key.path == "parked" || key.path == "catch_up";
     EXPECT_EQ(key.reloadable, rules) << key.path;
   }
 }

@@ -173,7 +173,11 @@ TEST_F(ConfigRules, WhatAQueueLeavesOutItHasFromTheDefaultQueue) {
 }
 
 TEST_F(ConfigRules, ParkedAtTheTopHoldsForEveryQueue) {
-  const auto book = rules("parked: publish\nqueues: { a: {}, b: { parked: keep } }\n");
+  const auto book =
+      rules("parked: publish\ncatch_up: 50\nqueues: { a: {}, b: { parked: keep, catch_up: 7 } }\n");
+  EXPECT_EQ(book->queue("a").catch_up, 50);
+  EXPECT_EQ(book->queue("b").catch_up, 7);
+  EXPECT_EQ(book->queue("nobody named it").catch_up, 50);
   EXPECT_TRUE(book->queue("a").publish_parked);
   EXPECT_FALSE(book->queue("b").publish_parked);
   EXPECT_TRUE(book->queue("nobody named it").publish_parked);

@@ -1,0 +1,138 @@
+#include "src/bridge/targets.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rung::bridge {
+namespace {
+
+using How = PublishResult::How;
+
+constexpr Ms kRefusedPause{5000};   // a queue that is full is asked again after this
+constexpr double kBurst = 0.1;      // of a second's tokens: the most that is saved up
+constexpr Ms kForgotten{60'000};    // an idle target's window is remembered for so long
+constexpr std::size_t kTurn = 100;  // of one target before the next has its turn
+
+}  // namespace
+
+Targets::Targets(std::size_t most, std::function<int(std::uint32_t)> rate)
+    : most_(std::max(most, kFirstWindow)), rate_(std::move(rate)) {}
+
+void Targets::add(const io::DueItem& item, EpochMs now) {
+  Target& target = at(item.queue);
+  (now - item.at > kOverdue ? target.overdue : target.fresh).push(item);
+  ++waiting_;
+}
+
+void Targets::sort_out(EpochMs now) {
+  for (auto& [queue, target] : targets_) {
+    while (!target.fresh.empty() && now - target.fresh.top().at > kOverdue) {
+      target.overdue.push(target.fresh.top());
+      target.fresh.pop();
+    }
+  }
+}
+
+std::size_t Targets::room(const Target& target, BootMs now) const {
+  if (target.closed_until > now) return 0;
+  if (target.under_way > 0 && now - target.heard_at > kSilent) return 0;
+  return target.window > target.under_way ? target.window - target.under_way : 0;
+}
+
+void Targets::fill(std::uint32_t queue, Target& target, BootMs now) {
+  const double rate = rate_(queue);
+  const double most = std::max(1.0, rate * kBurst);
+  if (target.filled_at.ms == 0) {
+    target.tokens = most;
+  } else {
+    const double passed = static_cast<double>((now - target.filled_at).count()) / 1000.0;
+    target.tokens = std::min(most, target.tokens + rate * passed);
+  }
+  target.filled_at = now;
+}
+
+std::size_t Targets::take_from(Target& target, std::size_t most, BootMs now, std::vector<io::DueItem>& out) {
+  std::size_t taken = 0;
+  const auto one = [&](Oldest& from) {
+    out.push_back(from.top());
+    from.pop();
+    if (target.under_way++ == 0) target.heard_at = now;
+    --waiting_;
+    ++taken;
+  };
+  // Half of a turn at most for what is overdue while something fresh waits: neither starves.
+  const std::size_t overdue_most = target.fresh.empty() ? most : (most + 1) / 2;
+  while (taken < overdue_most && !target.overdue.empty() && target.tokens >= 1.0) {
+    one(target.overdue);
+    target.tokens -= 1.0;
+  }
+  while (taken < most && !target.fresh.empty()) one(target.fresh);
+  return taken;
+}
+
+std::vector<io::DueItem> Targets::take(std::size_t most, BootMs now) {
+  std::vector<io::DueItem> out;
+  if (targets_.empty()) return out;
+  for (auto& [queue, target] : targets_) {
+    if (!target.overdue.empty()) fill(queue, target, now);
+  }
+  bool more = true;
+  auto next = targets_.lower_bound(turn_);
+  while (more && out.size() < most) {
+    more = false;
+    for (std::size_t i = 0; i < targets_.size() && out.size() < most; ++i) {
+      if (next == targets_.end()) next = targets_.begin();
+      Target& target = next->second;
+      if (target.waits()) {
+        const std::size_t turn = std::min({room(target, now), kTurn, most - out.size()});
+        if (turn > 0 && take_from(target, turn, now, out) > 0) more = true;
+      }
+      ++next;
+    }
+  }
+  turn_ = next == targets_.end() ? 0 : next->first;
+  return out;
+}
+
+void Targets::answered(std::uint32_t queue, How how, BootMs now) {
+  Target& target = at(queue);
+  target.heard_at = now;
+  switch (how) {
+    case How::confirmed:
+    case How::returned:
+    case How::rejected:
+      target.window = std::min(target.window + 1, most_);
+      return;
+    case How::nacked:
+      target.window = kFirstWindow;
+      target.closed_until = now + kRefusedPause;
+      return;
+    case How::lost:
+    case How::fenced:
+      target.window = kFirstWindow;
+      return;
+  }
+}
+
+void Targets::clear(const std::function<void(TaskId)>& gone) {
+  for (auto& [queue, target] : targets_) {
+    for (Oldest* waiting : {&target.fresh, &target.overdue}) {
+      for (; !waiting->empty(); waiting->pop()) gone(waiting->top().id);
+    }
+  }
+  waiting_ = 0;
+}
+
+void Targets::tidy(BootMs now) {
+  std::erase_if(targets_, [&](const auto& entry) {
+    const Target& t = entry.second;
+    return !t.waits() && t.under_way == 0 && t.closed_until <= now && now - t.heard_at > kForgotten;
+  });
+}
+
+std::size_t Targets::busy() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      targets_, [](const auto& entry) { return entry.second.waits() || entry.second.under_way > 0; }));
+}
+
+}  // namespace rung::bridge

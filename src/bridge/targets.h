@@ -1,0 +1,84 @@
+// What waits to be claimed, a room for each target queue, so that none holds up another: each has a window of
+// claims and publishes under way (grows with each answer, small again after a loss), a pause after the broker
+// refused for it, and a rate for what is overdue. Within a queue the oldest goes first; what becomes due now
+// does not wait behind what is overdue. Thread: the loop's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <queue>
+#include <vector>
+
+#include "plugin/broker.h"
+#include "src/io/due_heap.h"
+
+namespace rung::bridge {
+
+class Targets {
+ public:
+  // The first window, and the one after a loss. RabbitMQ blocks a channel that has more than 32 commands with
+  // a quorum queue that doesn't answer, and one with more than 400 messages with a classic queue (its credit
+  // flow); a blocked channel blocks the connection for all. With so few under way a dead queue never gets
+  // there.
+  static constexpr std::size_t kFirstWindow = 16;
+  // So late counts as overdue: it goes out at the catch-up rate.
+  static constexpr Ms kOverdue{5000};
+  // A target that has not answered for so long gets nothing further until it does.
+  static constexpr Ms kSilent{2000};
+
+  // `most`: under way for one target at most. `rate`: the catch-up rate of a queue, in tasks a second.
+  Targets(std::size_t most, std::function<int(std::uint32_t queue)> rate);
+
+  void add(const io::DueItem& item, EpochMs now);
+  // After a time in which nothing could be published: what is overdue by now goes out at the catch-up rate.
+  void sort_out(EpochMs now);
+  // Up to `most` that may go now, their queues in turn. They count as under way.
+  std::vector<io::DueItem> take(std::size_t most, BootMs now);
+  // The broker's answer to one of those: the window and the pause. end() comes on top.
+  void answered(std::uint32_t queue, PublishResult::How how, BootMs now);
+  // One of those is under way no longer, published or not.
+  void end(std::uint32_t queue) { --at(queue).under_way; }
+
+  std::size_t waiting() const { return waiting_; }
+  bool empty() const { return waiting_ == 0; }
+  // Lets go of all that waits; `gone` is told of each.
+  void clear(const std::function<void(TaskId)>& gone);
+
+  // How many targets have something waiting or under way.
+  std::size_t busy() const;
+  // Call now and then: forgets targets that have been idle for a while.
+  void tidy(BootMs now);
+
+ private:
+  struct Later {
+    bool operator()(const io::DueItem& a, const io::DueItem& b) const { return a.at > b.at; }
+  };
+  using Oldest = std::priority_queue<io::DueItem, std::vector<io::DueItem>, Later>;
+  struct Target {
+    Oldest fresh, overdue;
+    std::size_t under_way = 0;
+    std::size_t window = kFirstWindow;
+    BootMs closed_until{0};
+    BootMs heard_at{0};  // its last answer, or when the first of those under way left
+    double tokens = 0;   // for what is overdue
+    BootMs filled_at{0};
+
+    bool waits() const { return !fresh.empty() || !overdue.empty(); }
+  };
+
+  Target& at(std::uint32_t queue) { return targets_[queue]; }
+  std::size_t room(const Target& target, BootMs now) const;
+  void fill(std::uint32_t queue, Target& target, BootMs now);
+  std::size_t take_from(Target& target, std::size_t most, BootMs now, std::vector<io::DueItem>& out);
+
+  const std::size_t most_;
+  const std::function<int(std::uint32_t)> rate_;
+  std::map<std::uint32_t, Target> targets_;
+  std::uint32_t turn_ = 0;  // the queue that is asked first next time
+  std::size_t waiting_ = 0;
+};
+
+}  // namespace rung::bridge

@@ -1,0 +1,403 @@
+// The systematic walk: the process is killed at each step of each flow, before and after every commit,
+// publish, confirm and ack, and starts again. Whatever the point: nothing is lost, a repeat says that it is
+// one, the row and the history are what they would have been. docs/guarantees.md has the table of the points.
+#include <csignal>
+#include <cstdlib>
+#include <ostream>
+#include <set>
+
+#include "src/core/failpoint.h"
+#include "tests/support/sidecar.h"
+
+namespace rung::test {
+namespace {
+
+// What kills the next process at its n-th passing of the point `name`, "NAME" or "NAME:n".
+class Armed {
+ public:
+  explicit Armed(const std::string& point) { setenv("RUNG_FAILPOINT", point.c_str(), 1); }
+  ~Armed() { unsetenv("RUNG_FAILPOINT"); }
+  Armed(const Armed&) = delete;
+  Armed& operator=(const Armed&) = delete;
+};
+
+constexpr int kKilled = 128 + SIGKILL;
+
+// "claim.before_commit:2" as part of a test's name.
+std::string point_name(const ::testing::TestParamInfo<const char*>& point) {
+  std::string name = point.param;
+  for (char& c : name) {
+    if (c == '.' || c == ':') c = '_';
+  }
+  return name;
+}
+
+class Crash : public SidecarTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(kFailpoints) << "built without RUNG_FAILPOINTS";
+    // Far longer than any test waits: under its own name a restarted node goes on at once.
+    config.more = "lease: 10m\ndrain: 10s\n";
+    config.ladder = "[300ms, 400ms]";
+  }
+
+  void start_armed() {
+    sidecar_ = std::make_unique<Sidecar>(config);
+    const Armed armed(GetParam());
+    rung().start();
+  }
+
+  // Waits for the death at the point; what happens meanwhile is `until_then`'s.
+  void die(const std::function<void()>& until_then = {}) {
+    ASSERT_TRUE(eventually(
+        [&] {
+          if (until_then) until_then();
+          return !rung().running();
+        },
+        kBound))
+        << "the point " << GetParam() << " was never reached\n"
+        << rung().log_tail();
+    EXPECT_NE(rung().log().find("failpoint "), std::string::npos) << rung().log_tail();
+  }
+
+  void restart() {
+    rung().start();
+    ASSERT_TRUE(rung().wait_ready());
+  }
+
+  // One that is retried, as a consumer sees it: by its own script, whatever is repeated.
+  //   attempt n of the script: 'r' rejects, 's' reports success, 'f' reports failure, '.' acks and says
+  //   nothing
+  void consume(AmqpProbe& consumer, const std::string& script) {
+    while (auto received = consumer.next(Ms{20})) {
+      const auto attempt = int_header(received->message, "retry-attempt");
+      ids_.insert(retry_id(*received));
+      ++deliveries_[attempt];
+      EXPECT_EQ(received->message.body, body_);
+      ASSERT_GE(attempt, 1);
+      ASSERT_LE(attempt, static_cast<std::int64_t>(script.size())) << "more attempts than there should be";
+      const char word = script[static_cast<std::size_t>(attempt) - 1];
+      if (word == 'r') {
+        consumer.reject(*received);
+        continue;
+      }
+      if (word != '.') report(*received, word == 's' ? "succeeded" : "failed", "as the script says");
+      consumer.ack(*received);
+    }
+  }
+
+  // A message fails, and climbs by `script` to `state`; the process dies once on the way, at the point, and
+  // is started again.
+  void climb(const std::string& script, const std::string& state) {
+    start_armed();
+    const std::string queue = climbing();
+    publish_failed(queue);
+    AmqpProbe consumer;
+    consumer.consume(queue);
+    die([&] { consume(consumer, script); });
+    restart();
+    EXPECT_TRUE(eventually(
+        [&] {
+          consume(consumer, script);
+          const auto all = current(queue);
+          return all.size() == 1 && all[0].at("state") == state;
+        },
+        kBound))
+        << state << " was not reached\n"
+        << rung().log_tail();
+    expect_whole(queue, script, state);
+  }
+
+  std::string climbing() {
+    const std::string queue = attached();
+    queue_ = queue;
+    return queue;
+  }
+
+  void publish_failed(const std::string& queue, std::string body = unique_name("body")) {
+    body_ = std::move(body);
+    Message message;
+    message.properties.message_id = unique_name("m");
+    message.body = body_;
+    message.headers = Table{{"retry-queue", queue}};
+    // The topology is the sidecar's: it may be killed before or after it stands.
+    ASSERT_TRUE(eventually(
+        [&] { return amqp.exchange_exists(failed()) && amqp.publish(failed(), "", message); }, kBound));
+  }
+
+  // One row, its attempts numbered 1.. each once, and nothing left in our own queues.
+  void expect_whole(const std::string& queue, const std::string& script, const std::string& state) {
+    const auto all = current(queue);
+    ASSERT_EQ(all.size(), 1U) << "one message, one row";
+    EXPECT_EQ(all[0].at("state"), state);
+    const auto attempts = history(all[0].at("retry_id"));
+    EXPECT_EQ(attempts.size(), script.size());
+    EXPECT_EQ(all[0].at("attempt"), std::to_string(script.size()));
+    for (std::size_t i = 0; i < attempts.size(); ++i) {
+      EXPECT_EQ(attempts[i].at("attempt"), std::to_string(i + 1));
+      EXPECT_NE(attempts[i].at("outcome"), "pending");
+    }
+    EXPECT_EQ(ids_.size(), 1U) << "a repeat under another retry-id";
+    EXPECT_EQ(deliveries_.size(), script.size()) << "an attempt that nobody saw";
+    for (const auto& [attempt, times] : deliveries_) EXPECT_LE(times, 2) << "attempt " << attempt;
+    expect_nothing_left();
+  }
+
+  void expect_nothing_left() {
+    rung().signal(SIGTERM);
+    EXPECT_EQ(rung().wait_exit(), 0);
+    EXPECT_EQ(amqp.depth(failed()), 0U) << "a failed message was never acked";
+    EXPECT_EQ(amqp.depth(results()), 0U) << "a result was never acked";
+  }
+
+  std::string queue_, body_;
+  std::set<std::string> ids_;
+  std::map<std::int64_t, int> deliveries_;  // by attempt
+};
+
+// --- a message fails, fails once more, and succeeds: intake, claim, publish, confirm, failure, report
+
+class CrashOnTheClimb : public Crash {};
+TEST_P(CrashOnTheClimb, EndsAsIfNothingHadBeen) { climb("rs", "succeeded"); }
+INSTANTIATE_TEST_SUITE_P(
+    At, CrashOnTheClimb,
+    ::testing::Values("delivery.received", "insert.before_commit", "insert.after_commit", "ack.before_write",
+                      "ack.after_write", "claim.before_commit", "claim.after_commit", "publish.before_write",
+                      "publish.after_write", "confirm.received", "confirmed.before_commit",
+                      "confirmed.after_commit", "delivery.received:2", "failed.before_commit",
+                      "failed.after_commit", "ack.before_write:2", "ack.after_write:2",
+                      "claim.before_commit:2", "claim.after_commit:2", "publish.before_write:2",
+                      "publish.after_write:2", "confirm.received:2", "delivery.received:3",
+                      "succeeded.before_commit", "succeeded.after_commit", "ack.before_write:3",
+                      "ack.after_write:3"),
+    point_name);
+
+// --- the consumer reports a failure
+
+class CrashOnReportedFailure : public Crash {};
+TEST_P(CrashOnReportedFailure, CountsOnce) { climb("fs", "succeeded"); }
+INSTANTIATE_TEST_SUITE_P(At, CrashOnReportedFailure,
+                         ::testing::Values("delivery.received:2", "failed.before_commit",
+                                           "failed.after_commit", "ack.before_write:2", "ack.after_write:2"),
+                         point_name);
+
+// --- a message of several frames, cut in the middle
+
+class CrashWithinAMessage : public Crash {};
+TEST_P(CrashWithinAMessage, ComesWhole) {
+  start_armed();
+  const std::string queue = climbing();
+  publish_failed(queue, std::string(3'000'000, 'x'));
+  AmqpProbe consumer;
+  consumer.consume(queue);
+  die();
+  consume(consumer, "s");
+  EXPECT_TRUE(deliveries_.empty()) << "half a message came";
+  restart();
+  EXPECT_TRUE(eventually(
+      [&] {
+        consume(consumer, "s");
+        const auto all = current(queue);
+        return all.size() == 1 && all[0].at("state") == "succeeded";
+      },
+      kBound));
+  expect_whole(queue, "s", "succeeded");
+  EXPECT_EQ(deliveries_[1], 1);
+}
+INSTANTIATE_TEST_SUITE_P(At, CrashWithinAMessage, ::testing::Values("publish.half_written"), point_name);
+
+// --- silence
+
+class CrashInSilence : public Crash {};
+TEST_P(CrashInSilence, SuccessIsPresumedOnce) {
+  config.queue("default", "{ success: { presumed_after: 600ms } }");
+  climb(".", "succeeded");
+}
+TEST_P(CrashInSilence, FailureCountsOnce) {
+  config.queue("default", "{ success: { reported_within: 600ms } }");
+  climb("..", "parked");
+}
+INSTANTIATE_TEST_SUITE_P(At, CrashInSilence,
+                         ::testing::Values("silence_over.before_commit", "silence_over.after_commit"),
+                         point_name);
+
+// --- the target queue is gone, or full
+
+class CrashOnReturn : public Crash {};
+TEST_P(CrashOnReturn, ClimbsAndParks) {
+  start_armed();
+  const std::string queue = new_name();  // never declared
+  publish_failed(queue);
+  die();
+  restart();
+  const Row row = wait_state(queue, "parked");
+  const auto attempts = history(row.at("retry_id"));
+  ASSERT_EQ(attempts.size(), 2U);
+  for (const Row& attempt : attempts) EXPECT_EQ(attempt.at("outcome"), "returned");
+  expect_nothing_left();
+}
+INSTANTIATE_TEST_SUITE_P(At, CrashOnReturn,
+                         ::testing::Values("publish.after_write", "confirm.received",
+                                           "returned.before_commit", "returned.after_commit",
+                                           "returned.after_commit:2"),
+                         point_name);
+
+class CrashOnRefusal : public Crash {};
+TEST_P(CrashOnRefusal, CostsNoAttempt) {
+  start_armed();
+  const std::string queue = new_name();
+  Table full{{"x-max-length", std::int64_t{1}}, {"x-overflow", std::string("reject-publish")}};
+  amqp.declare(queue, full);
+  remove_at_end(queue);
+  ASSERT_TRUE(amqp.publish("", queue, Message{}));  // it is full now
+  publish_failed(queue);
+  die();
+  amqp.purge(queue);
+  restart();
+  AmqpProbe consumer;
+  consumer.consume(queue);
+  EXPECT_TRUE(eventually(
+      [&] {
+        consume(consumer, "s");
+        const auto all = current(queue);
+        return all.size() == 1 && all[0].at("state") == "succeeded";
+      },
+      kBound));
+  expect_whole(queue, "s", "succeeded");
+}
+INSTANTIATE_TEST_SUITE_P(At, CrashOnRefusal,
+                         ::testing::Values("confirm.received", "deferred.before_commit",
+                                           "deferred.after_commit"),
+                         point_name);
+
+// --- the copy of what is parked
+
+class CrashOnParkedCopy : public Crash {};
+TEST_P(CrashOnParkedCopy, IsSentAtLeastOnce) {
+  config.ladder = "[200ms]";
+  config.queue("default", "{ parked: publish }");
+  climb("r", "parked");
+  rung().start();
+  ASSERT_TRUE(eventually([&] { return amqp.depth(parked()).value_or(0) > 0; }, kBound)) << rung().log_tail();
+  const std::string noted =
+      "SELECT next_at IS NULL FROM rung_tasks WHERE id = " + current(queue_)[0].at("retry_id");
+  EXPECT_TRUE(eventually([&] { return db.value(noted) == "1"; }, kBound)) << "the copy is owed for ever";
+  EXPECT_LE(amqp.depth(parked()), 2U);
+  while (auto copy = amqp.get(parked())) {
+    EXPECT_EQ(copy->message.body, body_);
+    EXPECT_EQ(retry_id(*copy), *ids_.begin());
+    amqp.ack(*copy);
+  }
+}
+// Of the publishes and confirms the second ones: the first is the retry's.
+INSTANTIATE_TEST_SUITE_P(At, CrashOnParkedCopy,
+                         ::testing::Values("failed.after_commit", "publish.before_write:2",
+                                           "publish.after_write:2", "confirm.received:2",
+                                           "parked_copy_sent.before_commit", "parked_copy_sent.after_commit"),
+                         point_name);
+
+// --- what a person does, by the command line: the command is killed, not the sidecar
+
+class CrashOfACommand : public Crash {
+ protected:
+  Ran command(const std::string& words) {
+    const Armed armed(GetParam());
+    return run_shell(rung_program() + " " + words + " -c " + rung().config_path());
+  }
+  bool committed() const { return std::string(GetParam()).ends_with(".after_commit"); }
+};
+
+class CrashOfCancel : public CrashOfACommand {};
+TEST_P(CrashOfCancel, IsDoneOrNot) {
+  config.ladder = "[3s]";
+  start();
+  const std::string queue = climbing();
+  publish_failed(queue);
+  const Row row = wait_state(queue, "scheduled");
+  EXPECT_EQ(command("cancel " + row.at("retry_id")).code, kKilled);
+  if (committed()) {
+    EXPECT_EQ(current(queue)[0].at("state"), "cancelled");
+    EXPECT_FALSE(amqp.get_within(queue, Ms{4500})) << "what was cancelled came";
+  } else {
+    EXPECT_EQ(retry_id(delivery(queue)), row.at("retry_id"));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(At, CrashOfCancel, ::testing::Values("cancel.before_commit", "cancel.after_commit"),
+                         point_name);
+
+class CrashOfRetry : public CrashOfACommand {};
+TEST_P(CrashOfRetry, IsDoneOrNot) {
+  config.ladder = "[200ms]";
+  start();
+  const std::string queue = climbing();
+  publish_failed(queue);
+  amqp.reject(delivery(queue));
+  const Row row = wait_state(queue, "parked");
+  EXPECT_EQ(command("retry " + row.at("retry_id")).code, kKilled);
+  if (!committed()) {
+    EXPECT_EQ(current(queue)[0].at("state"), "parked");
+    ASSERT_EQ(run_shell(rung_program() + " retry " + row.at("retry_id") + " -c " + rung().config_path()).code,
+              0);
+  }
+  const Received again = delivery(queue);
+  EXPECT_EQ(retry_id(again), row.at("retry_id"));
+  EXPECT_EQ(int_header(again.message, "retry-attempt"), 2);
+}
+INSTANTIATE_TEST_SUITE_P(At, CrashOfRetry, ::testing::Values("redrive.before_commit", "redrive.after_commit"),
+                         point_name);
+
+// --- the end, and the beginning
+
+class CrashWhileDraining : public Crash {};
+TEST_P(CrashWhileDraining, NothingIsLost) {
+  start_armed();
+  const std::string queue = climbing();
+  publish_failed(queue);
+  wait_state(queue, "scheduled");
+  rung().signal(SIGTERM);
+  die();
+  restart();
+  AmqpProbe consumer;
+  consumer.consume(queue);
+  EXPECT_TRUE(eventually(
+      [&] {
+        consume(consumer, "s");
+        const auto all = current(queue);
+        return !all.empty() && all[0].at("state") == "succeeded";
+      },
+      kBound));
+  expect_whole(queue, "s", "succeeded");
+}
+INSTANTIATE_TEST_SUITE_P(At, CrashWhileDraining,
+                         ::testing::Values("drain.begun", "release.before_commit", "release.after_commit",
+                                           "leave.after_commit"),
+                         point_name);
+
+class CrashAtStart : public Crash {};
+TEST_P(CrashAtStart, TheNextGoesOn) {
+  start_armed();
+  die();
+  restart();
+  const std::string queue = climbing();
+  publish_failed(queue);
+  AmqpProbe consumer;
+  consumer.consume(queue);
+  EXPECT_TRUE(eventually(
+      [&] {
+        consume(consumer, "s");
+        const auto all = current(queue);
+        return !all.empty() && all[0].at("state") == "succeeded";
+      },
+      kBound))
+      << rung().log_tail();
+  expect_whole(queue, "s", "succeeded");
+}
+INSTANTIATE_TEST_SUITE_P(At, CrashAtStart,
+                         ::testing::Values("migrate.statement", "migrate.statement:4", "migrate.statement:9",
+                                           "register.before_commit", "register.after_commit",
+                                           "beat.before_commit", "beat.after_commit", "acquire.before_commit",
+                                           "acquire.after_commit"),
+                         point_name);
+
+}  // namespace
+}  // namespace rung::test
