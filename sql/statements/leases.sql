@@ -1,5 +1,5 @@
 -- Nodes and the leases of shards. The clock is the database's. A write that leans on a lease locks its row
--- (`leases_share`), and whoever takes a lease over (`leases_take`) must wait for that lock.
+-- (`leases_share`), and nobody takes the lease over (`leases_take`) before that lock is gone.
 
 -- name: node_by_name
 SELECT id FROM rung_nodes WHERE name = :name FOR UPDATE
@@ -22,9 +22,16 @@ WHERE id = :node AND incarnation = :incarnation
 -- name: node_leave
 UPDATE rung_nodes SET expires_at = UTC_TIMESTAMP(3) WHERE id = :node AND incarnation = :incarnation
 
+-- name: node_incarnation
+-- Locked: a process that takes the name waits, and then takes what this one has taken.
+SELECT id FROM rung_nodes WHERE id = :node AND incarnation = :incarnation LOCK IN SHARE MODE
+
 -- name: nodes_live
 SELECT id, name, started_at, seen_at, expires_at, version, address FROM rung_nodes
 WHERE expires_at > UTC_TIMESTAMP(3) ORDER BY id
+
+-- name: nodes
+SELECT id, name, started_at, seen_at, expires_at, version, address FROM rung_nodes ORDER BY id
 
 -- name: shards
 SELECT id, COALESCE(owner, 0), epoch, expires_at, acquired_at FROM rung_shards ORDER BY id
@@ -38,8 +45,11 @@ SELECT id, epoch FROM rung_shards
 WHERE id IN (:shards) AND owner = :node AND expires_at > UTC_TIMESTAMP(3) ORDER BY id FOR UPDATE
 
 -- name: leases_free
+-- A shard in which a write is open (`leases_share`) is passed over: its turn comes when that has ended. Waited for, one
+-- transaction that somebody left open would keep all the others from being taken over.
 SELECT id, epoch FROM rung_shards
-WHERE id IN (:shards) AND (owner IS NULL OR owner = :node OR expires_at <= UTC_TIMESTAMP(3)) ORDER BY id FOR UPDATE
+WHERE id IN (:shards) AND (owner IS NULL OR owner = :node OR expires_at <= UTC_TIMESTAMP(3)) ORDER BY id
+FOR UPDATE SKIP LOCKED
 
 -- name: leases_take
 UPDATE rung_shards SET owner = :node, epoch = epoch + 1, acquired_at = UTC_TIMESTAMP(3),
@@ -49,5 +59,16 @@ WHERE id IN (:shards)
 -- name: leases_renew
 UPDATE rung_shards SET expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3)) WHERE id IN (:shards)
 
+-- name: leases_of
+SELECT id FROM rung_shards WHERE owner = :node ORDER BY id
+
+-- name: leases_leave
+UPDATE rung_shards SET owner = NULL, expires_at = NULL WHERE id IN (:shards) AND owner = :node
+
 -- name: leases_release
 UPDATE rung_shards SET owner = NULL, expires_at = NULL WHERE id IN (:shards)
+
+-- name: shards_overdue
+-- `rung nodes`: a range of by_shard for each shard, which holds nothing but what is due, and is all that is read.
+SELECT shard, COUNT(*), MIN(next_at) FROM rung_tasks FORCE INDEX (by_shard)
+WHERE state = 'scheduled' AND shard IN (:shards) AND next_at <= UTC_TIMESTAMP(3) GROUP BY shard ORDER BY shard

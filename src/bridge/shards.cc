@@ -7,6 +7,17 @@
 
 namespace rung::bridge {
 
+namespace {
+
+// After somebody else's lease has run out, and not all of us in the same millisecond.
+constexpr Ms kAfterExpiry{20}, kMostSpread{300};
+// While shards change hands: at first after so long, then ever less soon, up to a tenth of the lease.
+constexpr Ms kHurry{50};
+// SIGTERM while our first cycle is under way: the longest that its answer is waited for.
+constexpr Ms kPatience{1000};
+
+}  // namespace
+
 // One turn: what is asked (first part) and what the database said (second).
 struct Shards::Cycle {
   int node = 0;
@@ -18,6 +29,8 @@ struct Shards::Cycle {
   std::vector<Lease> held;
   std::vector<Gained> gained;
   int surplus = 0;
+  bool unsettled = false;             // what we hold is not what we are due
+  std::optional<BootMs> next_expiry;  // of a lease or a node that isn't ours: the living renew long before
 };
 
 int fair_share(int node, const std::vector<int>& live) {
@@ -29,39 +42,67 @@ int fair_share(int node, const std::vector<int>& live) {
 
 namespace {
 
+struct View {  // of the database, in a cycle
+  std::vector<ShardRow> rows;
+  std::vector<NodeRow> nodes;  // live
+  EpochMs now;
+};
+
 struct Plan {
   std::vector<int> take;
   std::vector<Gained> facts;  // lease.shard and recover_at of each in `take`; the epoch is not known yet
+  int share = 0;
   int surplus = 0;
 };
 
 // Which shards to take: our own under an older epoch always, then free and expired ones up to our share.
-Plan make_plan(const std::vector<ShardRow>& rows, const std::vector<int>& live, int node, int held_now,
-               EpochMs now, BootMs boot, Ms connection_death, const std::vector<Lease>& held) {
+Plan make_plan(const View& view, int node, const std::vector<Lease>& held, Ms connection_death) {
   Plan plan;
+  std::vector<int> live;
+  for (const NodeRow& row : view.nodes) live.push_back(row.id);
+  std::ranges::sort(live);
   const auto is_held = [&](int s) {
     return std::ranges::any_of(held, [&](const Lease& l) { return l.shard == s; });
   };
-  const int share = fair_share(node, live);
-  int mine = held_now;
+  plan.share = fair_share(node, live);
+  int mine = static_cast<int>(held.size());
+  const BootMs boot = boot_now();
   const auto take = [&](int shard, BootMs recover_at) {
     plan.take.push_back(shard);
     plan.facts.push_back({{shard, 0}, recover_at});
     ++mine;
   };
-  for (const ShardRow& row : rows) {
+  for (const ShardRow& row : view.rows) {
     if (row.owner == node && !is_held(row.shard)) take(row.shard, boot);
   }
-  for (const ShardRow& row : rows) {
-    if (mine >= share) break;
+  // Each begins at a place of its own, so that those who look at the same time do not ask for the same.
+  const auto place = static_cast<std::size_t>(std::ranges::find(live, node) - live.begin());
+  const std::size_t first = place * view.rows.size() / std::max<std::size_t>(live.size(), 1);
+  for (std::size_t i = 0; i < view.rows.size() && mine < plan.share; ++i) {
+    const ShardRow& row = view.rows[(first + i) % view.rows.size()];
     if (row.owner == node) continue;
     const bool free = row.owner == 0;
-    const bool expired = row.expires_at && *row.expires_at < now;
+    const bool expired = row.expires_at && *row.expires_at < view.now;
     if (free) take(row.shard, boot);
     if (!free && expired) take(row.shard, boot + connection_death);
   }
-  plan.surplus = std::max(mine - share, 0);
+  plan.surplus = std::max(mine - plan.share, 0);
   return plan;
+}
+
+// When the first lease or node runs out that isn't ours, of those that have not yet.
+std::optional<EpochMs> next_foreign_expiry(const View& view, int node) {
+  std::optional<EpochMs> next;
+  const auto see = [&](EpochMs at) {
+    if (at >= view.now && (!next || at < *next)) next = at;
+  };
+  for (const ShardRow& row : view.rows) {
+    if (row.owner != 0 && row.owner != node && row.expires_at) see(*row.expires_at);
+  }
+  for (const NodeRow& row : view.nodes) {
+    if (row.id != node) see(row.expires_at);
+  }
+  return next;
 }
 
 }  // namespace
@@ -71,9 +112,11 @@ Shards::Shards(io::Loop& loop, StoreThreads& threads, DbClock& clock, Settings s
       clock_(clock),
       settings_(std::move(settings)),
       listener_(std::move(listener)),
-      timer_(loop, [this] { begin_cycle(); }) {}
+      timer_(loop, [this] { begin_cycle(); }),
+      patience_(loop, [this] { give_back(); }),
+      dice_(static_cast<std::minstd_rand::result_type>(settings_.identity.incarnation)) {}
 
-void Shards::start() { timer_.start(Ms{0}, settings_.lease / 3); }
+void Shards::start() { timer_.start(Ms{0}); }
 
 std::vector<int> Shards::list() const {
   std::vector<int> shards;
@@ -101,63 +144,72 @@ int Shards::home() {
 }
 
 void Shards::begin_cycle() {
-  if (cycling_ || leaving_) return;  // the database is slow or away: the cycle under way will see it through
   cycling_ = true;
+  begun_ = boot_now();
   Cycle cycle;
   cycle.node = node_;
   for (const Lease& lease : leases()) {
     const bool give_back = slot(lease.shard).leaving && !listener_.in_use(lease.shard);
     (give_back ? cycle.release : cycle.renew).push_back(lease);
   }
-  const auto work = [cycle, settings = settings_](Store& store) -> Result<Cycle> {
-    Cycle c = cycle;
-    if (c.node == 0) {
-      const auto node = store.register_node(settings.identity, settings.lease);
-      if (!node) return tl::unexpected(node.error());
-      c.node = *node;
+  const auto work = [cycle, settings = settings_](Store& store) { return perform(cycle, settings, store); };
+  threads_.submit<Cycle>(Lane::control, work, [this](const Result<Cycle>& result) {
+    cycling_ = false;
+    if (leaving_) {  // what it took is given back with the rest
+      if (result) node_ = result->node;
+      if (left_) give_back();
+      return;
     }
-    c.sent = boot_now();
-    const auto beat = store.heartbeat(c.node, settings.identity.incarnation, settings.lease);
-    if (!beat) return tl::unexpected(beat.error());
-    c.received = boot_now();
-    c.db_now = beat->now;
-    c.name_taken = !beat->still_ours;
-    if (c.name_taken) return c;
-    const auto renewed = store.renew(c.node, c.renew, settings.lease);
-    if (!renewed) return tl::unexpected(renewed.error());
-    c.held = renewed->held;
-    if (!c.release.empty()) {
-      if (const auto released = store.release(c.node, c.release); !released)
-        return tl::unexpected(released.error());
+    if (result) {
+      end_cycle(*result);
+    } else if (!result.error().is_transient()) {
+      log::error("the leases could not be renewed", {{"reason", result.error().message}});
     }
-    const auto rows = store.shards();
-    if (!rows) return tl::unexpected(rows.error());
-    const auto nodes = store.live_nodes();
-    if (!nodes) return tl::unexpected(nodes.error());
-    std::vector<int> live;
-    for (const NodeRow& row : *nodes) live.push_back(row.id);
-    std::ranges::sort(live);
-    const Plan plan = make_plan(*rows, live, c.node, static_cast<int>(c.held.size()), c.db_now, boot_now(),
-                                settings.connection_death, c.held);
-    c.surplus = plan.surplus;
-    if (plan.take.empty()) return c;
-    const auto taken = store.acquire(c.node, plan.take, settings.lease);
+    arm(result ? &*result : nullptr);
+  });
+}
+
+// On the control lane; again from the beginning after a transient error.
+Result<Shards::Cycle> Shards::perform(Cycle c, const Settings& settings, Store& store) {
+  const NodeIdentity& identity = settings.identity;
+  if (c.node == 0) {
+    const auto node = store.register_node(identity, settings.lease);
+    if (!node) return tl::unexpected(node.error());
+    c.node = *node;
+  }
+  c.sent = boot_now();
+  const auto beat = store.heartbeat(c.node, identity.incarnation, settings.lease);
+  if (!beat) return tl::unexpected(beat.error());
+  c.received = boot_now();
+  c.db_now = beat->now;
+  c.name_taken = !beat->still_ours;
+  if (c.name_taken) return c;
+  const auto renewed = store.renew(c.node, c.renew, settings.lease);
+  if (!renewed) return tl::unexpected(renewed.error());
+  c.held = renewed->held;
+  if (!c.release.empty()) {
+    if (const auto released = store.release(c.node, c.release); !released)
+      return tl::unexpected(released.error());
+  }
+  const auto rows = store.shards();
+  if (!rows) return tl::unexpected(rows.error());
+  const auto nodes = store.live_nodes();
+  if (!nodes) return tl::unexpected(nodes.error());
+  const View view{*rows, *nodes, c.db_now};
+  const Plan plan = make_plan(view, c.node, c.held, settings.connection_death);
+  c.surplus = plan.surplus;
+  if (const auto at = next_foreign_expiry(view, c.node)) c.next_expiry = c.received + (*at - c.db_now);
+  if (!plan.take.empty()) {
+    const auto taken = store.acquire(c.node, identity.incarnation, plan.take, settings.lease);
     if (!taken) return tl::unexpected(taken.error());
     for (const Lease& lease : *taken) {
       const auto fact =
           std::ranges::find_if(plan.facts, [&](const Gained& g) { return g.lease.shard == lease.shard; });
       c.gained.push_back({lease, fact != plan.facts.end() ? fact->recover_at : boot_now()});
     }
-    return c;
-  };
-  threads_.submit<Cycle>(Lane::control, work, [this](Result<Cycle> result) {
-    cycling_ = false;
-    if (result) {
-      end_cycle(*result);
-    } else if (!result.error().is_transient()) {
-      log::error("the leases could not be renewed", {{"reason", result.error().message}});
-    }
-  });
+  }
+  c.unsettled = static_cast<int>(c.held.size() + c.gained.size()) != plan.share;
+  return c;
 }
 
 void Shards::end_cycle(const Cycle& cycle) {
@@ -181,6 +233,8 @@ void Shards::end_cycle(const Cycle& cycle) {
   for (const Gained& g : cycle.gained) slot(g.lease.shard) = {g.lease.epoch, false};
   count_ = static_cast<int>(leases().size());
   plan_surplus(cycle.surplus);
+  if (!cycle.release.empty())
+    log::info("shards given back", {{"given", cycle.release.size()}, {"held", count_}, {"of", kShards}});
   if (!lost.empty()) {
     log::warn("leases lost", {{"shards", lost.size()}, {"held", count_}});
     listener_.lost(lost);
@@ -204,22 +258,46 @@ void Shards::plan_surplus(int surplus) {
   }
 }
 
+Ms Shards::some(Ms most) { return Ms{std::uniform_int_distribution<std::int64_t>(0, most.count())(dice_)}; }
+
+void Shards::arm(const Cycle* cycle) {
+  if (cycle != nullptr && cycle->name_taken) return;
+  const Ms third = settings_.lease / 3, tenth = settings_.lease / 10;
+  BootMs at = begun_ + third - some(third / 10);
+  if (cycle != nullptr && cycle->next_expiry)
+    at = std::min(at, *cycle->next_expiry + kAfterExpiry + some(std::min(kMostSpread, tenth)));
+  if (cycle != nullptr && cycle->unsettled) {
+    hurry_ = std::clamp(hurry_ * 2, kHurry, std::max(tenth, kHurry));
+    at = std::min(at, boot_now() + hurry_);
+  } else {
+    hurry_ = Ms{0};
+  }
+  timer_.start(std::max(at - boot_now(), Ms{1}));
+}
+
 void Shards::leave(std::function<void()> done) {
   leaving_ = true;
+  left_ = std::move(done);
   timer_.stop();
-  if (node_ == 0) {
-    done();
-    return;
-  }
-  const auto work = [node = node_, leases = leases(),
+  listener_.publish_until({0});  // from here on the shards may be others'
+  slots_ = {};
+  count_ = 0;
+  // Our first cycle is under way: only its answer says who we are. But nobody waits long for a database that
+  // is not there.
+  if (node_ == 0 && cycling_) return patience_.start(kPatience);
+  give_back();
+}
+
+void Shards::give_back() {
+  patience_.stop();
+  const std::function<void()> done = std::exchange(left_, nullptr);
+  if (node_ == 0) return done();
+  const auto work = [node = node_,
                      incarnation = settings_.identity.incarnation](Store& store) -> Result<bool> {
-    if (const auto released = store.release(node, leases); !released) return tl::unexpected(released.error());
     if (const auto left = store.leave(node, incarnation); !left) return tl::unexpected(left.error());
     return true;
   };
-  slots_ = {};
-  count_ = 0;
-  threads_.submit<bool>(Lane::control, work, [done = std::move(done)](const Result<bool>&) { done(); });
+  threads_.submit<bool>(Lane::control, work, [done](const Result<bool>&) { done(); });
 }
 
 }  // namespace rung::bridge

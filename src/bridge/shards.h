@@ -1,11 +1,16 @@
 // Leases: which of the 64 shards this instance holds, renewed every third of the lease, balanced among the
 // live instances, given back and taken over. docs/design.md, Shards. Thread: the loop's; the work of a cycle
 // runs on the control lane.
+//
+// A cycle (beat, renew, give back, look, take) comes every third of the lease; besides, when the first lease
+// of somebody else runs out, which the living never let happen; and soon, while shards are changing hands. No
+// two instances keep step: each of these times has a random part.
 #pragma once
 
 #include <array>
 #include <functional>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -41,7 +46,7 @@ class Shards {
   Shards(io::Loop& loop, StoreThreads& threads, DbClock& clock, Settings settings, Listener listener);
 
   void start();
-  // Gives everything back; `done` once the database has it.
+  // Gives everything back, the fence closed; `done` once the database has it.
   void leave(std::function<void()> done);
 
   int node() const { return node_; }
@@ -65,20 +70,28 @@ class Shards {
   Slot& slot(int shard) { return slots_[static_cast<std::size_t>(shard)]; }
 
   void begin_cycle();
+  static Result<Cycle> perform(Cycle cycle, const Settings& settings, Store& store);
   void end_cycle(const Cycle& cycle);
   void plan_surplus(int surplus);
+  void arm(const Cycle* cycle);  // the next one; none where this one failed
+  void give_back();
+  Ms some(Ms most);  // 0 to most
 
   StoreThreads& threads_;
   DbClock& clock_;
   const Settings settings_;
   const Listener listener_;
-  io::Timer timer_;
+  io::Timer timer_, patience_;
+  std::minstd_rand dice_;
   int node_ = 0;
   std::array<Slot, kShards> slots_{};
   int count_ = 0;
   int next_home_ = 0;
+  BootMs begun_{0};  // the last cycle
+  Ms hurry_{0};      // until the next one, while shards change hands
   bool cycling_ = false;
   bool leaving_ = false;
+  std::function<void()> left_;
 };
 
 // How many of the shards the instance is due, so that all differ by one at most. `live`: ids, ascending.

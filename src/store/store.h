@@ -54,6 +54,13 @@ struct NodeRow {
   std::string version, address;  // address: host and pid
 };
 
+// What of a shard should have gone out by now. `oldest` = the longest due of it.
+struct ShardOverdue {
+  int shard = 0;
+  std::int64_t tasks = 0;
+  EpochMs oldest;
+};
+
 struct NodeIdentity {
   std::string name, version, address;
   std::uint64_t incarnation = 0;  // random, of this process
@@ -138,13 +145,16 @@ class Store {
     EpochMs now;
   };
   virtual Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl) = 0;
-  virtual Result<void> leave(
-      int node, std::uint64_t incarnation) = 0;  // its heartbeat ends; shards are release()d apart
+  // Its heartbeat ends, and whatever it owns is free, also what nobody told it that it took. Nothing happens
+  // where another process has the name by now.
+  virtual Result<void> leave(int node, std::uint64_t incarnation) = 0;
   virtual Result<std::vector<NodeRow>> live_nodes() = 0;
   virtual Result<std::vector<ShardRow>> shards() = 0;
   // Takes those of `shards` that are free or expired, and those owned by `node` itself (under an older
-  // epoch). Each gets a new epoch. Returns what was taken.
-  virtual Result<std::vector<Lease>> acquire(int node, std::span<const int> shards, Ms ttl) = 0;
+  // epoch). Each gets a new epoch. Returns what was taken: nothing where another process has the node's name
+  // by now, and never a shard in which somebody's write is open; such a one is passed over, not waited for.
+  virtual Result<std::vector<Lease>> acquire(int node, std::uint64_t incarnation, std::span<const int> shards,
+                                             Ms ttl) = 0;
   // Returns those still held, now until now + ttl. `now` as in Beat.
   struct Renewal {
     std::vector<Lease> held;
@@ -178,6 +188,10 @@ class Store {
   virtual Result<std::vector<AttemptRow>> history(TaskId id) = 0;  // by attempt
   virtual Result<std::string> origin(TaskId id) = 0;               // NewTask::origin_json; not_found
   virtual Result<std::vector<QueueStat>> by_queue() = 0;
+  // Every node that ever was, by id. One that is dead or has left: expires_at is over.
+  virtual Result<std::vector<NodeRow>> nodes() = 0;
+  // Scheduled and due, by the database's clock; a shard that has none is left out. By shard.
+  virtual Result<std::vector<ShardOverdue>> overdue() = 0;
 };
 
 // Makes a connection; called in the thread that will use it, again after a transient error.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <random>
 
 #include "src/store/memory/memory_store_impl.h"
@@ -78,8 +79,14 @@ Result<Store::Beat> MemoryStore::heartbeat(int node, std::uint64_t incarnation, 
 
 Result<void> MemoryStore::leave(int node, std::uint64_t incarnation) {
   auto done = call([&] {
+    if (!is_incarnation(node, incarnation)) return true;
     for (auto& n : db_.nodes_) {
-      if (n.row.id == node && n.incarnation == incarnation) n.row.expires_at = db_.now_locked();
+      if (n.row.id == node) n.row.expires_at = db_.now_locked();
+    }
+    for (ShardRow& s : db_.shards_) {
+      if (s.owner != node) continue;
+      s.owner = 0;
+      s.expires_at.reset();
     }
     return true;
   });
@@ -97,9 +104,35 @@ Result<std::vector<NodeRow>> MemoryStore::live_nodes() {
   });
 }
 
-Result<std::vector<Lease>> MemoryStore::acquire(int node, std::span<const int> shards, Ms ttl) {
+Result<std::vector<NodeRow>> MemoryStore::nodes() {
+  return call([&] {
+    std::vector<NodeRow> out;
+    for (const auto& n : db_.nodes_) out.push_back(n.row);
+    return out;
+  });
+}
+
+Result<std::vector<ShardOverdue>> MemoryStore::overdue() {
+  return call([&] {
+    std::map<int, ShardOverdue> by_shard;
+    for (const auto& [id, row] : db_.tasks_) {
+      const Task& t = row.task;
+      if (t.state != State::scheduled || !t.next_at || *t.next_at > db_.now_locked()) continue;
+      ShardOverdue& late = by_shard.try_emplace(t.shard, ShardOverdue{t.shard, 0, *t.next_at}).first->second;
+      ++late.tasks;
+      late.oldest = std::min(late.oldest, *t.next_at);
+    }
+    std::vector<ShardOverdue> out;
+    for (const auto& [shard, late] : by_shard) out.push_back(late);
+    return out;
+  });
+}
+
+Result<std::vector<Lease>> MemoryStore::acquire(int node, std::uint64_t incarnation,
+                                                std::span<const int> shards, Ms ttl) {
   return call([&] {
     std::vector<Lease> taken;
+    if (!is_incarnation(node, incarnation)) return taken;
     const EpochMs now = db_.now_locked();
     for (ShardRow& s : db_.shards_) {
       if (std::find(shards.begin(), shards.end(), s.shard) == shards.end()) continue;

@@ -40,7 +40,8 @@ class MemoryStore final : public Store {
   Result<std::vector<ShardRow>> shards() override {
     return call([&] { return db_.shards_; });
   }
-  Result<std::vector<Lease>> acquire(int node, std::span<const int> shards, Ms ttl) override;
+  Result<std::vector<Lease>> acquire(int node, std::uint64_t incarnation, std::span<const int> shards,
+                                     Ms ttl) override;
   Result<Renewal> renew(int node, std::span<const Lease> leases, Ms ttl) override;
   Result<void> release(int node, std::span<const Lease> leases) override;
 
@@ -58,6 +59,8 @@ class MemoryStore final : public Store {
   Result<std::vector<AttemptRow>> history(TaskId id) override;
   Result<std::string> origin(TaskId id) override;
   Result<std::vector<QueueStat>> by_queue() override;
+  Result<std::vector<NodeRow>> nodes() override;
+  Result<std::vector<ShardOverdue>> overdue() override;
 
  private:
   using Row = MemoryDb::Row;
@@ -86,6 +89,11 @@ class MemoryStore final : public Store {
       if (std::find(leases.begin(), leases.end(), lease) != leases.end()) out.push_back(lease);
     }
     return out;
+  }
+  bool is_incarnation(int node, std::uint64_t incarnation) const {
+    return std::any_of(db_.nodes_.begin(), db_.nodes_.end(), [&](const MemoryDb::Node& n) {
+      return n.row.id == node && n.incarnation == incarnation;
+    });
   }
   ShardRow& shard(int id) { return db_.shards_[static_cast<std::size_t>(id)]; }
   std::string node_name(int id) const {

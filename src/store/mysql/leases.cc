@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
@@ -81,16 +82,23 @@ Result<Store::Beat> MysqlStore::heartbeat(int node, std::uint64_t incarnation, M
 }
 
 Result<void> MysqlStore::leave(int node, std::uint64_t incarnation) {
-  return session_->run([&] {
-    session_->exec(render("node_leave",
-                          {{"node", Literal::number(node)}, {"incarnation", Literal::number(incarnation)}}));
+  return session_->transaction([&] {
+    const Literal id = Literal::number(node);
+    const auto left =
+        session_->exec(render("node_leave", {{"node", id}, {"incarnation", Literal::number(incarnation)}}));
+    if (left == 0) return;
+    std::vector<int> shards;
+    auto rows = session_->query(render("leases_of", {{"node", id}}));
+    while (rows->next()) shards.push_back(rows->getInt(1));
+    if (shards.empty()) return;
+    session_->exec(render("leases_leave", {{"shards", Literal::numbers(shards)}, {"node", id}}));
   });
 }
 
-Result<std::vector<NodeRow>> MysqlStore::live_nodes() {
+Result<std::vector<NodeRow>> MysqlStore::read_nodes(std::string_view statement) {
   return session_->run_for([&] {
     std::vector<NodeRow> nodes;
-    auto row = session_->query(render("nodes_live"));
+    auto row = session_->query(render(statement));
     while (row->next()) {
       NodeRow n;
       n.id = row->getInt(1);
@@ -106,6 +114,21 @@ Result<std::vector<NodeRow>> MysqlStore::live_nodes() {
   });
 }
 
+Result<std::vector<NodeRow>> MysqlStore::live_nodes() { return read_nodes("nodes_live"); }
+Result<std::vector<NodeRow>> MysqlStore::nodes() { return read_nodes("nodes"); }
+
+Result<std::vector<ShardOverdue>> MysqlStore::overdue() {
+  return session_->run_for([&] {
+    std::vector<int> all(kShards);
+    std::iota(all.begin(), all.end(), 0);
+    std::vector<ShardOverdue> late;
+    auto row = session_->query(render("shards_overdue", {{"shards", Literal::numbers(all)}}));
+    while (row->next())
+      late.push_back({row->getInt(1), row->getInt64(2), time_at(*row, 3).value_or(EpochMs{})});
+    return late;
+  });
+}
+
 Result<std::vector<ShardRow>> MysqlStore::shards() {
   return session_->run_for([&] {
     std::vector<ShardRow> shards;
@@ -118,10 +141,14 @@ Result<std::vector<ShardRow>> MysqlStore::shards() {
   });
 }
 
-Result<std::vector<Lease>> MysqlStore::acquire(int node, std::span<const int> shards, Ms ttl) {
+Result<std::vector<Lease>> MysqlStore::acquire(int node, std::uint64_t incarnation,
+                                               std::span<const int> shards, Ms ttl) {
   if (shards.empty()) return std::vector<Lease>{};
   return session_->transaction_for([&] {
-    auto rows = session_->query(
+    auto rows = session_->query(render("node_incarnation", {{"node", Literal::number(node)},
+                                                            {"incarnation", Literal::number(incarnation)}}));
+    if (!rows->next()) return std::vector<Lease>{};
+    rows = session_->query(
         render("leases_free", {{"shards", Literal::numbers(shards)}, {"node", Literal::number(node)}}));
     std::vector<Lease> taken = read_leases(*rows);
     if (taken.empty()) return taken;

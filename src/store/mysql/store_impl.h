@@ -27,7 +27,8 @@ class MysqlStore final : public Store {
   Result<void> leave(int node, std::uint64_t incarnation) override;
   Result<std::vector<NodeRow>> live_nodes() override;
   Result<std::vector<ShardRow>> shards() override;
-  Result<std::vector<Lease>> acquire(int node, std::span<const int> shards, Ms ttl) override;
+  Result<std::vector<Lease>> acquire(int node, std::uint64_t incarnation, std::span<const int> shards,
+                                     Ms ttl) override;
   Result<Renewal> renew(int node, std::span<const Lease> leases, Ms ttl) override;
   Result<void> release(int node, std::span<const Lease> leases) override;
 
@@ -46,10 +47,13 @@ class MysqlStore final : public Store {
   Result<std::vector<AttemptRow>> history(TaskId id) override;
   Result<std::string> origin(TaskId id) override;
   Result<std::vector<QueueStat>> by_queue() override;
+  Result<std::vector<NodeRow>> nodes() override;
+  Result<std::vector<ShardOverdue>> overdue() override;
 
  private:
   // Inside a transaction: those of `leases` that `node` holds, by shard, their rows locked by `statement`.
   std::vector<Lease> lock_leases(std::string_view statement, int node, std::span<const Lease> leases);
+  Result<std::vector<NodeRow>> read_nodes(std::string_view statement);
   Result<std::vector<DueEntry>> due_entries(const std::string& sql);
 
   const std::unique_ptr<Session> session_;

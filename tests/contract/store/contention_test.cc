@@ -64,35 +64,119 @@ TEST_P(StoreContract, ATaskIsClaimedOnceHoweverManyTry) {
   for (const TaskId id : ids) EXPECT_EQ(claimed.count(id), 1U);
 }
 
-TEST_P(StoreContract, ATakeoverWaitsForAnOpenClaim) {
+// The fence: while a write that leans on a lease is open, nobody gets that shard; the others are not waited
+// for. What happens to `shard` while `decide` holds the claim of its task open.
+class OpenClaim : public StoreContract {
+ protected:
+  // A claim in shard 3, held open while `meanwhile` runs in a thread of its own, for half a second at least.
+  void hold_open(const std::function<void()>& meanwhile) {
+    a = join(*store_, "a", {3});
+    NewTask n = task();
+    n.task.shard = 3;
+    ASSERT_EQ(must(store_->insert(std::span(&n, 1), a)).at(0).how, Inserted::How::inserted);
+    const Event event{n.task.id, event::Claim{}};
+    std::thread other;
+    const Decider slow = [&](const Task& task, const Happening& what, const Circumstances& at) {
+      other = std::thread(meanwhile);
+      wait_until([&] { return trying.load(); });
+      std::this_thread::sleep_for(Ms{500});  // no synchronisation: the time in which it must NOT happen
+      done_meanwhile = done;
+      return decide(task, what, *rules(), at);
+    };
+    const auto decisions = must(store_->apply(std::span(&event, 1), a, slow));
+    open_until = std::chrono::steady_clock::now();
+    other.join();
+    EXPECT_EQ(decisions[0].verdict, Verdict::applied);
+  }
+
+  Fence a;
+  std::atomic<bool> trying{false}, done{false};
+  bool done_meanwhile = false;
+  std::chrono::steady_clock::time_point open_until;
+};
+
+TEST_P(OpenClaim, ATakeoverPassesItOverAndTakesTheRest) {
   if (memory_) return;  // its one lock lets nobody in between by construction
+  // The same node, started again, takes its shard back.
+  std::vector<Lease> first;
+  std::chrono::steady_clock::time_point answered;
+  hold_open([&] {
+    const auto other = open();
+    const std::vector<int> shards{3, 4};
+    trying = true;
+    first = must(other->acquire(a.node, kIncarnation, shards, kTtl));
+    answered = std::chrono::steady_clock::now();
+    const std::vector<int> shard{3};
+    wait_until([&] { return must(other->acquire(a.node, kIncarnation, shard, kTtl)).size() == 1; });
+    done = true;
+  });
+  EXPECT_THAT(first, testing::ElementsAre(Lease{4, 1}));
+  EXPECT_LT(answered, open_until) << "it waited for the lock";
+  EXPECT_FALSE(done_meanwhile) << "the shard was taken under an open claim";
+  EXPECT_TRUE(done);
+}
+
+TEST_P(OpenClaim, AReleaseWaitsForIt) {
+  if (memory_) return;
+  hold_open([&] {
+    const auto other = open();
+    trying = true;
+    must(other->release(a.node, a.leases));
+    done = true;
+  });
+  EXPECT_FALSE(done_meanwhile) << "the shard was free under an open claim";
+  EXPECT_EQ(must(store_->shards())[3].owner, 0);
+}
+
+TEST_P(OpenClaim, LeavingWaitsForIt) {
+  if (memory_) return;
+  hold_open([&] {
+    const auto other = open();
+    trying = true;
+    must(other->leave(a.node, kIncarnation));
+    done = true;
+  });
+  EXPECT_FALSE(done_meanwhile) << "the shard was free under an open claim";
+  EXPECT_EQ(must(store_->shards())[3].owner, 0);
+}
+
+TEST_P(OpenClaim, ARenewalWaitsForIt) {
+  if (memory_) return;
+  hold_open([&] {
+    const auto other = open();
+    trying = true;
+    EXPECT_EQ(must(other->renew(a.node, a.leases, kTtl)).held, a.leases);
+    done = true;
+  });
+  EXPECT_FALSE(done_meanwhile);
+  EXPECT_TRUE(done);
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, OpenClaim, testing::Values("memory", "mysql"),
+                         [](const auto& p) { return p.param; });
+
+TEST_P(StoreContract, ATakeoverPassesOverAnOpenInsertAndGetsTheShardAfterIt) {
+  if (memory_) return;
   const Fence a = join(*store_, "a", {3});
   NewTask n = task();
   n.task.shard = 3;
-  ASSERT_EQ(must(store_->insert(std::span(&n, 1), a)).at(0).how, Inserted::How::inserted);
-  // The same node, started again, takes its shard back while the claim holds the lease's row.
-  std::atomic<bool> trying{false};
-  std::atomic<bool> taken{false};
-  bool taken_meanwhile = false;
-  std::thread thief;
-  const Event event{n.task.id, event::Claim{}};
-  const Decider slow = [&](const Task& task, const Happening& what, const Circumstances& at) {
-    thief = std::thread([&] {
-      const auto other = open();
-      const std::vector<int> shard{3};
-      trying = true;
-      taken = must(other->acquire(a.node, shard, kTtl)).size() == 1;
-    });
-    wait_until([&] { return trying.load(); });
-    std::this_thread::sleep_for(Ms{500});  // no synchronisation: the time in which it must NOT happen
-    taken_meanwhile = taken;
-    return decide(task, what, *rules(), at);
-  };
-  const auto decisions = must(store_->apply(std::span(&event, 1), a, slow));
-  thief.join();
-  EXPECT_EQ(decisions[0].verdict, Verdict::applied);
-  EXPECT_FALSE(taken_meanwhile);
-  EXPECT_TRUE(taken);
+  n.intake_key = "key-of-16-bytes!";
+  // The insert has its lease locked and waits for this row, which another has not committed yet.
+  mysql_->exec("BEGIN");
+  mysql_->exec("INSERT INTO rung_tasks (id, intake_key) VALUES (1, 'key-of-16-bytes!')");
+  std::vector<Inserted> inserted;
+  std::thread insert([&] { inserted = must(open()->insert(std::span(&n, 1), a)); });
+  wait_until([&] {
+    return mysql_->value("SELECT COUNT(*) FROM information_schema.processlist WHERE db = '" + mysql_->name() +
+                         "' AND info LIKE 'INSERT INTO rung_tasks%'") == "1";
+  });
+  const std::vector<int> shards{3, 4};
+  EXPECT_THAT(must(store_->acquire(a.node, kIncarnation, shards, kTtl)), testing::ElementsAre(Lease{4, 1}));
+  mysql_->exec("ROLLBACK");
+  insert.join();
+  EXPECT_EQ(inserted.at(0).how, Inserted::How::inserted);
+  EXPECT_THAT(must(store_->acquire(a.node, kIncarnation, shards, kTtl)),
+              testing::ElementsAre(Lease{3, 2}, Lease{4, 2}));
 }
 
 TEST_P(StoreContract, AStormOfOverlappingBatchesEndsWithAllDone) {

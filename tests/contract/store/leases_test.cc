@@ -44,7 +44,7 @@ TEST_P(StoreContract, AShardIsTakenOnceAndByItsOwnerAgainUnderANewEpoch) {
   ASSERT_EQ(b.leases.size(), 1U);
   EXPECT_EQ(b.leases[0].shard, 3);
   const std::vector<int> again{1};
-  const auto mine = must(store_->acquire(a.node, again, kTtl));
+  const auto mine = must(store_->acquire(a.node, kIncarnation, again, kTtl));
   ASSERT_EQ(mine.size(), 1U);
   EXPECT_EQ(mine[0], (Lease{1, 2}));
   const auto rows = must(store_->shards());
@@ -60,7 +60,7 @@ TEST_P(StoreContract, AShardIsTakenOnceAndByItsOwnerAgainUnderANewEpoch) {
 TEST_P(StoreContract, RenewAnswersWhatIsStillHeld) {
   const Fence a = join(*store_, "a", {0, 1, 2});
   const std::vector<int> one{1};
-  must(store_->acquire(a.node, one, kTtl));  // our own later incarnation
+  must(store_->acquire(a.node, kIncarnation, one, kTtl));  // our own later incarnation
   const auto renewal = must(store_->renew(a.node, a.leases, Ms{120'000}));
   EXPECT_THAT(renewal.held, testing::UnorderedElementsAre(Lease{0, 1}, Lease{2, 1}));
   const auto rows = must(store_->shards());
@@ -89,6 +89,177 @@ TEST_P(StoreContract, ReleasedShardsAreFreeAndForeignOnesAreNotReleased) {
   EXPECT_EQ(rows[1].owner, a.node);
   EXPECT_EQ(rows[2].owner, b.node);
 }
+
+TEST_P(StoreContract, AFormerIncarnationTakesNothingAndGivesNothingBack) {
+  const Fence former = join(*store_, "a", {0, 1});
+  const Fence other = join(*store_, "b", {2});
+  constexpr std::uint64_t kNext = kIncarnation + 1;
+  ASSERT_EQ(must(store_->register_node({"a", "0.1", "h:1", kNext}, kTtl)), former.node);
+  EXPECT_TRUE(must(store_->acquire(former.node, kIncarnation, all_shards(), kTtl)).empty());
+  EXPECT_TRUE(must(store_->acquire(former.node, 0, all_shards(), kTtl)).empty());
+  const std::vector<int> two{1, 3};
+  EXPECT_THAT(must(store_->acquire(former.node, kNext, two, kTtl)),
+              testing::ElementsAre(Lease{1, 2}, Lease{3, 1}));
+  must(store_->leave(former.node, kIncarnation));
+  const auto rows = must(store_->shards());
+  EXPECT_EQ(rows[0].owner, former.node);
+  EXPECT_EQ(rows[0].epoch, 1U);
+  EXPECT_EQ(rows[1].owner, former.node);
+  EXPECT_EQ(rows[4].owner, 0);
+  // What it held under an epoch that nobody took from it yet is still its own; else nothing is.
+  EXPECT_THAT(must(store_->renew(former.node, former.leases, kTtl)).held, testing::ElementsAre(Lease{0, 1}));
+}
+
+TEST_P(StoreContract, WhoLeavesGivesBackAllThatIsItsOwn) {
+  const Fence a = join(*store_, "a", {0, 1, 2});
+  const Fence b = join(*store_, "b", {3});
+  must(store_->leave(a.node, kIncarnation));
+  const auto rows = must(store_->shards());
+  for (const int shard : {0, 1, 2}) {
+    EXPECT_EQ(rows[static_cast<std::size_t>(shard)].owner, 0);
+    EXPECT_FALSE(rows[static_cast<std::size_t>(shard)].expires_at);
+    EXPECT_EQ(rows[static_cast<std::size_t>(shard)].epoch, 1U);
+  }
+  EXPECT_EQ(rows[3].owner, b.node);
+  must(store_->leave(a.node, kIncarnation));  // after a lost answer: the same
+  EXPECT_THAT(must(store_->acquire(b.node, kIncarnation, std::vector<int>{0}, kTtl)),
+              testing::ElementsAre(Lease{0, 2}));
+}
+
+TEST_P(StoreContract, NodesAreAllThatEverWere) {
+  const Fence a = join(*store_, "a", {0});
+  const Fence b = join(*store_, "b", {1});
+  must(store_->leave(a.node, kIncarnation));
+  const auto nodes = must(store_->nodes());
+  ASSERT_EQ(nodes.size(), 2U);
+  EXPECT_EQ(nodes[0].name, "a");
+  EXPECT_LE(nodes[0].expires_at, must(store_->now()));
+  EXPECT_EQ(nodes[1].id, b.node);
+  EXPECT_EQ(nodes[1].address, "host:1");
+  EXPECT_EQ(must(store_->live_nodes()).size(), 1U);
+}
+
+TEST_P(StoreContract, OverdueIsWhatIsScheduledAndDueByShard) {
+  const Fence fence = join(*store_, "a");
+  const EpochMs now = must(store_->now());
+  std::vector<NewTask> tasks;
+  for (int i = 0; i < 6; ++i) {
+    tasks.push_back(task());
+    tasks.back().task.shard = i < 3 ? 4 : 60;
+    tasks.back().task.next_at = now - Ms{1000 * (i + 1)};
+  }
+  tasks[3].task.next_at = now + Ms{600'000};
+  tasks[4].task.state = State::awaiting;
+  tasks[5].task.state = State::publishing;
+  must(store_->insert(tasks, fence));
+  const auto late = must(store_->overdue());
+  ASSERT_EQ(late.size(), 1U);
+  EXPECT_EQ(late[0].shard, 4);
+  EXPECT_EQ(late[0].tasks, 3);
+  EXPECT_EQ(late[0].oldest, now - Ms{3000});
+}
+
+// --- who wakes up after its lease: each thing that it may still try
+
+class Deposed : public StoreContract {
+ protected:
+  void SetUp() override {
+    StoreContract::SetUp();
+    old = join(*store_, "a", {7}, Ms{200});
+    claimed = put(State::scheduled);
+    EXPECT_EQ(apply_one(*store_, old, claimed, event::Claim{}).verdict, Decision::Verdict::applied);
+    waiting = put(State::scheduled);
+    heir_store = open();
+    wait_until([&] {
+      heir = join(*heir_store, "b", {7});
+      return !heir.leases.empty();
+    });
+  }
+  TaskId put(State state) {
+    NewTask n = task();
+    n.task.shard = 7;
+    n.task.state = state;
+    const auto done = must(store_->insert(std::span(&n, 1), old));
+    EXPECT_EQ(done.at(0).how, Inserted::How::inserted);
+    return n.task.id;
+  }
+
+  Fence old, heir;
+  TaskId claimed, waiting;  // published or about to be, by the old owner; not yet
+  std::unique_ptr<Store> heir_store;
+};
+
+TEST_P(Deposed, RenewsNothingAndTakesNothing) {
+  EXPECT_TRUE(must(store_->renew(old.node, old.leases, kTtl)).held.empty());
+  const std::vector<int> shard{7};
+  EXPECT_TRUE(must(store_->acquire(old.node, kIncarnation, shard, kTtl)).empty());
+  must(store_->release(old.node, old.leases));
+  must(store_->leave(old.node, kIncarnation));
+  EXPECT_EQ(must(store_->shards())[7].owner, heir.node);
+}
+
+TEST_P(Deposed, InsertsNothing) {
+  NewTask n = task();
+  n.task.shard = 7;
+  EXPECT_EQ(must(store_->insert(std::span(&n, 1), old)).at(0).how, Inserted::How::not_held);
+  EXPECT_FALSE(must(store_->find(n.task.id)));
+  EXPECT_EQ(must(heir_store->insert(std::span(&n, 1), heir)).at(0).how, Inserted::How::inserted);
+}
+
+TEST_P(Deposed, ClaimsNothing) {
+  for (const TaskId id : {waiting, claimed})
+    EXPECT_EQ(apply_one(*store_, old, id, event::Claim{}).verdict, Decision::Verdict::stale);
+  EXPECT_EQ(get(*store_, waiting).state, State::scheduled);
+  EXPECT_EQ(get(*store_, waiting).attempt, 0);
+  EXPECT_EQ(apply_one(*heir_store, heir, waiting, event::Claim{}).verdict, Decision::Verdict::applied);
+}
+
+// Its publish came back or was refused, and meanwhile the heir publishes the same attempt.
+TEST_P(Deposed, TakesNoPublishBackAndFailsNone) {
+  EXPECT_EQ(apply_one(*heir_store, heir, claimed, event::Claim{}).verdict, Decision::Verdict::applied);
+  EXPECT_EQ(get(*store_, claimed).attempt, 1) << "the heir's is the same attempt";
+  const EpochMs now = must(store_->now());
+  EXPECT_EQ(apply_one(*store_, old, claimed, event::Deferred{1, Ms{1}, "full"}).verdict,
+            Decision::Verdict::stale);
+  EXPECT_EQ(apply_one(*store_, old, claimed, event::Returned{1, now, "no queue"}).verdict,
+            Decision::Verdict::stale);
+  const Task after = get(*store_, claimed);
+  EXPECT_EQ(after.state, State::publishing);
+  EXPECT_EQ(after.attempt, 1);
+  EXPECT_EQ(after.node, heir.node);
+}
+
+// It may be late with what everybody may say: that counts once, whoever says it.
+TEST_P(Deposed, FinishesNothingThatTheHeirMovedOn) {
+  const EpochMs now = must(store_->now());
+  const auto heirs = [&](Happening what) {
+    return apply_one(*heir_store, heir, claimed, std::move(what)).verdict;
+  };
+  EXPECT_EQ(heirs(event::Claim{}), Decision::Verdict::applied);
+  EXPECT_EQ(heirs(event::Confirmed{1, now}), Decision::Verdict::applied);
+  EXPECT_EQ(heirs(event::Failed{1, "e", "", {}}), Decision::Verdict::applied);
+  wait_until([&] { return heirs(event::Claim{}) == Decision::Verdict::applied; });
+  const Task before = get(*store_, claimed);
+  ASSERT_EQ(before.attempt, 2);
+  for (const Happening& late : std::initializer_list<Happening>{
+           event::Confirmed{1, now}, event::Returned{1, now, "r"}, event::Deferred{1, Ms{1}, "d"},
+           event::Failed{1, "again", "", {}}, event::SilenceOver{}})
+    apply_one(*store_, old, claimed, late);
+  EXPECT_TRUE(get(*store_, claimed) == before);
+}
+
+TEST_P(Deposed, GoesOnAsAFreshMember) {
+  must(heir_store->release(heir.node, heir.leases));
+  const Fence fresh = join(*store_, "a", {7});
+  ASSERT_EQ(fresh.leases.size(), 1U);
+  EXPECT_EQ(fresh.leases[0].epoch, 3U);
+  EXPECT_EQ(apply_one(*store_, old, waiting, event::Claim{}).verdict, Decision::Verdict::stale)
+      << "under the epoch that it lost";
+  EXPECT_EQ(apply_one(*store_, fresh, waiting, event::Claim{}).verdict, Decision::Verdict::applied);
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, Deposed, testing::Values("memory", "mysql"),
+                         [](const auto& p) { return p.param; });
 
 TEST_P(StoreContract, ManyWhoTakeAtOnceShareWithoutOverlap) {
   constexpr int kThreads = 4;

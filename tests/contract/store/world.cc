@@ -49,9 +49,9 @@ std::unique_ptr<Store> StoreContract::open() {
 
 Fence StoreContract::join(Store& store, const std::string& name, std::vector<int> shards, Ms ttl) {
   Fence fence;
-  fence.node = must(store.register_node({name, "0.1.0", "host:1", 42}, kTtl));
+  fence.node = must(store.register_node({name, "0.1.0", "host:1", kIncarnation}, kTtl));
   if (shards.empty()) shards = all_shards();
-  fence.leases = must(store.acquire(fence.node, shards, ttl));
+  fence.leases = must(store.acquire(fence.node, kIncarnation, shards, ttl));
   return fence;
 }
 

@@ -18,6 +18,7 @@
 namespace rung::test {
 
 inline constexpr Ms kTtl{60'000};
+inline constexpr std::uint64_t kIncarnation = 42;  // of every node that join()s
 
 // The value, or a failed test and an exception that ends it.
 template <typename T>

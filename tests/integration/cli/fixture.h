@@ -120,7 +120,7 @@ class CliTest : public ::testing::Test {
   // The test's node takes them, under new epochs.
   void hold(const std::vector<int>& shards) {
     node_ = *store_->register_node({"test-node", "0", "here", 7}, lease_);
-    fence_ = {node_, *store_->acquire(node_, shards, lease_)};
+    fence_ = {node_, *store_->acquire(node_, 7, shards, lease_)};
   }
 
  private:

@@ -14,7 +14,7 @@ class Hurt : public testing::Test {
     store_ = schema_.open_store();
     fence_.node = must(store_->register_node({"a", "0.1.0", "h:1", 1}, Ms{60'000}));
     const std::vector<int> shard{0};
-    fence_.leases = must(store_->acquire(fence_.node, shard, Ms{60'000}));
+    fence_.leases = must(store_->acquire(fence_.node, 1, shard, Ms{60'000}));
   }
 
   NewTask task(std::int64_t id, std::string body = "x") {

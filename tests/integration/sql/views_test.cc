@@ -36,7 +36,7 @@ TEST(Views, ShowWhatTheStoreWrote) {
   Fence fence;
   fence.node = must(store->register_node({"sidecar-1", "0.1.0", "h:1", 1}, Ms{60'000}));
   const std::vector<int> shard{7};
-  fence.leases = must(store->acquire(fence.node, shard, Ms{60'000}));
+  fence.leases = must(store->acquire(fence.node, 1, shard, Ms{60'000}));
   NewTask n;
   n.task.id = {4711};
   n.task.shard = 7;

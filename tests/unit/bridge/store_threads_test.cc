@@ -18,7 +18,11 @@ class NoStore : public Store {
   Result<void> leave(int, std::uint64_t) override { return permanent("unused"); }
   Result<std::vector<NodeRow>> live_nodes() override { return permanent("unused"); }
   Result<std::vector<ShardRow>> shards() override { return permanent("unused"); }
-  Result<std::vector<Lease>> acquire(int, std::span<const int>, Ms) override { return permanent("unused"); }
+  Result<std::vector<NodeRow>> nodes() override { return permanent("unused"); }
+  Result<std::vector<ShardOverdue>> overdue() override { return permanent("unused"); }
+  Result<std::vector<Lease>> acquire(int, std::uint64_t, std::span<const int>, Ms) override {
+    return permanent("unused");
+  }
   Result<Renewal> renew(int, std::span<const Lease>, Ms) override { return permanent("unused"); }
   Result<void> release(int, std::span<const Lease>) override { return permanent("unused"); }
   Result<std::vector<Inserted>> insert(std::span<const NewTask>, const Fence&) override {
