@@ -146,7 +146,10 @@ void read_death(const Table& death, Failure& f) {
     if (array != nullptr && !array->empty()) f.routing_key = label(text_of(&array->front()));
   }
   if (const Value* time = find(death, "time")) {
-    if (const auto* stamp = std::get_if<Timestamp>(&time->v))
+    // Anybody can write an x-death: no date that neither a column nor an int64 of ms could hold.
+    constexpr std::uint64_t kYear10000 = 253'402'300'800;
+    const auto* stamp = std::get_if<Timestamp>(&time->v);
+    if (stamp != nullptr && stamp->seconds < kYear10000)
       f.died_at_s = static_cast<std::int64_t>(stamp->seconds);
   }
   f.death_count = int_of(find(death, "count")).value_or(0);
