@@ -59,7 +59,7 @@ class Connection {
   Result<bool> fill();
   // The next complete frame of what was read, its payload valid until the next fill(); false where there is
   // none. Heartbeats are swallowed.
-  // Errors: a frame that is none, or larger than agreed.
+  // Errors: a frame that is none, or so large that it cannot be one.
   Result<bool> next(Frame& frame);
   // The method's fields, by rabbitmq-c; valid until the next call. nullptr where they do not parse.
   template <typename T>
