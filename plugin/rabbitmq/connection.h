@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 
+#include "plugin/rabbitmq/frame.h"
 #include "plugin/rabbitmq/waker.h"
 #include "plugin/rabbitmq/wire.h"
 #include "src/core/result.h"
@@ -26,16 +27,7 @@ namespace rung::rabbit {
 inline constexpr auto kSetUp =
     std::chrono::seconds{10};  // the longest that connecting and declaring may take
 inline constexpr auto kSteady =
-    std::chrono::seconds{5};                      // a connection that held so long forgives those before
-inline constexpr std::size_t kFrameOverhead = 8;  // type, channel, size before; end mark behind
-
-struct Frame {
-  std::uint8_t type = 0;  // AMQP_FRAME_METHOD ...
-  std::uint16_t channel = 0;
-  std::string_view payload;  // valid until the next fill()
-
-  std::uint32_t method() const;  // class << 16 | method; 0 for what is no method frame
-};
+    std::chrono::seconds{5};  // a connection that held so long forgives those before
 
 // What the broker says when it closes a channel or a connection.
 struct Closing {
@@ -65,8 +57,9 @@ class Connection {
   // Reads what has come, some 100 KB at most. True: there may be more. Also where a heartbeat is overdue:
   // error.
   Result<bool> fill();
-  // The next complete frame of what was read; false where there is none. Heartbeats are swallowed.
-  // Errors: a frame that is none, or larger than agreed.
+  // The next complete frame of what was read, its payload valid until the next fill(); false where there is
+  // none. Heartbeats are swallowed.
+  // Errors: a frame that is none, or so large that it cannot be one.
   Result<bool> next(Frame& frame);
   // The method's fields, by rabbitmq-c; valid until the next call. nullptr where they do not parse.
   template <typename T>

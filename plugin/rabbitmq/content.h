@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "plugin/rabbitmq/codec.h"
-#include "plugin/rabbitmq/connection.h"
+#include "plugin/rabbitmq/frame.h"
 
 namespace rung::rabbit {
 

@@ -108,9 +108,14 @@ Directives read_directives(const std::optional<Table>& headers) {
   return d;
 }
 
-int attempt_of(const std::optional<Table>& headers) {
-  const auto number = int_of(find(headers, header::kAttempt));
-  return number && *number > 0 && *number <= 1'000'000'000 ? static_cast<int>(*number) : 0;
+// What is no number of an attempt is as if it had not been said: the one under way is meant.
+int attempt_of(const std::optional<Table>& headers, std::string& complaint) {
+  const Value* attempt = said(headers, header::kAttempt);
+  if (attempt == nullptr) return 0;
+  const auto number = int_of(attempt);
+  if (number && *number > 0 && *number <= 1'000'000'000) return static_cast<int>(*number);
+  complain(complaint, header::kAttempt, "a whole number from 1, as the delivery had it");
+  return 0;
 }
 
 std::optional<TaskId> id_of(const std::optional<Table>& headers) {
@@ -146,7 +151,10 @@ void read_death(const Table& death, Failure& f) {
     if (array != nullptr && !array->empty()) f.routing_key = label(text_of(&array->front()));
   }
   if (const Value* time = find(death, "time")) {
-    if (const auto* stamp = std::get_if<Timestamp>(&time->v))
+    // Anybody can write an x-death: no date that neither a column nor an int64 of ms could hold.
+    constexpr std::uint64_t kYear10000 = 253'402'300'800;
+    const auto* stamp = std::get_if<Timestamp>(&time->v);
+    if (stamp != nullptr && stamp->seconds < kYear10000)
       f.died_at_s = static_cast<std::int64_t>(stamp->seconds);
   }
   f.death_count = int_of(find(death, "count")).value_or(0);
@@ -186,12 +194,15 @@ Failure read_failure(const Message& message, std::string_view exchange, std::str
     }
   }
   f.id = id_of(message.headers);
-  f.attempt = attempt_of(message.headers);
+  f.attempt = attempt_of(message.headers, f.directives.complaint);
   if (const std::string said = text_of(find(message.headers, header::kError)); !said.empty()) {
     f.error = clean_utf8(said, kErrorBytes);
   }
   if (f.error.empty()) f.error = "failed (no retry-error was given)";
   f.error = clean_utf8(f.error, kErrorBytes);
+  // Parked for want of a queue, where complaints are not asked for: the reason quotes the error.
+  if (f.queue.empty() && !f.directives.complaint.empty())
+    f.error = clean_utf8(f.error, kErrorBytes / 2) + " [" + f.directives.complaint + "]";
   f.error_type = clean_utf8(text_of(find(message.headers, header::kErrorType)), 255);
   return f;
 }
@@ -199,10 +210,10 @@ Failure read_failure(const Message& message, std::string_view exchange, std::str
 ResultWord read_result(const Message& message) {
   ResultWord r;
   r.id = id_of(message.headers);
-  r.attempt = attempt_of(message.headers);
   r.error = clean_utf8(text_of(find(message.headers, header::kError)), kErrorBytes);
   r.error_type = clean_utf8(text_of(find(message.headers, header::kErrorType)), 255);
   r.directives = read_directives(message.headers);
+  r.attempt = attempt_of(message.headers, r.directives.complaint);
   const std::string result = text_of(find(message.headers, header::kResult));
   r.succeeded = result == "succeeded";
   if (!r.id) {

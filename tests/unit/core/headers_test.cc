@@ -169,7 +169,10 @@ TEST(ReadFailure, AnIdOrAttemptThatIsNone) {
     EXPECT_FALSE(f.id);
     EXPECT_EQ(f.attempt, 0);
   }
-  EXPECT_EQ(read(Table{{"retry-attempt", std::int64_t{5'000'000'000}}}).attempt, 0);
+  const Failure far = read(Table{{"retry-attempt", std::int64_t{5'000'000'000}}});
+  EXPECT_EQ(far.attempt, 0);
+  EXPECT_NE(far.directives.complaint.find("retry-attempt is not understood"), std::string::npos);
+  EXPECT_EQ(read(Table{{"retry-attempt", Value{}}}).directives.complaint, "") << "null is not said";
   EXPECT_EQ(read(Table{{"retry-id", "9223372036854775807"}}).id->value, 9223372036854775807);
 }
 
