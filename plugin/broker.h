@@ -111,6 +111,16 @@ class Broker {
   // 0.
   virtual void allow_publish_until(BootMs deadline) = 0;
 
+  // Whether the connection that a delivery came on stands, as far as is known at this moment. Where it
+  // doesn't, the broker gives the delivery to somebody else, or to us once more: what is not committed yet
+  // should be left. Also false after this process stood still for so long that the broker may have given it
+  // up.
+  virtual bool stands(const DeliveryTag& tag) const = 0;
+
+  // Not now: the broker is to deliver these again (nack, requeue). For one of a connection that is gone it
+  // does nothing, as ack().
+  virtual void requeue(std::vector<DeliveryTag> tags) = 0;
+
   // Gives the publishing connection up and makes another: what is unanswered is reported lost. For a
   // connection that a queue without answers holds up for all others.
   virtual void drop_publishing(std::string reason) = 0;

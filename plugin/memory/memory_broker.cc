@@ -250,6 +250,25 @@ void MemoryBroker::lose_unanswered(std::string_view reason) {
   std::move(lost.results.begin(), lost.results.end(), std::back_inserter(cut_results_));
 }
 
+bool MemoryBroker::stands(const DeliveryTag& tag) const {
+  std::lock_guard lock(mutex_);
+  return tag.connection == connection_ && status_.consuming;
+}
+
+void MemoryBroker::requeue(std::vector<DeliveryTag> tags) {
+  std::lock_guard lock(mutex_);
+  for (auto tag = tags.rbegin(); tag != tags.rend(); ++tag) {  // back in their order, at the front
+    if (tag->connection != connection_) continue;
+    auto unacked = unacked_.extract(tag->tag);
+    if (unacked.empty()) continue;
+    Unacked& back = unacked.mapped();
+    back.stored.redelivered = true;
+    if (const auto queue = queues_.find(back.queue); queue != queues_.end())
+      queue->second.push_front(std::move(back.stored));
+  }
+  changed_.notify_all();
+}
+
 void MemoryBroker::drop_publishing(std::string reason) {
   std::lock_guard lock(mutex_);
   lose_unanswered(reason);

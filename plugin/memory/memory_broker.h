@@ -42,6 +42,8 @@ class MemoryBroker final : public Broker {
   void ack(std::vector<DeliveryTag> tags) override;
   void stop_intake() override;
   void allow_publish_until(BootMs deadline) override;
+  bool stands(const DeliveryTag& tag) const override;
+  void requeue(std::vector<DeliveryTag> tags) override;
   void drop_publishing(std::string reason) override;
   void stop(Ms most) override;
 

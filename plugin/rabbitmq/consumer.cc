@@ -1,5 +1,7 @@
 #include "plugin/rabbitmq/consumer.h"
 
+#include <algorithm>
+
 #include "plugin/rabbitmq/codec.h"
 #include "plugin/rabbitmq/threads.h"
 #include "plugin/rabbitmq/topology.h"
@@ -11,10 +13,17 @@ namespace {
 constexpr auto kGoodbye =
     std::chrono::seconds{1};  // the longest that we wait for the broker's word at the end
 
+// A loaded machine may keep a thread waiting for a while, too.
+constexpr Ms kLeastStill{1000};
+
 }  // namespace
 
 Consumer::Consumer(const BrokerOptions& options, const Url& url, std::shared_ptr<Tls> tls, Voice& voice)
-    : options_(options), url_(url), tls_(std::move(tls)), voice_(voice) {}
+    : options_(options),
+      url_(url),
+      tls_(std::move(tls)),
+      voice_(voice),
+      still_most_(std::max(options.heartbeat / 2, kLeastStill)) {}
 
 Consumer::~Consumer() { join(); }
 
@@ -39,9 +48,30 @@ void Consumer::ack(std::vector<DeliveryTag> tags) {
   waker_.wake();
 }
 
+void Consumer::requeue(std::vector<DeliveryTag> tags) {
+  if (tags.empty()) return;
+  {
+    std::lock_guard lock(mutex_);
+    requeue_.insert(requeue_.end(), tags.begin(), tags.end());
+  }
+  waker_.wake();
+}
+
 void Consumer::stop_intake() {
   intake_stopped_.store(true, std::memory_order_release);
   waker_.wake();
+}
+
+bool Consumer::stands(std::uint32_t connection) const {
+  return standing_.load(std::memory_order_acquire) == connection &&
+         boot_now().ms - last_turn_ms_.load(std::memory_order_acquire) <= still_most_.count();
+}
+
+// How long this thread was away, where that is too long. What it then reads may be long somebody else's.
+std::optional<Ms> Consumer::stood_still() {
+  const std::int64_t now = boot_now().ms;
+  const Ms away{now - last_turn_ms_.exchange(now, std::memory_order_acq_rel)};
+  return away > still_most_ ? std::optional(away) : std::nullopt;
 }
 
 void Consumer::run() {
@@ -51,7 +81,10 @@ void Consumer::run() {
     Error why;
     if (connection) {
       voice_.consuming(true);
+      last_turn_ms_.store(boot_now().ms, std::memory_order_release);
+      standing_.store(connection_number_, std::memory_order_release);
       why = serve(**connection);
+      standing_.store(0, std::memory_order_release);
       if (Clock::now() - began > kSteady) backoff_.reset();
     } else {
       why = connection.error();
@@ -92,6 +125,10 @@ Result<void> Consumer::set_up(Connection& connection) {
 
 Error Consumer::serve(Connection& connection) {
   for (;;) {
+    if (const auto away = stood_still()) {
+      return Error{Error::Kind::transient,
+                   "this process stood still for " + std::to_string(away->count()) + " ms"};
+    }
     if (auto done = read(connection); !done) return done.error();
     hand_over();
     if (closing_) return Error{Error::Kind::transient, closing_->text};
@@ -100,6 +137,7 @@ Error Consumer::serve(Connection& connection) {
       cancel_consumers(connection);  // those that are left, so that all are started in one way
       consumers_cancelled_ = false;
       if (auto done = set_up(connection); !done) return done.error();
+      last_turn_ms_.store(boot_now().ms, std::memory_order_release);
       continue;
     }
     if (intake_stopped_.load(std::memory_order_acquire) && !consumers_cancelled_)
@@ -109,7 +147,7 @@ Error Consumer::serve(Connection& connection) {
     if (acking && connection.unsent() == 0) failpoint("ack.after_write");
     if (auto done = connection.tick(); !done) return done.error();
     if (waker_.stopping()) break;
-    connection.sleep(waker_, Clock::now() + std::chrono::seconds{10});
+    connection.sleep(waker_, Clock::now() + still_most_ / 2);
   }
   write_acks(connection);
   connection.close(std::min(waker_.deadline(), Clock::now() + kGoodbye));
@@ -196,7 +234,14 @@ bool Consumer::write_acks(Connection& connection) {
     std::lock_guard lock(mutex_);
     taken_acks_.clear();
     taken_acks_.swap(acks_);
+    for (const DeliveryTag& tag : requeue_) {
+      if (tag.connection != connection_number_) continue;
+      release(tag.tag);
+      shed_.push_back(tag.tag);
+    }
+    requeue_.clear();
   }
+  if (!shed_.empty() && held_bytes_ <= options_.max_intake_bytes / 2) ask_again(connection);
   if (taken_acks_.empty()) return false;
   failpoint("ack.before_write");
   tags_.clear();
@@ -204,7 +249,7 @@ bool Consumer::write_acks(Connection& connection) {
   for (const DeliveryTag& tag : taken_acks_) {
     if (tag.connection != connection_number_) continue;
     tags_.push_back(tag.tag);
-    if (const auto held = held_.extract(tag.tag); !held.empty()) held_bytes_ -= held.mapped();
+    release(tag.tag);
   }
   window_.ack(tags_, frames_);
   std::string& out = connection.out();
@@ -217,8 +262,11 @@ bool Consumer::write_acks(Connection& connection) {
     put8(out, ack.multiple ? 1 : 0);
     put8(out, AMQP_FRAME_END);
   }
-  if (!shed_.empty() && held_bytes_ <= options_.max_intake_bytes / 2) ask_again(connection);
   return true;
+}
+
+void Consumer::release(std::uint64_t tag) {
+  if (const auto held = held_.extract(tag); !held.empty()) held_bytes_ -= held.mapped();
 }
 
 void Consumer::ask_again(Connection& connection) {

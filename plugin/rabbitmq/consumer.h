@@ -3,8 +3,10 @@
 // Thread: start, ack, stop_intake, stop from any thread; it calls the sink on its own.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -27,6 +29,8 @@ class Consumer {
   void start();
   void ack(std::vector<DeliveryTag> tags);
   void stop_intake();
+  bool stands(std::uint32_t connection) const;  // Broker::stands
+  void requeue(std::vector<DeliveryTag> tags);
   void order_stop(Clock::time_point deadline) { waker_.stop(deadline); }
   void join();
 
@@ -41,9 +45,11 @@ class Consumer {
   void on_cancelled(Connection& connection, const Frame& frame);
   void delivered(Delivery delivery);
   bool write_acks(Connection& connection);  // whether there were any
+  void release(std::uint64_t tag);
   void ask_again(Connection& connection);
   void cancel_consumers(Connection& connection);
   void hand_over();
+  std::optional<Ms> stood_still();
 
   const BrokerOptions& options_;
   const Url& url_;
@@ -53,8 +59,12 @@ class Consumer {
   std::thread thread_;
 
   std::mutex mutex_;
-  std::vector<DeliveryTag> acks_;  // guarded by mutex_
+  std::vector<DeliveryTag> acks_;     // guarded by mutex_
+  std::vector<DeliveryTag> requeue_;  // guarded by mutex_
   std::atomic<bool> intake_stopped_{false};
+  std::atomic<std::uint32_t> standing_{0};     // the connection's number; 0 = there is none
+  std::atomic<std::int64_t> last_turn_ms_{0};  // BootMs
+  const Ms still_most_;                        // between two turns: beyond it the broker may have given us up
 
   // The thread's own.
   Backoff backoff_;

@@ -63,19 +63,6 @@ void Publisher::allow_until(BootMs deadline) {
   waker_.wake();
 }
 
-void Publisher::drop(std::string reason) {
-  {
-    std::lock_guard lock(mutex_);
-    drop_why_ = std::move(reason);
-  }
-  waker_.wake();
-}
-
-std::optional<std::string> Publisher::dropped() {
-  std::lock_guard lock(mutex_);
-  return std::exchange(drop_why_, std::nullopt);
-}
-
 // --- the thread ---
 
 void Publisher::run() {
@@ -128,9 +115,9 @@ Result<void> Publisher::open_channel(Connection& connection) {
 }
 
 Error Publisher::serve(Connection& connection) {
-  dropped();  // was about the one before
+  waker_.dropped();  // was about the one before
   for (;;) {
-    if (const auto why = dropped()) return Error{Error::Kind::transient, *why};
+    if (const auto why = waker_.dropped()) return Error{Error::Kind::transient, *why};
     if (auto done = read(connection); !done) return done.error();
     if (closing_) return Error{Error::Kind::transient, closing_->text};
     take_batch();

@@ -49,7 +49,7 @@ class Publisher {
   void start();
   void publish(std::vector<Outgoing> batch);
   void allow_until(BootMs deadline);
-  void drop(std::string reason);  // this connection; does nothing where there is none
+  void drop(std::string reason) { waker_.drop(std::move(reason)); }
   void order_stop(Clock::time_point deadline) { waker_.stop(deadline); }
   void join();
 
@@ -66,7 +66,6 @@ class Publisher {
 
   // --- sending ---
   void take_batch();
-  std::optional<std::string> dropped();
   Result<void> send(Connection& connection);
   Result<void> write_more(Connection& connection);
   Result<void> begin_message(Connection& connection);
@@ -93,8 +92,7 @@ class Publisher {
   std::atomic<std::int64_t> allow_until_{0};  // BootMs
 
   std::mutex mutex_;
-  std::vector<Outgoing> mailbox_;        // guarded by mutex_
-  std::optional<std::string> drop_why_;  // guarded by mutex_
+  std::vector<Outgoing> mailbox_;  // guarded by mutex_
 
   // The thread's own.
   Backoff backoff_;

@@ -62,6 +62,12 @@ class RabbitBroker final : public Broker {
     }
   }
 
+  bool stands(const DeliveryTag& tag) const override {
+    return consumer_ && consumer_->stands(tag.connection);
+  }
+  void requeue(std::vector<DeliveryTag> tags) override {
+    if (consumer_) consumer_->requeue(std::move(tags));
+  }
   void drop_publishing(std::string reason) override {
     if (publisher_) publisher_->drop(std::move(reason));
   }

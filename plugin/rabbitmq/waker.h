@@ -1,5 +1,5 @@
-// What wakes a thread that sleeps in poll(): new work, or the order to end.
-// Thread: wake() and stop() from any; the rest from the thread that sleeps.
+// What wakes a thread that sleeps in poll(): new work, the order to give the connection up, or to end.
+// Thread: wake(), drop() and stop() from any; the rest from the thread that sleeps.
 #pragma once
 
 #include <poll.h>
@@ -10,6 +10,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
 
 namespace rung::rabbit {
 
@@ -31,6 +35,18 @@ class Waker {
     deadline_.store(deadline.time_since_epoch().count(), std::memory_order_relaxed);
     stopping_.store(true, std::memory_order_release);
     wake();
+  }
+  // The order to give the connection up; taken once.
+  void drop(std::string reason) {
+    {
+      const std::lock_guard lock(mutex_);
+      drop_why_ = std::move(reason);
+    }
+    wake();
+  }
+  std::optional<std::string> dropped() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(drop_why_, std::nullopt);
   }
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
   Clock::time_point deadline() const {
@@ -54,6 +70,8 @@ class Waker {
   const int fd_;
   std::atomic<bool> stopping_{false};
   std::atomic<Clock::rep> deadline_{0};
+  std::mutex mutex_;
+  std::optional<std::string> drop_why_;  // guarded by mutex_
 };
 
 }  // namespace rung::rabbit

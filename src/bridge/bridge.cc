@@ -64,7 +64,9 @@ Intake::Parts Bridge::intake_parts() {
           [this] { return rules_; },
           [this](const Task& task) { schedule(task); },
           [this](const Decision& decision) { settled(decision); },
-          settings_.prefix + ".parked"};
+          settings_.prefix + ".parked",
+          [this](const DeliveryTag& tag) { return broker_.stands(tag); },
+          [this](std::vector<DeliveryTag> tags) { broker_.requeue(std::move(tags)); }};
 }
 
 Janitor::Parts Bridge::janitor_parts() {
@@ -112,6 +114,13 @@ void Bridge::on_status(const BrokerStatus& status) {
 // --- on the loop
 
 void Bridge::deliveries(std::vector<Delivery> batch) {
+  // Another connection: what still waits for the database from those before has come again, or will. Else a
+  // broker that comes and goes while the database is away would pile it up.
+  if (const std::uint32_t connection = batch.front().tag.connection; connection != intake_connection_) {
+    intake_connection_ = connection;
+    intake_.forget_before(connection);
+    transitions_.forget_before(connection);
+  }
   std::vector<Delivery> failed, results;
   for (Delivery& delivery : batch) {
     (delivery.inlet == Inlet::results ? results : failed).push_back(std::move(delivery));

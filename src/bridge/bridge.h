@@ -95,7 +95,8 @@ class Bridge final : public BrokerSink {
   BrokerStatus broker_status_;
   BootMs broker_away_since_{0}, store_away_since_{0};
   bool store_away_ = false;
-  bool fenced_ = false;  // leases were lost: closed until what was under way has ended
+  std::uint32_t intake_connection_ = 0;  // of the last delivery
+  bool fenced_ = false;                  // leases were lost: closed until what was under way has ended
   bool draining_ = false;
   std::function<void()> drained_;
   io::Timer drain_timer_;

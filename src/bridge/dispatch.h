@@ -34,7 +34,7 @@ class Dispatch {
     std::function<RuleBookPtr()> rules;
     std::function<void(const io::DueItem&)> reschedule;      // into the heap, or left to the database
     std::function<void(const Decision&)> settled;            // a task changed: heap, parked copies
-    std::function<void(std::string reason)> drop_publisher;  // Broker::drop_publishing
+    std::function<void(std::string reason)> drop_publisher;  // Broker::drop
   };
 
   Dispatch(Parts parts, int most_under_way);

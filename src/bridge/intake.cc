@@ -29,14 +29,22 @@ void Intake::failed(std::vector<Delivery> deliveries) {
   flush();
 }
 
+void Intake::forget_before(std::uint32_t connection) {
+  std::erase_if(waiting_, [&](const Fresh& item) { return item.delivery->tag.connection < connection; });
+}
+
 void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
   const auto& message_id = delivery->message.properties.message_id;
   Event event{*failure.id, event::Failed{failure.attempt, failure.error, failure.error_type,
                                          failure.directives, clean_utf8(failure.queue, kShortString),
                                          clean_utf8(message_id.value_or(""), kShortString)}};
-  parts_.transitions.add(std::move(event),
-                         [this, delivery = std::move(delivery), failure = std::move(failure)](
-                             const Result<Decision>& decision) { decided(delivery, failure, decision); });
+  const std::uint32_t connection = delivery->tag.connection;
+  parts_.transitions.add(
+      std::move(event),
+      [this, delivery = std::move(delivery), failure = std::move(failure)](const Result<Decision>& decision) {
+        decided(delivery, failure, decision);
+      },
+      connection);
 }
 
 void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& failure,
@@ -139,12 +147,18 @@ void Intake::insert(std::vector<Fresh> batch, int shard) {
   if (!ids_) ids_ = std::make_unique<IdSource>(parts_.shards.node());
   auto shared = std::make_shared<std::vector<Fresh>>(std::move(batch));
   auto tasks = std::make_shared<std::vector<NewTask>>();
-  for (const Fresh& item : *shared) tasks->push_back(make_task(item, *ids_, shard));
+  std::vector<DeliveryTag> tags;
+  for (const Fresh& item : *shared) {
+    tasks->push_back(make_task(item, *ids_, shard));
+    tags.push_back(item.delivery->tag);
+  }
   ++in_flight_;
-  parts_.threads.submit<std::vector<Inserted>>(
+  parts_.threads.submit<Answers>(
       Lane::flow,
-      [tasks, fence = parts_.shards.fence()](Store& store) { return store.insert(*tasks, fence); },
-      [this, shared, tasks](const Result<std::vector<Inserted>>& result) {
+      [this, tags = std::move(tags), tasks, fence = parts_.shards.fence()](Store& store) {
+        return insert_standing(store, tags, *tasks, fence);
+      },
+      [this, shared, tasks](const Result<Answers>& result) {
         --in_flight_;
         inserted(*shared, *tasks, result);
         parts_.acks.flush();
@@ -152,8 +166,30 @@ void Intake::insert(std::vector<Fresh> batch, int shard) {
       });
 }
 
+// On a store thread, at each try. A delivery whose connection is gone, while it waited for the database or
+// because the process stood still, has been given to another by now, and may have come to its end there: the
+// same intake would become a second task. It is left; if nobody had it, the broker brings it again.
+Result<Intake::Answers> Intake::insert_standing(Store& store, const std::vector<DeliveryTag>& tags,
+                                                const std::vector<NewTask>& tasks, const Fence& fence) const {
+  Answers answers(tasks.size());
+  std::vector<std::size_t> places;
+  std::vector<NewTask> standing;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (!parts_.stands(tags[i])) continue;
+    places.push_back(i);
+  }
+  const bool all = places.size() == tasks.size();
+  if (!all) {
+    for (const std::size_t i : places) standing.push_back(tasks[i]);
+  }
+  auto inserted = store.insert(all ? tasks : standing, fence);
+  if (!inserted) return tl::unexpected(inserted.error());
+  for (std::size_t i = 0; i < places.size(); ++i) answers[places[i]] = (*inserted)[i];
+  return answers;
+}
+
 void Intake::inserted(std::vector<Fresh>& batch, const std::vector<NewTask>& tasks,
-                      const Result<std::vector<Inserted>>& result) {
+                      const Result<Answers>& result) {
   if (!result) {
     if (result.error().is_transient()) return;  // stopping: unacked, the broker keeps them
     for (Fresh& item : batch) {
@@ -166,9 +202,15 @@ void Intake::inserted(std::vector<Fresh>& batch, const std::vector<NewTask>& tas
     }
     return;
   }
+  std::vector<DeliveryTag> left;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const Task& task = tasks[i].task;
-    switch ((*result)[i].how) {
+    if (!(*result)[i]) {
+      left.push_back(batch[i].delivery->tag);
+      continue;
+    }
+    const Inserted& answer = *(*result)[i];
+    switch (answer.how) {
       case Inserted::How::inserted:
         parts_.acks.add(batch[i].delivery->tag);
         if (task.state == State::parked) {
@@ -180,7 +222,7 @@ void Intake::inserted(std::vector<Fresh>& batch, const std::vector<NewTask>& tas
         parts_.taken(task);
         break;
       case Inserted::How::duplicate:
-        log::debug("the same intake again", {{"id", (*result)[i].id.value}, {"message_id", task.message_id}});
+        log::debug("the same intake again", {{"id", answer.id.value}, {"message_id", task.message_id}});
         parts_.acks.add(batch[i].delivery->tag);
         break;
       case Inserted::How::id_taken:  // the next turn gives it another
@@ -194,6 +236,8 @@ void Intake::inserted(std::vector<Fresh>& batch, const std::vector<NewTask>& tas
         break;
     }
   }
+  // Where the connection stood after all (the doubt was only that this process had been still).
+  parts_.requeue(std::move(left));
 }
 
 // What the database cannot hold is kept by the broker: the message goes to <prefix>.parked, a row without a

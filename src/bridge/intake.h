@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -27,14 +28,18 @@ class Intake {
     Acks& acks;
     DbClock& clock;
     std::function<RuleBookPtr()> rules;
-    std::function<void(const Task&)> taken;        // a new row: heap
-    std::function<void(const Decision&)> settled;  // a known task changed
-    std::string parked_exchange;                   // <prefix>.parked
+    std::function<void(const Task&)> taken;                      // a new row: heap
+    std::function<void(const Decision&)> settled;                // a known task changed
+    std::string parked_exchange;                                 // <prefix>.parked
+    std::function<bool(const DeliveryTag&)> stands;              // Broker::stands; on any thread
+    std::function<void(std::vector<DeliveryTag> tags)> requeue;  // Broker::requeue
   };
 
   explicit Intake(Parts parts);
 
   void failed(std::vector<Delivery> deliveries);
+  // Lets go of what waits from older connections of the broker's.
+  void forget_before(std::uint32_t connection);
   // Inserts what waits for a lease or a free turn.
   void flush();
   // Begins nothing further: what waits stays unacked, with the broker.
@@ -59,8 +64,11 @@ class Intake {
   void fresh(std::shared_ptr<Delivery> delivery, Failure failure, std::string park_reason = {});
   NewTask make_task(const Fresh& fresh, IdSource& ids, int shard);
   void insert(std::vector<Fresh> batch, int shard);
-  void inserted(std::vector<Fresh>& batch, const std::vector<NewTask>& tasks,
-                const Result<std::vector<Inserted>>& result);
+  // An answer each; none for what was left, because its connection no longer stands.
+  using Answers = std::vector<std::optional<Inserted>>;
+  Result<Answers> insert_standing(Store& store, const std::vector<DeliveryTag>& tags,
+                                  const std::vector<NewTask>& tasks, const Fence& fence) const;
+  void inserted(std::vector<Fresh>& batch, const std::vector<NewTask>& tasks, const Result<Answers>& result);
   void divert(Fresh item, const std::string& reason);
 
   const Parts parts_;

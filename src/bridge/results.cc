@@ -23,8 +23,7 @@ void Results::said(const std::vector<Delivery>& deliveries) {
       event.what = event::Failed{word.attempt, std::move(word.error), std::move(word.error_type),
                                  std::move(word.directives)};
     }
-    parts_.transitions.add(std::move(event), [this, id,
-                                              tag = delivery.tag](const Result<Decision>& decision) {
+    const auto decided = [this, id, tag = delivery.tag](const Result<Decision>& decision) {
       if (!decision) {  // left unacked: the broker brings it again on the next connection
         log::error("a result could not be recorded",
                    {{"id", id.value}, {"reason", decision.error().message}});
@@ -35,7 +34,8 @@ void Results::said(const std::vector<Delivery>& deliveries) {
       }
       parts_.acks.add(tag);
       parts_.settled(*decision);
-    });
+    };
+    parts_.transitions.add(std::move(event), decided, delivery.tag.connection);
   }
   parts_.acks.flush();
   parts_.transitions.flush();

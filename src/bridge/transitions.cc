@@ -8,7 +8,14 @@ Transitions::Transitions(StoreThreads& threads, std::function<Fence()> fence,
                          std::function<RuleBookPtr()> rules, std::function<void()> after)
     : threads_(threads), fence_(std::move(fence)), rules_(std::move(rules)), after_(std::move(after)) {}
 
-void Transitions::add(Event event, Done done) { waiting_.push_back({std::move(event), std::move(done)}); }
+void Transitions::add(Event event, Done done, std::uint32_t connection) {
+  waiting_.push_back({std::move(event), std::move(done), connection});
+}
+
+void Transitions::forget_before(std::uint32_t connection) {
+  std::erase_if(waiting_,
+                [&](const Item& item) { return item.connection != 0 && item.connection < connection; });
+}
 
 void Transitions::flush() {
   while (!waiting_.empty() && in_flight_ < kMostInFlight) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <vector>
@@ -22,8 +23,11 @@ class Transitions {
   Transitions(StoreThreads& threads, std::function<Fence()> fence, std::function<RuleBookPtr()> rules,
               std::function<void()> after);
 
-  // Call flush() when a handler has added all it has.
-  void add(Event event, Done done);
+  // Call flush() when a handler has added all it has. `connection`: of the delivery that it is about, if it
+  // is about one.
+  void add(Event event, Done done, std::uint32_t connection = 0);
+  // Lets go of what waits from older connections of the broker's: it comes again.
+  void forget_before(std::uint32_t connection);
   void flush();
   bool idle() const { return waiting_.empty() && in_flight_ == 0; }
 
@@ -31,6 +35,7 @@ class Transitions {
   struct Item {
     Event event;
     Done done;
+    std::uint32_t connection = 0;
     bool alone =
         false;  // the batch it was in failed for good: it goes by itself, so as not to take others down
   };

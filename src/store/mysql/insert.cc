@@ -6,7 +6,6 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "src/core/failpoint.h"
 #include "src/core/message_json.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
@@ -200,20 +199,17 @@ class Intake {
 Result<std::vector<Inserted>> MysqlStore::insert(std::span<const NewTask> tasks, const Fence& fence) {
   if (tasks.empty()) return std::vector<Inserted>{};
   Intake intake(*session_, tasks);
-  auto inserted = session_->transaction_for([&] {
+  const auto body = [&] {
     const std::vector<Lease> held = lock_leases("leases_share", fence.node, fence.leases);
     try {
-      auto results = intake.run(held);
-      failpoint("insert.before_commit");
-      return results;
+      return intake.run(held);
     } catch (const ::sql::SQLException& e) {
       // The same intake, or the same call, committed since we looked: look again.
       if (is_duplicate(e)) throw Again{"the same message is being taken in elsewhere"};
       throw;
     }
-  });
-  if (inserted) failpoint("insert.after_commit");
-  return inserted;
+  };
+  return session_->transaction_for(body, "insert");
 }
 
 }  // namespace rung::mysql

@@ -37,62 +37,68 @@ std::vector<Lease> MysqlStore::lock_leases(std::string_view statement, int node,
 }
 
 Result<int> MysqlStore::register_node(const NodeIdentity& identity, Ms ttl) {
-  return session_->transaction_for([&] {
-    const Literal name = Literal::text(identity.name);
-    const Literal incarnation = Literal::number(identity.incarnation);
-    const Literal version = Literal::text(identity.version.substr(0, 64));
-    const Literal address = Literal::text(identity.address.substr(0, 255));
-    const std::string by_name = render("node_by_name", {{"name", name}});
-    auto row = session_->query(by_name);
-    if (row->next()) {
-      const int id = row->getInt(1);
-      session_->exec(render("node_retake", {{"incarnation", incarnation},
-                                            {"ttl_us", micros(ttl)},
-                                            {"version", version},
-                                            {"address", address},
-                                            {"node", Literal::number(id)}}));
-      return id;
-    }
-    try {
-      session_->exec(render("node_insert", {{"name", name},
-                                            {"incarnation", incarnation},
-                                            {"ttl_us", micros(ttl)},
-                                            {"version", version},
-                                            {"address", address}}));
-    } catch (const ::sql::SQLException& e) {
-      if (is_duplicate(e)) throw Again{"another process registers the same node name"};
-      throw;
-    }
-    row = session_->query(by_name);
-    if (!row->next()) throw Again{"the node's row vanished"};
-    return row->getInt(1);
-  });
+  return session_->transaction_for(
+      [&] {
+        const Literal name = Literal::text(identity.name);
+        const Literal incarnation = Literal::number(identity.incarnation);
+        const Literal version = Literal::text(identity.version.substr(0, 64));
+        const Literal address = Literal::text(identity.address.substr(0, 255));
+        const std::string by_name = render("node_by_name", {{"name", name}});
+        auto row = session_->query(by_name);
+        if (row->next()) {
+          const int id = row->getInt(1);
+          session_->exec(render("node_retake", {{"incarnation", incarnation},
+                                                {"ttl_us", micros(ttl)},
+                                                {"version", version},
+                                                {"address", address},
+                                                {"node", Literal::number(id)}}));
+          return id;
+        }
+        try {
+          session_->exec(render("node_insert", {{"name", name},
+                                                {"incarnation", incarnation},
+                                                {"ttl_us", micros(ttl)},
+                                                {"version", version},
+                                                {"address", address}}));
+        } catch (const ::sql::SQLException& e) {
+          if (is_duplicate(e)) throw Again{"another process registers the same node name"};
+          throw;
+        }
+        row = session_->query(by_name);
+        if (!row->next()) throw Again{"the node's row vanished"};
+        return row->getInt(1);
+      },
+      "register");
 }
 
 Result<Store::Beat> MysqlStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl) {
-  return session_->transaction_for([&] {
-    Beat beat;
-    beat.now = session_->now();
-    beat.still_ours =
-        session_->exec(render("node_beat", {{"ttl_us", micros(ttl)},
-                                            {"node", Literal::number(node)},
-                                            {"incarnation", Literal::number(incarnation)}})) == 1;
-    return beat;
-  });
+  return session_->transaction_for(
+      [&] {
+        Beat beat;
+        beat.now = session_->now();
+        beat.still_ours =
+            session_->exec(render("node_beat", {{"ttl_us", micros(ttl)},
+                                                {"node", Literal::number(node)},
+                                                {"incarnation", Literal::number(incarnation)}})) == 1;
+        return beat;
+      },
+      "beat");
 }
 
 Result<void> MysqlStore::leave(int node, std::uint64_t incarnation) {
-  return session_->transaction([&] {
-    const Literal id = Literal::number(node);
-    const auto left =
-        session_->exec(render("node_leave", {{"node", id}, {"incarnation", Literal::number(incarnation)}}));
-    if (left == 0) return;
-    std::vector<int> shards;
-    auto rows = session_->query(render("leases_of", {{"node", id}}));
-    while (rows->next()) shards.push_back(rows->getInt(1));
-    if (shards.empty()) return;
-    session_->exec(render("leases_leave", {{"shards", Literal::numbers(shards)}, {"node", id}}));
-  });
+  return session_->transaction(
+      [&] {
+        const Literal id = Literal::number(node);
+        const auto left = session_->exec(
+            render("node_leave", {{"node", id}, {"incarnation", Literal::number(incarnation)}}));
+        if (left == 0) return;
+        std::vector<int> shards;
+        auto rows = session_->query(render("leases_of", {{"node", id}}));
+        while (rows->next()) shards.push_back(rows->getInt(1));
+        if (shards.empty()) return;
+        session_->exec(render("leases_leave", {{"shards", Literal::numbers(shards)}, {"node", id}}));
+      },
+      "leave");
 }
 
 Result<std::vector<NodeRow>> MysqlStore::read_nodes(std::string_view statement) {
@@ -144,41 +150,48 @@ Result<std::vector<ShardRow>> MysqlStore::shards() {
 Result<std::vector<Lease>> MysqlStore::acquire(int node, std::uint64_t incarnation,
                                                std::span<const int> shards, Ms ttl) {
   if (shards.empty()) return std::vector<Lease>{};
-  return session_->transaction_for([&] {
-    auto rows = session_->query(render("node_incarnation", {{"node", Literal::number(node)},
-                                                            {"incarnation", Literal::number(incarnation)}}));
-    if (!rows->next()) return std::vector<Lease>{};
-    rows = session_->query(
-        render("leases_free", {{"shards", Literal::numbers(shards)}, {"node", Literal::number(node)}}));
-    std::vector<Lease> taken = read_leases(*rows);
-    if (taken.empty()) return taken;
-    session_->exec(render("leases_take", {{"node", Literal::number(node)},
-                                          {"ttl_us", micros(ttl)},
-                                          {"shards", Literal::numbers(shards_of(taken))}}));
-    for (Lease& l : taken) ++l.epoch;
-    return taken;
-  });
+  return session_->transaction_for(
+      [&] {
+        auto rows =
+            session_->query(render("node_incarnation", {{"node", Literal::number(node)},
+                                                        {"incarnation", Literal::number(incarnation)}}));
+        if (!rows->next()) return std::vector<Lease>{};
+        rows = session_->query(
+            render("leases_free", {{"shards", Literal::numbers(shards)}, {"node", Literal::number(node)}}));
+        std::vector<Lease> taken = read_leases(*rows);
+        if (taken.empty()) return taken;
+        session_->exec(render("leases_take", {{"node", Literal::number(node)},
+                                              {"ttl_us", micros(ttl)},
+                                              {"shards", Literal::numbers(shards_of(taken))}}));
+        for (Lease& l : taken) ++l.epoch;
+        return taken;
+      },
+      "acquire");
 }
 
 Result<Store::Renewal> MysqlStore::renew(int node, std::span<const Lease> leases, Ms ttl) {
-  return session_->transaction_for([&] {
-    Renewal renewal;
-    renewal.now = session_->now();
-    renewal.held = lock_leases("leases_own", node, leases);
-    if (!renewal.held.empty()) {
-      session_->exec(render(
-          "leases_renew", {{"ttl_us", micros(ttl)}, {"shards", Literal::numbers(shards_of(renewal.held))}}));
-    }
-    return renewal;
-  });
+  return session_->transaction_for(
+      [&] {
+        Renewal renewal;
+        renewal.now = session_->now();
+        renewal.held = lock_leases("leases_own", node, leases);
+        if (!renewal.held.empty()) {
+          session_->exec(render("leases_renew", {{"ttl_us", micros(ttl)},
+                                                 {"shards", Literal::numbers(shards_of(renewal.held))}}));
+        }
+        return renewal;
+      },
+      "renew");
 }
 
 Result<void> MysqlStore::release(int node, std::span<const Lease> leases) {
-  return session_->transaction([&] {
-    const std::vector<Lease> held = lock_leases("leases_own", node, leases);
-    if (held.empty()) return;
-    session_->exec(render("leases_release", {{"shards", Literal::numbers(shards_of(held))}}));
-  });
+  return session_->transaction(
+      [&] {
+        const std::vector<Lease> held = lock_leases("leases_own", node, leases);
+        if (held.empty()) return;
+        session_->exec(render("leases_release", {{"shards", Literal::numbers(shards_of(held))}}));
+      },
+      "release");
 }
 
 }  // namespace rung::mysql

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "src/core/failpoint.h"
 #include "src/store/mysql/render.h"
 
 namespace rung::mysql {
@@ -184,7 +185,7 @@ Result<void> Session::run(const std::function<void()>& body) {
   }
 }
 
-Result<void> Session::transaction(const std::function<void()>& body) {
+Result<void> Session::transaction(const std::function<void()>& body, std::string_view name) {
   const auto give_up = std::chrono::steady_clock::now() + timeout_;
   for (int attempt = 0;; ++attempt) {
     if (auto ready = ensure(); !ready) return ready;
@@ -194,7 +195,9 @@ Result<void> Session::transaction(const std::function<void()>& body) {
       // As SQL: the connector's own commit() and rollback() swallow errors.
       exec(render("begin"));
       body();
+      failpoint(name, ".before_commit");
       exec(render("commit"));
+      failpoint(name, ".after_commit");
       return {};
     } catch (const Abort& abort) {
       error = abort.error;

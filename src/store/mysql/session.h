@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "src/core/result.h"
 #include "src/core/url.h"
@@ -50,7 +51,8 @@ class Session {
   Result<void> run(const std::function<void()>& body);
   // `body` in one transaction; after a deadlock, a lock wait that ran out or Again, rolled back and repeated
   // a few times. An error of the commit's leaves its outcome unknown: transient, as every lost connection.
-  Result<void> transaction(const std::function<void()>& body);
+  // `name`: of its failpoints, NAME.before_commit and NAME.after_commit.
+  Result<void> transaction(const std::function<void()>& body, std::string_view name = {});
 
   // The same, for a body that returns something.
   template <typename F>
@@ -61,9 +63,9 @@ class Session {
     return std::move(*out);
   }
   template <typename F>
-  auto transaction_for(F body) -> Result<decltype(body())> {
+  auto transaction_for(F body, std::string_view name = {}) -> Result<decltype(body())> {
     std::optional<decltype(body())> out;
-    auto done = transaction([&] { out = body(); });
+    auto done = transaction([&] { out = body(); }, name);
     if (!done) return tl::unexpected(done.error());
     return std::move(*out);
   }

@@ -369,9 +369,29 @@ TEST_P(CrashWhileDraining, NothingIsLost) {
   expect_whole(queue, "s", "succeeded");
 }
 INSTANTIATE_TEST_SUITE_P(At, CrashWhileDraining,
-                         ::testing::Values("drain.begun", "release.before_commit", "release.after_commit",
-                                           "leave.after_commit"),
+                         ::testing::Values("drain.begun", "leave.before_commit", "leave.after_commit"),
                          point_name);
+
+class CrashOnHandover : public Crash {};
+TEST_P(CrashOnHandover, TheOtherGoesOn) {
+  config.more = "lease: 2s\ndrain: 10s\n";
+  config.ladder = "[6s]";
+  start_armed();
+  const std::string queue = climbing();
+  publish_failed(queue);
+  wait_state(queue, "scheduled");
+  SidecarConfig other = config;
+  other.node = "node-2";
+  Sidecar second(other);
+  second.start();
+  die();  // on giving back half of its shards
+  const Received back = delivery(queue);
+  EXPECT_EQ(back.message.body, body_);
+  EXPECT_EQ(int_header(back.message, "retry-attempt"), 1);
+  EXPECT_FALSE(amqp.get_within(queue, Ms{500}));
+}
+INSTANTIATE_TEST_SUITE_P(At, CrashOnHandover,
+                         ::testing::Values("release.before_commit", "release.after_commit"), point_name);
 
 class CrashAtStart : public Crash {};
 TEST_P(CrashAtStart, TheNextGoesOn) {
@@ -395,7 +415,8 @@ TEST_P(CrashAtStart, TheNextGoesOn) {
 INSTANTIATE_TEST_SUITE_P(At, CrashAtStart,
                          ::testing::Values("migrate.statement", "migrate.statement:4", "migrate.statement:9",
                                            "register.before_commit", "register.after_commit",
-                                           "beat.before_commit", "beat.after_commit", "acquire.before_commit",
+                                           "beat.before_commit", "beat.after_commit", "renew.before_commit",
+                                           "renew.after_commit", "acquire.before_commit",
                                            "acquire.after_commit"),
                          point_name);
 

@@ -1,0 +1,100 @@
+// One target queue that does not answer, or has a backlog of an hour: the others, and what becomes due now,
+// go on.
+#include <cstdlib>
+
+#include "tests/faults/outage/fixture.h"
+
+namespace rung::test {
+namespace {
+
+// Stops a queue's process in the broker: it takes messages and answers nothing.
+void queue_process(const std::string& queue, const std::string& what) {
+  const std::string program = "[sys:" + what +
+                              "(amqqueue:get_pid(Q)) || Q <- rabbit_amqqueue:list(), element(4, " +
+                              "amqqueue:get_name(Q)) =:= <<\"" + queue + "\">>].";
+  const Ran ran = run_shell(own_rabbitmqctl() + " eval '" + program + "'");
+  ASSERT_EQ(ran.code, 0) << ran.out;
+  ASSERT_NE(ran.out.find("ok"), std::string::npos) << ran.out;
+}
+
+class SlowTarget : public OutageTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(SlowTarget, HoldsUpNoOther) {
+  constexpr std::size_t kStuck = 1500, kLive = 300;
+  config.ladder = "[2s, 1h]";
+  start();
+  const std::string stuck = new_name("stuck"), live = attached("live");
+  amqp.declare(stuck, Table{{"x-queue-type", std::string(GetParam())}});
+  remove_at_end(stuck);
+  // Before it is stuck its window is wide.
+  publish_failed(stuck, 500, "first");
+  ASSERT_TRUE(eventually([&] { return amqp.depth(stuck).value_or(0) == 500; }, kBound));
+  queue_process(stuck, "suspend");
+  publish_failed(stuck, kStuck, "stuck");
+  publish_failed(live, kLive, "live");
+  EXPECT_TRUE(eventually([&] { return amqp.depth(live).value_or(0) >= kLive; }, kBound)) << rung().log_tail();
+  // Also what comes later, while it is still stuck.
+  publish_failed(live, kLive, "more");
+  EXPECT_TRUE(eventually([&] { return amqp.depth(live).value_or(0) >= 2 * kLive; }, kBound))
+      << rung().log_tail();
+  queue_process(stuck, "resume");
+  EXPECT_TRUE(until_in_state(stuck, "awaiting", 500 + kStuck)) << rung().log_tail();
+  EXPECT_TRUE(until_in_state(live, "awaiting", 2 * kLive));
+  // An hour's wait without an answer is no attempt more.
+  EXPECT_EQ(number("SELECT COUNT(*) FROM {}.retry_history WHERE attempt > 1"), 0);
+}
+INSTANTIATE_TEST_SUITE_P(Of, SlowTarget, ::testing::Values("classic", "quorum"),
+                         [](const auto& type) { return std::string(type.param); });
+
+class Backlog : public OutageTest {};
+
+TEST_F(Backlog, GoesOutOldestFirstAtItsRateBesideWhatIsDueNow) {
+  constexpr std::size_t kOverdue = 3000, kFresh = 50;
+  config.ladder = "[2h]";
+  config.more = "catch_up: 500\n";
+  const std::string queue = attached("q"), other = attached("other");
+  config.queue(other, "{ catch_up: 1000000 }");
+  start();
+  publish_failed(queue, kOverdue, "old");
+  publish_failed(other, kOverdue, "old");
+  ASSERT_TRUE(until_in_state(queue, "scheduled", kOverdue));
+  ASSERT_TRUE(until_in_state(other, "scheduled", kOverdue));
+  rung().signal(SIGTERM);
+  ASSERT_EQ(rung().wait_exit(), 0);
+  // An hour of silence. Each due at a time of its own, in the order of their ids.
+  look("UPDATE {}.rung_tasks SET next_at = TIMESTAMPADD(HOUR, -3, next_at)");
+  start();
+  // What becomes due now.
+  for (std::size_t i = 0; i < kFresh; ++i) {
+    Message message;
+    message.body = "fresh" + std::to_string(i);
+    message.headers = Table{{"retry-queue", queue}, {"retry-after", std::string("100ms")}};
+    ASSERT_TRUE(amqp.publish(failed(), "", message));
+  }
+  ASSERT_TRUE(until_in_state(queue, "awaiting", kOverdue + kFresh)) << rung().log_tail();
+  ASSERT_TRUE(until_in_state(other, "awaiting", kOverdue));
+  const std::string of = " FROM {}.retry_history WHERE queue = '" + queue + "' AND late_ms ";
+  const auto ms = [&](const std::string& q, const char* which) {
+    return number("SELECT TIMESTAMPDIFF(MICROSECOND, '2020-01-01', " + std::string(which) +
+                  "(published_at)) DIV 1000 FROM {}.retry_history WHERE late_ms > 1000000 AND queue = '" + q +
+                  "'");
+  };
+  const std::int64_t first = ms(queue, "MIN"), last = ms(queue, "MAX");
+  // 500 a second, of which a tenth of a second's may go at once; the first confirm may be late.
+  EXPECT_GE(last - first, 1000 * static_cast<std::int64_t>(kOverdue) / 500 - 1100);
+  EXPECT_LT(ms(other, "MAX") - ms(other, "MIN"), last - first) << "one queue's rate is not the other's";
+  // All that became due meanwhile had gone before the backlog was through.
+  EXPECT_EQ(number("SELECT COUNT(*)" + of + "< 1000000 AND published_at > TIMESTAMPADD(MICROSECOND, " +
+                   std::to_string((last - 1000) * 1000) + ", '2020-01-01')"),
+            0);
+  // The oldest first: nothing went a second or more after what was due later.
+  EXPECT_EQ(
+      number(
+          "SELECT COUNT(*) FROM (SELECT published_at, MAX(published_at) OVER (ORDER BY due_at, retry_id ROWS "
+          "BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_it" +
+          of + "> 1000000) t WHERE TIMESTAMPDIFF(MICROSECOND, published_at, before_it) > 1000000"),
+      0);
+}
+
+}  // namespace
+}  // namespace rung::test

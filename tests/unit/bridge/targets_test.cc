@@ -1,0 +1,173 @@
+#include "src/bridge/targets.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace rung::bridge {
+namespace {
+
+using How = PublishResult::How;
+
+constexpr EpochMs kNow{1'800'000'000'000};
+constexpr BootMs kBoot{1'000'000};
+constexpr std::size_t kMost = 100;
+
+class TargetsTest : public testing::Test {
+ protected:
+  void add(std::uint32_t queue, std::int64_t id, Ms late = Ms{0}) {
+    targets.add({TaskId{id}, kNow - late, 0, queue}, kNow);
+  }
+  void add_many(std::uint32_t queue, int count, Ms late = Ms{0}) {
+    for (int i = 0; i < count; ++i) add(queue, ++last_id, late);
+  }
+  // How many of each queue went.
+  std::map<std::uint32_t, int> take(std::size_t most, BootMs at = kBoot) {
+    std::map<std::uint32_t, int> out;
+    for (const io::DueItem& item : targets.take(most, at)) ++out[item.queue];
+    return out;
+  }
+  void answer(std::uint32_t queue, int count, How how = How::confirmed, BootMs at = kBoot) {
+    for (int i = 0; i < count; ++i) {
+      targets.answered(queue, how, at);
+      targets.end(queue);
+    }
+  }
+  // Opens the window by as many confirms as that takes.
+  void warm(std::uint32_t queue, BootMs at = kBoot) {
+    add_many(queue, static_cast<int>(4 * kMost));
+    for (int i = 0; i < 100 && targets.waiting() > 0; ++i)
+      answer(queue, take(kMost, at)[queue], How::confirmed, at);
+    ASSERT_EQ(targets.waiting(), 0U);
+  }
+
+  int rate = 1000;
+  std::int64_t last_id = 0;
+  Targets targets{kMost, [this](std::uint32_t) { return rate; }};
+};
+
+TEST_F(TargetsTest, TheOldestGoesFirst) {
+  add(1, 10, Ms{10});
+  add(1, 30, Ms{30});
+  add(1, 20, Ms{20});
+  std::vector<std::int64_t> ids;
+  for (const io::DueItem& item : targets.take(10, kBoot)) ids.push_back(item.id.value);
+  EXPECT_THAT(ids, testing::ElementsAre(30, 20, 10));
+}
+
+TEST_F(TargetsTest, AWindowBeginsSmallAndGrowsWithEachAnswer) {
+  add_many(1, 1000);
+  EXPECT_EQ(take(500)[1], static_cast<int>(Targets::kFirstWindow));
+  EXPECT_EQ(take(500)[1], 0) << "before any answer";
+  answer(1, 16);
+  EXPECT_EQ(take(500)[1], 32);
+  answer(1, 32);
+  EXPECT_EQ(take(500)[1], 64);
+  answer(1, 64);
+  EXPECT_EQ(take(500)[1], static_cast<int>(kMost)) << "and no further";
+}
+
+TEST_F(TargetsTest, ALossMakesItSmallAgain) {
+  warm(1);
+  add_many(1, 500);
+  EXPECT_EQ(take(500)[1], static_cast<int>(kMost));
+  answer(1, static_cast<int>(kMost), How::lost);
+  EXPECT_EQ(take(500)[1], static_cast<int>(Targets::kFirstWindow));
+}
+
+TEST_F(TargetsTest, OneThatDoesNotAnswerGetsNothingFurtherAndTheOthersGoOn) {
+  warm(1);
+  warm(2);
+  add_many(1, 500);
+  EXPECT_EQ(take(10)[1], 10);
+  const BootMs later = kBoot + Targets::kSilent + Ms{1};
+  add_many(2, 500);
+  const auto went = take(50, later);
+  EXPECT_FALSE(went.contains(1));
+  EXPECT_EQ(went.at(2), 50);
+  answer(1, 1, How::confirmed, later);  // it lives
+  EXPECT_GT(take(50, later)[1], 0);
+}
+
+TEST_F(TargetsTest, AFullQueueIsAskedAgainAfterAPause) {
+  warm(1);
+  add_many(1, 500);
+  take(1);
+  answer(1, 1, How::nacked);
+  EXPECT_EQ(take(100)[1], 0);
+  EXPECT_EQ(take(100, kBoot + Ms{4999})[1], 0);
+  EXPECT_EQ(take(100, kBoot + Ms{5000})[1], static_cast<int>(Targets::kFirstWindow));
+}
+
+TEST_F(TargetsTest, QueuesTakeTurns) {
+  for (const std::uint32_t queue : {1U, 2U, 3U}) warm(queue);
+  for (const std::uint32_t queue : {1U, 2U, 3U}) add_many(queue, 500);
+  std::map<std::uint32_t, int> sum;
+  for (int i = 0; i < 6; ++i) {
+    for (const auto& [queue, count] : take(20)) {
+      sum[queue] += count;
+      answer(queue, count);
+    }
+  }
+  for (const std::uint32_t queue : {1U, 2U, 3U}) EXPECT_EQ(sum[queue], 40) << queue;
+}
+
+TEST_F(TargetsTest, WhatIsOverdueGoesAtItsRate) {
+  rate = 100;
+  warm(1);
+  add_many(1, 1000, Ms{3'600'000});
+  int went = 0;
+  for (Ms passed{0}; passed <= Ms{5000}; passed += Ms{20}) {
+    const int now = take(500, kBoot + passed)[1];
+    answer(1, now, How::confirmed, kBoot + passed);
+    went += now;
+  }
+  EXPECT_GE(went, 500);
+  EXPECT_LE(went, 500 + 10 + 1) << "ten are a tenth of a second's";
+}
+
+TEST_F(TargetsTest, ASlowRateStillGoes) {
+  rate = 1;
+  warm(1);
+  add_many(1, 10, Ms{3'600'000});
+  int went = 0;
+  for (Ms passed{0}; passed <= Ms{3000}; passed += Ms{20}) went += take(500, kBoot + passed)[1];
+  EXPECT_GE(went, 3);
+  EXPECT_LE(went, 4);
+}
+
+TEST_F(TargetsTest, WhatBecomesDueDoesNotWaitBehindWhatIsOverdue) {
+  rate = 1'000'000;
+  warm(1);
+  add_many(1, 1000, Ms{3'600'000});
+  add(1, 7777);
+  std::set<std::int64_t> first;
+  for (const io::DueItem& item : targets.take(10, kBoot)) first.insert(item.id.value);
+  EXPECT_TRUE(first.contains(7777));
+  EXPECT_EQ(first.size(), 10U);
+}
+
+TEST_F(TargetsTest, WhatWasDueWhileNothingCouldGoIsOverdueThen) {
+  rate = 10;
+  warm(1);
+  add_many(1, 90);
+  targets.sort_out(kNow + Targets::kOverdue + Ms{1});
+  EXPECT_EQ(take(500)[1], 1);
+}
+
+TEST_F(TargetsTest, WhatIsForgottenIsIdle) {
+  warm(1);
+  add_many(2, 1);
+  EXPECT_EQ(targets.busy(), 1U);
+  targets.tidy(kBoot + Ms{3'600'000});
+  EXPECT_EQ(take(10)[2], 1);
+  std::set<std::int64_t> gone;
+  add_many(3, 5);
+  targets.clear([&](TaskId id) { gone.insert(id.value); });
+  EXPECT_EQ(gone.size(), 5U);
+  EXPECT_TRUE(targets.empty());
+}
+
+}  // namespace
+}  // namespace rung::bridge
