@@ -52,11 +52,16 @@ struct Delivery {
   Message message;
 };
 
+// By which connection a message is published. probe: to find out whether a queue answers; should it not, it
+// holds up nobody but other probes.
+enum class PublishLane : std::uint8_t { main, probe };
+
 struct Outgoing {
   std::uint64_t token = 0;  // the caller's own, unique among what is under way; comes back in PublishResult
   std::string exchange;     // "" = default exchange, routing_key = queue
   std::string routing_key;
   Message message;
+  PublishLane lane = PublishLane::main;
 };
 
 struct PublishResult {
@@ -121,9 +126,9 @@ class Broker {
   // does nothing, as ack().
   virtual void requeue(std::vector<DeliveryTag> tags) = 0;
 
-  // Gives the publishing connection up and makes another: what is unanswered is reported lost. For a
+  // Gives the lane's connection up and makes another: what is unanswered there is reported lost. For a
   // connection that a queue without answers holds up for all others.
-  virtual void drop_publishing(std::string reason) = 0;
+  virtual void drop_publishing(PublishLane lane, std::string reason) = 0;
 
   // Ends the threads within `most`; what is unconfirmed then is reported lost. Blocks. Idempotent.
   virtual void stop(Ms most) = 0;

@@ -269,7 +269,7 @@ void MemoryBroker::requeue(std::vector<DeliveryTag> tags) {
   changed_.notify_all();
 }
 
-void MemoryBroker::drop_publishing(std::string reason) {
+void MemoryBroker::drop_publishing(PublishLane /*both are one here*/, std::string reason) {
   std::lock_guard lock(mutex_);
   lose_unanswered(reason);
   changed_.notify_all();

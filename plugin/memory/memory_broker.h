@@ -44,7 +44,7 @@ class MemoryBroker final : public Broker {
   void allow_publish_until(BootMs deadline) override;
   bool stands(const DeliveryTag& tag) const override;
   void requeue(std::vector<DeliveryTag> tags) override;
-  void drop_publishing(std::string reason) override;
+  void drop_publishing(PublishLane lane, std::string reason) override;
   void stop(Ms most) override;
 
   // Does all there is to do now. True where that was something.

@@ -1,5 +1,7 @@
 #include "plugin/rabbitmq/rabbit_broker.h"
 
+#include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -36,17 +38,28 @@ class RabbitBroker final : public Broker {
     if (options_.queue_type != "classic" && options_.queue_type != "quorum") {
       return permanent("broker.queue_type: \"" + options_.queue_type + "\" is not one of: classic, quorum");
     }
+    tls_ = tls;
     voice_.emplace(sink);
+    probe_voice_.emplace(sink, rabbit::Voice::Status::untold);
     consumer_ = std::make_unique<rabbit::Consumer>(options_, url_, tls, *voice_);
     publisher_ = std::make_unique<rabbit::Publisher>(options_, url_, tls, *voice_);
-    if (early_allow_) publisher_->allow_until(*early_allow_);
+    publisher_->allow_until(allowed_);
     consumer_->start();
     publisher_->start();
     return {};
   }
 
   void publish(std::vector<Outgoing> batch) override {
-    if (publisher_) publisher_->publish(std::move(batch));
+    if (!publisher_) return;
+    const auto probes =
+        std::ranges::stable_partition(batch, [](const Outgoing& o) { return o.lane == PublishLane::main; });
+    if (!probes.empty()) {
+      if (rabbit::Publisher* probe = prober()) {
+        probe->publish({std::make_move_iterator(probes.begin()), std::make_move_iterator(probes.end())});
+        batch.erase(probes.begin(), batch.end());
+      }
+    }
+    publisher_->publish(std::move(batch));
   }
   void ack(std::vector<DeliveryTag> tags) override {
     if (consumer_) consumer_->ack(std::move(tags));
@@ -55,11 +68,10 @@ class RabbitBroker final : public Broker {
     if (consumer_) consumer_->stop_intake();
   }
   void allow_publish_until(BootMs deadline) override {
-    if (publisher_) {
-      publisher_->allow_until(deadline);
-    } else {
-      early_allow_ = deadline;
-    }
+    std::lock_guard lock(probe_mutex_);
+    allowed_ = deadline;
+    if (publisher_) publisher_->allow_until(deadline);
+    if (probe_) probe_->allow_until(deadline);
   }
 
   bool stands(const DeliveryTag& tag) const override {
@@ -68,8 +80,10 @@ class RabbitBroker final : public Broker {
   void requeue(std::vector<DeliveryTag> tags) override {
     if (consumer_) consumer_->requeue(std::move(tags));
   }
-  void drop_publishing(std::string reason) override {
-    if (publisher_) publisher_->drop(std::move(reason));
+  void drop_publishing(PublishLane lane, std::string reason) override {
+    std::lock_guard lock(probe_mutex_);
+    rabbit::Publisher* publisher = lane == PublishLane::main ? publisher_.get() : probe_.get();
+    if (publisher != nullptr) publisher->drop(std::move(reason));
   }
 
   void stop(Ms most) override {
@@ -79,20 +93,48 @@ class RabbitBroker final : public Broker {
     const auto deadline = Clock::now() + most;
     consumer_->order_stop(deadline);
     publisher_->order_stop(deadline);
+    {
+      std::lock_guard probe(probe_mutex_);
+      probe_stopped_ = true;
+    }
+    if (probe_) {
+      probe_->order_stop(deadline);
+      probe_->join();
+    }
     publisher_->join();
     consumer_->join();
   }
 
  private:
+  // Its connection is made when it is first needed, and that is hardly ever. nullptr: we are stopping.
+  rabbit::Publisher* prober() {
+    std::lock_guard lock(probe_mutex_);
+    if (probe_stopped_) return nullptr;
+    if (!probe_) {
+      probe_options_.connection_name += " (probe)";
+      probe_ = std::make_unique<rabbit::Publisher>(probe_options_, url_, tls_, *probe_voice_);
+      probe_->allow_until(allowed_);
+      probe_->start();
+    }
+    return probe_.get();
+  }
+
   const BrokerOptions options_;
   std::mutex mutex_;  // start against stop
   bool stopped_ = false;
   Url url_;
-  std::optional<BootMs> early_allow_;
-  std::optional<rabbit::Voice> voice_;
+  std::shared_ptr<rabbit::Tls> tls_;
+  std::optional<rabbit::Voice> voice_, probe_voice_;
   // Set once, in start(), before any other call.
   std::unique_ptr<rabbit::Consumer> consumer_;
   std::unique_ptr<rabbit::Publisher> publisher_;
+
+  std::mutex probe_mutex_;
+  // All below: guarded by probe_mutex_; once probe_stopped_ is set, probe_ stays as it is.
+  BootMs allowed_{0};
+  BrokerOptions probe_options_ = options_;
+  std::unique_ptr<rabbit::Publisher> probe_;
+  bool probe_stopped_ = false;
 };
 
 }  // namespace

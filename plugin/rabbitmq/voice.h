@@ -12,7 +12,9 @@ namespace rung::rabbit {
 
 class Voice {
  public:
-  explicit Voice(BrokerSink& sink) : sink_(sink) {}
+  enum class Status { told, untold };  // a probe's connection is nobody's business
+  explicit Voice(BrokerSink& sink, Status status = Status::told)
+      : sink_(sink), told_(status == Status::told) {}
 
   BrokerSink& sink() { return sink_; }
   void consuming(bool up, std::string reason = {}) { change(consuming_, up, !up, std::move(reason)); }
@@ -31,10 +33,11 @@ class Voice {
     status_.*side.what = to;
     side.reason = worse ? std::move(reason) : std::string();
     if (worse) status_.reason = side.reason;
-    sink_.on_status(status_);
+    if (told_) sink_.on_status(status_);
   }
 
   BrokerSink& sink_;
+  const bool told_;
   std::mutex mutex_;
   // Guarded by mutex_.
   BrokerStatus status_;

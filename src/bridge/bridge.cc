@@ -51,7 +51,7 @@ Dispatch::Parts Bridge::dispatch_parts() {
           [this] { return rules_; },
           [this](const io::DueItem& item) { horizon_.schedule(item); },
           [this](const Decision& decision) { settled(decision); },
-          [this](std::string reason) { broker_.drop_publishing(std::move(reason)); }};
+          [this](PublishLane lane, std::string reason) { broker_.drop_publishing(lane, std::move(reason)); }};
 }
 
 Intake::Parts Bridge::intake_parts() {

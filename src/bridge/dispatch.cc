@@ -19,6 +19,7 @@ constexpr Ms kRefusedPause{5000};  // what a full queue refused is asked again a
 constexpr Ms kTurn{20};            // how often a rate is looked at while something waits for it
 constexpr Ms kPatience{3000};      // with a connection that answers nothing while others wait
 constexpr Ms kLongestPatience{60'000};
+constexpr Ms kProbePatience{2000};
 
 using How = PublishResult::How;
 
@@ -80,7 +81,8 @@ void Dispatch::pump() {
   while (jobs_ < kMostJobs && flight_bytes_ < kBytesUnderWay && !unfetched_.empty()) fetch();
   while (jobs_ < kMostJobs && flight_bytes_ < kBytesUnderWay && unfetched_.empty() && !targets_.empty()) {
     const std::size_t before = jobs_;
-    claim();
+    probe();
+    claim_next();
     if (jobs_ == before) break;
   }
   // Room, but nobody may go: a rate, or a pause. Asked again soon.
@@ -91,21 +93,27 @@ void Dispatch::tick() {
   const BootMs now = boot_now();
   const Ms silent = now - parts_.outbox.heard_at();
   targets_.tidy(now);
-  // A connection on which nothing is answered while several targets want something: RabbitMQ blocks a channel
-  // that has too much with one queue that doesn't answer. A new one begins with small windows, which no such
-  // queue can block.
-  const bool held_up = open_ && parts_.outbox.under_way() > 0 && silent > patience_;
+  // A connection on which nothing is answered while several queues want something: RabbitMQ keeps a channel
+  // waiting that has too much with one queue that doesn't answer, or asks a quorum queue without a leader.
+  // Which one it is, the probes find out.
+  const bool held_up =
+      open_ && parts_.outbox.under_way() > 0 && silent > patience_ && !targets_.probing_since();
   if (held_up && targets_.busy() > 1) {
-    log::warn("the broker answers no publish, and several queues wait: another connection",
-              {{"silent_ms", silent.count()}, {"under_way", parts_.outbox.under_way()}});
+    log::warn(
+        "the broker answers no publish, and several queues wait: another connection, each queue is asked "
+        "alone",
+        {{"silent_ms", silent.count()}, {"under_way", parts_.outbox.under_way()}});
     patience_ = std::min(patience_ * 2, kLongestPatience);
-    parts_.drop_publisher("no answer to any publish for too long");
+    targets_.quarantine();
+    parts_.drop_publisher(PublishLane::main, "no answer to any publish for too long");
+  }
+  if (const auto since = targets_.probing_since(); since && now - *since > kProbePatience) {
+    parts_.drop_publisher(PublishLane::probe, "the queue that was asked does not answer");
   }
   pump();
 }
 
-std::vector<io::DueItem> Dispatch::take_held(std::size_t most) {
-  std::vector<io::DueItem> batch = targets_.take(most, boot_now());
+std::vector<io::DueItem> Dispatch::only_held(std::vector<io::DueItem> batch) {
   std::erase_if(batch, [this](const io::DueItem& item) {
     if (parts_.shards.held(item.shard)) return false;
     targets_.end(item.queue);
@@ -115,13 +123,21 @@ std::vector<io::DueItem> Dispatch::take_held(std::size_t most) {
   return batch;
 }
 
-void Dispatch::claim() {
+void Dispatch::probe() {
+  if (const auto item = targets_.take_probe(boot_now())) claim({*item}, PublishLane::probe);
+}
+
+void Dispatch::claim_next() {
   const auto by_bytes =
       static_cast<std::size_t>(std::clamp(static_cast<double>(kBytesInJob) / mean_body_, 1.0, 500.0));
   const std::size_t most = std::min({room(), kMostInClaim, by_bytes});
   // A claim for a handful while most of the window is taken would make many small transactions.
   if (most == 0 || (most < kMostInClaim / 4 && most < targets_.waiting() && most < by_bytes)) return;
-  std::vector<io::DueItem> batch = take_held(most);
+  claim(targets_.take(most, boot_now()), PublishLane::main);
+}
+
+void Dispatch::claim(std::vector<io::DueItem> items, PublishLane lane) {
+  const std::vector<io::DueItem> batch = only_held(std::move(items));
   if (batch.empty()) return;
   ++jobs_;
   claiming_rows_ += batch.size();
@@ -145,17 +161,17 @@ void Dispatch::claim() {
     if (!messages) return tl::unexpected(messages.error());
     return Claimed{std::move(*decisions), std::move(*messages)};
   };
-  parts_.threads.submit<Claimed>(Lane::flow, work, [this, batch = std::move(batch)](Result<Claimed> result) {
+  parts_.threads.submit<Claimed>(Lane::flow, work, [this, lane, batch](Result<Claimed> result) {
     --jobs_;
     claiming_rows_ -= batch.size();
     for (const io::DueItem& item : batch) --under_way_in_[static_cast<std::size_t>(item.shard)];
-    claimed(batch, std::move(result));
+    claimed(batch, lane, std::move(result));
     parts_.outbox.flush();
     pump();
   });
 }
 
-void Dispatch::claimed(const std::vector<io::DueItem>& batch, Result<Claimed> result) {
+void Dispatch::claimed(const std::vector<io::DueItem>& batch, PublishLane lane, Result<Claimed> result) {
   if (!result) {
     log::error("a claim failed", {{"tasks", batch.size()}, {"reason", result.error().message}});
     for (const io::DueItem& item : batch) {  // the sweep brings them again
@@ -169,7 +185,7 @@ void Dispatch::claimed(const std::vector<io::DueItem>& batch, Result<Claimed> re
     Decision& decision = result->decisions[i];
     if (decision.verdict == Decision::Verdict::applied) {
       const std::size_t bytes = bytes_of(decision.task);
-      flights.push_back({std::move(decision.task), batch[i].queue, bytes});
+      flights.push_back({std::move(decision.task), batch[i].queue, bytes, lane});
       begin(flights.back());
       continue;
     }
@@ -244,7 +260,7 @@ void Dispatch::publish(Flight flight, const Message& message) {
   flight_bytes_ += flight.bytes;
   // To the queue by the default exchange: other bindings of the original exchange must not get copies (trap
   // 5).
-  Outgoing outgoing{0, "", flight.task.queue, dress(message, flight.task)};
+  Outgoing outgoing{0, "", flight.task.queue, dress(message, flight.task), flight.lane};
   parts_.outbox.send(std::move(outgoing), [this, flight = std::move(flight)](const PublishResult& result) {
     published(flight, result);
   });

@@ -32,9 +32,9 @@ class Dispatch {
     DbClock& clock;
     QueueNames& names;
     std::function<RuleBookPtr()> rules;
-    std::function<void(const io::DueItem&)> reschedule;      // into the heap, or left to the database
-    std::function<void(const Decision&)> settled;            // a task changed: heap, parked copies
-    std::function<void(std::string reason)> drop_publisher;  // Broker::drop
+    std::function<void(const io::DueItem&)> reschedule;  // into the heap, or left to the database
+    std::function<void(const Decision&)> settled;        // a task changed: heap, parked copies
+    std::function<void(PublishLane, std::string reason)> drop_publisher;  // Broker::drop_publishing
   };
 
   Dispatch(Parts parts, int most_under_way);
@@ -63,6 +63,7 @@ class Dispatch {
     Task task;
     std::uint32_t queue = 0;
     std::size_t bytes = 0;
+    PublishLane lane = PublishLane::main;
   };
   using Messages = std::vector<std::pair<TaskId, MessagePtr>>;
   struct Claimed {
@@ -70,9 +71,11 @@ class Dispatch {
     Messages messages;
   };
 
-  void claim();
-  std::vector<io::DueItem> take_held(std::size_t most);
-  void claimed(const std::vector<io::DueItem>& batch, Result<Claimed> result);
+  void claim_next();
+  void probe();
+  std::vector<io::DueItem> only_held(std::vector<io::DueItem> batch);
+  void claim(std::vector<io::DueItem> items, PublishLane lane);
+  void claimed(const std::vector<io::DueItem>& batch, PublishLane lane, Result<Claimed> result);
   void fetch();
   void fetched(const std::vector<Flight>& batch, const Result<Messages>& messages);
   void publish_all(const std::vector<Flight>& flights, const Messages& messages);

@@ -8,8 +8,11 @@ namespace {
 
 using How = PublishResult::How;
 
-constexpr Ms kRefusedPause{5000};   // a queue that is full is asked again after this
-constexpr double kBurst = 0.1;      // of a second's tokens: the most that is saved up
+constexpr Ms kRefusedPause{5000};  // a queue that is full is asked again after this
+constexpr double kBurst = 0.1;     // of a second's tokens: the most that is saved up
+// A queue in quarantine that doesn't answer may get each probe's message once it lives again: few, therefore.
+constexpr Ms kFirstProbePause{2000};
+constexpr Ms kLongestProbePause{60'000};
 constexpr Ms kForgotten{60'000};    // an idle target's window is remembered for so long
 constexpr std::size_t kTurn = 100;  // of one target before the next has its turn
 
@@ -34,7 +37,7 @@ void Targets::sort_out(EpochMs now) {
 }
 
 std::size_t Targets::room(const Target& target, BootMs now) const {
-  if (target.closed_until > now) return 0;
+  if (target.closed_until > now || target.quarantined) return 0;
   if (target.under_way > 0 && now - target.heard_at > kSilent) return 0;
   return target.window > target.under_way ? target.window - target.under_way : 0;
 }
@@ -94,9 +97,47 @@ std::vector<io::DueItem> Targets::take(std::size_t most, BootMs now) {
   return out;
 }
 
+std::optional<io::DueItem> Targets::take_probe(BootMs now) {
+  if (probing_) return std::nullopt;
+  std::pair<const std::uint32_t, Target>* next = nullptr;
+  for (auto& entry : targets_) {
+    const Target& t = entry.second;
+    if (!t.quarantined || !t.waits() || t.under_way > 0 || t.probe_at > now) continue;
+    if (next == nullptr || t.probe_at < next->second.probe_at) next = &entry;
+  }
+  if (next == nullptr) return std::nullopt;
+  Target& target = next->second;
+  Oldest& from = target.overdue.empty() ? target.fresh : target.overdue;
+  const io::DueItem item = from.top();
+  from.pop();
+  --waiting_;
+  ++target.under_way;
+  target.heard_at = now;
+  target.probe_pause = std::clamp(target.probe_pause * 2, kFirstProbePause, kLongestProbePause);
+  target.probe_at = now + target.probe_pause;
+  probing_ = next->first;
+  probing_since_ = now;
+  return item;
+}
+
+void Targets::quarantine() {
+  for (auto& [queue, target] : targets_) {
+    if (target.under_way == 0) continue;
+    target.quarantined = true;
+    target.probe_at = {0};
+    target.probe_pause = Ms{0};
+  }
+}
+
+void Targets::end(std::uint32_t queue) {
+  --at(queue).under_way;
+  if (probing_ == queue) probing_.reset();
+}
+
 void Targets::answered(std::uint32_t queue, How how, BootMs now) {
   Target& target = at(queue);
   target.heard_at = now;
+  if (how != How::lost && how != How::fenced) target.quarantined = false;
   switch (how) {
     case How::confirmed:
     case How::returned:
@@ -126,7 +167,8 @@ void Targets::clear(const std::function<void(TaskId)>& gone) {
 void Targets::tidy(BootMs now) {
   std::erase_if(targets_, [&](const auto& entry) {
     const Target& t = entry.second;
-    return !t.waits() && t.under_way == 0 && t.closed_until <= now && now - t.heard_at > kForgotten;
+    return !t.waits() && t.under_way == 0 && !t.quarantined && t.closed_until <= now &&
+           now - t.heard_at > kForgotten;
   });
 }
 

@@ -1,7 +1,9 @@
 // What waits to be claimed, a room for each target queue, so that none holds up another: each has a window of
 // claims and publishes under way (grows with each answer, small again after a loss), a pause after the broker
 // refused for it, and a rate for what is overdue. Within a queue the oldest goes first; what becomes due now
-// does not wait behind what is overdue. Thread: the loop's.
+// does not wait behind what is overdue. Where a connection was held up, its targets are in quarantine: one at
+// a time is asked by a probe, a single message on a connection of its own, and goes on as before once it
+// answers. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -37,10 +39,19 @@ class Targets {
   void sort_out(EpochMs now);
   // Up to `most` that may go now, their queues in turn. They count as under way.
   std::vector<io::DueItem> take(std::size_t most, BootMs now);
+  // Of those in quarantine the one whose turn it is, with its oldest; none while another is being asked.
+  std::optional<io::DueItem> take_probe(BootMs now);
+  // Since when a probe has been without an answer.
+  std::optional<BootMs> probing_since() const {
+    return probing_ ? std::optional(probing_since_) : std::nullopt;
+  }
+  // The connection answers nothing: whoever has something under way there may be the reason.
+  void quarantine();
+
   // The broker's answer to one of those: the window and the pause. end() comes on top.
   void answered(std::uint32_t queue, PublishResult::How how, BootMs now);
   // One of those is under way no longer, published or not.
-  void end(std::uint32_t queue) { --at(queue).under_way; }
+  void end(std::uint32_t queue);
 
   std::size_t waiting() const { return waiting_; }
   bool empty() const { return waiting_ == 0; }
@@ -65,6 +76,9 @@ class Targets {
     BootMs heard_at{0};  // its last answer, or when the first of those under way left
     double tokens = 0;   // for what is overdue
     BootMs filled_at{0};
+    bool quarantined = false;
+    BootMs probe_at{0};  // not before
+    Ms probe_pause{0};   // before the one after
 
     bool waits() const { return !fresh.empty() || !overdue.empty(); }
   };
@@ -77,6 +91,8 @@ class Targets {
   const std::size_t most_;
   const std::function<int(std::uint32_t)> rate_;
   std::map<std::uint32_t, Target> targets_;
+  std::optional<std::uint32_t> probing_;
+  BootMs probing_since_{0};
   std::uint32_t turn_ = 0;  // the queue that is asked first next time
   std::size_t waiting_ = 0;
 };
