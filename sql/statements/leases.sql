@@ -20,7 +20,9 @@ UPDATE rung_nodes SET seen_at = UTC_TIMESTAMP(3),
 WHERE id = :node AND incarnation = :incarnation
 
 -- name: node_leave
-UPDATE rung_nodes SET expires_at = UTC_TIMESTAMP(3) WHERE id = :node AND incarnation = :incarnation
+-- Not seen after its own end: that is how `rung nodes` tells who left from who died.
+UPDATE rung_nodes SET seen_at = UTC_TIMESTAMP(3), expires_at = UTC_TIMESTAMP(3)
+WHERE id = :node AND incarnation = :incarnation
 
 -- name: node_incarnation
 -- Locked: a process that takes the name waits, and then takes what this one has taken.

@@ -15,5 +15,6 @@ void add_show(CLI::App& app, int* exit);
 void add_history(CLI::App& app, int* exit);
 void add_changes(CLI::App& app, int* exit);  // cancel, retry, finish
 void add_stats(CLI::App& app, int* exit);
+void add_nodes(CLI::App& app, int* exit);
 
 }  // namespace rung::cli

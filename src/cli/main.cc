@@ -65,6 +65,7 @@ int main(int argc, char** argv) {
     rung::cli::add_history(app, &exit);
     rung::cli::add_changes(app, &exit);
     rung::cli::add_stats(app, &exit);
+    rung::cli::add_nodes(app, &exit);
     return parse(app, argc, argv, exit);
   } catch (const std::exception& e) {  // out of memory, and what libraries throw against their word
     return rung::cli::complain(rung::cli::kMistake, e.what());

@@ -188,7 +188,7 @@ class Store {
   virtual Result<std::vector<AttemptRow>> history(TaskId id) = 0;  // by attempt
   virtual Result<std::string> origin(TaskId id) = 0;               // NewTask::origin_json; not_found
   virtual Result<std::vector<QueueStat>> by_queue() = 0;
-  // Every node that ever was, by id. One that is dead or has left: expires_at is over.
+  // Every node that ever was, by id. expires_at is over: it died, or left where seen_at is not before it.
   virtual Result<std::vector<NodeRow>> nodes() = 0;
   // Scheduled and due, by the database's clock; a shard that has none is left out. By shard.
   virtual Result<std::vector<ShardOverdue>> overdue() = 0;

@@ -81,7 +81,7 @@ Result<void> MemoryStore::leave(int node, std::uint64_t incarnation) {
   auto done = call([&] {
     if (!is_incarnation(node, incarnation)) return true;
     for (auto& n : db_.nodes_) {
-      if (n.row.id == node) n.row.expires_at = db_.now_locked();
+      if (n.row.id == node) n.row.seen_at = n.row.expires_at = db_.now_locked();
     }
     for (ShardRow& s : db_.shards_) {
       if (s.owner != node) continue;

@@ -134,6 +134,8 @@ TEST_P(StoreContract, NodesAreAllThatEverWere) {
   ASSERT_EQ(nodes.size(), 2U);
   EXPECT_EQ(nodes[0].name, "a");
   EXPECT_LE(nodes[0].expires_at, must(store_->now()));
+  EXPECT_EQ(nodes[0].seen_at, nodes[0].expires_at) << "it left";
+  EXPECT_LT(nodes[1].seen_at, nodes[1].expires_at);
   EXPECT_EQ(nodes[1].id, b.node);
   EXPECT_EQ(nodes[1].address, "host:1");
   EXPECT_EQ(must(store_->live_nodes()).size(), 1U);

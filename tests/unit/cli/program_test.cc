@@ -58,7 +58,7 @@ TEST_F(Program, HelpAndVersion) {
   const Ran help = rung({"--help"});
   EXPECT_EQ(help.exit, 0);
   for (const char* command : {"run", "check", "migrate", "attach", "list", "show", "history", "cancel",
-                              "retry", "finish", "stats"}) {
+                              "retry", "finish", "stats", "nodes"}) {
     EXPECT_THAT(help.out, HasSubstr(command));
     const Ran each = rung({command, "--help"});
     EXPECT_EQ(each.exit, 0) << command;
@@ -132,7 +132,8 @@ TEST_F(Program, ServicesThatAreAwayExit2) {
                                              {"cancel", "1"},
                                              {"retry", "1"},
                                              {"finish", "1", "--failed"},
-                                             {"stats"}}) {
+                                             {"stats"},
+                                             {"nodes"}}) {
     std::vector<std::string> with = words;
     with.insert(with.end(), {"-c", config});
     const Ran ran = rung(with);

@@ -1,0 +1,223 @@
+// rung nodes: who holds which shards, since when, and how late each is.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <optional>
+
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
+#include "src/cli/story.h"
+#include "src/cli/text.h"
+#include "src/cli/when.h"
+
+namespace rung::cli {
+namespace {
+
+constexpr Ms kLongGone = std::chrono::hours{24};  // not shown without --all
+
+struct Options {
+  Common common;
+  bool all = false;
+};
+
+// What one holds, by leases that are in force.
+struct Holding {
+  std::vector<int> shards;
+  std::optional<EpochMs> changed_at;  // when the last of them was taken
+  std::int64_t overdue = 0;
+  std::optional<EpochMs> oldest;  // the longest due of them
+};
+
+enum class Is { live, dead, left };
+
+struct Nodes {
+  std::vector<NodeRow> rows;
+  std::map<int, Holding> held;
+  Holding nobody;
+  std::size_t hidden = 0;  // long gone
+};
+
+Is state_of(const NodeRow& node, EpochMs now) {
+  if (node.expires_at > now) return Is::live;
+  return node.expires_at > node.seen_at ? Is::dead : Is::left;  // who leaves ends its own time
+}
+
+std::string_view word(Is is) {
+  switch (is) {
+    case Is::live:
+      return "live";
+    case Is::dead:
+      return "dead";
+    default:
+      return "left";
+  }
+}
+
+EpochMs since(const NodeRow& node, EpochMs now) {
+  return state_of(node, now) == Is::live ? node.started_at : node.expires_at;
+}
+
+// "0-20,43"
+std::string ranges(const std::vector<int>& shards) {
+  std::string out;
+  for (std::size_t i = 0; i < shards.size();) {
+    std::size_t last = i;
+    while (last + 1 < shards.size() && shards[last + 1] == shards[last] + 1) ++last;
+    out += fmt::format("{}{}", out.empty() ? "" : ",", shards[i]);
+    if (last > i) out += fmt::format("-{}", shards[last]);
+    i = last + 1;
+  }
+  return out.empty() ? "-" : out;
+}
+
+void add(Holding& holding, const ShardRow& shard, const std::map<int, ShardOverdue>& late) {
+  holding.shards.push_back(shard.shard);
+  if (shard.acquired_at)
+    holding.changed_at = std::max(holding.changed_at.value_or(EpochMs{}), *shard.acquired_at);
+  const auto it = late.find(shard.shard);
+  if (it == late.end()) return;
+  holding.overdue += it->second.tasks;
+  holding.oldest = std::min(holding.oldest.value_or(it->second.oldest), it->second.oldest);
+}
+
+Result<Nodes> read(Store& store, EpochMs now, bool all) {
+  auto rows = store.nodes();
+  if (!rows) return tl::unexpected(rows.error());
+  const auto shards = store.shards();
+  if (!shards) return tl::unexpected(shards.error());
+  const auto overdue = store.overdue();
+  if (!overdue) return tl::unexpected(overdue.error());
+  std::map<int, ShardOverdue> late;
+  for (const ShardOverdue& one : *overdue) late[one.shard] = one;
+  Nodes nodes;
+  for (const ShardRow& shard : *shards) {
+    const bool held = shard.owner != 0 && shard.expires_at && *shard.expires_at > now;
+    add(held ? nodes.held[shard.owner] : nodes.nobody, shard, late);
+  }
+  for (NodeRow& row : *rows) {
+    const bool long_gone = row.expires_at + kLongGone < now && !nodes.held.contains(row.id);
+    if (long_gone && !all) {
+      ++nodes.hidden;
+    } else {
+      nodes.rows.push_back(std::move(row));
+    }
+  }
+  return nodes;
+}
+
+std::vector<Table::Cell> holding_cells(const Holding& holding, EpochMs now) {
+  return {std::to_string(holding.shards.size()),
+          ranges(holding.shards),
+          holding.changed_at ? relative(*holding.changed_at, now) : "-",
+          {std::to_string(holding.overdue), holding.overdue > 0 ? Colour::yellow : Colour::none},
+          holding.oldest ? humanise(now - *holding.oldest) : "-"};
+}
+
+std::string text(const Nodes& nodes, EpochMs now, const Terminal& terminal) {
+  using enum Table::Align;
+  Table table({{"NODE", left},
+               {"STATE", left},
+               {"SINCE", left},
+               {"LAST SEEN", left},
+               {"SHARDS", right},
+               {"WHICH", left},
+               {"TAKEN", left},
+               {"OVERDUE", right},
+               {"BY", right},
+               {"VERSION", left},
+               {"ADDRESS", left}});
+  static const Holding kNone;
+  const auto row = [&](std::vector<Table::Cell> cells, const Holding& holding, const std::string& version,
+                       const std::string& address) {
+    for (Table::Cell& cell : holding_cells(holding, now)) cells.push_back(std::move(cell));
+    cells.emplace_back(version);
+    cells.emplace_back(address);
+    table.row(std::move(cells));
+  };
+  for (const NodeRow& node : nodes.rows) {
+    const Is is = state_of(node, now);
+    const auto held = nodes.held.find(node.id);
+    const Colour colour = is == Is::live ? Colour::green : is == Is::dead ? Colour::red : Colour::dim;
+    row({node.name,
+         {std::string(word(is)), colour},
+         relative(since(node, now), now),
+         relative(node.seen_at, now)},
+        held == nodes.held.end() ? kNone : held->second, node.version, node.address);
+  }
+  if (!nodes.nobody.shards.empty()) {
+    Holding nobody = nodes.nobody;
+    nobody.changed_at.reset();
+    row({"(nobody)", {"-", Colour::red}, "-", "-"}, nobody, "-", "-");
+  }
+  std::string out = table.str(terminal);
+  if (nodes.hidden > 0)
+    out += fmt::format("\n{} more that ended more than a day ago: all of them by --all\n", nodes.hidden);
+  return out;
+}
+
+void put(Json& json, const Holding& holding, EpochMs now) {
+  json["shards"] = holding.shards;
+  json["overdue"] = holding.overdue;
+  json["oldest_overdue_ms"] = holding.oldest ? Json((now - *holding.oldest).count()) : Json();
+}
+
+Json to_json(const Nodes& nodes, EpochMs now) {
+  static const Holding kNone;
+  Json json = {{"nodes", Json::array()}};
+  for (const NodeRow& node : nodes.rows) {
+    const auto it = nodes.held.find(node.id);
+    const Holding& holding = it == nodes.held.end() ? kNone : it->second;
+    Json one = {{"node", node.name},
+                {"state", word(state_of(node, now))},
+                {"since", rfc3339(since(node, now))},
+                {"started_at", rfc3339(node.started_at)},
+                {"seen_at", rfc3339(node.seen_at)},
+                {"expires_at", rfc3339(node.expires_at)},
+                {"version", node.version},
+                {"address", node.address},
+                {"taken_at", holding.changed_at ? Json(rfc3339(*holding.changed_at)) : Json()}};
+    put(one, holding, now);
+    json["nodes"].push_back(std::move(one));
+  }
+  Json nobody;
+  put(nobody, nodes.nobody, now);
+  json["nobody"] = std::move(nobody);
+  json["not_shown"] = nodes.hidden;
+  return json;
+}
+
+int run(const Options& options) {
+  Session session;
+  if (const int code = open_session(options.common, session); code != kDone) return code;
+  const auto nodes = read(*session.store, session.now, options.all);
+  if (!nodes) return complain(nodes.error());
+  if (options.common.json) {
+    print(dump(to_json(*nodes, session.now)) + "\n");
+  } else {
+    print(text(*nodes, session.now, Terminal::of_stdout()));
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_nodes(CLI::App& app, int* exit) {
+  auto o = std::make_shared<Options>();
+  CLI::App& c =
+      add_command(app, "nodes", "Who holds which shards, since when, and how late each is",
+                  "Examples:\n"
+                  "  rung nodes\n"
+                  "  rung nodes --json | jq '.nobody.shards'    shards that nobody holds\n"
+                  "A node is live while it renews its lease; dead where it stopped to; left where it ended\n"
+                  "in order. Overdue is what is scheduled and due. The health check is rung stats.",
+                  o->common);
+  c.add_flag("--all", o->all, "Also those that ended more than a day ago");
+  c.callback([o, exit] { *exit = run(*o); });
+}
+
+}  // namespace rung::cli

@@ -1,0 +1,195 @@
+#include "tests/faults/instances/fixture.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace rung::test {
+
+// --- the consumer
+
+Climber::Climber(std::string queue) : queue_(std::move(queue)), thread_([this] { run(); }) {}
+
+Climber::~Climber() {
+  stop_ = true;
+  thread_.join();
+}
+
+void Climber::run() {
+  AmqpProbe probe;
+  probe.consume(queue_, 100);
+  while (!stop_) {
+    const auto received = probe.next(Ms{50});
+    if (!received) continue;
+    {
+      const std::lock_guard lock(mutex_);
+      std::string body = received->message.body.substr(0, received->message.body.find(' '));
+      ++seen_[std::move(body)][int_header(received->message, "retry-attempt")];
+    }
+    ++count_;
+    probe.reject(*received);
+  }
+}
+
+std::map<std::string, std::map<std::int64_t, int>> Climber::seen() const {
+  const std::lock_guard lock(mutex_);
+  return seen_;
+}
+
+// --- the instances
+
+InstancesTest::InstancesTest() {
+  config.broker = "  heartbeat: 1s\n";
+  config.ladder = "[400ms, 800ms, 1200ms]";
+  config.more = "lease: 3s\n";
+  queue = attached();
+  consumer = std::make_unique<Climber>(queue);
+}
+
+InstancesTest::~InstancesTest() {
+  stop_load();
+  if (HasFailure()) {
+    for (const auto& [i, sidecar] : nodes_)
+      std::fprintf(stderr, "--- the log of n-%d:\n%s---\n", i, sidecar->log_tail().c_str());
+  }
+  consumer.reset();
+  nodes_.clear();
+}
+
+Sidecar& InstancesTest::start_node(int i, const std::string& broker_url) {
+  auto& sidecar = nodes_[i];
+  if (!sidecar) {
+    SidecarConfig own = config;
+    own.node = "n-" + std::to_string(i);
+    if (!broker_url.empty()) own.broker_url = broker_url;
+    sidecar = std::make_unique<Sidecar>(own);
+  }
+  sidecar->start();
+  return *sidecar;
+}
+
+void InstancesTest::start_nodes(const std::vector<int>& nodes) {
+  for (const int i : nodes) start_node(i);
+  for (const int i : nodes)
+    ASSERT_TRUE(node(i).wait_ready(kBound, static_cast<std::uint32_t>(nodes_.size())));
+}
+
+std::map<std::string, int> InstancesTest::held() {
+  std::map<std::string, int> by_node;
+  for (Row& row : rows("SELECT COALESCE(n.name, '') AS node, COUNT(*) AS shards FROM rung_shards s LEFT JOIN "
+                       "rung_nodes n ON n.id = s.owner AND s.expires_at > UTC_TIMESTAMP(3) GROUP BY 1"))
+    by_node[row["node"]] = std::stoi(row["shards"]);
+  return by_node;
+}
+
+bool InstancesTest::balanced(const std::vector<int>& nodes) {
+  const std::map<std::string, int> now = held();
+  if (now.size() != nodes.size()) return false;
+  const int share = kShards / static_cast<int>(nodes.size());
+  return std::ranges::all_of(nodes, [&](int i) {
+    const auto it = now.find("n-" + std::to_string(i));
+    return it != now.end() && (it->second == share || it->second == share + 1);
+  });
+}
+
+Ms InstancesTest::until_balanced(const std::vector<int>& nodes, Ms within) {
+  const std::int64_t from = wall_ms();
+  const bool done = eventually([&] { return balanced(nodes); }, within);
+  const Ms took{wall_ms() - from};
+  if (!done) {
+    std::string who;
+    for (const auto& [name, shards] : held()) who += " '" + name + "'=" + std::to_string(shards);
+    ADD_FAILURE() << "no balance among " << nodes.size() << " after " << took.count() << " ms:" << who;
+  }
+  std::printf("%zu instances balanced after %ld ms\n", nodes.size(), static_cast<long>(took.count()));
+  return took;
+}
+
+std::int64_t InstancesTest::number(const std::string& sql) {
+  const auto found = rows(sql);
+  return found.empty() || found[0].begin()->second == "NULL" ? -1 : std::stoll(found[0].begin()->second);
+}
+
+int InstancesTest::live() {
+  return static_cast<int>(number("SELECT COUNT(*) FROM rung_nodes WHERE expires_at > UTC_TIMESTAMP(3)"));
+}
+
+std::map<std::string, std::int64_t> InstancesTest::delivered() {
+  std::map<std::string, std::int64_t> by_node;
+  for (Row& row :
+       rows("SELECT node, COUNT(*) AS n FROM retry_history WHERE published_at IS NOT NULL GROUP BY node"))
+    by_node[row["node"]] = std::stoll(row["n"]);
+  return by_node;
+}
+
+// --- the load
+
+namespace {
+Message failed_message(const std::string& queue, const std::string& name, std::size_t body_bytes) {
+  Message message;
+  message.body = name;
+  if (body_bytes > name.size()) message.body += " " + std::string(body_bytes - name.size(), 'x');
+  message.properties.message_id = name;
+  message.properties.delivery_mode = 2;
+  message.headers = Table{{"retry-queue", queue}};
+  return message;
+}
+}  // namespace
+
+void InstancesTest::publish_failed(std::size_t count, const std::string& name, std::size_t body_bytes) {
+  std::vector<Message> messages;
+  for (std::size_t i = 0; i < count; ++i)
+    messages.push_back(failed_message(queue, name + "-" + std::to_string(i), body_bytes));
+  AmqpProbe probe;
+  probe.publish_all(failed(), "", messages);
+}
+
+void InstancesTest::start_load(std::size_t per_second) {
+  stop_ = false;
+  load_ = std::thread([this, per_second] {
+    AmqpProbe probe;
+    const std::int64_t from = wall_ms();
+    while (!stop_) {
+      const auto due = static_cast<std::size_t>(wall_ms() - from + 20) * per_second / 1000;
+      std::vector<Message> messages;
+      for (; loaded_ < due; ++loaded_)
+        messages.push_back(failed_message(queue, "load-" + std::to_string(loaded_), 0));
+      probe.publish_all(failed(), "", messages);
+      std::this_thread::sleep_for(Ms{20});  // the load's own rhythm
+    }
+  });
+}
+
+std::size_t InstancesTest::stop_load() {
+  stop_ = true;
+  if (load_.joinable()) load_.join();
+  return loaded_;
+}
+
+std::size_t InstancesTest::all_ended(std::size_t count) {
+  const auto in_state = [&](const std::string& state) {
+    return number("SELECT COUNT(*) FROM retry_current WHERE queue = '" + queue + "' AND state = '" + state +
+                  "'");
+  };
+  EXPECT_TRUE(eventually([&] { return in_state("parked") == static_cast<std::int64_t>(count); }, kBound * 2))
+      << in_state("parked") << " of " << count << " parked, " << in_state("scheduled") << " scheduled, "
+      << in_state("publishing") << " publishing, " << in_state("awaiting") << " awaiting";
+  EXPECT_EQ(number("SELECT COUNT(*) FROM retry_current WHERE queue = '" + queue + "'"),
+            static_cast<std::int64_t>(count));
+  EXPECT_EQ(number("SELECT COUNT(*) FROM retry_history WHERE queue = '" + queue + "'"),
+            static_cast<std::int64_t>(count) * kLevels)
+      << "attempts are neither multiplied nor eaten";
+  const auto seen = consumer->seen();
+  EXPECT_EQ(seen.size(), count);
+  std::size_t repeats = 0;
+  for (const auto& [body, attempts] : seen) {
+    EXPECT_EQ(attempts.size(), static_cast<std::size_t>(kLevels)) << body;
+    for (const auto& [attempt, times] : attempts) {
+      EXPECT_TRUE(attempt >= 1 && attempt <= kLevels) << body << ": attempt " << attempt;
+      repeats += static_cast<std::size_t>(times - 1);
+    }
+  }
+  if (repeats > 0) std::printf("%zu deliveries came twice, under the same name\n", repeats);
+  return repeats;
+}
+
+}  // namespace rung::test

@@ -1,0 +1,175 @@
+// The cycles of several instances on one loop and one database in memory, with a lease of half a second.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "src/bridge/shards.h"
+#include "src/store/memory/memory_store.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kLease{500};
+constexpr Ms kBound{10'000};
+
+struct Instance {
+  Instance(io::Loop& loop, const std::shared_ptr<MemoryDb>& db, const std::string& name, std::uint64_t number)
+      : threads(
+            loop, [db]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db); }, 1,
+            [](const StoreThreads::Status&) {}),
+        shards(loop, threads, clock, {{name, "0", "here", number}, kLease, Ms{1000}},
+               {[](const std::vector<Gained>&) {}, [](const std::vector<int>&) {},
+                [this](BootMs until) {
+                  publish_until = until;
+                  if (left && until.ms != 0) opened_after_leaving = true;
+                },
+                [this](int shard) { return in_use(shard); }, [this] { name_taken = true; }}) {}
+  ~Instance() {
+    threads.stop();
+    threads.join(kBound);
+  }
+
+  DbClock clock;
+  BootMs publish_until{0};
+  std::function<bool(int)> in_use = [](int) { return false; };
+  bool left = false, opened_after_leaving = false, name_taken = false;
+  StoreThreads threads;
+  Shards shards;
+};
+
+class ShardsCycle : public testing::Test {
+ protected:
+  ShardsCycle() { eyes = open_memory_store(db); }
+  Instance& add(const std::string& name) {
+    all.push_back(std::make_unique<Instance>(loop, db, name, 100 + all.size()));
+    return *all.back();
+  }
+  // Runs the loop until it is so; how long that took. A failure of the test after the bound.
+  Ms until(std::function<bool()> condition) {
+    const BootMs from = boot_now();
+    bool met = false;
+    io::Timer look(loop, [&] {
+      met = condition();
+      if (met || boot_now() - from > kBound) loop.stop();
+    });
+    look.start(Ms{0}, Ms{2});
+    loop.run();
+    EXPECT_TRUE(met) << "the condition did not come";
+    return boot_now() - from;
+  }
+  int owned(const Instance& instance) const {
+    const auto rows = *eyes->shards();
+    return static_cast<int>(std::ranges::count_if(rows, [&](const ShardRow& row) {
+      return row.owner != 0 && row.owner == instance.shards.node() && *row.expires_at > db->now();
+    }));
+  }
+  bool balanced() const {
+    return std::ranges::all_of(all, [&](const auto& one) {
+      const int share = kShards / static_cast<int>(all.size()), n = owned(*one);
+      return (n == share || n == share + 1) && one->shards.count() == n;
+    });
+  }
+
+  std::shared_ptr<MemoryDb> db = std::make_shared<MemoryDb>();
+  std::unique_ptr<Store> eyes;
+  io::Loop loop;
+  std::vector<std::unique_ptr<Instance>> all;
+};
+
+TEST_F(ShardsCycle, ShareWithinTwoLeases) {
+  for (const char* name : {"a", "b", "c", "d", "e"}) {
+    add(name).shards.start();
+    EXPECT_LT(until([&] { return balanced(); }), kLease * 2) << all.size() << " instances";
+  }
+}
+
+// Every claim ends, but there is always the next one, as long as the shard takes any.
+TEST_F(ShardsCycle, AShardThatIsAlwaysInUseIsHandedOver) {
+  Instance& busy = add("a");
+  busy.shards.start();
+  until([&] { return balanced(); });
+  std::array<BootMs, kShards> ends{};
+  busy.in_use = [&](int shard) {
+    BootMs& end = ends[static_cast<std::size_t>(shard)];
+    if (busy.shards.held(shard)) end = boot_now() + Ms{60};  // claimed again
+    return boot_now() < end;
+  };
+  io::Timer work(loop, [&] {
+    for (int s = 0; s < kShards; ++s) busy.in_use(s);
+  });
+  work.start(Ms{0}, Ms{5});
+  add("b").shards.start();
+  EXPECT_LT(until([&] { return balanced(); }), kLease * 2);
+}
+
+// What hangs is not given back, and nobody asks for it all the time.
+TEST_F(ShardsCycle, AShardWhosePublishHangsIsKeptUntilItEnds) {
+  Instance& busy = add("a");
+  busy.shards.start();
+  until([&] { return balanced(); });
+  bool hangs = true;
+  busy.in_use = [&](int shard) { return hangs && shard == 63; };
+  add("b").shards.start();
+  until([&] { return owned(busy) == 33 && owned(*all[1]) == 31; });
+  const BootMs from = boot_now();
+  until([&] { return boot_now() - from > kLease * 2; });
+  EXPECT_EQ((*eyes->shards())[63].owner, busy.shards.node());
+  hangs = false;
+  EXPECT_LT(until([&] { return balanced(); }), kLease);
+}
+
+TEST_F(ShardsCycle, WhoDiesIsTakenOverWhenItsLeaseRunsOut) {
+  add("a").shards.start();
+  add("b").shards.start();
+  add("c").shards.start();
+  until([&] { return balanced(); });
+  // No more word from it, and its last renewal is as fresh as can be.
+  until([&] {
+    const auto rows = *eyes->shards();
+    const auto its = std::ranges::find(rows, all[2]->shards.node(), &ShardRow::owner);
+    return its != rows.end() && *its->expires_at - db->now() > kLease - Ms{15};
+  });
+  all.pop_back();
+  const Ms took = until([&] { return balanced(); });
+  EXPECT_GE(took, kLease - Ms{30});
+  EXPECT_LT(took, kLease + Ms{130}) << "a third of the lease more is what it took before";
+}
+
+TEST_F(ShardsCycle, WhoLeavesWhileItsCycleIsUnderWayGivesAllBack) {
+  for (int turn = 0; turn < 20; ++turn) {
+    Instance& one = add("a");
+    one.shards.start();
+    bool gone = false;
+    io::Timer leave(loop, [&] {
+      one.left = true;
+      one.shards.leave([&] { gone = true; });
+    });
+    leave.start(Ms{turn / 4});
+    until([&] { return gone; });
+    const BootMs from = boot_now();
+    until([&] { return boot_now() - from > Ms{20}; });  // what may still come in
+    const auto rows = *eyes->shards();
+    EXPECT_TRUE(std::ranges::all_of(rows, [](const ShardRow& row) { return row.owner == 0; })) << turn;
+    EXPECT_EQ(one.shards.count(), 0);
+    EXPECT_EQ(one.publish_until.ms, 0);
+    EXPECT_FALSE(one.opened_after_leaving) << "the fence is open, and the shards are given back";
+    EXPECT_TRUE(eyes->live_nodes()->empty());
+    all.clear();
+  }
+}
+
+TEST_F(ShardsCycle, WhoseNameIsTakenStopsAndTakesNothing) {
+  Instance& former = add("a");
+  former.shards.start();
+  until([&] { return former.shards.count() == kShards; });
+  Instance& next = add("a");
+  next.shards.start();
+  until([&] { return former.name_taken && next.shards.count() == kShards; });
+  EXPECT_EQ(former.publish_until.ms, 0);
+  EXPECT_EQ(former.shards.node(), next.shards.node());
+}
+
+}  // namespace
+}  // namespace rung::bridge
