@@ -13,6 +13,8 @@
 namespace rung::confile {
 namespace {
 
+constexpr std::size_t kMostOfPassword = 4096;
+
 class Completion {
  public:
   Completion(Draft& draft, Problems& problems) : draft_(draft), config_(draft.config), problems_(problems) {}
@@ -140,10 +142,16 @@ class Completion {
       return;
     }
     std::ifstream in(file, std::ios::binary);
-    std::string line;
-    std::getline(in, line);
+    std::string line(kMostOfPassword + 1, '\0');  // bounded: /dev/zero is a file, too
+    in.read(line.data(), static_cast<std::streamsize>(line.size()));
     if (in.bad() || (in.fail() && !in.eof())) {
       problem(path, std::string("it cannot be read: ") + std::strerror(errno));  // NOLINT: one thread loads
+      return;
+    }
+    line.resize(std::min(line.find('\n'), static_cast<std::size_t>(in.gcount())));
+    if (line.size() > kMostOfPassword) {
+      problem(path, "the file's first line is over " + std::to_string(kMostOfPassword) +
+                        " bytes: it is no password");
       return;
     }
     if (line.ends_with('\r')) line.pop_back();

@@ -132,6 +132,9 @@ TEST_F(ConfigEnvironment, APasswordFileThatCannotServe) {
   EXPECT_EQ(with("amqp://me@h", "blank"),
             "rung.yaml:1:46: broker.password_file: the file's first line is empty: it is the password");
   EXPECT_EQ(
+      with("amqp://me@h", "/dev/zero"),
+      "rung.yaml:1:46: broker.password_file: the file's first line is over 4096 bytes: it is no password");
+  EXPECT_EQ(
       with("amqp://h", "blank"),
       "rung.yaml:1:43: broker.password_file: the password has no user: write amqp://USER@... in broker.url");
 }

@@ -176,6 +176,30 @@ TEST(ReadFailure, AnIdOrAttemptThatIsNone) {
   EXPECT_EQ(read(Table{{"retry-id", "9223372036854775807"}}).id->value, 9223372036854775807);
 }
 
+// Found by fuzzing: seconds that are no date overflowed when they were made ms, and no column took what came
+// out.
+TEST(ReadFailure, ADeathWithoutADate) {
+  const auto died = [](std::uint64_t at) {
+    return read(Table{{"x-death", Array{Value{Table{{"queue", "orders"}, {"time", Timestamp{at}}}}}}})
+        .died_at_s;
+  };
+  EXPECT_EQ(died(1'700'000'000), 1'700'000'000);
+  EXPECT_EQ(died(253'402'300'799), 253'402'300'799) << "9999-12-31 23:59:59";
+  for (const std::uint64_t none : {std::uint64_t{253'402'300'800}, std::uint64_t{9'223'372'036'854'776},
+                                   std::uint64_t{1} << 62, std::numeric_limits<std::uint64_t>::max()}) {
+    EXPECT_FALSE(died(none)) << none;
+  }
+}
+
+TEST(ReadFailure, AQueueThatIsNoneIsToldWithTheError) {
+  const Failure f = read(Table{{"retry-queue", "\xff"}, {"retry-error", "no stock"}});
+  EXPECT_EQ(f.queue, "");
+  EXPECT_EQ(f.error, "no stock [retry-queue is not understood: the name of a queue]");
+  EXPECT_EQ(read(Table{{"retry-queue", 5}, {"x-last-death-queue", "orders"}, {"retry-error", "no"}}).error,
+            "no")
+      << "elsewhere the row says it";
+}
+
 TEST(ReadFailure, RetryAfter) {
   EXPECT_EQ(directives("retry-after", "1m30s").retry_after, seconds(90));
   EXPECT_EQ(directives("retry-after", Bytes{"2h"}).retry_after, hours(2));
