@@ -19,7 +19,7 @@ inline constexpr Ms kLongest{std::chrono::hours{24 * 3650}};
 // and what would be right, e.g. for "1.5h": "fractions are not taken, write 1h30m".
 tl::expected<Ms, std::string> parse_duration(std::string_view text);
 
-// The shortest exact text that parse_duration takes back: 90'000 ms -> "1m30s"; 0 -> "0s".
+// An exact text that parse_duration takes back, by its largest units: 90'000 ms -> "1m30s"; 0 -> "0s".
 std::string format_duration(Ms duration);
 
 }  // namespace rung::levels

@@ -65,7 +65,9 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
     log::warn(unknown ? "a failed message names a task that is not its own: taken in as new"
                       : "a failed message does not fit its task: parked apart",
               {{"id", failure.id->value}, {"attempt", failure.attempt}, {"reason", decision->reason}});
-    fresh(delivery, failure, std::move(reason));
+    Failure known = failure;
+    if (!unknown && known.queue.empty()) known.queue = decision->task.queue;
+    fresh(delivery, std::move(known), std::move(reason));
     flush();
     return;
   }
@@ -75,8 +77,9 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
 
 void Intake::fresh(std::shared_ptr<Delivery> delivery, Failure failure, std::string park_reason) {
   if (park_reason.empty() && failure.queue.empty()) {
-    park_reason = "nothing says which queue it came from: no retry-queue header, no x-death; last error: " +
-                  failure.error;
+    park_reason =
+        "nothing says which queue it came from: no usable retry-queue header, no x-death; last error: " +
+        failure.error;
   } else if (park_reason.empty() && (failure.queue.size() > kShortString || !is_utf8(failure.queue))) {
     park_reason = "the name of its queue is no queue's name (over 255 bytes, or not UTF-8)";
   }
@@ -250,10 +253,9 @@ void Intake::divert(Fresh item, const std::string& reason) {
   item.park_reason = reason + "; the message lies in the queue " + parts_.parked_exchange;
   item.without_body = true;
   ++diverting_;
-  Outgoing copy{0, parts_.parked_exchange, item.failure.queue, item.delivery->message};
-  copy.message.properties.user_id.reset();
-  copy.message.properties.expiration.reset();
-  copy.message.properties.delivery_mode = 2;
+  // Stripped: as it was published at first, it passed the broker; with x-death its header may be too large
+  // for a frame.
+  Outgoing copy{0, parts_.parked_exchange, item.failure.queue, strip(item.delivery->message, nullptr)};
   parts_.outbox.send(std::move(copy), [this, item](const PublishResult& result) mutable {
     --diverting_;
     if (result.how == PublishResult::How::confirmed) {

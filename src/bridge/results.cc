@@ -32,6 +32,8 @@ void Results::said(const std::vector<Delivery>& deliveries) {
       if (decision->verdict == Decision::Verdict::refused) {
         log::warn("a result fits no attempt: passed over", {{"id", id.value}, {"reason", decision->reason}});
       }
+      if (decision->verdict == Decision::Verdict::stale)
+        log::debug("a result changes nothing", {{"id", id.value}, {"reason", decision->reason}});
       parts_.acks.add(tag);
       parts_.settled(*decision);
     };

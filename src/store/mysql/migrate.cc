@@ -23,6 +23,25 @@ std::vector<int> applied_versions(Session& session) {
   return versions;
 }
 
+// REQUIRES: inside run(). None where there is no schema yet.
+std::vector<int> versions_if_any(Session& session) {
+  try {
+    return applied_versions(session);
+  } catch (const ::sql::SQLException& e) {
+    if (e.getErrorCode() != kNoTable) throw;
+    return {};
+  }
+}
+
+// The first migration that is missing.
+const sql::Migration* first_missing(const std::vector<int>& versions) {
+  const auto& all = sql::migrations();
+  const auto it = std::ranges::find_if(all, [&](const sql::Migration& migration) {
+    return std::ranges::find(versions, migration.version) == versions.end();
+  });
+  return it == all.end() ? nullptr : &*it;
+}
+
 // REQUIRES: inside run(). Throws Abort for a schema that a later Rung made.
 void refuse_newer(const std::vector<int>& versions) {
   if (versions.empty() || versions.back() <= sql::newest_version()) return;
@@ -64,6 +83,15 @@ Result<std::vector<std::string>> MysqlStore::migrate() {
   if (!session_->has_database()) {
     if (auto made = session_->create_database(); !made) return tl::unexpected(made.error());
   }
+  // Nearly always there is nothing to do. Found out with our own time-outs: the long ones below would keep a
+  // start waiting for hours where the connection dies just then.
+  const auto up_to_date = session_->run_for([&] {
+    const std::vector<int> versions = versions_if_any(*session_);
+    refuse_newer(versions);
+    return first_missing(versions) == nullptr;
+  });
+  if (!up_to_date) return tl::unexpected(up_to_date.error());
+  if (*up_to_date) return std::vector<std::string>{};
   // A connection of its own: it waits longer, and its end releases the lock whatever happens.
   Session session(session_->options(), session_->url(), kMigration);
   return session.run_for([&] {
@@ -79,17 +107,11 @@ Result<void> MysqlStore::check_schema() {
   if (!session_->has_database())
     return permanent("the database '" + session_->url().path + "' is missing" + advice);
   return session_->run([&] {
-    std::vector<int> versions;
-    try {
-      versions = applied_versions(*session_);
-    } catch (const ::sql::SQLException& e) {
-      if (e.getErrorCode() != kNoTable) throw;
-    }
+    const std::vector<int> versions = versions_if_any(*session_);
     refuse_newer(versions);
-    for (const auto& migration : sql::migrations()) {
-      if (std::find(versions.begin(), versions.end(), migration.version) != versions.end()) continue;
+    if (const sql::Migration* missing = first_missing(versions)) {
       throw Abort{
-          {Error::Kind::permanent, "the schema lacks migration " + std::string(migration.name) + advice}};
+          {Error::Kind::permanent, "the schema lacks migration " + std::string(missing->name) + advice}};
     }
   });
 }

@@ -186,6 +186,28 @@ TEST_F(Answers, ReportedAndRejectedIsOneFailure) {
   EXPECT_EQ(history(retry_id(first)).size(), 2U);
 }
 
+// A consumer copies the headers of what it got into another message, and that one fails: it is a task of its
+// own, and the one whose retry-id it carries goes on.
+TEST_F(Answers, AnothersRetryIdIsNoFailureOfThatTask) {
+  start();
+  const std::string queue = attached(), other = attached("other");
+  const Received back = under_way(queue);
+  Message copy = back.message;
+  copy.body = "what was made of it";
+  amqp.ack(back);
+  fail(other, copy);  // the x-death says another queue
+  copy.properties.message_id = "of its own";
+  fail(queue, copy);  // the same queue, another message-id
+  const Received from_other = delivery(other), from_same = delivery(queue);
+  for (const Received& received : {from_other, from_same}) {
+    EXPECT_EQ(received.message.body, copy.body);
+    EXPECT_NE(retry_id(received), retry_id(back));
+    EXPECT_EQ(int_header(received.message, "retry-attempt"), 1);
+  }
+  report(back, "succeeded");
+  EXPECT_EQ(wait_id(retry_id(back), "succeeded")["attempt"], "1");
+}
+
 TEST_F(Answers, WordsThatMeanNothingDoNotStopTheFlow) {
   start();
   const std::string queue = attached();

@@ -4,6 +4,7 @@
 
 #include "src/core/url.h"
 #include "tests/integration/sql/fixture.h"
+#include "tests/support/proxy.h"
 
 namespace rung::test {
 namespace {
@@ -118,6 +119,24 @@ TEST_F(Hurt, ALockThatIsHeldTooLongIsTransientAndTheConnectionLives) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(15));
   schema_.exec("ROLLBACK");
   EXPECT_TRUE(patient->apply(std::span(&event, 1), fence_, decider));
+}
+
+// A start looks whether there is something to migrate. With the time-outs of a migration, hours, a connection
+// that dies just then would keep the whole sidecar waiting.
+TEST_F(Hurt, WhetherTheSchemaIsUpToDateIsAskedWithTheOwnTimeouts) {
+  StoreOptions options = schema_.options();
+  const auto url = parse_url(options.url);
+  test::TcpProxy proxy(url->host, url->port == 0 ? 3306 : url->port);
+  options.url = test::with_port(options.url, proxy.port());
+  options.timeout = Ms{1000};
+  const auto store = must(open_mysql_store(options));
+  EXPECT_TRUE(must(store->migrate()).empty());
+  proxy.stall();
+  const auto hung = store->migrate();
+  ASSERT_FALSE(hung);
+  EXPECT_TRUE(hung.error().is_transient()) << hung.error().message;
+  proxy.stall(false);
+  EXPECT_TRUE(must(must(open_mysql_store(options))->migrate()).empty());
 }
 
 TEST_F(Hurt, TheSessionIsSetAsItMustBe) {

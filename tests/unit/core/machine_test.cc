@@ -357,6 +357,25 @@ TEST(Failed, AfterReportedSuccessDoesNot) {
   EXPECT_EQ(d.verdict, Verdict::stale);
 }
 
+TEST(Failed, WithAnothersRetryIdIsRefused) {
+  Task t = task_in(State::awaiting);
+  t.message_id = "order-4711";
+  event::Failed e = failed(2);
+  e.queue = "invoices";
+  Decision d = decide(t, e, rules(), at());
+  EXPECT_EQ(d.verdict, Verdict::refused);
+  EXPECT_EQ(d.reason, kAnothersTask);
+  e.queue = "orders";
+  e.message_id = "order-4712";
+  EXPECT_EQ(decide(t, e, rules(), at()).reason, kAnothersTask);
+  for (const auto* said : {"order-4711", ""}) {  // who says nothing is believed
+    e.message_id = said;
+    EXPECT_EQ(decide(t, e, rules(), at()).verdict, Verdict::applied);
+  }
+  e.queue.clear();
+  EXPECT_EQ(decide(t, e, rules(), at()).verdict, Verdict::applied);
+}
+
 TEST(Failed, TwiceCountsOnce) {
   Life life{task_in(State::awaiting), {}};
   EXPECT_EQ(life.happens(failed(2), kNow).verdict, Verdict::applied);

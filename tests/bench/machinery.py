@@ -1,0 +1,109 @@
+"""What the benches share: servers of the run's own, sidecars as processes, and what they use of the machine."""
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import pika
+import pymysql
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+PREFIX = "bench"
+
+
+def program() -> str:
+    """build/release/rung where it is built, else the dev build; RUNG_PROGRAM says otherwise."""
+    if "RUNG_PROGRAM" in os.environ:
+        return os.environ["RUNG_PROGRAM"]
+    for preset in ("release", "dev"):
+        path = f"{ROOT}/build/{preset}/rung"
+        if os.path.exists(path):
+            return path
+    raise SystemExit("no rung is built: cmake --preset release && cmake --build --preset release")
+
+
+def until(what: str, condition, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise SystemExit(f"waited {seconds:g} s in vain: {what}")
+        time.sleep(0.05)
+
+
+class Servers:
+    """A RabbitMQ and a MariaDB of this run alone."""
+
+    def __init__(self) -> None:
+        self.dir = tempfile.mkdtemp(prefix="rung-bench.")
+        subprocess.run([f"{ROOT}/tests/servers", "start", self.dir, "--owner-pid", str(os.getpid())], check=True,
+                       stderr=subprocess.DEVNULL)
+        with open(f"{self.dir}/env", encoding="utf-8") as file:
+            env = dict(re.findall(r"(RUNG_TEST_\w+)=(\S+)", file.read()))
+        self.amqp = env["RUNG_TEST_AMQP"]
+        self.mysql = env["RUNG_TEST_MYSQL"] + "/rung_bench"
+        self.rabbitmqctl = env["RUNG_TEST_RABBITMQCTL"]
+        self.port = int(env["RUNG_TEST_MYSQL"].rsplit(":", 1)[1])
+
+    def sql(self, database: str | None = None) -> "pymysql.Connection":
+        return pymysql.connect(host="127.0.0.1", port=self.port, user="root", autocommit=True, database=database,
+                               init_command="SET time_zone = '+00:00'")
+
+    def broker(self) -> pika.BlockingConnection:
+        parameters = pika.URLParameters(self.amqp)
+        parameters.heartbeat = 0
+        return pika.BlockingConnection(parameters)
+
+    def database_process(self) -> int:
+        """The pid of mariadbd."""
+        with open(f"{self.dir}/db.pid", encoding="utf-8") as file:
+            return int(file.read())
+
+    def ctl(self, *words: str) -> None:
+        subprocess.run([self.rabbitmqctl, *words], check=True, stdout=subprocess.DEVNULL)
+
+    def stop(self) -> None:
+        subprocess.run([f"{ROOT}/tests/servers", "stop", self.dir], check=False, stderr=subprocess.DEVNULL)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Node:
+    """A sidecar. `more`: further lines of its rung.yaml."""
+
+    def __init__(self, servers: Servers, number: int, more: str = "", ladder: str = "[2s]") -> None:
+        self.name = f"n-{number}"
+        self.path = f"{servers.dir}/{self.name}.yaml"
+        self.log = f"{servers.dir}/{self.name}.log"
+        with open(self.path, "w", encoding="utf-8") as file:
+            file.write(f'broker: {{ url: "{servers.amqp}", prefix: {PREFIX} }}\nstore: {{ url: "{servers.mysql}" }}\n'
+                       f"node: {self.name}\nladders:\n  default: {ladder}\n{more}\n")
+        self.process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen([program(), "run", "-c", self.path], stdout=log, stderr=log)
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def end(self, seconds: float = 30) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(seconds)
+
+    def logged(self, text: str) -> bool:
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            return text in file.read()
+
+    def rss_mb(self, what: str = "VmRSS") -> float:
+        """VmRSS: now; VmHWM: the peak since forget_peak()."""
+        with open(f"/proc/{self.process.pid}/status", encoding="utf-8") as file:
+            return int(re.search(rf"{what}:\s+(\d+) kB", file.read()).group(1)) / 1024
+
+    def forget_peak(self) -> None:
+        with open(f"/proc/{self.process.pid}/clear_refs", "w", encoding="utf-8") as file:
+            file.write("5")
