@@ -3,7 +3,6 @@ import dataclasses
 import os
 import random
 import signal
-import subprocess
 import threading
 import time
 
@@ -22,7 +21,7 @@ KINDS = {
     "pause": ("sidecar", LONG + 1, LONG + 5, True),
     "broker": ("broker", 0.0, 2.0, True),
     "db": ("db", 0.0, 2.0, True),
-    "rst": ("link", 0.0, 0.0, True),
+    "rst": ("link", 0.5, 3.0, True),
     "half-open": ("link", 2.0, 6.0, True),
     "stall": ("link", LONG + 2, LONG + 6, True),
     "cut": ("link", 1.0, 4.0, True),
@@ -31,6 +30,7 @@ KINDS = {
     "delete": ("queue", 0.3, 3.0, False),
     "clock": ("clock", 2.0, 5.0, False),
 }
+LAGS_BEFORE = {"kill", "pause", "rst", "half-open", "stall", "cut"}
 MAY_REPEAT = {kind for kind, facts in KINDS.items() if facts[3]}
 
 
@@ -55,8 +55,8 @@ def make_plan(seed, minutes, kinds, instances):
         kind = deck.pop()
         what, least, most, _ = KINDS[kind]
         stay = rng.uniform(least, most)
-        if kind == "kill" and rng.random() < 0.5:
-            stay = rng.uniform(LONG + 3, LONG + 6)  # long enough to be taken over
+        if kind == "kill":  # back at once, or long enough away to be taken over
+            stay = rng.choice([rng.uniform(0.05, 0.9), rng.uniform(LONG + 3, LONG + 6)])
         lane = rng.randrange(2)
         at = max(at + rng.uniform(0.3, 2.5), min(free_at) if rng.random() < 0.5 else free_at[lane])
         if at + stay > minutes * 60:
@@ -103,6 +103,8 @@ class Faults:
     def strike(self, strike):
         try:
             with self.locks[strike.target]:
+                if strike.kind in LAGS_BEFORE and strike.dice % 3:
+                    self.lag(strike)
                 getattr(self, strike.kind.replace("-", "_"))(strike)
         except Exception as error:  # the fault could not be made: the run says so and fails
             self.errors.append(f"{strike.kind} on {strike.target}: {error!r}")
@@ -111,6 +113,13 @@ class Faults:
 
     def stay(self, strike):
         self.stop.wait(strike.stay)
+
+    def lag(self, strike):
+        """Some answers are on their way when the fault strikes: outcomes that nobody will ever know."""
+        rng = random.Random(strike.dice)
+        self.world.proxies.do((strike.target, strike.side), "lag", rng.uniform(0.05, 0.5))
+        self.stop.wait(rng.uniform(0.5, 2.0))
+        threading.Timer(0.2, self.world.proxies.do, ((strike.target, strike.side), "lag", 0.0)).start()
 
     # --- sidecars
 
@@ -127,6 +136,12 @@ class Faults:
         sidecar = self.by_name[strike.target]
         self.alive(sidecar)
         entry = self.ledger.fault("kill", strike.target, f"down for {strike.stay:.1f} s")
+        if strike.stay < 1:  # killed again while it starts
+            for pause in (strike.stay / 3, strike.stay):
+                sidecar.kill()
+                self.stop.wait(pause)
+                sidecar.start()
+                self.stop.wait(pause * 2)
         sidecar.kill()
         if strike.stay > LONG + 2:
             self.watch_takeover(sidecar.name, entry)
@@ -257,8 +272,13 @@ class Faults:
         return self.ledger.fault(strike.kind, f"{strike.target} to {strike.side}", detail)
 
     def rst(self, strike):
-        entry = self.link(strike, "RST")
-        self.world.proxies.do((strike.target, strike.side), "cut")
+        entry = self.link(strike, f"again and again for {strike.stay:.1f} s")
+        rng, until = random.Random(strike.dice), time.monotonic() + strike.stay
+        while not self.stop.is_set():
+            self.world.proxies.do((strike.target, strike.side), "cut")
+            if time.monotonic() > until:
+                break
+            time.sleep(rng.choice([0.02, 0.15, 0.7]))
         self.ledger.healed(entry)
 
     def half_open(self, strike):
@@ -290,13 +310,8 @@ def heal_all(world):
         world.proxies.do(key, "stall", False)
         world.proxies.do(key, "black_hole", False)
         world.proxies.do(key, "cut_after", None)
+        world.proxies.do(key, "lag", 0.0)
     for sidecar in world.sidecars:
         if sidecar.process and sidecar.process.poll() is None:
             os.kill(sidecar.process.pid, signal.SIGCONT)
 
-
-def cores():
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return subprocess.os.cpu_count()

@@ -243,7 +243,7 @@ class Judge:
             if late < 0:
                 self.blame("early", number, f"attempt {attempt} came {-late:.1f} ms before due_at")
             if not sightings[0]["redelivered"]:
-                faulty = self.near(ms(row["due_at"]), at)
+                faulty = self.near(ms(row["due_at"]), at, aftermath=3000)
                 (self.late_faulty if faulty else self.late).append(late)
         least = self.earliest(number, retry_id, attempt, queue)
         if least is not None and at + SLACK_MS < least:

@@ -7,7 +7,9 @@ A proxy is known by a key, e.g. ("sidecar-1", "db"). What can be done to it:
   black_hole every connection, also a new one: what the client says is swallowed, no FIN, no answer. What was a black
              hole stays one when this ends; the server's side is left as it is, silent
   cut_after  every connection gets a budget of bytes, both directions together; where it is spent: RST
+  lag        what the server says comes that many seconds later: answers are under way when the next fault strikes
 """
+import collections
 import multiprocessing
 import os
 import random
@@ -16,6 +18,7 @@ import signal
 import socket
 import struct
 import threading
+import time
 
 CHUNK = 64 * 1024
 
@@ -51,6 +54,7 @@ class Half:
         self.sock, self.pair = sock, pair
         self.peer = None
         self.out = b""
+        self.lagging = collections.deque()  # (when it is written, data)
         self.open = True
         self.at_end = False  # its peer has said FIN: all ends when `out` is written
 
@@ -68,6 +72,7 @@ class Proxy:
         self.listener, self.server_port = listener, port
         self.stalled = self.hole = False
         self.cut_after = None
+        self.lag = 0.0
         self.pairs = set()
 
 
@@ -77,13 +82,15 @@ class Engine:
     def __init__(self, proxies, pipe):
         self.selector = selectors.DefaultSelector()
         self.proxies, self.pipe = proxies, pipe
+        self.lagging = set()  # halves that have something to be written later
         self.selector.register(pipe, selectors.EVENT_READ, "pipe")
         for proxy in proxies.values():
             self.selector.register(proxy.listener, selectors.EVENT_READ, proxy)
 
     def run(self):
         while True:
-            for key, events in self.selector.select():
+            at = min((half.lagging[0][0] for half in self.lagging), default=None)
+            for key, events in self.selector.select(None if at is None else max(at - time.monotonic(), 0)):
                 if key.data == "pipe":
                     try:
                         name, *command = self.pipe.recv()
@@ -94,6 +101,16 @@ class Engine:
                     self.accept(key.data)
                 elif key.data.open:
                     self.move(key.data, events)
+            for half in list(self.lagging):
+                self.release(half)
+
+    def release(self, half):
+        while half.open and half.lagging and half.lagging[0][0] <= time.monotonic():
+            half.out += half.lagging.popleft()[1]
+        if not half.open or not half.lagging:
+            self.lagging.discard(half)
+        if half.open:
+            self.watch(half.pair)
 
     def command(self, proxy, what, value=None):
         if what == "cut":
@@ -109,6 +126,8 @@ class Engine:
                 for pair in proxy.pairs:
                     pair.hole = True
                     self.watch(pair)
+        elif what == "lag":
+            proxy.lag = value
         elif what == "cut_after":
             proxy.cut_after = value
             for pair in proxy.pairs:
@@ -195,6 +214,10 @@ class Engine:
                 self.drop(pair)
                 return False
             pair.budget -= len(data)
+        if half.peer.lagging or (pair.proxy.lag and half is pair.server):
+            half.peer.lagging.append((time.monotonic() + pair.proxy.lag, data))
+            self.lagging.add(half.peer)
+            return True
         half.peer.out += data
         half.peer.out = half.peer.out[half.peer.sock.send(half.peer.out):]
         return True

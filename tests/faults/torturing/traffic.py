@@ -3,6 +3,7 @@ when they do; what an exception left in doubt stays in doubt in the ledger."""
 import hashlib
 import heapq
 import queue as queues
+import random
 import subprocess
 import threading
 import time
@@ -39,17 +40,23 @@ class Producer(threading.Thread):
                 self.stop.wait(0.3)
 
     def publish(self, channel):
+        """In bursts, so that many are due at once: a fault then finds something under way."""
         due = time.monotonic()
         while not self.stop.is_set():
-            due = max(due + self.gap, time.monotonic() - 1)  # after an outage no more than a second is made up for
+            burst = random.choice([1, 1, 1, 5, 25])
+            due = max(due + self.gap * burst, time.monotonic() - 1)  # after an outage a second is made up for
             self.stop.wait(max(due - time.monotonic(), 0))
-            number = next(self.numbers)
-            plan = script.plan_of(self.seed, number)
-            properties = pika.BasicProperties(message_id=f"m-{number}", delivery_mode=2, type="torture",
-                                              headers={"number": number})
-            self.ledger.send(number, plan.queue)
-            channel.basic_publish("", plan.queue, script.body_of(self.seed, number), properties, mandatory=True)
-            self.ledger.confirmed(number)
+            for _ in range(burst):
+                self.publish_one(channel)
+
+    def publish_one(self, channel):
+        number = next(self.numbers)
+        plan = script.plan_of(self.seed, number)
+        properties = pika.BasicProperties(message_id=f"m-{number}", delivery_mode=2, type="torture",
+                                          headers={"number": number})
+        self.ledger.send(number, plan.queue)
+        channel.basic_publish("", plan.queue, script.body_of(self.seed, number), properties, mandatory=True)
+        self.ledger.confirmed(number)
 
 
 class Consumer(threading.Thread):

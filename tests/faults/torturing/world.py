@@ -1,4 +1,5 @@
 """The servers, the sidecars and the way to them: everything that is started, and its end."""
+import concurrent.futures
 import ctypes
 import os
 import re
@@ -18,10 +19,13 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 SERVERS = os.path.join(HERE, "..", "..", "servers")
 FAKETIME = ["/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1", "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1"]
 PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
+# The kernel means the thread that started the process when it says "parent": this one lives as long as the harness.
+STARTER = concurrent.futures.ThreadPoolExecutor(1, "starter")
 
 
 def die_with_parent():
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Sidecar:
@@ -49,9 +53,9 @@ class Sidecar:
                        FAKETIME_CACHE_DURATION="1", FAKETIME_DONT_FAKE_MONOTONIC="1", FAKETIME_DONT_RESET="1",
                        NO_FAKE_STAT="1")
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen([self.world.rung, "run", "-c", self.config], stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=log, env=env, start_new_session=True,
-                                            preexec_fn=die_with_parent)
+            self.process = STARTER.submit(
+                subprocess.Popen, [self.world.rung, "run", "-c", self.config], stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log, env=env, start_new_session=True, preexec_fn=die_with_parent).result()
         self.starts += 1
         self.pids.append(self.process.pid)
 
