@@ -20,7 +20,7 @@ def ms(when):
 
 @dataclasses.dataclass
 class Offence:
-    promise: str  # lost, early, cancelled, duplicates, attempts, history, end, changed
+    promise: str  # a name of run.PROMISES
     number: int
     text: str
 
@@ -122,7 +122,7 @@ class Judge:
             else:
                 self.blame("lost", number, "its first failure left no task")
         if len(tasks) > len(failed):
-            self.blame("attempts", number, f"{len(tasks)} tasks, though it failed {len(failed)} times without retry-id")
+            self.blame("one task", number, f"{len(tasks)} tasks, though it failed {len(failed)} times without retry-id")
         elif len(tasks) > 1:
             self.counts["more than one task, first failure repeated"] += len(tasks) - 1
 

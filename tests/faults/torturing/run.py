@@ -18,6 +18,7 @@ PROMISES = [
     ("early", "no delivery before its due time, by the database's clock and by the harness's"),
     ("cancelled", "no delivery after an answered cancel"),
     ("duplicates", "only the same retry-id and retry-attempt, only near a fault"),
+    ("one task", "the same failure taken in twice makes one task"),
     ("attempts", "none climbs faster, or more often, than its ladder"),
     ("history", "a row for each delivery, a delivery for each row published"),
     ("end", "how a task ended is what its consumer said"),
