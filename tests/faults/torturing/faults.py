@@ -25,6 +25,7 @@ KINDS = {
     "half-open": ("link", 2.0, 6.0, True),
     "stall": ("link", LONG + 2, LONG + 6, True),
     "cut": ("link", 1.0, 4.0, True),
+    "slow": ("link", 2.0, 5.0, True),
     "sql-kill": ("db", 1.5, 4.0, False),
     "alarm": ("broker", 2.0, 5.0, False),
     "delete": ("queue", 0.3, 3.0, False),
@@ -293,6 +294,14 @@ class Faults:
         self.world.proxies.do((strike.target, strike.side), "stall", True)
         self.stay(strike)
         self.world.proxies.do((strike.target, strike.side), "stall", False)
+        self.ledger.healed(entry)
+
+    def slow(self, strike):
+        lag = random.Random(strike.dice).uniform(0.02, 0.3)
+        entry = self.link(strike, f"answers {lag * 1000:.0f} ms late for {strike.stay:.1f} s")
+        self.world.proxies.do((strike.target, strike.side), "lag", lag)
+        self.stay(strike)
+        self.world.proxies.do((strike.target, strike.side), "lag", 0.0)
         self.ledger.healed(entry)
 
     def cut(self, strike):

@@ -41,7 +41,7 @@ QUEUES = {q.name: q for q in [
     # the queue is gone.
     Queue("wobbly", "short", (1, 2, 3), False, 3, False, False),
 ]}
-WEIGHTS = {"orders": 30, "payments": 25, "mails": 20, "invoices": 15, "wobbly": 10}
+WEIGHTS = {"orders": 30, "payments": 25, "mails": 15, "invoices": 20, "wobbly": 10}
 LADDERS = """  quick: [1s, 2s, 4s]
   steady: [1s, 2s, 4s, 4s]
   computed: { base: 1s, factor: 2, levels: 3, jitter: 20% }
@@ -72,9 +72,9 @@ def plan_of(seed, number):
     rng = random.Random(f"{seed}/{number}")
     queue = QUEUES[rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]]
     dice = rng.random()
-    if queue.name == "invoices" and dice < 0.4:
-        # Anywhere within the first delay, often close to its end: the race with the claim.
-        after = rng.uniform(0.0, 3.0) if rng.random() < 0.5 else rng.uniform(2.7, 3.05)
+    if queue.name == "invoices" and dice < 0.6:
+        # Anywhere within the first delay, more often at its end: the race with the claim.
+        after = rng.uniform(0.0, 3.0) if rng.random() < 0.4 else rng.uniform(2.95, 3.35)
         return Plan(queue.name, rng.choice([1, 2, 99]), cancel_after=after)
     if dice < 0.25:
         return Plan(queue.name, 0)
