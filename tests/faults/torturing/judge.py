@@ -39,6 +39,7 @@ class Judge:
         self.ledger, self.seed, self.tasks, self.history = ledger, seed, tasks, history
         self.offences = []
         self.counts = collections.Counter()
+        self.notes = collections.defaultdict(list)  # what is told apart, not judged: the messages
         self.duplicate_causes = collections.Counter()
         self.late, self.late_faulty = [], []
         self.by_number = collections.defaultdict(list)
@@ -67,6 +68,10 @@ class Judge:
         self.published()
         self.cancelled()
         return self
+
+    def note(self, what, number):
+        self.counts[what] += 1
+        self.notes[what].append(number)
 
     def blame(self, promise, number, text):
         self.offences.append(Offence(promise, number, text))
@@ -102,7 +107,7 @@ class Judge:
             self.counts["confirmed"] += 1
             if not self.ledger.seen[number]:
                 if self.in_deleted_queue(plan.queue, sent["at"]):
-                    self.counts["in the deleted queue"] += 1
+                    self.note("in the deleted queue", number)
                 else:
                     self.blame("lost", number, "confirmed to its producer, never delivered")
                 return
@@ -118,13 +123,13 @@ class Judge:
         said = [w for w in failed if w["confirmed"]]
         if not tasks and said:
             if self.broker_forgot(plan.queue, failed):
-                self.counts["lost by the broker's dead-lettering"] += 1
+                self.note("lost by the broker's dead-lettering", number)
             else:
                 self.blame("lost", number, "its first failure left no task")
         if len(tasks) > len(failed):
             self.blame("one task", number, f"{len(tasks)} tasks, though it failed {len(failed)} times without retry-id")
         elif len(tasks) > 1:
-            self.counts["more than one task, first failure repeated"] += len(tasks) - 1
+            self.note("more than one task, first failure repeated", number)
 
     # --- tasks: their end against what the consumer said
 
@@ -194,7 +199,7 @@ class Judge:
             self.blame("lost", number, f"presumed to have succeeded; its attempt {task['attempt']} was never delivered")
         failed = [w for w in last if w["word"] == "failed" and w["confirmed"]]
         if failed and self.broker_forgot(queue.name, failed):
-            self.counts["lost by the broker's dead-lettering"] += 1
+            self.note("lost by the broker's dead-lettering", number)
         elif failed:
             self.blame("lost", number, f"presumed to have succeeded, though attempt {task['attempt']} failed "
                                        f"({failed[0]['way']})")
@@ -231,7 +236,7 @@ class Judge:
             self.blame("attempts", number, f"attempt {attempt} says level, levels, ladder {told}")
         self.early(number, retry_id, attempt, sightings, row, queue)
         if row is not None and row["published_at"] is None:
-            self.counts["delivered, the time of publishing not known"] += 1
+            self.note("delivered, the time of publishing not known", number)
             if not self.near(first["at"] - 1000, first["at"] + AFTERMATH_MS):
                 self.blame("history", number, f"attempt {attempt} was delivered, its row has no published_at")
         self.repeats(number, attempt, sightings)
@@ -273,6 +278,7 @@ class Judge:
         for earlier, again in zip(fresh, fresh[1:]):
             self.counts["duplicates"] += 1
             causes = {f["kind"] for f in self.near(earlier["at"] - 1000, again["at"], MAY_REPEAT)}
+            self.notes["duplicates"].append(number)
             for kind in causes:
                 self.duplicate_causes[kind] += 1
             if not causes:
@@ -284,11 +290,11 @@ class Judge:
         for (retry_id, attempt), row in self.history.items():
             if row["published_at"] is None or row["outcome"] == "returned" or self.seen.get((retry_id, attempt)):
                 continue
-            name = row["message_id"]
+            number = int(row["message_id"][2:]) if row["message_id"].startswith("m-") else -1
             if self.in_deleted_queue(row["queue"], ms(row["published_at"])):
-                self.counts["in the deleted queue"] += 1
+                self.note("in the deleted queue", number)
             else:
-                self.blame("history", int(name[2:]) if name.startswith("m-") else -1,
+                self.blame("history", number,
                            f"attempt {attempt} was published and confirmed, and never delivered")
 
     def cancelled(self):

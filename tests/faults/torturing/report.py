@@ -19,6 +19,11 @@ def quantiles(values):
     return f"p50 {at(0.5):.0f}, p99 {at(0.99):.0f}, max {values[-1]:.0f} ms ({len(values)})"
 
 
+def minutes(ledger):
+    at = [s["at"] for s in ledger.sent.values()]
+    return f"{(max(at) - min(at)) / 60000:.1f}" if at else "0"
+
+
 def clock(at):
     return datetime.datetime.fromtimestamp(at / 1000, datetime.timezone.utc).strftime("%H:%M:%S.%f")[:-3]
 
@@ -29,10 +34,12 @@ def summary(judge, ledger, promises):
     lines = ["", "faults struck: " + (", ".join(f"{k} {n}" for k, n in sorted(strikes.items())) or "none")]
     took = [t["ms"] for t in ledger.takeovers if t["ms"] is not None]
     rows = [
-        ("messages", f"{len(ledger.sent)} sent, {c['confirmed']} confirmed, {c['succeeded at once']} succeeded at once"),
-        ("tasks", f"{c['tasks']}: " + ", ".join(f"{n} {k[6:]}" for k, n in sorted(c.items()) if k.startswith("tasks "))),
+        ("messages", f"{len(ledger.sent)} sent, {c['confirmed']} confirmed, {c['succeeded at once']} succeeded at once"
+                     f" (from the first to the last {minutes(ledger)} min)"),
+        ("tasks", f"{c['tasks']}: " + ", ".join(f"{n} {k[6:]}" for k, n in sorted(c.items()) if k[:6] == "tasks ")),
         ("retries", f"{c['retries']} attempts, {c['deliveries of retries']} deliveries"),
-        ("cancels", f"{c['cancels answered']} answered, {c['cancels refused']} refused, {c['cancels in doubt']} in doubt"),
+        ("cancels", f"{c['cancels answered']} answered, {c['cancels refused']} refused, "
+                    f"{c['cancels in doubt']} in doubt"),
         ("duplicates", f"{c['duplicates']}" + (", near: " + ", ".join(
             f"{k} {n}" for k, n in judge.duplicate_causes.most_common()) if c["duplicates"] else "")),
         ("redelivered", f"{c['redelivered by the broker']} by the broker, of what a consumer had not acked"),
@@ -40,9 +47,7 @@ def summary(judge, ledger, promises):
         ("late, near one", quantiles(judge.late_faulty)),
         ("takeovers", quantiles(took) if took else "-"),
     ]
-    known = {"in the deleted queue", "lost by the broker's dead-lettering", "more than one task, first failure repeated",
-             "delivered, the time of publishing not known"}
-    rows += [("", f"{c[name]} {name}") for name in sorted(known) if c[name]]
+    rows += [("", f"{len(numbers)} {name}") for name, numbers in sorted(judge.notes.items()) if name != "duplicates"]
     if ledger.starved:
         rows.append(("", f"the harness itself was held up {len(ledger.starved)} times, "
                          f"{max(b - a for a, b in ledger.starved):.0f} ms at most: this machine has too much to do"))
@@ -75,8 +80,8 @@ def story(judge, ledger, number, sidecars):
             lines.append((ms(task["finished_at"]), "database", f"{task['state']} by {task['finished_by']}: "
                                                                f"{task['last_error']}"))
         else:
-            lines.append((ms(task["created_at"]), "database", f"is {task['state']} at the end, attempt {task['attempt']},"
-                                                              f" next due {task['next_due_at']}, node {task['node']}"))
+            lines.append((ms(task["created_at"]), "database", f"is {task['state']} at the end, attempt "
+                          f"{task['attempt']}, next due {task['next_due_at']}, node {task['node']}"))
     for (retry_id, attempt), row in judge.history.items():
         if retry_id in ids:
             lines.append((ms(row["due_at"]), "database", f"attempt {attempt} due; published {row['published_at']}, "
@@ -102,6 +107,10 @@ def keep(folder, judge, ledger, sidecars):
     with open(os.path.join(folder, "offences.txt"), "w", encoding="utf-8") as out:
         for number in numbers:
             out.write(block(judge, ledger, number, sidecars) + "\n\n")
+    with open(os.path.join(folder, "notes.txt"), "w", encoding="utf-8") as out:
+        for what, told in judge.notes.items():
+            for number in dict.fromkeys(told):
+                out.write(f"{what}: message {number}\n{story(judge, ledger, number, sidecars)}\n\n")
     rows = {"tasks": [t for n in numbers for t in judge.by_number.get(n, [])]}
     ids = {str(t["retry_id"]) for t in rows["tasks"]}
     rows["history"] = [row for (retry_id, _), row in sorted(judge.history.items()) if retry_id in ids]

@@ -1,6 +1,7 @@
 """The servers, the sidecars and the way to them: everything that is started, and its end."""
 import concurrent.futures
 import ctypes
+import glob
 import os
 import re
 import shutil
@@ -17,11 +18,15 @@ from .proxy import Proxies
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 SERVERS = os.path.join(HERE, "..", "..", "servers")
-FAKETIME = ["/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1", "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1"]
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
 # The kernel means the thread that started the process when it says "parent": this one lives as long as the harness.
 STARTER = concurrent.futures.ThreadPoolExecutor(1, "starter")
+
+
+def faketime():
+    """The library that bends a process's clock; None where it is not installed."""
+    return next(iter(glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")), None)
 
 
 def die_with_parent():
@@ -31,11 +36,11 @@ def die_with_parent():
 class Sidecar:
     """`rung run` as a process. Thread: one at a time (whoever holds its lock in `Faults`)."""
 
-    def __init__(self, world, number, faketime):
+    def __init__(self, world, number, own_clock):
         self.world, self.name = world, f"sidecar-{number}"
         self.log_path = os.path.join(world.folder, self.name + ".log")
         self.config = os.path.join(world.folder, self.name + ".yaml")
-        self.time_file = os.path.join(world.folder, self.name + ".time") if faketime else None
+        self.time_file = os.path.join(world.folder, self.name + ".time") if own_clock else None
         self.process = None
         self.starts = 0
         self.pids = []
@@ -49,9 +54,8 @@ class Sidecar:
         env = dict(os.environ)
         if self.time_file:
             self.step_clock("+0")
-            env.update(LD_PRELOAD=next(p for p in FAKETIME if os.path.exists(p)), FAKETIME_TIMESTAMP_FILE=self.time_file,
-                       FAKETIME_CACHE_DURATION="1", FAKETIME_DONT_FAKE_MONOTONIC="1", FAKETIME_DONT_RESET="1",
-                       NO_FAKE_STAT="1")
+            env.update(LD_PRELOAD=faketime(), FAKETIME_TIMESTAMP_FILE=self.time_file, FAKETIME_CACHE_DURATION="1",
+                       FAKETIME_DONT_FAKE_MONOTONIC="1", FAKETIME_DONT_RESET="1", NO_FAKE_STAT="1")
         with open(self.log_path, "ab") as log:
             self.process = STARTER.submit(
                 subprocess.Popen, [self.world.rung, "run", "-c", self.config], stdin=subprocess.DEVNULL, stdout=log,
@@ -76,7 +80,7 @@ class Sidecar:
 class World:
     """REQUIRES: __init__ runs before any thread is started, since it forks the proxies."""
 
-    def __init__(self, folder, rung, instances, faketime):
+    def __init__(self, folder, rung, instances, bend_a_clock):
         self.folder, self.rung = folder, rung
         self.servers = os.path.join(folder, "servers")
         self.sidecars, self.proxies = [], None
@@ -92,7 +96,7 @@ class World:
                                 for kind, port in (("broker", self.broker_port), ("db", self.db_port))})
         for i in range(instances):
             # One clock is bent at a time; the last instance bears it. One heap is small, to be refilled all the time.
-            self.sidecars.append(Sidecar(self, i + 1, faketime and i == instances - 1))
+            self.sidecars.append(Sidecar(self, i + 1, bend_a_clock and i == instances - 1))
             self.sidecars[-1].write_config(50 if i == 1 else 1_000_000)
         self.ctl = os.path.join(folder, "ctl.yaml")
         with open(self.ctl, "w", encoding="utf-8") as out:
@@ -133,9 +137,9 @@ class World:
         return pika.BlockingConnection(parameters)
 
     def db(self):
-        return pymysql.connect(host="127.0.0.1", port=self.db_port, user="root", database=script.SCHEMA, autocommit=True,
-                               connect_timeout=5, read_timeout=20, init_command="SET time_zone = '+00:00'",
-                               cursorclass=pymysql.cursors.DictCursor)
+        return pymysql.connect(host="127.0.0.1", port=self.db_port, user="root", database=script.SCHEMA,
+                               autocommit=True, connect_timeout=5, read_timeout=20,
+                               init_command="SET time_zone = '+00:00'", cursorclass=pymysql.cursors.DictCursor)
 
     def clock_differs(self):
         """How far the database's clock is from ours at most, in ms."""
