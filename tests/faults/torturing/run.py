@@ -80,6 +80,12 @@ class Run:
                 return
             time.sleep(0.5)
         self.say(f"not settled after {SETTLE_S} s: {left}")
+        with open(os.path.join(self.folder, "not-settled.txt"), "w", encoding="utf-8") as out:
+            stats = self.world.ctl_run("stats")
+            out.write(stats.stdout + stats.stderr + "\n")
+            out.write(self.world.rabbit("list_queues", "name", "messages_ready", "messages_unacknowledged", "consumers"))
+            out.write("\n" + self.world.rabbit("list_channels", "connection", "number", "messages_unacknowledged",
+                                              "acks_uncommitted", "consumer_count"))
 
     def under_way(self):
         try:
