@@ -1,0 +1,326 @@
+"""The faults: each strikes, stays a while, heals. What strikes when is drawn from the seed before the run begins."""
+import dataclasses
+import os
+import random
+import signal
+import threading
+import time
+
+import pika.exceptions
+import pymysql
+
+from . import script
+from .ledger import now_ms
+
+AT_ONCE = 2
+LONG = script.LEASE_S  # what is longer than this costs the leases
+
+# kind: (what it hurts, least and most seconds it stays, whether it may repeat a delivery)
+KINDS = {
+    "kill": ("sidecar", 0.2, 8.0, True),
+    "pause": ("sidecar", LONG + 1, LONG + 5, True),
+    "broker": ("broker", 0.0, 2.0, True),
+    "db": ("db", 0.0, 2.0, True),
+    "rst": ("link", 0.5, 3.0, True),
+    "half-open": ("link", 2.0, 6.0, True),
+    "stall": ("link", LONG + 2, LONG + 6, True),
+    "cut": ("link", 1.0, 4.0, True),
+    "slow": ("link", 2.0, 5.0, True),
+    "sql-kill": ("db", 1.5, 4.0, False),
+    "alarm": ("broker", 2.0, 5.0, False),
+    "delete": ("queue", 0.3, 3.0, False),
+    "clock": ("clock", 2.0, 5.0, False),
+}
+LAGS_BEFORE = {"kill", "pause", "rst", "half-open", "stall", "cut"}
+MAY_REPEAT = {kind for kind, facts in KINDS.items() if facts[3]}
+
+
+@dataclasses.dataclass
+class Strike:
+    at: float  # s since the run's begin
+    kind: str
+    target: str  # sidecar's name, or broker, db, queue
+    side: str  # of a link: broker or db
+    stay: float
+    dice: int
+
+
+def make_plan(seed, minutes, kinds, instances):
+    """Every kind once before any comes again; two at a time at most."""
+    rng = random.Random(f"{seed}/faults")
+    plan, deck, at, free_at = [], [], 3.0, [0.0, 0.0]
+    while kinds:
+        if not deck:
+            deck = list(kinds)
+            rng.shuffle(deck)
+        kind = deck.pop()
+        what, least, most, _ = KINDS[kind]
+        stay = rng.uniform(least, most)
+        if kind == "kill":  # back at once, or long enough away to be taken over
+            stay = rng.choice([rng.uniform(0.05, 0.9), rng.uniform(LONG + 3, LONG + 6)])
+        lane = rng.randrange(2)
+        at = max(at + rng.uniform(0.3, 2.5), min(free_at) if rng.random() < 0.5 else free_at[lane])
+        if at + stay > minutes * 60:
+            return plan
+        free_at[0 if free_at[0] <= free_at[1] else 1] = at + stay + (6.0 if kind == "broker" else 1.0)
+        sidecar = f"sidecar-{rng.randrange(instances) + 1}"
+        target = {"broker": "broker", "db": "db", "queue": "wobbly", "clock": f"sidecar-{instances}"}.get(what, sidecar)
+        plan.append(Strike(at, kind, target, rng.choice(["broker", "db"]), stay, rng.randrange(1 << 30)))
+    return plan
+
+
+class Faults:
+    """Runs the plan. A target bears one fault at a time: what would hit it twice waits its turn."""
+
+    def __init__(self, world, ledger, plan):
+        self.world, self.ledger, self.plan = world, ledger, plan
+        self.by_name = {s.name: s for s in world.sidecars}
+        self.locks = {name: threading.Lock() for name in [*self.by_name, "broker", "db", "wobbly"]}
+        self.slots = threading.Semaphore(AT_ONCE)
+        self.errors, self.threads = [], []
+        self.stop = threading.Event()
+        self.fatal = []  # a sidecar that ended by itself
+
+    def run(self, seconds):
+        began = time.monotonic()
+        for strike in self.plan:
+            if self.stop.wait(max(strike.at - (time.monotonic() - began), 0)):
+                break
+            while not self.slots.acquire(timeout=0.2):
+                if self.stop.is_set():
+                    return
+            if time.monotonic() - began > seconds:
+                self.slots.release()
+                break
+            thread = threading.Thread(target=self.strike, args=(strike,), name=strike.kind, daemon=True)
+            self.threads.append(thread)
+            thread.start()
+        self.stop.wait(max(began + seconds - time.monotonic(), 0))
+
+    def join(self):
+        for thread in self.threads:
+            thread.join()
+
+    def strike(self, strike):
+        try:
+            with self.locks[strike.target]:
+                if strike.kind in LAGS_BEFORE and strike.dice % 3:
+                    self.lag(strike)
+                getattr(self, strike.kind.replace("-", "_"))(strike)
+        except Exception as error:  # the fault could not be made: the run says so and fails
+            self.errors.append(f"{strike.kind} on {strike.target}: {error!r}")
+        finally:
+            self.slots.release()
+
+    def stay(self, strike):
+        self.stop.wait(strike.stay)
+
+    def lag(self, strike):
+        """Some answers are on their way when the fault strikes: outcomes that nobody will ever know."""
+        rng = random.Random(strike.dice)
+        self.world.proxies.do((strike.target, strike.side), "lag", rng.uniform(0.05, 0.5))
+        self.stop.wait(rng.uniform(0.5, 2.0))
+        threading.Timer(0.2, self.world.proxies.do, ((strike.target, strike.side), "lag", 0.0)).start()
+
+    # --- sidecars
+
+    def alive(self, sidecar):
+        """A sidecar that ended by itself is a finding; it is started again all the same."""
+        code = sidecar.process.poll()
+        if code is None:
+            return
+        self.fatal.append((sidecar.name, code, now_ms()))
+        self.ledger.note("sidecar ended by itself", name=sidecar.name, code=code)
+        sidecar.start()
+
+    def kill(self, strike):
+        sidecar = self.by_name[strike.target]
+        self.alive(sidecar)
+        entry = self.ledger.fault("kill", strike.target, f"down for {strike.stay:.1f} s")
+        if strike.stay < 1:  # killed again while it starts
+            for pause in (strike.stay / 3, strike.stay):
+                sidecar.kill()
+                self.stop.wait(pause)
+                sidecar.start()
+                self.stop.wait(pause * 2)
+        sidecar.kill()
+        if strike.stay > LONG + 2:
+            self.watch_takeover(sidecar.name, entry)
+        self.stop.wait(max(strike.stay - (now_ms() - entry["begin"]) / 1000, 0))
+        sidecar.start()
+        self.ledger.healed(entry)
+
+    def watch_takeover(self, name, entry):
+        """How long until nobody dead holds a shard. rung_shards is not the contract's; there is no view for it."""
+        while now_ms() - entry["begin"] < (LONG + 3) * 1000 and not self.stop.is_set():
+            try:
+                with self.world.db() as db, db.cursor() as cursor:
+                    while now_ms() - entry["begin"] < (LONG + 3) * 1000:
+                        cursor.execute("SELECT COUNT(*) AS n FROM rung_shards s JOIN rung_nodes n ON n.id = s.owner "
+                                       "WHERE n.name = %s", (name,))
+                        if cursor.fetchone()["n"] == 0:
+                            took = now_ms() - entry["begin"]
+                            self.ledger.takeovers.append({"name": name, "at": entry["begin"], "ms": took})
+                            return self.ledger.note("takeover", name=name, ms=round(took))
+                        time.sleep(0.02)
+            except (pymysql.Error, OSError):
+                time.sleep(0.1)
+        self.ledger.takeovers.append({"name": name, "at": entry["begin"], "ms": None})
+
+    def pause(self, strike):
+        sidecar = self.by_name[strike.target]
+        self.alive(sidecar)
+        entry = self.ledger.fault("pause", strike.target, f"{strike.stay:.1f} s")
+        sidecar.process.send_signal(signal.SIGSTOP)
+        self.stay(strike)
+        sidecar.process.send_signal(signal.SIGCONT)
+        self.ledger.healed(entry)
+
+    def clock(self, strike):
+        sidecar = self.by_name[strike.target]
+        offset = ["+1h", "-1h", "+30", "-30", "+400d", "-2"][strike.dice % 6]
+        entry = self.ledger.fault("clock", strike.target, f"a step of {offset}")
+        sidecar.step_clock(offset)
+        self.stay(strike)
+        sidecar.step_clock("+0")
+        self.ledger.healed(entry)
+
+    # --- servers
+
+    def broker(self, strike):
+        entry = self.ledger.fault("broker", "broker", f"kill -9, down for {strike.stay:.1f} s and its start")
+        self.world.server("kill-broker")
+        self.stay(strike)
+        self.world.server("start-broker")
+        self.ledger.healed(entry)
+
+    def db(self, strike):
+        entry = self.ledger.fault("db", "db", f"kill -9, down for {strike.stay:.1f} s and its start")
+        self.world.server("kill-db")
+        self.stay(strike)
+        self.world.server("start-db")
+        self.ledger.healed(entry)
+
+    def alarm(self, strike):
+        entry = self.ledger.fault("alarm", "broker", f"{strike.stay:.1f} s")
+        try:
+            self.world.rabbit("set_vm_memory_high_watermark", "absolute", "10MB")
+            self.stay(strike)
+        finally:
+            self.world.rabbit("set_vm_memory_high_watermark", "0.6")
+            self.ledger.healed(entry)
+
+    def sql_kill(self, strike):
+        """KILL of sessions of the schema, those within a transaction first."""
+        entry = self.ledger.fault("sql-kill", "db", f"for {strike.stay:.1f} s")
+        rng, killed = random.Random(strike.dice), {"in transaction": 0, "idle": 0}
+        until = time.monotonic() + strike.stay
+        with self.world.db() as db, db.cursor() as cursor:
+            while time.monotonic() < until and not self.stop.is_set():
+                where = self.one_kill(cursor, until)
+                if where:
+                    killed[where] += 1
+                time.sleep(rng.uniform(0.02, 0.4))
+        entry["detail"] += f", killed {killed}"
+        self.ledger.healed(entry)
+
+    def one_kill(self, cursor, until):
+        look_until = min(until, time.monotonic() + 0.3)
+        while time.monotonic() < look_until:
+            cursor.execute("SELECT t.trx_mysql_thread_id AS id FROM information_schema.innodb_trx t "
+                           "JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id "
+                           "WHERE p.db = %s AND p.id <> CONNECTION_ID() ORDER BY RAND() LIMIT 1", (script.SCHEMA,))
+            row = cursor.fetchone()
+            if row and self.kill_session(cursor, row["id"]):
+                return "in transaction"
+        cursor.execute("SELECT id FROM information_schema.processlist WHERE db = %s AND id <> CONNECTION_ID() "
+                       "ORDER BY RAND() LIMIT 1", (script.SCHEMA,))
+        row = cursor.fetchone()
+        return "idle" if row and self.kill_session(cursor, row["id"]) else None
+
+    @staticmethod
+    def kill_session(cursor, session):
+        try:
+            cursor.execute(f"KILL {int(session)}")
+            return True
+        except pymysql.Error:
+            return False  # it ended by itself
+
+    def delete(self, strike):
+        entry = self.ledger.fault("delete", "wobbly", f"away for {strike.stay:.1f} s")
+        queue = script.QUEUES["wobbly"]
+        self.on_broker(lambda channel: channel.queue_delete(queue.name))
+        entry["deleted"] = now_ms()
+        self.stay(strike)
+        self.on_broker(lambda channel: channel.queue_declare(queue.name, durable=True, arguments=queue.arguments()))
+        self.ledger.healed(entry)
+
+    def on_broker(self, what):
+        """Until it is done: the broker may be away by another fault."""
+        deadline = time.monotonic() + 90
+        while True:
+            try:
+                with self.world.connect() as connection:
+                    return what(connection.channel())
+            except (pika.exceptions.AMQPError, OSError):
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.3)
+
+    # --- links: one sidecar's connections to one server
+
+    def link(self, strike, detail):
+        return self.ledger.fault(strike.kind, f"{strike.target} to {strike.side}", detail)
+
+    def rst(self, strike):
+        entry = self.link(strike, f"again and again for {strike.stay:.1f} s")
+        rng, until = random.Random(strike.dice), time.monotonic() + strike.stay
+        while not self.stop.is_set():
+            self.world.proxies.do((strike.target, strike.side), "cut")
+            if time.monotonic() > until:
+                break
+            time.sleep(rng.choice([0.02, 0.15, 0.7]))
+        self.ledger.healed(entry)
+
+    def half_open(self, strike):
+        entry = self.link(strike, f"{strike.stay:.1f} s")
+        self.world.proxies.do((strike.target, strike.side), "black_hole", True)
+        self.stay(strike)
+        self.world.proxies.do((strike.target, strike.side), "black_hole", False)
+        self.ledger.healed(entry)
+
+    def stall(self, strike):
+        entry = self.link(strike, f"{strike.stay:.1f} s")
+        self.world.proxies.do((strike.target, strike.side), "stall", True)
+        self.stay(strike)
+        self.world.proxies.do((strike.target, strike.side), "stall", False)
+        self.ledger.healed(entry)
+
+    def slow(self, strike):
+        lag = random.Random(strike.dice).uniform(0.02, 0.3)
+        entry = self.link(strike, f"answers {lag * 1000:.0f} ms late for {strike.stay:.1f} s")
+        self.world.proxies.do((strike.target, strike.side), "lag", lag)
+        self.stay(strike)
+        self.world.proxies.do((strike.target, strike.side), "lag", 0.0)
+        self.ledger.healed(entry)
+
+    def cut(self, strike):
+        size = random.Random(strike.dice).choice([0, 7, 100, 700, 2500, 9000])
+        entry = self.link(strike, f"each connection after {size} bytes, for {strike.stay:.1f} s")
+        self.world.proxies.do((strike.target, strike.side), "cut_after", size)
+        self.stay(strike)
+        self.world.proxies.do((strike.target, strike.side), "cut_after", None)
+        self.ledger.healed(entry)
+
+
+def heal_all(world):
+    """After an interrupted run, and for safety at the end of each: nothing stays hurt."""
+    for key in world.proxies.ports:
+        world.proxies.do(key, "stall", False)
+        world.proxies.do(key, "black_hole", False)
+        world.proxies.do(key, "cut_after", None)
+        world.proxies.do(key, "lag", 0.0)
+    for sidecar in world.sidecars:
+        if sidecar.process and sidecar.process.poll() is None:
+            os.kill(sidecar.process.pid, signal.SIGCONT)
+

@@ -1,0 +1,309 @@
+"""Holds the ledger against MySQL, through the contract's views. Changes nothing, asks no sidecar."""
+import collections
+import dataclasses
+import datetime
+
+from . import script
+from .faults import MAY_REPEAT
+
+EPOCH = datetime.datetime(1970, 1, 1)
+# After a fault has healed its work may still come: a lease, a dead connection, a backoff of five seconds.
+AFTERMATH_MS = (script.LEASE_S + 3 * script.HEARTBEAT_S + 5) * 1000
+SLACK_MS = 2  # the database's times are whole ms, cut off
+# A classic queue dead-letters at most once: what was rejected shortly before a kill -9 of the broker may be gone.
+BROKER_FORGETS_MS = 3000
+
+
+def ms(when):
+    return None if when is None else (when - EPOCH) / datetime.timedelta(milliseconds=1)
+
+
+@dataclasses.dataclass
+class Offence:
+    promise: str  # a name of run.PROMISES
+    number: int
+    text: str
+
+
+def read_database(db):
+    with db.cursor() as cursor:
+        cursor.execute("SELECT * FROM retry_current")
+        tasks = {str(r["retry_id"]): r for r in cursor.fetchall()}
+        cursor.execute("SELECT * FROM retry_history")
+        history = {(str(r["retry_id"]), r["attempt"]): r for r in cursor.fetchall()}
+    return tasks, history
+
+
+class Judge:
+    def __init__(self, ledger, seed, tasks, history):
+        self.ledger, self.seed, self.tasks, self.history = ledger, seed, tasks, history
+        self.offences = []
+        self.counts = collections.Counter()
+        self.notes = collections.defaultdict(list)  # what is told apart, not judged: the messages
+        self.duplicate_causes = collections.Counter()
+        self.late, self.late_faulty = [], []
+        self.by_number = collections.defaultdict(list)
+        for task in tasks.values():
+            name = task["message_id"]
+            if name.startswith("m-"):
+                self.by_number[int(name[2:])].append(task)
+        self.seen = collections.defaultdict(list)  # (retry_id, attempt) -> sightings
+        self.words = collections.defaultdict(list)
+        self.plans = {}
+
+    def run(self):
+        for number, sightings in self.ledger.seen.items():
+            for sighting in sightings:
+                self.seen[sighting["retry_id"], sighting["attempt"]].append({**sighting, "number": number})
+        for number, words in self.ledger.words.items():
+            for word in words:
+                self.words[number, word["retry_id"], word["attempt"]].append(word)
+        for number in set(self.ledger.sent) | set(self.by_number):
+            self.plans[number] = script.plan_of(self.seed, number)
+            self.message(number)
+        for task in self.tasks.values():
+            self.task(task)
+        for (retry_id, attempt), sightings in self.seen.items():
+            self.sightings(retry_id, attempt, sightings)
+        self.published()
+        self.cancelled()
+        return self
+
+    def note(self, what, number):
+        self.counts[what] += 1
+        self.notes[what].append(number)
+
+    def blame(self, promise, number, text):
+        self.offences.append(Offence(promise, number, text))
+
+    # --- faults
+
+    def near(self, begin, end, kinds=None, aftermath=AFTERMATH_MS):
+        """The faults that were there, or had just been there, in that time."""
+        return [f for f in self.ledger.faults
+                if (kinds is None or f["kind"] in kinds) and f["begin"] <= end
+                and (f["end"] is None or f["end"] + aftermath >= begin)]
+
+    def broker_forgot(self, queue, words):
+        """All of its failures were rejects to a classic queue whose broker was killed right then."""
+        quorum = script.QUEUES[queue].quorum
+        return not quorum and bool(words) and all(
+            w["way"] == "reject" and any(f["begin"] <= w["at"] + BROKER_FORGETS_MS and w["at"] <= (f["end"] or w["at"])
+                                         for f in self.ledger.faults if f["kind"] == "broker") for w in words)
+
+    def in_deleted_queue(self, queue, at):
+        """It was in the queue from `at` on, and nobody has seen it: the queue was deleted meanwhile."""
+        return queue == "wobbly" and any(f["kind"] == "delete" and f.get("deleted") and
+                                         at - 1000 <= f["deleted"] <= at + 60_000 for f in self.ledger.faults)
+
+    # --- messages: from the producer's confirm to their tasks
+
+    def message(self, number):
+        sent, tasks = self.ledger.sent.get(number), self.by_number[number]
+        plan = self.plans[number]
+        first = self.words[number, None, 0]
+        failed = [w for w in first if w["word"] == "failed"]
+        if sent and sent["confirmed"]:
+            self.counts["confirmed"] += 1
+            if not self.ledger.seen[number]:
+                if self.in_deleted_queue(plan.queue, sent["at"]):
+                    self.note("in the deleted queue", number)
+                else:
+                    self.blame("lost", number, "confirmed to its producer, never delivered")
+                return
+        if not first:
+            if tasks:
+                self.blame("end", number, "a task of a message that no consumer saw")
+            return
+        if not failed:
+            self.counts["succeeded at once"] += 1
+            if tasks:
+                self.blame("end", number, "it succeeded at its first delivery, and has a task")
+            return
+        said = [w for w in failed if w["confirmed"]]
+        if not tasks and said:
+            if self.broker_forgot(plan.queue, failed):
+                self.note("lost by the broker's dead-lettering", number)
+            else:
+                self.blame("lost", number, "its first failure left no task")
+        if len(tasks) > len(failed):
+            self.blame("one task", number, f"{len(tasks)} tasks, though it failed {len(failed)} times without retry-id")
+        elif len(tasks) > 1:
+            self.note("more than one task, first failure repeated", number)
+
+    # --- tasks: their end against what the consumer said
+
+    def task(self, task):
+        retry_id, state = str(task["retry_id"]), task["state"]
+        self.counts["tasks"] += 1
+        self.counts["tasks " + state] += 1
+        self.counts["retries"] += task["attempt"]
+        if not task["message_id"].startswith("m-"):
+            self.blame("end", -1, f"a task of nobody's message: {retry_id}, message-id {task['message_id']!r}")
+            return
+        number = int(task["message_id"][2:])
+        rows = [self.history.get((retry_id, a)) for a in range(1, task["attempt"] + 1)]
+        if not all(rows):
+            self.blame("history", number, f"{task['attempt']} attempts, rows for "
+                                          f"{[r['attempt'] for r in rows if r]}")
+        if (retry_id, task["attempt"] + 1) in self.history:
+            self.blame("history", number, f"a row of attempt {task['attempt'] + 1}, which never was")
+        rows = [r for r in rows if r]
+        queue = script.QUEUES[self.plans[number].queue]
+        if task["attempt"] > len(queue.delays):
+            self.blame("attempts", number, f"{task['attempt']} attempts on a ladder of {len(queue.delays)}")
+        words = {a: self.words[number, retry_id, a] for a in range(1, task["attempt"] + 1)}
+        self.row_outcomes(number, queue, rows, words)
+        self.end(number, task, queue, rows, words)
+
+    def row_outcomes(self, number, queue, rows, words):
+        for row in rows:
+            said = words[row["attempt"]]
+            outcome, a = row["outcome"], row["attempt"]
+            if outcome == "failed" and not any(w["word"] == "failed" and w["way"] != "silent" for w in said):
+                self.blame("end", number, f"attempt {a} failed, though nobody said so")
+            if outcome == "timed_out" and queue.presumes:
+                self.blame("end", number, f"attempt {a} timed out, though silence is success there")
+            if outcome == "returned" and queue.name != "wobbly":
+                self.blame("end", number, f"attempt {a} was returned, though its queue was never away")
+
+    def end(self, number, task, queue, rows, words):
+        retry_id, state = str(task["retry_id"]), task["state"]
+        cancel = self.ledger.cancels.get(retry_id)
+        if cancel and cancel["code"] == 0 and state != "cancelled":
+            self.blame("cancelled", number, f"its cancel was answered, and it is {state}")
+        if state == "cancelled":
+            if not cancel or cancel["code"] == 1:
+                self.blame("end", number, "cancelled, though nobody did")
+            return
+        reported = [w for said in words.values() for w in said if w["word"] == "ok" and w["way"] == "report"]
+        if any(w["confirmed"] for w in reported) and (state != "succeeded" or task["finished_by"] != "reported"):
+            self.blame("lost", number, f"the consumer's word of success: the task is {state}, {task['finished_by']}")
+            return
+        if state == "succeeded":
+            self.succeeded(number, task, queue, words, reported)
+        elif state == "parked":
+            self.parked(number, task, queue, rows)
+        else:
+            self.blame("lost", number, f"it never came to an end: {state}, attempt {task['attempt']}")
+
+    def succeeded(self, number, task, queue, words, reported):
+        if task["finished_by"] == "reported":
+            if not reported:
+                self.blame("end", number, "succeeded, reported, though nobody did")
+            return
+        if not queue.presumes:
+            self.blame("end", number, "succeeded by silence, though silence is failure there")
+        last = words.get(task["attempt"], [])
+        if not last:
+            self.blame("lost", number, f"presumed to have succeeded; its attempt {task['attempt']} was never delivered")
+        failed = [w for w in last if w["word"] == "failed" and w["confirmed"]]
+        if failed and self.broker_forgot(queue.name, failed):
+            self.note("lost by the broker's dead-lettering", number)
+        elif failed:
+            self.blame("lost", number, f"presumed to have succeeded, though attempt {task['attempt']} failed "
+                                       f"({failed[0]['way']})")
+
+    def parked(self, number, task, queue, rows):
+        plan = self.plans[number]
+        attempts, most = task["attempt"], len(queue.delays)
+        if plan.never:
+            most = 0
+        elif plan.max_attempts:
+            most = plan.max_attempts
+        if attempts != most:
+            self.blame("end", number, f"parked after {attempts} attempts instead of {most}: {task['last_error']}")
+        bad = [r["attempt"] for r in rows if r["outcome"] not in ("failed", "timed_out", "returned")]
+        if bad:
+            self.blame("history", number, f"parked, and the outcome of attempts {bad} is not a failure")
+
+    # --- deliveries
+
+    def sightings(self, retry_id, attempt, sightings):
+        number = sightings[0]["number"]
+        for sighting in sightings:
+            if "changed" in sighting:
+                self.blame("changed", number, sighting["changed"])
+        if retry_id is None:
+            return
+        self.counts["deliveries of retries"] += len(sightings)
+        row, queue = self.history.get((retry_id, attempt)), script.QUEUES[self.plans[number].queue]
+        if row is None:
+            self.blame("history", number, f"attempt {attempt} was delivered, and has no row")
+        first = sightings[0]
+        told = (first["level"], first["levels"], first["ladder"])
+        if told != (attempt, len(queue.delays), queue.ladder):
+            self.blame("attempts", number, f"attempt {attempt} says level, levels, ladder {told}")
+        self.early(number, retry_id, attempt, sightings, row, queue)
+        if row is not None and row["published_at"] is None:
+            self.note("delivered, the time of publishing not known", number)
+            if not self.near(first["at"] - 1000, first["at"] + AFTERMATH_MS):
+                self.blame("history", number, f"attempt {attempt} was delivered, its row has no published_at")
+        self.repeats(number, attempt, sightings)
+
+    def early(self, number, retry_id, attempt, sightings, row, queue):
+        at = min(s["at"] for s in sightings)
+        if row is not None:
+            late = at - ms(row["due_at"])
+            if late < 0:
+                self.blame("early", number, f"attempt {attempt} came {-late:.1f} ms before due_at")
+            if not sightings[0]["redelivered"]:
+                faulty = self.near(ms(row["due_at"]), at, aftermath=3000)
+                (self.late_faulty if faulty else self.late).append(late)
+        least = self.earliest(number, retry_id, attempt, queue)
+        if least is not None and at + SLACK_MS < least:
+            self.blame("early", number, f"attempt {attempt} came {least - at:.1f} ms before failure and delay allow")
+
+    def earliest(self, number, retry_id, attempt, queue):
+        """By the harness's own times: when the failure before was said, plus the level's delay."""
+        before = attempt - 1
+        said = [w for w in self.words[number, retry_id if before else None, before] if w["word"] == "failed"]
+        spoken = [w for w in said if w["way"] != "silent"]
+        plain = script.delay_of(queue, attempt, 0) * 1000
+        if before == 0:
+            return min(w["at"] + script.delay_of(queue, attempt, w["after"]) * 1000 for w in spoken) if spoken else None
+        row = self.history.get((retry_id, before))
+        outcome = row["outcome"] if row else None
+        if outcome == "failed" and spoken:
+            return min(w["at"] + script.delay_of(queue, attempt, w["after"]) * 1000 for w in spoken)
+        least = self.earliest(number, retry_id, before, queue)
+        if least is None:
+            return None
+        # A success that came late has taken the place of what made it climb: any of these may have been it.
+        return least + {"timed_out": queue.silence * 1000 + plain, "returned": plain}.get(outcome, 0)
+
+    def repeats(self, number, attempt, sightings):
+        fresh = [s for s in sightings if not s["redelivered"]]
+        self.counts["redelivered by the broker"] += len(sightings) - len(fresh)
+        for earlier, again in zip(fresh, fresh[1:]):
+            self.counts["duplicates"] += 1
+            causes = {f["kind"] for f in self.near(earlier["at"] - 1000, again["at"], MAY_REPEAT)}
+            self.notes["duplicates"].append(number)
+            for kind in causes:
+                self.duplicate_causes[kind] += 1
+            if not causes:
+                self.blame("duplicates", number, f"attempt {attempt} came again after "
+                                                 f"{again['at'] - earlier['at']:.0f} ms, and no fault explains it")
+
+    def published(self):
+        """What the database says was confirmed by the broker must have come to the consumer."""
+        for (retry_id, attempt), row in self.history.items():
+            if row["published_at"] is None or row["outcome"] == "returned" or self.seen.get((retry_id, attempt)):
+                continue
+            number = int(row["message_id"][2:]) if row["message_id"].startswith("m-") else -1
+            if self.in_deleted_queue(row["queue"], ms(row["published_at"])):
+                self.note("in the deleted queue", number)
+            else:
+                self.blame("history", number,
+                           f"attempt {attempt} was published and confirmed, and never delivered")
+
+    def cancelled(self):
+        for retry_id, cancel in self.ledger.cancels.items():
+            self.counts["cancels " + {0: "answered", 1: "refused"}.get(cancel["code"], "in doubt")] += 1
+            if cancel["code"] != 0:
+                continue
+            for (other, attempt), sightings in self.seen.items():
+                # An attempt that had come before may come again (the broker's, or a duplicate): judged as such.
+                if other == retry_id and sightings[0]["at"] > cancel["answered"]:
+                    self.blame("cancelled", cancel["number"], f"attempt {attempt} was delivered "
+                               f"{sightings[0]['at'] - cancel['answered']:.0f} ms after its cancel was answered")

@@ -1,0 +1,172 @@
+"""One run: start, traffic, faults, heal, settle, judge."""
+import itertools
+import os
+import threading
+import time
+
+import pymysql
+
+from . import report, script, traffic
+from .faults import Faults, heal_all
+from .judge import AFTERMATH_MS, Judge, Offence, read_database
+from .ledger import Ledger
+from .world import World
+
+SETTLE_S = 120  # the longest climb is about 35 s; the rest is for a machine under load
+PROMISES = [
+    ("lost", "every confirmed message ends succeeded, parked, or cancelled as asked"),
+    ("early", "no delivery before its due time, by the database's clock and by the harness's"),
+    ("cancelled", "no delivery after an answered cancel"),
+    ("duplicates", "only the same retry-id and retry-attempt, only near a fault"),
+    ("one task", "the same failure taken in twice makes one task"),
+    ("attempts", "none climbs faster, or more often, than its ladder"),
+    ("history", "a row for each delivery, a delivery for each row published"),
+    ("end", "how a task ended is what its consumer said"),
+    ("changed", "body and headers came back as they were"),
+    ("sidecars", "none ended by itself; leases taken over in time, shared out fairly; SIGTERM exits 0"),
+    ("harness", "the faults could be made, the harness made no mistake"),
+]
+
+
+class Run:
+    def __init__(self, options, folder, say):
+        self.options, self.folder, self.say = options, folder, say
+        self.world = self.faults = None
+        self.stop_sending, self.stop_all = threading.Event(), threading.Event()
+        self.consumers, self.producers, self.canceller = [], [], None
+        self.ledger = Ledger(os.path.join(folder, "ledger.jsonl"))
+        self.extra = []  # offences that are no message's
+
+    def begin(self, plan):
+        o = self.options
+        self.say("servers and sidecars start")
+        self.world = World(self.folder, o.rung, o.instances, "clock" in o.faults)
+        self.world.start_sidecars()
+        self.world.declare_queues()
+        self.faults = Faults(self.world, self.ledger, plan)
+        self.canceller = traffic.Canceller(self.world, self.ledger, self.stop_all)
+        self.canceller.start()
+        threading.Thread(target=self.ledger.watch_cpu, args=(self.stop_all,), daemon=True).start()
+        self.consumers = [traffic.Consumer(self.world, self.ledger, o.seed, queue, self.canceller, self.stop_all)
+                          for queue in script.QUEUES.values()]
+        numbers = itertools.count(1)
+        self.producers = [traffic.Producer(self.world, self.ledger, o.seed, numbers, o.rate / 2, self.stop_sending)
+                          for _ in range(2)]
+        for thread in self.consumers + self.producers:
+            thread.start()
+
+    def strike(self):
+        o = self.options
+        self.say(f"traffic: {o.rate:g} messages/s for {o.minutes:g} min; {len(self.faults.plan)} strikes planned")
+        self.faults.run(o.minutes * 60)
+        self.stop_sending.set()
+        self.say("faults stop; everything heals")
+        self.faults.join()
+        heal_all(self.world)
+        for sidecar in self.world.sidecars:
+            self.faults.alive(sidecar)
+
+    def settle(self):
+        """True where nothing is under way any more."""
+        began = time.monotonic()
+        for producer in self.producers:
+            producer.join(30)
+        calm = 0
+        while time.monotonic() - began < SETTLE_S:
+            left = self.under_way()
+            calm = calm + 1 if not left else 0
+            if calm == 2:
+                self.say(f"settled after {time.monotonic() - began:.0f} s")
+                return
+            time.sleep(0.5)
+        self.say(f"not settled after {SETTLE_S} s: {left}")
+        with open(os.path.join(self.folder, "not-settled.txt"), "w", encoding="utf-8") as out:
+            stats = self.world.ctl_run("stats")
+            out.write(stats.stdout + stats.stderr + "\n")
+            out.write(self.world.rabbit("list_queues", "name", "messages_ready", "messages_unacknowledged", "consumers"))
+            out.write("\n" + self.world.rabbit("list_channels", "connection", "number", "messages_unacknowledged",
+                                              "acks_uncommitted", "consumer_count"))
+
+    def under_way(self):
+        try:
+            with self.world.db() as db, db.cursor() as cursor:
+                cursor.execute("SELECT state, COUNT(*) AS n FROM retry_current "
+                               "WHERE state IN ('scheduled', 'publishing', 'awaiting') GROUP BY state")
+                left = {r["state"]: r["n"] for r in cursor.fetchall()}
+        except (pymysql.Error, OSError) as error:
+            return str(error)
+        if not self.canceller.idle():
+            left["cancels"] = "under way"
+        if left:
+            return left
+        rows = [line.split("\t") for line in self.world.rabbit("list_queues", "name", "messages").splitlines()]
+        return {name: n for name, n in rows if n not in ("0", "messages") and name != script.PREFIX + ".parked"}
+
+    def blame(self, promise, text):
+        self.extra.append(Offence(promise, -1, text))
+
+    def sidecars_end(self):
+        """Shards shared out, then SIGTERM."""
+        self.balance()
+        for name, code in self.world.terminate_sidecars().items():
+            if code != 0:
+                self.blame("sidecars", f"{name}: exit code {code} at SIGTERM")
+        with self.world.db() as db, db.cursor() as cursor:
+            cursor.execute("SELECT COUNT(*) AS n FROM rung_shards WHERE owner IS NOT NULL")
+            if left := cursor.fetchone()["n"]:
+                self.blame("sidecars", f"{left} shards were not given back at SIGTERM")
+
+    def balance(self):
+        deadline = time.monotonic() + 3 * script.LEASE_S
+        while True:
+            with self.world.db() as db, db.cursor() as cursor:
+                cursor.execute("SELECT COALESCE(n.name, 'nobody') AS name, COUNT(*) AS n FROM rung_shards s "
+                               "LEFT JOIN rung_nodes n ON n.id = s.owner AND s.expires_at > UTC_TIMESTAMP(3) "
+                               "GROUP BY n.name")
+                shares = {r["name"]: r["n"] for r in cursor.fetchall()}
+            counts = [shares.get(s.name, 0) for s in self.world.sidecars]
+            if sum(counts) == sum(shares.values()) and max(counts) - min(counts) <= 1:
+                return
+            if time.monotonic() > deadline:
+                self.blame("sidecars", f"shards are not shared out fairly: {shares}")
+                return
+            time.sleep(0.2)
+
+    def judge(self):
+        self.stop_all.set()
+        for consumer in self.consumers:
+            consumer.join(15)
+            for error in consumer.errors:
+                self.blame("harness", f"{consumer.name}: {error}")
+        for error in self.faults.errors:
+            self.blame("harness", error)
+        for name, code, at in self.faults.fatal:
+            self.blame("sidecars", f"{name} ended by itself with {code}, noticed at {report.clock(at)}")
+        if (differs := self.world.clock_differs()) > 1:
+            self.blame("harness", f"the database's clock is {differs:.1f} ms from this machine's")
+        with self.world.db() as db:
+            judge = Judge(self.ledger, self.options.seed, *read_database(db)).run()
+        self.takeovers(judge)
+        judge.offences += self.extra
+        if not judge.counts["retries"]:
+            judge.offences.append(Offence("harness", -1, "not one retry was seen: nothing was tested"))
+        return judge
+
+    def takeovers(self, judge):
+        limit = (script.LEASE_S + 2) * 1000
+        for takeover in self.ledger.takeovers:
+            others = [f for f in judge.near(takeover["at"], takeover["at"] + limit, aftermath=AFTERMATH_MS)
+                      if f["begin"] != takeover["at"]]
+            if not others and (takeover["ms"] is None or takeover["ms"] > limit):
+                self.blame("sidecars", f"{takeover['name']} was killed at {report.clock(takeover['at'])}, "
+                                       f"its shards taken over after {takeover['ms']} ms; at most {limit:.0f}")
+
+    def close(self):
+        self.stop_sending.set()
+        self.stop_all.set()
+        if self.faults:
+            self.faults.stop.set()
+        self.ledger.flush()
+        if self.world:
+            self.world.save_server_logs()
+            self.world.close()

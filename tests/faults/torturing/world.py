@@ -1,0 +1,202 @@
+"""The servers, the sidecars and the way to them: everything that is started, and its end."""
+import concurrent.futures
+import ctypes
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import urllib.parse
+
+import pika
+import pymysql
+
+from . import script
+from .proxy import Proxies
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+SERVERS = os.path.join(HERE, "..", "..", "servers")
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
+# The kernel means the thread that started the process when it says "parent": this one lives as long as the harness.
+STARTER = concurrent.futures.ThreadPoolExecutor(1, "starter")
+
+
+def faketime():
+    """The library that bends a process's clock; None where it is not installed."""
+    return next(iter(glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")), None)
+
+
+def die_with_parent():
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Sidecar:
+    """`rung run` as a process. Thread: one at a time (whoever holds its lock in `Faults`)."""
+
+    def __init__(self, world, number, own_clock):
+        self.world, self.name = world, f"sidecar-{number}"
+        self.log_path = os.path.join(world.folder, self.name + ".log")
+        self.config = os.path.join(world.folder, self.name + ".yaml")
+        self.time_file = os.path.join(world.folder, self.name + ".time") if own_clock else None
+        self.process = None
+        self.starts = 0
+        self.pids = []
+
+    def write_config(self, max_loaded):
+        ports = self.world.proxies.ports
+        with open(self.config, "w", encoding="utf-8") as out:
+            out.write(self.world.config(ports[self.name, "broker"], ports[self.name, "db"], self.name, max_loaded))
+
+    def start(self):
+        env = dict(os.environ)
+        if self.time_file:
+            self.step_clock("+0")
+            env.update(LD_PRELOAD=faketime(), FAKETIME_TIMESTAMP_FILE=self.time_file, FAKETIME_CACHE_DURATION="1",
+                       FAKETIME_DONT_FAKE_MONOTONIC="1", FAKETIME_DONT_RESET="1", NO_FAKE_STAT="1")
+        with open(self.log_path, "ab") as log:
+            self.process = STARTER.submit(
+                subprocess.Popen, [self.world.rung, "run", "-c", self.config], stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log, env=env, start_new_session=True, preexec_fn=die_with_parent).result()
+        self.starts += 1
+        self.pids.append(self.process.pid)
+
+    def step_clock(self, offset):
+        with open(self.time_file + ".new", "w", encoding="utf-8") as out:
+            out.write(offset + "\n")
+        os.replace(self.time_file + ".new", self.time_file)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def log(self):
+        with open(self.log_path, "rb") as file:
+            return file.read().decode(errors="replace")
+
+
+class World:
+    """REQUIRES: __init__ runs before any thread is started, since it forks the proxies."""
+
+    def __init__(self, folder, rung, instances, bend_a_clock):
+        self.folder, self.rung = folder, rung
+        self.servers = os.path.join(folder, "servers")
+        self.sidecars, self.proxies = [], None
+        subprocess.run([SERVERS, "start", self.servers, "--owner-pid", str(os.getpid())], check=True,
+                       start_new_session=True)
+        env = self._env()
+        self.amqp = env["RUNG_TEST_AMQP"]
+        self.broker_port = urllib.parse.urlsplit(self.amqp).port
+        self.db_port = urllib.parse.urlsplit(env["RUNG_TEST_MYSQL"]).port
+        self.rabbitmqctl = env["RUNG_TEST_RABBITMQCTL"]
+        names = [f"sidecar-{i + 1}" for i in range(instances)]
+        self.proxies = Proxies({(n, kind): port for n in names
+                                for kind, port in (("broker", self.broker_port), ("db", self.db_port))})
+        for i in range(instances):
+            # One clock is bent at a time; the last instance bears it. One heap is small, to be refilled all the time.
+            self.sidecars.append(Sidecar(self, i + 1, bend_a_clock and i == instances - 1))
+            self.sidecars[-1].write_config(50 if i == 1 else 1_000_000)
+        self.ctl = os.path.join(folder, "ctl.yaml")
+        with open(self.ctl, "w", encoding="utf-8") as out:
+            out.write(self.config(self.broker_port, self.db_port, "ctl", 1000))
+
+    def _env(self):
+        with open(os.path.join(self.servers, "env"), encoding="utf-8") as file:
+            return dict(re.findall(r"(RUNG_TEST_\w+)=(\S+)", file.read()))
+
+    @staticmethod
+    def config(broker_port, db_port, node, max_loaded):
+        return (f"broker: {{ url: \"amqp://guest:guest@127.0.0.1:{broker_port}/%2f\", prefix: {script.PREFIX},"
+                f" heartbeat: {int(script.HEARTBEAT_S)}s, prefetch: 200 }}\n"
+                f"store: {{ url: \"mysql://root@127.0.0.1:{db_port}/{script.SCHEMA}\","
+                f" timeout: {int(script.STORE_TIMEOUT_S)}s }}\n"
+                f"node: {node}\nlease: {int(script.LEASE_S)}s\nwindow: 5s\ndrain: 10s\nmax_loaded: {max_loaded}\n"
+                f"log: {{ level: debug }}\nladders:\n{script.LADDERS}queues:\n{script.queues_yaml()}")
+
+    def start_sidecars(self, within=60):
+        for sidecar in self.sidecars:
+            sidecar.start()
+        deadline = time.monotonic() + within
+        for sidecar in self.sidecars:
+            while "the broker is connected" not in sidecar.log() or "shards taken" not in sidecar.log():
+                if sidecar.process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"{sidecar.name} did not start:\n{sidecar.log()[-3000:]}")
+                time.sleep(0.05)
+
+    def declare_queues(self):
+        with self.connect() as connection:
+            channel = connection.channel()
+            for queue in script.QUEUES.values():
+                channel.queue_declare(queue.name, durable=True, arguments=queue.arguments())
+
+    def connect(self):
+        """A connection to the broker past the proxies. No heartbeat: a broker that is killed is noticed by the RST."""
+        parameters = pika.URLParameters(self.amqp + "?heartbeat=0&socket_timeout=5&stack_timeout=10")
+        return pika.BlockingConnection(parameters)
+
+    def db(self):
+        return pymysql.connect(host="127.0.0.1", port=self.db_port, user="root", database=script.SCHEMA,
+                               autocommit=True, connect_timeout=5, read_timeout=20,
+                               init_command="SET time_zone = '+00:00'", cursorclass=pymysql.cursors.DictCursor)
+
+    def clock_differs(self):
+        """How far the database's clock is from ours at most, in ms."""
+        with self.db() as db, db.cursor() as cursor:
+            best = 1e9
+            for _ in range(20):
+                before = time.time() * 1000
+                cursor.execute("SELECT UNIX_TIMESTAMP(UTC_TIMESTAMP(3)) * 1000 AS t")
+                theirs = float(cursor.fetchone()["t"])
+                after = time.time() * 1000
+                # Truncated to a ms, and read somewhere between before and after.
+                best = min(best, max(before - 1 - theirs, theirs - after, 0))
+        return best
+
+    def server(self, command):
+        subprocess.run([SERVERS, command, self.servers], check=True, start_new_session=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def ctl_run(self, *arguments, timeout=60):
+        return subprocess.run([self.rung, *arguments, "-c", self.ctl], capture_output=True, text=True, timeout=timeout,
+                              start_new_session=True, check=False)
+
+    def rabbit(self, *arguments):
+        return subprocess.run([self.rabbitmqctl, "-q", *arguments], capture_output=True, text=True, timeout=60,
+                              start_new_session=True, check=True).stdout
+
+    def terminate_sidecars(self, within=15):
+        """SIGTERM to all at once; the exit codes, None where it did not end in time."""
+        for sidecar in self.sidecars:
+            sidecar.process.send_signal(signal.SIGTERM)
+        codes = {}
+        deadline = time.monotonic() + within
+        for sidecar in self.sidecars:
+            try:
+                codes[sidecar.name] = sidecar.process.wait(max(deadline - time.monotonic(), 0.1))
+            except subprocess.TimeoutExpired:
+                codes[sidecar.name] = None
+        return codes
+
+    def save_server_logs(self):
+        for name in ("broker.out", "db.out"):
+            path = os.path.join(self.servers, name)
+            if os.path.exists(path):
+                shutil.copy(path, os.path.join(self.folder, name))
+        logs = os.path.join(self.servers, "rabbit", "log")
+        if os.path.isdir(logs):
+            shutil.copytree(logs, os.path.join(self.folder, "rabbit-log"), dirs_exist_ok=True)
+
+    def close(self):
+        for sidecar in self.sidecars:
+            if sidecar.process and sidecar.process.poll() is None:
+                sidecar.process.kill()  # also ends a stopped one
+                sidecar.process.wait()
+            for pid in sidecar.pids if sidecar.time_file else []:
+                for path in (f"/dev/shm/faketime_shm_{pid}", f"/dev/shm/sem.faketime_sem_{pid}"):
+                    if os.path.exists(path):
+                        os.remove(path)
+        if self.proxies:
+            self.proxies.close()
+        subprocess.run([SERVERS, "stop", self.servers], check=False, start_new_session=True)
