@@ -15,10 +15,9 @@ constexpr std::size_t kMostJobs = 2;
 constexpr std::size_t kBytesInJob = 16UL * 1024 * 1024;     // bodies fetched at once, about
 constexpr std::size_t kBytesUnderWay = 64UL * 1024 * 1024;  // bodies held for the broker
 constexpr std::size_t kBesideBody = 512;                    // what a message takes beside its body, about
-constexpr Ms kRefusedPause{5000};  // what a full queue refused is asked again after this
-constexpr Ms kTurn{20};            // how often a rate is looked at while something waits for it
-constexpr Ms kPatience{3000};      // with a connection that answers nothing while others wait
-constexpr Ms kLongestPatience{60'000};
+constexpr Ms kTurn{20};          // how often a rate is looked at while something waits for it
+constexpr Ms kHeldUpMost{3000};  // with a connection that answers nothing while others wait
+constexpr Ms kHeldUpLongest{60'000};
 constexpr Ms kProbePatience{2000};
 
 using How = PublishResult::How;
@@ -36,7 +35,7 @@ Dispatch::Dispatch(Parts parts, int most_under_way)
       targets_(
           share_of(most_under_way),
           [this](std::uint32_t queue) { return parts_.rules()->queue(parts_.names.name(queue)).catch_up; }),
-      patience_(kPatience),
+      patience_(kHeldUpMost),
       again_(parts_.loop, [this] { pump(); }) {}
 
 void Dispatch::due(const std::vector<io::DueItem>& items) {
@@ -103,7 +102,7 @@ void Dispatch::tick() {
         "the broker answers no publish, and several queues wait: another connection, each queue is asked "
         "alone",
         {{"silent_ms", silent.count()}, {"under_way", parts_.outbox.under_way()}});
-    patience_ = std::min(patience_ * 2, kLongestPatience);
+    patience_ = std::min(patience_ * 2, kHeldUpLongest);
     targets_.quarantine();
     parts_.drop_publisher(PublishLane::main, "no answer to any publish for too long");
   }
@@ -282,7 +281,7 @@ void Dispatch::published(const Flight& flight, const PublishResult& result) {
   targets_.answered(flight.queue, result.how, boot_now());
   flight_bytes_ -= flight.bytes;
   end(flight);
-  if (result.how == How::confirmed) patience_ = kPatience;
+  if (result.how == How::confirmed) patience_ = kHeldUpMost;
   const EpochMs now = parts_.clock.now();
   switch (result.how) {
     case How::confirmed:
@@ -290,7 +289,7 @@ void Dispatch::published(const Flight& flight, const PublishResult& result) {
     case How::returned:
       return settle({task.id, event::Returned{task.attempt, now, result.reason}});
     case How::nacked:
-      return settle({task.id, event::Deferred{task.attempt, kRefusedPause, result.reason}});
+      return settle({task.id, event::Deferred{task.attempt, Targets::kRefusedPause, result.reason}});
     case How::rejected: {
       Directives never;
       never.never = true;

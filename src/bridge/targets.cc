@@ -8,13 +8,12 @@ namespace {
 
 using How = PublishResult::How;
 
-constexpr Ms kRefusedPause{5000};  // a queue that is full is asked again after this
-constexpr double kBurst = 0.1;     // of a second's tokens: the most that is saved up
+constexpr double kBurst = 0.1;  // of a second's tokens: the most that is saved up
 // A queue in quarantine that doesn't answer may get each probe's message once it lives again: few, therefore.
 constexpr Ms kFirstProbePause{2000};
 constexpr Ms kLongestProbePause{60'000};
-constexpr Ms kForgotten{60'000};    // an idle target's window is remembered for so long
-constexpr std::size_t kTurn = 100;  // of one target before the next has its turn
+constexpr Ms kRemembered{60'000};      // an idle target's window is remembered for so long
+constexpr std::size_t kPerTurn = 100;  // of one target before the next has its turn
 
 }  // namespace
 
@@ -87,7 +86,7 @@ std::vector<io::DueItem> Targets::take(std::size_t most, BootMs now) {
       if (next == targets_.end()) next = targets_.begin();
       Target& target = next->second;
       if (target.waits()) {
-        const std::size_t turn = std::min({room(target, now), kTurn, most - out.size()});
+        const std::size_t turn = std::min({room(target, now), kPerTurn, most - out.size()});
         if (turn > 0 && take_from(target, turn, now, out) > 0) more = true;
       }
       ++next;
@@ -168,7 +167,7 @@ void Targets::tidy(BootMs now) {
   std::erase_if(targets_, [&](const auto& entry) {
     const Target& t = entry.second;
     return !t.waits() && t.under_way == 0 && !t.quarantined && t.closed_until <= now &&
-           now - t.heard_at > kForgotten;
+           now - t.heard_at > kRemembered;
   });
 }
 

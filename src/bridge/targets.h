@@ -30,6 +30,8 @@ class Targets {
   static constexpr Ms kOverdue{5000};
   // A target that has not answered for so long gets nothing further until it does.
   static constexpr Ms kSilent{2000};
+  // A queue that refused (it is full) is asked again after this.
+  static constexpr Ms kRefusedPause{5000};
 
   // `most`: under way for one target at most. `rate`: the catch-up rate of a queue, in tasks a second.
   Targets(std::size_t most, std::function<int(std::uint32_t queue)> rate);
