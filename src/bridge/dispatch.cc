@@ -65,7 +65,7 @@ void Dispatch::drain() {
   // Claimed, and never sent: the next owner publishes them under the same attempt.
   for (; !unfetched_.empty(); unfetched_.pop_front()) {
     end(unfetched_.front());
-    put_down(unfetched_.front().task.id);
+    put_down(unfetched_.front().task.id, unfetched_.front().task.shard);
   }
 }
 
@@ -211,7 +211,7 @@ void Dispatch::fetch() {
     if (!ids.empty() && bytes > kBytesInJob) break;
     if (!parts_.shards.held(next.task.shard)) {
       end(next);
-      put_down(next.task.id);
+      put_down(next.task.id, next.task.shard);
     } else {
       ids.push_back(next.task.id);
       batch->push_back(std::move(next));
@@ -235,7 +235,7 @@ void Dispatch::fetched(const std::vector<Flight>& batch, const Result<Messages>&
   log::error("bodies could not be read", {{"tasks", batch.size()}, {"reason", messages.error().message}});
   for (const Flight& flight : batch) {  // claimed as they are: `forgotten` finds them
     end(flight);
-    put_down(flight.task.id);
+    put_down(flight.task.id, flight.task.shard);
   }
 }
 
@@ -272,8 +272,12 @@ void Dispatch::begin(const Flight& flight) {
 
 void Dispatch::end(const Flight& flight) {
   --flights_;
-  --under_way_in_[static_cast<std::size_t>(flight.task.shard)];
   targets_.end(flight.queue);
+}
+
+void Dispatch::put_down(TaskId id, int shard) {
+  in_hand_.erase(id);
+  --under_way_in_[static_cast<std::size_t>(shard)];
 }
 
 void Dispatch::published(const Flight& flight, const PublishResult& result) {
@@ -285,36 +289,39 @@ void Dispatch::published(const Flight& flight, const PublishResult& result) {
   const EpochMs now = parts_.clock.now();
   switch (result.how) {
     case How::confirmed:
-      return settle({task.id, event::Confirmed{task.attempt, now}});
+      return settle(task.shard, {task.id, event::Confirmed{task.attempt, now}});
     case How::returned:
-      return settle({task.id, event::Returned{task.attempt, now, result.reason}});
+      return settle(task.shard, {task.id, event::Returned{task.attempt, now, result.reason}});
     case How::nacked:
-      return settle({task.id, event::Deferred{task.attempt, Targets::kRefusedPause, result.reason}});
+      return settle(task.shard,
+                    {task.id, event::Deferred{task.attempt, Targets::kRefusedPause, result.reason}});
     case How::rejected: {
       Directives never;
       never.never = true;
-      return settle({task.id, event::Failed{task.attempt, "cannot be published: " + result.reason,
-                                            "unsendable", never}});
+      return settle(task.shard, {task.id, event::Failed{task.attempt, "cannot be published: " + result.reason,
+                                                        "unsendable", never}});
     }
     case How::lost:
     case How::fenced:
       // Nobody knows whether it is in the queue, or it was held back: the same attempt again, if it is still
       // ours. Behind a closed fence only the next renewal helps: it opens again.
       if (result.how == How::fenced) open_ = false;
-      put_down(task.id);
+      put_down(task.id, task.shard);
       if (!draining_ && parts_.shards.held(task.shard))
         due({parts_.names.item(task, task.next_at.value_or(now))});
       return;
   }
 }
 
-void Dispatch::settle(Event event) {
+// The shard stays in use until the row says it: given back before, its new owner would find the row in
+// `publishing` and publish it once more.
+void Dispatch::settle(int shard, Event event) {
   const TaskId id = event.id;
   // A confirm moves nothing that anybody waits for; where the consumer was quicker, its word was dealt with
   // already.
   const bool moves = !std::holds_alternative<event::Confirmed>(event.what);
-  parts_.transitions.add(std::move(event), [this, id, moves](const Result<Decision>& decision) {
-    put_down(id);
+  parts_.transitions.add(std::move(event), [this, id, shard, moves](const Result<Decision>& decision) {
+    put_down(id, shard);
     if (decision) {
       if (moves) parts_.settled(*decision);
     } else {

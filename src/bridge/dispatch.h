@@ -83,8 +83,9 @@ class Dispatch {
   void published(const Flight& flight, const PublishResult& result);
   void begin(const Flight& flight);
   void end(const Flight& flight);
-  void settle(Event event);
+  void settle(int shard, Event event);
   void put_down(TaskId id) { in_hand_.erase(id); }
+  void put_down(TaskId id, int shard);  // one that was claimed
   std::size_t room() const;
 
   const Parts parts_;
