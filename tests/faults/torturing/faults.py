@@ -143,23 +143,36 @@ class Faults:
                 self.stop.wait(pause)
                 sidecar.start()
                 self.stop.wait(pause * 2)
+        held = self.shards_of(sidecar.name) if strike.stay > LONG + 2 else 0
         sidecar.kill()
-        if strike.stay > LONG + 2:
-            self.watch_takeover(sidecar.name, entry)
+        if held:
+            self.watch_takeover(sidecar.name, entry, now_ms())
         self.stop.wait(max(strike.stay - (now_ms() - entry["begin"]) / 1000, 0))
         sidecar.start()
         self.ledger.healed(entry)
 
-    def watch_takeover(self, name, entry):
-        """How long until nobody dead holds a shard. rung_shards is not the contract's; there is no view for it."""
-        while now_ms() - entry["begin"] < (LONG + 3) * 1000 and not self.stop.is_set():
+    def shards_of(self, name, db=None):
+        """rung_shards is not the contract's; there is no view for it."""
+        if db is None:
             try:
-                with self.world.db() as db, db.cursor() as cursor:
-                    while now_ms() - entry["begin"] < (LONG + 3) * 1000:
-                        cursor.execute("SELECT COUNT(*) AS n FROM rung_shards s JOIN rung_nodes n ON n.id = s.owner "
-                                       "WHERE n.name = %s", (name,))
-                        if cursor.fetchone()["n"] == 0:
-                            took = now_ms() - entry["begin"]
+                with self.world.db() as db:
+                    return self.shards_of(name, db)
+            except (pymysql.Error, OSError):
+                return 0
+        with db.cursor() as cursor:
+            cursor.execute("SELECT COUNT(*) AS n FROM rung_shards s JOIN rung_nodes n ON n.id = s.owner "
+                           "WHERE n.name = %s", (name,))
+            return cursor.fetchone()["n"]
+
+    def watch_takeover(self, name, entry, killed):
+        """How long until the dead one holds no shard any more."""
+        until = killed + (LONG + 3) * 1000
+        while now_ms() < until and not self.stop.is_set():
+            try:
+                with self.world.db() as db:
+                    while now_ms() < until:
+                        if self.shards_of(name, db) == 0:
+                            took = now_ms() - killed
                             self.ledger.takeovers.append({"name": name, "at": entry["begin"], "ms": took})
                             return self.ledger.note("takeover", name=name, ms=round(took))
                         time.sleep(0.02)
