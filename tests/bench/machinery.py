@@ -48,6 +48,7 @@ class Servers:
         self.mysql = env["RUNG_TEST_MYSQL"] + "/rung_bench"
         self.rabbitmqctl = env["RUNG_TEST_RABBITMQCTL"]
         self.port = int(env["RUNG_TEST_MYSQL"].rsplit(":", 1)[1])
+        self.db: pymysql.Connection | None = None
 
     def sql(self, database: str | None = None) -> "pymysql.Connection":
         return pymysql.connect(host="127.0.0.1", port=self.port, user="root", autocommit=True, database=database,
@@ -57,6 +58,29 @@ class Servers:
         parameters = pika.URLParameters(self.amqp)
         parameters.heartbeat = 0
         return pika.BlockingConnection(parameters)
+
+    def rows(self, sql: str, *values) -> list[tuple]:
+        """On a connection that is kept."""
+        if self.db is None:
+            self.db = self.sql()
+        with self.db.cursor() as cursor:
+            cursor.execute(sql, values or None)
+            return list(cursor.fetchall())
+
+    def balanced(self, instances: int) -> bool:
+        """Each instance holds its fair share."""
+        try:
+            held = [n for (n,) in self.rows("SELECT COUNT(*) FROM rung_bench.rung_shards "
+                                            "WHERE expires_at > UTC_TIMESTAMP(3) GROUP BY owner")]
+        except pymysql.err.ProgrammingError:
+            return False  # the schema is being made
+        return len(held) == instances and sum(held) == 64 and max(held) - min(held) <= 1
+
+    def database_cpu(self) -> float:
+        """Seconds that the database's process has used so far."""
+        with open(f"/proc/{self.database_process()}/stat", encoding="utf-8") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def database_process(self) -> int:
         """The pid of mariadbd."""
@@ -98,6 +122,10 @@ class Node:
     def logged(self, text: str) -> bool:
         with open(self.log, encoding="utf-8", errors="replace") as file:
             return text in file.read()
+
+    def forget_log(self) -> None:
+        if os.path.exists(self.log):
+            os.remove(self.log)
 
     def rss_mb(self, what: str = "VmRSS") -> float:
         """VmRSS: now; VmHWM: the peak since forget_peak()."""
