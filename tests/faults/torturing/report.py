@@ -28,10 +28,13 @@ def clock(at):
     return datetime.datetime.fromtimestamp(at / 1000, datetime.timezone.utc).strftime("%H:%M:%S.%f")[:-3]
 
 
-def summary(judge, ledger, promises):
+def summary(judge, ledger, promises, asked):
     strikes = collections.Counter(f["kind"] for f in ledger.faults)
     c = judge.counts
+    never = [kind for kind in asked if not strikes[kind]]
     lines = ["", "faults struck: " + (", ".join(f"{k} {n}" for k, n in sorted(strikes.items())) or "none")]
+    if never:
+        lines.append(f"NEVER STRUCK, the run was too short for them: {', '.join(never)}")
     took = [t["ms"] for t in ledger.takeovers if t["ms"] is not None]
     rows = [
         ("messages", f"{len(ledger.sent)} sent, {c['confirmed']} confirmed, {c['succeeded at once']} succeeded at once"
