@@ -15,8 +15,8 @@ constexpr std::size_t kMostJobs = 2;
 constexpr std::size_t kBytesInJob = 16UL * 1024 * 1024;     // bodies fetched at once, about
 constexpr std::size_t kBytesUnderWay = 64UL * 1024 * 1024;  // bodies held for the broker
 constexpr std::size_t kBesideBody = 512;                    // what a message takes beside its body, about
-constexpr Ms kTurn{20};          // how often a rate is looked at while something waits for it
-constexpr Ms kHeldUpMost{3000};  // with a connection that answers nothing while others wait
+constexpr Ms kTurn{20};            // how often a rate is looked at while something waits for it
+constexpr Ms kHeldUpMost{10'000};  // with a connection that answers nothing while others wait
 constexpr Ms kHeldUpLongest{60'000};
 constexpr Ms kProbePatience{2000};
 
@@ -53,7 +53,10 @@ void Dispatch::due(const std::vector<io::DueItem>& items) {
 }
 
 void Dispatch::open(bool publishing) {
-  if (publishing && !open_) targets_.sort_out(parts_.clock.now());
+  if (publishing && !open_) {
+    targets_.sort_out(parts_.clock.now());
+    parts_.outbox.begin_silence();  // what an alarm or an outage took is not the connection's silence
+  }
   open_ = publishing;
   pump();
 }

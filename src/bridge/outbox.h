@@ -40,6 +40,7 @@ class Outbox {
   std::size_t under_way() const { return done_.size(); }
   // When the last answer came, or the first of those under way left.
   BootMs heard_at() const { return heard_at_; }
+  void begin_silence() { heard_at_ = boot_now(); }
 
  private:
   Broker& broker_;
