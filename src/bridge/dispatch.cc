@@ -55,7 +55,9 @@ void Dispatch::due(const std::vector<io::DueItem>& items) {
 void Dispatch::open(bool publishing) {
   if (publishing && !open_) {
     targets_.sort_out(parts_.clock.now());
-    parts_.outbox.begin_silence();  // what an alarm or an outage took is not the connection's silence
+    // What an alarm or an outage took is nobody's silence.
+    parts_.outbox.begin_silence();
+    targets_.begin_silence(boot_now());
   }
   open_ = publishing;
   pump();
@@ -98,15 +100,14 @@ void Dispatch::tick() {
   // A connection on which nothing is answered while several queues want something: RabbitMQ keeps a channel
   // waiting that has too much with one queue that doesn't answer, or asks a quorum queue without a leader.
   // Which one it is, the probes find out.
-  const bool held_up =
-      open_ && parts_.outbox.under_way() > 0 && silent > patience_ && !targets_.probing_since();
-  if (held_up && targets_.busy() > 1) {
+  const bool held_up = open_ && silent > patience_ && !targets_.probing_since();
+  if (held_up && targets_.silent(now, patience_) > 1) {
     log::warn(
-        "the broker answers no publish, and several queues wait: another connection, each queue is asked "
+        "the broker answers no publish, of several queues: another connection, and each of them is asked "
         "alone",
         {{"silent_ms", silent.count()}, {"under_way", parts_.outbox.under_way()}});
+    targets_.quarantine(now, patience_);
     patience_ = std::min(patience_ * 2, kHeldUpLongest);
-    targets_.quarantine();
     parts_.drop_publisher(PublishLane::main, "no answer to any publish for too long");
   }
   if (const auto since = targets_.probing_since(); since && now - *since > kProbePatience) {

@@ -38,7 +38,11 @@ void Targets::sort_out(EpochMs now) {
 std::size_t Targets::room(const Target& target, BootMs now) const {
   if (target.closed_until > now || target.quarantined) return 0;
   if (target.under_way > 0 && now - target.heard_at > kSilent) return 0;
-  return target.window > target.under_way ? target.window - target.under_way : 0;
+  const std::size_t room = target.window > target.under_way ? target.window - target.under_way : 0;
+  // A handful at each answer would make many small transactions: when a quarter is free, or all that waits
+  // goes.
+  const bool all = target.fresh.size() + target.overdue.size() <= room;
+  return all || room * 4 >= target.window ? room : 0;
 }
 
 void Targets::fill(std::uint32_t queue, Target& target, BootMs now) {
@@ -77,6 +81,7 @@ std::vector<io::DueItem> Targets::take(std::size_t most, BootMs now) {
   if (targets_.empty()) return out;
   for (auto& [queue, target] : targets_) {
     if (!target.overdue.empty()) fill(queue, target, now);
+    target.may_go = room(target, now);
   }
   bool more = true;
   auto next = targets_.lower_bound(turn_);
@@ -86,8 +91,10 @@ std::vector<io::DueItem> Targets::take(std::size_t most, BootMs now) {
       if (next == targets_.end()) next = targets_.begin();
       Target& target = next->second;
       if (target.waits()) {
-        const std::size_t turn = std::min({room(target, now), kPerTurn, most - out.size()});
-        if (turn > 0 && take_from(target, turn, now, out) > 0) more = true;
+        const std::size_t turn = std::min({target.may_go, kPerTurn, most - out.size()});
+        const std::size_t went = turn > 0 ? take_from(target, turn, now, out) : 0;
+        target.may_go -= went;
+        more = more || went > 0;
       }
       ++next;
     }
@@ -119,13 +126,22 @@ std::optional<io::DueItem> Targets::take_probe(BootMs now) {
   return item;
 }
 
-void Targets::quarantine() {
+std::size_t Targets::silent(BootMs now, Ms most) const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(targets_, [&](const auto& entry) { return is_silent(entry.second, now, most); }));
+}
+
+void Targets::quarantine(BootMs now, Ms most) {
   for (auto& [queue, target] : targets_) {
-    if (target.under_way == 0) continue;
+    if (!is_silent(target, now, most)) continue;
     target.quarantined = true;
     target.probe_at = {0};
     target.probe_pause = Ms{0};
   }
+}
+
+void Targets::begin_silence(BootMs now) {
+  for (auto& [queue, target] : targets_) target.heard_at = now;
 }
 
 void Targets::end(std::uint32_t queue) {
@@ -169,11 +185,6 @@ void Targets::tidy(BootMs now) {
     return !t.waits() && t.under_way == 0 && !t.quarantined && t.closed_until <= now &&
            now - t.heard_at > kRemembered;
   });
-}
-
-std::size_t Targets::busy() const {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      targets_, [](const auto& entry) { return entry.second.waits() || entry.second.under_way > 0; }));
 }
 
 }  // namespace rung::bridge

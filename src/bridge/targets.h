@@ -47,8 +47,12 @@ class Targets {
   std::optional<BootMs> probing_since() const {
     return probing_ ? std::optional(probing_since_) : std::nullopt;
   }
-  // The connection answers nothing: whoever has something under way there may be the reason.
-  void quarantine();
+  // How many have something under way that has had no answer for longer than `most`.
+  std::size_t silent(BootMs now, Ms most) const;
+  // Their connection answers nothing: any of those may be the reason.
+  void quarantine(BootMs now, Ms most);
+  // Silence counts from now: nothing could be answered until now.
+  void begin_silence(BootMs now);
 
   // The broker's answer to one of those: the window and the pause. end() comes on top.
   void answered(std::uint32_t queue, PublishResult::How how, BootMs now);
@@ -60,8 +64,6 @@ class Targets {
   // Lets go of all that waits; `gone` is told of each.
   void clear(const std::function<void(TaskId)>& gone);
 
-  // How many targets have something waiting or under way.
-  std::size_t busy() const;
   // Call now and then: forgets targets that have been idle for a while.
   void tidy(BootMs now);
 
@@ -78,6 +80,7 @@ class Targets {
     BootMs heard_at{0};  // its last answer, or when the first of those under way left
     double tokens = 0;   // for what is overdue
     BootMs filled_at{0};
+    std::size_t may_go = 0;  // within one take()
     bool quarantined = false;
     BootMs probe_at{0};  // not before
     Ms probe_pause{0};   // before the one after
@@ -86,6 +89,9 @@ class Targets {
   };
 
   Target& at(std::uint32_t queue) { return targets_[queue]; }
+  static bool is_silent(const Target& target, BootMs now, Ms most) {
+    return !target.quarantined && target.under_way > 0 && now - target.heard_at > most;
+  }
   std::size_t room(const Target& target, BootMs now) const;
   void fill(std::uint32_t queue, Target& target, BootMs now);
   std::size_t take_from(Target& target, std::size_t most, BootMs now, std::vector<io::DueItem>& out);

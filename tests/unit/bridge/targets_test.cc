@@ -68,6 +68,22 @@ TEST_F(TargetsTest, AWindowBeginsSmallAndGrowsWithEachAnswer) {
   EXPECT_EQ(take(500)[1], static_cast<int>(kMost)) << "and no further";
 }
 
+TEST_F(TargetsTest, AQuarterOfTheWindowGoesAtOnceAndNoHandfuls) {
+  warm(1);
+  add_many(1, 500);
+  EXPECT_EQ(take(500)[1], 100);
+  answer(1, 24);
+  EXPECT_EQ(take(500)[1], 0);
+  answer(1, 1);
+  EXPECT_EQ(take(500)[1], 25);
+  answer(1, 100);
+  EXPECT_EQ(take(500)[1], 100);
+  targets.clear([](TaskId) {});
+  add_many(1, 3);
+  answer(1, 5);
+  EXPECT_EQ(take(500)[1], 3) << "all that waits";
+}
+
 TEST_F(TargetsTest, ALossMakesItSmallAgain) {
   warm(1);
   add_many(1, 500);
@@ -156,10 +172,43 @@ TEST_F(TargetsTest, WhatWasDueWhileNothingCouldGoIsOverdueThen) {
   EXPECT_EQ(take(500)[1], 1);
 }
 
+TEST_F(TargetsTest, ThoseOfAHeldUpConnectionAreAskedOneByOne) {
+  constexpr Ms kPatience{10'000};
+  for (const std::uint32_t queue : {1U, 2U, 3U}) warm(queue);
+  for (const std::uint32_t queue : {1U, 2U}) add_many(queue, 50);
+  take(100);
+  for (const std::uint32_t queue : {1U, 2U}) add_many(queue, 50);
+  const BootMs later = kBoot + kPatience + Ms{1};
+  add(3, ++last_id);
+  take(1, later);  // has only just left
+  EXPECT_EQ(targets.silent(later, kPatience), 2U);
+  targets.quarantine(later, kPatience);
+  EXPECT_FALSE(targets.take_probe(later)) << "before what they have under way is over";
+  answer(1, 50, How::lost, later);
+  answer(2, 50, How::lost, later);
+  EXPECT_TRUE(take(100, later).empty());
+  const auto first = targets.take_probe(later);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(targets.probing_since(), later);
+  EXPECT_FALSE(targets.take_probe(later)) << "two at once";
+  answer(first->queue, 1, How::lost, later);  // it was the one
+  const auto second = targets.take_probe(later);
+  ASSERT_TRUE(second);
+  EXPECT_NE(second->queue, first->queue);
+  answer(second->queue, 1, How::confirmed, later);  // and this one goes on
+  EXPECT_GT(take(100, later)[second->queue], 0);
+  EXPECT_FALSE(targets.take_probe(later + Ms{1999}));
+  const auto again = targets.take_probe(later + Ms{2000});
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->queue, first->queue);
+  answer(again->queue, 1, How::lost, later);
+  EXPECT_FALSE(targets.take_probe(later + Ms{5999})) << "ever more seldom";
+  EXPECT_TRUE(targets.take_probe(later + Ms{6000}));
+}
+
 TEST_F(TargetsTest, WhatIsForgottenIsIdle) {
   warm(1);
   add_many(2, 1);
-  EXPECT_EQ(targets.busy(), 1U);
   targets.tidy(kBoot + Ms{3'600'000});
   EXPECT_EQ(take(10)[2], 1);
   std::set<std::int64_t> gone;
