@@ -57,6 +57,28 @@ TEST_P(Sigterm, AtStart) {
   ends_in_time();
 }
 
+class OrderlyEnd : public OutageTest {};
+
+// Under load, all well: what was under way is seen through, what was not begun is left, nothing between the
+// two.
+TEST_F(OrderlyEnd, LeavesNothingInDoubt) {
+  constexpr std::size_t kMessages = 3000;
+  config.more = "drain: 10s\n";
+  start();
+  const std::string queue = attached();
+  auto consumer = std::make_unique<FailingConsumer>(queue, failed(), FailingConsumer::How::publish);
+  publish_failed(queue, kMessages);
+  ASSERT_TRUE(eventually([&] { return consumer->count() >= kMessages / 3; }, kBound));
+  rung().signal(SIGTERM);
+  EXPECT_EQ(rung().wait_exit(), 0);
+  EXPECT_EQ(number("SELECT COUNT(*) FROM {}.rung_shards WHERE owner IS NOT NULL"), 0) << "a lease was kept";
+  EXPECT_EQ(number("SELECT COUNT(*) FROM {}.retry_current WHERE state = 'publishing'"), 0)
+      << "sent, and its answer not waited for, or claimed and not sent\n"
+      << rung().log_tail();
+  start();
+  EXPECT_EQ(all_ended(queue, *consumer, kMessages), 0U) << "an orderly end repeats nothing";
+}
+
 void away(TcpProxy& proxy) {
   proxy.refuse();
   proxy.cut();
