@@ -62,7 +62,7 @@ class OrderlyEnd : public OutageTest {};
 // Under load, all well: what was under way is seen through, what was not begun is left, nothing between the
 // two.
 TEST_F(OrderlyEnd, LeavesNothingInDoubt) {
-  constexpr std::size_t kMessages = 3000;
+  constexpr std::size_t kMessages = 800;
   config.more = "drain: 10s\n";
   start();
   const std::string queue = attached();
