@@ -51,12 +51,12 @@ class RabbitBroker final : public Broker {
 
   void publish(std::vector<Outgoing> batch) override {
     if (!publisher_) return;
-    const auto probes =
-        std::ranges::stable_partition(batch, [](const Outgoing& o) { return o.lane == PublishLane::main; });
-    if (!probes.empty()) {
+    const auto probes = std::stable_partition(batch.begin(), batch.end(),
+                                              [](const Outgoing& o) { return o.lane == PublishLane::main; });
+    if (probes != batch.end()) {
       if (rabbit::Publisher* probe = prober()) {
-        probe->publish({std::make_move_iterator(probes.begin()), std::make_move_iterator(probes.end())});
-        batch.erase(probes.begin(), batch.end());
+        probe->publish({std::make_move_iterator(probes), std::make_move_iterator(batch.end())});
+        batch.erase(probes, batch.end());
       }
     }
     publisher_->publish(std::move(batch));
