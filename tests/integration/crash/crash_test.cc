@@ -346,6 +346,51 @@ TEST_P(CrashOfRetry, IsDoneOrNot) {
 INSTANTIATE_TEST_SUITE_P(At, CrashOfRetry, ::testing::Values("redrive.before_commit", "redrive.after_commit"),
                          point_name);
 
+class CrashOfFinish : public CrashOfACommand {};
+TEST_P(CrashOfFinish, IsDoneOrNot) {
+  start();
+  const std::string queue = climbing();
+  publish_failed(queue);
+  const Received back = delivery(queue);
+  wait_state(queue, "awaiting");
+  EXPECT_EQ(command("finish --succeeded " + retry_id(back)).code, kKilled);
+  EXPECT_EQ(current(queue)[0].at("state"), committed() ? "succeeded" : "awaiting");
+  EXPECT_EQ(history(retry_id(back))[0].at("outcome"), committed() ? "succeeded" : "pending");
+}
+INSTANTIATE_TEST_SUITE_P(At, CrashOfFinish, ::testing::Values("finish.before_commit", "finish.after_commit"),
+                         point_name);
+
+// --- what the database cannot hold: to <prefix>.parked, then a row without a body, then acked
+
+class CrashOnOversize : public Crash {};
+TEST_P(CrashOnOversize, LiesInTheParkedQueueAndHasARow) {
+  start_armed();
+  const std::string queue = climbing();
+  publish_failed(queue, std::string(68'000'000, 'x'));
+  die();
+  restart();
+  const Row row = wait_state(queue, "parked");
+  EXPECT_NE(row.at("last_error").find("max_allowed_packet"), std::string::npos) << row.at("last_error");
+  EXPECT_EQ(current(queue).size(), 1U);
+  // Until its row is there it is moved again: twice at most, and whole.
+  const auto copies = amqp.depth(parked()).value_or(0);
+  EXPECT_GE(copies, 1U);
+  EXPECT_LE(copies, 2U);
+  auto copy = amqp.get(parked());
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(copy->message.body, body_);
+  amqp.purge(parked());
+  expect_nothing_left();
+}
+// The first insert is the one that finds it too large.
+INSTANTIATE_TEST_SUITE_P(At, CrashOnOversize,
+                         ::testing::Values("insert.before_commit", "insert.after_commit",
+                                           "publish.before_write", "publish.half_written",
+                                           "publish.after_write", "confirm.received",
+                                           "insert.before_commit:2", "insert.after_commit:2",
+                                           "ack.before_write"),
+                         point_name);
+
 // --- the end, and the beginning
 
 class CrashWhileDraining : public Crash {};
