@@ -8,7 +8,8 @@ namespace {
 
 using How = PublishResult::How;
 
-constexpr double kBurst = 0.1;  // of a second's tokens: the most that is saved up
+constexpr std::size_t kSmallBacklog = 500;  // so many overdue keep nobody waiting
+constexpr double kBurst = 0.1;              // of a second's tokens: the most that is saved up
 // A queue in quarantine that doesn't answer may get each probe's message once it lives again: few, therefore.
 constexpr Ms kFirstProbePause{2000};
 constexpr Ms kLongestProbePause{60'000};
@@ -66,8 +67,10 @@ std::size_t Targets::take_from(Target& target, std::size_t most, BootMs now, std
     --waiting_;
     ++taken;
   };
-  // Half of a turn at most for what is overdue while something fresh waits: neither starves.
-  const std::size_t overdue_most = target.fresh.empty() ? most : (most + 1) / 2;
+  // The oldest first. But of a large backlog half of a turn at most while something fresh waits: neither
+  // starves.
+  const bool all = target.fresh.empty() || target.overdue.size() <= kSmallBacklog;
+  const std::size_t overdue_most = all ? most : (most + 1) / 2;
   while (taken < overdue_most && !target.overdue.empty() && target.tokens >= 1.0) {
     one(target.overdue);
     target.tokens -= 1.0;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 namespace rung::bridge {
@@ -162,6 +163,18 @@ TEST_F(TargetsTest, WhatBecomesDueDoesNotWaitBehindWhatIsOverdue) {
   for (const io::DueItem& item : targets.take(10, kBoot)) first.insert(item.id.value);
   EXPECT_TRUE(first.contains(7777));
   EXPECT_EQ(first.size(), 10U);
+}
+
+TEST_F(TargetsTest, ASmallBacklogGoesFirst) {
+  warm(1);
+  for (int i = 0; i < 20; ++i) {
+    add(1, 100 + i, Ms{4000});
+    add(1, 200 + i, Ms{6000});
+  }
+  std::vector<std::int64_t> ids;
+  for (const io::DueItem& item : targets.take(40, kBoot)) ids.push_back(item.id.value / 100);
+  EXPECT_EQ(ids.size(), 40U);
+  EXPECT_TRUE(std::is_sorted(ids.rbegin(), ids.rend())) << "the overdue ones are the older";
 }
 
 TEST_F(TargetsTest, WhatWasDueWhileNothingCouldGoIsOverdueThen) {
