@@ -241,9 +241,8 @@ bool Consumer::write_acks(Connection& connection) {
     }
     requeue_.clear();
   }
-  if (!shed_.empty() && held_bytes_ <= options_.max_intake_bytes / 2) ask_again(connection);
-  if (taken_acks_.empty()) return false;
-  failpoint("ack.before_write");
+  const bool acking = !taken_acks_.empty();
+  if (acking) failpoint("ack.before_write");
   tags_.clear();
   frames_.clear();
   for (const DeliveryTag& tag : taken_acks_) {
@@ -262,7 +261,8 @@ bool Consumer::write_acks(Connection& connection) {
     put8(out, ack.multiple ? 1 : 0);
     put8(out, AMQP_FRAME_END);
   }
-  return true;
+  if (!shed_.empty() && held_bytes_ <= options_.max_intake_bytes / 2) ask_again(connection);
+  return acking;
 }
 
 void Consumer::release(std::uint64_t tag) {
