@@ -176,7 +176,7 @@ void Bridge::gained(const std::vector<Gained>& gained) {
   horizon_.gained(shards);
   janitor_.gained(gained);
   intake_.flush();
-  dispatch_.shards_changed();
+  dispatch_.shards_gained();
 }
 
 void Bridge::lost(const std::vector<int>&) {

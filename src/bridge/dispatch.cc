@@ -41,7 +41,9 @@ Dispatch::Dispatch(Parts parts, int most_under_way)
 void Dispatch::due(const std::vector<io::DueItem>& items) {
   const EpochMs now = parts_.clock.now();
   for (const io::DueItem& item : items) {
-    if (in_hand_.insert(item.id).second) targets_.add(item, now);
+    // What became due while all was well and is late by its own number only, is no backlog of an outage.
+    const bool overdue = item.at < able_since_ && now - item.at > Targets::kOverdue;
+    if (in_hand_.insert(item.id).second) targets_.add(item, overdue);
   }
   // Not at once: after a pause many slots fire in one turn, the oldest not always first, and all of them
   // belong into one claim.
@@ -54,12 +56,18 @@ void Dispatch::due(const std::vector<io::DueItem>& items) {
 
 void Dispatch::open(bool publishing) {
   if (publishing && !open_) {
-    targets_.sort_out(parts_.clock.now());
+    able_since_ = parts_.clock.now();
+    targets_.sort_out(able_since_);
     // What an alarm or an outage took is nobody's silence.
     parts_.outbox.begin_silence();
     targets_.begin_silence(boot_now());
   }
   open_ = publishing;
+  pump();
+}
+
+void Dispatch::shards_gained() {
+  able_since_ = parts_.clock.now();
   pump();
 }
 

@@ -54,8 +54,8 @@ class Dispatch {
   bool in_use(int shard) const { return under_way_in_[static_cast<std::size_t>(shard)] > 0; }
   bool idle() const { return jobs_ == 0 && flights_ == 0; }
   std::size_t ready() const { return targets_.waiting(); }
-  // Forgets what is ready in shards that are no longer held; what is under way fails by its own fence.
-  void shards_changed() { pump(); }
+  // What became due in them before was nobody's: overdue.
+  void shards_gained();
 
  private:
   // A task of ours on its way: from its claim to the publish's result.
@@ -100,6 +100,7 @@ class Dispatch {
   std::size_t claiming_rows_ = 0;
   double mean_body_ = 1024;  // bytes, of late: big bodies make small batches
   Ms patience_;              // with a connection that answers nothing
+  EpochMs able_since_{0};    // from then on we could publish, and held the shards that we hold
   bool open_ = false;
   bool draining_ = false;
   bool pump_posted_ = false;

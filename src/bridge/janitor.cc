@@ -22,7 +22,7 @@ constexpr Ms kForgotten{60'000};  // in `publishing` under our own epoch for thi
 }  // namespace
 
 Janitor::Janitor(io::Loop& loop, Parts parts)
-    : parts_(std::move(parts)), timer_(loop, [this] { tick(); }), sweep_on_(loop, [this] { sweep(); }) {}
+    : parts_(std::move(parts)), timer_(loop, [this] { tick(); }), sweep_on_(loop, [this] { sweep_on(); }) {}
 
 void Janitor::start() { timer_.start(kEvery, kEvery); }
 void Janitor::stop() {
@@ -67,8 +67,13 @@ void Janitor::sweep() {
         }
         if (items.empty()) return;
         parts_.dispatch.due(items);
-        if (items.size() >= kPerShard && parts_.dispatch.ready() <= kEnoughReady) sweep_on_.start(kSweepOn);
+        if (items.size() >= kPerShard) sweep_on_.start(kSweepOn);
       });
+}
+
+void Janitor::sweep_on() {
+  if (parts_.dispatch.ready() > kEnoughReady) return sweep_on_.start(kSweepOn);
+  sweep();
 }
 
 void Janitor::deadlines() {

@@ -44,6 +44,7 @@ class Janitor {
  private:
   void tick();
   void sweep();
+  void sweep_on();
   void deadlines();
   void copies();
   void send_copies(const std::vector<TaskId>& ids);

@@ -21,9 +21,9 @@ constexpr std::size_t kPerTurn = 100;  // of one target before the next has its 
 Targets::Targets(std::size_t most, std::function<int(std::uint32_t)> rate)
     : most_(std::max(most, kFirstWindow)), rate_(std::move(rate)) {}
 
-void Targets::add(const io::DueItem& item, EpochMs now) {
+void Targets::add(const io::DueItem& item, bool overdue) {
   Target& target = at(item.queue);
-  (now - item.at > kOverdue ? target.overdue : target.fresh).push(item);
+  (overdue ? target.overdue : target.fresh).push(item);
   ++waiting_;
 }
 

@@ -36,7 +36,8 @@ class Targets {
   // `most`: under way for one target at most. `rate`: the catch-up rate of a queue, in tasks a second.
   Targets(std::size_t most, std::function<int(std::uint32_t queue)> rate);
 
-  void add(const io::DueItem& item, EpochMs now);
+  // `overdue`: it goes out at the catch-up rate.
+  void add(const io::DueItem& item, bool overdue);
   // After a time in which nothing could be published: what is overdue by now goes out at the catch-up rate.
   void sort_out(EpochMs now);
   // Up to `most` that may go now, their queues in turn. They count as under way.

@@ -18,7 +18,7 @@ constexpr std::size_t kMost = 100;
 class TargetsTest : public testing::Test {
  protected:
   void add(std::uint32_t queue, std::int64_t id, Ms late = Ms{0}) {
-    targets.add({TaskId{id}, kNow - late, 0, queue}, kNow);
+    targets.add({TaskId{id}, kNow - late, 0, queue}, late > Targets::kOverdue);
   }
   void add_many(std::uint32_t queue, int count, Ms late = Ms{0}) {
     for (int i = 0; i < count; ++i) add(queue, ++last_id, late);
