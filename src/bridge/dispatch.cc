@@ -105,10 +105,15 @@ void Dispatch::tick() {
   const BootMs now = boot_now();
   const Ms silent = now - parts_.outbox.heard_at();
   targets_.tidy(now);
+  if (jobs_ == 0 && flights_ == 0) {
+    if (const auto wrong = targets_.nothing_under_way(); wrong > 0)
+      log::error("queues were counted as busy though nothing was under way: put right", {{"queues", wrong}});
+  }
   // A connection on which nothing is answered while several queues want something: RabbitMQ keeps a channel
   // waiting that has too much with one queue that doesn't answer, or asks a quorum queue without a leader.
   // Which one it is, the probes find out.
-  const bool held_up = open_ && silent > patience_ && !targets_.probing_since();
+  const bool held_up =
+      open_ && parts_.outbox.under_way() > 0 && silent > patience_ && !targets_.probing_since();
   if (held_up && targets_.silent(now, patience_) > 1) {
     log::warn(
         "the broker answers no publish, of several queues: another connection, and each of them is asked "
@@ -269,6 +274,7 @@ void Dispatch::publish_all(const std::vector<Flight>& flights, const Messages& m
 
 void Dispatch::publish(Flight flight, const Message& message) {
   flight_bytes_ += flight.bytes;
+  targets_.sent(flight.queue, boot_now());
   // To the queue by the default exchange: other bindings of the original exchange must not get copies (trap
   // 5).
   Outgoing outgoing{0, "", flight.task.queue, dress(message, flight.task), flight.lane};

@@ -38,7 +38,7 @@ void Targets::sort_out(EpochMs now) {
 
 std::size_t Targets::room(const Target& target, BootMs now) const {
   if (target.closed_until > now || target.quarantined) return 0;
-  if (target.under_way > 0 && now - target.heard_at > kSilent) return 0;
+  if (target.unanswered > 0 && now - target.heard_at > kSilent) return 0;
   const std::size_t room = target.window > target.under_way ? target.window - target.under_way : 0;
   // A handful at each answer would make many small transactions: when a quarter is free, or all that waits
   // goes.
@@ -58,12 +58,12 @@ void Targets::fill(std::uint32_t queue, Target& target, BootMs now) {
   target.filled_at = now;
 }
 
-std::size_t Targets::take_from(Target& target, std::size_t most, BootMs now, std::vector<io::DueItem>& out) {
+std::size_t Targets::take_from(Target& target, std::size_t most, std::vector<io::DueItem>& out) {
   std::size_t taken = 0;
   const auto one = [&](Oldest& from) {
     out.push_back(from.top());
     from.pop();
-    if (target.under_way++ == 0) target.heard_at = now;
+    ++target.under_way;
     --waiting_;
     ++taken;
   };
@@ -95,7 +95,7 @@ std::vector<io::DueItem> Targets::take(std::size_t most, BootMs now) {
       Target& target = next->second;
       if (target.waits()) {
         const std::size_t turn = std::min({target.may_go, kPerTurn, most - out.size()});
-        const std::size_t went = turn > 0 ? take_from(target, turn, now, out) : 0;
+        const std::size_t went = turn > 0 ? take_from(target, turn, out) : 0;
         target.may_go -= went;
         more = more || went > 0;
       }
@@ -121,7 +121,6 @@ std::optional<io::DueItem> Targets::take_probe(BootMs now) {
   from.pop();
   --waiting_;
   ++target.under_way;
-  target.heard_at = now;
   target.probe_pause = std::clamp(target.probe_pause * 2, kFirstProbePause, kLongestProbePause);
   target.probe_at = now + target.probe_pause;
   probing_ = next->first;
@@ -148,12 +147,30 @@ void Targets::begin_silence(BootMs now) {
 }
 
 void Targets::end(std::uint32_t queue) {
-  --at(queue).under_way;
+  Target& target = at(queue);
+  if (target.under_way > 0) --target.under_way;
   if (probing_ == queue) probing_.reset();
+}
+
+void Targets::sent(std::uint32_t queue, BootMs now) {
+  Target& target = at(queue);
+  if (target.unanswered++ == 0) target.heard_at = now;
+}
+
+std::size_t Targets::nothing_under_way() {
+  std::size_t wrong = 0;
+  for (auto& [queue, target] : targets_) {
+    wrong += target.under_way + target.unanswered > 0 ? 1 : 0;
+    target.under_way = target.unanswered = 0;
+  }
+  wrong += probing_ ? 1 : 0;
+  probing_.reset();
+  return wrong;
 }
 
 void Targets::answered(std::uint32_t queue, How how, BootMs now) {
   Target& target = at(queue);
+  if (target.unanswered > 0) --target.unanswered;
   target.heard_at = now;
   if (how != How::lost && how != How::fenced) target.quarantined = false;
   switch (how) {

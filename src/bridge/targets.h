@@ -55,6 +55,8 @@ class Targets {
   // Silence counts from now: nothing could be answered until now.
   void begin_silence(BootMs now);
 
+  // One of those has been published: silence counts from the first without an answer.
+  void sent(std::uint32_t queue, BootMs now);
   // The broker's answer to one of those: the window and the pause. end() comes on top.
   void answered(std::uint32_t queue, PublishResult::How how, BootMs now);
   // One of those is under way no longer, published or not.
@@ -65,6 +67,8 @@ class Targets {
   // Lets go of all that waits; `gone` is told of each.
   void clear(const std::function<void(TaskId)>& gone);
 
+  // Nothing is under way, says who should know. What is counted otherwise is put right: how many that were.
+  std::size_t nothing_under_way();
   // Call now and then: forgets targets that have been idle for a while.
   void tidy(BootMs now);
 
@@ -78,8 +82,9 @@ class Targets {
     std::size_t under_way = 0;
     std::size_t window = kFirstWindow;
     BootMs closed_until{0};
-    BootMs heard_at{0};  // its last answer, or when the first of those under way left
-    double tokens = 0;   // for what is overdue
+    std::size_t unanswered = 0;  // of those under way: with the broker
+    BootMs heard_at{0};          // its last answer, or when the first of those under way left
+    double tokens = 0;           // for what is overdue
     BootMs filled_at{0};
     std::size_t may_go = 0;  // within one take()
     bool quarantined = false;
@@ -91,11 +96,11 @@ class Targets {
 
   Target& at(std::uint32_t queue) { return targets_[queue]; }
   static bool is_silent(const Target& target, BootMs now, Ms most) {
-    return !target.quarantined && target.under_way > 0 && now - target.heard_at > most;
+    return !target.quarantined && target.unanswered > 0 && now - target.heard_at > most;
   }
   std::size_t room(const Target& target, BootMs now) const;
   void fill(std::uint32_t queue, Target& target, BootMs now);
-  std::size_t take_from(Target& target, std::size_t most, BootMs now, std::vector<io::DueItem>& out);
+  std::size_t take_from(Target& target, std::size_t most, std::vector<io::DueItem>& out);
 
   const std::size_t most_;
   const std::function<int(std::uint32_t)> rate_;

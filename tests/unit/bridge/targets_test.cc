@@ -26,7 +26,10 @@ class TargetsTest : public testing::Test {
   // How many of each queue went.
   std::map<std::uint32_t, int> take(std::size_t most, BootMs at = kBoot) {
     std::map<std::uint32_t, int> out;
-    for (const io::DueItem& item : targets.take(most, at)) ++out[item.queue];
+    for (const io::DueItem& item : targets.take(most, at)) {
+      ++out[item.queue];
+      targets.sent(item.queue, at);
+    }
     return out;
   }
   void answer(std::uint32_t queue, int count, How how = How::confirmed, BootMs at = kBoot) {
