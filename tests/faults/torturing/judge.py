@@ -87,9 +87,13 @@ class Judge:
     def broker_forgot(self, queue, words):
         """All of its failures were rejects to a classic queue whose broker was killed right then."""
         quorum = script.QUEUES[queue].quorum
-        return not quorum and bool(words) and all(
-            w["way"] == "reject" and any(f["begin"] <= w["at"] + BROKER_FORGETS_MS and w["at"] <= (f["end"] or w["at"])
-                                         for f in self.ledger.faults if f["kind"] == "broker") for w in words)
+        return not quorum and bool(words) and all(self.cut_short(w) for w in words)
+
+    def cut_short(self, word):
+        """A reject that the broker was killed right after: what it did about it by then is its own secret."""
+        return word["way"] == "reject" and any(
+            f["begin"] <= word["at"] + BROKER_FORGETS_MS and word["at"] <= (f["end"] or word["at"])
+            for f in self.ledger.faults if f["kind"] == "broker")
 
     def in_deleted_queue(self, queue, at):
         """It was in the queue from `at` on, and nobody has seen it: the queue was deleted meanwhile."""
@@ -126,7 +130,9 @@ class Judge:
                 self.note("lost by the broker's dead-lettering", number)
             else:
                 self.blame("lost", number, "its first failure left no task")
-        if len(tasks) > len(failed):
+        if len(failed) < len(tasks) <= len(failed) + sum(self.cut_short(w) for w in failed):
+            self.note("more than one task, dead-lettered twice by the broker", number)
+        elif len(tasks) > len(failed):
             self.blame("one task", number, f"{len(tasks)} tasks, though it failed {len(failed)} times without retry-id")
         elif len(tasks) > 1:
             self.note("more than one task, first failure repeated", number)
