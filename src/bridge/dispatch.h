@@ -43,9 +43,9 @@ class Dispatch {
   void due(const std::vector<io::DueItem>& items);
   // The broker can be published to, or not.
   void open(bool publishing);
-  // Results have come: there is room again. Also call each second: looks for a queue that holds the others
-  // up.
+  // Results have come: there is room again.
   void pump();
+  // Call each second: looks for a queue that holds the others up.
   void tick();
   // Takes nothing further on; what is under way ends.
   void drain();

@@ -200,19 +200,18 @@ class Faults:
 
     # --- servers
 
-    def broker(self, strike):
-        entry = self.ledger.fault("broker", "broker", f"kill -9, down for {strike.stay:.1f} s and its start")
-        self.world.server("kill-broker")
+    def kill_server(self, strike, name):
+        entry = self.ledger.fault(name, name, f"kill -9, down for {strike.stay:.1f} s and its start")
+        self.world.server(f"kill-{name}")
         self.stay(strike)
-        self.world.server("start-broker")
+        self.world.server(f"start-{name}")
         self.ledger.healed(entry)
 
+    def broker(self, strike):
+        self.kill_server(strike, "broker")
+
     def db(self, strike):
-        entry = self.ledger.fault("db", "db", f"kill -9, down for {strike.stay:.1f} s and its start")
-        self.world.server("kill-db")
-        self.stay(strike)
-        self.world.server("start-db")
-        self.ledger.healed(entry)
+        self.kill_server(strike, "db")
 
     def alarm(self, strike):
         entry = self.ledger.fault("alarm", "broker", f"{strike.stay:.1f} s")

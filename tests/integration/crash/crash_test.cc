@@ -86,6 +86,20 @@ class Crash : public SidecarTest, public ::testing::WithParamInterface<const cha
     }
   }
 
+  // Goes on with the script until the queue's one row has that state.
+  void consume_until(AmqpProbe& consumer, const std::string& queue, const std::string& script,
+                     const std::string& state) {
+    EXPECT_TRUE(eventually(
+        [&] {
+          consume(consumer, script);
+          const auto all = current(queue);
+          return all.size() == 1 && all[0].at("state") == state;
+        },
+        kBound))
+        << state << " was not reached\n"
+        << rung().log_tail();
+  }
+
   // A message fails, and climbs by `script` to `state`; the process dies once on the way, at the point, and
   // is started again.
   void climb(const std::string& script, const std::string& state) {
@@ -96,15 +110,7 @@ class Crash : public SidecarTest, public ::testing::WithParamInterface<const cha
     consumer.consume(queue);
     die([&] { consume(consumer, script); });
     restart();
-    EXPECT_TRUE(eventually(
-        [&] {
-          consume(consumer, script);
-          const auto all = current(queue);
-          return all.size() == 1 && all[0].at("state") == state;
-        },
-        kBound))
-        << state << " was not reached\n"
-        << rung().log_tail();
+    consume_until(consumer, queue, script, state);
     expect_whole(queue, script, state);
   }
 
@@ -194,13 +200,7 @@ TEST_P(CrashWithinAMessage, ComesWhole) {
   consume(consumer, "s");
   EXPECT_TRUE(deliveries_.empty()) << "half a message came";
   restart();
-  EXPECT_TRUE(eventually(
-      [&] {
-        consume(consumer, "s");
-        const auto all = current(queue);
-        return all.size() == 1 && all[0].at("state") == "succeeded";
-      },
-      kBound));
+  consume_until(consumer, queue, "s", "succeeded");
   expect_whole(queue, "s", "succeeded");
   EXPECT_EQ(deliveries_[1], 1);
 }
@@ -256,13 +256,7 @@ TEST_P(CrashOnRefusal, CostsNoAttempt) {
   restart();
   AmqpProbe consumer;
   consumer.consume(queue);
-  EXPECT_TRUE(eventually(
-      [&] {
-        consume(consumer, "s");
-        const auto all = current(queue);
-        return all.size() == 1 && all[0].at("state") == "succeeded";
-      },
-      kBound));
+  consume_until(consumer, queue, "s", "succeeded");
   expect_whole(queue, "s", "succeeded");
 }
 INSTANTIATE_TEST_SUITE_P(At, CrashOnRefusal,
@@ -404,13 +398,7 @@ TEST_P(CrashWhileDraining, NothingIsLost) {
   restart();
   AmqpProbe consumer;
   consumer.consume(queue);
-  EXPECT_TRUE(eventually(
-      [&] {
-        consume(consumer, "s");
-        const auto all = current(queue);
-        return !all.empty() && all[0].at("state") == "succeeded";
-      },
-      kBound));
+  consume_until(consumer, queue, "s", "succeeded");
   expect_whole(queue, "s", "succeeded");
 }
 INSTANTIATE_TEST_SUITE_P(At, CrashWhileDraining,
@@ -447,14 +435,7 @@ TEST_P(CrashAtStart, TheNextGoesOn) {
   publish_failed(queue);
   AmqpProbe consumer;
   consumer.consume(queue);
-  EXPECT_TRUE(eventually(
-      [&] {
-        consume(consumer, "s");
-        const auto all = current(queue);
-        return !all.empty() && all[0].at("state") == "succeeded";
-      },
-      kBound))
-      << rung().log_tail();
+  consume_until(consumer, queue, "s", "succeeded");
   expect_whole(queue, "s", "succeeded");
 }
 INSTANTIATE_TEST_SUITE_P(At, CrashAtStart,
