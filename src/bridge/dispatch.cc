@@ -105,10 +105,6 @@ void Dispatch::tick() {
   const BootMs now = boot_now();
   const Ms silent = now - parts_.outbox.heard_at();
   targets_.tidy(now);
-  if (jobs_ == 0 && flights_ == 0) {
-    if (const auto wrong = targets_.nothing_under_way(); wrong > 0)
-      log::error("queues were counted as busy though nothing was under way: put right", {{"queues", wrong}});
-  }
   // A connection on which nothing is answered while several queues want something: RabbitMQ keeps a channel
   // waiting that has too much with one queue that doesn't answer, or asks a quorum queue without a leader.
   // Which one it is, the probes find out.
@@ -139,8 +135,14 @@ std::vector<io::DueItem> Dispatch::only_held(std::vector<io::DueItem> batch) {
   return batch;
 }
 
+// One that another instance has by now asks nothing: the next has the turn.
 void Dispatch::probe() {
-  if (const auto item = targets_.take_probe(boot_now())) claim({*item}, PublishLane::probe);
+  const std::size_t before = jobs_;
+  while (jobs_ == before) {
+    const auto item = targets_.take_probe(boot_now());
+    if (!item) return;
+    claim({*item}, PublishLane::probe);
+  }
 }
 
 void Dispatch::claim_next() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "src/core/headers.h"
@@ -166,6 +167,7 @@ void Janitor::stranded() {
   std::vector<Lease> ripe;
   const BootMs now = boot_now();
   std::erase_if(to_recover_, [&](const Gained& g) {
+    if (!parts_.shards.held(g.lease.shard)) return true;  // whoever has it now looks for itself
     if (g.recover_at > now) return false;
     ripe.push_back(g.lease);
     return true;
@@ -177,15 +179,23 @@ void Janitor::stranded() {
       [this, ripe](const Result<std::vector<DueEntry>>& rows) {
         if (!rows)
           return log::error("stranded tasks could not be looked for", {{"reason", rows.error().message}});
-        if (rows->empty()) return;
-        log::info("publishing again what the former owner left", {{"tasks", rows->size()}});
+        const bool more = rows->size() == static_cast<std::size_t>(kLimit);
         std::vector<io::DueItem> items;
-        for (const DueEntry& row : *rows) items.push_back(parts_.names.item(row));
-        parts_.dispatch.due(items);
-        // As many as were asked for: there may be more. They are looked for again when these are through.
-        if (rows->size() == static_cast<std::size_t>(kLimit)) {
-          for (const Lease& lease : ripe) to_recover_.push_back({lease, boot_now() + Ms{5000}});
+        std::set<int> unsettled;
+        for (const DueEntry& row : *rows) {
+          // In hand, it goes on by itself, unless what we are doing with it is still under the former lease: a
+          // claim on its way across an outage then comes back empty-handed.
+          if (parts_.dispatch.in_hand(row.id))
+            unsettled.insert(row.shard);
+          else
+            items.push_back(parts_.names.item(row));
         }
+        for (const Lease& lease : ripe) {
+          if (more || unsettled.contains(lease.shard)) to_recover_.push_back({lease, boot_now() + kEvery});
+        }
+        if (items.empty()) return;
+        log::info("publishing again what the former owner left", {{"tasks", items.size()}});
+        parts_.dispatch.due(items);
       });
 }
 

@@ -121,8 +121,6 @@ std::optional<io::DueItem> Targets::take_probe(BootMs now) {
   from.pop();
   --waiting_;
   ++target.under_way;
-  target.probe_pause = std::clamp(target.probe_pause * 2, kFirstProbePause, kLongestProbePause);
-  target.probe_at = now + target.probe_pause;
   probing_ = next->first;
   probing_since_ = now;
   return item;
@@ -155,17 +153,10 @@ void Targets::end(std::uint32_t queue) {
 void Targets::sent(std::uint32_t queue, BootMs now) {
   Target& target = at(queue);
   if (target.unanswered++ == 0) target.heard_at = now;
-}
-
-std::size_t Targets::nothing_under_way() {
-  std::size_t wrong = 0;
-  for (auto& [queue, target] : targets_) {
-    wrong += target.under_way + target.unanswered > 0 ? 1 : 0;
-    target.under_way = target.unanswered = 0;
-  }
-  wrong += probing_ ? 1 : 0;
-  probing_.reset();
-  return wrong;
+  if (!target.quarantined) return;
+  // Asked. What never got so far, because it was another instance's by then, has asked nothing.
+  target.probe_pause = std::clamp(target.probe_pause * 2, kFirstProbePause, kLongestProbePause);
+  target.probe_at = now + target.probe_pause;
 }
 
 void Targets::answered(std::uint32_t queue, How how, BootMs now) {

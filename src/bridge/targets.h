@@ -67,8 +67,6 @@ class Targets {
   // Lets go of all that waits; `gone` is told of each.
   void clear(const std::function<void(TaskId)>& gone);
 
-  // Nothing is under way, says who should know. What is counted otherwise is put right: how many that were.
-  std::size_t nothing_under_way();
   // Call now and then: forgets targets that have been idle for a while.
   void tidy(BootMs now);
 

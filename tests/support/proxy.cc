@@ -72,6 +72,7 @@ struct TcpProxy::Pair {
   Stream up, down;
   std::uint64_t sent_up = 0, sent_down = 0;
   short client_ready = 0, server_ready = 0;
+  bool has_said_first = false, deaf = false;
 
   ~Pair() {
     reset(client);
@@ -137,6 +138,28 @@ void TcpProxy::half_close() {
 
 void TcpProxy::cut_after(std::uint64_t bytes) { cut_after_ = bytes; }
 
+void TcpProxy::deafen(std::string first, std::string then) {
+  std::lock_guard lock(mutex_);
+  deafen_first_ = std::move(first);
+  deafen_then_ = std::move(then);
+}
+
+bool TcpProxy::deafened() const {
+  std::lock_guard lock(mutex_);
+  return deafened_;
+}
+
+// A statement comes whole and alone: the client waits for its answer.
+void TcpProxy::listen_to(Pair& pair) {
+  if (deafen_first_.empty()) return;
+  const std::string& said = pair.up.held;
+  if (pair.has_said_first && said.find(deafen_then_) != std::string::npos) {
+    pair.deaf = deafened_ = true;
+    deafen_first_.clear();
+  }
+  pair.has_said_first = pair.has_said_first || said.find(deafen_first_) != std::string::npos;
+}
+
 void TcpProxy::accept_one() {
   const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
   if (client < 0) return;
@@ -157,10 +180,11 @@ void TcpProxy::accept_one() {
 // False: the pair is over.
 bool TcpProxy::move(Pair& pair) {
   const bool up = !stall_ && !stall_to_server_;
-  const bool down = !stall_;
+  const bool down = !stall_ && !pair.deaf;
   if (up && pair.client_ready != 0 && pair.up.wants_read() && !pair.up.read(&pair.sent_up)) return false;
   if (down && pair.server_ready != 0 && pair.down.wants_read() && !pair.down.read(&pair.sent_down))
     return false;
+  if (up) listen_to(pair);
   const std::uint64_t most = cut_after_;
   if (most > 0 && pair.sent_up >= most) {
     cut_after_ = 0;
@@ -176,7 +200,7 @@ void TcpProxy::run() {
     {
       std::lock_guard lock(mutex_);
       for (auto& pair : pairs_) {
-        const bool up = !stall_ && !stall_to_server_, down = !stall_;
+        const bool up = !stall_ && !stall_to_server_, down = !stall_ && !pair->deaf;
         const auto interest = [](bool in, bool out) {
           return static_cast<short>((in ? POLLIN : 0) | (out ? POLLOUT : 0));
         };

@@ -39,12 +39,17 @@ class TcpProxy {
   void stall_to_server(bool yes = true);  // what the client sends stays where it is; answers go on
   void half_close();  // forgets the server's side: the client sends into the void and hears nothing
   void cut_after(std::uint64_t bytes);  // the next connection that has sent so many to the server is cut
+  // The next connection that sends `first` and after it `then` hears nothing from there on; what it sent
+  // arrives.
+  void deafen(std::string first, std::string then);
+  bool deafened() const;  // one was
 
  private:
   struct Pair;
   void run();
   void accept_one();
   bool move(Pair& pair);
+  void listen_to(Pair& pair);
 
   const std::string host_;
   const int server_port_;
@@ -54,6 +59,8 @@ class TcpProxy {
   std::atomic<std::uint64_t> cut_after_{0};
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Pair>> pairs_;  // guarded by mutex_
+  std::string deafen_first_, deafen_then_;    // guarded by mutex_; empty: nobody
+  bool deafened_ = false;                     // guarded by mutex_
   std::thread thread_;
 };
 

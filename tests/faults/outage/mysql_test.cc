@@ -110,5 +110,26 @@ TEST_F(Stranded, ByAStallOfMysqlLongerThanTheLease) {
   EXPECT_NE(rung().log().find("shards taken"), std::string::npos);
 }
 
+// A claim whose commit got no answer is tried again for as long as the connection's time-out; meanwhile the
+// lease was lost and taken again, and its rows, in hand still, were looked at as a former owner's. The answer
+// then is that the fence is an old one.
+TEST_F(Stranded, ByAClaimWithoutAnAnswerAcrossANewLease) {
+  config.store = "  timeout: 8s\n";  // longer than what follows
+  start();
+  const std::string queue = attached();
+  FailingConsumer consumer(queue, failed(), FailingConsumer::How::reject);
+  mysql.deafen("'publishing'", "COMMIT");
+  publish_failed(queue, 1);
+  ASSERT_TRUE(eventually([&] { return mysql.deafened(); }, kBound));
+  mysql.stall();
+  last(Ms{3000});
+  mysql.stall(false);
+  ASSERT_TRUE(rung().logged("leases lost"));
+  // Well below the minute after which a claim counts as forgotten.
+  EXPECT_TRUE(until_in_state(queue, "parked", 1, Ms{30'000}));
+  EXPECT_EQ(all_ended(queue, consumer, 1), 0U);
+  EXPECT_EQ(times("claims that nobody had in hand"), 0);
+}
+
 }  // namespace
 }  // namespace rung::test

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 namespace rung::bridge {
@@ -31,6 +32,11 @@ class TargetsTest : public testing::Test {
       targets.sent(item.queue, at);
     }
     return out;
+  }
+  std::optional<io::DueItem> take_probe(BootMs at) {
+    const auto item = targets.take_probe(at);
+    if (item) targets.sent(item->queue, at);
+    return item;
   }
   void answer(std::uint32_t queue, int count, How how = How::confirmed, BootMs at = kBoot) {
     for (int i = 0; i < count; ++i) {
@@ -203,23 +209,42 @@ TEST_F(TargetsTest, ThoseOfAHeldUpConnectionAreAskedOneByOne) {
   answer(1, 50, How::lost, later);
   answer(2, 50, How::lost, later);
   EXPECT_TRUE(take(100, later).empty());
-  const auto first = targets.take_probe(later);
+  const auto first = take_probe(later);
   ASSERT_TRUE(first);
   EXPECT_EQ(targets.probing_since(), later);
   EXPECT_FALSE(targets.take_probe(later)) << "two at once";
   answer(first->queue, 1, How::lost, later);  // it was the one
-  const auto second = targets.take_probe(later);
+  const auto second = take_probe(later);
   ASSERT_TRUE(second);
   EXPECT_NE(second->queue, first->queue);
   answer(second->queue, 1, How::confirmed, later);  // and this one goes on
   EXPECT_GT(take(100, later)[second->queue], 0);
   EXPECT_FALSE(targets.take_probe(later + Ms{1999}));
-  const auto again = targets.take_probe(later + Ms{2000});
+  const auto again = take_probe(later + Ms{2000});
   ASSERT_TRUE(again);
   EXPECT_EQ(again->queue, first->queue);
   answer(again->queue, 1, How::lost, later);
   EXPECT_FALSE(targets.take_probe(later + Ms{5999})) << "ever more seldom";
   EXPECT_TRUE(targets.take_probe(later + Ms{6000}));
+}
+
+// After an outage many of those that wait are another instance's. None of them makes the queue's pause longer.
+TEST_F(TargetsTest, AProbeThatWasNeverSentHasAskedNothing) {
+  warm(1);
+  add_many(1, 50);
+  take(100);
+  const BootMs later = kBoot + Ms{10'001};
+  targets.quarantine(later, Ms{10'000});
+  answer(1, 50, How::lost, later);
+  add_many(1, 20);
+  for (int i = 0; i < 19; ++i) {
+    ASSERT_TRUE(targets.take_probe(later)) << i;
+    targets.end(1);
+  }
+  ASSERT_TRUE(take_probe(later));
+  answer(1, 1, How::confirmed, later);
+  add_many(1, 5);
+  EXPECT_EQ(take(100, later)[1], 5);
 }
 
 TEST_F(TargetsTest, WhatIsForgottenIsIdle) {
