@@ -416,7 +416,9 @@ void Publisher::on_refusal(const Closing& why, bool hung_up) {
   suspect_sent_ = false;
   if (culprit < sent.size()) {
     for (std::size_t i = 0; i < culprit; ++i) result(sent[i].outgoing.token, How::lost, why.text);
-    result(sent[culprit].outgoing.token, How::rejected, why.text);
+    // No such exchange: as unroutable as a message without a queue. It may be there by the next attempt.
+    constexpr int kNotFound = 404;
+    result(sent[culprit].outgoing.token, why.code == kNotFound ? How::returned : How::rejected, why.text);
     again_from = culprit + 1;
     suspects_ = still_suspect;
   } else {

@@ -140,6 +140,7 @@ bridge::BridgeSettings settings_of(const Config& config) {
   s.flow_threads = std::max(config.store.connections - 1, 1);  // one more has the leases
   s.max_unconfirmed = config.broker.max_unconfirmed;
   s.prefix = config.broker.prefix;
+  s.delays = config.delays;
   return s;
 }
 
@@ -200,6 +201,7 @@ class Sidecar {
                  {"silence", rules.silence.means == Silence::Means::success ? "success" : "failure"},
                  {"after", levels::format_duration(rules.silence.after)}});
     }
+    for (const auto& [from, to] : config_.delays) log::info("delayed exchange", {{"from", from}, {"to", to}});
   }
 
   void fatal(const std::string& reason) {
@@ -245,8 +247,9 @@ class Sidecar {
     log::configure(loaded.config.log.level, loaded.config.log.format);
     const bool more = loaded.config.broker.url != config_.broker.url ||
                       loaded.config.store.url != config_.store.url || loaded.config.node != config_.node ||
-                      loaded.config.lease != config_.lease || loaded.config.window != config_.window;
-    log::info("config reloaded: ladders, queues and log", {{"file", path_}});
+                      loaded.config.lease != config_.lease || loaded.config.window != config_.window ||
+                      loaded.config.delays != config_.delays;
+    log::info("config reloaded: ladders, queues, tags and log", {{"file", path_}});
     if (more) log::warn("what else changed in the config needs a restart", {{"file", path_}});
     config_.rules = loaded.config.rules;
   }
