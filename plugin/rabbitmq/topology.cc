@@ -62,12 +62,15 @@ struct Declaring {
   }
 };
 
-// What to do where an exchange of `delays:` stands already, and is another: the delayed-message plugin's, as a rule.
+// What to do where an exchange of `delays:` stands already, and is another: the delayed-message plugin's, as
+// a rule.
 Error told(const Error& error, const std::string& name) {
   std::string what = "declaring the exchange " + name + " (delays:): " + error.message;
   if (error.message.find("PRECONDITION_FAILED") != std::string::npos) {
-    what += "; it must be a durable fanout exchange without arguments: once nothing waits in the old one, delete it, and "
-            "Rung declares it anew (docs/moving-from-the-delayed-exchange.md). Until then nothing is taken in";
+    what +=
+        "; it must be a durable fanout exchange without arguments: once nothing waits in the old one, delete "
+        "it, and "
+        "Rung declares it anew (docs/moving-from-the-delayed-exchange.md). Until then nothing is taken in";
   }
   return Error{error.kind, std::move(what)};
 }

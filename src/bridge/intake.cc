@@ -41,9 +41,10 @@ void Intake::forget_before(std::uint32_t connection) {
 
 void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
   const auto& message_id = delivery->message.properties.message_id;
-  Event event{*failure.id, event::Failed{failure.attempt, failure.error, failure.error_type,
-                                         failure.directives, clean_utf8(failure.queue, kShortString),
-                                         clean_utf8(message_id.value_or(""), kShortString), failure.executor}};
+  Event event{*failure.id,
+              event::Failed{failure.attempt, failure.error, failure.error_type, failure.directives,
+                            clean_utf8(failure.queue, kShortString),
+                            clean_utf8(message_id.value_or(""), kShortString), failure.executor}};
   const std::uint32_t connection = delivery->tag.connection;
   parts_.transitions.add(
       std::move(event),
@@ -101,15 +102,15 @@ void Intake::flush() {
 }
 
 void Intake::insert(std::vector<Newcomer> batch, int shard) {
-  if (!ids_) ids_ = std::make_unique<IdSource>(parts_.shards.node());
   auto shared = std::make_shared<std::vector<Newcomer>>(std::move(batch));
   auto tasks = std::make_shared<std::vector<NewTask>>();
   std::vector<DeliveryTag> tags;
   const RuleBookPtr rules = parts_.rules();
   for (const Newcomer& item : *shared) {
     const double random = std::uniform_real_distribution<>(0.0, 1.0)(dice_);
+    const EpochMs now = parts_.clock.latest();
     tasks->push_back(
-        make_task(item, {*ids_, shard, parts_.shards.node(), *rules, parts_.clock.latest(), random}));
+        make_task(item, {parts_.shards.new_id(now), shard, parts_.shards.node(), *rules, now, random}));
     tags.push_back(item.delivery->tag);
   }
   ++in_flight_;

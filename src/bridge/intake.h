@@ -1,5 +1,5 @@
-// failed or delayed message -> row committed -> acked. In this order, always: what is not yet in the database is still
-// in the broker, unacked, bounded by the prefetch. Thread: the loop's.
+// failed or delayed message -> row committed -> acked. In this order, always: what is not yet in the database
+// is still in the broker, unacked, bounded by the prefetch. Thread: the loop's.
 #pragma once
 
 #include <deque>
@@ -29,9 +29,9 @@ class Intake {
     Acks& acks;
     DbClock& clock;
     std::function<RuleBookPtr()> rules;
-    std::function<void(const Task&)> taken;                      // a new row: heap
-    std::function<void(const Decision&)> settled;                // a known task changed
-    std::string parked_exchange;                                 // <prefix>.parked
+    std::function<void(const Task&)> taken;        // a new row: heap
+    std::function<void(const Decision&)> settled;  // a known task changed
+    std::string parked_exchange;                   // <prefix>.parked
     DelayRoutes routes;
     std::function<bool(const DeliveryTag&)> stands;              // Broker::stands; on any thread
     std::function<void(std::vector<DeliveryTag> tags)> requeue;  // Broker::requeue
@@ -61,11 +61,11 @@ class Intake {
   using Answers = std::vector<std::optional<Inserted>>;
   Result<Answers> insert_standing(Store& store, const std::vector<DeliveryTag>& tags,
                                   const std::vector<NewTask>& tasks, const Fence& fence) const;
-  void inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& tasks, const Result<Answers>& result);
+  void inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& tasks,
+                const Result<Answers>& result);
   void divert(Newcomer item, const std::string& reason);
 
   const Parts parts_;
-  std::unique_ptr<IdSource> ids_;  // made when the node's number is known
   std::deque<Newcomer> waiting_;
   std::mt19937_64 dice_;
   bool draining_ = false;

@@ -33,7 +33,8 @@ void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, co
   }
 }
 
-void begin_delayed(NewTask& fresh, const Newcomer& newcomer, const DelayRequest& request, const Maker& maker) {
+void begin_delayed(NewTask& fresh, const Newcomer& newcomer, const DelayRequest& request,
+                   const Maker& maker) {
   Task& task = fresh.task;
   task.kind = Kind::delay;
   task.queue = request.target.queue;
@@ -86,7 +87,7 @@ NewTask make_task(const Newcomer& newcomer, const Maker& maker) {
   const Message& message = newcomer.delivery->message;
   NewTask fresh;
   Task& task = fresh.task;
-  task.id = maker.ids.next(maker.now);
+  task.id = maker.id;
   task.shard = maker.shard;
   task.node = maker.node;
   task.tag = short_text(message.properties.type.value_or(""));

@@ -1,5 +1,5 @@
-// A message that has come in and has no row yet, and the task that it becomes: a failure begins on the ladder's first
-// rung, a delay waits for its time. Thread: pure functions, the loop's.
+// A message that has come in and has no row yet, and the task that it becomes: a failure begins on the
+// ladder's first rung, a delay waits for its time. Thread: pure functions, the loop's.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,7 @@ Newcomer failed_newcomer(std::shared_ptr<Delivery> delivery, Failure failure, st
 Newcomer delayed_newcomer(std::shared_ptr<Delivery> delivery, const DelayRoutes& routes);
 
 struct Maker {
-  IdSource& ids;
+  TaskId id;
   int shard = 0;
   int node = 0;
   const RuleBook& rules;

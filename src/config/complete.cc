@@ -44,10 +44,11 @@ class Completion {
         problems_.add(one.mark, path + ": " + (one.from ? "to" : "from") +
                                     " is missing: write { from: EXCHANGE, to: EXCHANGE }");
       } else if (one.from->starts_with("amq.") || one.from->starts_with(own)) {
-        problems_.add(one.from_mark,
-                      path + ".from: exchanges that begin with amq. or " + own + " are the broker's or Rung's own");
+        problems_.add(one.from_mark, path + ".from: exchanges that begin with amq. or " + own +
+                                         " are the broker's or Rung's own");
       } else if (*one.from == *one.to) {
-        problems_.add(one.to_mark, path + ".to: it is the exchange that it comes from: the message would go round");
+        problems_.add(one.to_mark,
+                      path + ".to: it is the exchange that it comes from: the message would go round");
       } else if (one.to->starts_with(own)) {
         problems_.add(one.to_mark, path + ".to: exchanges that begin with " + own + " are Rung's own");
       } else if (!config_.delays.emplace(*one.from, *one.to).second) {

@@ -114,7 +114,8 @@ std::string describe_tags(const Config& config) {
       const bool success = tag.silence->means == Silence::Means::success;
       silence = (success ? "succeeded after " : "failed after ") + format_duration(tag.silence->after);
     }
-    table.row({printable(name), target_text(tag.target), tag.ladder.empty() ? "as its queue" : tag.ladder, silence});
+    table.row({printable(name), target_text(tag.target), tag.ladder.empty() ? "as its queue" : tag.ladder,
+               silence});
   }
   return "\ntags\n" + table.str();
 }

@@ -121,7 +121,8 @@ TagRules tag_of(const TagDraft& tag, const Ladders& ladders, const Draft& draft,
   if (tag.queue && (tag.exchange || tag.routing_key))
     problems.add(tag.queue_mark, path + ": queue, or exchange and routing_key: write one of the two");
   if (tag.routing_key && !tag.exchange && !tag.queue)
-    problems.add(tag.routing_key_mark, path + ".routing_key: it needs exchange beside it; for a queue write queue");
+    problems.add(tag.routing_key_mark,
+                 path + ".routing_key: it needs exchange beside it; for a queue write queue");
   TagRules rules;
   rules.target = {tag.queue.value_or(""), tag.exchange.value_or(""), tag.routing_key.value_or("")};
   if (known(tag, "tags.", ladders, draft, problems)) rules.ladder = tag.ladder.value_or("");

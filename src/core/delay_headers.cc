@@ -1,7 +1,7 @@
-// What a delayed message asks for. The archived delayed-message exchange is the model: it took x-delay as an integer,
-// as a float cut off at the point and as the text of an integer. Where it did what nobody can have meant (a text that
-// is no number ended the publisher's channel; more than 2^32-1 ms, and whatever it could not read, was delivered at
-// once) the delay is kept, or the message is parked with the reason.
+// What a delayed message asks for. The archived delayed-message exchange is the model: it took x-delay as an
+// integer, as a float cut off at the point and as the text of an integer. Where it did what nobody can have
+// meant (a text that is no number ended the publisher's channel; more than 2^32-1 ms, and whatever it could
+// not read, was delivered at once) the delay is kept, or the message is parked with the reason.
 #include <charconv>
 #include <cmath>
 
@@ -38,7 +38,8 @@ Number number_of(const std::string& text) {
   if (from != end && *from == '+') ++from;
   Number number;
   const auto [stopped, error] = std::from_chars(from, end, number.value);
-  if (stopped != end || from == end || error == std::errc::invalid_argument || (from != text.data() && *from == '-'))
+  if (stopped != end || from == end || error == std::errc::invalid_argument ||
+      (from != text.data() && *from == '-'))
     return {};
   number.understood = true;
   if (error == std::errc::result_out_of_range) {
@@ -69,8 +70,8 @@ void read_delay_of(const Value& value, DelayRequest& request) {
   if (!number.understood) {
     request.refusal = std::string(header::kDelay) + shown(value) + " is no number of milliseconds";
   } else if (number.too_large || number.value > levels::kLongest.count()) {
-    request.refusal = std::string(header::kDelay) + " is longer than " + levels::format_duration(levels::kLongest) +
-                      ", the longest delay that is taken";
+    request.refusal = std::string(header::kDelay) + " is longer than " +
+                      levels::format_duration(levels::kLongest) + ", the longest delay that is taken";
   } else {
     request.delay = Ms{std::max<std::int64_t>(number.value, 0)};
   }
@@ -122,7 +123,8 @@ void read_target(const Message& message, std::string_view published_to, std::str
   auto exchange = name_in(message, header::kExchange, request);
   auto key = name_in(message, header::kRoutingKey, request);
   if (!exchange) {
-    if (const auto move = routes.moves.find(published_to); move != routes.moves.end()) exchange = move->second;
+    if (const auto move = routes.moves.find(published_to); move != routes.moves.end())
+      exchange = move->second;
   }
   if (exchange || key) {
     if (!key) {

@@ -18,9 +18,9 @@ constexpr std::array<std::string_view, 5> kTakenOff = {"x-death", "x-delivery-co
                                                        "CC", "BCC"};
 constexpr std::array<std::string_view, 2> kTakenOffPrefixes = {"x-first-death-", "x-last-death-"};
 constexpr std::array<std::string_view, 18> kOurs = {
-    header::kId,       header::kAttempt,    header::kLevel,  header::kLevels,      header::kLadder,
-    header::kQueue,    header::kError,      header::kAfter,  header::kMaxAttempts, header::kFirstFailedAt,
-    header::kNever,    header::kErrorType,  header::kResult, header::kNotBefore,   header::kExecutor,
+    header::kId,       header::kAttempt,    header::kLevel,   header::kLevels,      header::kLadder,
+    header::kQueue,    header::kError,      header::kAfter,   header::kMaxAttempts, header::kFirstFailedAt,
+    header::kNever,    header::kErrorType,  header::kResult,  header::kNotBefore,   header::kExecutor,
     header::kExchange, header::kRoutingKey, "retry-complaint"};
 
 bool is_taken_off(std::string_view name) {

@@ -67,16 +67,17 @@ ResultWord read_result(const Message& message);
 struct DelayRoutes {
   using Moves = std::map<std::string, std::string, std::less<>>;
   std::string inlet;  // <prefix>.delay: exchange and queue
-  Moves moves;        // the exchange that a message was published to -> the one it goes on to: delays: of the config
+  Moves
+      moves;  // the exchange that a message was published to -> the one it goes on to: delays: of the config
 };
 
 // What a message that arrives at rung.delay asks for.
 struct DelayRequest {
-  // retry-queue; else retry-exchange, or the mapping's, with retry-routing-key or the message's own. Not set: its
-  // tag's of the config, else `otherwise`.
+  // retry-queue; else retry-exchange, or the mapping's, with retry-routing-key or the message's own. Not set:
+  // its tag's of the config, else `otherwise`.
   Target target;
-  std::string otherwise;           // a queue: the routing key of what was published to rung.delay itself
-  Ms delay{0};                     // x-delay, from the intake on; 0 = at once
+  std::string otherwise;              // a queue: the routing key of what was published to rung.delay itself
+  Ms delay{0};                        // x-delay, from the intake on; 0 = at once
   std::optional<EpochMs> not_before;  // retry-not-before; the later of the two holds
   std::string exchange, routing_key;  // where it was published to: for people
   Directives directives;
