@@ -75,7 +75,8 @@ class Submissions {
   void add(Call call);
   NewTask make_task(Submission& submission, int shard);
   void insert(std::shared_ptr<Batch> batch, int shard);
-  void inserted(Batch& batch, const Result<std::vector<Inserted>>& result);
+  bool inserted(Batch& batch, const Result<std::vector<Inserted>>& result);  // false: a shard was lost
+  void wait();
   void again(Batch& batch);
   void give_up_old();
 
