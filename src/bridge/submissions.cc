@@ -7,9 +7,8 @@ namespace rung::bridge {
 namespace {
 
 constexpr std::size_t kMostRows = 1000;  // of one transaction; a call is not taken apart
-constexpr std::size_t kBytesInBatch = 8 * 1024 * 1024;
-constexpr Ms kPatience{5000};  // a call waits for a lease or a turn so long
-constexpr Ms kLook{500};
+constexpr Ms kCallPatience{5000};  // a call waits for a lease or a turn so long
+constexpr Ms kLookAgain{500};
 
 Error not_now(const char* why) { return {Error::Kind::transient, why}; }
 
@@ -93,7 +92,7 @@ void Submissions::wait() {
   if (waiting_.empty()) {
     patience_.stop();
   } else if (!patience_.active()) {
-    patience_.start(kLook, kLook);
+    patience_.start(kLookAgain, kLookAgain);
   }
 }
 
@@ -176,7 +175,7 @@ void Submissions::again(Batch& batch) {
 
 void Submissions::give_up_old() {
   const BootMs now = boot_now();
-  while (!waiting_.empty() && now - waiting_.front().since > kPatience) {
+  while (!waiting_.empty() && now - waiting_.front().since > kCallPatience) {
     const Call call = std::move(waiting_.front());
     waiting_.pop_front();
     call.done(tl::unexpected(
