@@ -6,11 +6,7 @@
 #include "src/io/log.h"
 
 namespace rung::bridge {
-namespace {
-
-constexpr std::size_t kShortString = 255;  // AMQP's names, and the columns for them
-
-}  // namespace
+namespace {}  // namespace
 
 Intake::Intake(Parts parts) : parts_(std::move(parts)), dice_(std::random_device{}()) {}
 

@@ -7,8 +7,6 @@
 namespace rung::bridge {
 namespace {
 
-constexpr std::size_t kShortString = 255;  // AMQP's names, and the columns for them
-
 std::string short_text(const std::string& text) { return clean_utf8(text, kShortString); }
 
 void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, const Maker& maker) {

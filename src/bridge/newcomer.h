@@ -13,6 +13,8 @@
 
 namespace rung::bridge {
 
+inline constexpr std::size_t kShortString = 255;  // AMQP's names, and the columns for them
+
 struct Newcomer {
   std::shared_ptr<Delivery> delivery;
   std::variant<Failure, DelayRequest> said;
