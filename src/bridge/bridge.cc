@@ -29,6 +29,10 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, StoreFactory factory, BridgeSetti
       intake_(intake_parts()),
       results_({transitions_, acks_, [this](const Decision& d) { settled(d); }}),
       janitor_(loop, janitor_parts()),
+      submissions_(submissions_parts()),
+      bulks_(loop,
+             {threads_, shards_, [this] { return rules_; },
+              [this](const Decision& decision) { settled(decision); }, "node " + settings_.identity.name}),
       drain_timer_(loop, [this] { drain_step(); }) {}
 
 Bridge::~Bridge() = default;
@@ -84,10 +88,26 @@ Janitor::Parts Bridge::janitor_parts() {
           settings_.prefix + ".parked"};
 }
 
+Submissions::Parts Bridge::submissions_parts() {
+  return {loop_,
+          threads_,
+          shards_,
+          transitions_,
+          clock_,
+          [this] { return rules_; },
+          [this](const Task& task) { schedule(task); },
+          [this](const Decision& decision) { settled(decision); }};
+}
+
+Bridge::Status Bridge::status() const {
+  return {broker_status_, store_away_, shards_.count(), dispatch_.ready(), heap_.size()};
+}
+
 Result<void> Bridge::start() {
   if (auto started = broker_.start(*this); !started) return started;
   shards_.start();
   janitor_.start();
+  bulks_.start();
   return {};
 }
 
@@ -176,6 +196,7 @@ void Bridge::gained(const std::vector<Gained>& gained) {
   horizon_.gained(shards);
   janitor_.gained(gained);
   intake_.flush();
+  submissions_.flush();
   dispatch_.shards_gained();
 }
 
@@ -226,11 +247,15 @@ void Bridge::drain(std::function<void()> done) {
   heap_.clear();
   dispatch_.drain();
   intake_.drain();
+  submissions_.drain();
+  bulks_.drain();
   drain_timer_.start(Ms{0}, Ms{20});
 }
 
 void Bridge::drain_step() {
-  if (!transitions_.idle() || !intake_.idle() || !dispatch_.idle() || outbox_.under_way() > 0) return;
+  if (!transitions_.idle() || !intake_.idle() || !submissions_.idle() || !bulks_.idle() ||
+      !dispatch_.idle() || outbox_.under_way() > 0)
+    return;
   drain_timer_.stop();
   shards_.leave([this] { drained_(); });
 }

@@ -86,7 +86,7 @@ void Intake::fresh(std::shared_ptr<Delivery> delivery, Failure failure, std::str
   waiting_.push_back({std::move(delivery), std::move(failure), std::move(park_reason)});
 }
 
-NewTask Intake::make_task(const Fresh& item, IdSource& ids, int shard) {
+NewTask Intake::make_task(const Fresh& item, int shard) {
   const Failure& f = item.failure;
   const Message& message = item.delivery->message;
   const RuleBookPtr rules = parts_.rules();
@@ -94,7 +94,7 @@ NewTask Intake::make_task(const Fresh& item, IdSource& ids, int shard) {
   const EpochMs now = parts_.clock.latest();
   NewTask fresh;
   Task& task = fresh.task;
-  task.id = ids.next(now);
+  task.id = parts_.shards.new_id(now);
   task.shard = shard;
   task.node = parts_.shards.node();
   task.queue = clean_utf8(f.queue, kShortString);
@@ -147,12 +147,11 @@ void Intake::flush() {
 }
 
 void Intake::insert(std::vector<Fresh> batch, int shard) {
-  if (!ids_) ids_ = std::make_unique<IdSource>(parts_.shards.node());
   auto shared = std::make_shared<std::vector<Fresh>>(std::move(batch));
   auto tasks = std::make_shared<std::vector<NewTask>>();
   std::vector<DeliveryTag> tags;
   for (const Fresh& item : *shared) {
-    tasks->push_back(make_task(item, *ids_, shard));
+    tasks->push_back(make_task(item, shard));
     tags.push_back(item.delivery->tag);
   }
   ++in_flight_;

@@ -62,7 +62,7 @@ class Intake {
   void decided(const std::shared_ptr<Delivery>& delivery, const Failure& failure,
                const Result<Decision>& decision);
   void fresh(std::shared_ptr<Delivery> delivery, Failure failure, std::string park_reason = {});
-  NewTask make_task(const Fresh& fresh, IdSource& ids, int shard);
+  NewTask make_task(const Fresh& fresh, int shard);
   void insert(std::vector<Fresh> batch, int shard);
   // An answer each; none for what was left, because its connection no longer stands.
   using Answers = std::vector<std::optional<Inserted>>;
@@ -72,7 +72,6 @@ class Intake {
   void divert(Fresh item, const std::string& reason);
 
   const Parts parts_;
-  std::unique_ptr<IdSource> ids_;  // made when the node's number is known
   std::deque<Fresh> waiting_;
   std::mt19937_64 dice_;
   bool draining_ = false;

@@ -183,8 +183,8 @@ void Janitor::stranded() {
         std::vector<io::DueItem> items;
         std::set<int> unsettled;
         for (const DueEntry& row : *rows) {
-          // In hand, it goes on by itself, unless what we are doing with it is still under the former lease: a
-          // claim on its way across an outage then comes back empty-handed.
+          // In hand, it goes on by itself, unless what we are doing with it is still under the former lease:
+          // a claim on its way across an outage then comes back empty-handed.
           if (parts_.dispatch.in_hand(row.id))
             unsettled.insert(row.shard);
           else

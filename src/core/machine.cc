@@ -331,9 +331,10 @@ struct Machine {
 }  // namespace
 
 std::string_view name_of(const Happening& what) {
-  constexpr std::array<std::string_view, 13> kNames{
-      "claim",  "confirmed", "returned", "deferred",   "failed", "succeeded", "silence_over", "parked_copy_sent",
-      "cancel", "redrive",   "finish",   "reschedule", "fire"};
+  constexpr std::array<std::string_view, 13> kNames{"claim",  "confirmed", "returned",     "deferred",
+                                                    "failed", "succeeded", "silence_over", "parked_copy_sent",
+                                                    "cancel", "redrive",   "finish",       "reschedule",
+                                                    "fire"};
   static_assert(kNames.size() == std::variant_size_v<Happening>);
   return kNames[what.index()];
 }
@@ -343,6 +344,8 @@ Decision decide(const Task& task, const Happening& what, const RuleBook& rules, 
   if (d.verdict == Verdict::applied && !(d.task == task)) ++d.task.version;
   return d;
 }
+
+Decision refuse_changed(const Task& task) { return refused(task, std::string(kChangedMeanwhile)); }
 
 const Silence& silence_of(const Task& task, const RuleBook& rules) {
   return task.silence ? *task.silence : rules.queue(task.queue).silence;
@@ -374,8 +377,9 @@ void begin_delay(Task& task, const Directives& directives, const RuleBook& rules
   take_directives(task, directives, rules);
   task.levels = ladder_of(task, rules).levels();
   if (!target_of(task).is_set())
-    return begin_parked(task, "nothing says where it goes: no queue, no exchange, no routing key, no tag of the config",
-                        rules, now);
+    return begin_parked(
+        task, "nothing says where it goes: no queue, no exchange, no routing key, no tag of the config",
+        rules, now);
   if (directives.never) return park(task, rules, now);
   task.state = State::scheduled;
   task.next_at = std::max(due, now);

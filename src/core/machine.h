@@ -46,7 +46,7 @@ struct SilenceOver {};     // next_at of an awaiting task has passed
 struct ParkedCopySent {};  // rung.parked confirmed the copy
 struct Cancel {
   std::string reason;
-};                  // by a person
+};  // by a person
 struct Redrive {
   Target elsewhere = {};
 };  // by a person: parked (or scheduled: at once) -> due now, where it was or elsewhere
@@ -58,7 +58,7 @@ struct Finish {
 struct Reschedule {
   std::optional<EpochMs> at;  // else `delay` from now
   Ms delay{0};
-};              // by a person, of what is scheduled: the same attempt, at another time
+};               // by a person, of what is scheduled: the same attempt, at another time
 struct Fire {};  // by a person, of what is scheduled: now
 }  // namespace event
 
@@ -115,6 +115,12 @@ struct Decision {
 
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at);
 
+// Whoever changes it by hand saw it as it no longer is. Stores ask before they ask decide().
+inline bool changed_meanwhile(const Event& event, const Task& task) {
+  return event.by_hand && event.by_hand->if_version && *event.by_hand->if_version != task.version;
+}
+Decision refuse_changed(const Task& task);
+
 // What silence after an attempt of it means.
 const Silence& silence_of(const Task& task, const RuleBook& rules);
 
@@ -122,8 +128,8 @@ const Silence& silence_of(const Task& task, const RuleBook& rules);
 // Sets state, level, levels, ladder, next_at, finished_at; leaves the rest of `task` as it is.
 void begin(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, double random);
 
-// The first step of a task that only has to wait: scheduled at `due`, level 0. Where it has no target, its tag's; the
-// same for its ladder and its silence. Parked at once where neither says a target.
+// The first step of a task that only has to wait: scheduled at `due`, level 0. Where it has no target, its
+// tag's; the same for its ladder and its silence. Parked at once where neither says a target.
 void begin_delay(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, EpochMs due);
 
 // Parks a task that never begins, e.g. because nothing says where it came from.

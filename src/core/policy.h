@@ -22,7 +22,8 @@ struct QueueRules {
   bool operator==(const QueueRules&) const = default;
 };
 
-// Where a task with this tag goes, and how it climbs, where whoever submits it doesn't say: tags.* of the config.
+// Where a task with this tag goes, and how it climbs, where whoever submits it doesn't say: tags.* of the
+// config.
 struct TagRules {
   Target target;       // is_set() or not
   std::string ladder;  // "" = its queue's

@@ -49,7 +49,8 @@ struct Silence {
   bool operator==(const Silence&) const = default;
 };
 
-// Where a message is published to. By queue: through the default exchange, so that no other binding gets copies.
+// Where a message is published to. By queue: through the default exchange, so that no other binding gets
+// copies.
 struct Target {
   std::string queue;                  // "" = by exchange and routing key
   std::string exchange, routing_key;  // exchange "" = the default one: the routing key is a queue's name
@@ -77,8 +78,8 @@ struct Task {
   std::uint64_t epoch = 0;     // the lease's epoch of the last claim
   int node = 0;                // rung_nodes.id of the instance that acted last; 0 = none
 
-  // Where it goes (back) to. "": parked for want of one, or a delay that goes to exchange and routing_key, until a
-  // failure says in which queue it was.
+  // Where it goes (back) to. "": parked for want of one, or a delay that goes to exchange and routing_key,
+  // until a failure says in which queue it was.
   std::string queue;
   std::string exchange, routing_key;  // where it was published to at first, as far as is known
   std::string tag;                    // property `type`

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/core/audit.h"
 #include "src/core/machine.h"
 #include "src/core/result.h"
 #include "src/core/task.h"
@@ -70,7 +71,7 @@ struct NodeIdentity {
 struct Fence {
   int node = 0;
   std::vector<Lease> leases;  // those the caller believes it holds; the store finds out which it does
-  bool by_hand = false;       // insert() only: no lease is asked for; the shard's owner finds the row by its sweep
+  bool by_hand = false;  // insert() only: no lease is asked for; the shard's owner finds the row by its sweep
 };
 
 struct Inserted {
@@ -122,16 +123,8 @@ struct QueueStat {  // retry_by_queue
   std::int64_t overdue = 0;
 };
 
-// A change by hand, as it was written with it.
-struct AuditRow {
-  std::int64_t id = 0;
-  EpochMs at;
-  std::string who, what;  // what: name_of(Happening)
-  TaskId task;
-  std::string before, after;  // JSON: what changed (audit_json)
-};
-
-// One action on many tasks, over the ids that matched when it was made. Persisted as words. NOTE: only append.
+// One action on many tasks, over the ids that matched when it was made. Persisted as words. NOTE: only
+// append.
 enum class BulkAction : std::uint8_t { cancel = 1, fire, redrive };
 enum class BulkState : std::uint8_t { running = 1, paused, aborted, done };
 std::string_view to_word(BulkAction);
@@ -163,10 +156,16 @@ struct Bulk {
   std::string runner;  // who is at it; "" = nobody
 };
 
+// Which tasks it freezes: those of its filter, and where that names no state, those that the action is for.
+Filter of_bulk(const NewBulk& bulk);
+// What it does to one.
+Event event_of(const Bulk& bulk, TaskId id);
+
 // How far a bulk has come by the events of one apply(): written with them, so that none is done twice.
 struct BulkStep {
   std::int64_t bulk = 0;
-  std::string runner;  // REQUIRES: it has the bulk (take_bulk); else nothing is written and the error is permanent
+  std::string
+      runner;  // REQUIRES: it has the bulk (take_bulk); else nothing is written and the error is permanent
 };
 
 // decide() with the rule book and the dice bound to it; called inside the transaction, once an event.
@@ -216,8 +215,8 @@ class Store {
   virtual Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) = 0;
   // Locks the tasks in order of ids, asks `decide` for each event (events for one task in their order),
   // writes. A task that does not exist: Decision{refused, "no such task"}. Results in the order of `events`.
-  // Where an event says by whose hand, its audit row is written with what was applied. `step`: the events are the next
-  // of that bulk (bulk_next), which has moved past them afterwards.
+  // Where an event says by whose hand, its audit row is written with what was applied. `step`: the events are
+  // the next of that bulk (bulk_next), which has moved past them afterwards.
   virtual Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
                                               const Decider& decide, const BulkStep* step = nullptr) = 0;
   // Those that exist, in any order.
@@ -236,7 +235,8 @@ class Store {
   virtual Result<std::optional<Bulk>> bulk(std::int64_t id) = 0;
   virtual Result<std::vector<Bulk>> bulks(int limit) = 0;  // the newest first
   // running <-> paused, either -> aborted; nullopt where there is no such bulk; unchanged where it has ended.
-  virtual Result<std::optional<Bulk>> set_bulk(std::int64_t id, BulkState state, std::optional<double> rate) = 0;
+  virtual Result<std::optional<Bulk>> set_bulk(std::int64_t id, BulkState state,
+                                               std::optional<double> rate) = 0;
   // One that is running and has no runner, or one whose time is up, or is ours: it is ours until now + ttl.
   // `only`: that one and no other.
   virtual Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,

@@ -49,7 +49,8 @@ class Intake {
     }
   }
 
-  std::vector<Inserted> run(const std::vector<Lease>& held) {
+  std::vector<Inserted> run(const std::vector<Lease>& held, bool by_hand) {
+    by_hand_ = by_hand;
     results_.assign(tasks_.size(), {});
     for (std::size_t i = 0; i < tasks_.size(); ++i) results_[i].id = tasks_[i].task.id;
     find_ids();
@@ -127,8 +128,8 @@ class Intake {
       result.how = Inserted::How::too_large;
       return false;
     }
-    const bool ours =
-        std::any_of(held.begin(), held.end(), [&](const Lease& l) { return l.shard == n.task.shard; });
+    const bool ours = by_hand_ || std::any_of(held.begin(), held.end(),
+                                              [&](const Lease& l) { return l.shard == n.task.shard; });
     if (!ours) {
       result.how = Inserted::How::not_held;
       return false;
@@ -187,6 +188,7 @@ class Intake {
 
   Session& session_;
   const std::span<const NewTask> tasks_;
+  bool by_hand_ = false;
   std::vector<std::size_t> order_;  // by id
   std::vector<Body> bodies_;
   std::vector<Inserted> results_;
@@ -202,7 +204,7 @@ Result<std::vector<Inserted>> MysqlStore::insert(std::span<const NewTask> tasks,
   const auto body = [&] {
     const std::vector<Lease> held = lock_leases("leases_share", fence.node, fence.leases);
     try {
-      return intake.run(held);
+      return intake.run(held, fence.by_hand);
     } catch (const ::sql::SQLException& e) {
       // The same intake, or the same call, committed since we looked: look again.
       if (is_duplicate(e)) throw Again{"the same message is being taken in elsewhere"};

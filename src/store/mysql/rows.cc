@@ -14,6 +14,16 @@ Literal clean(std::string_view text, std::size_t most) {
 }
 Literal name(std::string_view text) { return clean(text, kNameBytes); }
 
+constexpr std::string_view kSuccess = "success", kFailure = "failure";
+
+Literal means(const std::optional<Silence>& silence) {
+  if (!silence) return Literal::null();
+  return Literal::text(silence->means == Silence::Means::success ? kSuccess : kFailure);
+}
+Literal silence_ms(const std::optional<Silence>& silence) {
+  return silence ? Literal::number(silence->after.count()) : Literal::null();
+}
+
 Literal finished_by(FinishedBy by) {
   return by == FinishedBy::nobody ? Literal::null() : Literal::text(to_word(by));
 }
@@ -58,6 +68,11 @@ Task task_at(const ::sql::ResultSet& row) {
   t.last_error = text_at(row, ++c);
   t.error_type = text_at(row, ++c);
   t.body_bytes = row.getInt64(++c);
+  t.version = row.getUInt(++c);
+  const std::string means = text_at(row, ++c);
+  const std::int64_t after = row.getInt64(++c);
+  if (!means.empty())
+    t.silence = {means == kSuccess ? Silence::Means::success : Silence::Means::failure, Ms{after}};
   return t;
 }
 
@@ -73,6 +88,7 @@ Attempt attempt_at(const ::sql::ResultSet& row) {
   a.outcome_at = time_at(row, ++c);
   a.error = text_at(row, ++c);
   a.node = row.getInt(++c);
+  a.executor = text_at(row, ++c);
   return a;
 }
 
@@ -86,6 +102,7 @@ void add_new_task(Rows& rows, const NewTask& n) {
              << name(t.tag) << name(t.message_id) << Literal::time(t.first_failed_at)
              << Literal::time(t.created_at) << Literal::time(t.finished_at) << finished_by(t.finished_by)
              << clean(t.last_error, kErrorBytes) << name(t.error_type) << Literal::number(t.body_bytes)
+             << Literal::number(t.version) << means(t.silence) << silence_ms(t.silence)
              << (n.intake_key.empty() ? Literal::null() : Literal::bytes(n.intake_key));
 }
 
@@ -95,13 +112,15 @@ void add_task(Rows& rows, const Task& t) {
              << Literal::number(t.levels) << Literal::number(t.max_attempts) << name(t.ladder)
              << Literal::number(t.ladder_pinned ? 1 : 0) << Literal::number(t.epoch)
              << Literal::number(t.node) << Literal::time(t.finished_at) << finished_by(t.finished_by)
-             << clean(t.last_error, kErrorBytes) << name(t.error_type);
+             << clean(t.last_error, kErrorBytes) << name(t.error_type) << name(t.queue) << name(t.exchange)
+             << name(t.routing_key) << Literal::time(t.first_failed_at) << Literal::number(t.version);
 }
 
 void add_attempt(Rows& rows, const Attempt& a) {
   rows.row() << Literal::number(a.task.value) << Literal::number(a.attempt) << Literal::number(a.level)
              << Literal::time(a.due_at) << Literal::time(a.published_at) << Literal::text(to_word(a.outcome))
-             << Literal::time(a.outcome_at) << clean(a.error, kErrorBytes) << Literal::number(a.node);
+             << Literal::time(a.outcome_at) << clean(a.error, kErrorBytes) << Literal::number(a.node)
+             << name(a.executor);
 }
 
 }  // namespace rung::mysql

@@ -16,9 +16,9 @@ std::string text_at(const ::sql::ResultSet& row, std::uint32_t column);  // "" f
 std::optional<EpochMs> time_at(const ::sql::ResultSet& row, std::uint32_t column);
 
 // The columns 1 .. kTaskColumns of lock_tasks and list.
-inline constexpr std::uint32_t kTaskColumns = 25;
+inline constexpr std::uint32_t kTaskColumns = 28;
 Task task_at(const ::sql::ResultSet& row);
-Attempt attempt_at(const ::sql::ResultSet& row);  // the columns 1 .. 9 of history
+Attempt attempt_at(const ::sql::ResultSet& row);  // the columns 1 .. 10 of history
 
 // The columns of insert_tasks, write_tasks, write_attempts.
 void add_new_task(Rows& rows, const NewTask& task);

@@ -1,0 +1,84 @@
+#include "src/bridge/bulk.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "src/bridge/transitions.h"
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kLook{1000};     // how often the table is looked at while nothing is to be done
+constexpr Ms kLease{10'000};  // without a step for so long, another may take the bulk over
+constexpr double kStepSeconds = 0.2;
+
+}  // namespace
+
+int bulk_step_size(double rate) {
+  constexpr int kMost = static_cast<int>(kMostInBatch);
+  return rate > 0 ? std::clamp(static_cast<int>(std::ceil(rate * kStepSeconds)), 1, kMost) : kMost;
+}
+
+struct BulkRunner::Step {
+  std::optional<Bulk> bulk;  // none: there is nothing to do
+  std::vector<Decision> decisions;
+};
+
+BulkRunner::BulkRunner(io::Loop& loop, Parts parts)
+    : parts_(std::move(parts)), timer_(loop, [this] { step(); }) {}
+
+void BulkRunner::start() { timer_.start(kLook); }
+
+void BulkRunner::drain() {
+  draining_ = true;
+  timer_.stop();
+}
+
+Result<BulkRunner::Step> BulkRunner::perform(Store& store, const std::string& runner, const Fence& fence,
+                                             const Decider& decide) {
+  auto bulk = store.take_bulk(runner, kLease);
+  if (!bulk) return tl::unexpected(bulk.error());
+  if (!*bulk) return Step{};
+  const BulkStep step{(*bulk)->id, runner};
+  const auto ids = store.bulk_next(step, bulk_step_size((*bulk)->rate));
+  if (!ids) return tl::unexpected(ids.error());
+  if (ids->empty()) return Step{*std::move(bulk), {}};
+  std::vector<Event> events;
+  for (const TaskId id : *ids) events.push_back(event_of(**bulk, id));
+  auto decisions = store.apply(events, fence, decide, &step);
+  if (!decisions) return tl::unexpected(decisions.error());
+  return Step{*std::move(bulk), *std::move(decisions)};
+}
+
+void BulkRunner::step() {
+  if (draining_ || busy_) return;
+  // Without a shard what is sent now would wait for another's sweep, and a database that is away is no place
+  // to begin.
+  if (!parts_.shards.any()) return timer_.start(kLook);
+  busy_ = true;
+  parts_.threads.submit<Step>(
+      Lane::flow,
+      [runner = parts_.runner, fence = parts_.shards.fence(),
+       decide = decider(parts_.rules())](Store& store) { return perform(store, runner, fence, decide); },
+      [this](const Result<Step>& step) { done(step); });
+}
+
+void BulkRunner::done(const Result<Step>& step) {
+  busy_ = false;
+  Ms pause = kLook;
+  if (!step) {
+    log::warn("a bulk's step was not done", {{"reason", step.error().message}});
+  } else if (step->bulk) {
+    for (const Decision& decision : step->decisions) parts_.settled(decision);
+    if (step->decisions.empty()) log::info("a bulk is through", {{"bulk", step->bulk->id}});
+    const double rate = step->bulk->rate;
+    pause =
+        Ms{rate > 0 ? static_cast<std::int64_t>(1000.0 * static_cast<double>(step->decisions.size()) / rate)
+                    : 1};
+  }
+  if (!draining_) timer_.start(std::max(pause, Ms{1}));
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,48 @@
+// Actions on many tasks: takes a running bulk off the table, a step at a time, at its rate, until it is
+// through, paused or in other hands. Each step is one transaction that also says how far the bulk has come,
+// so that whoever takes it over (this instance after a restart, another after a lease) does nothing twice and
+// leaves nothing out. Thread: the loop's.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "src/bridge/shards.h"
+#include "src/bridge/store_threads.h"
+#include "src/core/policy.h"
+
+namespace rung::bridge {
+
+class BulkRunner {
+ public:
+  struct Parts {
+    StoreThreads& threads;
+    Shards& shards;
+    std::function<RuleBookPtr()> rules;
+    std::function<void(const Decision&)> settled;  // a task changed
+    std::string runner;                            // our name in the table
+  };
+
+  BulkRunner(io::Loop& loop, Parts parts);
+  void start();
+  void drain();  // the step under way ends
+  bool idle() const { return !busy_; }
+
+ private:
+  struct Step;
+  void step();
+  static Result<Step> perform(Store& store, const std::string& runner, const Fence& fence,
+                              const Decider& decide);
+  void done(const Result<Step>& step);
+
+  const Parts parts_;
+  io::Timer timer_;
+  bool busy_ = false;
+  bool draining_ = false;
+};
+
+// So many of one step: at a low rate few, so that a pause takes effect soon. `rate`: tasks a second; 0 = no
+// limit.
+int bulk_step_size(double rate);
+
+}  // namespace rung::bridge
