@@ -51,12 +51,14 @@ Access::Kind Access::kind_of(const Request& request) const {
 
 std::optional<Response> Access::refuse(const Request& request, bool writes) const {
   if (full_.empty() && read_.empty()) {
-    // A page in a browser on this machine could reach the port: under a name of its own that DNS points here, or
-    // across origins.
+    // A page in a browser on this machine could reach the port: under a name of its own that DNS points here,
+    // or across origins.
     if (!is_loopback_host(request.host))
-      return problem(403, "without a token (http.token_file) the Host is 127.0.0.1, [::1] or localhost", request.path);
+      return problem(403, "without a token (http.token_file) the Host is 127.0.0.1, [::1] or localhost",
+                     request.path);
     if (!request.origin.empty() && host_of_origin(request.origin) != request.host)
-      return problem(403, "without a token (http.token_file) nothing is taken from another origin", request.path);
+      return problem(403, "without a token (http.token_file) nothing is taken from another origin",
+                     request.path);
     return std::nullopt;
   }
   const Kind kind = kind_of(request);

@@ -11,8 +11,8 @@ namespace rung::http {
 
 class Access {
  public:
-  // "" = there is no such token. Without `full` everybody who reaches the port may do everything: the config allows
-  // that on a loopback address alone.
+  // "" = there is no such token. Without `full` everybody who reaches the port may do everything: the config
+  // allows that on a loopback address alone.
   Access(std::string full, std::string read) : full_(std::move(full)), read_(std::move(read)) {}
 
   // The answer that refuses it; none where it may pass. `writes`: it changes something.

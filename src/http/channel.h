@@ -1,5 +1,5 @@
-// A connection's bytes, plain or TLS, each call with a deadline. The socket is non-blocking and the channel's own.
-// Thread: one, but for interrupt().
+// A connection's bytes, plain or TLS, each call with a deadline. The socket is non-blocking and the channel's
+// own. Thread: one, but for interrupt().
 #pragma once
 
 #include <cstddef>

@@ -35,7 +35,7 @@ std::string bytes(std::size_t n) { return std::to_string(n) + " bytes"; }
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string shown(std::string_view text) {
   std::string out = clean_utf8(text, 60);
   std::ranges::replace_if(
       out, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }, '?');
@@ -95,10 +95,9 @@ std::optional<std::string> Fields::name(std::string_view name) {
 std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t least, std::int64_t most) {
   const Json* value = get(name);
   if (value == nullptr) return std::nullopt;
-  const bool fits =
-      value->is_number_unsigned()
-          ? value->get<std::uint64_t>() <= static_cast<std::uint64_t>(most) || most < 0
-          : value->is_number_integer();
+  const bool fits = value->is_number_unsigned()
+                        ? value->get<std::uint64_t>() <= static_cast<std::uint64_t>(most) || most < 0
+                        : value->is_number_integer();
   if (fits) {
     const auto number = value->get<std::int64_t>();
     if (number >= least && number <= most) return number;

@@ -1,5 +1,5 @@
-// A JSON object of a request, read field by field: what is missing, of the wrong kind, too long or not known is told
-// with its name and with what would be right. Thread: one.
+// A JSON object of a request, read field by field: what is missing, of the wrong kind, too long or not known
+// is told with its name and with what would be right. Thread: one.
 #pragma once
 
 #include <optional>
@@ -52,6 +52,6 @@ class Fields {
 };
 
 // The text between the quotes of a sentence: cut, without control characters.
-std::string quoted(std::string_view text);
+std::string shown(std::string_view text);
 
 }  // namespace rung::http

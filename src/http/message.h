@@ -19,7 +19,7 @@ struct Request {
   std::string authorization, if_match, host, origin, content_type, content_encoding;
   bool has_body = false;
   std::string_view body;  // for the length of the call
-  std::string peer;  // the other side's address
+  std::string peer;       // the other side's address
 };
 
 struct Response {

@@ -7,25 +7,26 @@
 namespace rung::http {
 
 std::string_view title_of(int status) {
-  static constexpr std::array<std::pair<int, std::string_view>, 19> kTitles = {{{400, "Bad Request"},
-                                                                                {401, "Unauthorized"},
-                                                                                {403, "Forbidden"},
-                                                                                {404, "Not Found"},
-                                                                                {405, "Method Not Allowed"},
-                                                                                {408, "Request Timeout"},
-                                                                                {409, "Conflict"},
-                                                                                {411, "Length Required"},
-                                                                                {412, "Precondition Failed"},
-                                                                                {413, "Content Too Large"},
-                                                                                {414, "URI Too Long"},
-                                                                                {415, "Unsupported Media Type"},
-                                                                                {417, "Expectation Failed"},
-                                                                                {431, "Request Header Fields Too Large"},
-                                                                                {500, "Internal Server Error"},
-                                                                                {501, "Not Implemented"},
-                                                                                {503, "Service Unavailable"},
-                                                                                {504, "Gateway Timeout"},
-                                                                                {505, "HTTP Version Not Supported"}}};
+  static constexpr std::array<std::pair<int, std::string_view>, 19> kTitles = {
+      {{400, "Bad Request"},
+       {401, "Unauthorized"},
+       {403, "Forbidden"},
+       {404, "Not Found"},
+       {405, "Method Not Allowed"},
+       {408, "Request Timeout"},
+       {409, "Conflict"},
+       {411, "Length Required"},
+       {412, "Precondition Failed"},
+       {413, "Content Too Large"},
+       {414, "URI Too Long"},
+       {415, "Unsupported Media Type"},
+       {417, "Expectation Failed"},
+       {431, "Request Header Fields Too Large"},
+       {500, "Internal Server Error"},
+       {501, "Not Implemented"},
+       {503, "Service Unavailable"},
+       {504, "Gateway Timeout"},
+       {505, "HTTP Version Not Supported"}}};
   const auto* found = std::ranges::find(kTitles, status, &std::pair<int, std::string_view>::first);
   return found != kTitles.end() ? found->second : "Error";
 }

@@ -125,8 +125,9 @@ Filter read_filter_object(const Json& json, FieldErrors& errors) {
     }
   }
   if (json.empty()) {
-    errors.push_back({"filter", "an empty filter means every task: name a queue, a tag, a state or a time; there are " +
-                                    std::string(kNames)});
+    errors.push_back(
+        {"filter", "an empty filter means every task: name a queue, a tag, a state or a time; there are " +
+                       std::string(kNames)});
   }
   return read_filter(conditions, "filter.", errors);
 }

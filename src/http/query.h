@@ -9,8 +9,9 @@ namespace rung::http {
 
 inline constexpr int kMostOnPage = 1000;
 
-// One condition after the other: queue, exchange, tag, state, kind, message_id, ladder, error, due_after, due_before,
-// created_after, created_before. Wrong ones and unknown names go to `errors`, with `prefix` before them.
+// One condition after the other: queue, exchange, tag, state, kind, message_id, ladder, error, due_after,
+// due_before, created_after, created_before. Wrong ones and unknown names go to `errors`, with `prefix`
+// before them.
 Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors& errors);
 
 // The same with `limit` (1 to 1000, else 50) and `cursor` (what `next` of the page before was).

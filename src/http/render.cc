@@ -73,12 +73,8 @@ Json to_json(const AttemptRow& row) {
 }
 
 Json to_json(const AuditRow& row) {
-  return {{"audit_id", row.id},
-          {"at", to_rfc3339(row.at)},
-          {"who", row.who},
-          {"what", row.what},
-          {"retry_id", row.task.str()},
-          {"before", as_json(row.before)},
+  return {{"audit_id", row.id},         {"at", to_rfc3339(row.at)},   {"who", row.who},
+          {"what", row.what},           {"retry_id", row.task.str()}, {"before", as_json(row.before)},
           {"after", as_json(row.after)}};
 }
 

@@ -1,5 +1,5 @@
-// Tasks, attempts, audits and bulks as JSON: the columns of the views under their names. Ids are texts (they do not
-// fit a JavaScript number), times RFC 3339, what is not there null. Thread: pure functions.
+// Tasks, attempts, audits and bulks as JSON: the columns of the views under their names. Ids are texts (they
+// do not fit a JavaScript number), times RFC 3339, what is not there null. Thread: pure functions.
 #pragma once
 
 #include "src/http/problem.h"

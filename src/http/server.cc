@@ -1,9 +1,5 @@
 #include "src/http/server.h"
 
-// As Debian's library was built: its classes have other members without.
-#define CPPHTTPLIB_OPENSSL_SUPPORT
-#define CPPHTTPLIB_ZLIB_SUPPORT
-#define CPPHTTPLIB_BROTLI_SUPPORT
 #include <fcntl.h>
 #include <httplib.h>
 #include <poll.h>
@@ -26,8 +22,9 @@ constexpr std::size_t kMostPath = 512;  // the library's patterns recurse by a p
 constexpr std::size_t kReadSize = 16 * 1024;
 constexpr std::size_t kMostLinger = 4u << 20;
 
-// One connection's bytes as the library wants them, with what it doesn't look after: the header is read as a whole,
-// and bounded; so is the body, however it is announced; and all of it has one deadline. What is written leaves in one.
+// One connection's bytes as the library wants them, with what it doesn't look after: the header is read as a
+// whole, and bounded; so is the body, however it is announced; and all of it has one deadline. What is
+// written leaves in one.
 class Wire final : public httplib::Stream {
  public:
   Wire(Channel& channel, int fd, std::string peer) : channel_(channel), fd_(fd), peer_(std::move(peer)) {}
@@ -71,7 +68,7 @@ class Wire final : public httplib::Stream {
   bool has_input() const { return in_.size() > at_; }
   bool close_ = false;                     // after this answer
   bool too_large_ = false, late_ = false;  // why a read failed
-  bool no_body_ = false;                   // none is announced: the library would read on to the connection's end
+  bool no_body_ = false;  // none is announced: the library would read on to the connection's end
 
   bool is_readable() const override { return true; }
   bool is_writable() const override { return true; }
@@ -125,8 +122,9 @@ class Wire final : public httplib::Stream {
     return n;
   }
 
-  // The names of headers that the library would act upon and must not: parts of a JSON text are no answer, its pattern
-  // for Range recurses by the header's length, and brotli at its best takes seconds. false: too many lines.
+  // The names of headers that the library would act upon and must not: parts of a JSON text are no answer,
+  // its pattern for Range recurses by the header's length, and brotli at its best takes seconds. false: too
+  // many lines.
   bool mask(std::size_t end) {
     std::size_t lines = 0;
     for (std::size_t at = in_.find("\r\n") + 2; at < end; at = in_.find("\r\n", at) + 2) {
@@ -211,7 +209,8 @@ class HttpServer final : public Server, private httplib::Server {
     };
     Get("/.*", all);
     Post("/.*", all);
-    set_error_handler([](const auto& req, auto& res) { return library_error(req, res); });
+    set_error_handler(
+        HandlerWithResponse([](const auto& req, auto& res) { return library_error(req, res); }));
     set_exception_handler([](const auto& req, auto& res, const std::exception_ptr&) {
       log::error("a request ended in an exception", {{"path", std::string_view(req.path).substr(0, 200)}});
       put(res, refuse(500, "the request could not be worked on: this is a mistake of Rung's", req.path));
@@ -274,12 +273,14 @@ class HttpServer final : public Server, private httplib::Server {
     hints.ai_flags = AI_PASSIVE;
     addrinfo* found = nullptr;
     const std::string where = options_.host + ":" + std::to_string(options_.port);
-    if (const int code = getaddrinfo(options_.host.c_str(), std::to_string(options_.port).c_str(), &hints, &found);
+    if (const int code =
+            getaddrinfo(options_.host.c_str(), std::to_string(options_.port).c_str(), &hints, &found);
         code != 0)
       return permanent("http.listen: " + where + ": " + gai_strerror(code));
     const int fd = ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const int yes = 1;
-    // Not SO_REUSEPORT, the library's choice: a second process would listen beside the first, and nobody be told.
+    // Not SO_REUSEPORT, the library's choice: a second process would listen beside the first, and nobody be
+    // told.
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     const bool ok = fd >= 0 && ::bind(fd, found->ai_addr, found->ai_addrlen) == 0 && ::listen(fd, 256) == 0;
     const std::string why = ok ? "" : std::strerror(errno);  // NOLINT: at start, one thread
@@ -300,7 +301,8 @@ class HttpServer final : public Server, private httplib::Server {
       if (poll(fds, 2, -1) < 0 || draining_) continue;
       sockaddr_storage from{};
       socklen_t size = sizeof from;
-      const int fd = accept4(listener_, reinterpret_cast<sockaddr*>(&from), &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      const int fd =
+          accept4(listener_, reinterpret_cast<sockaddr*>(&from), &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (fd < 0) {
         // Out of files, or a connection that ended before it was taken: the next turn, a little later.
         if (errno != EAGAIN && errno != EINTR) std::this_thread::sleep_for(Ms{10});
@@ -340,9 +342,10 @@ class HttpServer final : public Server, private httplib::Server {
   void turn_away(int fd) const {
     if (!tls_) {
       const std::string body = dump(problem_json(503, "all connections are taken (http.connections)", ""));
-      const std::string text = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\n"
-                               "Retry-After: 1\r\nConnection: close\r\nContent-Length: " +
-                               std::to_string(body.size()) + "\r\n\r\n" + body;
+      const std::string text =
+          "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\n"
+          "Retry-After: 1\r\nConnection: close\r\nContent-Length: " +
+          std::to_string(body.size()) + "\r\n\r\n" + body;
       [[maybe_unused]] const auto n = send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       shutdown(fd, SHUT_WR);
     }
@@ -380,7 +383,8 @@ class HttpServer final : public Server, private httplib::Server {
   // false: the connection ends.
   bool one_request(Connection& connection, Wire& mine) {
     set_idle(connection, boot_now());
-    if (draining_ || (!mine.has_input() && !wait_readable(connection.fd, boot_now() + options_.idle))) return false;
+    if (draining_ || (!mine.has_input() && !wait_readable(connection.fd, boot_now() + options_.idle)))
+      return false;
     set_idle(connection, {0});
     const BootMs deadline = boot_now() + options_.timeout;
     const auto head = mine.read_head(deadline, options_.most_body);
@@ -403,9 +407,10 @@ class HttpServer final : public Server, private httplib::Server {
 
   void write_raw(Wire& mine, int status, std::string_view detail) {
     const std::string body = dump(problem_json(status, detail, ""));
-    const std::string text = "HTTP/1.1 " + std::to_string(status) + " " + std::string(title_of(status)) +
-                             "\r\nContent-Type: application/problem+json\r\nConnection: close\r\nContent-Length: " +
-                             std::to_string(body.size()) + "\r\n\r\n" + body;
+    const std::string text =
+        "HTTP/1.1 " + std::to_string(status) + " " + std::string(title_of(status)) +
+        "\r\nContent-Type: application/problem+json\r\nConnection: close\r\nContent-Length: " +
+        std::to_string(body.size()) + "\r\n\r\n" + body;
     mine.write(text.data(), text.size());
     if (mine.flush(boot_now() + options_.timeout)) mine.linger(boot_now() + Ms{500});
   }
@@ -448,14 +453,16 @@ class HttpServer final : public Server, private httplib::Server {
   }
 
   Response too_large(const std::string& path) const {
-    return refuse(413, "the body is over " + std::to_string(options_.most_body) + " bytes (http.max_body)", path);
+    return refuse(413, "the body is over " + std::to_string(options_.most_body) + " bytes (http.max_body)",
+                  path);
   }
 
   // Where the library itself ends a request: no handler, or a body that did not arrive.
   static HandlerResponse library_error(const httplib::Request& req, httplib::Response& res) {
     if (!res.body.empty()) return HandlerResponse::Handled;  // ours
     int status = res.status;
-    std::string detail = status == 404 ? "there is no such path: see /openapi.json" : "this is no HTTP request";
+    std::string detail =
+        status == 404 ? "there is no such path: see /openapi.json" : "this is no HTTP request";
     if (wire != nullptr && wire->too_large_) {
       status = 413;
       detail = "the body is larger than http.max_body allows";

@@ -1,5 +1,5 @@
-// The HTTP server: cpp-httplib reads requests and writes answers; connections, TLS, deadlines and limits are our own,
-// because the library bounds neither a header's size nor the time a request takes, nor connections.
+// The HTTP server: cpp-httplib reads requests and writes answers; connections, TLS, deadlines and limits are
+// our own, because the library bounds neither a header's size nor the time a request takes, nor connections.
 // Thread: start(), drain() and stop() any; `admit` and `handle` run on a connection's thread, many at a time.
 #pragma once
 
@@ -19,7 +19,7 @@ struct ServerOptions {
   int port = 0;                       // 0 = any
   std::string cert, key;              // both: TLS
   std::size_t most_body = 16u << 20;  // bytes of a request
-  int connections = 64;               // a thread each; of more, those that wait longest for a request are ended
+  int connections = 64;  // a thread each; of more, those that wait longest for a request are ended
   Ms timeout{std::chrono::seconds{10}};  // for a request to arrive, and for its answer to be taken
   Ms idle{std::chrono::seconds{60}};     // between two requests
 };

@@ -1,51 +1,13 @@
 #include "src/http/submission.h"
 
-#include <openssl/evp.h>
-
-#include <algorithm>
-#include <array>
-
 #include "src/core/headers.h"
 #include "src/core/message_json.h"
+#include "src/core/submission.h"
 
 namespace rung::http {
 namespace {
 
 constexpr int kMostAttempts = 1'000'000;
-
-std::string sha256_hex(std::string_view data) {
-  std::array<unsigned char, 32> digest{};
-  EVP_Digest(data.data(), data.size(), digest.data(), nullptr, EVP_sha256(), nullptr);
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string hex;
-  for (const unsigned char byte : digest) {
-    hex += kDigits[byte >> 4];
-    hex += kDigits[byte & 15];
-  }
-  return hex;
-}
-
-// Told apart by length, so that no two lists of fields read alike.
-void append_field(std::string& to, std::string_view field) {
-  to.append(std::to_string(field.size())).append(":").append(field);
-}
-
-std::string fingerprint(const bridge::Submission& s) {
-  const Task& task = s.task.task;
-  const Message& message = *s.task.message;
-  std::string facts;
-  for (const std::string* field : {&task.queue, &task.exchange, &task.routing_key, &task.tag,
-                                   &task.message_id, &s.directives.ladder, &message.body})
-    append_field(facts, *field);
-  append_field(facts, std::to_string(s.directives.max_attempts));
-  append_field(facts, properties_to_json(message.properties));
-  append_field(facts, message.headers ? headers_to_json(*message.headers) : "");
-  if (task.silence) {
-    append_field(facts, task.silence->means == Silence::Means::success ? "success" : "failure");
-    append_field(facts, std::to_string(task.silence->after.count()));
-  }
-  return sha256_hex(facts);
-}
 
 // body or body_base64; the type that a JSON value has by itself.
 void read_body(Fields& fields, Message& message) {
@@ -99,8 +61,9 @@ void read_headers(Fields& task, Message& message) {
   }
   auto table = headers_from_json(dump(*value));
   if (!table) {
-    return task.wrong("headers", "a value is neither text, number, true, false, null, list nor object, nor a type of "
-                                 "AMQP's written as {\"!i32\": 5}");
+    return task.wrong("headers",
+                      "a value is neither text, number, true, false, null, list nor object, nor a type of "
+                      "AMQP's written as {\"!i32\": 5}");
   }
   message.headers = std::move(*table);
   std::string off;
@@ -109,7 +72,7 @@ void read_headers(Fields& task, Message& message) {
     if (find(kept.headers, name) == nullptr) off = name;
   }
   if (!off.empty())
-    task.wrong("headers", quoted(off) + " is a name of the broker's or of Rung's own: leave it out");
+    task.wrong("headers", shown(off) + " is a name of the broker's or of Rung's own: leave it out");
 }
 
 void read_due(Fields& fields, bridge::Submission& s) {
@@ -117,8 +80,9 @@ void read_due(Fields& fields, bridge::Submission& s) {
   s.at = fields.time("at");
   if (delay) s.delay = *delay;
   if (fields.has("delay") == fields.has("at")) {
-    fields.wrong("delay", fields.has("at") ? "it goes alone: either delay or at"
-                                           : "say when: \"delay\": \"30m\", or \"at\": \"2026-11-21T17:05:00Z\"");
+    fields.wrong("delay", fields.has("at")
+                              ? "it goes alone: either delay or at"
+                              : "say when: \"delay\": \"30m\", or \"at\": \"2026-11-21T17:05:00Z\"");
   }
 }
 
@@ -140,7 +104,8 @@ ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules, 
   ReadTask out;
   if (!json.is_object()) {
     if (prefix.ends_with('.')) prefix.pop_back();
-    errors.push_back({prefix.empty() ? "body" : prefix, "a task is an object: {\"queue\": ..., \"delay\": ...}"});
+    errors.push_back(
+        {prefix.empty() ? "body" : prefix, "a task is an object: {\"queue\": ..., \"delay\": ...}"});
     return out;
   }
   Fields fields(json, std::move(prefix), errors);
@@ -155,7 +120,8 @@ ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules, 
   if (!target.is_set()) {
     const TagRules* tag = task.tag.empty() ? nullptr : rules.tag(task.tag);
     if (tag == nullptr || !tag->target.is_set())
-      fields.wrong("queue", "say where it goes: queue, or exchange and routing_key, or a tag that the config maps");
+      fields.wrong("queue",
+                   "say where it goes: queue, or exchange and routing_key, or a tag that the config maps");
   }
   Message message;
   message.properties.delivery_mode = 2;
@@ -170,20 +136,11 @@ ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules, 
 
   task.body_bytes = static_cast<std::int64_t>(message.body.size());
   s.task.message = std::make_shared<Message>(std::move(message));
-  out.content = fingerprint(s);
+  out.content = submission_content(s.task, s.directives);
   s.task.intake_key = submission_key(task.message_id);
   s.task.same_even_if_finished = true;
-  s.task.origin_json = dump({{"submitted", {{"by", who}, {"content", out.content}}}});
+  s.task.origin_json = submission_origin(who, out.content);
   return out;
-}
-
-std::string content_of(std::string_view origin_json) {
-  const Json json = Json::parse(origin_json, nullptr, false);
-  if (!json.is_object()) return {};
-  const auto submitted = json.find("submitted");
-  if (submitted == json.end() || !submitted->is_object()) return {};
-  const auto content = submitted->find("content");
-  return content != submitted->end() && content->is_string() ? content->get<std::string>() : std::string{};
 }
 
 std::optional<std::string> from_base64(std::string_view text) {
@@ -197,12 +154,18 @@ std::optional<std::string> from_base64(std::string_view text) {
   int have = 0;
   for (const char c : text) {
     std::uint32_t value = 0;
-    if (c >= 'A' && c <= 'Z') value = static_cast<std::uint32_t>(c - 'A');
-    else if (c >= 'a' && c <= 'z') value = static_cast<std::uint32_t>(c - 'a') + 26;
-    else if (c >= '0' && c <= '9') value = static_cast<std::uint32_t>(c - '0') + 52;
-    else if (c == '+') value = 62;
-    else if (c == '/') value = 63;
-    else return std::nullopt;
+    if (c >= 'A' && c <= 'Z')
+      value = static_cast<std::uint32_t>(c - 'A');
+    else if (c >= 'a' && c <= 'z')
+      value = static_cast<std::uint32_t>(c - 'a') + 26;
+    else if (c >= '0' && c <= '9')
+      value = static_cast<std::uint32_t>(c - '0') + 52;
+    else if (c == '+')
+      value = 62;
+    else if (c == '/')
+      value = 63;
+    else
+      return std::nullopt;
     bits = (bits << 6) | value;
     have += 6;
     if (have < 8) continue;

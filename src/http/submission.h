@@ -22,9 +22,6 @@ struct ReadTask {
 ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules, std::string_view who,
                    FieldErrors& errors);
 
-// The fingerprint that a row's origin holds; "" where it wasn't submitted so.
-std::string content_of(std::string_view origin_json);
-
 // Standard alphabet, with or without padding, no blanks. None for anything else.
 std::optional<std::string> from_base64(std::string_view text);
 

@@ -36,7 +36,8 @@ Result<T> meet(std::atomic<std::int64_t>& waiting, const std::shared_ptr<std::at
   std::unique_lock lock(meeting->mutex);
   if (!meeting->there.wait_for(lock, patience, [&] { return meeting->result.has_value(); })) {
     return transient(
-        "the database did not answer in time: it may still happen; ask for the task before you try again (a new task "
+        "the database did not answer in time: it may still happen; ask for the task before you try again (a "
+        "new task "
         "with the same message_id is the same task)");
   }
   return *std::move(meeting->result);

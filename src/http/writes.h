@@ -1,5 +1,5 @@
-// New tasks and changes, handed to the bridge and waited for: its leases, fences and heap are used, and many calls at
-// once share a transaction. Thread: any.
+// New tasks and changes, handed to the bridge and waited for: its leases, fences and heap are used, and many
+// calls at once share a transaction. Thread: any.
 #pragma once
 
 #include <atomic>
@@ -21,8 +21,8 @@ class Writes {
   // `patience`: how long an answer is waited for.
   Writes(Bridging bridging, Ms patience) : bridging_(std::move(bridging)), patience_(patience) {}
 
-  // Transient error: it is not known whether it happened (no answer in time), or it did not (too much waits already,
-  // the instance ends); the text says which.
+  // Transient error: it is not known whether it happened (no answer in time), or it did not (too much waits
+  // already, the instance ends); the text says which.
   Result<std::vector<bridge::Submitted>> submit(std::vector<bridge::Submission> batch);
   Result<std::vector<Decision>> change(std::vector<Event> events);
 
