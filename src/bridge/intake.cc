@@ -8,7 +8,6 @@
 namespace rung::bridge {
 namespace {
 
-constexpr std::size_t kBytesInBatch = 8 * 1024 * 1024;
 constexpr std::size_t kShortString = 255;  // AMQP's names, and the columns for them
 
 }  // namespace

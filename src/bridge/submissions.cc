@@ -7,9 +7,8 @@ namespace rung::bridge {
 namespace {
 
 constexpr std::size_t kMostRows = 1000;  // of one transaction; a call is not taken apart
-constexpr std::size_t kBytesInBatch = 8 * 1024 * 1024;
-constexpr Ms kPatience{5000};  // a call waits for a lease or a turn so long
-constexpr Ms kLook{500};
+constexpr Ms kCallPatience{5000};  // a call waits for a lease or a turn so long
+constexpr Ms kLookAgain{500};
 
 Error not_now(const char* why) { return {Error::Kind::transient, why}; }
 
@@ -22,7 +21,10 @@ std::size_t bytes_of(const std::vector<Submission>& batch) {
 }  // namespace
 
 Submissions::Submissions(Parts parts)
-    : parts_(std::move(parts)), patience_(parts_.loop, [this] { give_up_old(); }) {}
+    : parts_(std::move(parts)), patience_(parts_.loop, [this] {
+        give_up_old();
+        flush();
+      }) {}
 
 void Submissions::submit(std::vector<Submission> batch, SubmitDone done) {
   auto call = std::make_shared<Call>(Call{std::move(batch), std::move(done), boot_now()});
@@ -83,10 +85,14 @@ void Submissions::flush() {
     }
     insert(std::move(batch), shard);
   }
+  wait();
+}
+
+void Submissions::wait() {
   if (waiting_.empty()) {
     patience_.stop();
   } else if (!patience_.active()) {
-    patience_.start(kLook, kLook);
+    patience_.start(kLookAgain, kLookAgain);
   }
 }
 
@@ -114,17 +120,22 @@ void Submissions::insert(std::shared_ptr<Batch> batch, int shard) {
       [batch, fence = parts_.shards.fence()](Store& store) { return store.insert(batch->tasks, fence); },
       [this, batch](const Result<std::vector<Inserted>>& result) {
         --in_flight_;
-        inserted(*batch, result);
-        flush();
+        // Where a shard was lost the next renewal has to say which are ours: no use in asking again at once.
+        if (inserted(*batch, result)) flush();
+        wait();
       });
 }
 
-void Submissions::inserted(Batch& batch, const Result<std::vector<Inserted>>& result) {
+bool Submissions::inserted(Batch& batch, const Result<std::vector<Inserted>>& result) {
   if (!result) {
-    if (!result.error().is_transient() && batch.calls.size() > 1) return again(batch);
-    for (const Call& call : batch.calls) call.done(tl::unexpected(result.error()));
-    return;
+    const bool apart = !result.error().is_transient() && batch.calls.size() > 1;
+    if (apart) again(batch);
+    for (const Call& call : batch.calls) {
+      if (!apart) call.done(tl::unexpected(result.error()));
+    }
+    return true;
   }
+  bool held = true;
   std::size_t at = 0;
   for (Call& call : batch.calls) {
     std::vector<Submitted> answers;
@@ -136,6 +147,7 @@ void Submissions::inserted(Batch& batch, const Result<std::vector<Inserted>>& re
       if (answer.how == Inserted::How::inserted) parts_.taken(batch.tasks[at].task);
       answers.push_back({answer, batch.tasks[at].task});
     }
+    held = held && lost == 0;
     if (lost > 0) {
       waiting_.push_back(std::move(call));  // one shard for all of it: nothing of it was written
     } else if (taken > 0) {
@@ -144,6 +156,7 @@ void Submissions::inserted(Batch& batch, const Result<std::vector<Inserted>>& re
       call.done(std::move(answers));
     }
   }
+  return held;
 }
 
 // One of them is refused by the database: each by itself, so as not to take the others down.
@@ -162,13 +175,12 @@ void Submissions::again(Batch& batch) {
 
 void Submissions::give_up_old() {
   const BootMs now = boot_now();
-  while (!waiting_.empty() && now - waiting_.front().since > kPatience) {
+  while (!waiting_.empty() && now - waiting_.front().since > kCallPatience) {
     const Call call = std::move(waiting_.front());
     waiting_.pop_front();
     call.done(tl::unexpected(
         not_now("nothing could be written in time: the database is away, or no shard is held")));
   }
-  if (waiting_.empty()) patience_.stop();
 }
 
 void Submissions::drain() {

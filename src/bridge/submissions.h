@@ -50,7 +50,7 @@ class Submissions {
   explicit Submissions(Parts parts);
 
   // All of a batch or none, but for what each row says of itself (a duplicate, a body that is too large). An
-  // error: transient where nothing could be written for kPatience, or the process ends; such a batch may
+  // error: transient where nothing could be written for kCallPatience, or the process ends; such a batch may
   // still be committed where it was on its way, as after any lost answer.
   void submit(std::vector<Submission> batch, SubmitDone done);
   void change(std::vector<Event> events, ChangeDone done);
@@ -75,7 +75,8 @@ class Submissions {
   void add(Call call);
   NewTask make_task(Submission& submission, int shard);
   void insert(std::shared_ptr<Batch> batch, int shard);
-  void inserted(Batch& batch, const Result<std::vector<Inserted>>& result);
+  bool inserted(Batch& batch, const Result<std::vector<Inserted>>& result);  // false: a shard was lost
+  void wait();
   void again(Batch& batch);
   void give_up_old();
 

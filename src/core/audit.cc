@@ -30,8 +30,9 @@ std::string text(const Json& json) { return json.dump(-1, ' ', false, Json::erro
 }  // namespace
 
 AuditRow audit_of(const Event& event, const Task& before, const Task& after, EpochMs at) {
-  Json was = facts(before), is = facts(after);
-  for (const auto& [name, value] : Json(was).items()) {
+  const Json all = facts(before);
+  Json was = all, is = facts(after);
+  for (const auto& [name, value] : all.items()) {
     if (is[name] != value) continue;
     was.erase(name);
     is.erase(name);

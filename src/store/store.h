@@ -97,12 +97,12 @@ struct DueEntry {
 
 // Which rows list() shows. Empty = all; the newest first.
 struct Filter {
-  std::optional<State> state;
-  std::optional<Kind> kind;
-  std::string queue, exchange, tag, message_id, ladder;
-  std::string error_contains;
-  std::optional<EpochMs> due_before, due_after, created_before, created_after;
-  std::optional<TaskId> below;  // cursor: ids smaller than this
+  std::optional<State> state = {};
+  std::optional<Kind> kind = {};
+  std::string queue = {}, exchange = {}, tag = {}, message_id = {}, ladder = {};
+  std::string error_contains = {};
+  std::optional<EpochMs> due_before = {}, due_after = {}, created_before = {}, created_after = {};
+  std::optional<TaskId> below = {};  // cursor: ids smaller than this
   int limit = 50;
 };
 

@@ -99,12 +99,12 @@ Result<std::optional<Bulk>> MemoryStore::take_bulk(const std::string& runner, Ms
 Result<std::vector<TaskId>> MemoryStore::bulk_next(const BulkStep& step, int limit) {
   return call([&] {
     std::vector<TaskId> out;
-    MemoryDb::BulkRow* row = running_bulk(step);
-    if (row == nullptr) return out;
-    for (const TaskId id : row->ids) {
-      if (id > row->last && static_cast<int>(out.size()) < limit) out.push_back(id);
+    if (step.bulk < 1 || step.bulk > static_cast<std::int64_t>(db_.bulks_.size())) return out;
+    const MemoryDb::BulkRow& frozen = db_.bulks_[static_cast<std::size_t>(step.bulk - 1)];
+    for (const TaskId id : frozen.ids) {
+      if (id > frozen.last && static_cast<int>(out.size()) < limit) out.push_back(id);
     }
-    if (out.empty()) {
+    if (MemoryDb::BulkRow* row = running_bulk(step); out.empty() && row != nullptr) {
       row->bulk.state = BulkState::done;
       row->bulk.finished_at = db_.now_locked();
       row->bulk.runner.clear();

@@ -228,7 +228,8 @@ TEST_F(TargetsTest, ThoseOfAHeldUpConnectionAreAskedOneByOne) {
   EXPECT_TRUE(targets.take_probe(later + Ms{6000}));
 }
 
-// After an outage many of those that wait are another instance's. None of them makes the queue's pause longer.
+// After an outage many of those that wait are another instance's. None of them makes the queue's pause
+// longer.
 TEST_F(TargetsTest, AProbeThatWasNeverSentHasAskedNothing) {
   warm(1);
   add_many(1, 50);
