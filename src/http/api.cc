@@ -41,7 +41,7 @@ class ApiImpl final : public Api {
     auto no = refuse(request, match);
     if (no)
       context_.metrics.request(match.route != nullptr ? match.route->pattern : "none", known(request.method),
-                               no->status, 0);
+                               no->status, -1);
     return no;
   }
 

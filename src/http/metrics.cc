@@ -70,6 +70,7 @@ void Metrics::request(std::string_view route, std::string_view method, int statu
             {"method", std::string(method)},
             {"status", std::to_string(status)}})
       .Increment();
+  if (seconds < 0) return;
   families_->seconds.Add({{"route", std::string(route)}, {"method", std::string(method)}}, kSeconds)
       .Observe(seconds);
 }

@@ -20,6 +20,7 @@ class Metrics {
   explicit Metrics(std::string_view version);
   ~Metrics();
 
+  // `seconds`: below 0 where it was refused before anything was done.
   void request(std::string_view route, std::string_view method, int status, double seconds);
   enum class Submitted { created, same, conflict, invalid, failed };
   void submitted(Submitted how, std::int64_t tasks = 1);

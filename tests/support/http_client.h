@@ -12,7 +12,7 @@
 namespace rung::test {
 
 struct HttpAnswer {
-  int status = 0;  // 0 = none came
+  int status = 0;                              // 0 = none came
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
   nlohmann::json json() const { return nlohmann::json::parse(body, nullptr, false); }
@@ -31,8 +31,8 @@ class HttpClient {
   HttpClient(HttpClient&&) noexcept;
 
   // `body`: none where it isn't given. Content-Type: application/json unless `headers` has one.
-  HttpAnswer call(const std::string& method, const std::string& path, const std::optional<std::string>& body = {},
-                  const Headers& headers = {});
+  HttpAnswer call(const std::string& method, const std::string& path,
+                  const std::optional<std::string>& body = {}, const Headers& headers = {});
 
  private:
   struct Impl;

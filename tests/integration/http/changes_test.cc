@@ -11,7 +11,9 @@ class HttpChanges : public HttpTest {
                     const HttpClient::Headers& headers = {}) {
     return call("POST", "/v1/tasks/" + id + "/" + what, body.dump(), headers);
   }
-  std::string in_an_hour(const std::string& queue = "q") { return submit({{"queue", queue}, {"delay", "1h"}}); }
+  std::string in_an_hour(const std::string& queue = "q") {
+    return submit({{"queue", queue}, {"delay", "1h"}});
+  }
   // A task whose first attempt is with its consumer.
   std::string delivered(const std::string& queue) {
     amqp.declare(queue);
@@ -78,8 +80,10 @@ TEST_F(HttpChanges, RescheduleAndFire) {
   EXPECT_THAT(refused(change(other, "reschedule", {{"delay", 1}}), 409), HasSubstr("awaiting"));
 
   EXPECT_THAT(refused(change(id, "reschedule"), 400), HasSubstr("delay: say when"));
-  EXPECT_THAT(refused(change(id, "reschedule", {{"delay", 1}, {"at", "2030-01-01T00:00:00Z"}}), 400), HasSubstr("one"));
-  EXPECT_THAT(refused(change(id, "reschedule", {{"dealy", 1}}), 400), HasSubstr("dealy: there is no such field"));
+  EXPECT_THAT(refused(change(id, "reschedule", {{"delay", 1}, {"at", "2030-01-01T00:00:00Z"}}), 400),
+              HasSubstr("one"));
+  EXPECT_THAT(refused(change(id, "reschedule", {{"dealy", 1}}), 400),
+              HasSubstr("dealy: there is no such field"));
   EXPECT_THAT(refused(change(id, "fire", {{"now", true}}), 400), HasSubstr("now: there is no such field"));
 }
 
@@ -105,7 +109,8 @@ TEST_F(HttpChanges, FinishSaysHowItEnded) {
   EXPECT_EQ(history.at("executor"), "w-3");
 
   EXPECT_THAT(refused(change(done, "finish"), 400), HasSubstr("result: it is \"succeeded\" or \"failed\""));
-  EXPECT_THAT(refused(change(done, "finish", {{"result", "succeeded"}, {"error", "x"}}), 400), HasSubstr("error: it goes"));
+  EXPECT_THAT(refused(change(done, "finish", {{"result", "succeeded"}, {"error", "x"}}), 400),
+              HasSubstr("error: it goes"));
 }
 
 TEST_F(HttpChanges, RedriveToItsOriginOrElsewhere) {
@@ -123,7 +128,8 @@ TEST_F(HttpChanges, RedriveToItsOriginOrElsewhere) {
   const std::string second = parked_task(new_name());
   ASSERT_EQ(change(second, "redrive", {{"queue", other}}).status, 200);
   EXPECT_EQ(retry_id(delivery(other)), second);
-  EXPECT_THAT(refused(change(second, "redrive", {{"queue", other}, {"exchange", "x"}}), 400), HasSubstr("goes alone"));
+  EXPECT_THAT(refused(change(second, "redrive", {{"queue", other}, {"exchange", "x"}}), 400),
+              HasSubstr("goes alone"));
 }
 
 TEST_F(HttpChanges, IfMatchGuardsAgainstAStaleView) {
@@ -138,7 +144,8 @@ TEST_F(HttpChanges, IfMatchGuardsAgainstAStaleView) {
   EXPECT_EQ(task(id).at("state"), "scheduled");
   EXPECT_EQ(change(id, "cancel", json::object(), {{"If-Match", "*"}}).status, 200);
   for (const auto* wrong : {"2", "\"x\"", "\"1\", \"2\"", "\"\"", "\"-1\"", "\"99999999999\""})
-    EXPECT_THAT(refused(change(id, "cancel", json::object(), {{"If-Match", wrong}}), 400), HasSubstr("ETag")) << wrong;
+    EXPECT_THAT(refused(change(id, "cancel", json::object(), {{"If-Match", wrong}}), 400), HasSubstr("ETag"))
+        << wrong;
 }
 
 TEST_F(HttpChanges, UnknownTasks) {
@@ -158,7 +165,7 @@ TEST_F(HttpChanges, EachIsInTheAudit) {
   EXPECT_EQ(get("/v1/tasks/" + id + "/audit").json().at("changes"), json::array());
   ASSERT_EQ(change(id, "reschedule", {{"delay", "2h"}}).status, 200);
   ASSERT_EQ(change(id, "cancel", {{"reason", "paid"}}).status, 200);
-  ASSERT_EQ(change(id, "cancel").status, 200);    // nothing to do: no row
+  ASSERT_EQ(change(id, "cancel").status, 200);   // nothing to do: no row
   ASSERT_EQ(change(id, "redrive").status, 409);  // refused: no row
   const json changes = get("/v1/tasks/" + id + "/audit").json().at("changes");
   ASSERT_EQ(changes.size(), 2U) << changes.dump(1);

@@ -42,8 +42,8 @@ class HttpTest : public SidecarTest {
     return *client_;
   }
 
-  HttpAnswer call(const std::string& method, const std::string& path, const std::optional<std::string>& body = {},
-                  const HttpClient::Headers& headers = {}) {
+  HttpAnswer call(const std::string& method, const std::string& path,
+                  const std::optional<std::string>& body = {}, const HttpClient::Headers& headers = {}) {
     return checked(method, path, client().call(method, path, body, headers));
   }
   HttpAnswer checked(const std::string& method, const std::string& path, HttpAnswer answer) const {

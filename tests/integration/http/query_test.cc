@@ -25,7 +25,8 @@ TEST_F(HttpQuery, EachConditionAlone) {
   up();
   const std::string queue = new_name();
   amqp.declare(queue);
-  const std::string a = submit({{"queue", "a"}, {"tag", "t"}, {"message_id", "m"}, {"at", "2030-01-01T00:00:00Z"}});
+  const std::string a =
+      submit({{"queue", "a"}, {"tag", "t"}, {"message_id", "m"}, {"at", "2030-01-01T00:00:00Z"}});
   const std::string b = submit({{"exchange", "x"}, {"routing_key", "k"}, {"at", "2031-01-01T00:00:00Z"}});
   const std::string c = submit({{"queue", queue}, {"delay", 0}});
   const Received got = delivery(queue);
@@ -73,10 +74,12 @@ TEST_F(HttpQuery, PagesStayWhileRowsMove) {
 
 TEST_F(HttpQuery, BadConditions) {
   up();
-  EXPECT_THAT(refused(get("/v1/tasks?queeu=a"), 400), HasSubstr("queeu: there is no such condition; there are queue"));
+  EXPECT_THAT(refused(get("/v1/tasks?queeu=a"), 400),
+              HasSubstr("queeu: there is no such condition; there are queue"));
   EXPECT_THAT(refused(get("/v1/tasks?state=waiting"), 400), HasSubstr("state: it is scheduled, publishing"));
   EXPECT_THAT(refused(get("/v1/tasks?kind=x"), 400), HasSubstr("kind: it is retry or delay"));
-  EXPECT_THAT(refused(get("/v1/tasks?limit=0"), 400), HasSubstr("limit: it is a whole number from 1 to 1000"));
+  EXPECT_THAT(refused(get("/v1/tasks?limit=0"), 400),
+              HasSubstr("limit: it is a whole number from 1 to 1000"));
   EXPECT_THAT(refused(get("/v1/tasks?limit=1001"), 400), HasSubstr("from 1 to 1000"));
   EXPECT_THAT(refused(get("/v1/tasks?cursor=x"), 400), HasSubstr("cursor: it is what `next`"));
   EXPECT_THAT(refused(get("/v1/tasks?due_after=now"), 400), HasSubstr("due_after: it is a point in time"));

@@ -30,11 +30,13 @@ class OpenApi {
   std::string check(const std::string& method, const std::string& path, int status, const std::string& type,
                     const json& body) const {
     const std::string pattern = path_of(path);
-    if (pattern.empty()) return status == 404 || status == 401 || status == 403 ? "" : "not in the document: " + path;
+    if (pattern.empty())
+      return status == 404 || status == 401 || status == 403 ? "" : "not in the document: " + path;
     const json& item = document_.at("paths").at(pattern);
     std::string lower;
     for (const char c : method) lower += static_cast<char>(std::tolower(c));
-    if (!item.contains(lower)) return status == 405 || status == 401 || status == 403 ? "" : "no such method: " + method;
+    if (!item.contains(lower))
+      return status == 405 || status == 401 || status == 403 ? "" : "no such method: " + method;
     const json& responses = item.at(lower).at("responses");
     if (!responses.contains(std::to_string(status)))
       return method + " " + pattern + ": status " + std::to_string(status) + " is not in the document";
@@ -56,14 +58,16 @@ class OpenApi {
       }
       return where + ": none of these:" + all;
     }
-    if (schema.contains("const") && value != schema.at("const")) return where + ": not " + schema.at("const").dump();
+    if (schema.contains("const") && value != schema.at("const"))
+      return where + ": not " + schema.at("const").dump();
     if (schema.contains("enum") && std::ranges::find(schema.at("enum"), value) == schema.at("enum").end())
       return where + ": " + value.dump() + " is not in " + schema.at("enum").dump();
     if (schema.contains("type") && !is(schema.at("type"), value))
       return where + ": " + value.dump().substr(0, 200) + " is not " + schema.at("type").dump();
     if (value.is_array() && schema.contains("items")) {
       for (std::size_t i = 0; i < value.size(); ++i) {
-        if (auto w = check(schema.at("items"), value[i], where + "[" + std::to_string(i) + "]"); !w.empty()) return w;
+        if (auto w = check(schema.at("items"), value[i], where + "[" + std::to_string(i) + "]"); !w.empty())
+          return w;
       }
     }
     return value.is_object() ? check_object(schema, value, where) : "";
@@ -72,7 +76,8 @@ class OpenApi {
  private:
   static bool fits(const std::string& pattern, std::size_t at, const std::string& path) {
     const std::string before = pattern.substr(0, at), after = pattern.substr(at + 4);
-    if (path.size() <= before.size() + after.size() || !path.starts_with(before) || !path.ends_with(after)) return false;
+    if (path.size() <= before.size() + after.size() || !path.starts_with(before) || !path.ends_with(after))
+      return false;
     return path.substr(at, path.size() - before.size() - after.size()).find('/') == std::string::npos;
   }
 

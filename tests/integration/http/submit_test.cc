@@ -12,17 +12,18 @@ TEST_F(HttpSubmit, ArrivesWithEverythingThatWasSaid) {
   const std::string queue = new_name();
   amqp.declare(queue);
   const std::int64_t before = wall_ms();
-  const HttpAnswer answer = post(
-      "/v1/tasks", {{"queue", queue},
-                    {"tag", "close-unpaid"},
-                    {"message_id", "m-1"},
-                    {"body", {{"order", 7}, {"a", nullptr}}},
-                    {"headers", {{"tenant", "acme"}, {"n", 5}, {"w", {{"!i32", 7}}}, {"deep", {{"x", {1, "y"}}}}}},
-                    {"properties", {{"priority", 3}, {"correlation_id", "c"}, {"app_id", "shop"}, {"timestamp", 17}}},
-                    {"delay", "300ms"},
-                    {"ladder", "default"},
-                    {"max_attempts", 2},
-                    {"success", {{"reported_within", "5m"}}}});
+  const HttpAnswer answer =
+      post("/v1/tasks",
+           {{"queue", queue},
+            {"tag", "close-unpaid"},
+            {"message_id", "m-1"},
+            {"body", {{"order", 7}, {"a", nullptr}}},
+            {"headers", {{"tenant", "acme"}, {"n", 5}, {"w", {{"!i32", 7}}}, {"deep", {{"x", {1, "y"}}}}}},
+            {"properties", {{"priority", 3}, {"correlation_id", "c"}, {"app_id", "shop"}, {"timestamp", 17}}},
+            {"delay", "300ms"},
+            {"ladder", "default"},
+            {"max_attempts", 2},
+            {"success", {{"reported_within", "5m"}}}});
   ASSERT_EQ(answer.status, 201) << answer.body;
   const json task = answer.json();
   const std::string id = task.at("retry_id");
@@ -72,7 +73,8 @@ TEST_F(HttpSubmit, BodiesAndTheirTypes) {
     amqp.ack(got);
     return std::pair(got.message.properties.content_type.value_or("none"), got.message.body);
   };
-  EXPECT_EQ(sent({{"body", "gr\u00fc\u00df"}}), std::pair(std::string("text/plain"), std::string("gr\u00fc\u00df")));
+  EXPECT_EQ(sent({{"body", "gr\u00fc\u00df"}}),
+            std::pair(std::string("text/plain"), std::string("gr\u00fc\u00df")));
   EXPECT_EQ(sent({{"body", 5}}), std::pair(std::string("application/json"), std::string("5")));
   EXPECT_EQ(sent({{"body", "<x/>"}, {"content_type", "text/xml"}}),
             std::pair(std::string("text/xml"), std::string("<x/>")));
@@ -87,8 +89,8 @@ TEST_F(HttpSubmit, ToAnExchangeAndAtATime) {
   amqp.declare_exchange(exchange, "topic");
   amqp.bind(queue, exchange, "order.#");
   const EpochMs due{wall_ms() + 700};
-  const std::string id = submit(
-      {{"exchange", exchange}, {"routing_key", "order.new"}, {"body", "x"}, {"at", to_rfc3339(due)}});
+  const std::string id =
+      submit({{"exchange", exchange}, {"routing_key", "order.new"}, {"body", "x"}, {"at", to_rfc3339(due)}});
   EXPECT_EQ(task(id).at("next_due_at"), to_rfc3339(due));
   const Received got = delivery(queue);
   EXPECT_GE(wall_ms(), due.ms);
@@ -109,9 +111,14 @@ TEST_F(HttpSubmit, TheSameMessageIdIsTheSameTask) {
     EXPECT_EQ(answer.json().at("retry_id"), id);
     EXPECT_EQ(answer.header("etag"), "\"1\"");
   }
-  for (const auto& [field, value] : json{{"body", {{"a", 2}}}, {"queue", "other"}, {"tag", "t"}, {"max_attempts", 3},
-                                         {"headers", {{"h", 1}}}, {"success", {{"presumed_after", "1s"}}}}
-                                        .items()) {
+  for (const auto& [field, value] : json{
+           {"body", {{"a", 2}}},
+           {"queue", "other"},
+           {"tag", "t"},
+           {"max_attempts", 3},
+           {"headers", {{"h", 1}}},
+           {"success",
+            {{"presumed_after", "1s"}}}}.items()) {
     json other = first;
     other[field] = value;
     const HttpAnswer answer = post("/v1/tasks", other);
@@ -140,11 +147,12 @@ TEST_F(HttpSubmit, ManyAtOnce) {
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current"), "1000");
 
   // The same again, one of them other, one broken, one new, one twice.
-  answer = post("/v1/tasks", json::array({tasks[0],
-                                          {{"queue", "q"}, {"body", "other"}, {"delay", "1h"}, {"message_id", "m1"}},
-                                          {{"queue", "q"}, {"delai", 1}},
-                                          {{"queue", "q"}, {"delay", 3600000}, {"message_id", "twice"}},
-                                          {{"queue", "q"}, {"delay", 3600000}, {"message_id", "twice"}}}));
+  answer = post("/v1/tasks",
+                json::array({tasks[0],
+                             {{"queue", "q"}, {"body", "other"}, {"delay", "1h"}, {"message_id", "m1"}},
+                             {{"queue", "q"}, {"delai", 1}},
+                             {{"queue", "q"}, {"delay", 3600000}, {"message_id", "twice"}},
+                             {{"queue", "q"}, {"delay", 3600000}, {"message_id", "twice"}}}));
   ASSERT_EQ(answer.status, 207) << answer.body;
   body = answer.json();
   const json& r = body.at("results");
@@ -181,28 +189,39 @@ TEST_F(HttpSubmit, BadInputSaysWhatWouldBeRight) {
   EXPECT_THAT(detail(R"({"queue": "q", "delay": "soon"})"), HasSubstr("delay: it is a duration"));
   EXPECT_THAT(detail(R"({"queue": "q", "delay": -1})"), HasSubstr("delay: it is a whole number from 0"));
   EXPECT_THAT(detail(R"({"queue": "q", "delay": 1.5})"), HasSubstr("delay: it is a duration"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 999999999999999})"), HasSubstr("delay: it is a whole number"));
-  EXPECT_THAT(detail(R"({"queue": "q", "at": "tomorrow"})"), HasSubstr("at: it is a point in time as RFC 3339"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 999999999999999})"),
+              HasSubstr("delay: it is a whole number"));
+  EXPECT_THAT(detail(R"({"queue": "q", "at": "tomorrow"})"),
+              HasSubstr("at: it is a point in time as RFC 3339"));
   EXPECT_THAT(detail(R"({"queue": "q", "at": "2027-01-01T00:00:00"})"), HasSubstr("RFC 3339"));
-  EXPECT_THAT(detail(R"({"queue": "q", "at": "2027-01-01T00:00:00Z", "delay": 1})"), HasSubstr("either delay or at"));
+  EXPECT_THAT(detail(R"({"queue": "q", "at": "2027-01-01T00:00:00Z", "delay": 1})"),
+              HasSubstr("either delay or at"));
   EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "ladder": "steep"})"),
               HasSubstr("ladder: no ladder has that name; there are default"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "max_attempts": 0})"), HasSubstr("max_attempts: it is a whole"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "body_base64": "?"})"), HasSubstr("body_base64: it is a text in"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "body": 1, "body_base64": "AA=="})"), HasSubstr("body: it goes"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "headers": {"retry-id": "5"}})"), HasSubstr("'retry-id' is a name"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "max_attempts": 0})"),
+              HasSubstr("max_attempts: it is a whole"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "body_base64": "?"})"),
+              HasSubstr("body_base64: it is a text in"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "body": 1, "body_base64": "AA=="})"),
+              HasSubstr("body: it goes"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "headers": {"retry-id": "5"}})"),
+              HasSubstr("'retry-id' is a name"));
   EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "headers": {"CC": ["a"]}})"), HasSubstr("'CC' is a name"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "headers": {"a": {"!i8": 500}}})"), HasSubstr("headers: a value"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "headers": {"a": {"!i8": 500}}})"),
+              HasSubstr("headers: a value"));
   EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "headers": []})"), HasSubstr("headers: it is an object"));
   EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "properties": {"user_id": "me"}})"),
               HasSubstr("properties.user_id: there is no such field"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "properties": {"priority": 256}})"), HasSubstr("properties.priority"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "success": {"presumed_after": "1m", "reported_within": "1m"}})"),
-              HasSubstr("success: it is"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "properties": {"priority": 256}})"),
+              HasSubstr("properties.priority"));
+  EXPECT_THAT(
+      detail(R"({"queue": "q", "delay": 1, "success": {"presumed_after": "1m", "reported_within": "1m"}})"),
+      HasSubstr("success: it is"));
   EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "success": {}})"), HasSubstr("one of the two"));
   EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "priority": 5})"),
               HasSubstr("priority: there is no such field here; there are queue, exchange"));
-  EXPECT_THAT(detail("{\"queue\": \"" + std::string(256, 'q') + "\", \"delay\": 1}"), HasSubstr("longer than 255"));
+  EXPECT_THAT(detail("{\"queue\": \"" + std::string(256, 'q') + "\", \"delay\": 1}"),
+              HasSubstr("longer than 255"));
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current"), "0");
   submit({{"queue", "q"}, {"delay", "1h"}, {"ladder", "slow"}});
 }
@@ -212,7 +231,8 @@ TEST_F(HttpSubmit, WhatTheDatabaseDoesNotTakeIsTold) {
   up();
   const auto most = std::stoul(db.value("SELECT @@max_allowed_packet"));
   if (most > (40U << 20)) GTEST_SKIP() << "max_allowed_packet is " << most;
-  const HttpAnswer answer = post("/v1/tasks", {{"queue", "q"}, {"delay", 1}, {"body", std::string(most, 'x')}});
+  const HttpAnswer answer =
+      post("/v1/tasks", {{"queue", "q"}, {"delay", 1}, {"body", std::string(most, 'x')}});
   EXPECT_THAT(refused(answer, 413), HasSubstr("max_allowed_packet"));
 }
 
@@ -227,7 +247,8 @@ TEST_F(HttpSubmit, WhileTheDatabaseIsAwayItAsksToComeAgain) {
   db.exec("UNLOCK TABLES");
   EXPECT_TRUE(eventually(
       [&] {
-        const int status = post("/v1/tasks", {{"queue", "q"}, {"delay", "1h"}, {"message_id", "later"}}).status;
+        const int status =
+            post("/v1/tasks", {{"queue", "q"}, {"delay", "1h"}, {"message_id", "later"}}).status;
         return status == 200 || status == 201;
       },
       kBound));
