@@ -77,8 +77,17 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
   parts_.settled(*decision);
 }
 
+// A second batch beside the one under way only where it is worth its transaction: else many small ones would
+// take turns, and each costs the database a commit and the broker an ack.
+bool Intake::worth_a_turn() const {
+  if (in_flight_ == 0 || waiting_.size() >= kMostInBatch / 2 || waiting_.front().alone) return true;
+  std::size_t bytes = 0;
+  for (const Newcomer& item : waiting_) bytes += item.delivery->message.body.size();
+  return bytes >= kBytesInBatch / 2;
+}
+
 void Intake::flush() {
-  while (!draining_ && !waiting_.empty() && in_flight_ < kMostInFlight) {
+  while (!draining_ && !waiting_.empty() && in_flight_ < kMostInFlight && worth_a_turn()) {
     // One shard a batch: one lease to check, neighbouring rows in the index.
     const int shard = parts_.shards.home();
     if (shard < 0) return;  // called again when a lease is taken

@@ -56,6 +56,7 @@ class Intake {
   void known(std::shared_ptr<Delivery> delivery, Failure failure);
   void decided(const std::shared_ptr<Delivery>& delivery, const Failure& failure,
                const Result<Decision>& decision);
+  bool worth_a_turn() const;
   void insert(std::vector<Newcomer> batch, int shard);
   // An answer each; none for what was left, because its connection no longer stands.
   using Answers = std::vector<std::optional<Inserted>>;

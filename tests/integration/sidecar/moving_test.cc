@@ -24,6 +24,9 @@ class Moving : public SidecarTest {
     consumer_.ack(*received);
     return *received;
   }
+  bool takes_in() {
+    return eventually([&] { return amqp.consumers(config.prefix + ".delay").value_or(0) == 1; }, kBound);
+  }
   void TearDown() override {
     amqp.remove_exchange(delayed_);
     amqp.remove_exchange(target_);
@@ -59,7 +62,7 @@ TEST_F(Moving, ARunningPublisherAndConsumer) {
   amqp.remove_exchange(delayed_);
   amqp.declare_exchange(delayed_, "fanout");
   amqp.bind(config.prefix + ".delay", delayed_);
-  ASSERT_TRUE(rung().wait_ready()) << rung().log_tail();
+  ASSERT_TRUE(takes_in()) << rung().log_tail();
   std::map<std::string, std::int64_t> not_before;  // by body
   for (int i = 0; i < 20; ++i) {
     not_before[std::to_string(i)] = wall_ms() + 900 - 20 * i;
@@ -91,7 +94,7 @@ TEST_F(Moving, TheOldExchangeIsOnlyDeleted) {
   ASSERT_TRUE(rung().logged("declaring the exchange " + delayed_)) << rung().log_tail();
   amqp.remove_exchange(delayed_);
   ASSERT_TRUE(eventually([&] { return amqp.exchange_exists(delayed_); }, kBound)) << rung().log_tail();
-  ASSERT_TRUE(rung().wait_ready());
+  ASSERT_TRUE(takes_in()) << rung().log_tail();
   consumer_.consume(orders);
   publish("new", 300);
   EXPECT_EQ(consumed().message.body, "new");
