@@ -204,6 +204,12 @@ int show(const Options& options) {
   Json json = to_json(row);
   json["max_attempts"] = row.task.max_attempts > 0 ? Json(row.task.max_attempts) : Json();
   json["ladder_pinned"] = row.task.ladder_pinned;
+  json["success"] = Json();
+  if (const auto& silence = row.task.silence) {
+    const bool success = silence->means == Silence::Means::success;
+    json["success"] = {
+        {success ? "presumed_after" : "reported_within", levels::format_duration(silence->after)}};
+  }
   json["origin"] = facts.origin;
   json["properties"] = facts.properties;
   json["headers"] = facts.headers;

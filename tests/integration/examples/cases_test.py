@@ -1,9 +1,11 @@
 """The cases of examples/cases and the handlers by tag, against the real programs.
 
 usage: cases_test.py RUNG-PROGRAM CPP-HANDLERS [TEST ...]
-Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_RABBITMQCTL. A story checks itself and says so by its exit code; here
+Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT. A story checks itself and says so by its exit code; here
 it is held that it told what it promises, and that nothing of it is left.
 """
+import base64
+import json
 import os
 import pathlib
 import shutil
@@ -14,6 +16,7 @@ import tempfile
 import time
 import unittest
 import urllib.parse
+import urllib.request
 
 import pymysql
 
@@ -28,15 +31,14 @@ class Own(unittest.TestCase):
     """A vhost, a schema and a folder of its own for each test."""
 
     def setUp(self):
-        for name in ("RUNG_TEST_AMQP", "RUNG_TEST_MYSQL", "RUNG_TEST_RABBITMQCTL"):
+        for name in ("RUNG_TEST_AMQP", "RUNG_TEST_MYSQL", "RUNG_TEST_MANAGEMENT"):
             self.assertIn(name, os.environ, "run by tests/run")
         self.name = f"cases_{self.id().rsplit('_', 1)[-1]}_{os.getpid()}"
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rung-cases."))
         self.addCleanup(shutil.rmtree, self.folder)
-        ctl = os.environ["RUNG_TEST_RABBITMQCTL"]
-        subprocess.run([ctl, "-q", "add_vhost", self.name], check=True)
-        self.addCleanup(subprocess.run, [ctl, "-q", "delete_vhost", self.name], check=True)
-        subprocess.run([ctl, "-q", "set_permissions", "-p", self.name, "guest", ".*", ".*", ".*"], check=True)
+        self.admin("PUT", f"vhosts/{self.name}")
+        self.addCleanup(self.admin, "DELETE", f"vhosts/{self.name}")
+        self.admin("PUT", f"permissions/{self.name}/guest", {"configure": ".*", "write": ".*", "read": ".*"})
         url = urllib.parse.urlsplit(os.environ["RUNG_TEST_MYSQL"])
         self.db = pymysql.connect(host=url.hostname, port=url.port, user=url.username, autocommit=True,
                                   cursorclass=pymysql.cursors.DictCursor)
@@ -44,6 +46,15 @@ class Own(unittest.TestCase):
         self.addCleanup(self.sql, f"DROP DATABASE IF EXISTS {self.name}")
         self.environment = dict(os.environ, RUNG_TEST_AMQP=os.environ["RUNG_TEST_AMQP"].replace("%2f", self.name),
                                 RUNG_CASE_SCHEMA=self.name, RUNG_CASE_DIR=str(self.folder), RUNG_CASE_PROGRAM=PROGRAM)
+
+    @staticmethod
+    def admin(method, path, body=None):
+        """By the management API: rabbitmqctl starts an Erlang for each call, seconds on a busy machine."""
+        url = f"{os.environ['RUNG_TEST_MANAGEMENT']}/api/{path}"
+        request = urllib.request.Request(url, json.dumps(body or {}).encode(), {"Content-Type": "application/json"},
+                                         method=method)
+        request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
+        urllib.request.urlopen(request, timeout=60).close()
 
     def sql(self, text, *values):
         with self.db.cursor() as cursor:
