@@ -112,6 +112,11 @@ Result<void> Bridge::start() {
   return {};
 }
 
+Bridge::Vitals Bridge::vitals() const {
+  return {broker_status_.consuming, broker_status_.publishing, !store_away_ && shards_.node() != 0, draining_,
+          shards_.count()};
+}
+
 // --- from the broker's threads
 
 void Bridge::on_deliveries(std::vector<Delivery> batch) {

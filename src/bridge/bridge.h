@@ -69,6 +69,15 @@ class Bridge final : public BrokerSink {
   };
   Status status() const;
 
+  // How it is, now. The loop's.
+  struct Vitals {
+    bool broker_consuming = false, broker_publishing = false;
+    bool database = false;
+    bool draining = false;
+    int shards = 0;  // held
+  };
+  Vitals vitals() const;
+
   // New ladders and queues: hold from each task's next step on.
   void reload(RuleBookPtr rules) { rules_ = std::move(rules); }
 

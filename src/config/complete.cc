@@ -30,6 +30,7 @@ class Completion {
     password("broker", draft_.broker_password_file, config_.broker.url);
     password("store", config_.store.password_file, config_.store.url);
     delays();
+    http();
   }
 
  private:
@@ -174,28 +175,69 @@ class Completion {
       problem(path, "the password has no user: write " + url->scheme + "://USER@... in " + url_path);
       return;
     }
+    if (auto line = first_line(path, file, "password")) {
+      url->password = *std::move(line);
+      url_text = format_url(*url);
+    }
+  }
+
+  // A secret in a file of its own. None: told.
+  std::optional<std::string> first_line(std::string_view path, const std::string& file,
+                                        const std::string& what) {
     std::ifstream in(file, std::ios::binary);
     std::string line(kMostOfPassword + 1, '\0');  // bounded: /dev/zero is a file, too
     in.read(line.data(), static_cast<std::streamsize>(line.size()));
     if (in.bad() || (in.fail() && !in.eof())) {
       problem(path, std::string("it cannot be read: ") + std::strerror(errno));  // NOLINT: one thread loads
-      return;
+      return std::nullopt;
     }
     line.resize(std::min(line.find('\n'), static_cast<std::size_t>(in.gcount())));
     if (line.size() > kMostOfPassword) {
-      problem(path, "the file's first line is over " + std::to_string(kMostOfPassword) +
-                        " bytes: it is no password");
-      return;
+      problem(path, "the file's first line is over " + std::to_string(kMostOfPassword) + " bytes: it is no " +
+                        what);
+      return std::nullopt;
     }
     if (line.ends_with('\r')) line.pop_back();
     if (line.empty()) {
-      problem(path, "the file's first line is empty: it is the password");
+      problem(path, "the file's first line is empty: it is the " + what);
     } else if (line.find('\0') != std::string::npos) {
-      problem(path, "the file's first line holds a NUL: it is no password");
+      problem(path, "the file's first line holds a NUL: it is no " + what);
     } else {
-      url->password = line;
-      url_text = format_url(*url);
+      return line;
     }
+    return std::nullopt;
+  }
+
+  void http() {
+    pair("http");
+    token("http.token_file", config_.http.token_file, config_.http.token);
+    token("http.read_token_file", config_.http.read_token_file, config_.http.read_token);
+    if (draft_.given.contains("http.read_token_file") && !draft_.given.contains("http.token_file"))
+      problem("http.read_token_file", "it needs http.token_file beside it, else everybody may write");
+    if (!config_.http.token.empty() && config_.http.token == config_.http.read_token)
+      problem("http.read_token_file", "it holds the same token as http.token_file");
+    if (!has("http.listen")) return;
+    const auto at = parse_url("tcp://" + config_.http.listen);
+    config_.http.host = at->host;
+    config_.http.port = at->port;
+    const std::string& host = at->host;
+    const bool loopback =
+        host == "localhost" || host == "::1" ||
+        (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string::npos);
+    if (!loopback && !draft_.given.contains("http.token_file")) {
+      problem("http.listen",
+              "others than this machine reach it there: that needs http.token_file, or listen on 127.0.0.1");
+    }
+  }
+
+  void token(const std::string& path, const std::string& file, std::string& out) {
+    if (!has(path)) return;
+    const auto line = first_line(path, file, "token");
+    if (!line) return;
+    // It travels in a header.
+    if (std::ranges::any_of(*line, [](char c) { return c <= ' ' || c >= 0x7f; }))
+      return problem(path, "the token holds other characters than the visible ones of ASCII");
+    out = *line;
   }
 
   Draft& draft_;

@@ -19,8 +19,15 @@ struct LogOptions {
 };
 
 struct HttpOptions {
-  std::string listen;  // "" = none
-  std::string token_file;
+  std::string listen;  // host:port; "" = none
+  std::string host;    // of `listen`, without an IPv6 address's brackets
+  int port = 0;
+  std::string token_file, read_token_file;
+  std::string token, read_token;  // what the files hold; "" = none. Secret
+  std::string cert, key;          // both: TLS
+  int connections = 64;
+  int max_body = 16;  // MB
+  Ms timeout{std::chrono::seconds{10}};
 };
 
 struct Config {

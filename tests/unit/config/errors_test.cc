@@ -167,6 +167,32 @@ TEST_F(ConfigErrors, ValuesOfTheWrongKind) {
             "rung.yaml:3:17: http.listen: \"8025\" is not host:port, e.g. 127.0.0.1:8025 or [::1]:8025");
 }
 
+TEST_F(ConfigErrors, HttpBeyondThisMachineNeedsAToken) {
+  const std::string elsewhere =
+      ": others than this machine reach it there: that needs http.token_file, or listen on 127.0.0.1";
+  for (const auto* listen :
+       {"0.0.0.0:8025", "[::]:8025", "10.0.0.1:80", "rung.example.com:80", "127.evil.com:80"})
+    EXPECT_EQ(problem("http: { listen: \"" + std::string(listen) + "\" }\n"),
+              "rung.yaml:3:17: http.listen" + elsewhere);
+  write("token", "geheim\nmore\n");
+  for (const auto* listen : {"127.0.0.1:8025", "localhost:1", "[::1]:8025", "127.9.9.9:8025"})
+    EXPECT_EQ(good(kServers + "http: { listen: \"" + std::string(listen) + "\" }\n").http.token, "");
+  EXPECT_EQ(good(kServers + "http: { listen: \"0.0.0.0:8025\", token_file: token }\n").http.token, "geheim");
+}
+
+TEST_F(ConfigErrors, HttpTokens) {
+  write("token", "geheim\n");
+  write("same", "geheim");
+  write("empty", "\n");
+  write("blank", "two words\n");
+  EXPECT_THAT(problem("http: { token_file: nowhere }\n"), HasSubstr("cannot be read"));
+  EXPECT_THAT(problem("http: { token_file: empty }\n"), HasSubstr("first line is empty: it is the token"));
+  EXPECT_THAT(problem("http: { token_file: blank }\n"), HasSubstr("other characters than the visible ones"));
+  EXPECT_THAT(problem("http: { read_token_file: token }\n"), HasSubstr("it needs http.token_file beside it"));
+  EXPECT_THAT(problem("http: { token_file: token, read_token_file: same }\n"), HasSubstr("the same token"));
+  EXPECT_THAT(problem("http: { cert: token }\n"), HasSubstr("it needs http.key beside it"));
+}
+
 TEST_F(ConfigErrors, Durations) {
   EXPECT_EQ(problem("drain: 1.5h\n"), "rung.yaml:3:8: drain: \"1.5h\": fractions are not taken, write 1h30m");
   EXPECT_EQ(problem("drain: -1s\n"), "rung.yaml:3:8: drain: \"-1s\": a duration cannot be negative");

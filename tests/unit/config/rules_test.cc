@@ -24,10 +24,13 @@ std::string delays(const levels::Ladder* ladder) {
 }
 
 TEST_F(ConfigRules, TheContractsExampleLoads) {
+  const std::string token = write("token", "geheim\n");  // where the contract has /etc/rung/token
   const auto config = good(
       "broker: { url: \"amqp://guest:guest@127.0.0.1:5672/%2f\" }     # amqps:// with ca, cert, key\n"
       "store:  { url: \"mysql://rung:secret@127.0.0.1:3306/rung\" }   # tls options; password_file\n"
-      "http:   { listen: \"127.0.0.1:8025\", token_file: /etc/rung/token }\n"
+      "http:   { listen: \"127.0.0.1:8025\", token_file: " +
+      token +
+      " }\n"
       "node:   sidecar-1            # this instance's name; the host's name where it is left out\n"
       "lease:  10s                  # a dead instance is taken over after this\n"
       "window: 10m                  # the horizon held in memory\n"
@@ -45,6 +48,7 @@ TEST_F(ConfigRules, TheContractsExampleLoads) {
       "    success: { reported_within: 5m }       # silence means failure: next level\n");
   EXPECT_EQ(config.node, "sidecar-1");
   EXPECT_EQ(config.http.listen, "127.0.0.1:8025");
+  EXPECT_EQ(config.http.token, "geheim");
   EXPECT_EQ(delays(config.rules->ladder("default")), "5s 30s 1m 10m 30m 1h 6h 1d 2d");
   EXPECT_EQ(delays(config.rules->ladder("webhook")),
             "10s 20s 40s 1m20s 2m40s 5m20s 10m40s 21m20s 42m40s 1h 1h 1h ~0.20");

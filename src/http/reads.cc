@@ -1,0 +1,23 @@
+#include "src/http/reads.h"
+
+namespace rung::http {
+
+Result<std::unique_ptr<Store>> Reads::take() {
+  std::unique_lock lock(mutex_);
+  if (!free_.wait_for(lock, patience_, [this] { return out_ < most_; }))
+    return transient("the database does not keep up with what is asked of it");
+  ++out_;
+  if (idle_.empty()) return std::unique_ptr<Store>();
+  auto store = std::move(idle_.back());
+  idle_.pop_back();
+  return store;
+}
+
+void Reads::give_back(std::unique_ptr<Store> store) {
+  const std::lock_guard lock(mutex_);
+  --out_;
+  if (store != nullptr) idle_.push_back(std::move(store));
+  free_.notify_one();
+}
+
+}  // namespace rung::http
