@@ -69,6 +69,7 @@ Intake::Parts Bridge::intake_parts() {
           [this](const Task& task) { schedule(task); },
           [this](const Decision& decision) { settled(decision); },
           settings_.prefix + ".parked",
+          {settings_.prefix + ".delay", settings_.delays},
           [this](const DeliveryTag& tag) { return broker_.stands(tag); },
           [this](std::vector<DeliveryTag> tags) { broker_.requeue(std::move(tags)); }};
 }
@@ -146,14 +147,18 @@ void Bridge::deliveries(std::vector<Delivery> batch) {
     intake_.forget_before(connection);
     transitions_.forget_before(connection);
   }
-  std::vector<Delivery> failed, results;
+  std::vector<Delivery> failed, delayed, results;
   for (Delivery& delivery : batch) {
-    (delivery.inlet == Inlet::results ? results : failed).push_back(std::move(delivery));
+    (delivery.inlet == Inlet::results ? results
+     : delivery.inlet == Inlet::delay ? delayed
+                                      : failed)
+        .push_back(std::move(delivery));
   }
   failpoint("delivery.received");
   if (draining_) return;  // unacked: the broker gives them to another, or to our next life
   if (!results.empty()) results_.said(results);
   if (!failed.empty()) intake_.failed(std::move(failed));
+  if (!delayed.empty()) intake_.delayed(std::move(delayed));
 }
 
 void Bridge::broker_status(const BrokerStatus& status) {

@@ -32,6 +32,7 @@ struct BridgeSettings {
   int flow_threads = 2;
   int max_unconfirmed = 2000;
   std::string prefix = "rung";
+  DelayRoutes::Moves delays;  // delays: of the config
 };
 
 class Bridge final : public BrokerSink {

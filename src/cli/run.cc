@@ -150,6 +150,7 @@ bridge::BridgeSettings settings_of(const Config& config) {
   s.flow_threads = std::max(config.store.connections - 1, 1);  // one more has the leases
   s.max_unconfirmed = config.broker.max_unconfirmed;
   s.prefix = config.broker.prefix;
+  s.delays = config.delays;
   return s;
 }
 
@@ -209,6 +210,7 @@ class Sidecar {
                  {"silence", rules.silence.means == Silence::Means::success ? "success" : "failure"},
                  {"after", levels::format_duration(rules.silence.after)}});
     }
+    for (const auto& [from, to] : config_.delays) log::info("delayed exchange", {{"from", from}, {"to", to}});
   }
 
   Result<void> listen() {
@@ -286,10 +288,11 @@ class Sidecar {
     const bool more = loaded.config.broker.url != config_.broker.url ||
                       loaded.config.store.url != config_.store.url || loaded.config.node != config_.node ||
                       loaded.config.lease != config_.lease || loaded.config.window != config_.window ||
+                      loaded.config.delays != config_.delays ||
                       loaded.config.http.listen != config_.http.listen ||
                       loaded.config.http.token != config_.http.token ||
                       loaded.config.http.read_token != config_.http.read_token;
-    log::info("config reloaded: ladders, queues and log", {{"file", path_}});
+    log::info("config reloaded: ladders, queues, tags and log", {{"file", path_}});
     if (more) log::warn("what else changed in the config needs a restart", {{"file", path_}});
     config_.rules = loaded.config.rules;
   }

@@ -29,10 +29,43 @@ class Completion {
     node();
     password("broker", draft_.broker_password_file, config_.broker.url);
     password("store", config_.store.password_file, config_.store.url);
+    delays();
     http();
   }
 
  private:
+  // From an exchange that Rung declares to one that it only publishes to, and never in a circle.
+  void delays() {
+    const std::string own = config_.broker.prefix + ".";
+    for (std::size_t i = 0; i < draft_.delays.size(); ++i) {
+      const DelayDraft& one = draft_.delays[i];
+      if (one.broken) continue;
+      const std::string path = "delays[" + std::to_string(i + 1) + "]";
+      if (!one.from || !one.to) {
+        problems_.add(one.mark, path + ": " + (one.from ? "to" : "from") +
+                                    " is missing: write { from: EXCHANGE, to: EXCHANGE }");
+      } else if (one.from->starts_with("amq.") || one.from->starts_with(own)) {
+        problems_.add(one.from_mark, path + ".from: exchanges that begin with amq. or " + own +
+                                         " are the broker's or Rung's own");
+      } else if (*one.from == *one.to) {
+        problems_.add(one.to_mark,
+                      path + ".to: it is the exchange that it comes from: the message would go round");
+      } else if (one.to->starts_with(own)) {
+        problems_.add(one.to_mark, path + ".to: exchanges that begin with " + own + " are Rung's own");
+      } else if (!config_.delays.emplace(*one.from, *one.to).second) {
+        problems_.add(one.from_mark, path + ".from: given twice");
+      }
+    }
+    for (std::size_t i = 0; i < draft_.delays.size(); ++i) {
+      const DelayDraft& one = draft_.delays[i];
+      if (one.from && one.to && *one.from != *one.to && config_.delays.contains(*one.to))
+        problems_.add(one.to_mark, "delays[" + std::to_string(i + 1) +
+                                       "].to: it is the from of another: write where it shall end up");
+    }
+    for (const auto& [from, to] : config_.delays) config_.broker.delay_exchanges.push_back(from);
+    config_.broker.consume_delay = true;
+  }
+
   // Given, and its value taken.
   bool has(std::string_view path) const {
     const auto it = draft_.given.find(path);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plugin/broker.h"
+#include "src/core/headers.h"
 #include "src/core/policy.h"
 #include "src/store/store.h"
 
@@ -39,6 +40,7 @@ struct Config {
   Ms window{std::chrono::minutes{10}};
   Ms drain{std::chrono::seconds{10}};
   int max_loaded = 1'000'000;
+  DelayRoutes::Moves delays;  // from -> to
   RuleBookPtr rules;
 };
 
@@ -71,7 +73,7 @@ struct ConfigKey {
 std::vector<ConfigKey> config_keys();
 
 // `rung check`: each ladder as a timeline: level, delay, time since first failure; then which queue uses
-// which.
+// which, the tags, and which exchanges' messages are delayed.
 std::string describe(const Config& config);
 
 // A URL with its password replaced: for logs and messages.

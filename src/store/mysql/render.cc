@@ -13,9 +13,11 @@ namespace {
 
 constexpr EpochMs kLatest{253402300799999};  // 9999-12-31 23:59:59.999
 
+// Safe within single quotes, whatever sql_mode and charset: JSON's signs, too.
 bool is_plain(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
-         c == '.' || c == ' ' || c == ':' || c == '/';
+  constexpr std::string_view kSigns = "_-. :/{}[]\",";
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         kSigns.find(c) != std::string_view::npos;
 }
 
 void append_hex(std::string& out, std::string_view value) {

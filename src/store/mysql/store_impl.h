@@ -72,6 +72,7 @@ class MysqlStore final : public Store {
   Result<std::vector<DueEntry>> due_entries(const std::string& sql);
 
   const std::unique_ptr<Session> session_;
+  int doubts_ = 0;  // so many calls of insert() look first what is there
 };
 
 }  // namespace rung::mysql

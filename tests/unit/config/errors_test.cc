@@ -91,10 +91,52 @@ TEST_F(ConfigErrors, UnknownKeys) {
   EXPECT_EQ(problem("? [a, b]\n: c\n"), "rung.yaml:3:3: a key is a text, and this is none");
 }
 
-TEST_F(ConfigErrors, KeysOfALaterVersionAreNamedAsSuch) {
-  EXPECT_EQ(problem("delays: [{ from: a, to: b }]\n"),
-            "rung.yaml:3:1: delays: not in this version of rung yet; take it out");
-  EXPECT_EQ(problem("tags: {}\n"), "rung.yaml:3:1: tags: not in this version of rung yet; take it out");
+TEST_F(ConfigErrors, OfDelays) {
+  const std::string a_list = ": a list belongs here: write [{ from: EXCHANGE, to: EXCHANGE }]";
+  EXPECT_EQ(problem("delays: { from: a, to: b }\n"), "rung.yaml:3:9: delays" + a_list);
+  EXPECT_EQ(problem("delays: my-delayed\n"), "rung.yaml:3:9: delays" + a_list);
+  EXPECT_EQ(problem("delays: [my-delayed]\n"),
+            "rung.yaml:3:10: delays[1]: write { from: EXCHANGE, to: EXCHANGE }");
+  EXPECT_EQ(problem("delays: [{ from: a }]\n"),
+            "rung.yaml:3:10: delays[1]: to is missing: write { from: EXCHANGE, to: EXCHANGE }");
+  EXPECT_EQ(problem("delays: [{ to: a }]\n"),
+            "rung.yaml:3:10: delays[1]: from is missing: write { from: EXCHANGE, to: EXCHANGE }");
+  EXPECT_EQ(problem("delays: [{ from: a, to: b, too: c }]\n"),
+            "rung.yaml:3:28: delays[1]: unknown key \"too\": did you mean to?");
+  EXPECT_EQ(problem("delays: [{ from: a, to: b }, { from: \"\", to: c }]\n"),
+            "rung.yaml:3:38: delays[2].from: it is empty");
+  EXPECT_EQ(problem("delays: [{ from: a, to: b, from: c }]\n"),
+            "rung.yaml:3:28: delays[1].from: given twice, first in line 3");
+  EXPECT_EQ(problem("delays: [{ from: a, to: b }, { from: a, to: c }]\n"),
+            "rung.yaml:3:38: delays[2].from: given twice");
+  EXPECT_EQ(
+      problem("delays: [{ from: a, to: a }]\n"),
+      "rung.yaml:3:25: delays[1].to: it is the exchange that it comes from: the message would go round");
+  EXPECT_EQ(problem("delays: [{ from: a, to: b }, { from: b, to: c }]\n"),
+            "rung.yaml:3:25: delays[1].to: it is the from of another: write where it shall end up");
+  EXPECT_EQ(problem("delays: [{ from: rung.failed, to: b }]\n"),
+            "rung.yaml:3:18: delays[1].from: exchanges that begin with amq. or rung. are the broker's or "
+            "Rung's own");
+  EXPECT_EQ(problem("delays: [{ from: a, to: rung.delay }]\n"),
+            "rung.yaml:3:25: delays[1].to: exchanges that begin with rung. are Rung's own");
+  EXPECT_THAT(problem("delays: [{ from: a, to: " + std::string(256, 'x') + " }]\n"),
+              HasSubstr("delays[1].to: names have 255 bytes at most"));
+}
+
+TEST_F(ConfigErrors, OfTags) {
+  EXPECT_EQ(problem("tags: { t: { queue: q, exchange: x } }\n"),
+            "rung.yaml:3:21: tags.t: queue, or exchange and routing_key: write one of the two");
+  EXPECT_EQ(problem("tags: { t: { routing_key: k } }\n"),
+            "rung.yaml:3:27: tags.t.routing_key: it needs exchange beside it; for a queue write queue");
+  EXPECT_EQ(problem("tags: { t: { queue: q, ladder: webhok } }\n"),
+            "rung.yaml:3:32: tags.t.ladder: no ladder \"webhok\": did you mean webhook?");
+  EXPECT_EQ(problem("tags: { t: { success: {} } }\n"),
+            "rung.yaml:3:14: tags.t.success: write presumed_after (silence is success) or reported_within "
+            "(silence is failure)");
+  EXPECT_EQ(problem("tags: { \"\": {} }\n"),
+            "rung.yaml:3:9: tags: a tag (a message's property type) has 1 to 255 bytes");
+  EXPECT_THAT(problem("tags: { t: orders }\n"),
+              HasSubstr("tags.t: further keys belong here: queue, exchange, "));
 }
 
 TEST_F(ConfigErrors, AKeyGivenTwice) {

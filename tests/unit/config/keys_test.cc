@@ -40,17 +40,17 @@ TEST_F(ConfigKeys, AreEachThereOnceAndExplained) {
     EXPECT_GE(key.meaning.size(), 10u) << key.path;
     EXPECT_EQ(key.meaning.find('\n'), std::string_view::npos) << key.path;
   }
-  for (const auto* path :
-       {"broker.url", "store.url", "http.listen", "node", "lease", "window", "drain", "max_loaded",
-        "log.level", "parked", "ladders.*", "queues.*.success.reported_within"}) {
+  for (const auto* path : {"broker.url", "store.url", "http.listen", "node", "lease", "window", "drain",
+                           "max_loaded", "log.level", "parked", "ladders.*",
+                           "queues.*.success.reported_within", "tags.*.queue", "delays.*.from"}) {
     EXPECT_TRUE(paths.contains(path)) << path;
   }
 }
 
-TEST_F(ConfigKeys, OnlyLaddersAndQueuesReload) {
+TEST_F(ConfigKeys, OnlyLaddersQueuesAndTagsReload) {
   for (const auto& key : config_keys()) {
     const bool rules = key.path.starts_with("ladders.") || key.path.starts_with("queues.") ||
-                       key.path == "parked" || key.path == "catch_up";
+                       key.path.starts_with("tags.") || key.path == "parked" || key.path == "catch_up";
     EXPECT_EQ(key.reloadable, rules) << key.path;
   }
 }

@@ -202,6 +202,39 @@ TEST_F(ConfigRules, Silence) {
               HasSubstr("too short: at least 1ms"));
 }
 
+TEST_F(ConfigRules, TagsSayWhereTheirTasksGo) {
+  const auto book = rules(
+      "ladders: { own: [7s] }\n"
+      "tags:\n"
+      "  close-order: { queue: orders, ladder: own, success: { reported_within: 1m } }\n"
+      "  remind: { exchange: shop, routing_key: reminders, success: { presumed_after: 2m } }\n"
+      "  only-exchange: { exchange: shop }\n"
+      "  only-ladder: { ladder: quick }\n"
+      "  empty:\n");
+  ASSERT_NE(book->tag("close-order"), nullptr);
+  EXPECT_EQ(*book->tag("close-order"),
+            (TagRules{{"orders", "", ""}, "own", Silence{Silence::Means::failure, Ms{60'000}}}));
+  EXPECT_EQ(*book->tag("remind"),
+            (TagRules{{"", "shop", "reminders"}, "", Silence{Silence::Means::success, Ms{120'000}}}));
+  EXPECT_EQ(*book->tag("only-exchange"), (TagRules{{"", "shop", ""}, "", {}}));
+  EXPECT_EQ(*book->tag("only-ladder"), (TagRules{{}, "quick", {}}));
+  EXPECT_EQ(*book->tag("empty"), TagRules{});
+  EXPECT_EQ(book->tag("nobody"), nullptr);
+}
+
+TEST_F(ConfigRules, DelaysNameExchanges) {
+  const auto config =
+      good(kServers +
+           "delays:\n  - { from: my-delayed, to: my-exchange }\n  - from: \"a b\"\n    to: amq.topic\n");
+  EXPECT_EQ(config.delays, (DelayRoutes::Moves{{"my-delayed", "my-exchange"}, {"a b", "amq.topic"}}));
+  EXPECT_EQ(config.broker.delay_exchanges, (std::vector<std::string>{"a b", "my-delayed"}));
+  EXPECT_TRUE(config.broker.consume_delay);
+  const auto none = good(kServers + "delays: []\n");
+  EXPECT_TRUE(none.delays.empty());
+  EXPECT_TRUE(none.broker.consume_delay) << "rung.delay needs no config";
+  EXPECT_TRUE(good(kServers + "delays:\ntags:\n").delays.empty());
+}
+
 TEST_F(ConfigRules, QueuesMayHaveEveryLegalName) {
   const auto book = rules(
       "queues:\n  \"ö a.b*#/${x}\": { ladder: quick }\n  42: { ladder: patient }\n  \"*\": { ladder: webhook "
