@@ -8,7 +8,7 @@ SELECT id, at, who, what, task_id, before_change, after_change FROM rung_audit W
 
 -- name: bulk_insert
 INSERT INTO rung_bulks (action, state, filter, reason, queue, exchange, routing_key, rate, who, created_at)
-VALUES (:action, 'running', :filter, :reason, :queue, :exchange, :routing_key, :rate, :who, UTC_TIMESTAMP(3))
+VALUES (:action, :state, :filter, :reason, :queue, :exchange, :routing_key, :rate, :who, UTC_TIMESTAMP(3))
 
 -- name: bulk_id
 SELECT LAST_INSERT_ID()

@@ -140,6 +140,7 @@ struct NewBulk {
   Target elsewhere;         // of a redrive
   double rate = 0;          // tasks a second; 0 = as fast as it goes
   std::string who;
+  bool paused = false;  // it waits for set_bulk(): somebody is asked first
 };
 
 struct Bulk {

@@ -26,6 +26,7 @@ Result<Bulk> MemoryStore::create_bulk(const NewBulk& asked) {
     Bulk& bulk = row.bulk;
     bulk.id = static_cast<std::int64_t>(db_.bulks_.size()) + 1;
     bulk.action = asked.action;
+    bulk.state = asked.paused ? BulkState::paused : BulkState::running;
     bulk.filter_text = asked.filter_text;
     bulk.reason = asked.reason;
     bulk.who = asked.who;

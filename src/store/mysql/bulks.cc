@@ -53,14 +53,17 @@ Result<Bulk> MysqlStore::create_bulk(const NewBulk& asked) {
   const Filter filter = of_bulk(asked);
   return session_->transaction_for(
       [&] {
-        session_->exec(render("bulk_insert", {{"action", Literal::text(to_word(asked.action))},
-                                              {"filter", Literal::text(asked.filter_text)},
-                                              {"reason", Literal::text(asked.reason)},
-                                              {"queue", Literal::text(asked.elsewhere.queue)},
-                                              {"exchange", Literal::text(asked.elsewhere.exchange)},
-                                              {"routing_key", Literal::text(asked.elsewhere.routing_key)},
-                                              {"rate", decimal(asked.rate)},
-                                              {"who", Literal::text(asked.who)}}));
+        session_->exec(
+            render("bulk_insert",
+                   {{"action", Literal::text(to_word(asked.action))},
+                    {"state", Literal::text(to_word(asked.paused ? BulkState::paused : BulkState::running))},
+                    {"filter", Literal::text(asked.filter_text)},
+                    {"reason", Literal::text(asked.reason)},
+                    {"queue", Literal::text(asked.elsewhere.queue)},
+                    {"exchange", Literal::text(asked.elsewhere.exchange)},
+                    {"routing_key", Literal::text(asked.elsewhere.routing_key)},
+                    {"rate", decimal(asked.rate)},
+                    {"who", Literal::text(asked.who)}}));
         auto made = session_->query(render("bulk_id"));
         made->next();
         const Literal bulk = Literal::number(made->getInt64(1));
