@@ -128,9 +128,9 @@ void read_target(const Message& message, std::string_view published_to, std::str
   }
   if (exchange || key) {
     if (!key) {
-      key = std::string(routing_key);
-      if (!fits(*key) && request.refusal.empty())
+      if (!fits(routing_key) && request.refusal.empty())
         request.refusal = "its routing key cannot be kept: at most 255 bytes, in UTF-8";
+      key = clean_utf8(routing_key, 255);
     }
     // The default exchange's routing key is a queue.
     if (exchange.value_or("").empty()) {

@@ -106,7 +106,7 @@ Response create_bulk(Context& context, const Call& call) {
     if (!count) return problem(count.error(), kPath);
     return answer(200, {{"dry_run", true}, {"matches", *count}, {"or_more", *count >= kMostCounted}});
   }
-  auto made = context.reads.run([&](Store& store) { return store.create_bulk(wish.bulk); });
+  auto made = context.reads.run_once([&](Store& store) { return store.create_bulk(wish.bulk); });
   if (!made) return problem(made.error(), kPath);
   Response response = answer(202, to_json(*made));
   response.headers.emplace_back("Location", kPath + ("/" + std::to_string(made->id)));

@@ -56,7 +56,7 @@ Result<Json> parse_json(std::string_view text) {
 }
 
 Fields::Fields(const Json& object, std::string prefix, FieldErrors& errors)
-    : object_(object), prefix_(std::move(prefix)), errors_(errors) {}
+    : object_(object), prefix_(std::move(prefix)), errors_(errors), first_(errors.size()) {}
 
 void Fields::wrong(std::string_view name, std::string detail) {
   errors_.push_back({prefix_ + std::string(name), std::move(detail)});
@@ -187,7 +187,8 @@ void Fields::finish() {
     if (std::ranges::find(known_, name) != known_.end()) continue;
     std::string list;
     for (const std::string_view known : known_) list.append(list.empty() ? "" : ", ").append(known);
-    wrong(clean_utf8(name, 60), "there is no such field here; there are " + list);
+    errors_.insert(errors_.begin() + static_cast<std::ptrdiff_t>(first_),
+                   {prefix_ + clean_utf8(name, 60), "there is no such field here; there are " + list});
   }
 }
 

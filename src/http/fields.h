@@ -40,7 +40,7 @@ class Fields {
   Target target();
 
   void wrong(std::string_view name, std::string detail);
-  // Says which fields were never asked for.
+  // Says which fields were never asked for, before all else: what is missing may be one of them misspelt.
   void finish();
   const std::string& prefix() const { return prefix_; }
 
@@ -48,6 +48,7 @@ class Fields {
   const Json& object_;
   const std::string prefix_;
   FieldErrors& errors_;
+  const std::size_t first_;  // of errors_, those of this object begin there
   std::vector<std::string_view> known_;
 };
 

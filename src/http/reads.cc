@@ -20,4 +20,10 @@ void Reads::give_back(std::unique_ptr<Store> store) {
   free_.notify_one();
 }
 
+void Reads::forget_idle() {
+  std::vector<std::unique_ptr<Store>> gone;  // ends after the lock
+  const std::lock_guard lock(mutex_);
+  gone.swap(idle_);
+}
+
 }  // namespace rung::http

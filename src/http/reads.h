@@ -17,40 +17,51 @@ class Reads {
   Reads(StoreFactory factory, int most, Ms patience)
       : factory_(std::move(factory)), most_(most), patience_(patience) {}
 
-  // `work(Store&) -> Result<T>`. A connection that broke while nobody used it is made anew, once.
+  // `work(Store&) -> Result<T>`. A connection that broke while nobody used it is made anew, once: the work is
+  // done again then.
   template <typename Work>
   auto run(const Work& work) -> decltype(work(std::declval<Store&>())) {
+    bool was_idle = false;
+    auto result = attempt(work, was_idle);
+    return !result && result.error().is_transient() && was_idle ? attempt(work, was_idle) : result;
+  }
+
+  // Never done again: for what would then be there twice. What is idle is tried out before.
+  template <typename Work>
+  auto run_once(const Work& work) -> decltype(work(std::declval<Store&>())) {
+    if (auto there = run([](Store& store) { return store.now(); }); !there)
+      return tl::unexpected(there.error());
+    bool was_idle = false;
+    return attempt(work, was_idle);
+  }
+
+ private:
+  template <typename Work>
+  auto attempt(const Work& work, bool& was_idle) -> decltype(work(std::declval<Store&>())) {
     auto store = take();
     if (!store) return tl::unexpected(store.error());
-    const bool used_before = *store != nullptr;
-    if (!used_before) {
+    was_idle = *store != nullptr;
+    if (!was_idle) {
       auto made = factory_();
-      if (!made) return give_up(made.error());
+      if (!made) {
+        give_back(nullptr);
+        return tl::unexpected(made.error());
+      }
       *store = *std::move(made);
     }
     auto result = work(**store);
     if (!result && result.error().is_transient()) {
       store->reset();
-      if (used_before) {
-        auto made = factory_();
-        if (!made) return give_up(made.error());
-        *store = *std::move(made);
-        result = work(**store);
-        if (!result && result.error().is_transient()) store->reset();
-      }
+      forget_idle();  // what broke this one broke them all, as a rule
     }
     give_back(*std::move(store));
     return result;
   }
 
- private:
   // nullptr: one may be made.
   Result<std::unique_ptr<Store>> take();
   void give_back(std::unique_ptr<Store> store);
-  tl::unexpected<Error> give_up(const Error& error) {
-    give_back(nullptr);
-    return tl::unexpected<Error>(error);
-  }
+  void forget_idle();
 
   const StoreFactory factory_;
   const int most_;

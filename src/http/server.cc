@@ -10,98 +10,28 @@
 #include <thread>
 
 #include "src/http/channel.h"
+#include "src/http/listener.h"
 #include "src/http/problem.h"
+#include "src/http/wire.h"
 #include "src/io/log.h"
 
 namespace rung::http {
 namespace {
 
-constexpr std::size_t kMostHeader = 16 * 1024;
-constexpr std::size_t kMostHeaderLines = 100;
 constexpr std::size_t kMostPath = 512;  // the library's patterns recurse by a path's length
-constexpr std::size_t kReadSize = 16 * 1024;
-constexpr std::size_t kMostLinger = 4u << 20;
 
-// One connection's bytes as the library wants them, with what it doesn't look after: the header is read as a
-// whole, and bounded; so is the body, however it is announced; and all of it has one deadline. What is
-// written leaves in one.
-class Wire final : public httplib::Stream {
+// A wire as the library wants it.
+class WireStream final : public httplib::Stream {
  public:
-  Wire(Channel& channel, int fd, std::string peer) : channel_(channel), fd_(fd), peer_(std::move(peer)) {}
-
-  enum class Head { there, ended, late, too_large };
-  Head read_head(BootMs deadline, std::size_t most_body) {
-    deadline_ = deadline;
-    close_ = too_large_ = late_ = no_body_ = false;
-    in_.erase(0, std::exchange(at_, 0));
-    std::size_t looked = 0;
-    while (true) {
-      const std::size_t end = in_.find("\r\n\r\n", looked);
-      if (end != std::string::npos) {
-        if (end > kMostHeader || !mask(end + 4)) return Head::too_large;
-        left_ = end + 4 + most_body + most_body / 8 + 4096;  // chunks have a frame
-        return Head::there;
-      }
-      if (in_.size() > kMostHeader) return Head::too_large;
-      looked = in_.size() < 3 ? 0 : in_.size() - 3;
-      if (const long n = fill(); n <= 0) return n == -2 ? Head::late : Head::ended;
-    }
-  }
-
-  bool flush(BootMs deadline) {
-    const bool ok = out_.empty() || channel_.write(out_.data(), out_.size(), deadline);
-    out_.clear();
-    return ok;
-  }
-
-  // So that the other side reads the answer and not a reset, which what it still sends would cause.
-  void linger(BootMs deadline) {
-    channel_.finish();
-    std::string rest(kReadSize, '\0');
-    for (std::size_t taken = 0; taken < kMostLinger;) {
-      const long n = channel_.read(rest.data(), rest.size(), deadline);
-      if (n <= 0) return;
-      taken += static_cast<std::size_t>(n);
-    }
-  }
-
-  bool has_input() const { return in_.size() > at_; }
-  bool close_ = false;                     // after this answer
-  bool too_large_ = false, late_ = false;  // why a read failed
-  bool no_body_ = false;  // none is announced: the library would read on to the connection's end
+  WireStream(Wire& wire, int fd, std::string peer) : wire_(wire), fd_(fd), peer_(std::move(peer)) {}
 
   bool is_readable() const override { return true; }
   bool is_writable() const override { return true; }
-
-  ssize_t read(char* to, size_t size) override {
-    if (no_body_) return 0;
-    if (left_ == 0) {
-      too_large_ = true;
-      return -1;
-    }
-    if (in_.empty()) {
-      if (!flush(deadline_)) return -1;  // "100 Continue"
-      if (const long n = fill(); n <= 0) {
-        late_ = n == -2;
-        return -1;  // 0 would be taken for the end of a body that has no length
-      }
-    }
-    const std::size_t n = std::min({size, in_.size() - at_, left_});
-    std::copy_n(in_.data() + at_, n, to);
-    at_ += n;
-    left_ -= n;
-    if (at_ == in_.size()) {
-      in_.clear();
-      at_ = 0;
-    }
-    return static_cast<ssize_t>(n);
-  }
-
+  ssize_t read(char* to, size_t size) override { return wire_.read(to, size); }
   ssize_t write(const char* from, size_t size) override {
-    out_.append(from, size);
+    wire_.write({from, size});
     return static_cast<ssize_t>(size);
   }
-
   void get_remote_ip_and_port(std::string& ip, int& port) const override {
     ip = peer_;
     port = 0;
@@ -113,51 +43,12 @@ class Wire final : public httplib::Stream {
   socket_t socket() const override { return fd_; }
 
  private:
-  long fill() {
-    in_.erase(0, std::exchange(at_, 0));
-    const std::size_t had = in_.size();
-    in_.resize(had + kReadSize);
-    const long n = channel_.read(in_.data() + had, kReadSize, deadline_);
-    in_.resize(had + static_cast<std::size_t>(std::max(n, 0L)));
-    return n;
-  }
-
-  // The names of headers that the library would act upon and must not: parts of a JSON text are no answer,
-  // its pattern for Range recurses by the header's length, and brotli at its best takes seconds. false: too
-  // many lines.
-  bool mask(std::size_t end) {
-    std::size_t lines = 0;
-    for (std::size_t at = in_.find("\r\n") + 2; at < end; at = in_.find("\r\n", at) + 2) {
-      if (++lines > kMostHeaderLines) return false;
-      for (const std::string_view name : {"range:", "if-range:", "accept-encoding:"}) {
-        if (in_.size() - at >= name.size() && strncasecmp(in_.data() + at, name.data(), name.size()) == 0)
-          in_[at] = '-';
-      }
-    }
-    return true;
-  }
-
-  Channel& channel_;
+  Wire& wire_;
   const int fd_;
   const std::string peer_;
-  BootMs deadline_{0};
-  std::string in_, out_;
-  std::size_t at_ = 0;    // of in_, how much the library has taken
-  std::size_t left_ = 0;  // how much it may take of this request
 };
 
 thread_local Wire* wire = nullptr;  // of the connection that this thread serves
-
-std::string address_of(const sockaddr_storage& address) {
-  char text[INET6_ADDRSTRLEN] = "?";
-  if (address.ss_family == AF_INET) {
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(address).sin_addr, text, sizeof text);
-  } else if (address.ss_family == AF_INET6) {
-    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr, text, sizeof text);
-  }
-  const std::string_view all = text;
-  return std::string(all.starts_with("::ffff:") ? all.substr(7) : all);
-}
 
 bool announces_body(const httplib::Request& req) {
   return req.has_header("Transfer-Encoding") ||
@@ -187,8 +78,8 @@ void put(httplib::Response& to, Response from) {
   to.set_header("Content-Type", from.type);
   to.set_header("Cache-Control", "no-store");
   to.body = std::move(from.body);
-  if (from.close && wire != nullptr) wire->close_ = true;
-  if (wire != nullptr && wire->close_) to.set_header("Connection", "close");
+  if (from.close && wire != nullptr) wire->close = true;
+  if (wire != nullptr && wire->close) to.set_header("Connection", "close");
 }
 
 Response refuse(int status, std::string_view detail, std::string_view path) {
@@ -229,7 +120,10 @@ class HttpServer final : public Server, private httplib::Server {
       tls_ = *std::move(tls);
     }
     wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (auto bound = bind_listener(); !bound) return bound;
+    const auto bound = listen_on(options_.host, options_.port);
+    if (!bound) return tl::unexpected(bound.error());
+    listener_ = bound->fd;
+    port_ = bound->port;
     acceptor_ = std::thread([this] { accept_loop(); });
     return {};
   }
@@ -266,34 +160,6 @@ class HttpServer final : public Server, private httplib::Server {
     int fd = -1;
     BootMs idle_since{0};  // guarded by mutex_; 0 = at a request
   };
-
-  Result<void> bind_listener() {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = AI_PASSIVE;
-    addrinfo* found = nullptr;
-    const std::string where = options_.host + ":" + std::to_string(options_.port);
-    if (const int code =
-            getaddrinfo(options_.host.c_str(), std::to_string(options_.port).c_str(), &hints, &found);
-        code != 0)
-      return permanent("http.listen: " + where + ": " + gai_strerror(code));
-    const int fd = ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const int yes = 1;
-    // Not SO_REUSEPORT, the library's choice: a second process would listen beside the first, and nobody be
-    // told.
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    const bool ok = fd >= 0 && ::bind(fd, found->ai_addr, found->ai_addrlen) == 0 && ::listen(fd, 256) == 0;
-    const std::string why = ok ? "" : std::strerror(errno);  // NOLINT: at start, one thread
-    freeaddrinfo(found);
-    listener_ = fd;
-    if (!ok) return permanent("http.listen: cannot listen on " + where + ": " + why);
-    sockaddr_storage mine{};
-    socklen_t size = sizeof mine;
-    getsockname(fd, reinterpret_cast<sockaddr*>(&mine), &size);
-    port_ = ntohs(mine.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(mine).sin6_port
-                                             : reinterpret_cast<sockaddr_in&>(mine).sin_port);
-    return {};
-  }
 
   void accept_loop() {
     while (!draining_) {
@@ -366,9 +232,10 @@ class HttpServer final : public Server, private httplib::Server {
       open_.push_back(&connection);
     }
     if (!draining_ && channel->open(boot_now() + options_.timeout)) {
-      Wire mine(*channel, fd, peer);
+      Wire mine(*channel);
+      WireStream stream(mine, fd, peer);
       wire = &mine;
-      while (one_request(connection, mine)) {
+      while (one_request(connection, mine, stream)) {
       }
       wire = nullptr;
     }
@@ -381,7 +248,7 @@ class HttpServer final : public Server, private httplib::Server {
   }
 
   // false: the connection ends.
-  bool one_request(Connection& connection, Wire& mine) {
+  bool one_request(Connection& connection, Wire& mine, WireStream& stream) {
     set_idle(connection, boot_now());
     if (draining_ || (!mine.has_input() && !wait_readable(connection.fd, boot_now() + options_.idle)))
       return false;
@@ -396,11 +263,11 @@ class HttpServer final : public Server, private httplib::Server {
                      : "the request's header is over 16 KB or has more than 100 lines");
       return false;
     }
-    mine.close_ = draining_;
+    mine.close = draining_;
     bool ends = false;
-    const bool ok = process_request(mine, false, ends, nullptr);
+    const bool ok = process_request(stream, false, ends, nullptr);
     const bool written = mine.flush(boot_now() + options_.timeout);
-    const bool more = ok && written && !ends && !mine.close_;
+    const bool more = ok && written && !ends && !mine.close;
     if (!more && written) mine.linger(boot_now() + Ms{500});
     return more;
   }
@@ -411,7 +278,7 @@ class HttpServer final : public Server, private httplib::Server {
         "HTTP/1.1 " + std::to_string(status) + " " + std::string(title_of(status)) +
         "\r\nContent-Type: application/problem+json\r\nConnection: close\r\nContent-Length: " +
         std::to_string(body.size()) + "\r\n\r\n" + body;
-    mine.write(text.data(), text.size());
+    mine.write(text);
     if (mine.flush(boot_now() + options_.timeout)) mine.linger(boot_now() + Ms{500});
   }
 
@@ -421,7 +288,7 @@ class HttpServer final : public Server, private httplib::Server {
   }
 
   HandlerResponse before_body(const httplib::Request& req, httplib::Response& res) {
-    if (wire != nullptr) wire->no_body_ = !announces_body(req);
+    if (wire != nullptr) wire->no_body = !announces_body(req);
     std::optional<Response> no = unsound(req);
     if (!no) no = admit_(request_of(req));
     if (!no) return HandlerResponse::Unhandled;
@@ -463,10 +330,10 @@ class HttpServer final : public Server, private httplib::Server {
     int status = res.status;
     std::string detail =
         status == 404 ? "there is no such path: see /openapi.json" : "this is no HTTP request";
-    if (wire != nullptr && wire->too_large_) {
+    if (wire != nullptr && wire->too_large) {
       status = 413;
       detail = "the body is larger than http.max_body allows";
-    } else if (wire != nullptr && wire->late_) {
+    } else if (wire != nullptr && wire->late) {
       status = 408;
       detail = "the request did not arrive in time (http.timeout)";
     } else if (status == 400 && !req.path.empty()) {

@@ -33,6 +33,7 @@ class HttpTest : public SidecarTest {
   void up() {
     start();
     ASSERT_TRUE(ready(client()));
+    rows("SELECT 1");  // into the schema
   }
   static bool ready(HttpClient& http) {
     return eventually([&] { return http.call("GET", "/readyz").status == 200; }, kBound);
@@ -89,7 +90,7 @@ class HttpTest : public SidecarTest {
   std::optional<HttpClient> client_;
   const std::filesystem::path folder_ = [] {
     std::string name = (std::filesystem::temp_directory_path() / "rung-http.XXXXXX").string();
-    return mkdtemp(name.data());
+    return std::string(mkdtemp(name.data()));
   }();
 };
 

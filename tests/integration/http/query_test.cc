@@ -13,7 +13,8 @@ class HttpQuery : public HttpTest {
     EXPECT_EQ(answer.status, 200) << answer.body;
     std::vector<std::string> out;
     if (answer.status == 200) {
-      for (const json& t : answer.json().at("tasks")) out.push_back(t.at("retry_id"));
+      const json page = answer.json();
+      for (const json& t : page.at("tasks")) out.push_back(t.at("retry_id"));
     }
     return out;
   }

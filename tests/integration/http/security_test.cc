@@ -66,7 +66,7 @@ TEST_F(HttpSecurity, TokensFullAndReading) {
     EXPECT_THAT(refused(none, 401), HasSubstr("a token is needed"));
     EXPECT_EQ(none.header("www-authenticate"), "Bearer realm=\"rung\"");
   }
-  for (const auto* token : {"", "x", "full-token-", "full-token-12", "full-token-1 ", "FULL-TOKEN-1"}) {
+  for (const auto* token : {"", "x", "full-token-", "full-token-12", "full-token-1 x", "FULL-TOKEN-1"}) {
     EXPECT_EQ(call("POST", "/v1/tasks", kTask, bearer(token)).status, 401) << token;
     EXPECT_EQ(call("GET", "/v1/nothing", {}, bearer(token)).status, 401) << token;
   }

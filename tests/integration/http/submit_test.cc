@@ -111,14 +111,10 @@ TEST_F(HttpSubmit, TheSameMessageIdIsTheSameTask) {
     EXPECT_EQ(answer.json().at("retry_id"), id);
     EXPECT_EQ(answer.header("etag"), "\"1\"");
   }
-  for (const auto& [field, value] : json{
-           {"body", {{"a", 2}}},
-           {"queue", "other"},
-           {"tag", "t"},
-           {"max_attempts", 3},
-           {"headers", {{"h", 1}}},
-           {"success",
-            {{"presumed_after", "1s"}}}}.items()) {
+  const json others = {
+      {"body", {{"a", 2}}}, {"queue", "other"},      {"tag", "t"},
+      {"max_attempts", 3},  {"headers", {{"h", 1}}}, {"success", {{"presumed_after", "1s"}}}};
+  for (const auto& [field, value] : others.items()) {
     json other = first;
     other[field] = value;
     const HttpAnswer answer = post("/v1/tasks", other);
@@ -159,7 +155,7 @@ TEST_F(HttpSubmit, ManyAtOnce) {
   EXPECT_EQ(r[0].at("status"), 200);
   EXPECT_EQ(r[1].at("status"), 409);
   EXPECT_EQ(r[2].at("status"), 400);
-  EXPECT_EQ(r[2].at("error").at("errors")[1].at("field"), "tasks[2].delai");
+  EXPECT_EQ(r[2].at("error").at("errors")[0].at("field"), "tasks[2].delai");
   EXPECT_EQ(r[3].at("status"), 201);
   EXPECT_EQ(r[4].at("status"), 200);
   EXPECT_EQ(r[3].at("task").at("retry_id"), r[4].at("task").at("retry_id"));
@@ -227,10 +223,10 @@ TEST_F(HttpSubmit, BadInputSaysWhatWouldBeRight) {
 }
 
 TEST_F(HttpSubmit, WhatTheDatabaseDoesNotTakeIsTold) {
-  listen(", max_body: 64");
+  listen(", max_body: 100");
   up();
   const auto most = std::stoul(db.value("SELECT @@max_allowed_packet"));
-  if (most > (40U << 20)) GTEST_SKIP() << "max_allowed_packet is " << most;
+  ASSERT_LE(most, 90U << 20) << "tests/servers has a smaller one";
   const HttpAnswer answer =
       post("/v1/tasks", {{"queue", "q"}, {"delay", 1}, {"body", std::string(most, 'x')}});
   EXPECT_THAT(refused(answer, 413), HasSubstr("max_allowed_packet"));

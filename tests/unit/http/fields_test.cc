@@ -46,9 +46,10 @@ TEST(Fields, TellEachMistakeUnderItsName) {
   std::string names;
   for (const FieldError& e : errors) names += e.field + " ";
   EXPECT_EQ(names,
-            "tasks[3].t tasks[3].long tasks[3].n tasks[3].neg tasks[3].big tasks[3].d tasks[3].b tasks[3].f "
-            "tasks[3].at tasks[3].nul tasks[3].more ");
-  EXPECT_EQ(errors.back().detail,
+            "tasks[3].more tasks[3].t tasks[3].long tasks[3].n tasks[3].neg tasks[3].big tasks[3].d "
+            "tasks[3].b tasks[3].f "
+            "tasks[3].at tasks[3].nul ");
+  EXPECT_EQ(errors.front().detail,
             "there is no such field here; there are t, long, n, neg, big, d, b, f, at, nul");
 }
 
