@@ -7,7 +7,7 @@ namespace rung::bridge {
 namespace {
 
 constexpr std::size_t kMostRows = 1000;  // of one transaction; a call is not taken apart
-constexpr Ms kCallPatience{5000};  // a call waits for a lease or a turn so long
+constexpr Ms kCallPatience{5000};        // a call waits for a lease or a turn so long
 constexpr Ms kLookAgain{500};
 
 Error not_now(const char* why) { return {Error::Kind::transient, why}; }

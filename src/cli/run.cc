@@ -285,13 +285,12 @@ class Sidecar {
     bridge_.reload(loaded.config.rules);
     if (http_ != nullptr) http_->reload(loaded.config.rules);
     log::configure(loaded.config.log.level, loaded.config.log.format);
-    const bool more = loaded.config.broker.url != config_.broker.url ||
-                      loaded.config.store.url != config_.store.url || loaded.config.node != config_.node ||
-                      loaded.config.lease != config_.lease || loaded.config.window != config_.window ||
-                      loaded.config.delays != config_.delays ||
-                      loaded.config.http.listen != config_.http.listen ||
-                      loaded.config.http.token != config_.http.token ||
-                      loaded.config.http.read_token != config_.http.read_token;
+    const bool more =
+        loaded.config.broker.url != config_.broker.url || loaded.config.store.url != config_.store.url ||
+        loaded.config.node != config_.node || loaded.config.lease != config_.lease ||
+        loaded.config.window != config_.window || loaded.config.delays != config_.delays ||
+        loaded.config.http.listen != config_.http.listen || loaded.config.http.token != config_.http.token ||
+        loaded.config.http.read_token != config_.http.read_token;
     log::info("config reloaded: ladders, queues, tags and log", {{"file", path_}});
     if (more) log::warn("what else changed in the config needs a restart", {{"file", path_}});
     config_.rules = loaded.config.rules;

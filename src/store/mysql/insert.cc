@@ -64,7 +64,7 @@ class Intake {
     here_.clear();
     taken_.clear();
     by_key_.clear();
-    if (look) {
+    if (look || too_large_with_key()) {
       find_ids();
       find_keys();
     }
@@ -84,6 +84,17 @@ class Intake {
     std::string key = n.intake_key;
     if (!key.empty()) key.resize(16, '\0');
     return key;
+  }
+
+  // One that cannot be written has no duplicate key to tell that it is here: its row without the body.
+  bool too_large_with_key() const {
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      if (is_too_large(i) && !tasks_[i].intake_key.empty()) return true;
+    }
+    return false;
+  }
+  bool is_too_large(std::size_t i) const {
+    return bodies_[i].bytes + kPacketMargin > static_cast<std::size_t>(session_.max_packet());
   }
 
   // What an earlier call wrote whose answer was lost.
@@ -134,7 +145,7 @@ class Intake {
       result = {Inserted::How::duplicate, twin->second};
       return false;
     }
-    if (bodies_[i].bytes + kPacketMargin > static_cast<std::size_t>(session_.max_packet())) {
+    if (is_too_large(i)) {
       result.how = Inserted::How::too_large;
       return false;
     }

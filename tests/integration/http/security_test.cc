@@ -217,7 +217,7 @@ TEST_F(HttpSecurity, WhatIsNoProperRequest) {
 }
 
 TEST_F(HttpSecurity, ConnectionsAreBounded) {
-  listen(", connections: 4, timeout: 5s");
+  listen(", connections: 4, timeout: 10s");
   up();
   // Those that wait for a request make room for a new one.
   std::vector<HttpClient> idle;
@@ -228,10 +228,10 @@ TEST_F(HttpSecurity, ConnectionsAreBounded) {
   // Those that are at one don't: the next is told to come again.
   std::vector<std::thread> busy;
   for (int i = 0; i < 4; ++i)
-    busy.emplace_back([&] { raw("POST /v1/tasks HTTP/1.1\r\nHost: a\r\n", Ms{4000}); });
+    busy.emplace_back([&] { raw("POST /v1/tasks HTTP/1.1\r\nHost: a\r\n", Ms{9000}); });
   EXPECT_TRUE(eventually(
       [&] { return raw(request("GET /healthz"), Ms{1000}).find("HTTP/1.1 503") != std::string::npos; },
-      Ms{4000}));
+      Ms{8000}));
   for (std::thread& thread : busy) thread.join();
   EXPECT_TRUE(eventually([&] { return HttpClient(port).call("GET", "/healthz").status == 200; }, kBound));
 }

@@ -85,18 +85,21 @@ TEST(WhatNext, ADelayGoesToItsTarget) {
   TaskRow r = delay();
   const RuleBook book = rules(Silence::Means::success);
   EXPECT_EQ(what_next(r, book, kNow),
-            "scheduled: the delay to exchange shop, routing key order.close, due 2026-11-21 17:35:00.123 UTC (in 30m)");
+            "scheduled: the delay to exchange shop, routing key order.close, due 2026-11-21 17:35:00.123 UTC "
+            "(in 30m)");
   EXPECT_EQ(destination(r.task), "shop > order.close");
   r.task.state = State::awaiting;
   r.task.attempt = 1;
-  EXPECT_THAT(what_next(r, book, kNow),
-              HasSubstr("attempt 1 (the delay) went to exchange shop, routing key order.close; silence until"));
+  EXPECT_THAT(
+      what_next(r, book, kNow),
+      HasSubstr("attempt 1 (the delay) went to exchange shop, routing key order.close; silence until"));
   // What silence means for this task alone goes before its queue's rules.
   r.task.silence = Silence{Silence::Means::failure, 5min};
   EXPECT_THAT(what_next(r, book, kNow), HasSubstr("means failure, and the next level"));
   r.task.state = State::parked;
   r.task.next_at.reset();
-  EXPECT_THAT(what_next(r, book, kNow), HasSubstr("parked after 1 delivery; `rung retry 42` sends it to exchange shop"));
+  EXPECT_THAT(what_next(r, book, kNow),
+              HasSubstr("parked after 1 delivery; `rung retry 42` sends it to exchange shop"));
   r.task.state = State::succeeded;
   r.task.finished_at = kNow;
   EXPECT_THAT(what_next(r, book, kNow), HasSubstr("59s after it was taken in"));
