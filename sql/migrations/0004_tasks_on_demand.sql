@@ -59,7 +59,7 @@ CREATE TABLE IF NOT EXISTS rung_bulk_items (
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW retry_current AS
 SELECT t.id AS retry_id, t.kind, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.state, t.attempt,
        t.level, t.levels, t.ladder, t.next_due_at,
-       CAST(NULLIF(t.first_failed_at, '1970-01-01') AS DATETIME(3)) AS first_failed_at, t.created_at, t.finished_at, t.finished_by, t.last_error, t.body_bytes, t.shard, n.name AS node,
+       NULLIF(t.first_failed_at, '1970-01-01') AS first_failed_at, t.created_at, t.finished_at, t.finished_by, t.last_error, t.body_bytes, t.shard, n.name AS node,
        t.version, t.error_type
 FROM rung_tasks t
 LEFT JOIN rung_nodes n ON n.id = t.node;

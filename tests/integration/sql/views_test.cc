@@ -28,11 +28,12 @@ TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
                           "routing_key", "rate", "who", "total", "done", "applied", "refused", "created_at",
                           "finished_at", "runner"));
   for (const char* column : {"next_due_at", "first_failed_at", "created_at", "finished_at"}) {
-    EXPECT_EQ(
+    // MariaDB says more of a column that is computed: "datetime(3) /* mariadb-5.3 */".
+    EXPECT_THAT(
         schema.value("SELECT column_type FROM information_schema.columns WHERE table_schema = DATABASE() AND "
                      "table_name = 'retry_current' AND column_name = '" +
                      std::string(column) + "'"),
-        "datetime(3)");
+        testing::StartsWith("datetime(3)"));
   }
 }
 
