@@ -124,6 +124,7 @@ TEST_F(Submit, SilenceAndLadderOfItsOwn) {
   EXPECT_EQ(task.ladder, "steep");
   EXPECT_EQ(task.levels, 1);
   EXPECT_EQ(task.silence, (Silence{Silence::Means::failure, 5min}));
+  EXPECT_EQ(rung_json({"show", task.id.str()})["success"], (json{{"reported_within", "5m"}}));
   EXPECT_THAT(rung({"show", task.id.str()}).out,
               HasSubstr("silence       for 5m after a delivery means failure"));
 }
