@@ -341,7 +341,9 @@ std::string_view name_of(const Happening& what) {
 
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at) {
   Decision d = std::visit(Machine{task, rules, at}, what);
-  if (d.verdict == Verdict::applied && !(d.task == task)) ++d.task.version;
+  // That the copy for <prefix>.parked is there shows nowhere: whoever saw the task parked still sees it so.
+  const bool shows = !std::holds_alternative<event::ParkedCopySent>(what);
+  if (shows && d.verdict == Verdict::applied && !(d.task == task)) ++d.task.version;
   return d;
 }
 

@@ -91,7 +91,7 @@ struct Task {
   std::string last_error;  // UTF-8, at most kErrorBytes
   std::string error_type;  // retry-error-type
   std::int64_t body_bytes = 0;
-  std::uint32_t version = 1;       // grows with each change, by decide()
+  std::uint32_t version = 1;       // grows with each change that shows, by decide()
   std::optional<Silence> silence;  // what silence means for this task; none = as its queue's rules say
 
   bool operator==(const Task&) const = default;
