@@ -15,9 +15,10 @@ UPDATE rung_tasks FORCE INDEX (PRIMARY) SET intake_key = NULL
 WHERE id IN (:ids) AND state IN ('succeeded','parked','cancelled','discarded')
 
 -- name: insert_tasks
--- Only the columns in which one of the rows differs from its default: of what an insert costs the server, a good third
--- is to read its text. src/store/mysql/rows.cc names them all.
-INSERT INTO rung_tasks (:columns) VALUES :rows
+INSERT INTO rung_tasks (id, shard, state, kind, next_at, attempt, level, levels, max_attempts, ladder, ladder_pinned,
+  epoch, node, queue, exchange, routing_key, tag, message_id, first_failed_at, created_at, finished_at, finished_by,
+  last_error, error_type, body_bytes, intake_key)
+VALUES :rows
 
 -- name: insert_bodies
 INSERT INTO rung_bodies (task_id, properties, headers, origin, body) VALUES :rows
@@ -27,8 +28,7 @@ INSERT INTO rung_bodies (task_id, properties, headers, origin, body) VALUES :row
 -- never ahead.
 SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
   t.ladder_pinned, t.epoch, t.node, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.first_failed_at,
-  t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, t.version, t.silence_means,
-  t.silence_ms, UTC_TIMESTAMP(3)
+  t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, UTC_TIMESTAMP(3)
 FROM rung_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (:ids) ORDER BY t.id FOR UPDATE
 
 -- name: write_tasks
@@ -36,24 +36,22 @@ FROM rung_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (:ids) ORDER BY t.id FOR U
 -- (this, UPDATE with JSON_TABLE, UPDATE with a UNION of SELECTs) it took the least of the server's CPU on MariaDB 10.11:
 -- 64, 86 and 95 us a row, 500 rows a statement, three moving indexes, busy cores.
 INSERT INTO rung_tasks (id, shard, state, next_at, attempt, level, levels, max_attempts, ladder, ladder_pinned,
-  epoch, node, finished_at, finished_by, last_error, error_type, queue, exchange, routing_key, first_failed_at, version)
+  epoch, node, finished_at, finished_by, last_error, error_type)
 VALUES :rows
 ON DUPLICATE KEY UPDATE shard = VALUES(shard), state = VALUES(state), next_at = VALUES(next_at),
   attempt = VALUES(attempt), level = VALUES(level), levels = VALUES(levels), max_attempts = VALUES(max_attempts),
   ladder = VALUES(ladder), ladder_pinned = VALUES(ladder_pinned), epoch = VALUES(epoch), node = VALUES(node),
   finished_at = VALUES(finished_at), finished_by = VALUES(finished_by), last_error = VALUES(last_error),
-  error_type = VALUES(error_type), queue = VALUES(queue), exchange = VALUES(exchange),
-  routing_key = VALUES(routing_key), first_failed_at = VALUES(first_failed_at), version = VALUES(version)
+  error_type = VALUES(error_type)
 
 -- name: write_attempts
 -- What was said before and is not said again stands: level and due_at (written once), a time, an outcome, an error.
-INSERT INTO rung_attempts (task_id, attempt, level, due_at, published_at, outcome, outcome_at, error, node, executor)
+INSERT INTO rung_attempts (task_id, attempt, level, due_at, published_at, outcome, outcome_at, error, node)
 VALUES :rows
 ON DUPLICATE KEY UPDATE published_at = COALESCE(VALUES(published_at), published_at),
   outcome = IF(VALUES(outcome) = 'pending', outcome, VALUES(outcome)),
   outcome_at = COALESCE(VALUES(outcome_at), outcome_at),
-  error = IF(VALUES(error) = '', error, VALUES(error)), node = IF(VALUES(node) = 0, node, VALUES(node)),
-  executor = IF(VALUES(executor) = '', executor, VALUES(executor))
+  error = IF(VALUES(error) = '', error, VALUES(error)), node = IF(VALUES(node) = 0, node, VALUES(node))
 
 -- name: drop_attempts
 DELETE FROM rung_attempts WHERE :pairs

@@ -277,11 +277,9 @@ void Dispatch::publish_all(const std::vector<Flight>& flights, const Messages& m
 void Dispatch::publish(Flight flight, const Message& message) {
   flight_bytes_ += flight.bytes;
   targets_.sent(flight.queue, boot_now());
-  // A retry to its queue by the default exchange: other bindings of the original exchange must not get copies
-  // (trap 5). A delay that has not failed yet where it was to go.
-  const Target target = target_of(flight.task);
-  Outgoing outgoing{0, target.exchange, target.queue.empty() ? target.routing_key : target.queue,
-                    dress(message, flight.task), flight.lane};
+  // To the queue by the default exchange: other bindings of the original exchange must not get copies (trap
+  // 5).
+  Outgoing outgoing{0, "", flight.task.queue, dress(message, flight.task), flight.lane};
   parts_.outbox.send(std::move(outgoing), [this, flight = std::move(flight)](const PublishResult& result) {
     published(flight, result);
   });

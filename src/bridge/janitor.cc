@@ -12,8 +12,6 @@ namespace rung::bridge {
 namespace {
 
 constexpr Ms kEvery{1000};
-// What a person or another instance has made due is found by the sweep: within this and the grace.
-constexpr Ms kSweepEvery{500};
 constexpr Ms kSweepGrace{300};  // what has just become due is the heap's
 constexpr Ms kSweepOn{50};  // until the next sweep where one found full pages: many were due at one instant
 constexpr Ms kRecent{10'000};  // with much in hand: what became due within this, e.g. redriven by a person
@@ -25,18 +23,11 @@ constexpr Ms kForgotten{60'000};  // in `publishing` under our own epoch for thi
 }  // namespace
 
 Janitor::Janitor(io::Loop& loop, Parts parts)
-    : parts_(std::move(parts)),
-      timer_(loop, [this] { tick(); }),
-      sweep_(loop, [this] { sweep(); }),
-      sweep_on_(loop, [this] { sweep_on(); }) {}
+    : parts_(std::move(parts)), timer_(loop, [this] { tick(); }), sweep_on_(loop, [this] { sweep_on(); }) {}
 
-void Janitor::start() {
-  timer_.start(kEvery, kEvery);
-  sweep_.start(kSweepEvery, kSweepEvery);
-}
+void Janitor::start() { timer_.start(kEvery, kEvery); }
 void Janitor::stop() {
   timer_.stop();
-  sweep_.stop();
   sweep_on_.stop();
 }
 
@@ -50,6 +41,7 @@ void Janitor::tick() {
   if (!parts_.shards.any()) return;
   parts_.dispatch.tick();
   parts_.horizon.extend();
+  sweep();
   deadlines();
   copies();
   stranded();

@@ -26,13 +26,6 @@ Json check_json(const LoadedConfig& loaded) {
   }
   for (const auto& [name, queue] : loaded.config.rules->queues())
     json["queues"][name] = {{"ladder", queue.ladder}};
-  for (const auto& [name, tag] : loaded.config.rules->tags()) {
-    json["tags"][name] = {{"queue", tag.target.queue},
-                          {"exchange", tag.target.exchange},
-                          {"routing_key", tag.target.routing_key},
-                          {"ladder", tag.ladder}};
-  }
-  for (const auto& [from, to] : loaded.config.delays) json["delays"].push_back({{"from", from}, {"to", to}});
   return json;
 }
 

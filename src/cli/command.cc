@@ -1,14 +1,11 @@
 #include "src/cli/command.h"
 
-#include <pwd.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 
 #include "src/cli/text.h"
-#include "src/core/utf8.h"
 #include "src/store/mysql/mysql_store.h"
 
 namespace rung::cli {
@@ -82,18 +79,6 @@ int open_session(const Common& common, Session& session) {
   if (!now) return complain(now.error());
   session.now = *now;
   return kDone;
-}
-
-std::string by_whom() {
-  std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) host = {"?"};
-  std::array<char, 4096> room{};
-  passwd entry{};
-  passwd* found = nullptr;
-  // The real user: the environment's word could be anybody's.
-  const bool known = getpwuid_r(getuid(), &entry, room.data(), room.size(), &found) == 0 && found != nullptr;
-  const std::string user = known ? found->pw_name : "uid " + std::to_string(getuid());
-  return clean_utf8(user + "@" + host.data(), 240) + " (cli)";
 }
 
 void print(std::string_view text) {

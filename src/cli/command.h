@@ -45,9 +45,6 @@ struct Session {
 };
 int open_session(const Common& common, Session& session);
 
-// Whose hand it is that changes something here, for the audit: "alice@host (cli)".
-std::string by_whom();
-
 // Writes to stdout; a pipe that closed ends the program quietly.
 void print(std::string_view text);
 

@@ -25,7 +25,6 @@ constexpr const char* kTeach =
     "  rung attach orders              point the queue's dead letters at it\n"
     "  rung list --state parked        what ran out of ladder\n"
     "  rung history ID                 one message's whole story\n"
-    "  rung submit --queue orders --delay 30m --body '{\"order\":17}'   a message that only has to wait\n"
     "\nExit codes: 0 done, 1 a mistake (flags, config, wrong state), 2 a service not reached, 3 not found.\n"
     "Every command has its own --help.";
 
@@ -64,10 +63,7 @@ int main(int argc, char** argv) {
     rung::cli::add_list(app, &exit);
     rung::cli::add_show(app, &exit);
     rung::cli::add_history(app, &exit);
-    rung::cli::add_audit(app, &exit);
-    rung::cli::add_submit(app, &exit);
     rung::cli::add_changes(app, &exit);
-    rung::cli::add_bulk(app, &exit);
     rung::cli::add_stats(app, &exit);
     rung::cli::add_nodes(app, &exit);
     return parse(app, argc, argv, exit);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "plugin/broker.h"
-#include "src/core/headers.h"
 #include "src/core/policy.h"
 #include "src/store/store.h"
 
@@ -19,15 +18,8 @@ struct LogOptions {
 };
 
 struct HttpOptions {
-  std::string listen;  // host:port; "" = none
-  std::string host;    // of `listen`, without an IPv6 address's brackets
-  int port = 0;
-  std::string token_file, read_token_file;
-  std::string token, read_token;  // what the files hold; "" = none. Secret
-  std::string cert, key;          // both: TLS
-  int connections = 64;
-  int max_body = 16;  // MB
-  Ms timeout{std::chrono::seconds{10}};
+  std::string listen;  // "" = none
+  std::string token_file;
 };
 
 struct Config {
@@ -40,7 +32,6 @@ struct Config {
   Ms window{std::chrono::minutes{10}};
   Ms drain{std::chrono::seconds{10}};
   int max_loaded = 1'000'000;
-  DelayRoutes::Moves delays;  // from -> to
   RuleBookPtr rules;
 };
 
@@ -73,7 +64,7 @@ struct ConfigKey {
 std::vector<ConfigKey> config_keys();
 
 // `rung check`: each ladder as a timeline: level, delay, time since first failure; then which queue uses
-// which, the tags, and which exchanges' messages are delayed.
+// which.
 std::string describe(const Config& config);
 
 // A URL with its password replaced: for logs and messages.

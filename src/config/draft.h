@@ -27,8 +27,7 @@ struct LadderDraft {
   double jitter = 0.0;
 };
 
-// What a queue and a tag have in common.
-struct RuledDraft {
+struct QueueDraft {
   std::string name;
   Mark mark;
   std::optional<std::string> ladder;
@@ -38,24 +37,8 @@ struct RuledDraft {
   Mark presumed_mark, reported_mark;
   std::optional<Mark> success_mark;
   bool success_broken = false;
-};
-
-struct QueueDraft : RuledDraft {
   std::optional<bool> publish_parked;
   std::optional<int> catch_up;
-};
-
-struct TagDraft : RuledDraft {
-  std::optional<std::string> queue, exchange, routing_key;
-  Mark queue_mark, routing_key_mark;
-};
-
-struct DelayDraft {
-  Mark mark;
-  bool broken = false;  // a part of it was wrong and told
-  bool substituted = false;
-  std::optional<std::string> from, to;
-  Mark from_mark, to_mark;
 };
 
 struct Draft {
@@ -65,10 +48,6 @@ struct Draft {
   std::optional<int> catch_up;
   std::vector<LadderDraft> ladders;
   std::vector<QueueDraft> queues;
-  std::vector<TagDraft> tags;
-  std::vector<DelayDraft> delays;
-  // Of the two above, the one that the walk is in.
-  RuledDraft* ruled = nullptr;
   // What the file holds outside single ladders and queues, sections too, by path.
   struct Place {
     Mark mark;
@@ -98,8 +77,6 @@ struct Value {
   bool choice(std::string& out, const std::vector<std::string>& words);
   // Letters, digits and . _ - , from 1 to `most` of them.
   bool name(std::string& out, std::size_t most);
-  // Any text that AMQP takes for a name: at most 255 bytes.
-  bool amqp_name(std::string& out);
   // A file's path, from the config's folder where it is relative; file(): one that can be read now.
   bool path_of_file(std::string& out);
   bool file(std::string& out);
@@ -131,7 +108,7 @@ Draft walk(const Node& root, std::string folder, Problems& problems);
 // Checks what concerns several keys, reads the secrets' files, builds the rule book.
 void complete(Draft& draft, Problems& problems);
 
-// The rules of the draft's ladders, queues and tags; nullptr where something in them is wrong.
+// The rules of the draft's ladders and queues; nullptr where something in them is wrong.
 RuleBookPtr build_rules(const Draft& draft, Problems& problems);
 // All ready ladders, by name.
 const std::map<std::string, levels::Ladder, std::less<>>& ready_ladders();

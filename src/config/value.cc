@@ -84,11 +84,6 @@ bool Value::text(std::string& out) {
   return true;
 }
 
-bool Value::amqp_name(std::string& out) {
-  if (!text(out)) return false;
-  return out.size() <= 255 || wrong("names have 255 bytes at most");
-}
-
 bool Value::duration(Ms& out, Ms least, Ms most) {
   if (!scalar("a duration, e.g. 30s or 1h30m,")) return false;
   const auto parsed = levels::parse_duration(node.text);

@@ -40,8 +40,6 @@ Attempt history(const Task& task, int attempt, Outcome outcome, const Circumstan
   return row;
 }
 
-std::string clean_name(const std::string& name) { return clean_utf8(name, 255); }
-
 const levels::Ladder& ladder_of(Task& task, const RuleBook& rules) {
   const levels::Ladder* ladder = task.ladder_pinned ? rules.ladder(task.ladder) : nullptr;
   if (ladder == nullptr) {
@@ -107,7 +105,6 @@ Decision fail(const Task& before, Outcome outcome, const std::string& error, con
   Task task = before;
   task.last_error = clean_utf8(error, kErrorBytes);
   task.error_type = type;
-  if (task.first_failed_at.ms == 0) task.first_failed_at = at.now;
   Attempt row = history(before, before.attempt, outcome, at, task.last_error);
   take_directives(task, d, rules);
   climb(task, before.level + 1, d, rules, at.now, at.random);
@@ -150,7 +147,7 @@ struct Machine {
     Task next = task;
     if (task.state == State::publishing && e.attempt == task.attempt) {
       next.state = State::awaiting;
-      next.next_at = at.now + silence_of(task, rules).after;
+      next.next_at = at.now + rules.queue(task.queue).silence.after;
     }
     // Else the consumer was quicker than the confirm: its word stands, only the history learns the time.
     return applied(std::move(next), std::move(row));
@@ -176,9 +173,7 @@ struct Machine {
   }
 
   Decision operator()(const event::Failed& e) const {
-    // A delay that went to an exchange learns its queue by its first failure.
-    const bool unknown = task.queue.empty() && task.kind == Kind::delay;
-    const bool elsewhere = !e.queue.empty() && e.queue != task.queue && !unknown;
+    const bool elsewhere = !e.queue.empty() && e.queue != task.queue;
     const bool other = !e.message_id.empty() && !task.message_id.empty() && e.message_id != task.message_id;
     if (elsewhere || other) return refused(task, std::string(kAnothersTask));
     const int attempt = e.attempt > 0 ? e.attempt : task.attempt;
@@ -187,11 +182,7 @@ struct Machine {
     if (attempt < task.attempt) return stale(task, "a later attempt is under way");
     const bool reopened = task.state == State::succeeded && task.finished_by == FinishedBy::presumed;
     if (!under_way(task) && !reopened) return stale(task, is_in(task));
-    Task known = task;
-    if (unknown) known.queue = e.queue;
-    Decision d = fail(known, Outcome::failed, e.error, e.error_type, e.directives, rules, at);
-    d.attempt->executor = clean_name(e.executor);
-    return d;
+    return fail(task, Outcome::failed, e.error, e.error_type, e.directives, rules, at);
   }
 
   Decision operator()(const event::Succeeded& e) const {
@@ -202,13 +193,13 @@ struct Machine {
     if (task.state == State::succeeded && task.finished_by == FinishedBy::reported)
       return stale(task, is_in(task));
     // Also from scheduled and parked: a success that was slower than our patience is still a success.
-    return applied(finished(), succeeded(attempt, e.executor));
+    return applied(finished(), history(task, attempt, Outcome::succeeded, at));
   }
 
   Decision operator()(const event::SilenceOver&) const {
     if (task.state != State::awaiting || !task.next_at || *task.next_at > at.now)
       return stale(task, task.state == State::awaiting ? "it may still be answered" : is_in(task));
-    const Silence& silence = silence_of(task, rules);
+    const Silence& silence = rules.queue(task.queue).silence;
     if (silence.means == Silence::Means::failure) {
       return fail(task, Outcome::timed_out, "no word within " + levels::format_duration(silence.after),
                   "timed_out", {}, rules, at);
@@ -237,13 +228,8 @@ struct Machine {
     return applied(std::move(next));
   }
 
-  Decision operator()(const event::Redrive& e) const {
+  Decision operator()(const event::Redrive&) const {
     Task next = task;
-    if (e.elsewhere.is_set()) {
-      next.queue = e.elsewhere.queue;
-      next.exchange = e.elsewhere.exchange;
-      next.routing_key = e.elsewhere.routing_key;
-    }
     if (task.state == State::parked) {
       // From the first rung again; attempts count on, so that no two deliveries are taken for one.
       next.state = State::scheduled;
@@ -254,30 +240,9 @@ struct Machine {
     } else if (task.state != State::scheduled) {
       return refused(task, "only a parked or scheduled task can be retried: " + is_in(task));
     }
-    // A failed message goes back to its queue alone: its first exchange may have other bindings.
-    const bool by_exchange = next.kind == Kind::delay || e.elsewhere.is_set();
-    if (next.queue.empty() && !(by_exchange && target_of(next).is_set()))
-      return refused(task, "nothing says to which queue it belongs");
+    if (next.queue.empty()) return refused(task, "nothing says to which queue it belongs");
     next.next_at = at.now;
-    return rescheduled(std::move(next));
-  }
-
-  Decision operator()(const event::Reschedule& e) const {
-    if (task.state != State::scheduled)
-      return refused(task, "only a scheduled task can be rescheduled: " + is_in(task));
-    Task next = task;
-    next.next_at = std::max(e.at ? *e.at : at.now + e.delay, at.now);
-    if (e.at && task.next_at == e.at) return stale(task, "it is due then already");
-    return rescheduled(std::move(next));
-  }
-
-  Decision operator()(const event::Fire&) const {
-    if (task.state != State::scheduled)
-      return refused(task, "only a scheduled task can be fired: " + is_in(task));
-    if (task.next_at && *task.next_at <= at.now) return stale(task, "it is due already");
-    Task next = task;
-    next.next_at = at.now;
-    return rescheduled(std::move(next));
+    return applied(std::move(next));
   }
 
   Decision operator()(const event::Finish& e) const {
@@ -287,26 +252,12 @@ struct Machine {
       if (task.state == State::cancelled || task.state == State::discarded) return refused(task, is_in(task));
       // Between attempts, or parked: the last attempt did fail, and its history stays true.
       if (!under_way(task)) return applied(finished());
-      return applied(finished(), succeeded(task.attempt, e.executor));
+      return applied(finished(), history(task, task.attempt, Outcome::succeeded, at));
     }
     if (!under_way(task))
       return refused(task, "only an attempt under way can be finished as failed: " + is_in(task));
-    Decision d = fail(task, Outcome::failed, e.error.empty() ? "finished as failed by hand" : e.error,
-                      "by hand", {}, rules, at);
-    d.attempt->executor = clean_name(e.executor);
-    return d;
-  }
-
-  // Whoever changed it knows of it first, as in fail().
-  Decision rescheduled(Task next) const {
-    if (at.home_shard >= 0) next.shard = at.home_shard;
-    return applied(std::move(next));
-  }
-
-  Attempt succeeded(int attempt, const std::string& executor) const {
-    Attempt row = history(task, attempt, Outcome::succeeded, at);
-    row.executor = clean_name(executor);
-    return row;
+    return fail(task, Outcome::failed, e.error.empty() ? "finished as failed by hand" : e.error, "by hand",
+                {}, rules, at);
   }
 
   // Why a refusal of the broker is not about the attempt under way; "" where it is. A deposed owner's answer
@@ -331,26 +282,15 @@ struct Machine {
 }  // namespace
 
 std::string_view name_of(const Happening& what) {
-  constexpr std::array<std::string_view, 13> kNames{"claim",  "confirmed", "returned",     "deferred",
+  constexpr std::array<std::string_view, 11> kNames{"claim",  "confirmed", "returned",     "deferred",
                                                     "failed", "succeeded", "silence_over", "parked_copy_sent",
-                                                    "cancel", "redrive",   "finish",       "reschedule",
-                                                    "fire"};
+                                                    "cancel", "redrive",   "finish"};
   static_assert(kNames.size() == std::variant_size_v<Happening>);
   return kNames[what.index()];
 }
 
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at) {
-  Decision d = std::visit(Machine{task, rules, at}, what);
-  // That the copy for <prefix>.parked is there shows nowhere: whoever saw the task parked still sees it so.
-  const bool shows = !std::holds_alternative<event::ParkedCopySent>(what);
-  if (shows && d.verdict == Verdict::applied && !(d.task == task)) ++d.task.version;
-  return d;
-}
-
-Decision refuse_changed(const Task& task) { return refused(task, std::string(kChangedMeanwhile)); }
-
-const Silence& silence_of(const Task& task, const RuleBook& rules) {
-  return task.silence ? *task.silence : rules.queue(task.queue).silence;
+  return std::visit(Machine{task, rules, at}, what);
 }
 
 void begin(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, double random) {
@@ -359,32 +299,6 @@ void begin(Task& task, const Directives& directives, const RuleBook& rules, Epoc
   // It could come back to nowhere: a person has to look.
   d.never = d.never || task.queue.empty();
   climb(task, 1, d, rules, now, random);
-}
-
-void begin_delay(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, EpochMs due) {
-  task.kind = Kind::delay;
-  task.level = 0;
-  if (const TagRules* tag = task.tag.empty() ? nullptr : rules.tag(task.tag)) {
-    if (!target_of(task).is_set()) {
-      task.queue = tag->target.queue;
-      task.exchange = tag->target.exchange;
-      task.routing_key = tag->target.routing_key;
-    }
-    if (!tag->ladder.empty() && directives.ladder.empty()) {
-      task.ladder = tag->ladder;
-      task.ladder_pinned = true;
-    }
-    if (!task.silence) task.silence = tag->silence;
-  }
-  take_directives(task, directives, rules);
-  task.levels = ladder_of(task, rules).levels();
-  if (!target_of(task).is_set())
-    return begin_parked(
-        task, "nothing says where it goes: no queue, no exchange, no routing key, no tag of the config",
-        rules, now);
-  if (directives.never) return park(task, rules, now);
-  task.state = State::scheduled;
-  task.next_at = std::max(due, now);
 }
 
 void begin_parked(Task& task, const std::string& reason, const RuleBook& rules, EpochMs now) {

@@ -41,9 +41,4 @@ std::optional<FinishedBy> finished_by_from(std::string_view word) {
   return from_word<FinishedBy>(kFinishers, word);
 }
 
-Target target_of(const Task& task) {
-  if (!task.queue.empty()) return {task.queue, "", ""};
-  return {"", task.exchange, task.routing_key};
-}
-
 }  // namespace rung

@@ -41,23 +41,6 @@ inline bool is_finished(State s) { return s >= State::succeeded; }
 
 inline constexpr int kShards = 64;
 
-// What silence after a delivery means.
-struct Silence {
-  enum class Means { success, failure };
-  Means means = Means::success;
-  Ms after{std::chrono::minutes{10}};
-  bool operator==(const Silence&) const = default;
-};
-
-// Where a message is published to. By queue: through the default exchange, so that no other binding gets
-// copies.
-struct Target {
-  std::string queue;                  // "" = by exchange and routing key
-  std::string exchange, routing_key;  // exchange "" = the default one: the routing key is a queue's name
-  bool is_set() const { return !queue.empty() || !exchange.empty() || !routing_key.empty(); }
-  bool operator==(const Target&) const = default;
-};
-
 // The row of rung_tasks that changes.
 struct Task {
   TaskId id;
@@ -69,8 +52,7 @@ struct Task {
   // is owed.
   std::optional<EpochMs> next_at;
   int attempt = 0;       // deliveries claimed so far; in publishing and awaiting the one under way, from 1
-  int level = 1;         // the rung whose delay is waited for, or whose attempt is under way; from 1.
-                         // 0: a delay without a failure before
+  int level = 1;         // the rung whose delay is waited for, or whose attempt is under way; from 1
   int levels = 0;        // rungs of its ladder when the level was last set
   int max_attempts = 0;  // retry-max-attempts; 0 = the ladder's length alone decides
   std::string ladder;
@@ -78,27 +60,20 @@ struct Task {
   std::uint64_t epoch = 0;     // the lease's epoch of the last claim
   int node = 0;                // rung_nodes.id of the instance that acted last; 0 = none
 
-  // Where it goes (back) to. "": parked for want of one, or a delay that goes to exchange and routing_key,
-  // until a failure says in which queue it was.
-  std::string queue;
+  std::string queue;                  // where it goes back to; "" only where it was parked for want of one
   std::string exchange, routing_key;  // where it was published to at first, as far as is known
   std::string tag;                    // property `type`
   std::string message_id;             // property `message_id`; "" = none
-  EpochMs first_failed_at;            // 0 = it has not failed
+  EpochMs first_failed_at;
   EpochMs created_at;
   std::optional<EpochMs> finished_at;  // parked counts as finished: nothing moves it but a person
   FinishedBy finished_by = FinishedBy::nobody;
   std::string last_error;  // UTF-8, at most kErrorBytes
   std::string error_type;  // retry-error-type
   std::int64_t body_bytes = 0;
-  std::uint32_t version = 1;       // grows with each change that shows, by decide()
-  std::optional<Silence> silence;  // what silence means for this task; none = as its queue's rules say
 
   bool operator==(const Task&) const = default;
 };
-
-// Where its next attempt is published to.
-Target target_of(const Task& task);
 
 inline constexpr std::size_t kErrorBytes =
     16 * 1024;  // longer error texts are cut, on a character's boundary
@@ -114,7 +89,6 @@ struct Attempt {
   std::optional<EpochMs> outcome_at;
   std::string error;
   int node = 0;
-  std::string executor;  // who handled it, as they say (retry-executor): an address; "" = nobody said
   bool operator==(const Attempt&) const = default;
 };
 

@@ -203,8 +203,8 @@ TEST_P(StoreContract, ALargeBatchGoesInWhole) {
     ASSERT_EQ(inserted[i].how, How::inserted);
     ASSERT_EQ(inserted[i].id, tasks[i].task.id);
   }
-  EXPECT_EQ(must(store_->count(Filter{.state = State::scheduled}, 10'000)), 1300);
-  EXPECT_EQ(must(store_->count(Filter{.state = State::scheduled}, 1000)), 1000);
+  EXPECT_EQ(must(store_->count(State::scheduled, all_shards(), 10'000)), 1300);
+  EXPECT_EQ(must(store_->count(State::scheduled, all_shards(), 1000)), 1000);
 }
 
 TEST_P(StoreContract, NothingToWriteIsNoError) {

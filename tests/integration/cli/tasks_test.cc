@@ -49,9 +49,6 @@ TEST_F(Tasks, ListFilters) {
   EXPECT_THAT(ids({"--created-before", "2m"}).size(), 0U);
   EXPECT_THAT(ids({"--state", "parked"}).size(), 0U);
   EXPECT_THAT(ids({"--tag", "order", "--ladder", "default"}).size(), 3U);
-  EXPECT_THAT(ids({"--exchange", "shop", "--kind", "retry"}).size(), 3U);
-  EXPECT_THAT(ids({"--exchange", "other"}).size(), 0U);
-  EXPECT_THAT(ids({"--kind", "delay"}).size(), 0U);
 
   const Ran text = rung({"list", "--queue", "orders", "--message-id", "m-1"});
   EXPECT_THAT(text.out, AllOf(HasSubstr("RETRY-ID"), HasSubstr(a.str()), HasSubstr("scheduled"),

@@ -57,69 +57,34 @@ TEST_F(Program, HelpAndVersion) {
   EXPECT_EQ(rung({"--version"}).out.substr(0, 5), "rung ");
   const Ran help = rung({"--help"});
   EXPECT_EQ(help.exit, 0);
-  for (const char* command :
-       {"run", "check", "migrate", "attach", "list", "show", "history", "cancel", "audit", "submit",
-        "reschedule", "fire", "retry", "redrive", "finish", "stats", "nodes"}) {
+  for (const char* command : {"run", "check", "migrate", "attach", "list", "show", "history", "cancel",
+                              "retry", "finish", "stats", "nodes"}) {
     EXPECT_THAT(help.out, HasSubstr(command));
     const Ran each = rung({command, "--help"});
     EXPECT_EQ(each.exit, 0) << command;
     EXPECT_THAT(each.out, AllOf(HasSubstr("Examples:\n  rung "), HasSubstr("--config FILE"))) << command;
     EXPECT_EQ(each.err, "") << command;
   }
-  EXPECT_THAT(rung({"bulk", "--help"}).out, HasSubstr("Examples:\n  rung bulk"));
-  for (const char* command : {"list", "show", "pause", "resume", "abort"}) {
-    const Ran each = rung({"bulk", command, "--help"});
-    EXPECT_EQ(each.exit, 0) << command;
-    EXPECT_THAT(each.out, AllOf(HasSubstr("Examples:\n  rung bulk "), HasSubstr("--config FILE"))) << command;
-  }
 }
 
 TEST_F(Program, MistakesAreOneLineOnStderrAndExit1) {
-  const std::vector<std::vector<std::string>> mistakes = {
-      {},
-      {"lst"},
-      {"list", "--nope"},
-      {"list", "--state", "lost"},
-      {"list", "--limit", "0"},
-      {"show"},
-      {"attach"},
-      {"finish", "1"},
-      {"finish", "1", "--succeeded", "--failed"},
-      {"retry", "--state", "lost", "--yes"},
-      {"cancel", "--queue", "q", "--rate", "0"},
-      {"redrive", "1", "--to-queue", "a", "--to-exchange", "b"},
-      {"reschedule", "1"},
-      {"submit", "--body", "x", "--file", "y"},
-      {"submit", "--max-attempts", "0"},
-      {"bulk"},
-      {"bulk", "show"},
-      {"bulk", "show", "x"},
-      {"list", "--all", "--limit", "3"}};
+  const std::vector<std::vector<std::string>> mistakes = {{},
+                                                          {"lst"},
+                                                          {"list", "--nope"},
+                                                          {"list", "--state", "lost"},
+                                                          {"list", "--limit", "0"},
+                                                          {"show"},
+                                                          {"attach"},
+                                                          {"finish", "1"},
+                                                          {"finish", "1", "--succeeded", "--failed"},
+                                                          {"cancel"},
+                                                          {"list", "--all", "--limit", "3"}};
   for (const auto& words : mistakes) {
     const Ran ran = rung(words);
     EXPECT_EQ(ran.exit, 1) << ::testing::PrintToString(words);
     EXPECT_EQ(ran.out, "") << ::testing::PrintToString(words);
     EXPECT_EQ(count_lines(ran.err), 1U) << ran.err;
     EXPECT_THAT(ran.err, AllOf(HasSubstr("rung: "), HasSubstr("--help)")));
-  }
-}
-
-TEST_F(Program, WhatNoServerNeedsToBeAskedFor) {
-  const std::pair<std::vector<std::string>, std::string> mistakes[] = {
-      {{"cancel"}, "which tasks"},
-      {{"cancel", "1", "--queue", "q"}, "not both"},
-      {{"cancel", "1", "--dry-run"}, "go with a filter"},
-      {{"fire", "--queue", "q"}, "--yes is needed"},
-      {{"reschedule", "1", "--delay", "soon"}, "--delay: "},
-      {{"submit", "--jsonl", "x", "--queue", "q"}, "--queue doesn't go with --jsonl"},
-      {{"finish", "1", "--succeeded", "--error", "x"}, "--error goes with --failed"},
-  };
-  for (const auto& [words, what] : mistakes) {
-    const Ran ran = rung(words);
-    EXPECT_EQ(ran.exit, 1) << what;
-    EXPECT_EQ(ran.out, "") << what;
-    EXPECT_EQ(count_lines(ran.err), 1U) << ran.err;
-    EXPECT_THAT(ran.err, HasSubstr(what));
   }
 }
 

@@ -24,13 +24,10 @@ std::string delays(const levels::Ladder* ladder) {
 }
 
 TEST_F(ConfigRules, TheContractsExampleLoads) {
-  const std::string token = write("token", "geheim\n");  // where the contract has /etc/rung/token
   const auto config = good(
       "broker: { url: \"amqp://guest:guest@127.0.0.1:5672/%2f\" }     # amqps:// with ca, cert, key\n"
       "store:  { url: \"mysql://rung:secret@127.0.0.1:3306/rung\" }   # tls options; password_file\n"
-      "http:   { listen: \"127.0.0.1:8025\", token_file: " +
-      token +
-      " }\n"
+      "http:   { listen: \"127.0.0.1:8025\", token_file: /etc/rung/token }\n"
       "node:   sidecar-1            # this instance's name; the host's name where it is left out\n"
       "lease:  10s                  # a dead instance is taken over after this\n"
       "window: 10m                  # the horizon held in memory\n"
@@ -48,7 +45,6 @@ TEST_F(ConfigRules, TheContractsExampleLoads) {
       "    success: { reported_within: 5m }       # silence means failure: next level\n");
   EXPECT_EQ(config.node, "sidecar-1");
   EXPECT_EQ(config.http.listen, "127.0.0.1:8025");
-  EXPECT_EQ(config.http.token, "geheim");
   EXPECT_EQ(delays(config.rules->ladder("default")), "5s 30s 1m 10m 30m 1h 6h 1d 2d");
   EXPECT_EQ(delays(config.rules->ladder("webhook")),
             "10s 20s 40s 1m20s 2m40s 5m20s 10m40s 21m20s 42m40s 1h 1h 1h ~0.20");
@@ -200,39 +196,6 @@ TEST_F(ConfigRules, Silence) {
               HasSubstr("queues.a.success: further keys belong here: presumed_after, reported_within"));
   EXPECT_THAT(problem("queues: { a: { success: { presumed_after: 0s } } }\n"),
               HasSubstr("too short: at least 1ms"));
-}
-
-TEST_F(ConfigRules, TagsSayWhereTheirTasksGo) {
-  const auto book = rules(
-      "ladders: { own: [7s] }\n"
-      "tags:\n"
-      "  close-order: { queue: orders, ladder: own, success: { reported_within: 1m } }\n"
-      "  remind: { exchange: shop, routing_key: reminders, success: { presumed_after: 2m } }\n"
-      "  only-exchange: { exchange: shop }\n"
-      "  only-ladder: { ladder: quick }\n"
-      "  empty:\n");
-  ASSERT_NE(book->tag("close-order"), nullptr);
-  EXPECT_EQ(*book->tag("close-order"),
-            (TagRules{{"orders", "", ""}, "own", Silence{Silence::Means::failure, Ms{60'000}}}));
-  EXPECT_EQ(*book->tag("remind"),
-            (TagRules{{"", "shop", "reminders"}, "", Silence{Silence::Means::success, Ms{120'000}}}));
-  EXPECT_EQ(*book->tag("only-exchange"), (TagRules{{"", "shop", ""}, "", {}}));
-  EXPECT_EQ(*book->tag("only-ladder"), (TagRules{{}, "quick", {}}));
-  EXPECT_EQ(*book->tag("empty"), TagRules{});
-  EXPECT_EQ(book->tag("nobody"), nullptr);
-}
-
-TEST_F(ConfigRules, DelaysNameExchanges) {
-  const auto config =
-      good(kServers +
-           "delays:\n  - { from: my-delayed, to: my-exchange }\n  - from: \"a b\"\n    to: amq.topic\n");
-  EXPECT_EQ(config.delays, (DelayRoutes::Moves{{"my-delayed", "my-exchange"}, {"a b", "amq.topic"}}));
-  EXPECT_EQ(config.broker.delay_exchanges, (std::vector<std::string>{"a b", "my-delayed"}));
-  EXPECT_TRUE(config.broker.consume_delay);
-  const auto none = good(kServers + "delays: []\n");
-  EXPECT_TRUE(none.delays.empty());
-  EXPECT_TRUE(none.broker.consume_delay) << "rung.delay needs no config";
-  EXPECT_TRUE(good(kServers + "delays:\ntags:\n").delays.empty());
 }
 
 TEST_F(ConfigRules, QueuesMayHaveEveryLegalName) {
