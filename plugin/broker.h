@@ -30,6 +30,8 @@ struct BrokerOptions {
   Ms heartbeat{std::chrono::seconds{10}};
   std::string queue_type = "classic";  // or quorum: of the queues that Rung declares
   bool consume_delay = false;          // take <prefix>.delay in, too; declared in any case
+  // Exchanges declared beside it, whose messages go to <prefix>.delay: delays.*.from of the config.
+  std::vector<std::string> delay_exchanges;
   std::string management;  // URL of the management API; "" = tried at the broker's host, port 15672
   std::string connection_name = "rung";
 };

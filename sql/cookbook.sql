@@ -2,7 +2,8 @@
 -- database of the sidecar; change the values in the SETs. Times are UTC. A test runs every one of them on tens of
 -- thousands of rows and holds that none reads a big table from end to end.
 --
--- The views: retry_current (a row a message), retry_history (a row a delivery), retry_by_queue (counts).
+-- The views: retry_current (a row a message), retry_history (a row a delivery), retry_by_queue (counts), retry_audit (a
+-- row a change by hand), retry_bulks (a row a change of many).
 
 -- ## One message's whole story
 -- Every delivery of the message with that message-id: when it was due, when it came, what became of it.
@@ -72,7 +73,7 @@ LIMIT 50;
 SELECT retry_id, queue, message_id, attempt, first_failed_at, finished_at,
        TIMESTAMPDIFF(SECOND, first_failed_at, finished_at) AS took_s, last_error
 FROM retry_current
-WHERE state = 'succeeded' AND finished_at >= UTC_TIMESTAMP(3) - INTERVAL 1 DAY
+WHERE state = 'succeeded' AND first_failed_at IS NOT NULL AND finished_at >= UTC_TIMESTAMP(3) - INTERVAL 1 DAY
 ORDER BY took_s DESC
 LIMIT 20;
 
@@ -157,3 +158,134 @@ ORDER BY queue;
 SELECT queue, state, tasks, oldest_due_at, overdue
 FROM retry_by_queue
 ORDER BY queue, state;
+
+-- ## What is due in the next hour, by tag
+-- How much of each kind of work is coming.
+SELECT tag, kind, COUNT(*) AS tasks, MIN(next_due_at) AS first_due, MAX(next_due_at) AS last_due
+FROM retry_current
+WHERE state = 'scheduled' AND next_due_at <= UTC_TIMESTAMP(3) + INTERVAL 1 HOUR
+GROUP BY tag, kind
+ORDER BY tasks DESC;
+
+-- ## Everything that ever happened to one order
+-- Taken in, sent, answered, changed by hand: the message with that message-id, in the order of time.
+SET @message_id = '4711';
+SELECT at, what, detail, who
+FROM (SELECT created_at AS at, CONCAT('taken in: ', kind) AS what,
+             IF(queue <> '', queue, CONCAT(exchange, ' > ', routing_key)) AS detail, '' AS who
+      FROM retry_current WHERE message_id = @message_id
+      UNION ALL
+      SELECT published_at, CONCAT('sent, delivery ', attempt, ', level ', level), CONCAT('was due ', due_at), node
+      FROM retry_history WHERE message_id = @message_id AND published_at IS NOT NULL
+      UNION ALL
+      SELECT outcome_at, CONCAT(outcome, ', delivery ', attempt), LEFT(error, 500), executor
+      FROM retry_history WHERE message_id = @message_id AND outcome_at IS NOT NULL
+      UNION ALL
+      SELECT a.at, CONCAT(a.what, ' by hand'), CONCAT(a.before_change, ' -> ', a.after_change), a.who
+      FROM retry_current c JOIN retry_audit a ON a.retry_id = c.retry_id
+      WHERE c.message_id = @message_id) story
+ORDER BY at;
+
+-- ## Who cancelled what
+-- By hand, within the last two days, the latest first; last_error holds the reason that was given.
+SELECT a.at, a.who, c.tag, c.queue, c.message_id, c.last_error AS reason
+FROM retry_audit a
+JOIN retry_current c ON c.retry_id = a.retry_id
+WHERE a.at >= UTC_TIMESTAMP(3) - INTERVAL 2 DAY AND a.what = 'cancel'
+ORDER BY a.at DESC
+LIMIT 100;
+
+-- ## Who changes things by hand, and how much
+-- By day, within the last 30.
+SELECT DATE(at) AS day, who, what, COUNT(*) AS changes, COUNT(DISTINCT retry_id) AS tasks
+FROM retry_audit
+WHERE at >= UTC_TIMESTAMP(3) - INTERVAL 30 DAY
+GROUP BY DATE(at), who, what
+ORDER BY day DESC, changes DESC;
+
+-- ## How late, by hour
+-- Of the last day's deliveries: the mean and the worst time between due and confirmed, and how many took over a second.
+SELECT DATE_FORMAT(due_at, '%Y-%m-%d %H:00') AS hour, COUNT(*) AS deliveries, ROUND(AVG(late_ms)) AS mean_ms,
+       MAX(late_ms) AS worst_ms, SUM(late_ms > 1000) AS over_a_second
+FROM retry_history
+WHERE due_at >= UTC_TIMESTAMP(3) - INTERVAL 1 DAY AND due_at <= UTC_TIMESTAMP(3) AND published_at IS NOT NULL
+GROUP BY DATE_FORMAT(due_at, '%Y-%m-%d %H:00')
+ORDER BY hour;
+
+-- ## Which errors, by tag
+-- Failures of the last day by the first line of what was reported (a stack follows it), numbers taken for the same.
+SELECT tag, error, COUNT(*) AS failures, COUNT(DISTINCT retry_id) AS tasks, MAX(outcome_at) AS last_seen,
+       MIN(retry_id) AS an_example
+FROM (SELECT c.tag, LEFT(REGEXP_REPLACE(SUBSTRING_INDEX(h.error, '\n', 1), '[0-9]+', '#'), 120) AS error, h.retry_id,
+             h.outcome_at
+      FROM retry_history h
+      JOIN retry_current c ON c.retry_id = h.retry_id
+      WHERE h.due_at >= UTC_TIMESTAMP(3) - INTERVAL 1 DAY AND h.due_at <= UTC_TIMESTAMP(3)
+        AND h.outcome IN ('failed', 'timed_out', 'returned')) failures
+GROUP BY tag, error
+ORDER BY failures DESC
+LIMIT 50;
+
+-- ## Which executor fails most
+-- Of the last day's deliveries, by who said that it had handled them: is one machine worse than the others? What met
+-- silence or was returned was handled by nobody who says so.
+SELECT executor, COUNT(*) AS deliveries, SUM(outcome = 'failed') AS failures,
+       ROUND(100 * SUM(outcome = 'failed') / COUNT(*), 1) AS percent, MAX(outcome_at) AS last_heard
+FROM retry_history
+WHERE due_at >= UTC_TIMESTAMP(3) - INTERVAL 1 DAY AND due_at <= UTC_TIMESTAMP(3) AND executor <> ''
+GROUP BY executor
+ORDER BY failures DESC
+LIMIT 20;
+
+-- ## Unfinished work, by age
+-- What has not ended: how old it is, by tag.
+SELECT tag, COUNT(*) AS unfinished, SUM(age_h < 1) AS under_1h, SUM(age_h >= 1 AND age_h < 24) AS under_1d,
+       SUM(age_h >= 24 AND age_h < 168) AS under_1w, SUM(age_h >= 168) AS older, MIN(created_at) AS oldest
+FROM (SELECT tag, created_at, TIMESTAMPDIFF(HOUR, created_at, UTC_TIMESTAMP(3)) AS age_h
+      FROM retry_current
+      WHERE state = 'scheduled'
+      UNION ALL
+      SELECT tag, created_at, TIMESTAMPDIFF(HOUR, created_at, UTC_TIMESTAMP(3)) FROM retry_current
+      WHERE state = 'publishing'
+      UNION ALL
+      SELECT tag, created_at, TIMESTAMPDIFF(HOUR, created_at, UTC_TIMESTAMP(3)) FROM retry_current
+      WHERE state = 'awaiting'
+     ) unfinished
+GROUP BY tag
+ORDER BY unfinished DESC;
+
+-- ## A tag's work of the last day, with all its facts
+-- Expected and actual time, who handled it, the error with its stack, the version.
+SET @tag = 'order.close';
+SELECT c.message_id, h.attempt, h.due_at AS expected, h.published_at AS actual, h.late_ms, h.outcome, h.executor,
+       h.error, c.state, c.version
+FROM retry_history h
+JOIN retry_current c ON c.retry_id = h.retry_id
+WHERE c.tag = @tag AND h.due_at >= UTC_TIMESTAMP(3) - INTERVAL 1 DAY AND h.due_at <= UTC_TIMESTAMP(3)
+ORDER BY h.due_at DESC
+LIMIT 100;
+
+-- ## How each tag's work ends
+-- Of what was taken in within the last two days.
+SELECT tag, kind, COUNT(*) AS tasks, SUM(state = 'succeeded') AS succeeded, SUM(state = 'cancelled') AS cancelled,
+       SUM(state = 'parked') AS parked, ROUND(AVG(attempt), 2) AS deliveries_each
+FROM retry_current
+WHERE created_at >= UTC_TIMESTAMP(3) - INTERVAL 2 DAY
+GROUP BY tag, kind
+ORDER BY tasks DESC;
+
+-- ## Delays that failed when their time came
+-- They climb a ladder now.
+SELECT retry_id, tag, queue, message_id, level, levels, next_due_at, first_failed_at, last_error
+FROM retry_current
+WHERE state = 'scheduled' AND kind = 'delay' AND first_failed_at IS NOT NULL
+ORDER BY next_due_at
+LIMIT 100;
+
+-- ## How far are the bulk changes
+-- The latest 20, with who asked for them and who is at it.
+SELECT bulk_id, action, state, done, total, ROUND(100 * done / GREATEST(total, 1), 1) AS percent, applied, refused,
+       filter, who, runner, created_at, finished_at
+FROM retry_bulks
+ORDER BY bulk_id DESC
+LIMIT 20;

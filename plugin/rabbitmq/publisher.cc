@@ -13,6 +13,10 @@ namespace {
 
 constexpr auto kKeptBack =
     std::chrono::milliseconds{100};  // kept back of the time to stop, for connection.close
+// An exchange that was not there is not asked for again before: each time, the broker closes the channel, and
+// all that is unconfirmed on it, for other targets too, is sent again or in doubt.
+constexpr auto kMissing = std::chrono::seconds{1};
+constexpr std::size_t kMostMissing = 1000;  // names come from messages
 // Encoded ahead of the socket: enough for few system calls, little enough for the fence.
 constexpr std::size_t kAhead = 128 * 1024;
 
@@ -291,12 +295,26 @@ Result<void> Publisher::write_more(Connection& connection) {
   return {};
 }
 
+// Why nothing can be published to it now; nullptr where it can be tried.
+const std::string* Publisher::missing(const std::string& exchange) {
+  if (missing_.empty()) return nullptr;
+  const auto known = missing_.find(exchange);
+  if (known == missing_.end()) return nullptr;
+  if (Clock::now() < known->second.until) return &known->second.why;
+  missing_.erase(known);
+  return nullptr;
+}
+
 Result<void> Publisher::begin_message(Connection& connection) {
   Sent sent = std::move(pending_.front());
   pending_.pop_front();
   suspect_sent_ = suspects_ > 0;
   if (suspects_ > 0) --suspects_;
   const Outgoing& outgoing = sent.outgoing;
+  if (const std::string* gone = missing(outgoing.exchange)) {
+    result(outgoing.token, How::returned, *gone);
+    return {};
+  }
   std::string why = unsendable(outgoing);
   header_.clear();
   if (why.empty()) {
@@ -416,7 +434,14 @@ void Publisher::on_refusal(const Closing& why, bool hung_up) {
   suspect_sent_ = false;
   if (culprit < sent.size()) {
     for (std::size_t i = 0; i < culprit; ++i) result(sent[i].outgoing.token, How::lost, why.text);
-    result(sent[culprit].outgoing.token, How::rejected, why.text);
+    // No such exchange: as unroutable as a message without a queue. It may be there by the next attempt.
+    constexpr int kNotFound = 404;
+    const Outgoing& outgoing = sent[culprit].outgoing;
+    result(outgoing.token, why.code == kNotFound ? How::returned : How::rejected, why.text);
+    if (why.code == kNotFound && !outgoing.exchange.empty()) {
+      if (missing_.size() >= kMostMissing) missing_.clear();
+      missing_[outgoing.exchange] = {why.text, Clock::now() + kMissing};
+    }
     again_from = culprit + 1;
     suspects_ = still_suspect;
   } else {

@@ -10,7 +10,8 @@
 //
 // When the broker closes the channel (or hangs up) because of a message:
 //   - alone on its way: it is `rejected`, with the broker's reason.
-//   - several, and the reason names one (its exchange, user-id, expiration, size): that one is `rejected`.
+//   - several, and the reason names one (its exchange, user-id, expiration, size): that one is `rejected`, or
+//   `returned` where its exchange is not there; what else is for that exchange is so for a second, unasked.
 //   The broker
 //     works in order: those before it are `lost` (taken, but not confirmed), those after it were not looked
 //     at and are sent again.
@@ -30,6 +31,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "plugin/broker.h"
@@ -68,6 +70,7 @@ class Publisher {
   void take_batch();
   Result<void> send(Connection& connection);
   Result<void> write_more(Connection& connection);
+  const std::string* missing(const std::string& exchange);
   Result<void> begin_message(Connection& connection);
   void continue_body(Connection& connection);
   bool fence_passed() const;
@@ -108,8 +111,13 @@ class Publisher {
   std::string returned_reason_;
   std::vector<PublishResult> results_;  // for the sink, at the end of the turn
   std::vector<Outgoing> batch_;
-  std::string header_;              // scratch
-  std::optional<Closing> closing_;  // connection.close has come
+  struct Missing {
+    std::string why;
+    Clock::time_point until;
+  };
+  std::unordered_map<std::string, Missing> missing_;  // exchanges that were not there
+  std::string header_;                                // scratch
+  std::optional<Closing> closing_;                    // connection.close has come
 };
 
 }  // namespace rung::rabbit

@@ -33,6 +33,48 @@ amqp_table_t arguments_for(const BrokerOptions& options, std::array<amqp_table_e
   return {static_cast<int>(entries.size()), entries.data()};
 }
 
+// Each "X-declare" and "bind" on its way.
+struct Declaring {
+  Connection& connection;
+  Waker& waker;
+  Clock::time_point deadline;
+  const Connection::Others& others;
+
+  Result<void> exchange(const std::string& name) const {
+    amqp_exchange_declare_t exchange{};
+    exchange.exchange = bytes(name);
+    exchange.type = amqp_cstring_bytes("fanout");
+    exchange.durable = 1;
+    return call(connection, AMQP_EXCHANGE_DECLARE_METHOD, exchange, waker, deadline, others);
+  }
+  Result<void> queue(const std::string& name, amqp_table_t arguments) const {
+    amqp_queue_declare_t queue{};
+    queue.queue = bytes(name);
+    queue.durable = 1;
+    queue.arguments = arguments;
+    return call(connection, AMQP_QUEUE_DECLARE_METHOD, queue, waker, deadline, others);
+  }
+  Result<void> bind(const std::string& queue, const std::string& exchange) const {
+    amqp_queue_bind_t binding{};
+    binding.queue = bytes(queue);
+    binding.exchange = bytes(exchange);
+    return call(connection, AMQP_QUEUE_BIND_METHOD, binding, waker, deadline, others);
+  }
+};
+
+// What to do where an exchange of `delays:` stands already, and is another: the delayed-message plugin's, as
+// a rule.
+Error told(const Error& error, const std::string& name) {
+  std::string what = "declaring the exchange " + name + " (delays:): " + error.message;
+  if (error.message.find("PRECONDITION_FAILED") != std::string::npos) {
+    what +=
+        "; it must be a durable fanout exchange without arguments: once nothing waits in the old one, delete "
+        "it, and "
+        "Rung declares it anew (docs/moving-from-the-delayed-exchange.md). Until then nothing is taken in";
+  }
+  return Error{error.kind, std::move(what)};
+}
+
 }  // namespace
 
 std::vector<Declared> topology(const BrokerOptions& options) {
@@ -58,23 +100,18 @@ Result<void> declare_topology(const BrokerOptions& options, Connection& connecti
                               Clock::time_point deadline, const Connection::Others& others) {
   std::array<amqp_table_entry_t, 2> entries{};
   const amqp_table_t arguments = arguments_for(options, entries);
+  const Declaring declare{connection, waker, deadline, others};
   for (const Declared& one : topology(options)) {
-    amqp_exchange_declare_t exchange{};
-    exchange.exchange = bytes(one.name);
-    exchange.type = amqp_cstring_bytes("fanout");
-    exchange.durable = 1;
-    amqp_queue_declare_t queue{};
-    queue.queue = bytes(one.name);
-    queue.durable = 1;
-    queue.arguments = arguments;
-    amqp_queue_bind_t binding{};
-    binding.queue = bytes(one.name);
-    binding.exchange = bytes(one.name);
-    auto done = call(connection, AMQP_EXCHANGE_DECLARE_METHOD, exchange, waker, deadline, others);
-    if (done) done = call(connection, AMQP_QUEUE_DECLARE_METHOD, queue, waker, deadline, others);
-    if (done) done = call(connection, AMQP_QUEUE_BIND_METHOD, binding, waker, deadline, others);
+    auto done = declare.exchange(one.name);
+    if (done) done = declare.queue(one.name, arguments);
+    if (done) done = declare.bind(one.name, one.name);
     if (!done)
       return tl::unexpected(Error{done.error().kind, "declaring " + one.name + ": " + done.error().message});
+  }
+  for (const std::string& from : options.delay_exchanges) {
+    auto done = declare.exchange(from);
+    if (done) done = declare.bind(options.prefix + ".delay", from);
+    if (!done) return tl::unexpected(told(done.error(), from));
   }
   return {};
 }

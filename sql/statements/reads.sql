@@ -18,19 +18,19 @@ WHERE state = :state AND shard IN (:shards) AND next_at <= :until AND next_at > 
 (SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_shard)
  WHERE state = 'publishing' AND shard = :shard AND epoch < :epoch ORDER BY next_at LIMIT :limit)
 
--- name: count
-SELECT COUNT(*) FROM (SELECT 1 FROM rung_tasks FORCE INDEX (by_shard)
-  WHERE state = :state AND shard IN (:shards) LIMIT :most) counted
-
 -- name: list
 SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
   t.ladder_pinned, t.epoch, t.node, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.first_failed_at,
-  t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, n.name
+  t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, t.version, t.silence_means,
+  t.silence_ms, t.by_exchange, n.name
 FROM rung_tasks t LEFT JOIN rung_nodes n ON n.id = t.node
 WHERE TRUE
 
 -- name: list.id
 AND t.id = :id
+
+-- name: list.ids
+AND t.id IN (:ids)
 
 -- name: list.below
 AND t.id < :id
@@ -44,6 +44,9 @@ AND t.kind = :kind
 -- name: list.queue
 -- The length tells 'a' from 'a ': the collation does not.
 AND t.queue = :queue AND CHAR_LENGTH(t.queue) = CHAR_LENGTH(:queue)
+
+-- name: list.exchange
+AND t.exchange = :exchange AND CHAR_LENGTH(t.exchange) = CHAR_LENGTH(:exchange)
 
 -- name: list.tag
 AND t.tag = :tag AND CHAR_LENGTH(t.tag) = CHAR_LENGTH(:tag)
@@ -74,12 +77,15 @@ ORDER BY t.id DESC LIMIT :limit
 
 -- name: history
 SELECT a.task_id, a.attempt, a.level, a.due_at, a.published_at, a.outcome, a.outcome_at, a.error, a.node,
-  t.queue, t.message_id, n.name
+  a.executor, t.queue, t.message_id, n.name
 FROM rung_attempts a JOIN rung_tasks t ON t.id = a.task_id LEFT JOIN rung_nodes n ON n.id = a.node
 WHERE a.task_id = :id ORDER BY a.attempt
 
 -- name: origin
 SELECT origin FROM rung_bodies WHERE task_id = :id
+
+-- name: origins
+SELECT task_id, origin FROM rung_bodies WHERE task_id IN (:ids)
 
 -- name: by_queue
 SELECT queue, state, tasks, oldest_due_at, overdue FROM retry_by_queue ORDER BY queue, state

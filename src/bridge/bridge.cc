@@ -29,6 +29,10 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, StoreFactory factory, BridgeSetti
       intake_(intake_parts()),
       results_({transitions_, acks_, [this](const Decision& d) { settled(d); }}),
       janitor_(loop, janitor_parts()),
+      submissions_(submissions_parts()),
+      bulks_(loop,
+             {threads_, shards_, [this] { return rules_; },
+              [this](const Decision& decision) { settled(decision); }, "node " + settings_.identity.name}),
       drain_timer_(loop, [this] { drain_step(); }) {}
 
 Bridge::~Bridge() = default;
@@ -65,6 +69,7 @@ Intake::Parts Bridge::intake_parts() {
           [this](const Task& task) { schedule(task); },
           [this](const Decision& decision) { settled(decision); },
           settings_.prefix + ".parked",
+          {settings_.prefix + ".delay", settings_.delays},
           [this](const DeliveryTag& tag) { return broker_.stands(tag); },
           [this](std::vector<DeliveryTag> tags) { broker_.requeue(std::move(tags)); }};
 }
@@ -84,11 +89,32 @@ Janitor::Parts Bridge::janitor_parts() {
           settings_.prefix + ".parked"};
 }
 
+Submissions::Parts Bridge::submissions_parts() {
+  return {loop_,
+          threads_,
+          shards_,
+          transitions_,
+          clock_,
+          [this] { return rules_; },
+          [this](const Task& task) { schedule(task); },
+          [this](const Decision& decision) { settled(decision); }};
+}
+
+Bridge::Status Bridge::status() const {
+  return {broker_status_, store_away_, shards_.count(), dispatch_.ready(), heap_.size()};
+}
+
 Result<void> Bridge::start() {
   if (auto started = broker_.start(*this); !started) return started;
   shards_.start();
   janitor_.start();
+  bulks_.start();
   return {};
+}
+
+Bridge::Vitals Bridge::vitals() const {
+  return {broker_status_.consuming, broker_status_.publishing, !store_away_ && shards_.node() != 0, draining_,
+          shards_.count()};
 }
 
 // --- from the broker's threads
@@ -121,14 +147,18 @@ void Bridge::deliveries(std::vector<Delivery> batch) {
     intake_.forget_before(connection);
     transitions_.forget_before(connection);
   }
-  std::vector<Delivery> failed, results;
+  std::vector<Delivery> failed, delayed, results;
   for (Delivery& delivery : batch) {
-    (delivery.inlet == Inlet::results ? results : failed).push_back(std::move(delivery));
+    (delivery.inlet == Inlet::results ? results
+     : delivery.inlet == Inlet::delay ? delayed
+                                      : failed)
+        .push_back(std::move(delivery));
   }
   failpoint("delivery.received");
   if (draining_) return;  // unacked: the broker gives them to another, or to our next life
   if (!results.empty()) results_.said(results);
   if (!failed.empty()) intake_.failed(std::move(failed));
+  if (!delayed.empty()) intake_.delayed(std::move(delayed));
 }
 
 void Bridge::broker_status(const BrokerStatus& status) {
@@ -176,6 +206,7 @@ void Bridge::gained(const std::vector<Gained>& gained) {
   horizon_.gained(shards);
   janitor_.gained(gained);
   intake_.flush();
+  submissions_.flush();
   dispatch_.shards_gained();
 }
 
@@ -226,11 +257,15 @@ void Bridge::drain(std::function<void()> done) {
   heap_.clear();
   dispatch_.drain();
   intake_.drain();
+  submissions_.drain();
+  bulks_.drain();
   drain_timer_.start(Ms{0}, Ms{20});
 }
 
 void Bridge::drain_step() {
-  if (!transitions_.idle() || !intake_.idle() || !dispatch_.idle() || outbox_.under_way() > 0) return;
+  if (!transitions_.idle() || !intake_.idle() || !submissions_.idle() || !bulks_.idle() ||
+      !dispatch_.idle() || outbox_.under_way() > 0)
+    return;
   drain_timer_.stop();
   shards_.leave([this] { drained_(); });
 }

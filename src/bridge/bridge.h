@@ -8,6 +8,7 @@
 #include <string>
 
 #include "src/bridge/acks.h"
+#include "src/bridge/bulk.h"
 #include "src/bridge/dispatch.h"
 #include "src/bridge/horizon.h"
 #include "src/bridge/intake.h"
@@ -16,6 +17,7 @@
 #include "src/bridge/results.h"
 #include "src/bridge/shards.h"
 #include "src/bridge/store_threads.h"
+#include "src/bridge/submissions.h"
 #include "src/bridge/transitions.h"
 #include "src/core/policy.h"
 
@@ -30,6 +32,7 @@ struct BridgeSettings {
   int flow_threads = 2;
   int max_unconfirmed = 2000;
   std::string prefix = "rung";
+  DelayRoutes::Moves delays;  // delays: of the config
 };
 
 class Bridge final : public BrokerSink {
@@ -48,6 +51,32 @@ class Bridge final : public BrokerSink {
   void give_back(std::function<void()> done);
   // Ends all threads; false where one hangs in a call for longer than `most`. The loop must have stopped.
   bool stop(Ms most);
+
+  // By hand, without the broker. Any thread; `done` is called on the loop. See submissions.h.
+  void submit(std::vector<Submission> batch, Submissions::SubmitDone done) {
+    submissions_.submit(std::move(batch), std::move(done));
+  }
+  void change(std::vector<Event> events, Submissions::ChangeDone done) {
+    submissions_.change(std::move(events), std::move(done));
+  }
+  // How it stands; on the loop.
+  struct Status {
+    BrokerStatus broker;
+    bool store_away = false;
+    int shards = 0;          // held
+    std::size_t ready = 0;   // due, and waiting to be claimed
+    std::size_t loaded = 0;  // in the heap
+  };
+  Status status() const;
+
+  // How it is, now. The loop's.
+  struct Vitals {
+    bool broker_consuming = false, broker_publishing = false;
+    bool database = false;
+    bool draining = false;
+    int shards = 0;  // held
+  };
+  Vitals vitals() const;
 
   // New ladders and queues: hold from each task's next step on.
   void reload(RuleBookPtr rules) { rules_ = std::move(rules); }
@@ -71,6 +100,7 @@ class Bridge final : public BrokerSink {
   Dispatch::Parts dispatch_parts();
   Intake::Parts intake_parts();
   Janitor::Parts janitor_parts();
+  Submissions::Parts submissions_parts();
 
   io::Loop& loop_;
   Broker& broker_;
@@ -91,6 +121,8 @@ class Bridge final : public BrokerSink {
   Intake intake_;
   Results results_;
   Janitor janitor_;
+  Submissions submissions_;
+  BulkRunner bulks_;
 
   BrokerStatus broker_status_;
   BootMs broker_away_since_{0}, store_away_since_{0};

@@ -43,7 +43,9 @@ void Dispatch::due(const std::vector<io::DueItem>& items) {
   for (const io::DueItem& item : items) {
     // What became due while all was well and is late by its own number only, is no backlog of an outage.
     const bool overdue = item.at < able_since_ && now - item.at > Targets::kOverdue;
-    if (in_hand_.insert(item.id).second) targets_.add(item, overdue);
+    if (in_hand(item)) continue;
+    in_hand_[item.id].queue = item.queue;  // it may wait in another room: what is there comes to nothing
+    targets_.add(item, overdue);
   }
   // Not at once: after a pause many slots fire in one turn, the oldest not always first, and all of them
   // belong into one claim.
@@ -52,6 +54,11 @@ void Dispatch::due(const std::vector<io::DueItem>& items) {
     pump_posted_ = false;
     pump();
   });
+}
+
+bool Dispatch::in_hand(const io::DueItem& item) const {
+  const auto hand = in_hand_.find(item.id);
+  return hand != in_hand_.end() && (hand->second.claimed || hand->second.queue == item.queue);
 }
 
 void Dispatch::open(bool publishing) {
@@ -127,6 +134,12 @@ void Dispatch::tick() {
 
 std::vector<io::DueItem> Dispatch::only_held(std::vector<io::DueItem> batch) {
   std::erase_if(batch, [this](const io::DueItem& item) {
+    const auto hand = in_hand_.find(item.id);
+    if (hand == in_hand_.end() || hand->second.claimed || hand->second.queue != item.queue) {
+      targets_.end(item.queue);  // sent elsewhere while it waited here
+      return true;
+    }
+    hand->second.claimed = true;
     if (parts_.shards.held(item.shard)) return false;
     targets_.end(item.queue);
     put_down(item.id);  // another instance's by now: its heap or its sweep has it
@@ -277,9 +290,11 @@ void Dispatch::publish_all(const std::vector<Flight>& flights, const Messages& m
 void Dispatch::publish(Flight flight, const Message& message) {
   flight_bytes_ += flight.bytes;
   targets_.sent(flight.queue, boot_now());
-  // To the queue by the default exchange: other bindings of the original exchange must not get copies (trap
-  // 5).
-  Outgoing outgoing{0, "", flight.task.queue, dress(message, flight.task), flight.lane};
+  // A retry to its queue by the default exchange: other bindings of the original exchange must not get copies
+  // (trap 5). A delay that has not failed yet where it was to go.
+  const Target target = target_of(flight.task);
+  Outgoing outgoing{0, target.exchange, target.queue.empty() ? target.routing_key : target.queue,
+                    dress(message, flight.task), flight.lane};
   parts_.outbox.send(std::move(outgoing), [this, flight = std::move(flight)](const PublishResult& result) {
     published(flight, result);
   });

@@ -7,7 +7,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -51,6 +51,8 @@ class Dispatch {
   void drain();
 
   bool in_hand(TaskId id) const { return in_hand_.contains(id); }
+  // The same, and for that queue: what waits may have been sent elsewhere since.
+  bool in_hand(const io::DueItem& item) const;
   bool in_use(int shard) const { return under_way_in_[static_cast<std::size_t>(shard)] > 0; }
   bool idle() const { return jobs_ == 0 && flights_ == 0; }
   std::size_t ready() const { return targets_.waiting(); }
@@ -58,6 +60,10 @@ class Dispatch {
   void shards_gained();
 
  private:
+  struct Hand {
+    std::uint32_t queue = 0;
+    bool claimed = false;
+  };
   // A task of ours on its way: from its claim to the publish's result.
   struct Flight {
     Task task;
@@ -91,7 +97,7 @@ class Dispatch {
   const Parts parts_;
   const std::size_t most_under_way_;
   Targets targets_;
-  std::unordered_set<TaskId> in_hand_;  // ready, being claimed, or under way: one at a time each
+  std::unordered_map<TaskId, Hand> in_hand_;  // ready, being claimed, or under way: one at a time each
   std::array<int, kShards> under_way_in_{};
   std::deque<Flight> unfetched_;  // claimed, their bodies still in the database for want of room
   std::size_t flights_ = 0;       // claimed, no result yet

@@ -6,12 +6,6 @@
 #include "src/io/log.h"
 
 namespace rung::bridge {
-namespace {
-
-constexpr std::size_t kBytesInBatch = 8 * 1024 * 1024;
-constexpr std::size_t kShortString = 255;  // AMQP's names, and the columns for them
-
-}  // namespace
 
 Intake::Intake(Parts parts) : parts_(std::move(parts)), dice_(std::random_device{}()) {}
 
@@ -22,22 +16,29 @@ void Intake::failed(std::vector<Delivery> deliveries) {
     if (failure.id) {
       known(std::move(kept), std::move(failure));
     } else {
-      fresh(std::move(kept), std::move(failure));
+      waiting_.push_back(failed_newcomer(std::move(kept), std::move(failure)));
     }
   }
   parts_.transitions.flush();
   flush();
 }
 
+void Intake::delayed(std::vector<Delivery> deliveries) {
+  for (Delivery& delivery : deliveries)
+    waiting_.push_back(delayed_newcomer(std::make_shared<Delivery>(std::move(delivery)), parts_.routes));
+  flush();
+}
+
 void Intake::forget_before(std::uint32_t connection) {
-  std::erase_if(waiting_, [&](const Fresh& item) { return item.delivery->tag.connection < connection; });
+  std::erase_if(waiting_, [&](const Newcomer& item) { return item.delivery->tag.connection < connection; });
 }
 
 void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
   const auto& message_id = delivery->message.properties.message_id;
-  Event event{*failure.id, event::Failed{failure.attempt, failure.error, failure.error_type,
-                                         failure.directives, clean_utf8(failure.queue, kShortString),
-                                         clean_utf8(message_id.value_or(""), kShortString)}};
+  Event event{*failure.id,
+              event::Failed{failure.attempt, failure.error, failure.error_type, failure.directives,
+                            clean_utf8(failure.queue, kShortString),
+                            clean_utf8(message_id.value_or(""), kShortString), failure.executor}};
   const std::uint32_t connection = delivery->tag.connection;
   parts_.transitions.add(
       std::move(event),
@@ -67,7 +68,7 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
               {{"id", failure.id->value}, {"attempt", failure.attempt}, {"reason", decision->reason}});
     Failure known = failure;
     if (!unknown && known.queue.empty()) known.queue = decision->task.queue;
-    fresh(delivery, std::move(known), std::move(reason));
+    waiting_.push_back(failed_newcomer(delivery, std::move(known), std::move(reason)));
     flush();
     return;
   }
@@ -75,64 +76,21 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
   parts_.settled(*decision);
 }
 
-void Intake::fresh(std::shared_ptr<Delivery> delivery, Failure failure, std::string park_reason) {
-  if (park_reason.empty() && failure.queue.empty()) {
-    park_reason =
-        "nothing says which queue it came from: no usable retry-queue header, no x-death; last error: " +
-        failure.error;
-  } else if (park_reason.empty() && (failure.queue.size() > kShortString || !is_utf8(failure.queue))) {
-    park_reason = "the name of its queue is no queue's name (over 255 bytes, or not UTF-8)";
-  }
-  waiting_.push_back({std::move(delivery), std::move(failure), std::move(park_reason)});
-}
-
-NewTask Intake::make_task(const Fresh& item, IdSource& ids, int shard) {
-  const Failure& f = item.failure;
-  const Message& message = item.delivery->message;
-  const RuleBookPtr rules = parts_.rules();
-  // A delay is never cut short by what our reading of the database's clock is behind.
-  const EpochMs now = parts_.clock.latest();
-  NewTask fresh;
-  Task& task = fresh.task;
-  task.id = ids.next(now);
-  task.shard = shard;
-  task.node = parts_.shards.node();
-  task.queue = clean_utf8(f.queue, kShortString);
-  task.exchange = clean_utf8(f.exchange, kShortString);
-  task.routing_key = clean_utf8(f.routing_key, kShortString);
-  task.tag = clean_utf8(message.properties.type.value_or(""), kShortString);
-  task.message_id = clean_utf8(message.properties.message_id.value_or(""), kShortString);
-  task.created_at = now;
-  task.first_failed_at = now;
-  // x-death counts whole seconds: within two of them our own clock is the finer one.
-  if (f.died_at_s && EpochMs{*f.died_at_s * 1000} + Ms{2000}<now&& * f.died_at_s> 0) {
-    task.first_failed_at = {*f.died_at_s * 1000};
-  }
-  task.last_error = f.error;
-  task.error_type = f.error_type;
-  task.body_bytes = static_cast<std::int64_t>(message.body.size());
-  if (item.park_reason.empty()) {
-    begin(task, f.directives, *rules, now, std::uniform_real_distribution<>(0.0, 1.0)(dice_));
-  } else {
-    begin_parked(task, item.park_reason, *rules, now);
-  }
-  auto stripped = std::make_shared<Message>(strip(message, &fresh.origin_json));
-  if (item.without_body) {
-    stripped->body.clear();
-    task.next_at.reset();  // its copy lies in <prefix>.parked already
-  }
-  fresh.message = std::move(stripped);
-  fresh.intake_key = intake_key(f, message);
-  fresh.same_even_if_finished = f.died_at_s.has_value() || item.delivery->redelivered;
-  return fresh;
+// A second batch beside the one under way only where it is worth its transaction: else many small ones would
+// take turns, and each costs the database a commit and the broker an ack.
+bool Intake::worth_a_turn() const {
+  if (in_flight_ == 0 || waiting_.size() >= kMostInBatch / 2 || waiting_.front().alone) return true;
+  std::size_t bytes = 0;
+  for (const Newcomer& item : waiting_) bytes += item.delivery->message.body.size();
+  return bytes >= kBytesInBatch / 2;
 }
 
 void Intake::flush() {
-  while (!draining_ && !waiting_.empty() && in_flight_ < kMostInFlight) {
+  while (!draining_ && !waiting_.empty() && in_flight_ < kMostInFlight && worth_a_turn()) {
     // One shard a batch: one lease to check, neighbouring rows in the index.
     const int shard = parts_.shards.home();
     if (shard < 0) return;  // called again when a lease is taken
-    std::vector<Fresh> batch;
+    std::vector<Newcomer> batch;
     std::size_t bytes = 0;
     while (!waiting_.empty() && batch.size() < kMostInBatch && bytes < kBytesInBatch) {
       const bool alone = waiting_.front().alone;
@@ -146,13 +104,16 @@ void Intake::flush() {
   }
 }
 
-void Intake::insert(std::vector<Fresh> batch, int shard) {
-  if (!ids_) ids_ = std::make_unique<IdSource>(parts_.shards.node());
-  auto shared = std::make_shared<std::vector<Fresh>>(std::move(batch));
+void Intake::insert(std::vector<Newcomer> batch, int shard) {
+  auto shared = std::make_shared<std::vector<Newcomer>>(std::move(batch));
   auto tasks = std::make_shared<std::vector<NewTask>>();
   std::vector<DeliveryTag> tags;
-  for (const Fresh& item : *shared) {
-    tasks->push_back(make_task(item, *ids_, shard));
+  const RuleBookPtr rules = parts_.rules();
+  for (const Newcomer& item : *shared) {
+    const double random = std::uniform_real_distribution<>(0.0, 1.0)(dice_);
+    const EpochMs now = parts_.clock.latest();
+    tasks->push_back(
+        make_task(item, {parts_.shards.new_id(now), shard, parts_.shards.node(), *rules, now, random}));
     tags.push_back(item.delivery->tag);
   }
   ++in_flight_;
@@ -191,11 +152,11 @@ Result<Intake::Answers> Intake::insert_standing(Store& store, const std::vector<
   return answers;
 }
 
-void Intake::inserted(std::vector<Fresh>& batch, const std::vector<NewTask>& tasks,
+void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& tasks,
                       const Result<Answers>& result) {
   if (!result) {
     if (result.error().is_transient()) return;  // stopping: unacked, the broker keeps them
-    for (Fresh& item : batch) {
+    for (Newcomer& item : batch) {
       if (batch.size() == 1) {
         divert(std::move(item), "the database does not take it: " + result.error().message);
       } else {
@@ -245,7 +206,7 @@ void Intake::inserted(std::vector<Fresh>& batch, const std::vector<NewTask>& tas
 
 // What the database cannot hold is kept by the broker: the message goes to <prefix>.parked, a row without a
 // body says so, and only then it is acked.
-void Intake::divert(Fresh item, const std::string& reason) {
+void Intake::divert(Newcomer item, const std::string& reason) {
   if (item.without_body) {
     log::error("a message can be neither stored nor recorded: left unacked", {{"reason", reason}});
     return;
@@ -255,7 +216,7 @@ void Intake::divert(Fresh item, const std::string& reason) {
   ++diverting_;
   // Stripped: as it was published at first, it passed the broker; with x-death its header may be too large
   // for a frame.
-  Outgoing copy{0, parts_.parked_exchange, item.failure.queue, strip(item.delivery->message, nullptr)};
+  Outgoing copy{0, parts_.parked_exchange, item.queue(), strip(item.delivery->message, nullptr)};
   parts_.outbox.send(std::move(copy), [this, item](const PublishResult& result) mutable {
     --diverting_;
     if (result.how == PublishResult::How::confirmed) {

@@ -1,5 +1,5 @@
-// failed message -> row committed -> acked. In this order, always: what is not yet in the database is still
-// in the broker, unacked, bounded by the prefetch. Thread: the loop's.
+// failed or delayed message -> row committed -> acked. In this order, always: what is not yet in the database
+// is still in the broker, unacked, bounded by the prefetch. Thread: the loop's.
 #pragma once
 
 #include <deque>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/bridge/acks.h"
+#include "src/bridge/newcomer.h"
 #include "src/bridge/outbox.h"
 #include "src/bridge/shards.h"
 #include "src/bridge/store_threads.h"
@@ -28,9 +29,10 @@ class Intake {
     Acks& acks;
     DbClock& clock;
     std::function<RuleBookPtr()> rules;
-    std::function<void(const Task&)> taken;                      // a new row: heap
-    std::function<void(const Decision&)> settled;                // a known task changed
-    std::string parked_exchange;                                 // <prefix>.parked
+    std::function<void(const Task&)> taken;        // a new row: heap
+    std::function<void(const Decision&)> settled;  // a known task changed
+    std::string parked_exchange;                   // <prefix>.parked
+    DelayRoutes routes;
     std::function<bool(const DeliveryTag&)> stands;              // Broker::stands; on any thread
     std::function<void(std::vector<DeliveryTag> tags)> requeue;  // Broker::requeue
   };
@@ -38,6 +40,7 @@ class Intake {
   explicit Intake(Parts parts);
 
   void failed(std::vector<Delivery> deliveries);
+  void delayed(std::vector<Delivery> deliveries);
   // Lets go of what waits from older connections of the broker's.
   void forget_before(std::uint32_t connection);
   // Inserts what waits for a lease or a free turn.
@@ -50,30 +53,21 @@ class Intake {
   bool idle() const { return (draining_ || waiting_.empty()) && in_flight_ == 0 && diverting_ == 0; }
 
  private:
-  struct Fresh {
-    std::shared_ptr<Delivery> delivery;
-    Failure failure;
-    std::string park_reason;  // not empty: it is parked at once
-    bool alone = false;
-    bool without_body = false;  // its body lies in <prefix>.parked
-  };
-
   void known(std::shared_ptr<Delivery> delivery, Failure failure);
   void decided(const std::shared_ptr<Delivery>& delivery, const Failure& failure,
                const Result<Decision>& decision);
-  void fresh(std::shared_ptr<Delivery> delivery, Failure failure, std::string park_reason = {});
-  NewTask make_task(const Fresh& fresh, IdSource& ids, int shard);
-  void insert(std::vector<Fresh> batch, int shard);
+  bool worth_a_turn() const;
+  void insert(std::vector<Newcomer> batch, int shard);
   // An answer each; none for what was left, because its connection no longer stands.
   using Answers = std::vector<std::optional<Inserted>>;
   Result<Answers> insert_standing(Store& store, const std::vector<DeliveryTag>& tags,
                                   const std::vector<NewTask>& tasks, const Fence& fence) const;
-  void inserted(std::vector<Fresh>& batch, const std::vector<NewTask>& tasks, const Result<Answers>& result);
-  void divert(Fresh item, const std::string& reason);
+  void inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& tasks,
+                const Result<Answers>& result);
+  void divert(Newcomer item, const std::string& reason);
 
   const Parts parts_;
-  std::unique_ptr<IdSource> ids_;  // made when the node's number is known
-  std::deque<Fresh> waiting_;
+  std::deque<Newcomer> waiting_;
   std::mt19937_64 dice_;
   bool draining_ = false;
   int in_flight_ = 0;

@@ -12,6 +12,8 @@ namespace rung::bridge {
 namespace {
 
 constexpr Ms kEvery{1000};
+// What a person or another instance has made due is found by the sweep: within this and the grace.
+constexpr Ms kSweepEvery{500};
 constexpr Ms kSweepGrace{300};  // what has just become due is the heap's
 constexpr Ms kSweepOn{50};  // until the next sweep where one found full pages: many were due at one instant
 constexpr Ms kRecent{10'000};  // with much in hand: what became due within this, e.g. redriven by a person
@@ -23,11 +25,18 @@ constexpr Ms kForgotten{60'000};  // in `publishing` under our own epoch for thi
 }  // namespace
 
 Janitor::Janitor(io::Loop& loop, Parts parts)
-    : parts_(std::move(parts)), timer_(loop, [this] { tick(); }), sweep_on_(loop, [this] { sweep_on(); }) {}
+    : parts_(std::move(parts)),
+      timer_(loop, [this] { tick(); }),
+      sweep_(loop, [this] { sweep(); }),
+      sweep_on_(loop, [this] { sweep_on(); }) {}
 
-void Janitor::start() { timer_.start(kEvery, kEvery); }
+void Janitor::start() {
+  timer_.start(kEvery, kEvery);
+  sweep_.start(kSweepEvery, kSweepEvery);
+}
 void Janitor::stop() {
   timer_.stop();
+  sweep_.stop();
   sweep_on_.stop();
 }
 
@@ -41,7 +50,6 @@ void Janitor::tick() {
   if (!parts_.shards.any()) return;
   parts_.dispatch.tick();
   parts_.horizon.extend();
-  sweep();
   deadlines();
   copies();
   stranded();
@@ -53,7 +61,7 @@ void Janitor::sweep() {
   sweeping_ = true;
   const EpochMs until = parts_.clock.now() - kSweepGrace;
   std::optional<EpochMs> after;
-  if (parts_.dispatch.ready() > kEnoughReady) after = until - kRecent;
+  if (parts_.dispatch.ready() > kEnoughReady || look_recent_) after = until - kRecent;
   parts_.threads.submit<std::vector<DueEntry>>(
       Lane::control,
       [shards = parts_.shards.list(), after, until](Store& store) {
@@ -64,11 +72,14 @@ void Janitor::sweep() {
         if (!rows) return log::error("the sweep failed", {{"reason", rows.error().message}});
         std::vector<io::DueItem> items;
         for (const DueEntry& row : *rows) {
-          if (!parts_.dispatch.in_hand(row.id)) items.push_back(parts_.names.item(row));
+          const io::DueItem item = parts_.names.item(row);
+          if (!parts_.dispatch.in_hand(item)) items.push_back(item);
         }
-        if (items.empty()) return;
-        parts_.dispatch.due(items);
-        if (items.size() >= kPerShard) sweep_on_.start(kSweepOn);
+        // Pages full of what waits for a queue that stands still: behind them may be what a person fired.
+        const bool standing = rows->size() - items.size() >= kPerShard;
+        look_recent_ = standing && !look_recent_;
+        if (!items.empty()) parts_.dispatch.due(items);
+        if (items.size() >= kPerShard || look_recent_) sweep_on_.start(kSweepOn);
       });
 }
 

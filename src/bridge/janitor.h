@@ -1,6 +1,8 @@
 // What is periodic, so that every row has somebody who will move it:
-//   each second   rows due and not in hand (missed by a crash, moved by another instance) -> dispatch
-//                 silence that is over -> presumed success, or the next level
+//   twice a second  rows due and not in hand (missed by a crash, moved by another instance, made due by a
+//   person)
+//                   -> dispatch
+//   each second   silence that is over -> presumed success, or the next level
 //                 copies owed to <prefix>.parked
 //   at a takeover and every ten seconds   what a dead owner left in `publishing` -> the same attempt again
 // Thread: the loop's.
@@ -52,12 +54,13 @@ class Janitor {
   void forgotten();
 
   const Parts parts_;
-  io::Timer timer_;
+  io::Timer timer_, sweep_;
   io::Timer sweep_on_;  // the last sweep found more than it took
   std::vector<Gained> to_recover_;
   std::unordered_set<TaskId> ending_;   // silence that is being ended
   std::unordered_set<TaskId> copying_;  // copies on their way
   int ticks_ = 0;
+  bool look_recent_ = false;  // the next sweep: at what has become due of late alone
   bool sweeping_ = false;
   bool ending_busy_ = false;
   bool copies_busy_ = false;

@@ -17,11 +17,12 @@ void Results::said(const std::vector<Delivery>& deliveries) {
       continue;
     }
     const TaskId id = *word.id;
-    Event event{id, event::Succeeded{word.attempt}};
+    Event event{id, event::Succeeded{word.attempt, word.executor}};
     if (!word.succeeded) {
       if (word.error.empty()) word.error = "reported failed (no retry-error was given)";
-      event.what = event::Failed{word.attempt, std::move(word.error), std::move(word.error_type),
-                                 std::move(word.directives)};
+      event.what = event::Failed{
+          word.attempt, std::move(word.error),   std::move(word.error_type), std::move(word.directives), {},
+          {},           std::move(word.executor)};
     }
     const auto decided = [this, id, tag = delivery.tag](const Result<Decision>& decision) {
       if (!decision) {  // left unacked: the broker brings it again on the next connection

@@ -143,6 +143,11 @@ int Shards::home() {
   return -1;
 }
 
+TaskId Shards::new_id(EpochMs now) {
+  if (!ids_) ids_ = std::make_unique<IdSource>(node_);
+  return ids_->next(now);
+}
+
 void Shards::begin_cycle() {
   cycling_ = true;
   begun_ = boot_now();

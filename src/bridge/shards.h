@@ -9,6 +9,7 @@
 
 #include <array>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -59,6 +60,8 @@ class Shards {
   Fence fence() const { return {node_, leases()}; }
   // A held shard for a new task, in turn; -1 where there is none.
   int home();
+  // REQUIRES: node() is known, as it is once a shard is held.
+  TaskId new_id(EpochMs now);
 
  private:
   struct Slot {
@@ -84,6 +87,7 @@ class Shards {
   io::Timer timer_, patience_;
   std::minstd_rand dice_;
   int node_ = 0;
+  std::unique_ptr<IdSource> ids_;  // made when the node's number is known
   std::array<Slot, kShards> slots_{};
   int count_ = 0;
   int next_home_ = 0;

@@ -24,6 +24,7 @@ namespace rung::bridge {
 // Rows of one transaction: beyond some hundred a batch gains nothing. Batches of one flow at a time: one with
 // the database, one on the way.
 inline constexpr std::size_t kMostInBatch = 500;
+inline constexpr std::size_t kBytesInBatch = 8 * 1024 * 1024;  // bodies of one transaction
 inline constexpr int kMostInFlight = 2;
 
 // Leases must not wait behind a thousand inserts: they have a thread of their own.

@@ -187,7 +187,7 @@ int detach(const Options& options, const Config& config, QueueAdmin& admin) {
 
 int run(const Options& options) {
   Config config;
-  if (const int code = load(options.common, config); code != kDone) return code;
+  if (const int code = load(options.common, config, ConfigFor::broker); code != kDone) return code;
   if (options.queue.empty() || options.queue.size() > 255)
     return complain(kMistake, "a queue's name has 1 to 255 bytes");
   if (options.print) {

@@ -1,16 +1,22 @@
-// rung cancel, retry, finish: what a person does to tasks. decide() says whether their state allows it.
+// rung cancel, reschedule, fire, retry, redrive, finish: what a person does to tasks, to some by their ids,
+// to many by a filter. decide() says whether their state allows it.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
-#include <random>
 
+#include "levels/duration.h"
+#include "src/bridge/transitions.h"
+#include "src/cli/again.h"
+#include "src/cli/bulk_run.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
+#include "src/cli/filter.h"
 #include "src/cli/story.h"
 #include "src/cli/text.h"
+#include "src/cli/when.h"
 
 namespace rung::cli {
 namespace {
@@ -18,8 +24,12 @@ namespace {
 struct Options {
   Common common;
   std::vector<std::string> ids;
-  std::string reason, error;
+  FilterOptions filter;
+  BulkOptions bulk;
+  std::string reason, error, executor, delay, at;
+  Target elsewhere;
   bool succeeded = false, failed = false;
+  int attempt = 0;
 };
 
 struct Change {
@@ -52,16 +62,12 @@ int read_ids(const std::vector<std::string>& words, std::vector<TaskId>& ids) {
 }
 
 Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& ids, const Happening& what) {
-  std::mt19937_64 dice{std::random_device{}()};
-  std::uniform_real_distribution<double> random{0.0, 1.0};
   std::vector<Event> events;
-  for (const TaskId id : ids) events.push_back({id, what});
+  const ByHand hand{by_whom(), std::nullopt};
+  for (const TaskId id : ids) events.push_back({id, what, hand});
   // No lease is held here: row locks and decide() are what guards it against the sidecars.
-  auto decisions = session.store->apply(events, Fence{},
-                                        [&](const Task& task, const Happening& happening, Circumstances at) {
-                                          at.random = random(dice);
-                                          return decide(task, happening, *session.config.rules, at);
-                                        });
+  auto decisions =
+      again([&] { return session.store->apply(events, Fence{}, bridge::decider(session.config.rules)); });
   if (!decisions) return tl::unexpected(decisions.error());
   std::vector<Change> changes;
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -98,11 +104,12 @@ Json to_json(const Change& change) {
           {"task", change.row ? cli::to_json(*change.row) : Json()}};
 }
 
-int run(const Options& options, const Happening& what) {
+int run(Session& session, const Options& options, const Happening& what) {
   std::vector<TaskId> ids;
   if (const int code = read_ids(options.ids, ids); code != kDone) return code;
-  Session session;
-  if (const int code = open_session(options.common, session); code != kDone) return code;
+  if (session.store == nullptr) {
+    if (const int code = open_session(options.common, session); code != kDone) return code;
+  }
   auto changes = apply(session, ids, what);
   if (!changes) return complain(changes.error());
   if (auto now = session.store->now()) session.now = *now;
@@ -120,54 +127,175 @@ int run(const Options& options, const Happening& what) {
   return exit;
 }
 
-void add_ids(CLI::App& command, Options& options) {
-  command.add_option("ID", options.ids, "Retry-ids, as rung list shows them")->required();
+// By ids, or by a filter.
+int run_either(const Options& o, const Happening& what, BulkAction action) {
+  const bool filtered = is_set(o.filter);
+  if (o.ids.empty() && !filtered)
+    return complain(kMistake, "which tasks: retry-ids, or a filter (--queue, --tag, --state ...)?");
+  if (!o.ids.empty() && filtered)
+    return complain(kMistake,
+                    "either retry-ids or a filter, not both (another place to send to: redrive "
+                    "--to-queue)");
+  if (o.ids.empty()) {
+    NewBulk bulk;
+    bulk.action = action;
+    bulk.reason = o.reason;
+    bulk.elsewhere = o.elsewhere;
+    return make_bulk(o.common, o.filter, o.bulk, std::move(bulk));
+  }
+  if (o.bulk.dry_run || o.bulk.rate > 0)
+    return complain(kMistake, "--dry-run and --rate go with a filter, not with retry-ids");
+  Session session;
+  return run(session, o, what);
+}
+
+int run_reschedule(const Options& o) {
+  event::Reschedule to;
+  Session session;
+  if (!o.delay.empty()) {
+    const auto delay = levels::parse_duration(o.delay);
+    if (!delay) return complain(kMistake, "--delay: " + delay.error());
+    to.delay = *delay;
+  } else {
+    if (const int code = open_session(o.common, session); code != kDone) return code;
+    const auto at = parse_when(o.at, session.now, Direction::future);
+    if (!at) return complain(kMistake, "--at: " + at.error());
+    to.at = *at;
+  }
+  return run(session, o, to);
+}
+
+int run_finish(const Options& o) {
+  if (o.succeeded && !o.error.empty())
+    return complain(kMistake, "--error goes with --failed, not with --succeeded");
+  Session session;
+  return run(session, o, event::Finish{o.succeeded, o.error, o.executor, o.attempt});
+}
+
+CLI::Option& add_ids(CLI::App& command, Options& options) {
+  return *command.add_option("ID", options.ids, "Retry-ids, as rung list shows them");
+}
+
+// Options of a change that takes ids or a filter.
+void add_which(CLI::App& command, Options& options) {
+  add_ids(command, options);
+  add_filter(command, options.filter);
+  add_bulk_options(command, options.bulk);
+}
+
+constexpr const char* kMany =
+    "\nMany by a filter, as of rung list: their ids are frozen first, then it asks, or takes --yes. Ctrl-C "
+    "pauses\n"
+    "(rung bulk resume); what dies here in the middle a sidecar goes on with.";
+
+void add_cancel(CLI::App& app, int* exit) {
+  auto o = std::make_shared<Options>();
+  CLI::App& c =
+      add_command(app, "cancel", "Takes scheduled tasks off: they are not sent (again)",
+                  std::string("Examples:\n"
+                              "  rung cancel 249107395289088\n"
+                              "  rung cancel 249107395289088 249107395289089 --reason \"order withdrawn\"\n"
+                              "  rung cancel --tag coupon.reminder --due-before 1d --dry-run\n"
+                              "Only what is scheduled can be cancelled; what answers here is not published "
+                              "after it.") +
+                      kMany,
+                  o->common);
+  add_which(c, *o);
+  c.add_option("--reason", o->reason, "Stands as the task's last error")->type_name("TEXT");
+  c.callback([o, exit] { *exit = run_either(*o, event::Cancel{o->reason}, BulkAction::cancel); });
+}
+
+void add_fire(CLI::App& app, int* exit) {
+  auto o = std::make_shared<Options>();
+  CLI::App& c = add_command(app, "fire", "Sends scheduled tasks now, whenever they were due",
+                            std::string("Examples:\n"
+                                        "  rung fire 249107395289088\n"
+                                        "  rung fire --queue orders --rate 50 --yes") +
+                                kMany,
+                            o->common);
+  add_which(c, *o);
+  c.callback([o, exit] { *exit = run_either(*o, event::Fire{}, BulkAction::fire); });
+}
+
+void add_retry(CLI::App& app, int* exit) {
+  auto o = std::make_shared<Options>();
+  CLI::App& c = add_command(
+      app, "retry", "Sends now: parked tasks from the first level on, scheduled ones at once",
+      std::string("Examples:\n"
+                  "  rung retry 249107395289088\n"
+                  "  rung retry --queue orders --error timeout          what is parked, by a filter") +
+          kMany,
+      o->common);
+  add_which(c, *o);
+  c.callback([o, exit] { *exit = run_either(*o, event::Redrive{}, BulkAction::redrive); });
+}
+
+void add_redrive(CLI::App& app, int* exit) {
+  auto o = std::make_shared<Options>();
+  CLI::App& c =
+      add_command(app, "redrive", "The same as retry, to where they were or elsewhere",
+                  std::string("Examples:\n"
+                              "  rung redrive 249107395289088 --to-queue orders.by-hand\n"
+                              "  rung redrive --queue orders --to-exchange shop --to-routing-key order.new") +
+                      kMany,
+                  o->common);
+  add_which(c, *o);
+  CLI::Option* queue = c.add_option("--to-queue", o->elsewhere.queue, "Another queue")->type_name("NAME");
+  c.add_option("--to-exchange", o->elsewhere.exchange, "An exchange")->type_name("NAME")->excludes(queue);
+  c.add_option("--to-routing-key", o->elsewhere.routing_key, "With --to-exchange")
+      ->type_name("KEY")
+      ->excludes(queue);
+  c.callback([o, exit] { *exit = run_either(*o, event::Redrive{o->elsewhere}, BulkAction::redrive); });
+}
+
+void add_reschedule(CLI::App& app, int* exit) {
+  auto o = std::make_shared<Options>();
+  CLI::App& c = add_command(app, "reschedule", "Gives scheduled tasks another time",
+                            "Examples:\n"
+                            "  rung reschedule 249107395289088 --delay 2h\n"
+                            "  rung reschedule 249107395289088 --at 2026-11-21T17:05:00Z",
+                            o->common);
+  add_ids(c, *o).required();
+  CLI::Option_group& when = *c.add_option_group("when");
+  when.add_option("--delay", o->delay, "From now on")->type_name("DURATION");
+  when.add_option("--at", o->at, "A time (UTC where no offset stands)")->type_name("TIME");
+  when.require_option(1);
+  c.callback([o, exit] { *exit = run_reschedule(*o); });
+}
+
+void add_finish(CLI::App& app, int* exit) {
+  auto o = std::make_shared<Options>();
+  CLI::App& c = add_command(
+      app, "finish", "Says for a consumer how an attempt ended",
+      "Examples:\n"
+      "  rung finish 249107395289088 --succeeded\n"
+      "  rung finish 249107395289088 --failed --error \"refused by the bank\" --executor app-3:8080\n"
+      "  rung finish 249107395289088 --failed --attempt 2      said twice it fails that one, not the next "
+      "one\n"
+      "A success ends the task; a failure sends it to the next level.",
+      o->common);
+  add_ids(c, *o).required();
+  CLI::Option_group& how = *c.add_option_group("how");
+  how.add_flag("--succeeded", o->succeeded, "It was handled");
+  how.add_flag("--failed", o->failed, "It was not: the next level, or the parking lot");
+  how.require_option(1);
+  c.add_option("--error", o->error, "What went wrong, with --failed")->type_name("TEXT");
+  c.add_option("--attempt", o->attempt, "Which one failed, as retry-attempt said; else the one under way")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000'000));
+  c.add_option("--executor", o->executor, "Who handled it: stands in the history")->type_name("ADDRESS");
+  c.callback([o, exit] { *exit = run_finish(*o); });
 }
 
 }  // namespace
 
 void add_changes(CLI::App& app, int* exit) {
-  auto o = std::make_shared<Options>();
-  CLI::App& cancel =
-      add_command(app, "cancel", "Takes scheduled tasks off their ladder: they are not sent again",
-                  "Examples:\n"
-                  "  rung cancel 249107395289088\n"
-                  "  rung cancel 249107395289088 249107395289089 --reason \"order withdrawn\"\n"
-                  "Only what is scheduled can be cancelled; what answers here is not published after it.",
-                  o->common);
-  add_ids(cancel, *o);
-  cancel.add_option("--reason", o->reason, "Stands as the task's last error")->type_name("TEXT");
-  cancel.callback([o, exit] { *exit = run(*o, event::Cancel{o->reason}); });
-
-  CLI::App& retry =
-      add_command(app, "retry", "Sends now: parked tasks from the first level on, scheduled ones at once",
-                  "Examples:\n"
-                  "  rung retry 249107395289088\n"
-                  "  rung list --state parked --queue orders --all --json |\n"
-                  "    jq -r '.tasks[].retry_id' | xargs -r rung retry",
-                  o->common);
-  add_ids(retry, *o);
-  retry.callback([o, exit] { *exit = run(*o, event::Redrive{}); });
-
-  CLI::App& finish = add_command(app, "finish", "Says for a consumer how an attempt ended",
-                                 "Examples:\n"
-                                 "  rung finish 249107395289088 --succeeded\n"
-                                 "  rung finish 249107395289088 --failed --error \"refused by the bank\"\n"
-                                 "A success ends the task; a failure sends it to the next level.",
-                                 o->common);
-  add_ids(finish, *o);
-  CLI::Option_group& how = *finish.add_option_group("how");
-  how.add_flag("--succeeded", o->succeeded, "It was handled");
-  how.add_flag("--failed", o->failed, "It was not: the next level, or the parking lot");
-  how.require_option(1);
-  finish.add_option("--error", o->error, "What went wrong, with --failed")->type_name("TEXT");
-  finish.callback([o, exit] {
-    if (o->succeeded && !o->error.empty()) {
-      *exit = complain(kMistake, "--error goes with --failed, not with --succeeded");
-      return;
-    }
-    *exit = run(*o, event::Finish{o->succeeded, o->error});
-  });
+  add_cancel(app, exit);
+  add_reschedule(app, exit);
+  add_fire(app, exit);
+  add_retry(app, exit);
+  add_redrive(app, exit);
+  add_finish(app, exit);
 }
 
 }  // namespace rung::cli

@@ -13,11 +13,16 @@
 namespace rung::cli {
 namespace {
 
+Json to_json(const std::vector<ConfigProblem>& problems) {
+  Json json = Json::array();
+  for (const ConfigProblem& p : problems)
+    json.push_back({{"file", p.file}, {"line", p.line}, {"column", p.column}, {"what", p.what}});
+  return json;
+}
+
 Json check_json(const LoadedConfig& loaded) {
-  Json json = {{"ok", loaded.ok()}, {"problems", Json::array()}};
-  for (const ConfigProblem& p : loaded.problems) {
-    json["problems"].push_back({{"file", p.file}, {"line", p.line}, {"column", p.column}, {"what", p.what}});
-  }
+  Json json = {
+      {"ok", loaded.ok()}, {"problems", to_json(loaded.problems)}, {"warnings", to_json(loaded.warnings)}};
   if (!loaded.ok() || loaded.config.rules == nullptr) return json;
   for (const auto& [name, ladder] : loaded.config.rules->ladders()) {
     Json delays = Json::array();
@@ -26,29 +31,36 @@ Json check_json(const LoadedConfig& loaded) {
   }
   for (const auto& [name, queue] : loaded.config.rules->queues())
     json["queues"][name] = {{"ladder", queue.ladder}};
+  for (const auto& [name, tag] : loaded.config.rules->tags()) {
+    json["tags"][name] = {{"queue", tag.target.queue},
+                          {"exchange", tag.target.exchange},
+                          {"routing_key", tag.target.routing_key},
+                          {"ladder", tag.ladder}};
+  }
+  for (const auto& [from, to] : loaded.config.delays) json["delays"].push_back({{"from", from}, {"to", to}});
   return json;
 }
 
 int check(const Common& common) {
   if (!common.json) {
     Config config;
-    if (const int code = load(common, config); code != kDone) return code;
+    if (const int code = load(common, config, ConfigFor::check); code != kDone) return code;
     print(describe(config));
     return kDone;
   }
   const std::string path = find_config(common);
   if (path.empty()) {
     Config config;
-    return load(common, config);  // tells where it has looked
+    return load(common, config, ConfigFor::check);  // tells where it has looked
   }
-  const LoadedConfig loaded = load_config(path);
+  const LoadedConfig loaded = load_config(path, ConfigFor::check);
   print(dump(check_json(loaded)) + "\n");
   return loaded.ok() ? kDone : kMistake;
 }
 
 int migrate(const Common& common) {
   Config config;
-  if (const int code = load(common, config); code != kDone) return code;
+  if (const int code = load(common, config, ConfigFor::database); code != kDone) return code;
   StoreOptions options = config.store;
   options.migrate = true;  // asked for by hand: store.migrate only says what `run` may do by itself
   auto store = open_mysql_store(options);
@@ -79,18 +91,19 @@ void add_run(CLI::App& app, int* exit) {
   c.callback([common, exit] {
     const std::string path = find_config(*common);
     Config config;
-    *exit = path.empty() ? load(*common, config) : run_sidecar(path);
+    *exit = path.empty() ? load(*common, config, ConfigFor::sidecar) : run_sidecar(path);
   });
 }
 
 void add_check(CLI::App& app, int* exit) {
   auto common = std::make_shared<Common>();
-  CLI::App& c =
-      add_command(app, "check", "Is the config right, and what will its ladders do",
-                  "Examples:\n"
-                  "  rung check -c rung.yaml\n"
-                  "Mistakes stand on stderr, one a line, as file:line:column: what. No server is asked.",
-                  *common);
+  CLI::App& c = add_command(
+      app, "check", "Is the config right, and what will its ladders do",
+      "Examples:\n"
+      "  rung check -c rung.yaml\n"
+      "Mistakes stand on stderr, one a line, as file:line:column: what. No server is asked. A file "
+      "that the\nconfig names and that can't be read here is a warning; rung run needs it.",
+      *common);
   c.callback([common, exit] { *exit = check(*common); });
 }
 

@@ -1,11 +1,14 @@
 #include "src/cli/command.h"
 
+#include <pwd.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 
 #include "src/cli/text.h"
+#include "src/core/utf8.h"
 #include "src/store/mysql/mysql_store.h"
 
 namespace rung::cli {
@@ -51,7 +54,7 @@ std::string find_config(const Common& common) {
   return {};
 }
 
-int load(const Common& common, Config& config) {
+int load(const Common& common, Config& config, ConfigFor purpose) {
   const std::string path = find_config(common);
   if (path.empty()) {
     return complain(
@@ -59,10 +62,15 @@ int load(const Common& common, Config& config) {
         "no config: neither -c FILE nor $RUNG_CONFIG is given, and there is no rung.yaml here nor in "
         "/etc/rung");
   }
-  LoadedConfig loaded = load_config(path);
-  for (const ConfigProblem& problem : loaded.problems) {
-    const std::string line = one_line(problem.str()) + "\n";
+  LoadedConfig loaded = load_config(path, purpose);
+  const auto tell = [](const std::string& what) {
+    const std::string line = one_line(what) + "\n";
     std::fwrite(line.data(), 1, line.size(), stderr);
+  };
+  for (const ConfigProblem& problem : loaded.problems) tell(problem.str());
+  for (ConfigProblem warning : loaded.warnings) {
+    warning.what.insert(0, "warning: ");
+    tell(warning.str());
   }
   if (!loaded.ok()) return kMistake;
   config = std::move(loaded.config);
@@ -70,7 +78,8 @@ int load(const Common& common, Config& config) {
 }
 
 int open_session(const Common& common, Session& session) {
-  if (const int code = load(common, session.config); code != kDone) return code;
+  if (const int code = load(common, session.config, ConfigFor::database); code != kDone) return code;
+  session.config.store.migrate = false;
   auto store = open_mysql_store(session.config.store);
   if (!store) return complain(store.error());
   session.store = *std::move(store);
@@ -79,6 +88,18 @@ int open_session(const Common& common, Session& session) {
   if (!now) return complain(now.error());
   session.now = *now;
   return kDone;
+}
+
+std::string by_whom() {
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host = {"?"};
+  std::array<char, 4096> room{};
+  passwd entry{};
+  passwd* found = nullptr;
+  // The real user: the environment's word could be anybody's.
+  const bool known = getpwuid_r(getuid(), &entry, room.data(), room.size(), &found) == 0 && found != nullptr;
+  const std::string user = known ? found->pw_name : "uid " + std::to_string(getuid());
+  return clean_utf8(user + "@" + host.data(), 240) + " (cli)";
 }
 
 void print(std::string_view text) {

@@ -34,16 +34,21 @@ Exit exit_of(const Error& error);
 // -c, else $RUNG_CONFIG, else ./rung.yaml, else /etc/rung/rung.yaml. "" = there is none.
 std::string find_config(const Common& common);
 
-// Loads the config; where it cannot, tells so, one problem a line, and returns kMistake.
-int load(const Common& common, Config& config);
+// Loads the config for what the command does; where it cannot, tells so, one problem a line, and returns
+// kMistake. Warnings are told, too.
+int load(const Common& common, Config& config, ConfigFor purpose);
 
-// The config, and a store whose schema is as this program needs it. Tells what is wrong.
+// The config, and a store whose schema is as this program needs it: made by `rung migrate` or `rung run`,
+// never here, where a slip in store.url would leave a database behind. Tells what is wrong.
 struct Session {
   Config config;
   std::unique_ptr<Store> store;
   EpochMs now;  // the database's clock, at the start
 };
 int open_session(const Common& common, Session& session);
+
+// Whose hand it is that changes something here, for the audit: "alice@host (cli)".
+std::string by_whom();
 
 // Writes to stdout; a pipe that closed ends the program quietly.
 void print(std::string_view text);

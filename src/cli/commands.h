@@ -13,7 +13,10 @@ void add_attach(CLI::App& app, int* exit);
 void add_list(CLI::App& app, int* exit);
 void add_show(CLI::App& app, int* exit);
 void add_history(CLI::App& app, int* exit);
-void add_changes(CLI::App& app, int* exit);  // cancel, retry, finish
+void add_audit(CLI::App& app, int* exit);
+void add_submit(CLI::App& app, int* exit);
+void add_changes(CLI::App& app, int* exit);  // cancel, reschedule, fire, retry, redrive, finish
+void add_bulk(CLI::App& app, int* exit);
 void add_stats(CLI::App& app, int* exit);
 void add_nodes(CLI::App& app, int* exit);
 

@@ -7,60 +7,34 @@
 
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
+#include "src/cli/filter.h"
 #include "src/cli/story.h"
 #include "src/cli/text.h"
-#include "src/cli/when.h"
 
 namespace rung::cli {
 namespace {
 
 struct Options {
   Common common;
-  std::string state, due_before, due_after, created_since, created_before, below;
-  Filter filter;
+  FilterOptions filter;
+  std::string below;
+  int limit = 50;
   bool all = false;
 };
 
 constexpr int kPage = 500;  // rows a page, where --all walks them
 
-int read_times(const Options& options, EpochMs now, Filter& filter) {
-  const struct {
-    const char* flag;
-    const std::string& text;
-    Direction direction;
-    std::optional<EpochMs>& to;
-  } times[] = {
-      {"--due-before", options.due_before, Direction::future, filter.due_before},
-      {"--due-after", options.due_after, Direction::future, filter.due_after},
-      {"--created-since", options.created_since, Direction::past, filter.created_after},
-      {"--created-before", options.created_before, Direction::past, filter.created_before},
-  };
-  for (const auto& time : times) {
-    if (time.text.empty()) continue;
-    const auto when = parse_when(time.text, now, time.direction);
-    if (!when) return complain(kMistake, std::string(time.flag) + ": " + when.error());
-    time.to = *when;
-  }
-  return kDone;
-}
-
-int read_words(const Options& options, Filter& filter) {
-  if (!options.state.empty()) filter.state = state_from(options.state);  // the parser has checked the word
-  if (options.below.empty()) return kDone;
-  filter.below = TaskId::parse(options.below);
-  if (!filter.below) return complain(kMistake, "--below: '" + options.below + "' is not a retry-id (digits)");
-  return kDone;
-}
-
 void add_row(Table& table, const TaskRow& row, EpochMs now, const Filter& filter) {
   const Task& t = row.task;
   std::vector<Table::Cell> cells = {t.id.str()};
-  if (filter.queue.empty()) cells.emplace_back(t.queue.empty() ? "-" : t.queue);
+  if (filter.queue.empty()) cells.emplace_back(destination(t));
+  cells.emplace_back(std::string(to_word(t.kind)));
   cells.emplace_back(std::string(to_word(t.state)), colour_of(t.state));
   cells.emplace_back(fmt::format("{}/{}", t.level, t.levels));
   cells.emplace_back(fmt::format("{}", t.attempt));
   cells.emplace_back(due_cell(t, now));
-  cells.emplace_back(humanise(now - t.first_failed_at));
+  cells.emplace_back(humanise(now - (t.first_failed_at.ms > 0 ? t.first_failed_at : t.created_at)));
+  cells.emplace_back(fmt::format("{}", t.version));
   cells.emplace_back(t.message_id.empty() ? "-" : shorten(one_line(t.message_id), 36));
   cells.emplace_back(t.last_error);
   table.row(std::move(cells));
@@ -70,11 +44,13 @@ Table make_table(const Filter& filter) {
   using enum Table::Align;
   std::vector<Table::Column> columns = {{"RETRY-ID", left}};
   if (filter.queue.empty()) columns.push_back({"QUEUE", left});
-  for (Table::Column column : std::initializer_list<Table::Column>{{"STATE", left},
+  for (Table::Column column : std::initializer_list<Table::Column>{{"KIND", left},
+                                                                   {"STATE", left},
                                                                    {"LEVEL", right},
                                                                    {"RETRIES", right},
                                                                    {"DUE", left},
                                                                    {"AGE", right},
+                                                                   {"VER", right},
                                                                    {"MESSAGE-ID", left},
                                                                    {"LAST ERROR", left}}) {
     columns.push_back(std::move(column));
@@ -86,7 +62,7 @@ Table make_table(const Filter& filter) {
 // pages.
 int print_pages(Session& session, Filter filter, const Options& options) {
   const Terminal terminal = Terminal::of_stdout();
-  const int page = options.all ? kPage : filter.limit;
+  const int page = options.all ? kPage : options.limit;
   filter.limit = options.all ? page : page + 1;  // one more than shown: is there a next page?
   std::string next;
   bool first = true;
@@ -122,9 +98,11 @@ int print_pages(Session& session, Filter filter, const Options& options) {
 int run(const Options& options) {
   Session session;
   if (const int code = open_session(options.common, session); code != kDone) return code;
-  Filter filter = options.filter;
-  if (const int code = read_words(options, filter); code != kDone) return code;
-  if (const int code = read_times(options, session.now, filter); code != kDone) return code;
+  Filter filter;
+  if (const int code = read_filter(options.filter, session.now, filter); code != kDone) return code;
+  if (!options.below.empty()) filter.below = TaskId::parse(options.below);
+  if (!options.below.empty() && !filter.below)
+    return complain(kMistake, "--below: '" + options.below + "' is not a retry-id (digits)");
   return print_pages(session, filter, options);
 }
 
@@ -138,25 +116,13 @@ void add_list(CLI::App& app, int* exit) {
                   "  rung list --state parked --queue orders\n"
                   "  rung list --due-before 10m            what will be sent in the next ten minutes\n"
                   "  rung list --error timeout --created-since 1h\n"
+                  "  rung list --kind delay --tag order.close\n"
                   "  rung list --all --json | jq -r '.tasks[].retry_id'\n"
                   "A time is 2026-11-21T17:05:00Z (UTC where no offset stands) or a duration from now.",
                   o->common);
-  c.add_option("--queue", o->filter.queue, "The queue it goes back to, exactly")->type_name("NAME");
-  c.add_option("--state", o->state, "Where in its life it is")
-      ->check(CLI::IsMember(
-          {"scheduled", "publishing", "awaiting", "succeeded", "parked", "cancelled", "discarded"}));
-  c.add_option("--tag", o->filter.tag, "The message's property `type`, exactly")->type_name("TAG");
-  c.add_option("--message-id", o->filter.message_id, "The message's own id, exactly")->type_name("ID");
-  c.add_option("--ladder", o->filter.ladder, "The ladder it climbs, exactly")->type_name("NAME");
-  c.add_option("--error", o->filter.error_contains, "A part of the last error")->type_name("TEXT");
-  c.add_option("--due-before", o->due_before, "Due before; a duration counts from now on")->type_name("TIME");
-  c.add_option("--due-after", o->due_after, "Due after; a duration counts from now on")->type_name("TIME");
-  c.add_option("--created-since", o->created_since, "Taken in since; a duration counts back")
-      ->type_name("TIME");
-  c.add_option("--created-before", o->created_before, "Taken in before; a duration counts back")
-      ->type_name("TIME");
-  c.add_option("--limit", o->filter.limit, "Rows a page")->check(CLI::Range(1, 10000))->capture_default_str();
-  c.add_option("--below", o->below, "The next page: ids below this one")->type_name("ID");
+  add_filter(c, o->filter);
+  c.add_option("--limit", o->limit, "Rows a page")->check(CLI::Range(1, 10000))->capture_default_str();
+  c.add_option("--below,--cursor", o->below, "The next page: ids below this one")->type_name("ID");
   c.add_flag("--all", o->all, "Every page")->excludes("--limit");
   c.callback([o, exit] { *exit = run(*o); });
 }

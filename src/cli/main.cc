@@ -6,9 +6,11 @@
 #include <csignal>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
+#include "src/config/document.h"
 
 namespace {
 
@@ -25,6 +27,7 @@ constexpr const char* kTeach =
     "  rung attach orders              point the queue's dead letters at it\n"
     "  rung list --state parked        what ran out of ladder\n"
     "  rung history ID                 one message's whole story\n"
+    "  rung submit --queue orders --delay 30m --body '{\"order\":17}'   a message that only has to wait\n"
     "\nExit codes: 0 done, 1 a mistake (flags, config, wrong state), 2 a service not reached, 3 not found.\n"
     "Every command has its own --help.";
 
@@ -34,6 +37,20 @@ std::string where(const CLI::App& app) {
   return "rung";
 }
 
+// What to say where a word stands that is no command; "" where something else is wrong.
+std::string unknown_command(const CLI::App& app) {
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  const std::vector<std::string> words = at->remaining();
+  if (at->get_require_subcommand_min() == 0 || words.empty() || words.front().starts_with('-')) return {};
+  std::vector<std::string> names;
+  for (const CLI::App* command : at->get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  const std::string meant = rung::confile::closest(words.front(), names);
+  return "there is no command " + rung::confile::quoted(words.front()) +
+         (meant.empty() ? "" : ": did you mean " + meant + "?");
+}
+
 int parse(CLI::App& app, int argc, char** argv, const int& exit) {
   try {
     app.parse(argc, argv);
@@ -41,7 +58,8 @@ int parse(CLI::App& app, int argc, char** argv, const int& exit) {
   } catch (const CLI::Success& asked) {  // --help, --version
     return app.exit(asked);
   } catch (const CLI::ParseError& mistake) {
-    std::string what = mistake.what();
+    std::string what = unknown_command(app);
+    if (what.empty()) what = mistake.what();
     for (char& c : what) c = c == '\n' ? ' ' : c;
     return rung::cli::complain(rung::cli::kMistake, what + " (see " + where(app) + " --help)");
   }
@@ -63,7 +81,10 @@ int main(int argc, char** argv) {
     rung::cli::add_list(app, &exit);
     rung::cli::add_show(app, &exit);
     rung::cli::add_history(app, &exit);
+    rung::cli::add_audit(app, &exit);
+    rung::cli::add_submit(app, &exit);
     rung::cli::add_changes(app, &exit);
+    rung::cli::add_bulk(app, &exit);
     rung::cli::add_stats(app, &exit);
     rung::cli::add_nodes(app, &exit);
     return parse(app, argc, argv, exit);

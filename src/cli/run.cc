@@ -18,6 +18,7 @@
 #include "src/bridge/bridge.h"
 #include "src/config/config.h"
 #include "src/core/url.h"
+#include "src/http/api.h"
 #include "src/io/log.h"
 #include "src/store/mysql/mysql_store.h"
 
@@ -100,8 +101,18 @@ class Stores {
   Stores(StoreOptions options, Ms silence, std::function<void(const std::string&)> fatal)
       : options_(std::move(options)), silence_(silence), fatal_(std::move(fatal)) {}
 
-  Result<std::unique_ptr<Store>> open() {
-    auto store = open_mysql_store(options_, silence_);
+  // For the flow: holds locks that others wait for.
+  Result<std::unique_ptr<Store>> open() { return checked(open_mysql_store(options_, silence_)); }
+
+  // For what people ask: nobody waits for it, and nobody waits for `timeout` and longer.
+  Result<std::unique_ptr<Store>> open_reader(Ms timeout) {
+    StoreOptions options = options_;
+    options.timeout = std::max(std::min(options.timeout, timeout), Ms{1000});
+    return checked(open_mysql_store(options));
+  }
+
+ private:
+  Result<std::unique_ptr<Store>> checked(Result<std::unique_ptr<Store>> store) {
     if (!store) return store;
     const std::lock_guard lock(mutex_);
     if (ready_) return store;
@@ -113,7 +124,6 @@ class Stores {
     return store;
   }
 
- private:
   Result<void> prepare(Store& store) const {
     if (!options_.migrate) return store.check_schema();
     const auto applied = store.migrate();
@@ -140,6 +150,7 @@ bridge::BridgeSettings settings_of(const Config& config) {
   s.flow_threads = std::max(config.store.connections - 1, 1);  // one more has the leases
   s.max_unconfirmed = config.broker.max_unconfirmed;
   s.prefix = config.broker.prefix;
+  s.delays = config.delays;
   return s;
 }
 
@@ -159,18 +170,22 @@ class Sidecar {
         term_(loop_, SIGTERM, [this] { drain("SIGTERM"); }),
         interrupt_(loop_, SIGINT, [this] { drain("SIGINT"); }),
         hangup_(loop_, SIGHUP, [this] { reload(); }),
-        deadline_(loop_, [this] { cut_short(); }) {}
+        deadline_(loop_, [this] { cut_short(); }),
+        connections_(loop_, [this] { answered(); }) {}
 
   int run() {
     summary();
-    if (const auto started = bridge_.start(); !started) {
-      log::error("cannot start", {{"reason", started.error().message}});
-      code_ = 1;
-    } else {
+    auto started = listen();
+    if (started) started = bridge_.start();
+    if (started) {
       attached_.begin(config_);
       loop_.run();
+    } else {
+      log::error("cannot start", {{"reason", started.error().message}});
+      code_ = 1;
     }
-    if (!bridge_.stop(ending_ ? left() : Ms{2000})) {
+    const bool answered = http_ == nullptr || http_->stop(Ms{200});  // without the loop nothing is answered
+    if (!bridge_.stop(ending_ ? left() : Ms{2000}) || !answered) {
       // A thread hangs in a call (a server that is stalled): the process ends all the same, as after a kill.
       log::warn("ended without waiting for a call that hangs", {{"exit", code_}});
       std::_Exit(code_);
@@ -187,10 +202,6 @@ class Sidecar {
                               {"database", without_password(config_.store.url)},
                               {"lease", levels::format_duration(config_.lease)},
                               {"window", levels::format_duration(config_.window)}});
-    if (!config_.http.listen.empty()) {
-      log::warn("the HTTP API is not in this version: nothing listens",
-                {{"http.listen", config_.http.listen}});
-    }
     for (const auto& [name, rules] : config_.rules->queues()) {
       const levels::Ladder* ladder = config_.rules->ladder(rules.ladder);
       log::info(name == "default" ? "other queues" : "queue",
@@ -200,6 +211,38 @@ class Sidecar {
                  {"silence", rules.silence.means == Silence::Means::success ? "success" : "failure"},
                  {"after", levels::format_duration(rules.silence.after)}});
     }
+    for (const auto& [from, to] : config_.delays) log::info("delayed exchange", {{"from", from}, {"to", to}});
+  }
+
+  Result<void> listen() {
+    const HttpOptions& http = config_.http;
+    if (http.listen.empty()) return {};
+    http::ApiParts parts;
+    parts.bridging.submit = [this](auto batch, auto done) {
+      bridge_.submit(std::move(batch), std::move(done));
+    };
+    parts.bridging.change = [this](auto events, auto done) {
+      bridge_.change(std::move(events), std::move(done));
+    };
+    parts.store = [this, most = http::Reads::work_patience(http.timeout)] {
+      return stores_.open_reader(most);
+    };
+    parts.ask_vitals = [this](auto answer) {
+      loop_.post([this, answer = std::move(answer)] { answer(bridge_.vitals()); });
+    };
+    parts.rules = config_.rules;
+    parts.version = RUNG_VERSION;
+    parts.full_token = http.token;
+    parts.read_token = http.read_token;
+    parts.server = {http.host,        http.port,   http.cert, http.key, std::size_t(http.max_body) << 20,
+                    http.connections, http.timeout};
+    auto api = http::Api::start(std::move(parts));
+    if (!api) return tl::unexpected(api.error());
+    http_ = *std::move(api);
+    log::info("the HTTP API listens", {{"address", http.listen},
+                                       {"tls", !http.cert.empty()},
+                                       {"token", http.token.empty() ? "none asked for" : "asked for"}});
+    return {};
   }
 
   void fatal(const std::string& reason) {
@@ -221,13 +264,24 @@ class Sidecar {
       std::_Exit(code);
     }).detach();
     deadline_.start(config_.drain * 6 / 10);
-    bridge_.drain([this] { loop_.stop(); });
+    if (http_ != nullptr) http_->drain();
+    bridge_.drain([this] {
+      drained_ = true;
+      answered();
+    });
+  }
+
+  // What was asked of us before is answered by the loop, also that all is over here: it ends with the last
+  // connection. deadline_ bounds that.
+  void answered() {
+    if (http_ == nullptr || http_->connections() == 0) return loop_.stop();
+    connections_.start(Ms{10});
   }
 
   // What is under way stays as it is: its rows say `publishing`, and whoever takes the shards publishes it
   // again.
   void cut_short() {
-    if (std::exchange(cut_short_, true)) return loop_.stop();
+    if (std::exchange(cut_short_, true) || drained_) return loop_.stop();
     log::warn("drain takes too long: ending as after a crash, nothing is lost by it");
     deadline_.start(config_.drain / 10);
     bridge_.give_back([this] { loop_.stop(); });
@@ -242,11 +296,15 @@ class Sidecar {
       return;
     }
     bridge_.reload(loaded.config.rules);
+    if (http_ != nullptr) http_->reload(loaded.config.rules);
     log::configure(loaded.config.log.level, loaded.config.log.format);
-    const bool more = loaded.config.broker.url != config_.broker.url ||
-                      loaded.config.store.url != config_.store.url || loaded.config.node != config_.node ||
-                      loaded.config.lease != config_.lease || loaded.config.window != config_.window;
-    log::info("config reloaded: ladders, queues and log", {{"file", path_}});
+    const bool more =
+        loaded.config.broker.url != config_.broker.url || loaded.config.store.url != config_.store.url ||
+        loaded.config.node != config_.node || loaded.config.lease != config_.lease ||
+        loaded.config.window != config_.window || loaded.config.delays != config_.delays ||
+        loaded.config.http.listen != config_.http.listen || loaded.config.http.token != config_.http.token ||
+        loaded.config.http.read_token != config_.http.read_token;
+    log::info("config reloaded: ladders, queues, tags and log", {{"file", path_}});
     if (more) log::warn("what else changed in the config needs a restart", {{"file", path_}});
     config_.rules = loaded.config.rules;
   }
@@ -257,12 +315,15 @@ class Sidecar {
   Stores stores_;
   std::unique_ptr<Broker> broker_;
   bridge::Bridge bridge_;
+  std::unique_ptr<http::Api> http_;  // none where nothing listens
   AttachReport attached_;
   io::Signal term_, interrupt_, hangup_;
   io::Timer deadline_;
+  io::Timer connections_;  // are they gone
   int code_ = 0;
   bool ending_ = false;
   bool cut_short_ = false;
+  bool drained_ = false;  // the bridge
   BootMs ends_by_{0};
 };
 

@@ -1,10 +1,11 @@
-// rung show and rung history: one task, as it is and how it came to be so.
+// rung show, rung history, rung audit: one task, as it is and how it came to be so.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "levels/duration.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
 #include "src/cli/story.h"
@@ -137,6 +138,13 @@ int read_facts(Session& session, TaskId id, Facts& facts) {
   return kDone;
 }
 
+// What silence means for this task alone; "" where its queue's rules say it.
+std::string silence_line(const Task& task) {
+  if (!task.silence) return {};
+  return fmt::format("for {} after a delivery means {}", levels::format_duration(task.silence->after),
+                     task.silence->means == Silence::Means::success ? "success" : "failure");
+}
+
 std::string show_text(const TaskRow& row, const Facts& facts, const Session& session) {
   const Terminal terminal = Terminal::of_stdout();
   const Task& t = row.task;
@@ -146,18 +154,22 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
   std::string out = field("retry-id", t.id.str(), terminal);
   out += field("state", paint(to_word(t.state), Colour::none, terminal), terminal);
   out += field("what is next", what_next(row, *session.config.rules, session.now), terminal);
-  out += field("queue", t.queue.empty() ? "(unknown)" : t.queue, terminal);
-  out += field("published to", joined({named("exchange", t.exchange), named("routing key", t.routing_key)}),
-               terminal);
+  const bool delay = t.kind == Kind::delay;
+  out += field("kind", to_word(t.kind), terminal);
+  const bool by_exchange = t.queue.empty() && target_of(t).is_set();
+  out += field("queue", by_exchange ? "(by exchange)" : t.queue.empty() ? "(unknown)" : t.queue, terminal);
+  out += field(delay && by_exchange ? "goes to" : "published to",
+               joined({named("exchange", t.exchange), named("routing key", t.routing_key)}), terminal);
   out += field("ladder",
                fmt::format("{}, level {} of {}{}", one_line(t.ladder), t.level, t.levels,
-                           t.ladder_pinned ? ", named by the consumer" : ""),
+                           t.ladder_pinned ? ", named for this task" : ""),
                terminal);
-  out += field("retries",
+  out += field(delay ? "deliveries" : "retries",
                t.max_attempts > 0 ? fmt::format("{} of at most {}", t.attempt, t.max_attempts)
                                   : std::to_string(t.attempt),
                terminal);
-  out += field("first failed", at(t.first_failed_at), terminal);
+  out += field("silence", silence_line(t), terminal);
+  if (t.first_failed_at.ms > 0) out += field("first failed", at(t.first_failed_at), terminal);
   out += field("taken in", at(t.created_at), terminal);
   if (t.finished_at)
     out += field("finished",
@@ -174,6 +186,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
   out += field("body", fmt::format("{} bytes", t.body_bytes), terminal);
   out += field("properties", table_lines(facts.properties), terminal);
   out += field("headers", table_lines(facts.headers), terminal);
+  out += field("version", std::to_string(t.version), terminal);
   out += field("shard", joined({std::to_string(t.shard), named("last acted on by", row.node)}), terminal);
   return out;
 }
@@ -189,9 +202,14 @@ int show(const Options& options) {
     return kDone;
   }
   Json json = to_json(row);
-  json["error_type"] = row.task.error_type.empty() ? Json() : Json(row.task.error_type);
   json["max_attempts"] = row.task.max_attempts > 0 ? Json(row.task.max_attempts) : Json();
   json["ladder_pinned"] = row.task.ladder_pinned;
+  json["success"] = Json();
+  if (const auto& silence = row.task.silence) {
+    const bool success = silence->means == Silence::Means::success;
+    json["success"] = {
+        {success ? "presumed_after" : "reported_within", levels::format_duration(silence->after)}};
+  }
   json["origin"] = facts.origin;
   json["properties"] = facts.properties;
   json["headers"] = facts.headers;
@@ -207,8 +225,9 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
   const Terminal terminal = Terminal::of_stdout();
   const Task& t = row.task;
   std::string out = paint("retry " + t.id.str(), Colour::bold, terminal) + "  " +
-                    joined({named("queue", t.queue), named("message-id", t.message_id), named("tag", t.tag),
-                            named("ladder", t.ladder), fmt::format("{} bytes", t.body_bytes)}) +
+                    joined({t.queue.empty() ? named("to", destination(t)) : named("queue", t.queue),
+                            named("message-id", t.message_id), named("tag", t.tag), named("ladder", t.ladder),
+                            fmt::format("{} bytes", t.body_bytes)}) +
                     "\n\n";
   Table table({{"RETRY", right},
                {"LEVEL", right},
@@ -218,16 +237,22 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
                {"OUTCOME", left},
                {"AFTER", right},
                {"NODE", left},
+               {"EXECUTOR", left},
                {"ERROR", left}});
-  table.row({"first",
-             "-",
-             "-",
-             format_utc(t.first_failed_at),
-             "-",
-             {t.kind == Kind::retry ? "failed" : "delayed", Colour::red},
-             "-",
-             "-",
-             first});
+  if (t.kind == Kind::delay) {
+    table.row({"taken", "-", "-", format_utc(t.created_at), "-", "delayed", "-", "-", "-", first});
+  } else {
+    table.row({"first",
+               "-",
+               "-",
+               format_utc(t.first_failed_at),
+               "-",
+               {"failed", Colour::red},
+               "-",
+               "-",
+               "-",
+               first});
+  }
   for (const AttemptRow& each : attempts) {
     const Attempt& a = each.attempt;
     const bool answered = a.published_at && a.outcome_at;
@@ -239,6 +264,7 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
                {std::string(to_word(a.outcome)), colour_of(a.outcome)},
                answered ? humanise(*a.outcome_at - *a.published_at) : "-",
                each.node.empty() ? "-" : each.node,
+               a.executor.empty() ? "-" : a.executor,
                a.error});
   }
   out += table.str(terminal);
@@ -255,7 +281,7 @@ int history(const Options& options) {
   if (!attempts) return complain(attempts.error());
   auto origin = session.store->origin(row.task.id);
   if (!origin && origin.error().kind != Error::Kind::not_found) return complain(origin.error());
-  std::string first = origin ? first_error(*origin) : "";
+  std::string first = origin && row.task.kind == Kind::retry ? first_error(*origin) : "";
   // A task that nothing has happened to since still has the error it came with.
   if (first.empty() && attempts->empty()) first = row.task.last_error;
   if (!options.common.json) {
@@ -271,7 +297,59 @@ int history(const Options& options) {
   return kDone;
 }
 
+// ---------------------------------------------------------------------------------------------------- audit
+
+// "state scheduled -> cancelled; next_at ... -> null": what of the two differs.
+std::string change_line(const AuditRow& row) {
+  const Json before = parsed(row.before), after = parsed(row.after);
+  if (!before.is_object() || !after.is_object()) return row.before + " -> " + row.after;
+  const auto word = [](const Json& value) {
+    return value.is_string() ? value.get<std::string>() : dump(value, false);
+  };
+  std::string out;
+  for (const auto& [name, value] : after.items()) {
+    const Json was = before.contains(name) ? before[name] : Json();
+    if (was != value) out += (out.empty() ? "" : "; ") + name + " " + word(was) + " -> " + word(value);
+  }
+  return out;
+}
+
+int audit(const Options& options) {
+  Session session;
+  TaskRow row;
+  if (const int code = open_task(options, session, row); code != kDone) return code;
+  auto rows = session.store->audit(row.task.id);
+  if (!rows) return complain(rows.error());
+  if (options.common.json) {
+    Json json = {{"retry_id", row.task.id.str()}, {"version", row.task.version}, {"changes", Json::array()}};
+    for (const AuditRow& each : *rows) json["changes"].push_back(to_json(each));
+    print(dump(json) + "\n");
+    return kDone;
+  }
+  if (rows->empty()) {
+    print("nobody has changed it by hand\n");
+    return kDone;
+  }
+  using enum Table::Align;
+  Table table({{"AT (UTC)", left}, {"WHO", left}, {"WHAT", left}, {"CHANGED", left}});
+  for (const AuditRow& each : *rows) table.row({format_utc(each.at), each.who, each.what, change_line(each)});
+  print(table.str(Terminal::of_stdout(), false));
+  return kDone;
+}
+
 }  // namespace
+
+void add_audit(CLI::App& app, int* exit) {
+  auto o = std::make_shared<Options>();
+  CLI::App& c =
+      add_command(app, "audit", "Who changed a task by hand, when, and what",
+                  "Examples:\n"
+                  "  rung audit 249107395289088\n"
+                  "  rung audit order-17                   by the message's own id: its newest task",
+                  o->common);
+  c.add_option("ID", o->id, "A retry-id, or the message's own id")->required();
+  c.callback([o, exit] { *exit = audit(*o); });
+}
 
 void add_show(CLI::App& app, int* exit) {
   auto o = std::make_shared<Options>();

@@ -81,6 +81,13 @@ void judge(Stats& stats, EpochMs now, Ms max_overdue) {
   }
 }
 
+// What has no queue is a delay that goes to an exchange, which these counts don't tell apart; or is parked,
+// because nothing says where it belongs.
+std::string queue_cell(const QueueStat& q) {
+  if (!q.queue.empty()) return q.queue;
+  return q.state == State::parked ? "(by exchange, or none)" : "(by exchange)";
+}
+
 std::string queues_text(const Stats& stats, EpochMs now, const Terminal& terminal) {
   using enum Table::Align;
   if (stats.queues.empty()) return "no tasks yet\n";
@@ -90,7 +97,7 @@ std::string queues_text(const Stats& stats, EpochMs now, const Terminal& termina
   for (const QueueStat& q : stats.queues) {
     totals[q.state] += q.tasks;
     overdue += q.overdue;
-    table.row({q.queue.empty() ? "(unknown)" : q.queue,
+    table.row({queue_cell(q),
                {std::string(to_word(q.state)), colour_of(q.state)},
                std::to_string(q.tasks),
                {std::to_string(q.overdue), q.overdue > 0 ? Colour::red : Colour::none},
@@ -131,7 +138,7 @@ Json stats_json(const Stats& stats, EpochMs now) {
     const std::string state(to_word(q.state));
     totals[state] = totals.value(state, std::int64_t{0}) + q.tasks;
     overdue += q.overdue;
-    json["queues"].push_back({{"queue", q.queue},
+    json["queues"].push_back({{"queue", q.queue.empty() ? Json() : Json(q.queue)},
                               {"state", state},
                               {"tasks", q.tasks},
                               {"oldest_due_at", q.oldest_due_at ? Json(rfc3339(*q.oldest_due_at)) : Json()},

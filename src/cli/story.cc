@@ -12,37 +12,60 @@ namespace {
 
 std::string at(EpochMs t, EpochMs now) { return fmt::format("{} UTC ({})", format_utc(t), relative(t, now)); }
 
-std::string tries(int attempts) {
-  if (attempts == 0) return "before its first retry";
-  return fmt::format("after {} {}", attempts, attempts == 1 ? "retry" : "retries");
+// A delay's first delivery is no retry: it has not failed before.
+std::string tries(const Task& task) {
+  const bool delay = task.kind == Kind::delay;
+  if (task.attempt == 0) return delay ? "before its time" : "before its first retry";
+  const char* one = delay ? "delivery" : "retry";
+  const char* many = delay ? "deliveries" : "retries";
+  return fmt::format("after {} {}", task.attempt, task.attempt == 1 ? one : many);
+}
+
+std::string rung_of(const Task& task) {
+  return task.level == 0 ? "the delay" : fmt::format("level {} of {}", task.level, task.levels);
+}
+
+// In words: "queue orders", "exchange shop, routing key order.close".
+std::string whereto(const Task& task) {
+  const Target target = target_of(task);
+  if (!target.queue.empty()) return "queue " + target.queue;
+  if (target.exchange.empty()) return "queue " + target.routing_key;
+  return "exchange " + target.exchange +
+         (target.routing_key.empty() ? "" : ", routing key " + target.routing_key);
 }
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 Json time_or_null(const std::optional<EpochMs>& t) { return t ? Json(rfc3339(*t)) : Json(nullptr); }
 
 std::string awaiting(const Task& task, const RuleBook& rules, EpochMs now) {
-  std::string text = fmt::format("awaiting: attempt {} (level {} of {}) is in queue {}", task.attempt,
-                                 task.level, task.levels, task.queue);
+  std::string text = fmt::format("awaiting: attempt {} ({}) {} {}", task.attempt, rung_of(task),
+                                 task.queue.empty() ? "went to" : "is in", whereto(task));
   if (!task.next_at) return text;
-  const bool success = rules.queue(task.queue).silence.means == Silence::Means::success;
+  const bool success = silence_of(task, rules).means == Silence::Means::success;
   return text + fmt::format("; silence until {} means {}", at(*task.next_at, now),
                             success ? "success" : "failure, and the next level");
 }
 
 std::string succeeded(const Task& task, EpochMs now) {
-  std::string text = "succeeded " + tries(task.attempt);
+  std::string text = "succeeded " + tries(task);
   if (task.finished_by == FinishedBy::presumed) text += ", presumed: nobody said otherwise";
   if (task.finished_by == FinishedBy::reported) text += ", reported";
   if (!task.finished_at) return text;
-  return text + fmt::format(", {} after the first failure, at {}",
-                            humanise(*task.finished_at - task.first_failed_at), at(*task.finished_at, now));
+  const bool failed = task.first_failed_at.ms > 0;
+  return text + fmt::format(", {} after {}, at {}",
+                            humanise(*task.finished_at - (failed ? task.first_failed_at : task.created_at)),
+                            failed ? "the first failure" : "it was taken in", at(*task.finished_at, now));
 }
 
 std::string parked(const Task& task, EpochMs now) {
-  std::string text = "parked " + tries(task.attempt);
+  std::string text = "parked " + tries(task);
   if (task.finished_at) text += ", at " + at(*task.finished_at, now);
-  if (task.queue.empty()) return text + "; nothing says to which queue it belongs";
-  return text + fmt::format("; `rung retry {}` sends it to {} again", task.id.str(), task.queue);
+  const bool known = target_of(task).is_set();
+  if (!known)
+    return text + fmt::format("; nothing says to which queue it belongs: `rung redrive {} --queue Q`",
+                              task.id.str());
+  return text + fmt::format("; `rung retry {}` sends it to {} again", task.id.str(),
+                            task.queue.empty() ? whereto(task) : task.queue);
 }
 
 }  // namespace
@@ -51,13 +74,14 @@ std::string what_next(const TaskRow& row, const RuleBook& rules, EpochMs now) {
   const Task& task = row.task;
   switch (task.state) {
     case State::scheduled: {
-      std::string text = fmt::format("scheduled: level {} of {}", task.level, task.levels);
+      std::string text = "scheduled: " + rung_of(task);
+      if (task.level == 0) text += " to " + whereto(task);
       if (task.next_at) text += ", due " + at(*task.next_at, now);
       return text;
     }
     case State::publishing:
-      return fmt::format("publishing: attempt {} (level {} of {}) is on its way to queue {}", task.attempt,
-                         task.level, task.levels, task.queue);
+      return fmt::format("publishing: attempt {} ({}) is on its way to {}", task.attempt, rung_of(task),
+                         whereto(task));
     case State::awaiting:
       return awaiting(task, rules, now);
     case State::succeeded:
@@ -68,9 +92,16 @@ std::string what_next(const TaskRow& row, const RuleBook& rules, EpochMs now) {
     case State::discarded:
       break;
   }
-  std::string text = std::string(to_word(task.state)) + " " + tries(task.attempt);
+  std::string text = std::string(to_word(task.state)) + " " + tries(task);
   if (task.finished_at) text += ", at " + at(*task.finished_at, now);
   return text;
+}
+
+std::string destination(const Task& task) {
+  const Target target = target_of(task);
+  if (!target.is_set()) return "-";
+  if (!target.queue.empty()) return target.queue;
+  return target.exchange.empty() ? target.routing_key : target.exchange + " > " + target.routing_key;
 }
 
 std::string due_cell(const Task& task, EpochMs now) {
@@ -102,9 +133,9 @@ Json to_json(const TaskRow& row) {
   const Task& t = row.task;
   return {{"retry_id", t.id.str()},
           {"kind", to_word(t.kind)},
-          {"queue", t.queue},
-          {"exchange", t.exchange},
-          {"routing_key", t.routing_key},
+          {"queue", text_or_null(t.queue)},
+          {"exchange", text_or_null(t.exchange)},
+          {"routing_key", text_or_null(t.routing_key)},
           {"tag", text_or_null(t.tag)},
           {"message_id", text_or_null(t.message_id)},
           {"state", to_word(t.state)},
@@ -113,14 +144,16 @@ Json to_json(const TaskRow& row) {
           {"levels", t.levels},
           {"ladder", t.ladder},
           {"next_due_at", time_or_null(t.next_at)},
-          {"first_failed_at", rfc3339(t.first_failed_at)},
+          {"first_failed_at", t.first_failed_at.ms > 0 ? Json(rfc3339(t.first_failed_at)) : Json()},
           {"created_at", rfc3339(t.created_at)},
           {"finished_at", time_or_null(t.finished_at)},
           {"finished_by", text_or_null(std::string(to_word(t.finished_by)))},
           {"last_error", text_or_null(t.last_error)},
           {"body_bytes", t.body_bytes},
           {"shard", t.shard},
-          {"node", text_or_null(row.node)}};
+          {"node", text_or_null(row.node)},
+          {"version", t.version},
+          {"error_type", text_or_null(t.error_type)}};
 }
 
 Json to_json(const AttemptRow& row) {
@@ -128,7 +161,7 @@ Json to_json(const AttemptRow& row) {
   Json late = nullptr;
   if (a.published_at) late = (*a.published_at - a.due_at).count();
   return {{"retry_id", a.task.str()},
-          {"queue", row.queue},
+          {"queue", text_or_null(row.queue)},
           {"message_id", text_or_null(row.message_id)},
           {"attempt", a.attempt},
           {"level", a.level},
@@ -138,7 +171,38 @@ Json to_json(const AttemptRow& row) {
           {"outcome", to_word(a.outcome)},
           {"outcome_at", time_or_null(a.outcome_at)},
           {"error", text_or_null(a.error)},
-          {"node", text_or_null(row.node)}};
+          {"node", text_or_null(row.node)},
+          {"executor", text_or_null(a.executor)}};
+}
+
+Json to_json(const AuditRow& row) {
+  const auto change = [](const std::string& text) {
+    Json parsed = Json::parse(text, nullptr, false);
+    return parsed.is_discarded() ? text_or_null(text) : parsed;
+  };
+  return {{"audit_id", row.id},        {"at", rfc3339(row.at)},      {"who", row.who},
+          {"what", row.what},          {"retry_id", row.task.str()}, {"before", change(row.before)},
+          {"after", change(row.after)}};
+}
+
+Json to_json(const Bulk& b) {
+  return {{"bulk_id", b.id},
+          {"action", to_word(b.action)},
+          {"state", to_word(b.state)},
+          {"filter", b.filter_text},
+          {"reason", text_or_null(b.reason)},
+          {"queue", text_or_null(b.elsewhere.queue)},
+          {"exchange", text_or_null(b.elsewhere.exchange)},
+          {"routing_key", text_or_null(b.elsewhere.routing_key)},
+          {"rate", b.rate},
+          {"who", b.who},
+          {"total", b.total},
+          {"done", b.done},
+          {"applied", b.applied},
+          {"refused", b.refused},
+          {"created_at", rfc3339(b.created_at)},
+          {"finished_at", time_or_null(b.finished_at)},
+          {"runner", text_or_null(b.runner)}};
 }
 
 std::string dump(const Json& json, bool pretty) {

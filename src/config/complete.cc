@@ -1,4 +1,5 @@
 // What concerns several keys at once, and the files that hold secrets.
+#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,9 +30,43 @@ class Completion {
     node();
     password("broker", draft_.broker_password_file, config_.broker.url);
     password("store", config_.store.password_file, config_.store.url);
+    delays();
+    http();
   }
 
  private:
+  // From an exchange that Rung declares to one that it only publishes to, and never in a circle.
+  void delays() {
+    const std::string own = config_.broker.prefix + ".";
+    for (std::size_t i = 0; i < draft_.delays.size(); ++i) {
+      const DelayDraft& one = draft_.delays[i];
+      if (one.broken) continue;
+      const std::string path = "delays[" + std::to_string(i + 1) + "]";
+      if (!one.from || !one.to) {
+        problems_.add(one.mark, path + ": " + (one.from ? "to" : "from") +
+                                    " is missing: write { from: EXCHANGE, to: EXCHANGE }");
+      } else if (one.from->starts_with("amq.") || one.from->starts_with(own)) {
+        problems_.add(one.from_mark, path + ".from: exchanges that begin with amq. or " + own +
+                                         " are the broker's or Rung's own");
+      } else if (*one.from == *one.to) {
+        problems_.add(one.to_mark,
+                      path + ".to: it is the exchange that it comes from: the message would go round");
+      } else if (one.to->starts_with(own)) {
+        problems_.add(one.to_mark, path + ".to: exchanges that begin with " + own + " are Rung's own");
+      } else if (!config_.delays.emplace(*one.from, *one.to).second) {
+        problems_.add(one.from_mark, path + ".from: given twice");
+      }
+    }
+    for (std::size_t i = 0; i < draft_.delays.size(); ++i) {
+      const DelayDraft& one = draft_.delays[i];
+      if (one.from && one.to && *one.from != *one.to && config_.delays.contains(*one.to))
+        problems_.add(one.to_mark, "delays[" + std::to_string(i + 1) +
+                                       "].to: it is the from of another: write where it shall end up");
+    }
+    for (const auto& [from, to] : config_.delays) config_.broker.delay_exchanges.push_back(from);
+    config_.broker.consume_delay = true;
+  }
+
   // Given, and its value taken.
   bool has(std::string_view path) const {
     const auto it = draft_.given.find(path);
@@ -134,35 +169,76 @@ class Completion {
 
   void password(const std::string& section, const std::string& file, std::string& url_text) {
     const std::string path = section + ".password_file", url_path = section + ".url";
-    if (!has(path) || !has(url_path)) return;
+    if (!has(path) || !has(url_path) || !draft_.reads_files_of(path)) return;
     auto url = parse_url(url_text);
     if (!url) return;
     if (url->user.empty()) {
       problem(path, "the password has no user: write " + url->scheme + "://USER@... in " + url_path);
       return;
     }
+    if (auto line = first_line(path, file, "password")) {
+      url->password = *std::move(line);
+      url_text = format_url(*url);
+    }
+  }
+
+  // A secret in a file of its own. None: told.
+  std::optional<std::string> first_line(std::string_view path, const std::string& file,
+                                        const std::string& what) {
     std::ifstream in(file, std::ios::binary);
     std::string line(kMostOfPassword + 1, '\0');  // bounded: /dev/zero is a file, too
     in.read(line.data(), static_cast<std::streamsize>(line.size()));
     if (in.bad() || (in.fail() && !in.eof())) {
       problem(path, std::string("it cannot be read: ") + std::strerror(errno));  // NOLINT: one thread loads
-      return;
+      return std::nullopt;
     }
     line.resize(std::min(line.find('\n'), static_cast<std::size_t>(in.gcount())));
     if (line.size() > kMostOfPassword) {
-      problem(path, "the file's first line is over " + std::to_string(kMostOfPassword) +
-                        " bytes: it is no password");
-      return;
+      problem(path, "the file's first line is over " + std::to_string(kMostOfPassword) + " bytes: it is no " +
+                        what);
+      return std::nullopt;
     }
     if (line.ends_with('\r')) line.pop_back();
     if (line.empty()) {
-      problem(path, "the file's first line is empty: it is the password");
+      problem(path, "the file's first line is empty: it is the " + what);
     } else if (line.find('\0') != std::string::npos) {
-      problem(path, "the file's first line holds a NUL: it is no password");
+      problem(path, "the file's first line holds a NUL: it is no " + what);
     } else {
-      url->password = line;
-      url_text = format_url(*url);
+      return line;
     }
+    return std::nullopt;
+  }
+
+  void http() {
+    pair("http");
+    token("http.token_file", config_.http.token_file, config_.http.token);
+    token("http.read_token_file", config_.http.read_token_file, config_.http.read_token);
+    if (draft_.given.contains("http.read_token_file") && !draft_.given.contains("http.token_file"))
+      problem("http.read_token_file", "it needs http.token_file beside it, else everybody may write");
+    if (!config_.http.token.empty() && config_.http.token == config_.http.read_token)
+      problem("http.read_token_file", "it holds the same token as http.token_file");
+    if (!has("http.listen")) return;
+    const auto at = parse_url("tcp://" + config_.http.listen);
+    config_.http.host = at->host;
+    config_.http.port = at->port;
+    const std::string& host = at->host;
+    in_addr four{};
+    const bool loopback = host == "localhost" || host == "::1" ||
+                          (inet_pton(AF_INET, host.c_str(), &four) == 1 && ntohl(four.s_addr) >> 24U == 127);
+    if (!loopback && !draft_.given.contains("http.token_file")) {
+      problem("http.listen",
+              "others than this machine reach it there: that needs http.token_file, or listen on 127.0.0.1");
+    }
+  }
+
+  void token(const std::string& path, const std::string& file, std::string& out) {
+    if (!has(path) || !draft_.reads_files_of(path)) return;
+    const auto line = first_line(path, file, "token");
+    if (!line) return;
+    // It travels in a header.
+    if (std::ranges::any_of(*line, [](char c) { return c <= ' ' || c >= 0x7f; }))
+      return problem(path, "the token holds other characters than the visible ones of ASCII");
+    out = *line;
   }
 
   Draft& draft_;

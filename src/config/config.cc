@@ -39,7 +39,7 @@ tl::expected<std::string, std::string> read_whole(const std::string& path) {
 
 }  // namespace
 
-LoadedConfig load_config(const std::string& path) {
+LoadedConfig load_config(const std::string& path, ConfigFor purpose) {
   LoadedConfig loaded;
   Problems problems(path);
   const auto text = read_whole(path);
@@ -47,11 +47,13 @@ LoadedConfig load_config(const std::string& path) {
     problems.add({}, text.error());
   } else if (const auto root = confile::parse_document(*text, problems)) {
     const auto slash = path.rfind('/');
-    auto draft = confile::walk(*root, slash == std::string::npos ? "" : path.substr(0, slash), problems);
+    auto draft =
+        confile::walk(*root, slash == std::string::npos ? "" : path.substr(0, slash), problems, purpose);
     confile::complete(draft, problems);
     loaded.config = std::move(draft.config);
     loaded.keys_used.assign(draft.keys_used.begin(), draft.keys_used.end());
   }
+  loaded.warnings = problems.take_warnings();
   loaded.problems = problems.take();
   return loaded;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plugin/broker.h"
+#include "src/core/headers.h"
 #include "src/core/policy.h"
 #include "src/store/store.h"
 
@@ -18,8 +19,15 @@ struct LogOptions {
 };
 
 struct HttpOptions {
-  std::string listen;  // "" = none
-  std::string token_file;
+  std::string listen;  // host:port; "" = none
+  std::string host;    // of `listen`, without an IPv6 address's brackets
+  int port = 0;
+  std::string token_file, read_token_file;
+  std::string token, read_token;  // what the files hold; "" = none. Secret
+  std::string cert, key;          // both: TLS
+  int connections = 64;
+  int max_body = 16;  // MB
+  Ms timeout{std::chrono::seconds{10}};
 };
 
 struct Config {
@@ -32,6 +40,7 @@ struct Config {
   Ms window{std::chrono::minutes{10}};
   Ms drain{std::chrono::seconds{10}};
   int max_loaded = 1'000'000;
+  DelayRoutes::Moves delays;  // from -> to
   RuleBookPtr rules;
 };
 
@@ -42,14 +51,24 @@ struct ConfigProblem {
   std::string str() const;   // file:line:column: what
 };
 
+// What a config is loaded for: which of the files that it names must be there. A token or a key that only the
+// sidecar's user may read keeps nobody from asking the database.
+enum class ConfigFor {
+  sidecar,   // all of them
+  database,  // those of store.*; the others are not looked at
+  broker,    // those of broker.*; the others are not looked at
+  check,     // none: what can't be read is a warning; what can is judged
+};
+
 struct LoadedConfig {
   Config config;                        // meaningful where problems is empty
   std::vector<ConfigProblem> problems;  // all of them, in the order of the file
+  std::vector<ConfigProblem> warnings;  // for check alone: files that cannot be read
   std::vector<std::string> keys_used;   // the keys of the table that the file holds, by ConfigKey::path
   bool ok() const { return problems.empty(); }
 };
 
-LoadedConfig load_config(const std::string& path);
+LoadedConfig load_config(const std::string& path, ConfigFor purpose = ConfigFor::sidecar);
 
 // The one table of keys: the loader walks it, `rung check`, examples/full.yaml and docs/configuration.md are
 // held against it by a test.
@@ -64,7 +83,7 @@ struct ConfigKey {
 std::vector<ConfigKey> config_keys();
 
 // `rung check`: each ladder as a timeline: level, delay, time since first failure; then which queue uses
-// which.
+// which, the tags, and which exchanges' messages are delayed.
 std::string describe(const Config& config);
 
 // A URL with its password replaced: for logs and messages.

@@ -97,6 +97,37 @@ std::string describe_queues(const Config& config) {
   return "queues\n" + table.str();
 }
 
+std::string target_text(const Target& target) {
+  if (!target.is_set()) return "as the message says";
+  if (!target.queue.empty()) return "queue " + printable(target.queue);
+  return "exchange " + printable(target.exchange) +
+         (target.routing_key.empty() ? "" : ", routing key " + printable(target.routing_key));
+}
+
+std::string describe_tags(const Config& config) {
+  if (config.rules->tags().empty()) return {};
+  Columns table({false, false, false, false});
+  table.row({"tag", "goes to", "ladder", "silence after a delivery"});
+  for (const auto& [name, tag] : config.rules->tags()) {
+    std::string silence = "as its queue";
+    if (tag.silence) {
+      const bool success = tag.silence->means == Silence::Means::success;
+      silence = (success ? "succeeded after " : "failed after ") + format_duration(tag.silence->after);
+    }
+    table.row({printable(name), target_text(tag.target), tag.ladder.empty() ? "as its queue" : tag.ladder,
+               silence});
+  }
+  return "\ntags\n" + table.str();
+}
+
+std::string describe_delays(const Config& config) {
+  if (config.delays.empty()) return {};
+  Columns table({false, false});
+  table.row({"published to", "goes on to"});
+  for (const auto& [from, to] : config.delays) table.row({printable(from), printable(to)});
+  return "\ndelayed exchanges\n" + table.str();
+}
+
 }  // namespace
 
 std::string describe(const Config& config) {
@@ -104,6 +135,7 @@ std::string describe(const Config& config) {
   const RuleBook& rules = *config.rules;
   std::set<std::string> used = {"default", rules.queue("default").ladder};
   for (const auto& [name, queue] : rules.queues()) used.insert(queue.ladder);
+  for (const auto& [name, tag] : rules.tags()) used.insert(tag.ladder);
   const auto& ready = confile::ready_ladders();
   std::string out;
   for (const auto& [name, ladder] : rules.ladders()) {
@@ -112,7 +144,7 @@ std::string describe(const Config& config) {
     if (only_ready && !used.contains(name)) continue;
     out += describe_ladder(name, ladder) + "\n";
   }
-  return out + describe_queues(config);
+  return out + describe_queues(config) + describe_tags(config) + describe_delays(config);
 }
 
 }  // namespace rung

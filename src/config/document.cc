@@ -122,11 +122,16 @@ bool is_name_char(char c, bool first) {
 
 }  // namespace
 
-std::vector<ConfigProblem> Problems::take() {
+namespace {
+std::vector<ConfigProblem> in_order(std::vector<ConfigProblem> problems) {
   const auto place = [](const ConfigProblem& p) { return std::tuple(p.line == 0, p.line, p.column); };
-  std::ranges::stable_sort(found_, [&](const auto& a, const auto& b) { return place(a) < place(b); });
-  return std::move(found_);
+  std::ranges::stable_sort(problems, [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  return problems;
 }
+}  // namespace
+
+std::vector<ConfigProblem> Problems::take() { return in_order(std::move(found_)); }
+std::vector<ConfigProblem> Problems::take_warnings() { return in_order(std::move(warnings_)); }
 
 std::optional<Node> parse_document(std::string_view text, Problems& problems) {
   try {

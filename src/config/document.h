@@ -40,14 +40,16 @@ class Problems {
  public:
   explicit Problems(std::string file) : file_(std::move(file)) {}
   void add(Mark at, std::string what) { found_.push_back({file_, at.line, at.column, std::move(what)}); }
+  void warn(Mark at, std::string what) { warnings_.push_back({file_, at.line, at.column, std::move(what)}); }
   bool empty() const { return found_.empty(); }
   std::size_t count() const { return found_.size(); }
   // In the order of the file; what concerns no place in it comes last.
   std::vector<ConfigProblem> take();
+  std::vector<ConfigProblem> take_warnings();
 
  private:
   std::string file_;
-  std::vector<ConfigProblem> found_;
+  std::vector<ConfigProblem> found_, warnings_;
 };
 
 // None where the text is not YAML at all (a problem says where). An empty text is a Node of kind nothing.

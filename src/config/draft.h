@@ -27,7 +27,8 @@ struct LadderDraft {
   double jitter = 0.0;
 };
 
-struct QueueDraft {
+// What a queue and a tag have in common.
+struct RuledDraft {
   std::string name;
   Mark mark;
   std::optional<std::string> ladder;
@@ -37,8 +38,24 @@ struct QueueDraft {
   Mark presumed_mark, reported_mark;
   std::optional<Mark> success_mark;
   bool success_broken = false;
+};
+
+struct QueueDraft : RuledDraft {
   std::optional<bool> publish_parked;
   std::optional<int> catch_up;
+};
+
+struct TagDraft : RuledDraft {
+  std::optional<std::string> queue, exchange, routing_key;
+  Mark queue_mark, exchange_mark, routing_key_mark;
+};
+
+struct DelayDraft {
+  Mark mark;
+  bool broken = false;  // a part of it was wrong and told
+  bool substituted = false;
+  std::optional<std::string> from, to;
+  Mark from_mark, to_mark;
 };
 
 struct Draft {
@@ -48,6 +65,10 @@ struct Draft {
   std::optional<int> catch_up;
   std::vector<LadderDraft> ladders;
   std::vector<QueueDraft> queues;
+  std::vector<TagDraft> tags;
+  std::vector<DelayDraft> delays;
+  // Of the two above, the one that the walk is in.
+  RuledDraft* ruled = nullptr;
   // What the file holds outside single ladders and queues, sections too, by path.
   struct Place {
     Mark mark;
@@ -56,6 +77,10 @@ struct Draft {
   std::map<std::string, Place, std::less<>> given;
   std::set<std::string> keys_used;  // by the table's paths, "queues.*.ladder"
   std::string folder;               // of the config file: relative paths start there
+  ConfigFor purpose = ConfigFor::sidecar;
+
+  // Whether files that keys of this path's section name are looked at.
+  bool reads_files_of(std::string_view path) const;
 };
 
 // One value on its way to its place. The setters of the key table call its methods; each tells its own
@@ -77,7 +102,10 @@ struct Value {
   bool choice(std::string& out, const std::vector<std::string>& words);
   // Letters, digits and . _ - , from 1 to `most` of them.
   bool name(std::string& out, std::size_t most);
-  // A file's path, from the config's folder where it is relative; file(): one that can be read now.
+  // Any text that AMQP takes for a name: at most 255 bytes.
+  bool amqp_name(std::string& out);
+  // A file's path, from the config's folder where it is relative; file(): one that can be read now, where the
+  // draft's purpose needs it.
   bool path_of_file(std::string& out);
   bool file(std::string& out);
   bool url(std::string& out, const std::vector<std::string>& schemes);
@@ -103,12 +131,12 @@ struct Key {
 const std::vector<Key>& key_table();
 
 // Walks the tree by the key table. Returns the draft; problems say what is wrong with it.
-Draft walk(const Node& root, std::string folder, Problems& problems);
+Draft walk(const Node& root, std::string folder, Problems& problems, ConfigFor purpose = ConfigFor::sidecar);
 
 // Checks what concerns several keys, reads the secrets' files, builds the rule book.
 void complete(Draft& draft, Problems& problems);
 
-// The rules of the draft's ladders and queues; nullptr where something in them is wrong.
+// The rules of the draft's ladders, queues and tags; nullptr where something in them is wrong.
 RuleBookPtr build_rules(const Draft& draft, Problems& problems);
 // All ready ladders, by name.
 const std::map<std::string, levels::Ladder, std::less<>>& ready_ladders();

@@ -15,6 +15,9 @@ constexpr Ms kLeastMs{1};
 Config& config(Value& v) { return v.draft.config; }
 LadderDraft& ladder(Value& v) { return v.draft.ladders.back(); }
 QueueDraft& queue(Value& v) { return v.draft.queues.back(); }
+TagDraft& tag(Value& v) { return v.draft.tags.back(); }
+RuledDraft& ruled(Value& v) { return *v.draft.ruled; }  // a queue or a tag
+DelayDraft& delay(Value& v) { return v.draft.delays.back(); }
 
 bool set_prefix(Value& v) {
   std::string prefix;
@@ -47,18 +50,31 @@ bool set_silence(Value& v, std::optional<Ms>& after, Mark& mark) {
   Ms ms{0};
   mark = v.node.mark;
   const bool ok = v.duration(ms, kLeastMs, levels::kLongest);
-  if (!ok) queue(v).success_broken = true;
+  if (!ok) ruled(v).success_broken = true;
   after = ms;
   return ok;
 }
 
-bool set_queue_ladder(Value& v) {
+bool set_ladder(Value& v) {
   std::string name;
-  queue(v).ladder_mark = v.node.mark;
-  queue(v).ladder_substituted = v.node.substituted;
+  ruled(v).ladder_mark = v.node.mark;
+  ruled(v).ladder_substituted = v.node.substituted;
   if (!v.name(name, kLongestName)) return false;
-  queue(v).ladder = name;
+  ruled(v).ladder = name;
   return true;
+}
+
+bool set_amqp_name(Value& v, std::optional<std::string>& out) {
+  std::string name;
+  if (!v.amqp_name(name)) return false;
+  out = std::move(name);
+  return true;
+}
+
+bool set_delay_end(Value& v, std::optional<std::string>& out, Mark& mark) {
+  mark = v.node.mark;
+  delay(v).substituted = delay(v).substituted || v.node.substituted;
+  return set_amqp_name(v, out);
 }
 
 bool set_queue_parked(Value& v) {
@@ -140,9 +156,23 @@ std::vector<Key> make_table() {
 
     {{"http.listen", "host:port", "", false, false, "where the HTTP API listens; left out: it doesn't"},
      [](Value& v) { return v.host_port(config(v).http.listen); }},
-    {{"http.token_file", "file", "", false, false, "its first line is the token that the HTTP API asks for"},
-     // Not looked for: in this version nobody reads it.
-     [](Value& v) { return v.path_of_file(config(v).http.token_file); }},
+    {{"http.token_file", "file", "", false, false,
+      "its first line is the token that the HTTP API asks for; needed where http.listen is not a loopback address"},
+     [](Value& v) { return v.file(config(v).http.token_file); }},
+    {{"http.read_token_file", "file", "", false, false, "its first line is a second token, which may only read"},
+     [](Value& v) { return v.file(config(v).http.read_token_file); }},
+    {{"http.cert", "file", "", false, false, "HTTPS: the server's certificate chain (PEM), with http.key"},
+     [](Value& v) { return v.file(config(v).http.cert); }},
+    {{"http.key", "file", "", false, false, "HTTPS: the certificate's private key (PEM)"},
+     [](Value& v) { return v.file(config(v).http.key); }},
+    {{"http.connections", "1 to 512", "64", false, false,
+      "open HTTP connections, a thread each; where all are taken, one that waits for a request is ended, else a new one refused"},
+     [](Value& v) { return v.integer(config(v).http.connections, 1, 512); }},
+    {{"http.max_body", "1 to 1024", "16", false, false, "the largest body of an HTTP request, in MB"},
+     [](Value& v) { return v.integer(config(v).http.max_body, 1, 1024); }},
+    {{"http.timeout", "duration", "10s", false, false,
+      "the longest that an HTTP request may take to arrive, to be written, and its answer to be taken; 100ms to 10m"},
+     [](Value& v) { return v.duration(config(v).http.timeout, Ms{100}, minutes{10}); }},
 
     {{"node", "name", "", false, false,
       "this instance's name, its own among all that share the database; left out: the host's name"},
@@ -186,17 +216,41 @@ std::vector<Key> make_table() {
      [](Value& v) { return note(v, "jitter", v.percent_or_off(ladder(v).jitter)); }},
 
     {{"queues.*.ladder", "name", "default", true, false, "the queue's ladder: one under ladders, or a ready one"},
-     set_queue_ladder},
+     set_ladder},
     {{"queues.*.success.presumed_after", "duration", "10m", true, false,
       "silence for this long after a retry means that it succeeded"},
-     [](Value& v) { return set_silence(v, queue(v).presumed_after, queue(v).presumed_mark); }},
+     [](Value& v) { return set_silence(v, ruled(v).presumed_after, ruled(v).presumed_mark); }},
     {{"queues.*.success.reported_within", "duration", "", true, false,
       "success must be reported; silence for this long means that the retry failed"},
-     [](Value& v) { return set_silence(v, queue(v).reported_within, queue(v).reported_mark); }},
+     [](Value& v) { return set_silence(v, ruled(v).reported_within, ruled(v).reported_mark); }},
     {{"queues.*.catch_up", "1 to 1000000", "1000", true, false, "as the key catch_up above, for this queue alone"},
      [](Value& v) { return set_catch_up(v, queue(v).catch_up); }},
     {{"queues.*.parked", "keep or publish", "keep", true, false, "as the key parked above, for this queue alone"},
      set_queue_parked},
+
+    {{"tags.*.queue", "name", "", true, false,
+      "where a delayed message with this tag (its property type) goes, if it doesn't say so itself"},
+     [](Value& v) { tag(v).queue_mark = v.node.mark; return set_amqp_name(v, tag(v).queue); }},
+    {{"tags.*.exchange", "name", "", true, false, "instead of queue: the exchange that it is published to, ..."},
+     [](Value& v) { tag(v).exchange_mark = v.node.mark; return set_amqp_name(v, tag(v).exchange); }},
+    {{"tags.*.routing_key", "text", "", true, false, "... and with which routing key; left out: an empty one"},
+     [](Value& v) { tag(v).routing_key_mark = v.node.mark; return set_amqp_name(v, tag(v).routing_key); }},
+    {{"tags.*.ladder", "name", "", true, false,
+      "the ladder of a delayed message with this tag, once it fails; left out: its queue's"},
+     set_ladder},
+    {{"tags.*.success.presumed_after", "duration", "", true, false,
+      "as for queues, for this tag; left out: its queue's"},
+     [](Value& v) { return set_silence(v, ruled(v).presumed_after, ruled(v).presumed_mark); }},
+    {{"tags.*.success.reported_within", "duration", "", true, false,
+      "as for queues, for this tag; left out: its queue's"},
+     [](Value& v) { return set_silence(v, ruled(v).reported_within, ruled(v).reported_mark); }},
+
+    {{"delays.*.from", "name", "", false, false,
+      "an exchange, declared as a durable fanout: what is published to it waits for its x-delay, as in the delayed-message plugin"},
+     [](Value& v) { return set_delay_end(v, delay(v).from, delay(v).from_mark); }},
+    {{"delays.*.to", "name", "", false, false,
+      "the exchange that it goes on to then, with its routing key"},
+     [](Value& v) { return set_delay_end(v, delay(v).to, delay(v).to_mark); }},
   };
 }
 // clang-format on

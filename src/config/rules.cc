@@ -70,9 +70,10 @@ std::optional<levels::Ladder> build(const LadderDraft& draft, Problems& problems
   return draft.is_list ? list(draft, path, problems) : exponential(draft, path, problems);
 }
 
-Silence silence_of(const QueueDraft& queue, const Silence& otherwise, Problems& problems) {
-  if (!queue.success_mark || queue.success_broken) return otherwise;
-  const std::string path = "queues." + queue.name + ".success: ";
+// None where nothing is said, or something is wrong with it. `section`: "queues." or "tags.".
+std::optional<Silence> silence_of(const RuledDraft& queue, const std::string& section, Problems& problems) {
+  if (!queue.success_mark || queue.success_broken) return std::nullopt;
+  const std::string path = section + queue.name + ".success: ";
   if (queue.presumed_after && queue.reported_within) {
     const bool first = queue.presumed_mark.line < queue.reported_mark.line ||
                        (queue.presumed_mark.line == queue.reported_mark.line &&
@@ -82,22 +83,23 @@ Silence silence_of(const QueueDraft& queue, const Silence& otherwise, Problems& 
         path +
             "presumed_after (silence is success) and reported_within (silence is failure) exclude each "
             "other: write one");
-    return otherwise;
+    return std::nullopt;
   }
-  if (queue.presumed_after) return {Silence::Means::success, *queue.presumed_after};
-  if (queue.reported_within) return {Silence::Means::failure, *queue.reported_within};
+  if (queue.presumed_after) return Silence{Silence::Means::success, *queue.presumed_after};
+  if (queue.reported_within) return Silence{Silence::Means::failure, *queue.reported_within};
   problems.add(*queue.success_mark,
                path +
                    "write presumed_after (silence is success) or reported_within (silence is "
                    "failure)");
-  return otherwise;
+  return std::nullopt;
 }
 
-bool known(const QueueDraft& queue, const Ladders& ladders, const Draft& draft, Problems& problems) {
+bool known(const RuledDraft& queue, const std::string& section, const Ladders& ladders, const Draft& draft,
+           Problems& problems) {
   if (!queue.ladder || ladders.contains(*queue.ladder)) return true;
   // One that is there but wrong has been told already.
   if (std::ranges::any_of(draft.ladders, [&](const auto& l) { return l.name == *queue.ladder; })) return true;
-  const std::string path = "queues." + queue.name + ".ladder: ";
+  const std::string path = section + queue.name + ".ladder: ";
   if (queue.ladder_substituted) {
     problems.add(queue.ladder_mark, path + "no ladder of that name, neither under ladders nor a ready one");
     return false;
@@ -112,6 +114,26 @@ bool known(const QueueDraft& queue, const Ladders& ladders, const Draft& draft, 
                path + "no ladder " + quoted(*queue.ladder) +
                    (meant.empty() ? ": there are " + list : ": did you mean " + meant + "?"));
   return false;
+}
+
+TagRules tag_of(const TagDraft& tag, const Ladders& ladders, const Draft& draft, Problems& problems) {
+  const std::string path = "tags." + tag.name;
+  if (tag.queue && (tag.exchange || tag.routing_key))
+    problems.add(tag.queue_mark, path + ": queue, or exchange and routing_key: write one of the two");
+  if (tag.routing_key && !tag.exchange && !tag.queue)
+    problems.add(tag.routing_key_mark,
+                 path + ".routing_key: it needs exchange beside it; for a queue write queue");
+  // What came due would come in again at once, as a row more each time.
+  const std::string own = draft.config.broker.prefix + ".";
+  if (tag.queue && tag.queue->starts_with(own))
+    problems.add(tag.queue_mark, path + ".queue: queues that begin with " + own + " are Rung's own");
+  if (tag.exchange && tag.exchange->starts_with(own))
+    problems.add(tag.exchange_mark, path + ".exchange: exchanges that begin with " + own + " are Rung's own");
+  TagRules rules;
+  rules.target = {tag.queue.value_or(""), tag.exchange.value_or(""), tag.routing_key.value_or("")};
+  if (known(tag, "tags.", ladders, draft, problems)) rules.ladder = tag.ladder.value_or("");
+  rules.silence = silence_of(tag, "tags.", problems);
+  return rules;
 }
 
 }  // namespace
@@ -156,8 +178,8 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
   base.catch_up = draft.catch_up.value_or(base.catch_up);
   const auto rules_of = [&](const QueueDraft& queue, const QueueRules& otherwise) {
     QueueRules rules = otherwise;
-    if (known(queue, ladders, draft, problems) && queue.ladder) rules.ladder = *queue.ladder;
-    rules.silence = silence_of(queue, otherwise.silence, problems);
+    if (known(queue, "queues.", ladders, draft, problems) && queue.ladder) rules.ladder = *queue.ladder;
+    rules.silence = silence_of(queue, "queues.", problems).value_or(otherwise.silence);
     rules.publish_parked = queue.publish_parked.value_or(otherwise.publish_parked);
     rules.catch_up = queue.catch_up.value_or(otherwise.catch_up);
     return rules;
@@ -171,8 +193,10 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
   for (const auto& queue : draft.queues) {
     if (queue.name != "default") queues.emplace(queue.name, rules_of(queue, base));
   }
+  RuleBook::Tags tags;
+  for (const TagDraft& tag : draft.tags) tags.emplace(tag.name, tag_of(tag, ladders, draft, problems));
   if (!problems.empty()) return nullptr;
-  return std::make_shared<const RuleBook>(std::move(ladders), std::move(queues));
+  return std::make_shared<const RuleBook>(std::move(ladders), std::move(queues), std::move(tags));
 }
 
 }  // namespace rung::confile

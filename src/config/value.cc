@@ -84,6 +84,11 @@ bool Value::text(std::string& out) {
   return true;
 }
 
+bool Value::amqp_name(std::string& out) {
+  if (!text(out)) return false;
+  return out.size() <= 255 || wrong("names have 255 bytes at most");
+}
+
 bool Value::duration(Ms& out, Ms least, Ms most) {
   if (!scalar("a duration, e.g. 30s or 1h30m,")) return false;
   const auto parsed = levels::parse_duration(node.text);
@@ -188,9 +193,13 @@ bool Value::path_of_file(std::string& out) {
 bool Value::file(std::string& out) {
   std::string full;
   if (!path_of_file(full)) return false;
-  if (const auto why = unreadable(full); !why.empty()) {
+  const std::string why = draft.reads_files_of(path) ? unreadable(full) : "";
+  if (!why.empty()) {
     const std::string which = may_quote() ? quoted(full) : "the file that " + quoted(node.written) + " names";
-    return wrong(which + " cannot be read: " + why);
+    const std::string what = which + " cannot be read: " + why;
+    if (draft.purpose != ConfigFor::check) return wrong(what);
+    problems.warn(node.mark, path + ": " + what + "; `rung run` does not start so");
+    return false;  // whose content can't be judged
   }
   out = full;
   return true;

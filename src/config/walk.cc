@@ -7,8 +7,8 @@
 namespace rung::confile {
 namespace {
 
-// Keys of the contract that this version does not have yet, so that nobody looks for a typing error.
-constexpr std::string_view kLater[] = {"delays", "tags"};
+// Each entry of these begins something of its own.
+constexpr std::string_view kItems[] = {"ladders.*", "queues.*", "tags.*"};
 
 const Key* find_key(std::string_view path) {
   const auto& table = key_table();
@@ -70,13 +70,15 @@ class Walker {
 
  private:
   void entry(const Node& key, const Node& value, const std::string& path, const std::string& shown) {
-    const bool item = path == "ladders.*" || path == "queues.*";
-    if (item && !open(key, path == "queues.*", shown)) return;
+    if (std::ranges::find(kItems, path) != std::end(kItems) && !open(key, path, shown)) return;
     const Key* row = find_key(path);
     if (row != nullptr) draft_.keys_used.insert(path);
     bool ok = true;
-    if (value.kind == Node::Kind::map && is_section(path)) {
-      if (path == "queues.*.success") draft_.queues.back().success_mark = key.mark;
+    const bool success = path == "queues.*.success" || path == "tags.*.success";
+    if (path == "delays" && (value.kind == Node::Kind::list || value.kind == Node::Kind::map)) {
+      ok = delays(value);
+    } else if (value.kind == Node::Kind::map && is_section(path)) {
+      if (success) draft_.ruled->success_mark = key.mark;
       const auto before = problems_.count();
       section(value, path, shown);
       ok = problems_.count() == before;
@@ -88,14 +90,38 @@ class Walker {
       if (!value.broken) not_a_section(value, path, shown);
     }
     if (path == "ladders.*" && !ok) draft_.ladders.back().broken = true;
-    if (path == "queues.*.success" && !ok) draft_.queues.back().success_broken = true;
+    if (success && !ok) draft_.ruled->success_broken = true;
     if (path.find('*') == std::string::npos)
       draft_.given[path] = {row != nullptr ? value.mark : key.mark, ok};
+  }
+
+  // A list, each item with keys of its own.
+  bool delays(const Node& list) {
+    const auto before = problems_.count();
+    if (list.kind == Node::Kind::map && !list.entries.empty())
+      problems_.add(list.mark, "delays: a list belongs here: write [{ from: EXCHANGE, to: EXCHANGE }]");
+    for (const Node& item : list.items) {
+      DelayDraft& draft = draft_.delays.emplace_back();
+      draft.mark = item.mark;
+      const std::string shown = "delays[" + std::to_string(draft_.delays.size()) + "]";
+      const auto until_now = problems_.count();
+      if (item.kind == Node::Kind::map) {
+        section(item, "delays.*", shown);
+      } else if (!item.broken) {
+        problems_.add(item.mark, shown + ": write { from: EXCHANGE, to: EXCHANGE }");
+      }
+      draft_.delays.back().broken = item.broken || problems_.count() != until_now;
+    }
+    return problems_.count() == before;
   }
 
   void not_a_section(const Node& value, const std::string& path, const std::string& shown) {
     if (path == "queues.*" && value.kind == Node::Kind::text) {
       problems_.add(value.mark, shown + ": a queue holds keys: write { ladder: NAME }");
+      return;
+    }
+    if (path == "delays") {
+      problems_.add(value.mark, "delays: a list belongs here: write [{ from: EXCHANGE, to: EXCHANGE }]");
       return;
     }
     std::string names;
@@ -104,16 +130,22 @@ class Walker {
                   shown + ": further keys belong here" + (names.empty() ? ", a name each" : ": " + names));
   }
 
-  // A ladder or a queue begins.
-  bool open(const Node& key, bool queue, const std::string& shown) {
-    if (queue) {
+  // A ladder, a queue or a tag begins.
+  bool open(const Node& key, const std::string& path, const std::string& shown) {
+    if (path != "ladders.*") {
+      const bool queue = path == "queues.*";
       if (key.text.empty() || key.text.size() > 255) {
-        problems_.add(key.mark, "queues: a queue's name has 1 to 255 bytes");
+        problems_.add(key.mark, queue ? "queues: a queue's name has 1 to 255 bytes"
+                                      : "tags: a tag (a message's property type) has 1 to 255 bytes");
         return false;
       }
-      QueueDraft& draft = draft_.queues.emplace_back();
-      draft.name = key.text;
-      draft.mark = key.mark;
+      if (queue) {
+        draft_.ruled = &draft_.queues.emplace_back();
+      } else {
+        draft_.ruled = &draft_.tags.emplace_back();
+      }
+      draft_.ruled->name = key.text;
+      draft_.ruled->mark = key.mark;
       return true;
     }
     LadderDraft& draft = draft_.ladders.emplace_back();
@@ -126,10 +158,6 @@ class Walker {
   }
 
   void unknown(const Node& key, const Node& value, const std::string& path, const std::string& shown) {
-    if (path.empty() && std::ranges::find(kLater, key.text) != std::end(kLater)) {
-      problems_.add(key.mark, key.text + ": not in this version of rung yet; take it out");
-      return;
-    }
     const std::string where = shown.empty() ? "" : shown + ": ";
     // `{ url: amqp://u:pass,word@h }` reads as a key "word@h" without a value: a piece of a secret.
     const bool like_a_key = !key.text.empty() && std::ranges::all_of(key.text, [](char c) {
@@ -175,9 +203,23 @@ class Walker {
 
 }  // namespace
 
-Draft walk(const Node& root, std::string folder, Problems& problems) {
+bool Draft::reads_files_of(std::string_view path) const {
+  switch (purpose) {
+    case ConfigFor::sidecar:
+    case ConfigFor::check:
+      return true;
+    case ConfigFor::database:
+      return path.starts_with("store.");
+    case ConfigFor::broker:
+      return path.starts_with("broker.");
+  }
+  return true;
+}
+
+Draft walk(const Node& root, std::string folder, Problems& problems, ConfigFor purpose) {
   Draft draft;
   draft.folder = std::move(folder);
+  draft.purpose = purpose;
   if (root.kind == Node::Kind::map || root.kind == Node::Kind::nothing) {
     Walker(draft, problems).section(root, "", "");
   } else {

@@ -2,6 +2,8 @@
 // Thread: pure functions. Nothing here throws or fails: what does not parse becomes a complaint.
 #pragma once
 
+#include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,7 +30,12 @@ inline constexpr std::string_view kAfter = "retry-after";
 inline constexpr std::string_view kMaxAttempts = "retry-max-attempts";
 inline constexpr std::string_view kNever = "retry-never";
 inline constexpr std::string_view kResult = "retry-result";
+inline constexpr std::string_view kExecutor = "retry-executor";
+// Taken from whoever asks for a delay.
+inline constexpr std::string_view kDelay = "x-delay";
 inline constexpr std::string_view kNotBefore = "retry-not-before";
+inline constexpr std::string_view kExchange = "retry-exchange";
+inline constexpr std::string_view kRoutingKey = "retry-routing-key";
 }  // namespace header
 
 // What a message that arrives at rung.failed says.
@@ -38,6 +45,7 @@ struct Failure {
   std::string queue;         // retry-queue, else x-death[0].queue, else x-last-death-queue; "" = nobody knows
   std::string exchange, routing_key;  // x-death[0].exchange and its first routing key
   std::string error, error_type;      // retry-error; else "dead-lettered: rejected (from orders)" or alike
+  std::string executor;               // retry-executor
   Directives directives;
   std::optional<std::int64_t> died_at_s;  // x-death[0].time
   std::int64_t death_count = 0;           // x-death[0].count
@@ -49,21 +57,49 @@ struct ResultWord {
   std::optional<TaskId> id;
   int attempt = 0;
   bool succeeded = false;
-  std::string error, error_type;
+  std::string error, error_type, executor;
   Directives directives;  // retry-after and the like go with a failure here too
   std::string complaint;  // not empty: it cannot be used, and why
 };
 ResultWord read_result(const Message& message);
 
+// Where delayed messages come in, and where those go on to that say nothing about it.
+struct DelayRoutes {
+  using Moves = std::map<std::string, std::string, std::less<>>;
+  std::string inlet;  // <prefix>.delay: exchange and queue
+  Moves
+      moves;  // the exchange that a message was published to -> the one it goes on to: delays: of the config
+};
+
+// What a message that arrives at rung.delay asks for.
+struct DelayRequest {
+  // retry-queue; else retry-exchange, or the mapping's, with retry-routing-key or the message's own. Not set:
+  // its tag's of the config, else `otherwise`.
+  Target target;
+  std::string otherwise;              // a queue: the routing key of what was published to rung.delay itself
+  Ms delay{0};                        // x-delay, from the intake on; 0 = at once
+  std::optional<EpochMs> not_before;  // retry-not-before; the later of the two holds
+  std::string exchange, routing_key;  // where it was published to: for people
+  Directives directives;
+  std::string refusal;  // not empty: it cannot be done as it was asked, and why; a person has to look
+
+  EpochMs due(EpochMs now) const { return std::max(now + delay, not_before.value_or(now)); }
+};
+DelayRequest read_delay(const Message& message, std::string_view exchange, std::string_view routing_key,
+                        const DelayRoutes& routes);
+
 // The message as it goes out again. Off: x-death, x-first-death-*, x-last-death-*, x-delivery-count,
 // x-acquired-count, CC, BCC, every retry-* of ours; expiration, user-id; delivery_mode 2. Body to the byte.
 // `origin_json` takes what was taken off, for the row.
-Message strip(const Message& message, std::string* origin_json);
+// `also`: one more header that comes off.
+Message strip(const Message& message, std::string* origin_json, std::string_view also = {});
 
 // `message` with the retry-* headers of the attempt under way.
 Message dress(const Message& message, const Task& task);
 
 // 16 bytes that the same intake has again, "" where there is no message-id.
 std::string intake_key(const Failure& failure, const Message& message);
+// `stripped`: the message as it goes out again. Its headers count: what differs in them is another message.
+std::string intake_key(const DelayRequest& request, const Message& message, const Message& stripped);
 
 }  // namespace rung

@@ -40,6 +40,8 @@ Attempt history(const Task& task, int attempt, Outcome outcome, const Circumstan
   return row;
 }
 
+std::string clean_name(const std::string& name) { return clean_utf8(name, 255); }
+
 const levels::Ladder& ladder_of(Task& task, const RuleBook& rules) {
   const levels::Ladder* ladder = task.ladder_pinned ? rules.ladder(task.ladder) : nullptr;
   if (ladder == nullptr) {
@@ -70,7 +72,7 @@ void take_directives(Task& task, const Directives& d, const RuleBook& rules) {
   if (d.max_attempts > 0) task.max_attempts = d.max_attempts;
   if (complaint.empty()) return;
   // The complaint is short, and an error text may fill all the room: it gives way.
-  complaint = clean_utf8(" [" + complaint + "]", kErrorBytes / 4);
+  complaint = clean_utf8((task.last_error.empty() ? "[" : " [") + complaint + "]", kErrorBytes / 4);
   task.last_error = clean_utf8(task.last_error, kErrorBytes - complaint.size()) + complaint;
 }
 
@@ -105,12 +107,24 @@ Decision fail(const Task& before, Outcome outcome, const std::string& error, con
   Task task = before;
   task.last_error = clean_utf8(error, kErrorBytes);
   task.error_type = type;
+  if (task.first_failed_at.ms == 0) task.first_failed_at = at.now;
   Attempt row = history(before, before.attempt, outcome, at, task.last_error);
   take_directives(task, d, rules);
   climb(task, before.level + 1, d, rules, at.now, at.random);
   // Whoever took the failure in knows of it first: the task moves to a shard whose heap is at hand.
   if (at.home_shard >= 0) task.shard = at.home_shard;
   return applied(std::move(task), std::move(row));
+}
+
+// Where it is to go from now on. Of what goes to a queue, exchange and routing key tell people where it was
+// published to at first: they stay.
+void direct(Task& task, const Target& wanted) {
+  Target target = normalised(wanted);
+  task.by_exchange = target.queue.empty();
+  task.queue = std::move(target.queue);
+  if (!task.by_exchange) return;
+  task.exchange = std::move(target.exchange);
+  task.routing_key = std::move(target.routing_key);
 }
 
 bool under_way(const Task& t) { return t.state == State::publishing || t.state == State::awaiting; }
@@ -147,7 +161,7 @@ struct Machine {
     Task next = task;
     if (task.state == State::publishing && e.attempt == task.attempt) {
       next.state = State::awaiting;
-      next.next_at = at.now + rules.queue(task.queue).silence.after;
+      next.next_at = at.now + silence_of(task, rules).after;
     }
     // Else the consumer was quicker than the confirm: its word stands, only the history learns the time.
     return applied(std::move(next), std::move(row));
@@ -173,16 +187,25 @@ struct Machine {
   }
 
   Decision operator()(const event::Failed& e) const {
-    const bool elsewhere = !e.queue.empty() && e.queue != task.queue;
+    // What went to an exchange learns its queue by its first failure.
+    const bool unknown = task.queue.empty() && task.by_exchange;
+    const bool elsewhere = !e.queue.empty() && e.queue != task.queue && !unknown;
     const bool other = !e.message_id.empty() && !task.message_id.empty() && e.message_id != task.message_id;
     if (elsewhere || other) return refused(task, std::string(kAnothersTask));
     const int attempt = e.attempt > 0 ? e.attempt : task.attempt;
     if (attempt > task.attempt || attempt == 0)
       return refused(task, "no such attempt: it had " + std::to_string(task.attempt));
     if (attempt < task.attempt) return stale(task, "a later attempt is under way");
-    const bool reopened = task.state == State::succeeded && task.finished_by == FinishedBy::presumed;
-    if (!under_way(task) && !reopened) return stale(task, is_in(task));
-    return fail(task, Outcome::failed, e.error, e.error_type, e.directives, rules, at);
+    if (!under_way(task) && !presumed()) {
+      // Several queues may have had a copy. One has ended the task; this one's failure is a task of its own.
+      if (unknown && !e.queue.empty()) return refused(task, std::string(kAnothersTask));
+      return stale(task, is_in(task));
+    }
+    Task known = task;
+    if (unknown) known.queue = e.queue;
+    Decision d = fail(known, Outcome::failed, e.error, e.error_type, e.directives, rules, at);
+    d.attempt->executor = clean_name(e.executor);
+    return d;
   }
 
   Decision operator()(const event::Succeeded& e) const {
@@ -192,14 +215,19 @@ struct Machine {
     if (task.state == State::cancelled || task.state == State::discarded) return stale(task, is_in(task));
     if (task.state == State::succeeded && task.finished_by == FinishedBy::reported)
       return stale(task, is_in(task));
+    // Of several queues behind an exchange one has failed it, and it climbs for that one: what isn't said of
+    // the attempt there is another's.
+    const bool climbs_for_one = task.by_exchange && !task.queue.empty();
+    if (climbs_for_one && (attempt < task.attempt || (!under_way(task) && !presumed())))
+      return stale(task, "it failed in queue " + task.queue);
     // Also from scheduled and parked: a success that was slower than our patience is still a success.
-    return applied(finished(), history(task, attempt, Outcome::succeeded, at));
+    return applied(finished(), succeeded(attempt, e.executor));
   }
 
   Decision operator()(const event::SilenceOver&) const {
     if (task.state != State::awaiting || !task.next_at || *task.next_at > at.now)
       return stale(task, task.state == State::awaiting ? "it may still be answered" : is_in(task));
-    const Silence& silence = rules.queue(task.queue).silence;
+    const Silence& silence = silence_of(task, rules);
     if (silence.means == Silence::Means::failure) {
       return fail(task, Outcome::timed_out, "no word within " + levels::format_duration(silence.after),
                   "timed_out", {}, rules, at);
@@ -228,8 +256,13 @@ struct Machine {
     return applied(std::move(next));
   }
 
-  Decision operator()(const event::Redrive&) const {
+  Decision operator()(const event::Redrive& e) const {
     Task next = task;
+    if (e.elsewhere.is_set()) direct(next, e.elsewhere);
+    const bool same = target_of(next) == target_of(task);
+    if (same && under_way(task)) return stale(task, "it is under way already");  // said twice
+    if (same && task.state == State::scheduled && task.next_at && *task.next_at <= at.now)
+      return stale(task, "it is due already");
     if (task.state == State::parked) {
       // From the first rung again; attempts count on, so that no two deliveries are taken for one.
       next.state = State::scheduled;
@@ -240,9 +273,28 @@ struct Machine {
     } else if (task.state != State::scheduled) {
       return refused(task, "only a parked or scheduled task can be retried: " + is_in(task));
     }
-    if (next.queue.empty()) return refused(task, "nothing says to which queue it belongs");
+    if (!target_of(next).is_set()) return refused(task, "nothing says to which queue it belongs");
     next.next_at = at.now;
-    return applied(std::move(next));
+    return rescheduled(std::move(next));
+  }
+
+  Decision operator()(const event::Reschedule& e) const {
+    if (task.state != State::scheduled)
+      return refused(task, "only a scheduled task can be rescheduled: " + is_in(task));
+    Task next = task;
+    next.next_at = std::max(e.at ? *e.at : at.now + e.delay, at.now);
+    if (e.at && task.next_at == e.at) return stale(task, "it is due then already");
+    return rescheduled(std::move(next));
+  }
+
+  Decision operator()(const event::Fire&) const {
+    if (under_way(task)) return stale(task, "it is under way already");  // said twice: the first one did it
+    if (task.state != State::scheduled)
+      return refused(task, "only a scheduled task can be fired: " + is_in(task));
+    if (task.next_at && *task.next_at <= at.now) return stale(task, "it is due already");
+    Task next = task;
+    next.next_at = at.now;
+    return rescheduled(std::move(next));
   }
 
   Decision operator()(const event::Finish& e) const {
@@ -252,12 +304,33 @@ struct Machine {
       if (task.state == State::cancelled || task.state == State::discarded) return refused(task, is_in(task));
       // Between attempts, or parked: the last attempt did fail, and its history stays true.
       if (!under_way(task)) return applied(finished());
-      return applied(finished(), history(task, task.attempt, Outcome::succeeded, at));
+      return applied(finished(), succeeded(task.attempt, e.executor));
     }
-    if (!under_way(task))
+    if (e.attempt > task.attempt)
+      return refused(task, "no such attempt: it had " + std::to_string(task.attempt));
+    if (e.attempt > 0 && e.attempt < task.attempt) return stale(task, "a later attempt is under way");
+    if (!under_way(task)) {
+      if (e.attempt > 0) return stale(task, "that attempt is over: " + is_in(task));
       return refused(task, "only an attempt under way can be finished as failed: " + is_in(task));
-    return fail(task, Outcome::failed, e.error.empty() ? "finished as failed by hand" : e.error, "by hand",
-                {}, rules, at);
+    }
+    Decision d = fail(task, Outcome::failed, e.error.empty() ? "finished as failed by hand" : e.error,
+                      "by hand", {}, rules, at);
+    d.attempt->executor = clean_name(e.executor);
+    return d;
+  }
+
+  bool presumed() const { return task.state == State::succeeded && task.finished_by == FinishedBy::presumed; }
+
+  // Whoever changed it knows of it first, as in fail().
+  Decision rescheduled(Task next) const {
+    if (at.home_shard >= 0) next.shard = at.home_shard;
+    return applied(std::move(next));
+  }
+
+  Attempt succeeded(int attempt, const std::string& executor) const {
+    Attempt row = history(task, attempt, Outcome::succeeded, at);
+    row.executor = clean_name(executor);
+    return row;
   }
 
   // Why a refusal of the broker is not about the attempt under way; "" where it is. A deposed owner's answer
@@ -282,15 +355,26 @@ struct Machine {
 }  // namespace
 
 std::string_view name_of(const Happening& what) {
-  constexpr std::array<std::string_view, 11> kNames{"claim",  "confirmed", "returned",     "deferred",
+  constexpr std::array<std::string_view, 13> kNames{"claim",  "confirmed", "returned",     "deferred",
                                                     "failed", "succeeded", "silence_over", "parked_copy_sent",
-                                                    "cancel", "redrive",   "finish"};
+                                                    "cancel", "redrive",   "finish",       "reschedule",
+                                                    "fire"};
   static_assert(kNames.size() == std::variant_size_v<Happening>);
   return kNames[what.index()];
 }
 
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at) {
-  return std::visit(Machine{task, rules, at}, what);
+  Decision d = std::visit(Machine{task, rules, at}, what);
+  // That the copy for <prefix>.parked is there shows nowhere: whoever saw the task parked still sees it so.
+  const bool shows = !std::holds_alternative<event::ParkedCopySent>(what);
+  if (shows && d.verdict == Verdict::applied && !(d.task == task)) ++d.task.version;
+  return d;
+}
+
+Decision refuse_changed(const Task& task) { return refused(task, std::string(kChangedMeanwhile)); }
+
+const Silence& silence_of(const Task& task, const RuleBook& rules) {
+  return task.silence ? *task.silence : rules.queue(task.queue).silence;
 }
 
 void begin(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, double random) {
@@ -299,6 +383,34 @@ void begin(Task& task, const Directives& directives, const RuleBook& rules, Epoc
   // It could come back to nowhere: a person has to look.
   d.never = d.never || task.queue.empty();
   climb(task, 1, d, rules, now, random);
+}
+
+void begin_delay(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, EpochMs due,
+                 const std::string& park_reason) {
+  task.kind = Kind::delay;
+  task.level = 0;
+  Target target{task.queue, task.exchange, task.routing_key};
+  if (const TagRules* tag = task.tag.empty() ? nullptr : rules.tag(task.tag)) {
+    if (!target.is_set()) target = tag->target;
+    if (!tag->ladder.empty() && directives.ladder.empty()) {
+      task.ladder = tag->ladder;
+      task.ladder_pinned = true;
+    }
+    if (!task.silence) task.silence = tag->silence;
+  }
+  if (target.is_set()) direct(task, target);
+  take_directives(task, directives, rules);
+  task.levels = ladder_of(task, rules).levels();
+  std::string reason = park_reason;
+  if (reason.empty() && !target.is_set())
+    reason = "nothing says where it goes: no queue, no exchange, no routing key, no tag of the config";
+  if (!reason.empty()) {
+    if (!task.last_error.empty()) reason += " " + task.last_error;  // what was not understood
+    return begin_parked(task, reason, rules, now);
+  }
+  if (directives.never) return park(task, rules, now);
+  task.state = State::scheduled;
+  task.next_at = std::max(due, now);
 }
 
 void begin_parked(Task& task, const std::string& reason, const RuleBook& rules, EpochMs now) {

@@ -36,32 +36,50 @@ struct Failed {
   // Where the failed message says it comes from, "" where it doesn't: who copies headers into another message
   // must not fail somebody else's task.
   std::string queue = {}, message_id = {};
+  std::string executor = {};
 };  // attempt 0 = not said: the current one
 struct Succeeded {
   int attempt;
+  std::string executor = {};
 };
 struct SilenceOver {};     // next_at of an awaiting task has passed
 struct ParkedCopySent {};  // rung.parked confirmed the copy
 struct Cancel {
   std::string reason;
-};                  // by a person
-struct Redrive {};  // by a person: parked (or scheduled: at once) -> due now
+};  // by a person
+struct Redrive {
+  Target elsewhere = {};
+};  // by a person: parked (or scheduled: at once) -> due now, where it was or elsewhere
 struct Finish {
   bool succeeded;
   std::string error;
-};  // by a person: succeeded, or failed (= next level)
+  std::string executor = {};
+  int attempt = 0;  // which one failed: said again it fails no later one. 0 = not said: the current one
+};                  // by a person: succeeded, or failed (= next level)
+struct Reschedule {
+  std::optional<EpochMs> at;  // else `delay` from now
+  Ms delay{0};
+};               // by a person, of what is scheduled: the same attempt, at another time
+struct Fire {};  // by a person, of what is scheduled: now
 }  // namespace event
 
 using Happening = std::variant<event::Claim, event::Confirmed, event::Returned, event::Deferred,
                                event::Failed, event::Succeeded, event::SilenceOver, event::ParkedCopySent,
-                               event::Cancel, event::Redrive, event::Finish>;
+                               event::Cancel, event::Redrive, event::Finish, event::Reschedule, event::Fire>;
 
 // "claim", "silence_over" ...: for people and failpoints.
 std::string_view name_of(const Happening& what);
 
+// Who changes a task by hand: a row in the audit says it.
+struct ByHand {
+  std::string who;                          // "alice@host (cli)", "token full, 10.0.0.3 (http)"
+  std::optional<std::uint32_t> if_version;  // only if the task still is as it was seen
+};
+
 struct Event {
   TaskId id;
   Happening what;
+  std::optional<ByHand> by_hand = {};
 };
 
 // What the store knows when it asks, inside its transaction.
@@ -78,6 +96,8 @@ struct Circumstances {
 inline constexpr std::string_view kNoSuchTask = "no such task";
 // The reason of a refusal where a failed message carries another message's retry-id.
 inline constexpr std::string_view kAnothersTask = "it belongs to another message";
+// The reason of a refusal where ByHand::if_version is not the task's.
+inline constexpr std::string_view kChangedMeanwhile = "it has changed since you saw it";
 
 struct Decision {
   enum class Verdict {
@@ -96,9 +116,24 @@ struct Decision {
 
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at);
 
+// Whoever changes it by hand saw it as it no longer is. Stores ask before they ask decide().
+inline bool changed_meanwhile(const Event& event, const Task& task) {
+  return event.by_hand && event.by_hand->if_version && *event.by_hand->if_version != task.version;
+}
+Decision refuse_changed(const Task& task);
+
+// What silence after an attempt of it means.
+const Silence& silence_of(const Task& task, const RuleBook& rules);
+
 // The first step of a new task: level 1 scheduled, or parked at once (retry-never, no queue, no attempts).
 // Sets state, level, levels, ladder, next_at, finished_at; leaves the rest of `task` as it is.
 void begin(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, double random);
+
+// The first step of a task that only has to wait: scheduled at `due`, level 0. Where it has no target, its
+// tag's; the same for its ladder and its silence. Parked at once where neither says a target, and for a
+// `park_reason`: a person then sends it where it was to go.
+void begin_delay(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, EpochMs due,
+                 const std::string& park_reason = {});
 
 // Parks a task that never begins, e.g. because nothing says where it came from.
 void begin_parked(Task& task, const std::string& reason, const RuleBook& rules, EpochMs now);

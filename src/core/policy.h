@@ -9,17 +9,10 @@
 #include <string_view>
 
 #include "levels/ladder.h"
+#include "src/core/task.h"
 #include "src/core/time.h"
 
 namespace rung {
-
-// What silence after a delivery means.
-struct Silence {
-  enum class Means { success, failure };
-  Means means = Means::success;
-  Ms after{std::chrono::minutes{10}};
-  bool operator==(const Silence&) const = default;
-};
 
 struct QueueRules {
   std::string ladder = "default";
@@ -29,22 +22,37 @@ struct QueueRules {
   bool operator==(const QueueRules&) const = default;
 };
 
+// Where a task with this tag goes, and how it climbs, where whoever submits it doesn't say: tags.* of the
+// config.
+struct TagRules {
+  Target target;       // is_set() or not
+  std::string ladder;  // "" = its queue's
+  std::optional<Silence> silence;
+  bool operator==(const TagRules&) const = default;
+};
+
 class RuleBook {
  public:
-  // REQUIRES: ladders has "default"; each ladder that a queue names is in it. `queues` may hold "default",
-  // which serves every queue that is not named.
-  RuleBook(std::map<std::string, levels::Ladder, std::less<>> ladders,
-           std::map<std::string, QueueRules, std::less<>> queues);
+  using Ladders = std::map<std::string, levels::Ladder, std::less<>>;
+  using Queues = std::map<std::string, QueueRules, std::less<>>;
+  using Tags = std::map<std::string, TagRules, std::less<>>;
+  // REQUIRES: ladders has "default"; each ladder that a queue or a tag names is in it. `queues` may hold
+  // "default", which serves every queue that is not named.
+  RuleBook(Ladders ladders, Queues queues, Tags tags = {});
 
   const QueueRules& queue(std::string_view name) const;
   // nullptr where there is none of that name.
+  const TagRules* tag(std::string_view name) const;
+  // nullptr where there is none of that name.
   const levels::Ladder* ladder(std::string_view name) const;
-  const std::map<std::string, levels::Ladder, std::less<>>& ladders() const { return ladders_; }
-  const std::map<std::string, QueueRules, std::less<>>& queues() const { return queues_; }
+  const Ladders& ladders() const { return ladders_; }
+  const Queues& queues() const { return queues_; }
+  const Tags& tags() const { return tags_; }
 
  private:
-  std::map<std::string, levels::Ladder, std::less<>> ladders_;
-  std::map<std::string, QueueRules, std::less<>> queues_;
+  Ladders ladders_;
+  Queues queues_;
+  Tags tags_;
   QueueRules fallback_;
 };
 using RuleBookPtr = std::shared_ptr<const RuleBook>;

@@ -41,4 +41,15 @@ std::optional<FinishedBy> finished_by_from(std::string_view word) {
   return from_word<FinishedBy>(kFinishers, word);
 }
 
+Target normalised(Target target) {
+  if (target.queue.empty() && target.exchange.empty()) target.queue = std::move(target.routing_key);
+  if (target.queue.empty()) return target;
+  return {std::move(target.queue), "", ""};
+}
+
+Target target_of(const Task& task) {
+  if (!task.queue.empty() || !task.by_exchange) return {task.queue, "", ""};
+  return {"", task.exchange, task.routing_key};
+}
+
 }  // namespace rung

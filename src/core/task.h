@@ -41,6 +41,25 @@ inline bool is_finished(State s) { return s >= State::succeeded; }
 
 inline constexpr int kShards = 64;
 
+// What silence after a delivery means.
+struct Silence {
+  enum class Means { success, failure };
+  Means means = Means::success;
+  Ms after{std::chrono::minutes{10}};
+  bool operator==(const Silence&) const = default;
+};
+
+// Where a message is published to. By queue: through the default exchange, so that no other binding gets
+// copies.
+struct Target {
+  std::string queue;                  // "" = by exchange and routing key
+  std::string exchange, routing_key;  // exchange "" = the default one: the routing key is a queue's name
+  bool is_set() const { return !queue.empty() || !exchange.empty() || !routing_key.empty(); }
+  bool operator==(const Target&) const = default;
+};
+// The default exchange's routing key is a queue: said so, it has that queue's rules.
+Target normalised(Target target);
+
 // The row of rung_tasks that changes.
 struct Task {
   TaskId id;
@@ -52,7 +71,8 @@ struct Task {
   // is owed.
   std::optional<EpochMs> next_at;
   int attempt = 0;       // deliveries claimed so far; in publishing and awaiting the one under way, from 1
-  int level = 1;         // the rung whose delay is waited for, or whose attempt is under way; from 1
+  int level = 1;         // the rung whose delay is waited for, or whose attempt is under way; from 1.
+                         // 0: a delay without a failure before
   int levels = 0;        // rungs of its ladder when the level was last set
   int max_attempts = 0;  // retry-max-attempts; 0 = the ladder's length alone decides
   std::string ladder;
@@ -60,20 +80,30 @@ struct Task {
   std::uint64_t epoch = 0;     // the lease's epoch of the last claim
   int node = 0;                // rung_nodes.id of the instance that acted last; 0 = none
 
-  std::string queue;                  // where it goes back to; "" only where it was parked for want of one
+  // Where it goes (back) to. "": parked for want of one, or it goes by_exchange and no failure has said yet
+  // in which queue it was.
+  std::string queue;
   std::string exchange, routing_key;  // where it was published to at first, as far as is known
   std::string tag;                    // property `type`
   std::string message_id;             // property `message_id`; "" = none
-  EpochMs first_failed_at;
+  EpochMs first_failed_at;            // 0 = it has not failed
   EpochMs created_at;
   std::optional<EpochMs> finished_at;  // parked counts as finished: nothing moves it but a person
   FinishedBy finished_by = FinishedBy::nobody;
   std::string last_error;  // UTF-8, at most kErrorBytes
   std::string error_type;  // retry-error-type
   std::int64_t body_bytes = 0;
+  std::uint32_t version = 1;       // grows with each change that shows, by decide()
+  std::optional<Silence> silence;  // what silence means for this task; none = as its queue's rules say
+  // It went to exchange and routing_key, and maybe to several queues: a word may be of another's copy. Stays
+  // when a failure has said the queue.
+  bool by_exchange = false;
 
   bool operator==(const Task&) const = default;
 };
+
+// Where its next attempt is published to; not set: nowhere.
+Target target_of(const Task& task);
 
 inline constexpr std::size_t kErrorBytes =
     16 * 1024;  // longer error texts are cut, on a character's boundary
@@ -89,8 +119,15 @@ struct Attempt {
   std::optional<EpochMs> outcome_at;
   std::string error;
   int node = 0;
+  std::string executor;  // who handled it, as they say (retry-executor): an address; "" = nobody said
   bool operator==(const Attempt&) const = default;
 };
+
+// Whether the same key, said again, means something new (NewTask::same_if_over_since). Of a delay the
+// delivery is the end: what is published again after it, by its own consumer too, wants to wait again.
+inline bool is_over(State state, Kind kind, int attempt) {
+  return is_finished(state) || (kind == Kind::delay && attempt > 0);
+}
 
 // What a failed or delayed message becomes when it is taken in.
 struct NewTask {
@@ -100,9 +137,10 @@ struct NewTask {
   std::string origin_json;
   // 16 bytes; the same intake delivered twice has the same key. "" = cannot be told apart (no message-id).
   std::string intake_key;
-  // Whether a FINISHED row with this key still means "the same intake" (else that row lets go of the key and
-  // this one is a new task).
-  bool same_even_if_finished = false;
+  // A row with this key that is over (finished, or a delay that has been delivered) still means "the same
+  // intake" if it was created at or after this; else, and where none is said, it lets go of the key, and this
+  // one is a new task.
+  std::optional<EpochMs> same_if_over_since;
 };
 
 }  // namespace rung

@@ -18,6 +18,7 @@ inline void merge_attempt(Attempt& row, const Attempt& said) {
   if (said.outcome_at) row.outcome_at = said.outcome_at;
   if (!said.error.empty()) row.error = said.error;
   if (said.node != 0) row.node = said.node;
+  if (!said.executor.empty()) row.executor = said.executor;
 }
 
 class AttemptChanges {

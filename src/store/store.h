@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/core/audit.h"
 #include "src/core/machine.h"
 #include "src/core/result.h"
 #include "src/core/task.h"
@@ -70,6 +71,7 @@ struct NodeIdentity {
 struct Fence {
   int node = 0;
   std::vector<Lease> leases;  // those the caller believes it holds; the store finds out which it does
+  bool by_hand = false;  // insert() only: no lease is asked for; the shard's owner finds the row by its sweep
 };
 
 struct Inserted {
@@ -95,12 +97,12 @@ struct DueEntry {
 
 // Which rows list() shows. Empty = all; the newest first.
 struct Filter {
-  std::optional<State> state;
-  std::optional<Kind> kind;
-  std::string queue, tag, message_id, ladder;
-  std::string error_contains;
-  std::optional<EpochMs> due_before, due_after, created_before, created_after;
-  std::optional<TaskId> below;  // cursor: ids smaller than this
+  std::optional<State> state = {};
+  std::optional<Kind> kind = {};
+  std::string queue = {}, exchange = {}, tag = {}, message_id = {}, ladder = {};
+  std::string error_contains = {};
+  std::optional<EpochMs> due_before = {}, due_after = {}, created_before = {}, created_after = {};
+  std::optional<TaskId> below = {};  // cursor: ids smaller than this
   int limit = 50;
 };
 
@@ -108,6 +110,10 @@ struct Filter {
 struct TaskRow {
   Task task;
   std::string node;
+};
+struct KnownTask {
+  TaskRow row;
+  std::string origin;  // NewTask::origin_json
 };
 struct AttemptRow {
   Attempt attempt;
@@ -119,6 +125,55 @@ struct QueueStat {  // retry_by_queue
   std::int64_t tasks = 0;
   std::optional<EpochMs> oldest_due_at;
   std::int64_t overdue = 0;
+};
+
+// One action on many tasks, over the ids that matched when it was made. Persisted as words. NOTE: only
+// append.
+enum class BulkAction : std::uint8_t { cancel = 1, fire, redrive };
+enum class BulkState : std::uint8_t { running = 1, paused, aborted, done };
+std::string_view to_word(BulkAction);
+std::string_view to_word(BulkState);
+std::optional<BulkAction> bulk_action_from(std::string_view word);
+std::optional<BulkState> bulk_state_from(std::string_view word);
+
+struct NewBulk {
+  BulkAction action = BulkAction::cancel;
+  Filter filter;            // limit and below are not looked at
+  std::string filter_text;  // the filter as it was asked for: for people
+  std::string reason;       // of a cancel
+  Target elsewhere;         // of a redrive
+  double rate = 0;          // tasks a second; 0 = as fast as it goes
+  std::string who;
+  bool paused = false;  // it waits for set_bulk(): somebody is asked first
+};
+
+struct Bulk {
+  std::int64_t id = 0;
+  BulkAction action = BulkAction::cancel;
+  BulkState state = BulkState::running;
+  std::string filter_text, reason, who;
+  Target elsewhere;
+  double rate = 0;
+  std::int64_t total = 0, done = 0;       // done: looked at, whatever came of it
+  std::int64_t applied = 0, refused = 0;  // the others were as they should be already
+  EpochMs created_at;
+  std::optional<EpochMs> finished_at;
+  std::string runner;  // who is at it; "" = nobody
+  TaskId last = {};    // up to here it is done
+};
+
+// Which tasks it freezes: those of its filter, and where that names no state, those that the action is for.
+Filter of_bulk(const NewBulk& bulk);
+// What it does to one.
+Event event_of(const Bulk& bulk, TaskId id);
+
+// How far a bulk has come by the events of one apply(): written with them, so that none is done twice.
+struct BulkStep {
+  std::int64_t bulk = 0;
+  // REQUIRES: `runner` has the bulk (take_bulk), and it stands at `from` (Bulk::last); else nothing is
+  // written and the error is permanent.
+  std::string runner;
+  TaskId from = {};
 };
 
 // decide() with the rule book and the dice bound to it; called inside the transaction, once an event.
@@ -168,8 +223,10 @@ class Store {
   virtual Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) = 0;
   // Locks the tasks in order of ids, asks `decide` for each event (events for one task in their order),
   // writes. A task that does not exist: Decision{refused, "no such task"}. Results in the order of `events`.
+  // Where an event says by whose hand, its audit row is written with what was applied. `step`: the events are
+  // the next of that bulk (bulk_next), which has moved past them afterwards.
   virtual Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
-                                              const Decider& decide) = 0;
+                                              const Decider& decide, const BulkStep* step = nullptr) = 0;
   // Those that exist, in any order.
   virtual Result<std::vector<std::pair<TaskId, MessagePtr>>> messages(std::span<const TaskId> ids) = 0;
 
@@ -179,12 +236,31 @@ class Store {
                                             std::optional<EpochMs> after, EpochMs until, int per_shard) = 0;
   // Rows left in `publishing` under an epoch older than the lease's.
   virtual Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) = 0;
-  // How many rows of `state` the shards hold, at most `most` (counting stops there).
-  virtual Result<std::int64_t> count(State state, std::span<const int> shards, std::int64_t most) = 0;
+
+  // --- bulks
+  // Freezes the ids that match now. The id of a bulk is never used again.
+  virtual Result<Bulk> create_bulk(const NewBulk& bulk) = 0;
+  virtual Result<std::optional<Bulk>> bulk(std::int64_t id) = 0;
+  virtual Result<std::vector<Bulk>> bulks(int limit) = 0;  // the newest first
+  // running <-> paused, either -> aborted; nullopt where there is no such bulk; unchanged where it has ended.
+  virtual Result<std::optional<Bulk>> set_bulk(std::int64_t id, BulkState state,
+                                               std::optional<double> rate) = 0;
+  // Of those that are running, whose next step is due by their rate, and that have no runner, or one whose
+  // time is up, or us: the one that is due longest. It is ours until now + ttl, and after a step until a
+  // little after the next is due. `only`: that one and no other.
+  virtual Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
+                                                std::optional<std::int64_t> only = std::nullopt) = 0;
+  // The next after step.from, by id. None: it is through, and now says so.
+  virtual Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) = 0;
 
   // --- for people
+  // How many match, at most `most`: counting stops there.
+  virtual Result<std::int64_t> count(const Filter& filter, std::int64_t most) = 0;
+  virtual Result<std::vector<AuditRow>> audit(TaskId id) = 0;  // the oldest first
   virtual Result<std::vector<TaskRow>> list(const Filter& filter) = 0;
   virtual Result<std::optional<TaskRow>> find(TaskId id) = 0;
+  // Those that exist, in any order.
+  virtual Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) = 0;
   virtual Result<std::vector<AttemptRow>> history(TaskId id) = 0;  // by attempt
   virtual Result<std::string> origin(TaskId id) = 0;               // NewTask::origin_json; not_found
   virtual Result<std::vector<QueueStat>> by_queue() = 0;

@@ -57,27 +57,14 @@ Result<std::vector<DueEntry>> MemoryStore::stranded(std::span<const Lease> lease
   });
 }
 
-Result<std::int64_t> MemoryStore::count(State state, std::span<const int> shards, std::int64_t most) {
-  return call([&] {
-    std::int64_t n = 0;
-    for (const auto& [id, row] : db_.tasks_) {
-      if (row.task.state == state && std::find(shards.begin(), shards.end(), row.task.shard) != shards.end())
-        ++n;
-    }
-    return std::min(n, most);
-  });
-}
-
 // --- for people
 
-namespace {
-
-bool shows(const Filter& f, const Task& t) {
+bool MemoryStore::shows(const Filter& f, const Task& t) {
   const bool is_due = (t.state == State::scheduled || t.state == State::publishing) && t.next_at;
   const EpochMs due = t.next_at.value_or(EpochMs{});
   return (!f.state || t.state == *f.state) && (!f.kind || t.kind == *f.kind) &&
-         (f.queue.empty() || t.queue == f.queue) && (f.tag.empty() || t.tag == f.tag) &&
-         (f.message_id.empty() || t.message_id == f.message_id) &&
+         (f.queue.empty() || t.queue == f.queue) && (f.exchange.empty() || t.exchange == f.exchange) &&
+         (f.tag.empty() || t.tag == f.tag) && (f.message_id.empty() || t.message_id == f.message_id) &&
          (f.ladder.empty() || t.ladder == f.ladder) &&
          (f.error_contains.empty() || t.last_error.find(f.error_contains) != std::string::npos) &&
          (!f.due_before || (is_due && due < *f.due_before)) &&
@@ -86,7 +73,13 @@ bool shows(const Filter& f, const Task& t) {
          (!f.created_after || t.created_at > *f.created_after) && (!f.below || t.id < *f.below);
 }
 
-}  // namespace
+Result<std::int64_t> MemoryStore::count(const Filter& filter, std::int64_t most) {
+  return call([&] {
+    const auto n =
+        std::ranges::count_if(db_.tasks_, [&](const auto& row) { return shows(filter, row.second.task); });
+    return std::min<std::int64_t>(n, most);
+  });
+}
 
 Result<std::vector<TaskRow>> MemoryStore::list(const Filter& filter) {
   return call([&] {
@@ -129,6 +122,18 @@ Result<std::string> MemoryStore::origin(TaskId id) {
   if (!found) return tl::unexpected(found.error());
   if (!*found) return not_found("no task " + id.str());
   return **found;
+}
+
+Result<std::vector<KnownTask>> MemoryStore::known(std::span<const TaskId> ids) {
+  return call([&] {
+    std::vector<KnownTask> out;
+    for (const TaskId id : ids) {
+      const auto it = db_.tasks_.find(id);
+      if (it == db_.tasks_.end()) continue;
+      out.push_back({{it->second.task, node_name(it->second.task.node)}, it->second.origin});
+    }
+    return out;
+  });
 }
 
 Result<std::vector<QueueStat>> MemoryStore::by_queue() {

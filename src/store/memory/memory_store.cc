@@ -5,6 +5,7 @@
 #include <map>
 #include <random>
 
+#include "src/core/audit.h"
 #include "src/store/memory/memory_store_impl.h"
 
 namespace rung {
@@ -169,20 +170,23 @@ Result<void> MemoryStore::release(int node, std::span<const Lease> leases) {
 
 // --- tasks
 
-Inserted MemoryStore::insert_one(const NewTask& n, const std::vector<Lease>& leases) {
+Inserted MemoryStore::insert_one(const NewTask& n, const std::vector<Lease>& leases, bool by_hand) {
   if (const auto here = db_.tasks_.find(n.task.id); here != db_.tasks_.end()) {
-    const bool ours =
-        here->second.task.created_at == n.task.created_at && here->second.task.queue == n.task.queue &&
-        here->second.task.message_id == n.task.message_id && here->second.message->body == n.message->body;
+    const bool ours = here->second.task.created_at == n.task.created_at &&
+                      here->second.task.message_id == n.task.message_id &&
+                      here->second.message->body == n.message->body;
     return {ours ? Inserted::How::inserted : Inserted::How::id_taken, n.task.id};
   }
   const auto old = n.intake_key.empty() ? db_.keys_.end() : db_.keys_.find(n.intake_key);
-  const bool frees = old != db_.keys_.end() && is_finished(db_.tasks_.at(old->second).task.state) &&
-                     !n.same_even_if_finished;
+  const auto over = [&](const Task& t) {
+    return is_over(t.state, t.kind, t.attempt) &&
+           !(n.same_if_over_since && t.created_at >= *n.same_if_over_since);
+  };
+  const bool frees = old != db_.keys_.end() && over(db_.tasks_.at(old->second).task);
   if (old != db_.keys_.end() && !frees) return {Inserted::How::duplicate, old->second};
   if (n.message->body.size() > db_.max_body_) return {Inserted::How::too_large, n.task.id};
-  const bool ours =
-      std::any_of(leases.begin(), leases.end(), [&](const Lease& l) { return l.shard == n.task.shard; });
+  const bool ours = by_hand || std::any_of(leases.begin(), leases.end(),
+                                           [&](const Lease& l) { return l.shard == n.task.shard; });
   if (!ours) return {Inserted::How::not_held, n.task.id};
   if (frees) db_.tasks_.at(old->second).intake_key.clear();
   if (!n.intake_key.empty()) db_.keys_[n.intake_key] = n.task.id;
@@ -198,7 +202,7 @@ Result<std::vector<Inserted>> MemoryStore::insert(std::span<const NewTask> tasks
     std::sort(order.begin(), order.end(),
               [&](std::size_t a, std::size_t b) { return tasks[a].task.id < tasks[b].task.id; });
     std::vector<Inserted> out(tasks.size());
-    for (const std::size_t i : order) out[i] = insert_one(tasks[i], leases);
+    for (const std::size_t i : order) out[i] = insert_one(tasks[i], leases, fence.by_hand);
     return out;
   });
 }
@@ -223,8 +227,13 @@ Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<
   } else if (!leases.empty()) {
     at.home_shard = leases[std::hash<TaskId>{}(task.id) % leases.size()].shard;
   }
+  if (changed_meanwhile(event, task)) return refuse_changed(task);
   Decision d = decide(task, event.what, at);
   if (d.verdict == Decision::Verdict::applied) {
+    if (event.by_hand) {
+      db_.audit_.push_back(audit_of(event, task, d.task, at.now));
+      db_.audit_.back().id = static_cast<std::int64_t>(db_.audit_.size());
+    }
     task = d.task;
     if (d.attempt) attempts.add(*d.attempt, d.drop_attempt);
   }
@@ -232,8 +241,12 @@ Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<
 }
 
 Result<std::vector<Decision>> MemoryStore::apply(std::span<const Event> events, const Fence& fence,
-                                                 const Decider& decide) {
-  return call([&] {
+                                                 const Decider& decide, const BulkStep* step) {
+  bool theirs = false;
+  auto decisions = call([&] {
+    const auto row = step == nullptr ? nullptr : running_bulk(*step);
+    theirs = step != nullptr && row == nullptr;
+    if (theirs) return std::vector<Decision>{};
     const std::vector<Lease> leases = held(fence.node, fence.leases);
     AttemptChanges attempts;
     std::vector<Decision> out;
@@ -241,11 +254,14 @@ Result<std::vector<Decision>> MemoryStore::apply(std::span<const Event> events, 
     for (const Event& e : events) out.push_back(apply_one(e, fence.node, leases, decide, attempts));
     for (const auto& [task, attempt] : attempts.dropped()) db_.tasks_.at(task).attempts.erase(attempt);
     for (const Attempt& a : attempts.kept()) {
-      auto [row, fresh] = db_.tasks_.at(a.task).attempts.try_emplace(a.attempt, a);
-      if (!fresh) merge_attempt(row->second, a);
+      auto [kept, fresh] = db_.tasks_.at(a.task).attempts.try_emplace(a.attempt, a);
+      if (!fresh) merge_attempt(kept->second, a);
     }
+    if (row != nullptr) move_on(*row, events, out, db_.now_locked());
     return out;
   });
+  if (theirs) return permanent("the bulk is paused, has ended, or is in other hands");
+  return decisions;
 }
 
 std::unique_ptr<Store> open_memory_store(std::shared_ptr<MemoryDb> db) {

@@ -44,6 +44,11 @@ class MemoryDb {
     std::string origin, intake_key;
     std::map<int, Attempt> attempts;
   };
+  struct BulkRow {
+    Bulk bulk;
+    std::vector<TaskId> ids;  // ascending
+    EpochMs until, next;
+  };
   EpochMs now_locked() const;
 
   mutable std::mutex mutex_;
@@ -56,6 +61,8 @@ class MemoryDb {
   std::vector<ShardRow> shards_;
   std::map<TaskId, Row> tasks_;
   std::unordered_map<std::string, TaskId> keys_;
+  std::vector<AuditRow> audit_;
+  std::vector<BulkRow> bulks_;  // id = index + 1
 };
 
 std::unique_ptr<Store> open_memory_store(std::shared_ptr<MemoryDb> db);

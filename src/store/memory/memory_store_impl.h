@@ -1,4 +1,4 @@
-// MemoryStore, whose methods stand in memory_store.cc (writes) and memory_reads.cc.
+// MemoryStore, whose methods stand in memory_store.cc (writes), memory_reads.cc and memory_bulks.cc.
 // Thread: as Store says, one at a time; the MemoryDb has its own lock.
 #pragma once
 
@@ -47,17 +47,28 @@ class MemoryStore final : public Store {
 
   Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override;
   Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
-                                      const Decider& decide) override;
+                                      const Decider& decide, const BulkStep* step) override;
   Result<std::vector<std::pair<TaskId, MessagePtr>>> messages(std::span<const TaskId> ids) override;
   Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
                                     EpochMs until, int per_shard) override;
   Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) override;
-  Result<std::int64_t> count(State state, std::span<const int> shards, std::int64_t most) override;
+
+  Result<Bulk> create_bulk(const NewBulk& bulk) override;
+  Result<std::optional<Bulk>> bulk(std::int64_t id) override;
+  Result<std::vector<Bulk>> bulks(int limit) override;
+  Result<std::optional<Bulk>> set_bulk(std::int64_t id, BulkState state, std::optional<double> rate) override;
+  Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
+                                        std::optional<std::int64_t> only) override;
+  Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override;
+
+  Result<std::int64_t> count(const Filter& filter, std::int64_t most) override;
+  Result<std::vector<AuditRow>> audit(TaskId id) override;
 
   Result<std::vector<TaskRow>> list(const Filter& filter) override;
   Result<std::optional<TaskRow>> find(TaskId id) override;
   Result<std::vector<AttemptRow>> history(TaskId id) override;
   Result<std::string> origin(TaskId id) override;
+  Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) override;
   Result<std::vector<QueueStat>> by_queue() override;
   Result<std::vector<NodeRow>> nodes() override;
   Result<std::vector<ShardOverdue>> overdue() override;
@@ -101,9 +112,15 @@ class MemoryStore final : public Store {
                ? db_.nodes_[static_cast<std::size_t>(id - 1)].row.name
                : std::string();
   }
-  Inserted insert_one(const NewTask& n, const std::vector<Lease>& leases);
+  static bool shows(const Filter& filter, const Task& task);
+  Inserted insert_one(const NewTask& n, const std::vector<Lease>& leases, bool by_hand);
   Decision apply_one(const Event& event, int node, const std::vector<Lease>& leases, const Decider& decide,
                      AttemptChanges& attempts);
+
+  // The bulk that the runner of `step` may go on with; nullptr where it may not.
+  MemoryDb::BulkRow* running_bulk(const BulkStep& step);
+  static void move_on(MemoryDb::BulkRow& row, std::span<const Event> events,
+                      const std::vector<Decision>& decisions, EpochMs now);
 
   const std::shared_ptr<MemoryDb> shared_;
   MemoryDb& db_;

@@ -4,7 +4,9 @@
 #include <map>
 #include <random>
 
+#include "src/core/audit.h"
 #include "src/core/failpoint.h"
+#include "src/core/utf8.h"
 #include "src/store/attempts.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
@@ -38,7 +40,25 @@ class Application {
     for (const Event& e : events_) decisions.push_back(ask(e, decide));
     write_tasks();
     write_attempts();
+    write_audit();
     return decisions;
+  }
+  // The same transaction says how far the bulk has come: whoever takes it over goes on from there.
+  void move_on(const BulkStep& step, const std::vector<Decision>& decisions) {
+    using Verdict = Decision::Verdict;
+    const auto how_many = [&](Verdict v) {
+      return Literal::number(std::ranges::count(decisions, v, &Decision::verdict));
+    };
+    const TaskId last = std::ranges::max(events_, {}, &Event::id).id;
+    const auto moved = session_.exec(render("bulk_step", {{"bulk", Literal::number(step.bulk)},
+                                                          {"runner", Literal::text(step.runner)},
+                                                          {"from", Literal::number(step.from.value)},
+                                                          {"last", Literal::number(last.value)},
+                                                          {"done", Literal::number(events_.size())},
+                                                          {"applied", how_many(Verdict::applied)},
+                                                          {"refused", how_many(Verdict::refused)}}));
+    if (moved == 1) return;
+    throw Abort{{Error::Kind::permanent, "the bulk is paused, has ended, or is in other hands"}};
   }
 
  private:
@@ -79,8 +99,10 @@ class Application {
       return none;
     }
     Locked& locked = it->second;
+    if (changed_meanwhile(event, locked.task)) return refuse_changed(locked.task);
     Decision d = decide(locked.task, event.what, circumstances(locked.task));
     if (d.verdict != Decision::Verdict::applied) return d;
+    if (event.by_hand) audit_.push_back(audit_of(event, locked.task, d.task, now_));
     if (!(d.task == locked.task)) {
       locked.task = d.task;
       locked.changed = true;
@@ -123,6 +145,13 @@ class Application {
     write("write_attempts", attempts_.kept(), [](Rows& rows, const Attempt& a) { add_attempt(rows, a); });
   }
 
+  void write_audit() {
+    write("write_audit", audit_, [](Rows& rows, const AuditRow& a) {
+      rows.row() << Literal::time(a.at) << Literal::text(clean_utf8(a.who, 255)) << Literal::text(a.what)
+                 << Literal::number(a.task.value) << Literal::text(a.before) << Literal::text(a.after);
+    });
+  }
+
   Session& session_;
   const std::span<const Event> events_;
   const int node_;
@@ -130,6 +159,7 @@ class Application {
   EpochMs now_;
   std::map<std::int64_t, Locked> tasks_;  // by id: the order in which they are locked and written
   AttemptChanges attempts_;
+  std::vector<AuditRow> audit_;
 };
 
 void failpoints(std::span<const Event> events, std::string_view when) {
@@ -141,11 +171,13 @@ void failpoints(std::span<const Event> events, std::string_view when) {
 }  // namespace
 
 Result<std::vector<Decision>> MysqlStore::apply(std::span<const Event> events, const Fence& fence,
-                                                const Decider& decide) {
+                                                const Decider& decide, const BulkStep* step) {
   if (events.empty()) return std::vector<Decision>{};
   auto decisions = session_->transaction_for([&] {
     std::vector<Lease> held = lock_leases("leases_share", fence.node, fence.leases);
-    auto decided = Application(*session_, events, fence.node, std::move(held)).run(decide);
+    Application application(*session_, events, fence.node, std::move(held));
+    auto decided = application.run(decide);
+    if (step != nullptr) application.move_on(*step, decided);
     failpoints(events, ".before_commit");
     return decided;
   });

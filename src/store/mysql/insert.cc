@@ -1,5 +1,5 @@
-// insert(): intake. One transaction: what of it was here before, the leases locked, then rows and bodies in
-// chunks.
+// insert(): intake. One transaction: the leases locked, rows and bodies in chunks. That something of it is
+// here already is seldom, and the table's keys say so: then it is done again, and looks first what is there.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -18,10 +18,18 @@ constexpr std::size_t kChunkRows = 500;
 // What a body's row needs of a packet beside its texts: the statement, lengths, and the server's own
 // overhead.
 constexpr std::size_t kPacketMargin = 16 * 1024;
+// Its short columns, at most: seven names of 255 bytes and some numbers.
+constexpr std::size_t kMostOfNames = 2048;
+// Bodies of a chunk up to this (and a quarter of a packet) go as digits in the statement's text, twice their
+// size: less than what it takes to prepare a statement for them.
+constexpr std::size_t kAsText = 512 * 1024;
+// What came twice often comes in many: so many calls look first after one had to be done again.
+constexpr int kDoubts = 8;
 
 struct Existing {
   TaskId id;
-  State state = State::scheduled;
+  bool over = false;
+  EpochMs created_at;
 };
 
 struct Body {
@@ -49,11 +57,18 @@ class Intake {
     }
   }
 
-  std::vector<Inserted> run(const std::vector<Lease>& held) {
+  // `look`: for what is here already; else a duplicate key's error tells.
+  std::vector<Inserted> run(const std::vector<Lease>& held, bool by_hand, bool look) {
+    by_hand_ = by_hand;
     results_.assign(tasks_.size(), {});
     for (std::size_t i = 0; i < tasks_.size(); ++i) results_[i].id = tasks_[i].task.id;
-    find_ids();
-    find_keys();
+    here_.clear();
+    taken_.clear();
+    by_key_.clear();
+    if (look || too_large_with_key()) {
+      find_ids();
+      find_keys();
+    }
     std::vector<std::size_t> fresh;
     std::vector<TaskId> let_go;
     std::unordered_map<std::string, TaskId> in_batch;
@@ -72,18 +87,28 @@ class Intake {
     return key;
   }
 
+  // One that cannot be written has no duplicate key to tell that it is here: its row without the body.
+  bool too_large_with_key() const {
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      if (is_too_large(i) && !tasks_[i].intake_key.empty()) return true;
+    }
+    return false;
+  }
+  bool is_too_large(std::size_t i) const {
+    return bodies_[i].bytes + kPacketMargin > static_cast<std::size_t>(session_.max_packet());
+  }
+
   // What an earlier call wrote whose answer was lost.
   void find_ids() {
     std::vector<TaskId> ids;
     for (const NewTask& n : tasks_) ids.push_back(n.task.id);
-    here_.clear();
-    taken_.clear();
     auto rows = session_.query(render("intake_ids", {{"ids", Literal::ids(ids)}}));
     while (rows->next()) {
       const std::int64_t id = rows->getInt64(1);
       const auto n = std::ranges::find(tasks_, id, [](const NewTask& t) { return t.task.id.value; });
-      const bool ours = time_at(*rows, 2) == n->task.created_at && text_at(*rows, 3) == n->task.queue &&
-                        text_at(*rows, 4) == n->task.message_id && text_at(*rows, 5) == n->message->body;
+      // The queue may have changed since: a failure said it, or a person.
+      const bool ours = time_at(*rows, 2) == n->task.created_at && text_at(*rows, 3) == n->task.message_id &&
+                        text_at(*rows, 4) == n->message->body;
       (ours ? here_ : taken_).insert(id);
     }
   }
@@ -93,12 +118,13 @@ class Intake {
     for (const NewTask& n : tasks_) {
       if (!n.intake_key.empty()) keys.push_back(Literal::bytes(key_of(n)));
     }
-    by_key_.clear();
     if (keys.empty()) return;
     auto rows = session_.query(render("intake_keys", {{"keys", Literal::list(keys)}}));
     while (rows->next()) {
-      by_key_[text_at(*rows, 1)] = {{rows->getInt64(2)},
-                                    state_from(text_at(*rows, 3)).value_or(State::scheduled)};
+      const State state = state_from(text_at(*rows, 3)).value_or(State::scheduled);
+      const Kind kind = kind_from(text_at(*rows, 4)).value_or(Kind::retry);
+      by_key_[text_at(*rows, 1)] = {
+          {rows->getInt64(2)}, is_over(state, kind, rows->getInt(5)), time_at(*rows, 6).value_or(EpochMs{})};
     }
   }
 
@@ -114,7 +140,8 @@ class Intake {
     }
     const std::string key = key_of(n);
     const auto old = key.empty() ? by_key_.end() : by_key_.find(key);
-    const bool frees = old != by_key_.end() && is_finished(old->second.state) && !n.same_even_if_finished;
+    const bool frees = old != by_key_.end() && old->second.over &&
+                       !(n.same_if_over_since && old->second.created_at >= *n.same_if_over_since);
     if (old != by_key_.end() && !frees) {
       result = {Inserted::How::duplicate, old->second.id};
       return false;
@@ -123,12 +150,12 @@ class Intake {
       result = {Inserted::How::duplicate, twin->second};
       return false;
     }
-    if (bodies_[i].bytes + kPacketMargin > static_cast<std::size_t>(session_.max_packet())) {
+    if (is_too_large(i)) {
       result.how = Inserted::How::too_large;
       return false;
     }
-    const bool ours =
-        std::any_of(held.begin(), held.end(), [&](const Lease& l) { return l.shard == n.task.shard; });
+    const bool ours = by_hand_ || std::any_of(held.begin(), held.end(),
+                                              [&](const Lease& l) { return l.shard == n.task.shard; });
     if (!ours) {
       result.how = Inserted::How::not_held;
       return false;
@@ -142,29 +169,64 @@ class Intake {
     if (let_go.empty()) return;
     std::sort(let_go.begin(), let_go.end());
     const auto freed = session_.exec(render("intake_let_go", {{"ids", Literal::ids(let_go)}}));
-    if (freed != static_cast<std::int64_t>(let_go.size())) throw Again{"a finished task was opened again"};
+    if (freed != static_cast<std::int64_t>(let_go.size()))
+      throw Again{"a task that was over was opened again"};
   }
 
   void write(const std::vector<std::size_t>& fresh) {
     const auto most_bytes = static_cast<std::size_t>(session_.max_packet()) / 4;
     for (std::size_t from = 0; from < fresh.size();) {
-      Rows rows;
       std::size_t to = from;
-      std::size_t bytes = 0;
+      std::size_t bytes = 0, bodies = 0;
       for (; to < fresh.size() && to - from < kChunkRows; ++to) {
-        if (to > from && (rows.size() > most_bytes || bytes + bodies_[fresh[to]].bytes > most_bytes)) break;
-        add_new_task(rows, tasks_[fresh[to]]);
-        bytes += bodies_[fresh[to]].bytes;
+        const std::size_t body = bodies_[fresh[to]].bytes;
+        const std::size_t more = body + tasks_[fresh[to]].task.last_error.size() + kMostOfNames;
+        if (to > from && bytes + more > most_bytes) break;
+        bytes += more;
+        bodies += body;
       }
-      session_.exec(render("insert_tasks", {{"rows", rows.done()}}));
-      write_bodies({fresh.begin() + static_cast<std::ptrdiff_t>(from),
-                    fresh.begin() + static_cast<std::ptrdiff_t>(to)});
+      const std::span<const std::size_t> chunk(fresh.data() + from, to - from);
+      write_tasks(chunk);
+      if (bodies <= std::min(kAsText, most_bytes)) {
+        write_bodies_as_text(chunk);
+      } else {
+        write_bodies(chunk);
+      }
       from = to;
     }
   }
 
+  void write_tasks(std::span<const std::size_t> chunk) {
+    std::vector<const NewTaskColumn*> columns;
+    std::string names;
+    for (const NewTaskColumn& column : new_task_columns()) {
+      const auto differs = [&](std::size_t i) { return column.differs(tasks_[i]); };
+      if (column.differs != nullptr && std::ranges::none_of(chunk, differs)) continue;
+      columns.push_back(&column);
+      names.append(names.empty() ? "" : ",").append(column.name);
+    }
+    Rows rows;
+    for (const std::size_t i : chunk) {
+      rows.row();
+      for (const NewTaskColumn* column : columns) rows << column->value(tasks_[i]);
+    }
+    session_.exec(
+        render("insert_tasks", {{"columns", Literal::rendered(std::move(names))}, {"rows", rows.done()}}));
+  }
+
+  void write_bodies_as_text(std::span<const std::size_t> chunk) {
+    Rows rows;
+    for (const std::size_t i : chunk) {
+      const Body& body = bodies_[i];
+      rows.row() << Literal::number(tasks_[i].task.id.value) << Literal::text(body.properties)
+                 << (body.headers ? Literal::text(*body.headers) : Literal::null())
+                 << Literal::text(tasks_[i].origin_json) << Literal::bytes(tasks_[i].message->body);
+    }
+    session_.exec(render("insert_bodies", {{"rows", rows.done()}}));
+  }
+
   // Prepared: a body goes as it is, not as twice its size in digits.
-  void write_bodies(const std::vector<std::size_t>& chunk) {
+  void write_bodies(std::span<const std::size_t> chunk) {
     Rows rows;
     const Literal place = Literal::rendered("?");
     for (std::size_t i = 0; i < chunk.size(); ++i) rows.row() << place << place << place << place << place;
@@ -187,6 +249,7 @@ class Intake {
 
   Session& session_;
   const std::span<const NewTask> tasks_;
+  bool by_hand_ = false;
   std::vector<std::size_t> order_;  // by id
   std::vector<Body> bodies_;
   std::vector<Inserted> results_;
@@ -202,14 +265,17 @@ Result<std::vector<Inserted>> MysqlStore::insert(std::span<const NewTask> tasks,
   const auto body = [&] {
     const std::vector<Lease> held = lock_leases("leases_share", fence.node, fence.leases);
     try {
-      return intake.run(held);
+      return intake.run(held, fence.by_hand, doubts_ > 0);
     } catch (const ::sql::SQLException& e) {
-      // The same intake, or the same call, committed since we looked: look again.
-      if (is_duplicate(e)) throw Again{"the same message is being taken in elsewhere"};
-      throw;
+      // The same intake, or the same call, is here, or was committed since we looked: look (again).
+      if (!is_duplicate(e)) throw;
+      doubts_ = kDoubts;
+      throw Again{"the same message is being taken in elsewhere"};
     }
   };
-  return session_->transaction_for(body, "insert");
+  auto result = session_->transaction_for(body, "insert");
+  if (doubts_ > 0) --doubts_;
+  return result;
 }
 
 }  // namespace rung::mysql

@@ -14,7 +14,7 @@ namespace {
 constexpr std::chrono::seconds kLockStep{2};   // of one GET_LOCK, well within any read timeout
 constexpr std::chrono::seconds kLockWait{60};  // for another process that migrates
 constexpr std::chrono::hours kMigration{6};  // reads of one statement: an ALTER of a big table takes its time
-constexpr int kNoTable = 1146;
+constexpr int kNoTable = 1146, kColumnIsThere = 1060, kIndexIsThere = 1061;
 
 std::vector<int> applied_versions(Session& session) {
   std::vector<int> versions;
@@ -59,6 +59,15 @@ void lock(Session& session) {
   throw Abort{{Error::Kind::transient, "another process is migrating the schema"}};
 }
 
+// A migration that was cut short is run again from its beginning. MySQL has no ADD COLUMN IF NOT EXISTS.
+void exec_again(Session& session, const std::string& statement) {
+  try {
+    session.exec(statement);
+  } catch (const ::sql::SQLException& e) {
+    if (e.getErrorCode() != kColumnIsThere && e.getErrorCode() != kIndexIsThere) throw;
+  }
+}
+
 std::vector<std::string> upgrade(Session& session) {
   session.exec(render("schema_table"));
   const std::vector<int> versions = applied_versions(session);
@@ -67,7 +76,7 @@ std::vector<std::string> upgrade(Session& session) {
   for (const auto& migration : sql::migrations()) {
     if (std::find(versions.begin(), versions.end(), migration.version) != versions.end()) continue;
     for (const std::string& statement : migration.statements) {
-      session.exec(statement);
+      exec_again(session, statement);
       failpoint("migrate.statement");
     }
     session.exec(render("schema_applied", {{"version", Literal::number(migration.version)},

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "src/core/message_json.h"
 #include "src/store/mysql/render.h"
@@ -14,13 +15,17 @@ std::string union_all(const std::vector<std::string>& parts) {
   return sql;
 }
 
-std::string list_sql(const Filter& f) {
-  std::string sql = render("list");
+}  // namespace
+
+// The conditions of `f`, for a statement in which rung_tasks is t.
+std::string conditions(const Filter& f) {
+  std::string sql;
   auto also = [&](std::string_view name, Place place) { sql += ' ' + render(name, {std::move(place)}); };
   if (f.below) also("list.below", {"id", Literal::number(f.below->value)});
   if (f.state) also("list.state", {"state", Literal::text(to_word(*f.state))});
   if (f.kind) also("list.kind", {"kind", Literal::text(to_word(*f.kind))});
   if (!f.queue.empty()) also("list.queue", {"queue", Literal::text(f.queue)});
+  if (!f.exchange.empty()) also("list.exchange", {"exchange", Literal::text(f.exchange)});
   if (!f.tag.empty()) also("list.tag", {"tag", Literal::text(f.tag)});
   if (!f.message_id.empty()) also("list.message_id", {"message_id", Literal::text(f.message_id)});
   if (!f.ladder.empty()) also("list.ladder", {"ladder", Literal::text(f.ladder)});
@@ -29,9 +34,10 @@ std::string list_sql(const Filter& f) {
   if (f.due_after) also("list.due_after", {"time", Literal::time(*f.due_after)});
   if (f.created_before) also("list.created_before", {"time", Literal::time(*f.created_before)});
   if (f.created_after) also("list.created_after", {"time", Literal::time(*f.created_after)});
-  sql += ' ' + render("list.end", {{"limit", Literal::number(std::max(0, f.limit))}});
   return sql;
 }
+
+namespace {
 
 TaskRow task_row_at(const ::sql::ResultSet& row) { return {task_at(row), text_at(row, kTaskColumns + 1)}; }
 
@@ -120,12 +126,10 @@ Result<std::vector<DueEntry>> MysqlStore::stranded(std::span<const Lease> leases
   return entries;
 }
 
-Result<std::int64_t> MysqlStore::count(State state, std::span<const int> shards, std::int64_t most) {
-  if (shards.empty() || most <= 0) return 0;
+Result<std::int64_t> MysqlStore::count(const Filter& filter, std::int64_t most) {
   return session_->run_for([&] {
-    auto row = session_->query(render("count", {{"state", Literal::text(to_word(state))},
-                                                {"shards", Literal::numbers(shards)},
-                                                {"most", Literal::number(most)}}));
+    auto row = session_->query(render("count_matching") + conditions(filter) + ' ' +
+                               render("count_matching.end", {{"most", Literal::number(most)}}));
     return row->next() ? row->getInt64(1) : std::int64_t{0};
   });
 }
@@ -133,7 +137,8 @@ Result<std::int64_t> MysqlStore::count(State state, std::span<const int> shards,
 Result<std::vector<TaskRow>> MysqlStore::list(const Filter& filter) {
   return session_->run_for([&] {
     std::vector<TaskRow> out;
-    auto row = session_->query(list_sql(filter));
+    auto row = session_->query(render("list") + conditions(filter) + ' ' +
+                               render("list.end", {{"limit", Literal::number(std::max(0, filter.limit))}}));
     while (row->next()) out.push_back(task_row_at(*row));
     return out;
   });
@@ -153,7 +158,7 @@ Result<std::vector<AttemptRow>> MysqlStore::history(TaskId id) {
     std::vector<AttemptRow> out;
     auto row = session_->query(render("history", {{"id", Literal::number(id.value)}}));
     while (row->next()) {
-      out.push_back({attempt_at(*row), text_at(*row, 10), text_at(*row, 11), text_at(*row, 12)});
+      out.push_back({attempt_at(*row), text_at(*row, 11), text_at(*row, 12), text_at(*row, 13)});
     }
     return out;
   });
@@ -164,6 +169,26 @@ Result<std::string> MysqlStore::origin(TaskId id) {
     auto row = session_->query(render("origin", {{"id", Literal::number(id.value)}}));
     if (!row->next()) throw Abort{{Error::Kind::not_found, "no task " + id.str()}};
     return text_at(*row, 1);
+  });
+}
+
+Result<std::vector<KnownTask>> MysqlStore::known(std::span<const TaskId> ids) {
+  if (ids.empty()) return std::vector<KnownTask>{};
+  return session_->run_for([&] {
+    std::vector<KnownTask> out;
+    std::map<std::int64_t, std::string> origins;
+    const Literal these = Literal::ids(ids);
+    {
+      auto row = session_->query(render("origins", {{"ids", these}}));
+      while (row->next()) origins[row->getInt64(1)] = text_at(*row, 2);
+    }
+    auto row = session_->query(render("list") + ' ' + render("list.ids", {{"ids", these}}));
+    while (row->next()) {
+      TaskRow task = task_row_at(*row);
+      std::string& origin = origins[task.task.id.value];
+      out.push_back({std::move(task), std::move(origin)});
+    }
+    return out;
   });
 }
 

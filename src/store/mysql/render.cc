@@ -13,18 +13,28 @@ namespace {
 
 constexpr EpochMs kLatest{253402300799999};  // 9999-12-31 23:59:59.999
 
-bool is_plain(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
-         c == '.' || c == ' ' || c == ':' || c == '/';
-}
+// Safe within single quotes, whatever sql_mode and charset: JSON's signs, too.
+constexpr auto kPlain = [] {
+  std::array<bool, 256> plain{};
+  for (unsigned c = 'a'; c <= 'z'; ++c) plain[c] = true;
+  for (unsigned c = 'A'; c <= 'Z'; ++c) plain[c] = true;
+  for (unsigned c = '0'; c <= '9'; ++c) plain[c] = true;
+  for (const char c : std::string_view("_-. :/{}[]\",")) plain[static_cast<unsigned char>(c)] = true;
+  return plain;
+}();
+bool is_plain(char c) { return kPlain[static_cast<unsigned char>(c)]; }
 
+// With the closing quote.
 void append_hex(std::string& out, std::string_view value) {
   static constexpr std::string_view kDigits = "0123456789abcdef";
+  std::size_t at = out.size();
+  out.resize(at + 2 * value.size() + 1);  // and the closing quote
   for (const char c : value) {
     const auto byte = static_cast<unsigned char>(c);
-    out += kDigits[byte >> 4U];
-    out += kDigits[byte & 15U];
+    out[at++] = kDigits[byte >> 4U];
+    out[at++] = kDigits[byte & 15U];
   }
+  out[at] = '\'';
 }
 
 }  // namespace
@@ -39,14 +49,12 @@ Literal Literal::text(std::string_view value) {
   out.reserve(value.size() * 2 + 14);
   out = "_utf8mb4 x'";
   append_hex(out, value);
-  out += '\'';
   return Literal(std::move(out));
 }
 
 Literal Literal::bytes(std::string_view value) {
   std::string out = "x'";
   append_hex(out, value);
-  out += '\'';
   return Literal(std::move(out));
 }
 

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "src/core/task.h"
 #include "src/store/mysql/render.h"
@@ -16,12 +18,19 @@ std::string text_at(const ::sql::ResultSet& row, std::uint32_t column);  // "" f
 std::optional<EpochMs> time_at(const ::sql::ResultSet& row, std::uint32_t column);
 
 // The columns 1 .. kTaskColumns of lock_tasks and list.
-inline constexpr std::uint32_t kTaskColumns = 25;
+inline constexpr std::uint32_t kTaskColumns = 29;
 Task task_at(const ::sql::ResultSet& row);
-Attempt attempt_at(const ::sql::ResultSet& row);  // the columns 1 .. 9 of history
+Attempt attempt_at(const ::sql::ResultSet& row);  // the columns 1 .. 10 of history
 
-// The columns of insert_tasks, write_tasks, write_attempts.
-void add_new_task(Rows& rows, const NewTask& task);
+// A column of insert_tasks.
+struct NewTaskColumn {
+  std::string_view name;
+  bool (*differs)(const NewTask&);  // from the table's default; nullptr = it has none
+  Literal (*value)(const NewTask&);
+};
+std::span<const NewTaskColumn> new_task_columns();
+
+// The columns of write_tasks, write_attempts.
 void add_task(Rows& rows, const Task& task);
 void add_attempt(Rows& rows, const Attempt& attempt);
 

@@ -1,4 +1,5 @@
-// MysqlStore, whose methods stand in leases.cc, insert.cc, apply.cc, reads.cc and migrate.cc.
+// MysqlStore, whose methods stand in leases.cc, insert.cc, apply.cc, reads.cc, bulks.cc and
+// migrate.cc.
 // Thread: as Store says, one at a time.
 #pragma once
 
@@ -13,6 +14,9 @@
 #include "src/store/mysql/session.h"
 
 namespace rung::mysql {
+
+// The conditions of a filter, for a statement in which rung_tasks is t. Begins with a blank, or is empty.
+std::string conditions(const Filter& filter);
 
 class MysqlStore final : public Store {
  public:
@@ -34,18 +38,29 @@ class MysqlStore final : public Store {
 
   Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override;
   Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
-                                      const Decider& decide) override;
+                                      const Decider& decide, const BulkStep* step) override;
   Result<std::vector<std::pair<TaskId, MessagePtr>>> messages(std::span<const TaskId> ids) override;
 
   Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
                                     EpochMs until, int per_shard) override;
   Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) override;
-  Result<std::int64_t> count(State state, std::span<const int> shards, std::int64_t most) override;
+
+  Result<Bulk> create_bulk(const NewBulk& bulk) override;
+  Result<std::optional<Bulk>> bulk(std::int64_t id) override;
+  Result<std::vector<Bulk>> bulks(int limit) override;
+  Result<std::optional<Bulk>> set_bulk(std::int64_t id, BulkState state, std::optional<double> rate) override;
+  Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
+                                        std::optional<std::int64_t> only) override;
+  Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override;
+
+  Result<std::int64_t> count(const Filter& filter, std::int64_t most) override;
+  Result<std::vector<AuditRow>> audit(TaskId id) override;
 
   Result<std::vector<TaskRow>> list(const Filter& filter) override;
   Result<std::optional<TaskRow>> find(TaskId id) override;
   Result<std::vector<AttemptRow>> history(TaskId id) override;
   Result<std::string> origin(TaskId id) override;
+  Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) override;
   Result<std::vector<QueueStat>> by_queue() override;
   Result<std::vector<NodeRow>> nodes() override;
   Result<std::vector<ShardOverdue>> overdue() override;
@@ -53,10 +68,12 @@ class MysqlStore final : public Store {
  private:
   // Inside a transaction: those of `leases` that `node` holds, by shard, their rows locked by `statement`.
   std::vector<Lease> lock_leases(std::string_view statement, int node, std::span<const Lease> leases);
+  std::vector<Bulk> read_bulks(const std::string& sql);  // inside run()
   Result<std::vector<NodeRow>> read_nodes(std::string_view statement);
   Result<std::vector<DueEntry>> due_entries(const std::string& sql);
 
   const std::unique_ptr<Session> session_;
+  int doubts_ = 0;  // so many calls of insert() look first what is there
 };
 
 }  // namespace rung::mysql

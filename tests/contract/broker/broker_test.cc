@@ -241,11 +241,11 @@ TEST_P(BrokerContract, WhatCannotBeSentIsRejectedAndHurtsNobody) {
   EXPECT_EQ(world_->take(queue_)->body, "after");
 }
 
-TEST_P(BrokerContract, AnExchangeThatIsNotThereIsRejectedAndHurtsNobody) {
+TEST_P(BrokerContract, AnExchangeThatIsNotThereIsAReturnAndHurtsNobody) {
   world_->declare(queue_);
   start();
   world_->broker().publish({{1, world_->prefix() + ".no-such", "k", {}}});
-  EXPECT_EQ(how(1), How::rejected);
+  EXPECT_EQ(how(1), How::returned);
   world_->broker().publish({outgoing(2)});
   EXPECT_EQ(how(2), How::confirmed);
 }

@@ -256,7 +256,7 @@ TEST_P(StoreContract, TheSameIntakeTakenInByManyAtOnceIsOneRow) {
       });
   EXPECT_EQ(inserted, kKeys);
   for (const auto& [key, ids] : rows) EXPECT_EQ(ids.size(), 1U);
-  EXPECT_EQ(must(store_->count(State::scheduled, all_shards(), 1000)), kKeys);
+  EXPECT_EQ(must(store_->count(Filter{.state = State::scheduled}, 1000)), kKeys);
 }
 
 }  // namespace

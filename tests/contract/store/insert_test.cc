@@ -101,6 +101,10 @@ TEST_P(StoreContract, MessagesComeBackToTheByte) {
     ASSERT_NE(it, tasks.end());
     EXPECT_TRUE(*message == *it->message) << "body of " << it->message->body.size();
     EXPECT_EQ(must(store_->origin(id)), it->origin_json);
+    const auto known = must(store_->known(std::vector{id, TaskId{12345}}));
+    ASSERT_EQ(known.size(), 1U);
+    EXPECT_EQ(known[0].row.task.id, id);
+    EXPECT_EQ(known[0].origin, it->origin_json);
   }
   const auto none = store_->origin(TaskId{12345});
   ASSERT_FALSE(none);
@@ -152,7 +156,7 @@ TEST_P(StoreContract, AFinishedRowLetsGoOfItsKeyUnlessTold) {
   apply_one(*store_, fence, first.task.id, event::Cancel{"no"});
   NewTask same = task();
   same.intake_key = first.intake_key;
-  same.same_even_if_finished = true;
+  same.same_if_over_since = EpochMs{};
   auto inserted = must(store_->insert(std::span(&same, 1), fence));
   EXPECT_EQ(inserted[0].how, How::duplicate);
   EXPECT_EQ(inserted[0].id, first.task.id);
@@ -203,8 +207,8 @@ TEST_P(StoreContract, ALargeBatchGoesInWhole) {
     ASSERT_EQ(inserted[i].how, How::inserted);
     ASSERT_EQ(inserted[i].id, tasks[i].task.id);
   }
-  EXPECT_EQ(must(store_->count(State::scheduled, all_shards(), 10'000)), 1300);
-  EXPECT_EQ(must(store_->count(State::scheduled, all_shards(), 1000)), 1000);
+  EXPECT_EQ(must(store_->count(Filter{.state = State::scheduled}, 10'000)), 1300);
+  EXPECT_EQ(must(store_->count(Filter{.state = State::scheduled}, 1000)), 1000);
 }
 
 TEST_P(StoreContract, NothingToWriteIsNoError) {

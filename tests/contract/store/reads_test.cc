@@ -55,8 +55,6 @@ TEST_P(StoreContract, DueIsEarliestFirstWithinAShardAndBounded) {
   expect({2, 0}, base + Ms{10}, base + Ms{59}, 3);
   EXPECT_EQ(must(store_->due(State::awaiting, all_shards(), {}, base + Ms{60}, 100)).size(), 6U);
   EXPECT_TRUE(must(store_->due(State::scheduled, {}, {}, base, 100)).empty());
-  const std::vector<int> two{0, 2};
-  EXPECT_EQ(must(store_->count(State::scheduled, two, 100)), 36);
 }
 
 TEST_P(StoreContract, ListShowsTheNewestFirstPageByPage) {

@@ -1,4 +1,4 @@
-// cancel, retry, finish.
+// cancel, reschedule, fire, retry, redrive, finish by ids; who did it.
 #include "tests/integration/cli/fixture.h"
 
 namespace rung::cli {
@@ -64,6 +64,94 @@ TEST_F(Changes, FinishSpeaksForTheConsumer) {
   EXPECT_EQ(rung({"finish", id.str(), "--failed"}).exit, 1);
   EXPECT_EQ(rung({"finish", id.str(), "--succeeded"}).exit, 0);
   EXPECT_EQ(state_of(id), State::succeeded);
+}
+
+// An answer that was lost is asked for again: the next attempt has nothing to do with it.
+TEST_F(Changes, AFailureSaidTwiceFailsOneAttempt) {
+  const TaskId id = insert(fresh("orders", -1s));
+  happen(id, event::Claim{});
+  happen(id, event::Confirmed{1, now()});
+  const std::vector<std::string> say = {"finish", id.str(), "--failed", "--attempt", "1"};
+  EXPECT_EQ(rung_json(say)[0]["result"], "applied");
+  EXPECT_EQ(rung_json(say)[0]["result"], "nothing to do");
+  EXPECT_EQ(rung({"fire", id.str()}).exit, 0);
+  happen(id, event::Claim{});
+  happen(id, event::Confirmed{2, now()});
+  EXPECT_EQ(rung_json(say)[0]["result"], "nothing to do");
+  EXPECT_EQ(state_of(id), State::awaiting);
+  const Ran none = rung({"finish", id.str(), "--failed", "--attempt", "3"});
+  EXPECT_EQ(none.exit, 1);
+  EXPECT_THAT(none.err, HasSubstr("no such attempt: it had 2"));
+}
+
+TEST_F(Changes, RescheduleGivesAnotherTime) {
+  const TaskId id = insert(fresh("orders", 10h));
+  const EpochMs before = now();
+  EXPECT_EQ(rung({"reschedule", id.str(), "--delay", "2h"}).exit, 0);
+  EXPECT_GE((*store().find(id))->task.next_at->ms, (before + 2h).ms);
+  EXPECT_LE((*store().find(id))->task.next_at->ms, (now() + 2h).ms);
+  EXPECT_EQ(rung({"reschedule", id.str(), "--at", "2099-01-02T03:04:05Z"}).exit, 0);
+  EXPECT_EQ((*store().find(id))->task.next_at->ms, 4071006245000);
+  EXPECT_THAT(rung({"reschedule", id.str(), "--at", "2099-01-02T03:04:05Z"}).out, HasSubstr("nothing to do"));
+  EXPECT_EQ(rung({"reschedule", id.str()}).exit, 1);
+  EXPECT_EQ(rung({"reschedule", id.str(), "--delay", "1h", "--at", "2099-01-02T03:04:05Z"}).exit, 1);
+  happen(id, event::Cancel{});
+  const Ran refused = rung({"reschedule", id.str(), "--delay", "1h"});
+  EXPECT_EQ(refused.exit, 1);
+  EXPECT_THAT(refused.err, HasSubstr("it is cancelled"));
+}
+
+TEST_F(Changes, FireSendsNow) {
+  const TaskId id = insert(fresh("orders", 10h));
+  const json result = rung_json({"fire", id.str()});
+  EXPECT_EQ(result[0]["result"], "applied");
+  EXPECT_LE((*store().find(id))->task.next_at->ms, now().ms);
+  EXPECT_EQ(rung_json({"fire", id.str()})[0]["result"], "nothing to do");
+  happen(id, event::Claim{});  // it goes out just now: that was asked for
+  EXPECT_EQ(rung_json({"fire", id.str()})[0]["result"], "nothing to do");
+  happen(id, event::Confirmed{1, now()});
+  EXPECT_EQ(rung({"finish", id.str(), "--succeeded"}).exit, 0);
+  EXPECT_EQ(rung({"fire", id.str()}).exit, 1);
+}
+
+TEST_F(Changes, RedriveElsewhere) {
+  const TaskId id = insert(fresh("orders", 10h));
+  const Ran ran = rung({"redrive", id.str(), "--to-queue", "orders.by-hand"});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ((*store().find(id))->task.queue, "orders.by-hand");
+  EXPECT_EQ(rung({"redrive", id.str(), "--to-queue", "a", "--to-exchange", "b"}).exit, 1);
+  const Ran mixed = rung({"redrive", id.str(), "--queue", "a"});  // a filter's flag, not the target's
+  EXPECT_EQ(mixed.exit, 1);
+  EXPECT_THAT(mixed.err, HasSubstr("--to-queue"));
+}
+
+TEST_F(Changes, WhoHandledItStandsInTheHistory) {
+  const TaskId id = insert(fresh("orders", -1s));
+  happen(id, event::Claim{});
+  happen(id, event::Confirmed{1, now()});
+  EXPECT_EQ(rung({"finish", id.str(), "--failed", "--error", "boom", "--executor", "app-3:8080"}).exit, 0);
+  EXPECT_EQ(rung_json({"history", id.str()})["attempts"][0]["executor"], "app-3:8080");
+  EXPECT_THAT(rung({"history", id.str()}).out, HasSubstr("app-3:8080"));
+}
+
+TEST_F(Changes, EachChangeByHandIsAudited) {
+  const TaskId id = insert(fresh("orders", 10h, "m-1"));
+  EXPECT_EQ(rung({"audit", "m-1"}).out, "nobody has changed it by hand\n");
+  const std::int64_t first = rung_json({"show", id.str()})["version"];
+  rung({"reschedule", id.str(), "--delay", "2h"});
+  rung({"cancel", id.str(), "--reason", "withdrawn"});
+  rung({"cancel", id.str()});  // changes nothing, leaves no row
+  const json audit = rung_json({"audit", id.str()});
+  ASSERT_EQ(audit["changes"].size(), 2U);
+  EXPECT_EQ(audit["version"], first + 2);
+  EXPECT_EQ(audit["changes"][0]["what"], "reschedule");
+  EXPECT_EQ(audit["changes"][1]["what"], "cancel");
+  EXPECT_EQ(audit["changes"][1]["before"]["state"], "scheduled");
+  EXPECT_EQ(audit["changes"][1]["after"]["state"], "cancelled");
+  EXPECT_THAT(audit["changes"][1]["who"].get<std::string>(), ::testing::MatchesRegex("[^@]+@.+ \\(cli\\)"));
+  EXPECT_THAT(rung({"audit", id.str()}).out,
+              ::testing::AllOf(HasSubstr("(cli)"), HasSubstr("state scheduled -> cancelled")));
+  EXPECT_EQ(rung({"audit", "77"}).exit, 3);
 }
 
 }  // namespace

@@ -28,6 +28,40 @@ TEST_F(Tasks, MigrateSaysWhatItDid) {
   EXPECT_EQ(rung({"list"}).out, "no tasks match\n");
 }
 
+// A slip in store.url leaves nothing behind.
+TEST_F(Tasks, NobodyButMigrateAndRunMakesTheDatabase) {
+  const std::string name = db.name() + "_slip";
+  std::ofstream(config_path()) << "broker: { url: \"" << test::amqp_url() << "\" }\n"
+                               << "store: { url: \"" << db.url() << "_slip\" }\n";
+  const auto there = [&] {
+    return db.value("SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = '" + name + "'") ==
+           "1";
+  };
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"list"},
+                                                {"stats"},
+                                                {"cancel", "1"},
+                                                {"submit", "--queue", "q", "--delay", "1h"}}) {
+    const Ran ran = rung(words);
+    EXPECT_EQ(ran.exit, 1) << words[0];
+    EXPECT_THAT(ran.err, HasSubstr("the database '" + name + "' is missing: run `rung migrate`"));
+    EXPECT_FALSE(there()) << words[0];
+  }
+  EXPECT_EQ(rung({"migrate"}).exit, 0);
+  EXPECT_TRUE(there());
+  db.exec("DROP DATABASE " + name);
+}
+
+// A token file that the operator may not read: the database is asked directly.
+TEST_F(Tasks, TheSidecarsFilesAreItsOwnAffair) {
+  write_config("http: { listen: \"127.0.0.1:8025\", token_file: /no/such/token }\n",
+               ", password_file: /no/such");
+  const TaskId id = insert(fresh("orders", 10min));
+  const Ran ran = rung({"cancel", id.str()});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(ran.err, "");
+  EXPECT_EQ(state_of(id), State::cancelled);
+}
+
 TEST_F(Tasks, ListFilters) {
   const TaskId a = insert(fresh("orders", 10min, "m-1"));
   const TaskId b = insert(fresh("orders", 2h, "m-2"));
@@ -47,8 +81,12 @@ TEST_F(Tasks, ListFilters) {
   EXPECT_THAT(ids({"--due-after", "1h"}), ElementsAre(b.str()));
   EXPECT_THAT(ids({"--created-since", "2m"}).size(), 3U);
   EXPECT_THAT(ids({"--created-before", "2m"}).size(), 0U);
+  EXPECT_THAT(ids({"--created-after", "2m"}).size(), 3U);  // HTTP's name for it
   EXPECT_THAT(ids({"--state", "parked"}).size(), 0U);
   EXPECT_THAT(ids({"--tag", "order", "--ladder", "default"}).size(), 3U);
+  EXPECT_THAT(ids({"--exchange", "shop", "--kind", "retry"}).size(), 3U);
+  EXPECT_THAT(ids({"--exchange", "other"}).size(), 0U);
+  EXPECT_THAT(ids({"--kind", "delay"}).size(), 0U);
 
   const Ran text = rung({"list", "--queue", "orders", "--message-id", "m-1"});
   EXPECT_THAT(text.out, AllOf(HasSubstr("RETRY-ID"), HasSubstr(a.str()), HasSubstr("scheduled"),
@@ -63,6 +101,7 @@ TEST_F(Tasks, ListPages) {
   EXPECT_EQ(ids_of(first), (std::vector<std::string>{all[0], all[1]}));
   EXPECT_EQ(first["next"], all[1]);
   const json second = rung_json({"list", "--limit", "2", "--below", first["next"]});
+  EXPECT_EQ(rung_json({"list", "--limit", "2", "--cursor", first["next"]}), second);
   EXPECT_EQ(ids_of(second), (std::vector<std::string>{all[2], all[3]}));
   const json last = rung_json({"list", "--limit", "2", "--below", second["next"]});
   EXPECT_EQ(ids_of(last), (std::vector<std::string>{all[4]}));

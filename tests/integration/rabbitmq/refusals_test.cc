@@ -7,7 +7,7 @@ namespace {
 class Refusals : public RabbitTest {
  protected:
   // 500 good ones with `bad` in the midst: it is rejected, the others are in the queue, or said to be lost.
-  void one_bad_among_many(Outgoing bad, const std::string& because) {
+  void one_bad_among_many(Outgoing bad, const std::string& because, How expected = How::rejected) {
     start_up();
     std::vector<Outgoing> batch;
     for (std::uint64_t i = 1; i <= 500; ++i) batch.push_back(outgoing(i, text(std::to_string(i))));
@@ -15,11 +15,11 @@ class Refusals : public RabbitTest {
     batch.insert(batch.begin() + 250, std::move(bad));
     broker_->publish(std::move(batch));
     ASSERT_TRUE(sink_.published(501));
-    EXPECT_EQ(how(1000), How::rejected);
+    EXPECT_EQ(how(1000), expected);
     EXPECT_THAT(sink_.result(1000)->reason, HasSubstr(because));
     auto ways = sink_.ways();
     EXPECT_FALSE(ways.contains(-1));
-    EXPECT_EQ(ways[static_cast<int>(How::rejected)], 1);
+    EXPECT_EQ(ways[static_cast<int>(expected)], 1);
     // Those behind it are never lost.
     for (std::uint64_t i = 251; i <= 500; ++i) EXPECT_EQ(how(i), How::confirmed) << i;
     EXPECT_LE(ways[static_cast<int>(How::lost)], 250);
@@ -49,7 +49,33 @@ TEST_F(Refusals, ExpirationThatIsNoNumber) {
 }
 
 TEST_F(Refusals, ExchangeThatIsNotThere) {
-  one_bad_among_many({0, options_.prefix + ".none", "k", {}}, "no exchange '" + options_.prefix + ".none'");
+  one_bad_among_many({0, options_.prefix + ".none", "k", {}}, "no exchange '" + options_.prefix + ".none'",
+                     How::returned);
+}
+
+// One channel is closed for it, not one for each: what is for others is in doubt each time.
+TEST_F(Refusals, ManyToAnExchangeThatIsNotThereCostOneChannel) {
+  start_up();
+  const std::string none = options_.prefix + ".none";
+  std::vector<Outgoing> batch;
+  for (std::uint64_t i = 1; i <= 400; ++i) {
+    batch.push_back(i % 2 == 0 ? Outgoing{i, none, "k", {}} : outgoing(i, text(std::to_string(i))));
+  }
+  broker_->publish(std::move(batch));
+  ASSERT_TRUE(sink_.published(400));
+  auto ways = sink_.ways();
+  EXPECT_EQ(ways[static_cast<int>(How::returned)], 200);
+  EXPECT_LE(ways[static_cast<int>(How::lost)], 1) << "the one before the first";
+  EXPECT_GE(ways[static_cast<int>(How::confirmed)], 199);
+  // Once it is there, it is found again.
+  probe().declare_exchange(none);
+  probe().bind(queue_, none);
+  std::uint64_t token = 1000;
+  ASSERT_TRUE(eventually([&] {
+    broker_->publish({Outgoing{++token, none, "k", text("again")}});
+    return how(token) == How::confirmed;
+  }));
+  probe().remove_exchange(none);
 }
 
 TEST_F(Refusals, InternalExchange) {

@@ -52,7 +52,7 @@ class Cookbook : public testing::Test {
 MysqlSchema* Cookbook::schema_ = nullptr;
 
 TEST_F(Cookbook, HasItsRecipes) {
-  ASSERT_GE(sql::cookbook().size(), 14U);
+  ASSERT_GE(sql::cookbook().size(), 29U);
   for (const auto& recipe : sql::cookbook()) {
     EXPECT_FALSE(recipe.title.empty());
     ASSERT_FALSE(recipe.statements.empty()) << recipe.title;
@@ -117,6 +117,31 @@ TEST_F(Cookbook, TheFiguresAreRight) {
   EXPECT_EQ(shards[0][3], "4");
   EXPECT_EQ(shards[1][0], "sidecar-1");
   EXPECT_EQ(shards[1][3], "60");
+  const auto order = recipe("Everything that ever happened to one order");
+  ASSERT_EQ(order.size(), 8U);  // taken in, three sent, three answered, one change by hand
+  EXPECT_EQ(order[0][1], "taken in: retry");
+  const auto by_hand = std::ranges::find(order, "fire by hand", [](const auto& row) { return row[1]; });
+  ASSERT_NE(by_hand, order.end());
+  EXPECT_EQ((*by_hand)[3], "alice@host (cli)");
+  int unfinished = 0;
+  for (const auto& row : recipe("Unfinished work, by age")) {
+    EXPECT_EQ(std::stoi(row[1]),
+              std::stoi(row[2]) + std::stoi(row[3]) + std::stoi(row[4]) + std::stoi(row[5]));
+    unfinished += std::stoi(row[1]);
+  }
+  EXPECT_EQ(unfinished, 6000);  // three of twenty states
+  const auto bulks = recipe("How far are the bulk changes");
+  ASSERT_EQ(bulks.size(), 1U);
+  EXPECT_EQ(bulks[0][5], "25.0");
+  EXPECT_EQ(recipe("Who cancelled what").size(), 100U);
+  for (const auto& row : recipe("The slowest to recover")) EXPECT_NE(row[4], "NULL") << row[0];
+  for (const auto& row : recipe("Delays that failed when their time came"))
+    EXPECT_NE(row[7], "NULL") << row[0];
+  // Silence is nobody's failure.
+  schema_->exec(
+      "UPDATE rung_attempts SET outcome = 'timed_out' WHERE outcome = 'failed' AND executor = 'app-3:8080'");
+  for (const auto& row : recipe("Which executor fails most"))
+    EXPECT_EQ(row[0] == "app-3:8080", row[2] == "0") << row[0] << " " << row[2];
 }
 
 TEST_F(Cookbook, FiltersOnTheViewsMeetAnIndex) {

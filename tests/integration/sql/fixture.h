@@ -66,6 +66,25 @@ inline void fill(MysqlSchema& schema) {
       "  IF(a.n < t.attempt, t.last_error, ''), 1 "
       "FROM rung_tasks t JOIN numbers a ON a.n BETWEEN 1 AND 3 AND a.n <= t.attempt");
   schema.exec("INSERT INTO rung_bodies SELECT id, '{}', NULL, '{}', 'x' FROM rung_tasks");
+  schema.exec(
+      "UPDATE rung_tasks SET kind = IF(id % 4 = 1, 'delay', 'retry'), version = 1 + attempt, "
+      "tag = ELT(1 + id % 4, 'order.new', 'order.close', 'coupon.reminder', '')");
+  // Half of the delays never failed.
+  schema.exec(
+      "UPDATE rung_tasks SET first_failed_at = '1970-01-01', level = 0 WHERE kind = 'delay' AND id % 8 = 1");
+  schema.exec(
+      "UPDATE rung_attempts SET executor = CONCAT('app-', task_id % 7, ':8080') WHERE outcome <> 'pending'");
+  schema.exec(
+      "INSERT INTO rung_audit (at, who, what, task_id, before_change, after_change) "
+      "SELECT finished_at, CONCAT(ELT(1 + id % 2, 'alice', 'bob'), '@host (cli)'), 'cancel', id, "
+      "'{\"state\": \"scheduled\"}', '{\"state\": \"cancelled\"}' FROM rung_tasks WHERE state = 'cancelled'");
+  schema.exec(
+      "INSERT INTO rung_audit (at, who, what, task_id, before_change, after_change) VALUES "
+      "(UTC_TIMESTAMP(3) - INTERVAL 20 DAY, 'alice@host (cli)', 'fire', 4712, '{}', '{}')");
+  schema.exec(
+      "INSERT INTO rung_bulks (action, state, filter, reason, who, total, done, applied, refused, "
+      "created_at) VALUES "
+      "('cancel', 'paused', '--queue queue-3', '', 'alice@host (cli)', 200, 50, 48, 2, UTC_TIMESTAMP(3))");
   schema.exec("DROP TABLE numbers");
   schema.query("ANALYZE TABLE rung_tasks, rung_attempts, rung_bodies");
 }

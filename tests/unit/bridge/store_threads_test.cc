@@ -4,50 +4,10 @@
 
 #include <atomic>
 
+#include "src/store/memory/memory_store.h"
+
 namespace rung::bridge {
 namespace {
-
-// What the threads do around a store is tested here; no job of these tests looks into it.
-class NoStore : public Store {
- public:
-  Result<std::vector<std::string>> migrate() override { return permanent("unused"); }
-  Result<void> check_schema() override { return permanent("unused"); }
-  Result<EpochMs> now() override { return permanent("unused"); }
-  Result<int> register_node(const NodeIdentity&, Ms) override { return permanent("unused"); }
-  Result<Beat> heartbeat(int, std::uint64_t, Ms) override { return permanent("unused"); }
-  Result<void> leave(int, std::uint64_t) override { return permanent("unused"); }
-  Result<std::vector<NodeRow>> live_nodes() override { return permanent("unused"); }
-  Result<std::vector<ShardRow>> shards() override { return permanent("unused"); }
-  Result<std::vector<NodeRow>> nodes() override { return permanent("unused"); }
-  Result<std::vector<ShardOverdue>> overdue() override { return permanent("unused"); }
-  Result<std::vector<Lease>> acquire(int, std::uint64_t, std::span<const int>, Ms) override {
-    return permanent("unused");
-  }
-  Result<Renewal> renew(int, std::span<const Lease>, Ms) override { return permanent("unused"); }
-  Result<void> release(int, std::span<const Lease>) override { return permanent("unused"); }
-  Result<std::vector<Inserted>> insert(std::span<const NewTask>, const Fence&) override {
-    return permanent("unused");
-  }
-  Result<std::vector<Decision>> apply(std::span<const Event>, const Fence&, const Decider&) override {
-    return permanent("unused");
-  }
-  Result<std::vector<std::pair<TaskId, MessagePtr>>> messages(std::span<const TaskId>) override {
-    return permanent("unused");
-  }
-  Result<std::vector<DueEntry>> due(State, std::span<const int>, std::optional<EpochMs>, EpochMs,
-                                    int) override {
-    return permanent("unused");
-  }
-  Result<std::vector<DueEntry>> stranded(std::span<const Lease>, int) override { return permanent("unused"); }
-  Result<std::int64_t> count(State, std::span<const int>, std::int64_t) override {
-    return permanent("unused");
-  }
-  Result<std::vector<TaskRow>> list(const Filter&) override { return permanent("unused"); }
-  Result<std::optional<TaskRow>> find(TaskId) override { return permanent("unused"); }
-  Result<std::vector<AttemptRow>> history(TaskId) override { return permanent("unused"); }
-  Result<std::string> origin(TaskId) override { return permanent("unused"); }
-  Result<std::vector<QueueStat>> by_queue() override { return permanent("unused"); }
-};
 
 class StoreThreadsTest : public testing::Test {
  protected:
@@ -58,7 +18,7 @@ class StoreThreadsTest : public testing::Test {
         --refusals_;
         return transient("connection refused");
       }
-      return std::make_unique<NoStore>();
+      return open_memory_store(db_);
     };
   }
   std::function<void(const StoreThreads::Status&)> listener() {
@@ -74,6 +34,7 @@ class StoreThreadsTest : public testing::Test {
   }
 
   io::Loop loop_;
+  const std::shared_ptr<MemoryDb> db_ = std::make_shared<MemoryDb>();
   std::atomic<int> opened_{0}, refusals_{0};
   std::vector<bool> said_;
 };

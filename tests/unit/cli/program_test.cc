@@ -57,28 +57,45 @@ TEST_F(Program, HelpAndVersion) {
   EXPECT_EQ(rung({"--version"}).out.substr(0, 5), "rung ");
   const Ran help = rung({"--help"});
   EXPECT_EQ(help.exit, 0);
-  for (const char* command : {"run", "check", "migrate", "attach", "list", "show", "history", "cancel",
-                              "retry", "finish", "stats", "nodes"}) {
+  for (const char* command :
+       {"run", "check", "migrate", "attach", "list", "show", "history", "cancel", "audit", "submit",
+        "reschedule", "fire", "retry", "redrive", "finish", "stats", "nodes"}) {
     EXPECT_THAT(help.out, HasSubstr(command));
     const Ran each = rung({command, "--help"});
     EXPECT_EQ(each.exit, 0) << command;
     EXPECT_THAT(each.out, AllOf(HasSubstr("Examples:\n  rung "), HasSubstr("--config FILE"))) << command;
     EXPECT_EQ(each.err, "") << command;
   }
+  EXPECT_THAT(rung({"bulk", "--help"}).out, HasSubstr("Examples:\n  rung bulk"));
+  for (const char* command : {"list", "show", "pause", "resume", "abort"}) {
+    const Ran each = rung({"bulk", command, "--help"});
+    EXPECT_EQ(each.exit, 0) << command;
+    EXPECT_THAT(each.out, AllOf(HasSubstr("Examples:\n  rung bulk "), HasSubstr("--config FILE"))) << command;
+  }
 }
 
 TEST_F(Program, MistakesAreOneLineOnStderrAndExit1) {
-  const std::vector<std::vector<std::string>> mistakes = {{},
-                                                          {"lst"},
-                                                          {"list", "--nope"},
-                                                          {"list", "--state", "lost"},
-                                                          {"list", "--limit", "0"},
-                                                          {"show"},
-                                                          {"attach"},
-                                                          {"finish", "1"},
-                                                          {"finish", "1", "--succeeded", "--failed"},
-                                                          {"cancel"},
-                                                          {"list", "--all", "--limit", "3"}};
+  const std::vector<std::vector<std::string>> mistakes = {
+      {},
+      {"lst"},
+      {"list", "--nope"},
+      {"list", "--state", "lost"},
+      {"list", "--limit", "0"},
+      {"show"},
+      {"attach"},
+      {"finish", "1"},
+      {"finish", "1", "--succeeded", "--failed"},
+      {"finish", "1", "--failed", "--attempt", "0"},
+      {"retry", "--state", "lost", "--yes"},
+      {"cancel", "--queue", "q", "--rate", "0"},
+      {"redrive", "1", "--to-queue", "a", "--to-exchange", "b"},
+      {"reschedule", "1"},
+      {"submit", "--body", "x", "--file", "y"},
+      {"submit", "--max-attempts", "0"},
+      {"bulk"},
+      {"bulk", "show"},
+      {"bulk", "show", "x"},
+      {"list", "--all", "--limit", "3"}};
   for (const auto& words : mistakes) {
     const Ran ran = rung(words);
     EXPECT_EQ(ran.exit, 1) << ::testing::PrintToString(words);
@@ -88,12 +105,64 @@ TEST_F(Program, MistakesAreOneLineOnStderrAndExit1) {
   }
 }
 
+TEST_F(Program, AWordThatIsNoCommandIsNamed) {
+  EXPECT_EQ(rung({"lst"}).err, "rung: there is no command \"lst\": did you mean list? (see rung --help)\n");
+  EXPECT_EQ(rung({"bulk", "pausse", "7"}).err,
+            "rung: there is no command \"pausse\": did you mean pause? (see rung bulk --help)\n");
+  EXPECT_EQ(rung({"frobnicate"}).err, "rung: there is no command \"frobnicate\" (see rung --help)\n");
+}
+
+TEST_F(Program, WhatNoServerNeedsToBeAskedFor) {
+  const std::pair<std::vector<std::string>, std::string> mistakes[] = {
+      {{"cancel"}, "which tasks"},
+      {{"cancel", "1", "--queue", "q"}, "not both"},
+      {{"cancel", "1", "--dry-run"}, "go with a filter"},
+      {{"fire", "--queue", "q"}, "--yes is needed"},
+      {{"reschedule", "1", "--delay", "soon"}, "--delay: "},
+      {{"submit", "--jsonl", "x", "--queue", "q"}, "--queue doesn't go with --jsonl"},
+      {{"finish", "1", "--succeeded", "--error", "x"}, "--error goes with --failed"},
+  };
+  for (const auto& [words, what] : mistakes) {
+    const Ran ran = rung(words);
+    EXPECT_EQ(ran.exit, 1) << what;
+    EXPECT_EQ(ran.out, "") << what;
+    EXPECT_EQ(count_lines(ran.err), 1U) << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr(what));
+  }
+}
+
 TEST_F(Program, CheckPrintsTheLadders) {
   const Ran ran = rung({"check", "-c", good()});
   EXPECT_EQ(ran.exit, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("ladder default: 9 levels"));
   const Ran json = rung({"check", "--json", "-c", good()});
   EXPECT_EQ(nlohmann::json::parse(json.out)["ladders"]["default"]["delays_ms"][0], 5000);
+}
+
+// A token that only the sidecar's user may read keeps nobody from the database, and no CI from checking.
+TEST_F(Program, AFileThatIsNotThereIsAWarningForCheckAndNothingForTheDatabase) {
+  const std::string config =
+      write("rung.yaml",
+            "broker: { url: \"amqps://guest:brokersecret@127.0.0.1:1/%2f\", ca: no.pem }\n"
+            "store: { url: \"mysql://rung:storesecret@127.0.0.1:1/rung\" }\n"
+            "http: { listen: \"127.0.0.1:8025\", token_file: no-token }\n");
+  const Ran check = rung({"check", "-c", config});
+  EXPECT_EQ(check.exit, 0);
+  EXPECT_THAT(check.out, HasSubstr("ladder default: 9 levels"));
+  EXPECT_EQ(count_lines(check.err), 2U) << check.err;
+  EXPECT_THAT(check.err, HasSubstr(config + ":3:47: warning: http.token_file: \"" + folder_.string() +
+                                   "/no-token\" cannot be read: No such file or directory; `rung run`"));
+  const auto json = nlohmann::json::parse(rung({"check", "--json", "-c", config}).out);
+  EXPECT_TRUE(json["ok"].get<bool>());
+  EXPECT_EQ(json["warnings"].size(), 2U);
+  const Ran run = rung({"run", "-c", config});
+  EXPECT_EQ(run.exit, 1);
+  EXPECT_THAT(run.err, HasSubstr(config + ":3:47: http.token_file: "));
+  for (const char* verb : {"migrate", "list", "stats"}) {
+    const Ran ran = rung({verb, "-c", config});
+    EXPECT_EQ(ran.exit, 2) << ran.err;  // as far as the database, which is not there
+    EXPECT_THAT(ran.err, Not(HasSubstr("no-token"))) << verb;
+  }
 }
 
 TEST_F(Program, CheckNamesFileLineAndColumn) {

@@ -68,6 +68,57 @@ TEST(WhatNext, ParkedSaysHowToGoOn) {
               HasSubstr("nothing says to which queue"));
 }
 
+TaskRow delay() {
+  TaskRow r = row(State::scheduled);
+  r.task.kind = Kind::delay;
+  r.task.queue.clear();
+  r.task.exchange = "shop";
+  r.task.routing_key = "order.close";
+  r.task.by_exchange = true;
+  r.task.level = 0;
+  r.task.attempt = 0;
+  r.task.first_failed_at = {};
+  r.task.next_at = kNow + 30min;
+  return r;
+}
+
+TEST(WhatNext, ADelayGoesToItsTarget) {
+  TaskRow r = delay();
+  const RuleBook book = rules(Silence::Means::success);
+  EXPECT_EQ(what_next(r, book, kNow),
+            "scheduled: the delay to exchange shop, routing key order.close, due 2026-11-21 17:35:00.123 UTC "
+            "(in 30m)");
+  EXPECT_EQ(destination(r.task), "shop > order.close");
+  r.task.state = State::awaiting;
+  r.task.attempt = 1;
+  EXPECT_THAT(
+      what_next(r, book, kNow),
+      HasSubstr("attempt 1 (the delay) went to exchange shop, routing key order.close; silence until"));
+  // What silence means for this task alone goes before its queue's rules.
+  r.task.silence = Silence{Silence::Means::failure, 5min};
+  EXPECT_THAT(what_next(r, book, kNow), HasSubstr("means failure, and the next level"));
+  r.task.state = State::parked;
+  r.task.next_at.reset();
+  EXPECT_THAT(what_next(r, book, kNow),
+              HasSubstr("parked after 1 delivery; `rung retry 42` sends it to exchange shop"));
+  r.task.state = State::succeeded;
+  r.task.finished_at = kNow;
+  EXPECT_THAT(what_next(r, book, kNow), HasSubstr("59s after it was taken in"));
+  EXPECT_TRUE(to_json(r)["first_failed_at"].is_null());
+}
+
+TEST(Destination, QueueOrExchangeOrNothing) {
+  Task task;
+  EXPECT_EQ(destination(task), "-");
+  task.exchange = "shop";
+  task.routing_key = "created";
+  EXPECT_EQ(destination(task), "-") << "where it was published to is not where it goes";
+  task.by_exchange = true;
+  EXPECT_EQ(destination(task), "shop > created");
+  task.queue = "invoices";
+  EXPECT_EQ(destination(task), "invoices");
+}
+
 TEST(DueCell, ByState) {
   Task task = row(State::scheduled).task;
   EXPECT_EQ(due_cell(task, kNow), "-");
@@ -104,7 +155,8 @@ TEST(Json, HasTheViewsColumnsInTheirOrder) {
   EXPECT_THAT(names, ::testing::ElementsAre("retry_id", "kind", "queue", "exchange", "routing_key", "tag",
                                             "message_id", "state", "attempt", "level", "levels", "ladder",
                                             "next_due_at", "first_failed_at", "created_at", "finished_at",
-                                            "finished_by", "last_error", "body_bytes", "shard", "node"));
+                                            "finished_by", "last_error", "body_bytes", "shard", "node",
+                                            "version", "error_type"));
   EXPECT_EQ(task["retry_id"], "42");
   EXPECT_TRUE(task["finished_at"].is_null());
   EXPECT_EQ(task["first_failed_at"], "2026-11-21T17:04:00.123Z");
@@ -112,7 +164,9 @@ TEST(Json, HasTheViewsColumnsInTheirOrder) {
   AttemptRow attempt;
   attempt.attempt.due_at = kNow;
   attempt.attempt.published_at = kNow + 11ms;
+  attempt.attempt.executor = "app-3:8080";
   EXPECT_EQ(to_json(attempt)["late_ms"], 11);
+  EXPECT_EQ(to_json(attempt)["executor"], "app-3:8080");
 }
 
 TEST(Json, BrokenUtf8DoesNotThrow) { EXPECT_THAT(dump(Json{{"a", "\xff"}}, false), HasSubstr("\uFFFD")); }

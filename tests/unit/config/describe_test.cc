@@ -54,6 +54,26 @@ TEST_F(ConfigDescription, OfJitterQueuesAndTheirSilence) {
             "  (any other)  default  succeeded after 10m    keep\n");
 }
 
+TEST_F(ConfigDescription, OfTagsAndDelays) {
+  const auto text = describe(
+      good(kServers + "delays: [{ from: my-delayed, to: my-exchange }]\n"
+                      "tags:\n"
+                      "  close-order: { queue: orders, ladder: quick, success: { reported_within: 5m } }\n"
+                      "  remind: { exchange: shop, routing_key: rem }\n"
+                      "  vague: { success: { presumed_after: 1m } }\n"));
+  EXPECT_THAT(text, HasSubstr("ladder quick: 5 levels\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("\ntags\n"
+                "  tag          goes to                         ladder        silence after a delivery\n"
+                "  close-order  queue orders                    quick         failed after 5m\n"
+                "  remind       exchange shop, routing key rem  as its queue  as its queue\n"
+                "  vague        as the message says             as its queue  succeeded after 1m\n"));
+  EXPECT_THAT(text, HasSubstr("\ndelayed exchanges\n"
+                              "  published to  goes on to\n"
+                              "  my-delayed    my-exchange\n"));
+}
+
 TEST_F(ConfigDescription, ShowsReadyLaddersWhereTheyAreUsed) {
   const auto text =
       describe(good(kServers + "queues: { a: { ladder: quick }, default: { ladder: patient } }\n"));

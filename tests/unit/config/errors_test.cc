@@ -91,10 +91,56 @@ TEST_F(ConfigErrors, UnknownKeys) {
   EXPECT_EQ(problem("? [a, b]\n: c\n"), "rung.yaml:3:3: a key is a text, and this is none");
 }
 
-TEST_F(ConfigErrors, KeysOfALaterVersionAreNamedAsSuch) {
-  EXPECT_EQ(problem("delays: [{ from: a, to: b }]\n"),
-            "rung.yaml:3:1: delays: not in this version of rung yet; take it out");
-  EXPECT_EQ(problem("tags: {}\n"), "rung.yaml:3:1: tags: not in this version of rung yet; take it out");
+TEST_F(ConfigErrors, OfDelays) {
+  const std::string a_list = ": a list belongs here: write [{ from: EXCHANGE, to: EXCHANGE }]";
+  EXPECT_EQ(problem("delays: { from: a, to: b }\n"), "rung.yaml:3:9: delays" + a_list);
+  EXPECT_EQ(problem("delays: my-delayed\n"), "rung.yaml:3:9: delays" + a_list);
+  EXPECT_EQ(problem("delays: [my-delayed]\n"),
+            "rung.yaml:3:10: delays[1]: write { from: EXCHANGE, to: EXCHANGE }");
+  EXPECT_EQ(problem("delays: [{ from: a }]\n"),
+            "rung.yaml:3:10: delays[1]: to is missing: write { from: EXCHANGE, to: EXCHANGE }");
+  EXPECT_EQ(problem("delays: [{ to: a }]\n"),
+            "rung.yaml:3:10: delays[1]: from is missing: write { from: EXCHANGE, to: EXCHANGE }");
+  EXPECT_EQ(problem("delays: [{ from: a, to: b, too: c }]\n"),
+            "rung.yaml:3:28: delays[1]: unknown key \"too\": did you mean to?");
+  EXPECT_EQ(problem("delays: [{ from: a, to: b }, { from: \"\", to: c }]\n"),
+            "rung.yaml:3:38: delays[2].from: it is empty");
+  EXPECT_EQ(problem("delays: [{ from: a, to: b, from: c }]\n"),
+            "rung.yaml:3:28: delays[1].from: given twice, first in line 3");
+  EXPECT_EQ(problem("delays: [{ from: a, to: b }, { from: a, to: c }]\n"),
+            "rung.yaml:3:38: delays[2].from: given twice");
+  EXPECT_EQ(
+      problem("delays: [{ from: a, to: a }]\n"),
+      "rung.yaml:3:25: delays[1].to: it is the exchange that it comes from: the message would go round");
+  EXPECT_EQ(problem("delays: [{ from: a, to: b }, { from: b, to: c }]\n"),
+            "rung.yaml:3:25: delays[1].to: it is the from of another: write where it shall end up");
+  EXPECT_EQ(problem("delays: [{ from: rung.failed, to: b }]\n"),
+            "rung.yaml:3:18: delays[1].from: exchanges that begin with amq. or rung. are the broker's or "
+            "Rung's own");
+  EXPECT_EQ(problem("delays: [{ from: a, to: rung.delay }]\n"),
+            "rung.yaml:3:25: delays[1].to: exchanges that begin with rung. are Rung's own");
+  EXPECT_THAT(problem("delays: [{ from: a, to: " + std::string(256, 'x') + " }]\n"),
+              HasSubstr("delays[1].to: names have 255 bytes at most"));
+}
+
+TEST_F(ConfigErrors, OfTags) {
+  EXPECT_EQ(problem("tags: { t: { queue: q, exchange: x } }\n"),
+            "rung.yaml:3:21: tags.t: queue, or exchange and routing_key: write one of the two");
+  EXPECT_EQ(problem("tags: { t: { routing_key: k } }\n"),
+            "rung.yaml:3:27: tags.t.routing_key: it needs exchange beside it; for a queue write queue");
+  EXPECT_EQ(problem("tags: { t: { queue: rung.delay } }\n"),
+            "rung.yaml:3:21: tags.t.queue: queues that begin with rung. are Rung's own");
+  EXPECT_EQ(problem("tags: { t: { exchange: rung.failed } }\n"),
+            "rung.yaml:3:24: tags.t.exchange: exchanges that begin with rung. are Rung's own");
+  EXPECT_EQ(problem("tags: { t: { queue: q, ladder: webhok } }\n"),
+            "rung.yaml:3:32: tags.t.ladder: no ladder \"webhok\": did you mean webhook?");
+  EXPECT_EQ(problem("tags: { t: { success: {} } }\n"),
+            "rung.yaml:3:14: tags.t.success: write presumed_after (silence is success) or reported_within "
+            "(silence is failure)");
+  EXPECT_EQ(problem("tags: { \"\": {} }\n"),
+            "rung.yaml:3:9: tags: a tag (a message's property type) has 1 to 255 bytes");
+  EXPECT_THAT(problem("tags: { t: orders }\n"),
+              HasSubstr("tags.t: further keys belong here: queue, exchange, "));
 }
 
 TEST_F(ConfigErrors, AKeyGivenTwice) {
@@ -123,6 +169,32 @@ TEST_F(ConfigErrors, ValuesOfTheWrongKind) {
       "rung.yaml:3:15: log.level: \"warning\" is not trace, debug, info, warn or error: did you mean warn?");
   EXPECT_EQ(problem("http: { listen: 8025 }\n"),
             "rung.yaml:3:17: http.listen: \"8025\" is not host:port, e.g. 127.0.0.1:8025 or [::1]:8025");
+}
+
+TEST_F(ConfigErrors, HttpBeyondThisMachineNeedsAToken) {
+  const std::string elsewhere =
+      ": others than this machine reach it there: that needs http.token_file, or listen on 127.0.0.1";
+  for (const auto* listen :
+       {"0.0.0.0:8025", "[::]:8025", "10.0.0.1:80", "rung.example.com:80", "127.evil.com:80"})
+    EXPECT_EQ(problem("http: { listen: \"" + std::string(listen) + "\" }\n"),
+              "rung.yaml:3:17: http.listen" + elsewhere);
+  write("token", "geheim\nmore\n");
+  for (const auto* listen : {"127.0.0.1:8025", "localhost:1", "[::1]:8025", "127.9.9.9:8025"})
+    EXPECT_EQ(good(kServers + "http: { listen: \"" + std::string(listen) + "\" }\n").http.token, "");
+  EXPECT_EQ(good(kServers + "http: { listen: \"0.0.0.0:8025\", token_file: token }\n").http.token, "geheim");
+}
+
+TEST_F(ConfigErrors, HttpTokens) {
+  write("token", "geheim\n");
+  write("same", "geheim");
+  write("empty", "\n");
+  write("blank", "two words\n");
+  EXPECT_THAT(problem("http: { token_file: nowhere }\n"), HasSubstr("cannot be read"));
+  EXPECT_THAT(problem("http: { token_file: empty }\n"), HasSubstr("first line is empty: it is the token"));
+  EXPECT_THAT(problem("http: { token_file: blank }\n"), HasSubstr("other characters than the visible ones"));
+  EXPECT_THAT(problem("http: { read_token_file: token }\n"), HasSubstr("it needs http.token_file beside it"));
+  EXPECT_THAT(problem("http: { token_file: token, read_token_file: same }\n"), HasSubstr("the same token"));
+  EXPECT_THAT(problem("http: { cert: token }\n"), HasSubstr("it needs http.key beside it"));
 }
 
 TEST_F(ConfigErrors, Durations) {

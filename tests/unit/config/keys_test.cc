@@ -40,17 +40,17 @@ TEST_F(ConfigKeys, AreEachThereOnceAndExplained) {
     EXPECT_GE(key.meaning.size(), 10u) << key.path;
     EXPECT_EQ(key.meaning.find('\n'), std::string_view::npos) << key.path;
   }
-  for (const auto* path :
-       {"broker.url", "store.url", "http.listen", "node", "lease", "window", "drain", "max_loaded",
-        "log.level", "parked", "ladders.*", "queues.*.success.reported_within"}) {
+  for (const auto* path : {"broker.url", "store.url", "http.listen", "node", "lease", "window", "drain",
+                           "max_loaded", "log.level", "parked", "ladders.*",
+                           "queues.*.success.reported_within", "tags.*.queue", "delays.*.from"}) {
     EXPECT_TRUE(paths.contains(path)) << path;
   }
 }
 
-TEST_F(ConfigKeys, OnlyLaddersAndQueuesReload) {
+TEST_F(ConfigKeys, OnlyLaddersQueuesAndTagsReload) {
   for (const auto& key : config_keys()) {
     const bool rules = key.path.starts_with("ladders.") || key.path.starts_with("queues.") ||
-                       key.path == "parked" || key.path == "catch_up";
+                       key.path.starts_with("tags.") || key.path == "parked" || key.path == "catch_up";
     EXPECT_EQ(key.reloadable, rules) << key.path;
   }
 }
@@ -67,7 +67,7 @@ TEST_F(ConfigKeys, TheFallbacksOfTheTableAreThoseOfTheProgram) {
   // Each fallback written out gives the config that leaving it out gives.
   const Config plain = good(kServers);
   std::string text = "node: n\n";
-  std::string broker, store, log;
+  std::string broker, store, http, log;
   for (const auto& key : config_keys()) {
     if (key.fallback.empty() || key.path.find('*') != std::string_view::npos) continue;
     if (key.path == "broker.verify_host") continue;  // means nothing without amqps://
@@ -77,10 +77,14 @@ TEST_F(ConfigKeys, TheFallbacksOfTheTableAreThoseOfTheProgram) {
     if (dot == std::string_view::npos)
       text += line + "\n";
     else
-      (key.path.starts_with("broker") ? broker : key.path.starts_with("store") ? store : log) += ", " + line;
+      (key.path.starts_with("broker")  ? broker
+       : key.path.starts_with("store") ? store
+       : key.path.starts_with("http")  ? http
+                                       : log) += ", " + line;
   }
   text += "broker: { url: \"amqp://guest:guest@127.0.0.1:5672/%2f\"" + broker + " }\n";
   text += "store: { url: \"mysql://rung:secret@127.0.0.1:3306/rung\"" + store + " }\n";
+  text += "http: { " + http.substr(2) + " }\n";
   text += "log: { " + log.substr(2) + " }\n";
   const Config spelled = good(text);
   EXPECT_EQ(spelled.broker.prefix, plain.broker.prefix);
@@ -96,6 +100,9 @@ TEST_F(ConfigKeys, TheFallbacksOfTheTableAreThoseOfTheProgram) {
   EXPECT_EQ(spelled.window, plain.window);
   EXPECT_EQ(spelled.drain, plain.drain);
   EXPECT_EQ(spelled.max_loaded, plain.max_loaded);
+  EXPECT_EQ(spelled.http.connections, plain.http.connections);
+  EXPECT_EQ(spelled.http.max_body, plain.http.max_body);
+  EXPECT_EQ(spelled.http.timeout, plain.http.timeout);
   EXPECT_EQ(spelled.log.level, plain.log.level);
   EXPECT_EQ(spelled.log.format, plain.log.format);
   EXPECT_EQ(spelled.rules->queue("x"), plain.rules->queue("x"));
@@ -109,9 +116,10 @@ TEST_F(ConfigKeys, FullYamlHoldsEveryKeyAndLoads) {
   for (auto at = text.find(etc); at != std::string::npos; at = text.find(etc, at))
     text.replace(at, etc.size(), path(""));
   for (const auto* file : {"broker-ca.pem", "broker-cert.pem", "broker-key.pem", "store-ca.pem",
-                           "store-cert.pem", "store-key.pem"})
+                           "store-cert.pem", "store-key.pem", "http.pem", "http-key.pem"})
     write(file, "pem");
   for (const auto* file : {"broker-password", "store-password", "token"}) write(file, "geheim\n");
+  write("read-token", "public\n");
   env("RUNG_STORE_HOST", "db.example.com");
   const auto loaded = load(text);
   for (const auto& problem : loaded.problems) ADD_FAILURE() << problem.str();

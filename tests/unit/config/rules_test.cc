@@ -1,6 +1,8 @@
 // From the file to the values that the other rooms use.
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "levels/ready.h"
 #include "tests/unit/config/fixture.h"
 
@@ -23,28 +25,75 @@ std::string delays(const levels::Ladder* ladder) {
   return out;
 }
 
+// To the letter.
+const std::string kContractsExample =
+    R"(broker: { url: "amqp://guest:guest@127.0.0.1:5672/%2f" }     # amqps:// with ca, cert, key
+store:  { url: "mysql://rung:secret@127.0.0.1:3306/rung" }   # tls options; password_file
+http:   { listen: "127.0.0.1:8025", token_file: /etc/rung/token }
+node:   sidecar-1            # this instance's name; the host's name where it is left out
+lease:  10s                  # a dead instance is taken over after this
+window: 10m                  # the horizon held in memory
+drain:  10s                  # the longest that SIGTERM may take
+log:    { level: info, format: text }                         # or json
+ladders:
+  default: [5s, 30s, 1m, 10m, 30m, 1h, 6h, 1d, 2d]
+  webhook: { base: 10s, factor: 2, max: 1h, levels: 12, jitter: 20% }
+queues:
+  orders:
+    ladder: default
+    success: { presumed_after: 10m }       # silence means success
+  invoices:
+    ladder: webhook
+    success: { reported_within: 5m }       # silence means failure: next level
+)";
+
+// Where its token is not: the sidecar doesn't start without it, and nobody else has a need of it.
+TEST_F(ConfigRules, TheContractsExampleNeedsItsTokenForTheSidecarAlone) {
+  ASSERT_FALSE(std::filesystem::exists("/etc/rung/token")) << "this machine has the example's own file";
+  const std::string file = write("rung.yaml", kContractsExample);
+  const std::string what = file +
+                           ":3:49: http.token_file: \"/etc/rung/token\" cannot be read: No such file "
+                           "or directory";
+  const auto sidecar = load_config(file);
+  ASSERT_EQ(sidecar.problems.size(), 1u);
+  EXPECT_EQ(sidecar.problems[0].str(), what);
+  const auto check = load_config(file, ConfigFor::check);
+  EXPECT_TRUE(check.ok());
+  ASSERT_EQ(check.warnings.size(), 1u);
+  EXPECT_EQ(check.warnings[0].str(), what + "; `rung run` does not start so");
+  for (const ConfigFor purpose : {ConfigFor::database, ConfigFor::broker}) {
+    const auto loaded = load_config(file, purpose);
+    EXPECT_TRUE(loaded.ok());
+    EXPECT_TRUE(loaded.warnings.empty());
+    EXPECT_EQ(loaded.config.node, "sidecar-1");
+  }
+}
+
+TEST_F(ConfigRules, FilesAreLookedAtByThoseWhoNeedThem) {
+  const std::string file =
+      write("rung.yaml",
+            "broker: { url: \"amqps://u@h/%2f\", password_file: no, ca: no, cert: no, key: no }\n"
+            "store: { url: \"mysql://u@h/s\", password_file: no, tls: verify, ca: no }\n"
+            "http: { listen: \"0.0.0.0:1\", token_file: no, cert: no, key: no }\n");
+  EXPECT_EQ(load_config(file).problems.size(), 9u);
+  EXPECT_EQ(load_config(file, ConfigFor::database).problems.size(), 2u);
+  EXPECT_EQ(load_config(file, ConfigFor::broker).problems.size(), 4u);
+  EXPECT_EQ(load_config(file, ConfigFor::check).problems.size(), 0u);
+  EXPECT_EQ(load_config(file, ConfigFor::check).warnings.size(), 9u);
+  // What is there is judged.
+  write("no", "\n");
+  EXPECT_EQ(load_config(file, ConfigFor::check).problems.size(), 3u) << "no password, no password, no token";
+}
+
 TEST_F(ConfigRules, TheContractsExampleLoads) {
-  const auto config = good(
-      "broker: { url: \"amqp://guest:guest@127.0.0.1:5672/%2f\" }     # amqps:// with ca, cert, key\n"
-      "store:  { url: \"mysql://rung:secret@127.0.0.1:3306/rung\" }   # tls options; password_file\n"
-      "http:   { listen: \"127.0.0.1:8025\", token_file: /etc/rung/token }\n"
-      "node:   sidecar-1            # this instance's name; the host's name where it is left out\n"
-      "lease:  10s                  # a dead instance is taken over after this\n"
-      "window: 10m                  # the horizon held in memory\n"
-      "drain:  10s                  # the longest that SIGTERM may take\n"
-      "log:    { level: info, format: text }                         # or json\n"
-      "ladders:\n"
-      "  default: [5s, 30s, 1m, 10m, 30m, 1h, 6h, 1d, 2d]\n"
-      "  webhook: { base: 10s, factor: 2, max: 1h, levels: 12, jitter: 20% }\n"
-      "queues:\n"
-      "  orders:\n"
-      "    ladder: default\n"
-      "    success: { presumed_after: 10m }       # silence means success\n"
-      "  invoices:\n"
-      "    ladder: webhook\n"
-      "    success: { reported_within: 5m }       # silence means failure: next level\n");
+  const std::string token = write("token", "geheim\n");
+  std::string text = kContractsExample;
+  const std::string_view theirs = "/etc/rung/token";
+  text.replace(text.find(theirs), theirs.size(), token);
+  const auto config = good(text);
   EXPECT_EQ(config.node, "sidecar-1");
   EXPECT_EQ(config.http.listen, "127.0.0.1:8025");
+  EXPECT_EQ(config.http.token, "geheim");
   EXPECT_EQ(delays(config.rules->ladder("default")), "5s 30s 1m 10m 30m 1h 6h 1d 2d");
   EXPECT_EQ(delays(config.rules->ladder("webhook")),
             "10s 20s 40s 1m20s 2m40s 5m20s 10m40s 21m20s 42m40s 1h 1h 1h ~0.20");
@@ -196,6 +245,39 @@ TEST_F(ConfigRules, Silence) {
               HasSubstr("queues.a.success: further keys belong here: presumed_after, reported_within"));
   EXPECT_THAT(problem("queues: { a: { success: { presumed_after: 0s } } }\n"),
               HasSubstr("too short: at least 1ms"));
+}
+
+TEST_F(ConfigRules, TagsSayWhereTheirTasksGo) {
+  const auto book = rules(
+      "ladders: { own: [7s] }\n"
+      "tags:\n"
+      "  close-order: { queue: orders, ladder: own, success: { reported_within: 1m } }\n"
+      "  remind: { exchange: shop, routing_key: reminders, success: { presumed_after: 2m } }\n"
+      "  only-exchange: { exchange: shop }\n"
+      "  only-ladder: { ladder: quick }\n"
+      "  empty:\n");
+  ASSERT_NE(book->tag("close-order"), nullptr);
+  EXPECT_EQ(*book->tag("close-order"),
+            (TagRules{{"orders", "", ""}, "own", Silence{Silence::Means::failure, Ms{60'000}}}));
+  EXPECT_EQ(*book->tag("remind"),
+            (TagRules{{"", "shop", "reminders"}, "", Silence{Silence::Means::success, Ms{120'000}}}));
+  EXPECT_EQ(*book->tag("only-exchange"), (TagRules{{"", "shop", ""}, "", {}}));
+  EXPECT_EQ(*book->tag("only-ladder"), (TagRules{{}, "quick", {}}));
+  EXPECT_EQ(*book->tag("empty"), TagRules{});
+  EXPECT_EQ(book->tag("nobody"), nullptr);
+}
+
+TEST_F(ConfigRules, DelaysNameExchanges) {
+  const auto config =
+      good(kServers +
+           "delays:\n  - { from: my-delayed, to: my-exchange }\n  - from: \"a b\"\n    to: amq.topic\n");
+  EXPECT_EQ(config.delays, (DelayRoutes::Moves{{"my-delayed", "my-exchange"}, {"a b", "amq.topic"}}));
+  EXPECT_EQ(config.broker.delay_exchanges, (std::vector<std::string>{"a b", "my-delayed"}));
+  EXPECT_TRUE(config.broker.consume_delay);
+  const auto none = good(kServers + "delays: []\n");
+  EXPECT_TRUE(none.delays.empty());
+  EXPECT_TRUE(none.broker.consume_delay) << "rung.delay needs no config";
+  EXPECT_TRUE(good(kServers + "delays:\ntags:\n").delays.empty());
 }
 
 TEST_F(ConfigRules, QueuesMayHaveEveryLegalName) {

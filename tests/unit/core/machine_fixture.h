@@ -102,7 +102,9 @@ inline void expect_sound(const Task& t, const std::string& where = {}) {
   }
   EXPECT_EQ(t.state == State::succeeded, t.finished_by != FinishedBy::nobody) << where;
   EXPECT_GE(t.attempt, t.state == State::publishing || t.state == State::awaiting ? 1 : 0) << where;
-  EXPECT_GE(t.level, 1) << where;
+  EXPECT_GE(t.level, t.kind == Kind::delay ? 0 : 1) << where;
+  EXPECT_EQ(t.level == 0 && t.first_failed_at.ms != 0 && t.state == State::scheduled, false)
+      << where << ": it failed and did not climb";
   EXPECT_LE(t.last_error.size(), kErrorBytes) << where;
 }
 
@@ -123,6 +125,7 @@ class History {
     if (d.attempt->outcome_at) row.outcome_at = d.attempt->outcome_at;
     if (!d.attempt->error.empty()) row.error = d.attempt->error;
     if (d.attempt->node != 0) row.node = d.attempt->node;
+    if (!d.attempt->executor.empty()) row.executor = d.attempt->executor;
   }
   bool has(int attempt) const { return rows_.count(attempt) == 1; }
   const Attempt& row(int attempt) const { return rows_.at(attempt); }

@@ -66,9 +66,15 @@ void check(const Row& row, const Start& start, const Circumstances& c, const std
   EXPECT_EQ(cell(d), expected) << where << " (" << d.reason << ")";
   expect_sound(d.task, where);
   EXPECT_EQ(d.task.id, task.id);
-  EXPECT_EQ(d.task.queue, task.queue);
+  const auto* redrive = std::get_if<event::Redrive>(&row.what);
+  const bool elsewhere = redrive != nullptr && redrive->elsewhere.is_set();
+  if (!elsewhere) {
+    EXPECT_EQ(d.task.queue, task.queue);
+  }
   if (d.verdict == Verdict::applied) {
     EXPECT_EQ(d.reason, "") << where;
+    const bool shows = !std::holds_alternative<event::ParkedCopySent>(row.what) && !(d.task == task);
+    EXPECT_EQ(d.task.version, task.version + (shows ? 1 : 0)) << where << ": the version tells a change";
   } else {
     EXPECT_EQ(d.task, task) << where << ": changed though not applied";
     EXPECT_FALSE(d.attempt) << where;
@@ -148,7 +154,11 @@ TEST(MachineTable, PeopleAndTheParkingLot) {
     //                                                   Sn Sd Pus Pold Pnew An Ad Yr Yp K  Kc C  D
     {"parked copy sent", event::ParkedCopySent{},       "=  =  =  =  =  =  =  =  =  =  K  =  = "},
     {"cancel",           event::Cancel{"no"},           "C  C  x  x  x  x  x  x  x  x  x  =  x "},
-    {"redrive",          event::Redrive{},              "S  S  x  x  x  x  x  x  x  S  S  x  x "},
+    {"redrive",          event::Redrive{},              "S  =  =  =  =  =  =  x  x  S  S  x  x "},
+    {"redrive elsewhere", event::Redrive{{"", "x", "k"}}, "S  S  x  x  x  x  x  x  x  S  S  x  x "},
+    {"reschedule",       event::Reschedule{{}, hours(1)}, "S  S  x  x  x  x  x  x  x  x  x  x  x "},
+    {"reschedule, same", event::Reschedule{kNow + seconds(20), Ms{0}}, "=  S  x  x  x  x  x  x  x  x  x  x  x "},
+    {"fire",             event::Fire{},                 "S  =  =  =  =  =  =  x  x  x  x  x  x "},
     {"finish, succeeded", event::Finish{true, ""},      "Y  Y  Y+ Y+ Y+ Y+ Y+ =  Y  Y  Y  x  x "},
     {"finish, failed",   event::Finish{false, "e"},     "x  x  S+ S+ S+ S+ S+ x  x  x  x  x  x "},
   }, at());

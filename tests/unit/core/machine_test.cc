@@ -528,6 +528,7 @@ TEST(Parked, OwesACopyWhereTheQueueSaysSo) {
   EXPECT_EQ(sent.verdict, Verdict::applied);
   EXPECT_FALSE(sent.task.next_at);
   EXPECT_EQ(sent.task.finished_at, kNow);
+  EXPECT_EQ(sent.task.version, parked.task.version) << "nobody sees a difference";
   EXPECT_EQ(decide(sent.task, event::ParkedCopySent{}, rules(), at()).verdict, Verdict::stale);
 }
 

@@ -35,8 +35,19 @@ class Walk {
     history_ = History{};
     task_.id = {1 + pick(1'000'000)};
     task_.queue = std::vector<std::string>{"orders", "invoices", "billed", "shaky", "unknown"}[index(5)];
-    task_.created_at = task_.first_failed_at = now_;
-    begin(task_, directives(), book(), now_, random());
+    task_.created_at = now_;
+    if (pick(3) == 0) {
+      if (pick(2) == 0) {  // by an exchange
+        task_.queue.clear();
+        task_.exchange = "shop";
+        task_.routing_key = "created";
+      }
+      if (pick(4) == 0) task_.silence = Silence{Silence::Means::failure, Ms{pick(5000)}};
+      begin_delay(task_, directives(), book(), now_, now_ + Ms{pick(100'000) - 10'000});
+    } else {
+      task_.first_failed_at = now_;
+      begin(task_, directives(), book(), now_, random());
+    }
     expect_sound(task_, "at the start");
   }
 
@@ -112,10 +123,26 @@ class Walk {
       case 11:
         return event::ParkedCopySent{};
       case 12:
-        if (pick(3) == 0) return event::Cancel{"no"};
-        return event::Redrive{};
+        return by_hand();
       default:
         return event::Finish{pick(2) == 0, ""};
+    }
+  }
+
+  Happening by_hand() {
+    switch (pick(6)) {
+      case 0:
+        return event::Cancel{"no"};
+      case 1:
+        return event::Reschedule{std::nullopt, Ms{pick(100'000)}};
+      case 2:
+        return event::Reschedule{now_ + Ms{pick(100'000) - 50'000}, Ms{0}};
+      case 3:
+        return event::Fire{};
+      case 4:
+        return event::Redrive{pick(2) == 0 ? Target{"elsewhere", "", ""} : Target{"", "shop", "elsewhere"}};
+      default:
+        return event::Redrive{};
     }
   }
 

@@ -1,7 +1,9 @@
 // The small values: ids, times, words, UTF-8, the rule book.
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <limits>
+#include <random>
 #include <set>
 #include <unordered_set>
 
@@ -97,6 +99,22 @@ TEST(Time, AsDatetime3Prints) {
   EXPECT_EQ(format_utc({-1}), "1969-12-31 23:59:59.999");
   EXPECT_EQ(format_utc({-1000}), "1969-12-31 23:59:59.000");
   EXPECT_EQ(format_utc({951'782'400'000}), "2000-02-29 00:00:00.000");
+}
+
+// By the system's own calendar, from 1677 to 2262.
+TEST(Time, PrintsAsTheSystemDoes) {
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 20'000; ++i) {
+    const auto seconds_since = static_cast<std::int64_t>(random() % 18'446'744'073) - 9'223'372'036;
+    const std::time_t whole = seconds_since;
+    std::tm parts{};
+    gmtime_r(&whole, &parts);
+    char text[40];
+    const std::size_t n = std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
+    ASSERT_EQ(format_utc({seconds_since * 1000 + 7}), std::string(text, n) + ".007") << seconds_since;
+  }
+  EXPECT_EQ(format_utc({std::numeric_limits<std::int64_t>::max()}), "9999-12-31 23:59:59.999");
+  EXPECT_EQ(format_utc({std::numeric_limits<std::int64_t>::min()}), "0001-01-01 00:00:00.000");
 }
 
 TEST(Time, Arithmetic) {

@@ -1,0 +1,84 @@
+-- Actions on many tasks, and the audit of what is changed by hand.
+
+-- name: write_audit
+INSERT INTO rung_audit (at, who, what, task_id, before_change, after_change) VALUES :rows
+
+-- name: audit
+SELECT id, at, who, what, task_id, before_change, after_change FROM rung_audit WHERE task_id = :id ORDER BY id
+
+-- name: bulk_insert
+INSERT INTO rung_bulks (action, state, filter, reason, queue, exchange, routing_key, rate, who, next_at, created_at)
+VALUES (:action, :state, :filter, :reason, :queue, :exchange, :routing_key, :rate, :who, UTC_TIMESTAMP(3),
+  UTC_TIMESTAMP(3))
+
+-- name: bulk_id
+SELECT LAST_INSERT_ID()
+
+-- name: bulk_freeze
+-- A page of the ids that match: what stands between this and bulk_freeze.end is the filter, as in list. Under READ
+-- COMMITTED it locks no task.
+INSERT INTO rung_bulk_items (bulk_id, task_id) SELECT :bulk, t.id FROM rung_tasks t WHERE t.id > :after
+
+-- name: bulk_freeze.end
+ORDER BY t.id LIMIT :limit
+
+-- name: bulk_frozen_to
+SELECT COALESCE(MAX(task_id), 0) FROM rung_bulk_items WHERE bulk_id = :bulk
+
+-- name: bulk_total
+UPDATE rung_bulks SET total = :total WHERE id = :bulk
+
+-- name: bulks
+SELECT id, action, state, filter, reason, queue, exchange, routing_key, rate, who, total, done, applied, refused,
+  created_at, finished_at, runner, last_id
+FROM rung_bulks WHERE TRUE
+
+-- name: bulks.id
+AND id = :bulk
+
+-- name: bulks.end
+ORDER BY id DESC LIMIT :limit
+
+-- name: bulk_set
+-- What has ended stays so. Who is at it finds out with its next step. Another rate holds from now on.
+UPDATE rung_bulks SET finished_at = IF(:state = 'aborted', UTC_TIMESTAMP(3), NULL), state = :state,
+  next_at = IF(:rate IS NULL, next_at, UTC_TIMESTAMP(3)), rate = COALESCE(:rate, rate), runner = '', runner_until = NULL
+WHERE id = :bulk AND state IN ('running','paused')
+
+-- name: bulk_due
+-- The one whose turn it is: each at its own pace, none before another's. Read without a lock, which would wait for whoever
+-- is just making a bulk; bulk_take looks again. A later version's actions are left to it.
+SELECT id FROM rung_bulks WHERE action IN ('cancel','fire','redrive')
+
+-- name: bulk_due.free
+AND state = 'running' AND next_at <= UTC_TIMESTAMP(3)
+AND (runner IN ('', :runner) OR runner_until <= UTC_TIMESTAMP(3))
+
+-- name: bulk_due.end
+ORDER BY next_at, id LIMIT 1
+
+-- name: bulk_take
+UPDATE rung_bulks SET runner = :runner, runner_until = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3))
+WHERE id = :bulk
+
+-- name: bulk_next
+SELECT task_id FROM rung_bulk_items WHERE bulk_id = :bulk AND task_id > :from ORDER BY task_id LIMIT :limit
+
+-- name: bulk_through
+UPDATE rung_bulks SET state = 'done', finished_at = UTC_TIMESTAMP(3), runner = '', runner_until = NULL
+WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from
+
+-- name: bulk_step
+-- From exactly where it stood: also two processes under one name do nothing twice. The next step is due as its rate says,
+-- from when this one was (what came up to 200 ms late is made up for); who is at it stays so until a little after that.
+UPDATE rung_bulks SET last_id = :last, done = done + :done, applied = applied + :applied, refused = refused + :refused,
+  next_at = IF(rate > 0, TIMESTAMPADD(MICROSECOND, CAST(:done * 1000000 / rate AS SIGNED),
+    GREATEST(next_at, TIMESTAMPADD(MICROSECOND, -200000, UTC_TIMESTAMP(3)))), UTC_TIMESTAMP(3)),
+  runner_until = TIMESTAMPADD(SECOND, 2, GREATEST(next_at, UTC_TIMESTAMP(3)))
+WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from
+
+-- name: count_matching
+SELECT COUNT(*) FROM (SELECT 1 FROM rung_tasks t WHERE TRUE
+
+-- name: count_matching.end
+LIMIT :most) matching

@@ -1,0 +1,98 @@
+#include "src/bridge/bulk.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "src/bridge/transitions.h"
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kLook{1000};     // how often the table is looked at while nothing is to be done
+constexpr Ms kAtOnce{1};      // there may be more
+constexpr Ms kNearly{20};     // the table's clock is not ours
+constexpr Ms kLease{10'000};  // a step that takes so long may be another's
+constexpr double kStepSeconds = 0.2;
+
+}  // namespace
+
+int bulk_step_size(double rate) {
+  constexpr int kMost = static_cast<int>(kMostInBatch);
+  return rate > 0 ? std::clamp(static_cast<int>(std::ceil(rate * kStepSeconds)), 1, kMost) : kMost;
+}
+
+struct BulkRunner::Step {
+  std::optional<Bulk> bulk;  // none: there is nothing to do
+  std::vector<Decision> decisions;
+};
+
+BulkRunner::BulkRunner(io::Loop& loop, Parts parts)
+    : parts_(std::move(parts)), timer_(loop, [this] { step(); }) {}
+
+void BulkRunner::start() { timer_.start(kLook); }
+
+void BulkRunner::drain() {
+  draining_ = true;
+  timer_.stop();
+}
+
+Result<BulkRunner::Step> BulkRunner::perform(Store& store, const std::string& runner, const Fence& fence,
+                                             const Decider& decide) {
+  auto bulk = store.take_bulk(runner, kLease);
+  if (!bulk) return tl::unexpected(bulk.error());
+  if (!*bulk) return Step{};
+  const BulkStep step{(*bulk)->id, runner, (*bulk)->last};
+  const auto ids = store.bulk_next(step, bulk_step_size((*bulk)->rate));
+  if (!ids) return tl::unexpected(ids.error());
+  if (ids->empty()) return Step{*std::move(bulk), {}};
+  std::vector<Event> events;
+  for (const TaskId id : *ids) events.push_back(event_of(**bulk, id));
+  auto decisions = store.apply(events, fence, decide, &step);
+  if (!decisions) return tl::unexpected(decisions.error());
+  return Step{*std::move(bulk), *std::move(decisions)};
+}
+
+void BulkRunner::step() {
+  if (draining_ || busy_) return;
+  // Without a shard what is sent now would wait for another's sweep, and a database that is away is no place
+  // to begin.
+  if (!parts_.shards.any()) return timer_.start(kLook);
+  busy_ = true;
+  parts_.threads.submit<Step>(
+      Lane::flow,
+      [runner = parts_.runner, fence = parts_.shards.fence(),
+       decide = decider(parts_.rules())](Store& store) { return perform(store, runner, fence, decide); },
+      [this](const Result<Step>& step) { done(step); });
+}
+
+void BulkRunner::done(const Result<Step>& step) {
+  busy_ = false;
+  Ms pause = kLook;
+  if (!step) {
+    log::warn("a bulk's step was not done", {{"reason", step.error().message}});
+  } else if (step->bulk) {
+    for (const Decision& decision : step->decisions) parts_.settled(decision);
+    if (step->decisions.empty()) log::info("a bulk is through", {{"bulk", step->bulk->id}});
+    const double rate = step->bulk->rate, many = static_cast<double>(step->decisions.size());
+    if (many > 0 && rate > 0)
+      due_[step->bulk->id] = boot_now() + Ms{static_cast<std::int64_t>(1000 * many / rate)};
+    if (many == 0) due_.erase(step->bulk->id);
+    pause = kAtOnce;
+  } else {
+    pause = until_next();
+  }
+  if (!draining_) timer_.start(pause);
+}
+
+// None is due: until one is that we know, or until another may have come.
+Ms BulkRunner::until_next() {
+  const BootMs now = boot_now();
+  std::erase_if(due_, [&](const auto& bulk) { return bulk.second + kLook < now; });  // in other hands
+  Ms pause = kLook;
+  for (const auto& [id, due] : due_) pause = std::min(pause, due - now);
+  return std::max(pause, kNearly);
+}
+
+}  // namespace rung::bridge

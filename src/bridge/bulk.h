@@ -1,0 +1,54 @@
+// Actions on many tasks: takes whichever running bulk has its next step due off the table, does that step,
+// and so on until they are through, paused or in other hands: a slow one holds up no other. Each step is one
+// transaction that also says how far the bulk has come, so that whoever takes it over (this instance after a
+// restart, another after a lease) does nothing twice and leaves nothing out. Thread: the loop's.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "src/bridge/shards.h"
+#include "src/bridge/store_threads.h"
+#include "src/core/policy.h"
+
+namespace rung::bridge {
+
+class BulkRunner {
+ public:
+  struct Parts {
+    StoreThreads& threads;
+    Shards& shards;
+    std::function<RuleBookPtr()> rules;
+    std::function<void(const Decision&)> settled;  // a task changed
+    std::string runner;                            // our name in the table
+  };
+
+  BulkRunner(io::Loop& loop, Parts parts);
+  void start();
+  void drain();  // the step under way ends
+  bool idle() const { return !busy_; }
+
+ private:
+  struct Step;
+  void step();
+  static Result<Step> perform(Store& store, const std::string& runner, const Fence& fence,
+                              const Decider& decide);
+  void done(const Result<Step>& step);
+  Ms until_next();
+
+  const Parts parts_;
+  io::Timer timer_;
+  std::map<std::int64_t, BootMs> due_;  // of bulks that we took a step of: when the next one is
+  bool busy_ = false;
+  bool draining_ = false;
+};
+
+// The lowest rate but 0, and so the longest between two steps: 100 s.
+inline constexpr double kLeastBulkRate = 0.01;
+
+// So many of one step: at a low rate few, so that a pause takes effect soon. `rate`: tasks a second; 0 = no
+// limit.
+int bulk_step_size(double rate);
+
+}  // namespace rung::bridge

@@ -1,0 +1,112 @@
+#include "src/bridge/newcomer.h"
+
+#include <utility>
+
+#include "src/core/utf8.h"
+
+namespace rung::bridge {
+namespace {
+
+// What the broker brings again, because we died between commit and ack, it brings soon. Of what finished
+// longer ago it is a later message that looks the same and merely was in our prefetch when we died.
+constexpr Ms kRedeliveredWithin{std::chrono::hours{1}};
+
+std::string short_text(const std::string& text) { return clean_utf8(text, kShortString); }
+
+void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, const Maker& maker) {
+  Task& task = fresh.task;
+  const Message& message = newcomer.delivery->message;
+  task.queue = short_text(f.queue);
+  task.exchange = short_text(f.exchange);
+  task.routing_key = short_text(f.routing_key);
+  task.first_failed_at = maker.now;
+  // x-death counts whole seconds: within two of them our own clock is the finer one.
+  const bool long_ago =
+      f.died_at_s && *f.died_at_s > 0 && EpochMs{*f.died_at_s * 1000} + Ms{2000} < maker.now;
+  if (long_ago) task.first_failed_at = {*f.died_at_s * 1000};
+  task.last_error = f.error;
+  task.error_type = f.error_type;
+  fresh.intake_key = intake_key(f, message);
+  if (f.died_at_s) {
+    fresh.same_if_over_since = EpochMs{};  // that death happened once
+  } else if (newcomer.delivery->redelivered) {
+    fresh.same_if_over_since = maker.now - kRedeliveredWithin;
+  }
+  if (newcomer.park_reason.empty()) {
+    begin(task, f.directives, maker.rules, maker.now, maker.random);
+  } else {
+    begin_parked(task, newcomer.park_reason, maker.rules, maker.now);
+  }
+}
+
+// `fresh` has its message.
+void begin_delayed(NewTask& fresh, const Newcomer& newcomer, const DelayRequest& request,
+                   const Maker& maker) {
+  Task& task = fresh.task;
+  task.queue = request.target.queue;
+  task.exchange = request.target.exchange;
+  task.routing_key = request.target.routing_key;
+  if (!request.target.is_set()) {
+    const TagRules* tag = task.tag.empty() ? nullptr : maker.rules.tag(task.tag);
+    if (tag == nullptr || !tag->target.is_set()) task.queue = request.otherwise;
+  }
+  fresh.intake_key = intake_key(request, newcomer.delivery->message, *fresh.message);
+  // Whoever publishes the same again after it was delivered means it: tomorrow's reminder.
+  if (newcomer.delivery->redelivered) fresh.same_if_over_since = maker.now - kRedeliveredWithin;
+  begin_delay(task, request.directives, maker.rules, maker.now, request.due(maker.now), newcomer.park_reason);
+  if (!task.queue.empty()) {  // where it was published to is worth knowing
+    task.exchange = request.exchange;
+    task.routing_key = request.routing_key;
+  }
+}
+
+}  // namespace
+
+const std::string& Newcomer::queue() const {
+  const auto* failure = std::get_if<Failure>(&said);
+  return failure != nullptr ? failure->queue : std::get<DelayRequest>(said).target.queue;
+}
+
+Newcomer failed_newcomer(std::shared_ptr<Delivery> delivery, Failure failure, std::string park_reason) {
+  if (park_reason.empty() && failure.queue.empty()) {
+    park_reason =
+        "nothing says which queue it came from: no usable retry-queue header, no x-death; last error: " +
+        failure.error;
+  } else if (park_reason.empty() && (failure.queue.size() > kShortString || !is_utf8(failure.queue))) {
+    park_reason = "the name of its queue is no queue's name (over 255 bytes, or not UTF-8)";
+  }
+  return {std::move(delivery), std::move(failure), std::move(park_reason)};
+}
+
+Newcomer delayed_newcomer(std::shared_ptr<Delivery> delivery, const DelayRoutes& routes) {
+  DelayRequest request = read_delay(delivery->message, delivery->exchange, delivery->routing_key, routes);
+  std::string park_reason = request.refusal;
+  return {std::move(delivery), std::move(request), std::move(park_reason)};
+}
+
+NewTask make_task(const Newcomer& newcomer, const Maker& maker) {
+  const Message& message = newcomer.delivery->message;
+  NewTask fresh;
+  Task& task = fresh.task;
+  task.id = maker.id;
+  task.shard = maker.shard;
+  task.node = maker.node;
+  task.tag = short_text(message.properties.type.value_or(""));
+  task.message_id = short_text(message.properties.message_id.value_or(""));
+  task.created_at = maker.now;
+  task.body_bytes = static_cast<std::int64_t>(message.body.size());
+  const auto* failure = std::get_if<Failure>(&newcomer.said);
+  auto stripped = std::make_shared<Message>(
+      strip(message, &fresh.origin_json, failure == nullptr ? header::kDelay : std::string_view{}));
+  if (newcomer.without_body) stripped->body.clear();
+  fresh.message = std::move(stripped);
+  if (failure != nullptr) {
+    begin_failed(fresh, newcomer, *failure, maker);
+  } else {
+    begin_delayed(fresh, newcomer, std::get<DelayRequest>(newcomer.said), maker);
+  }
+  if (newcomer.without_body) task.next_at.reset();  // its copy lies in <prefix>.parked already
+  return fresh;
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,90 @@
+// What people and programs hand in without the broker: new tasks, and changes of tasks, from any thread.
+// Gathered into few transactions, as intake is: many small calls at once cost what one large one does.
+// Nothing is answered before its commit. Thread: submit() and change() any; everything else, and the
+// callbacks, the loop's.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "src/bridge/shards.h"
+#include "src/bridge/store_threads.h"
+#include "src/bridge/transitions.h"
+
+namespace rung::bridge {
+
+// A task that only has to wait. Of `task` whoever submits sets message, intake_key, same_if_over_since,
+// origin_json, and of task.task: queue, exchange, routing_key, tag, message_id, silence, body_bytes. The rest
+// is begin_delay()'s.
+struct Submission {
+  NewTask task;
+  Directives directives;      // ladder, max_attempts
+  std::optional<EpochMs> at;  // else `delay` from now, both by the database's clock
+  Ms delay{0};
+};
+
+// What became of one: its row (of a duplicate the id alone), and whether it is new.
+struct Submitted {
+  Inserted answer;
+  Task task;
+};
+
+class Submissions {
+ public:
+  struct Parts {
+    io::Loop& loop;
+    StoreThreads& threads;
+    Shards& shards;
+    Transitions& transitions;
+    DbClock& clock;
+    std::function<RuleBookPtr()> rules;
+    std::function<void(const Task&)> taken;        // a new row: heap
+    std::function<void(const Decision&)> settled;  // a task changed
+  };
+  using SubmitDone = std::function<void(Result<std::vector<Submitted>>)>;
+  using ChangeDone = std::function<void(Result<std::vector<Decision>>)>;
+
+  explicit Submissions(Parts parts);
+
+  // All of a batch or none, but for what each row says of itself (a duplicate, a body that is too large). An
+  // error: transient where nothing could be written for kCallPatience, or the process ends; such a batch may
+  // still be committed where it was on its way, as after any lost answer.
+  void submit(std::vector<Submission> batch, SubmitDone done);
+  void change(std::vector<Event> events, ChangeDone done);
+
+  // Inserts what waits for a lease or a free turn.
+  void flush();
+  // Takes nothing further; what waits is told so.
+  void drain();
+  bool idle() const { return in_flight_ == 0; }
+
+ private:
+  struct Call {
+    std::vector<Submission> batch;
+    SubmitDone done;
+    BootMs since;
+  };
+  struct Batch {
+    std::vector<Call> calls;
+    std::vector<NewTask> tasks;  // of all calls, in their order
+  };
+
+  void add(Call call);
+  NewTask make_task(Submission& submission, int shard);
+  void insert(const std::shared_ptr<Batch>& batch, int shard);
+  bool inserted(Batch& batch, const Result<std::vector<Inserted>>& result);  // false: a shard was lost
+  void wait();
+  void again(Batch& batch);
+  void give_up_old();
+
+  const Parts parts_;
+  std::deque<Call> waiting_;
+  int in_flight_ = 0;
+  bool draining_ = false;
+  io::Timer patience_;
+};
+
+}  // namespace rung::bridge

@@ -1,0 +1,179 @@
+// rung bulk: the actions on many tasks, how far each is, and who is at it.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "src/cli/bulk_run.h"
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
+#include "src/cli/progress.h"
+#include "src/cli/story.h"
+#include "src/cli/text.h"
+
+namespace rung::cli {
+namespace {
+
+struct Options {
+  Common common;
+  std::int64_t id = 0;
+  int limit = 20;
+  double rate = 0;
+  bool detach = false;
+};
+
+int none(std::int64_t id) { return complain(kNotFound, fmt::format("there is no bulk {}", id)); }
+
+int list(const Options& o) {
+  Session session;
+  if (const int code = open_session(o.common, session); code != kDone) return code;
+  auto bulks = session.store->bulks(o.limit);
+  if (!bulks) return complain(bulks.error());
+  if (o.common.json) {
+    Json json = {{"bulks", Json::array()}};
+    for (const Bulk& bulk : *bulks) json["bulks"].push_back(to_json(bulk));
+    print(dump(json) + "\n");
+    return kDone;
+  }
+  if (bulks->empty()) {
+    print("no bulks yet\n");
+    return kDone;
+  }
+  using enum Table::Align;
+  Table table({{"BULK", right},
+               {"ACTION", left},
+               {"STATE", left},
+               {"DONE", right},
+               {"OF", right},
+               {"REFUSED", right},
+               {"CREATED", left},
+               {"WHO", left},
+               {"RUNS AT", left},
+               {"FILTER", left}});
+  for (const Bulk& b : *bulks) {
+    table.row({std::to_string(b.id), std::string(to_word(b.action)), std::string(to_word(b.state)),
+               std::to_string(b.done), std::to_string(b.total), std::to_string(b.refused),
+               relative(b.created_at, session.now), b.who, b.runner.empty() ? "-" : b.runner, b.filter_text});
+  }
+  print(table.str(Terminal::of_stdout()));
+  return kDone;
+}
+
+std::string show_text(const Bulk& b, EpochMs now) {
+  const auto at = [&](EpochMs t) { return fmt::format("{} UTC ({})", format_utc(t), relative(t, now)); };
+  std::string out;
+  const auto field = [&](std::string_view name, const std::string& text) {
+    if (!text.empty()) out += fmt::format("{:<12}  {}\n", name, one_line(text));
+  };
+  field("bulk", std::to_string(b.id));
+  field("action", std::string(to_word(b.action)));
+  field("state", std::string(to_word(b.state)));
+  field("tasks", b.filter_text);
+  field("reason", b.reason);
+  if (b.elsewhere.is_set()) {
+    Task task;
+    task.queue = b.elsewhere.queue;
+    task.exchange = b.elsewhere.exchange;
+    task.routing_key = b.elsewhere.routing_key;
+    field("to", destination(task));
+  }
+  if (b.rate > 0) field("rate", fmt::format("{} a second", b.rate));
+  field("progress", bar(b.done, b.total, 30) + fmt::format(" {} of {}", b.done, b.total));
+  field("outcome", outcome_of(b));
+  field("who", b.who);
+  field("runs at", b.runner);
+  field("created", at(b.created_at));
+  if (b.finished_at) field("finished", at(*b.finished_at));
+  return out;
+}
+
+int show(const Options& o) {
+  Session session;
+  if (const int code = open_session(o.common, session); code != kDone) return code;
+  auto bulk = session.store->bulk(o.id);
+  if (!bulk) return complain(bulk.error());
+  if (!*bulk) return none(o.id);
+  print(o.common.json ? dump(to_json(**bulk)) + "\n" : show_text(**bulk, session.now));
+  return kDone;
+}
+
+// Pause, abort. What has ended stays as it ended, and that is the answer.
+int set(const Options& o, BulkState to) {
+  Session session;
+  if (const int code = open_session(o.common, session); code != kDone) return code;
+  auto bulk = session.store->set_bulk(o.id, to, std::nullopt);
+  if (!bulk) return complain(bulk.error());
+  if (!*bulk) return none(o.id);
+  const Bulk& b = **bulk;
+  if (o.common.json) print(dump(to_json(b)) + "\n");
+  if (b.state != to) {
+    return complain(kMistake, fmt::format("bulk {} has ended already: it is {}", b.id, to_word(b.state)));
+  }
+  if (!o.common.json)
+    print(fmt::format("bulk {} is {} at {} of {}\n", b.id, to_word(b.state), b.done, b.total));
+  return kDone;
+}
+
+int resume(const Options& o) {
+  Session session;
+  if (const int code = open_session(o.common, session); code != kDone) return code;
+  const auto rate = o.rate > 0 ? std::optional<double>(o.rate) : std::nullopt;
+  auto bulk = session.store->set_bulk(o.id, BulkState::running, rate);
+  if (!bulk) return complain(bulk.error());
+  if (!*bulk) return none(o.id);
+  if ((*bulk)->state != BulkState::running) {
+    return complain(kMistake,
+                    fmt::format("bulk {} has ended already: it is {}", o.id, to_word((*bulk)->state)));
+  }
+  if (!o.detach) return run_bulk(session, **bulk, o.common.json);
+  if (o.common.json) {
+    print(dump(to_json(**bulk)) + "\n");
+  } else {
+    print(fmt::format("bulk {} goes on as soon as a sidecar takes it\n", o.id));
+  }
+  return kDone;
+}
+
+CLI::App& add_one(CLI::App& bulk, const std::string& name, const std::string& does, const std::string& teach,
+                  Options& options) {
+  CLI::App& c = add_command(bulk, name, does, teach, options.common);
+  c.add_option("ID", options.id, "As rung bulk list shows it")->required();
+  return c;
+}
+
+}  // namespace
+
+void add_bulk(CLI::App& app, int* exit) {
+  CLI::App& bulk = *app.add_subcommand("bulk", "The changes of many tasks: how far, pause, resume, abort");
+  bulk.require_subcommand(1);
+  bulk.footer(
+      "\nA bulk is made by rung cancel, fire, retry or redrive with a filter, or by HTTP.\n"
+      "\nExamples:\n"
+      "  rung bulk list\n"
+      "  rung bulk resume 7");
+  auto o = std::make_shared<Options>();
+  CLI::App& all =
+      add_command(bulk, "list", "The newest first", "Examples:\n  rung bulk list --limit 5", o->common);
+  all.add_option("--limit", o->limit, "How many")->check(CLI::Range(1, 10000))->capture_default_str();
+  all.callback([o, exit] { *exit = list(*o); });
+  add_one(bulk, "show", "One, with everything that is known of it", "Examples:\n  rung bulk show 7", *o)
+      .callback([o, exit] { *exit = show(*o); });
+  add_one(bulk, "pause", "It stops where it is, wherever it runs", "Examples:\n  rung bulk pause 7", *o)
+      .callback([o, exit] { *exit = set(*o, BulkState::paused); });
+  add_one(bulk, "abort", "It ends where it is; what is done stays done", "Examples:\n  rung bulk abort 7", *o)
+      .callback([o, exit] { *exit = set(*o, BulkState::aborted); });
+  CLI::App& on = add_one(bulk, "resume", "It goes on, from here",
+                         "Examples:\n"
+                         "  rung bulk resume 7\n"
+                         "  rung bulk resume 7 --rate 100\n"
+                         "  rung bulk resume 7 --detach           a sidecar does it",
+                         *o);
+  on.add_option("--rate", o->rate, "Tasks a second, from now on")
+      ->type_name("N")
+      ->check(CLI::Range(0.01, 1e6));
+  on.add_flag("--detach", o->detach, "Leave it to the sidecars");
+  on.callback([o, exit] { *exit = resume(*o); });
+}
+
+}  // namespace rung::cli

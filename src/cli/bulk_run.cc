@@ -1,0 +1,259 @@
+#include "src/cli/bulk_run.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <thread>
+
+#include "src/bridge/bulk.h"
+#include "src/bridge/transitions.h"
+#include "src/cli/again.h"
+#include "src/cli/progress.h"
+#include "src/cli/text.h"
+
+namespace rung::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr Ms kTtl{10'000};                         // a sidecar takes over what we left, after this
+constexpr Ms kBetweenLooks{300};                   // at a bulk that is not due, or that somebody else runs
+constexpr std::int64_t kMostCounted = 10'000'000;  // by a dry run
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// Ctrl-C is noted while one of these lives; the second one ends the program.
+class Interrupts {
+ public:
+  Interrupts() {
+    interrupted = 0;
+    struct sigaction noted {};
+    noted.sa_handler = [](int) { interrupted = 1; };
+    noted.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &noted, &before_[i]);
+  }
+  ~Interrupts() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  }
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+
+ private:
+  static constexpr std::array<int, 2> kSignals{SIGINT, SIGTERM};
+  std::array<struct sigaction, 2> before_{};
+};
+
+void rest(Ms most) {
+  const auto until = Clock::now() + most;
+  while (interrupted == 0 && Clock::now() < until)
+    std::this_thread::sleep_for(std::min<Clock::duration>(until - Clock::now(), Ms{100}));
+}
+
+std::string runner_name() {
+  std::array<char, 200> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host = {"?"};
+  return fmt::format("{}:{} (cli)", host.data(), getpid());
+}
+
+// One bulk, run from here.
+class Run {
+ public:
+  Run(Session& session, Bulk bulk)
+      : session_(session),
+        bulk_(std::move(bulk)),
+        runner_(runner_name()),
+        decide_(bridge::decider(session.config.rules)) {}
+
+  // Until it is no longer running, or Ctrl-C.
+  Result<Bulk> run() {
+    const Interrupts interrupts;
+    Progress progress(std::string(to_word(bulk_.action)), bulk_.total);
+    while (bulk_.state == BulkState::running && interrupted == 0) {
+      progress.at(bulk_.done);
+      auto moved = turn();
+      if (!moved) return tl::unexpected(moved.error());
+    }
+    progress.at(bulk_.done);
+    if (interrupted == 0) return bulk_;
+    auto paused = session_.store->set_bulk(bulk_.id, BulkState::paused, std::nullopt);
+    if (!paused) return tl::unexpected(paused.error());
+    return paused->value_or(bulk_);
+  }
+
+ private:
+  Result<void> turn() {
+    auto taken = again([&] { return session_.store->take_bulk(runner_, kTtl, bulk_.id); });
+    if (!taken) return tl::unexpected(taken.error());
+    if (!*taken) {
+      rest(std::clamp<Ms>(std::chrono::ceil<Ms>(next_ - Clock::now()), Ms{20}, kBetweenLooks));
+      return look();
+    }
+    bulk_ = **taken;
+    return step();
+  }
+
+  Result<void> look() {
+    auto now = again([&] { return session_.store->bulk(bulk_.id); });
+    if (!now) return tl::unexpected(now.error());
+    if (!*now) return not_found("there is no bulk " + std::to_string(bulk_.id));
+    bulk_ = **now;
+    return {};
+  }
+
+  Result<void> step() {
+    const BulkStep step{bulk_.id, runner_, bulk_.last};
+    auto ids = again([&] { return session_.store->bulk_next(step, bridge::bulk_step_size(bulk_.rate)); });
+    if (!ids) return tl::unexpected(ids.error());
+    if (ids->empty()) return look();  // that was all, and it says so
+    std::vector<Event> events;
+    for (const TaskId id : *ids) events.push_back(event_of(bulk_, id));
+    auto decisions = again([&] { return session_.store->apply(events, Fence{}, decide_, &step); });
+    if (!decisions) {
+      // Paused or ended by somebody else meanwhile, or a sidecar has it by now: nothing was written. Or an
+      // earlier try did it and its answer was lost: then the bulk has moved.
+      const Error error = decisions.error();
+      if (auto seen = look(); !seen) return seen;
+      const bool ours = bulk_.state == BulkState::running && bulk_.runner == runner_;
+      if (ours && bulk_.last == step.from) return tl::unexpected(error);
+      return {};
+    }
+    const auto many = static_cast<double>(ids->size());
+    bulk_.done += static_cast<std::int64_t>(ids->size());
+    // The table says when the next step is due; here it is only for how long to wait before asking.
+    const std::chrono::duration<double> pause(bulk_.rate > 0 ? many / bulk_.rate : 0);
+    next_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(pause);
+    return {};
+  }
+
+  Session& session_;
+  Bulk bulk_;
+  const std::string runner_;
+  const Decider decide_;
+  Clock::time_point next_;
+};
+
+void say(const std::string& text) {
+  const std::string line = text + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+bool confirmed(const Bulk& bulk) {
+  const std::string question = fmt::format("{} {} {} ({})? [y/N] ", to_word(bulk.action), bulk.total,
+                                           bulk.total == 1 ? "task" : "tasks", one_line(bulk.filter_text));
+  std::fwrite(question.data(), 1, question.size(), stderr);
+  std::fflush(stderr);
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+int dry_run(Session& session, const Common& common, const NewBulk& asked) {
+  auto matching = session.store->count(of_bulk(asked), kMostCounted);
+  if (!matching) return complain(matching.error());
+  if (common.json) {
+    print(dump(Json{{"dry_run", true},
+                    {"action", to_word(asked.action)},
+                    {"filter", asked.filter_text},
+                    {"matching", *matching}}) +
+          "\n");
+  } else {
+    print(fmt::format("{}{} {} ({}): nothing was changed\n", *matching >= kMostCounted ? "at least " : "",
+                      *matching, *matching == 1 ? "task matches" : "tasks match",
+                      one_line(asked.filter_text)));
+  }
+  return kDone;
+}
+
+int tell(const Bulk& bulk, bool json) {
+  if (json) print(dump(Json{{"bulk", to_json(bulk)}}) + "\n");
+  if (bulk.state == BulkState::done) {
+    // As of one task by its id: nothing was done, and nothing had been done already.
+    if (bulk.done > 0 && bulk.refused == bulk.done) return complain(kMistake, outcome_of(bulk));
+    if (!json) print(outcome_of(bulk) + "\n");
+    return kDone;
+  }
+  if (bulk.state == BulkState::aborted)
+    return complain(kMistake, fmt::format("bulk {} was aborted at {} of {}", bulk.id, bulk.done, bulk.total));
+  return complain(kMistake,
+                  fmt::format("paused at {} of {}: `rung bulk resume {}` goes on, `rung bulk abort {}` "
+                              "ends it",
+                              bulk.done, bulk.total, bulk.id, bulk.id));
+}
+
+}  // namespace
+
+void add_bulk_options(CLI::App& c, BulkOptions& o) {
+  c.add_flag("-y,--yes", o.yes, "Of many by filter: don't ask");
+  c.add_flag("--dry-run", o.dry_run, "Of many by filter: only count");
+  c.add_option("--rate", o.rate, "Of many by filter: tasks a second, at most")
+      ->type_name("N")
+      ->check(CLI::Range(bridge::kLeastBulkRate, 1e6));
+}
+
+std::string outcome_of(const Bulk& bulk) {
+  const std::int64_t same = bulk.done - bulk.applied - bulk.refused;
+  std::string text = fmt::format("{}: {} of {} done", to_word(bulk.action), bulk.applied, bulk.total);
+  if (bulk.refused > 0) text += fmt::format(", {} refused: not in a state for it by then", bulk.refused);
+  if (same > 0) text += fmt::format(", {} were so already", same);
+  return text;
+}
+
+int run_bulk(Session& session, Bulk bulk, bool json) {
+  const std::int64_t id = bulk.id;
+  auto ended = Run(session, std::move(bulk)).run();
+  if (!ended) {
+    const int code = complain(ended.error());
+    say(fmt::format("rung: bulk {} stands where it was: a sidecar goes on with it, or `rung bulk resume {}`",
+                    id, id));
+    return code;
+  }
+  return tell(*ended, json);
+}
+
+int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptions& options, NewBulk asked) {
+  const bool can_ask = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
+  if (!options.dry_run && !options.yes && !can_ask) {
+    return complain(kMistake,
+                    "many tasks are changed only when somebody says yes: no terminal to ask at, so "
+                    "--yes is needed (--dry-run counts)");
+  }
+  Session session;
+  if (const int code = open_session(common, session); code != kDone) return code;
+  if (const int code = read_filter(filter, session.now, asked.filter); code != kDone) return code;
+  asked.filter = of_bulk(asked);
+  asked.filter_text = to_flags(asked.filter);
+  asked.rate = options.rate;
+  asked.who = by_whom();
+  if (options.dry_run) return dry_run(session, common, asked);
+  asked.paused = !options.yes;  // until the answer is there, nobody begins with it
+  auto made = session.store->create_bulk(asked);
+  if (!made) return complain(made.error());
+  if (made->total == 0) {
+    auto ended = session.store->set_bulk(made->id, BulkState::aborted, std::nullopt);
+    if (!ended) return complain(ended.error());
+    if (common.json) print(dump(Json{{"bulk", to_json(ended->value_or(*made))}}) + "\n");
+    if (!common.json) print("no tasks match (" + one_line(asked.filter_text) + ")\n");
+    return kDone;
+  }
+  if (options.yes) {
+    say(fmt::format("rung: {} {} {} ({}), bulk {}", to_word(made->action), made->total,
+                    made->total == 1 ? "task" : "tasks", one_line(made->filter_text), made->id));
+  } else {
+    const bool yes = confirmed(*made);
+    auto set = session.store->set_bulk(made->id, yes ? BulkState::running : BulkState::aborted, std::nullopt);
+    if (!set) return complain(set.error());
+    if (!yes) return complain(kMistake, "nothing was changed");
+    if (*set) *made = **set;
+  }
+  return run_bulk(session, *std::move(made), common.json);
+}
+
+}  // namespace rung::cli

@@ -1,0 +1,105 @@
+#include "src/cli/filter.h"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "plugin/rabbitmq/management.h"
+#include "src/cli/command.h"
+#include "src/cli/when.h"
+
+namespace rung::cli {
+namespace {
+
+struct Time {
+  const char* flag;
+  const std::string& text;
+  Direction direction;
+  std::optional<EpochMs>& to;
+};
+
+}  // namespace
+
+void add_filter(CLI::App& c, FilterOptions& o) {
+  Filter& f = o.filter;
+  c.add_option("--queue", f.queue, "The queue it goes (back) to, exactly")->type_name("NAME");
+  c.add_option("--exchange", f.exchange, "The exchange it was published to at first, or is to be, exactly")
+      ->type_name("NAME");
+  c.add_option("--state", o.state, "Where in its life it is")
+      ->check(CLI::IsMember(
+          {"scheduled", "publishing", "awaiting", "succeeded", "parked", "cancelled", "discarded"}));
+  c.add_option("--kind", o.kind, "retry: it failed; delay: it only had to wait")
+      ->check(CLI::IsMember({"retry", "delay"}));
+  c.add_option("--tag", f.tag, "The message's property `type`, exactly")->type_name("TAG");
+  c.add_option("--message-id", f.message_id, "The message's own id, exactly")->type_name("ID");
+  c.add_option("--ladder", f.ladder, "The ladder it climbs, exactly")->type_name("NAME");
+  c.add_option("--error", f.error_contains, "A part of the last error")->type_name("TEXT");
+  c.add_option("--due-before", o.due_before, "Due before; a duration counts from now on")->type_name("TIME");
+  c.add_option("--due-after", o.due_after, "Due after; a duration counts from now on")->type_name("TIME");
+  c.add_option("--created-since,--created-after", o.created_since, "Taken in since; a duration counts back")
+      ->type_name("TIME");
+  c.add_option("--created-before", o.created_before, "Taken in before; a duration counts back")
+      ->type_name("TIME");
+}
+
+bool is_set(const FilterOptions& o) {
+  const Filter& f = o.filter;
+  for (const std::string* text :
+       {&o.state, &o.kind, &o.due_before, &o.due_after, &o.created_since, &o.created_before, &f.queue,
+        &f.exchange, &f.tag, &f.message_id, &f.ladder, &f.error_contains}) {
+    if (!text->empty()) return true;
+  }
+  return false;
+}
+
+int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
+  const auto limit = filter.limit;
+  const auto below = filter.below;
+  filter = o.filter;
+  filter.limit = limit;
+  filter.below = below;
+  if (!o.state.empty()) filter.state = state_from(o.state);  // the parser has checked the words
+  if (!o.kind.empty()) filter.kind = kind_from(o.kind);
+  const Time times[] = {
+      {"--due-before", o.due_before, Direction::future, filter.due_before},
+      {"--due-after", o.due_after, Direction::future, filter.due_after},
+      {"--created-since", o.created_since, Direction::past, filter.created_after},
+      {"--created-before", o.created_before, Direction::past, filter.created_before},
+  };
+  for (const Time& time : times) {
+    if (time.text.empty()) continue;
+    const auto when = parse_when(time.text, now, time.direction);
+    if (!when) return complain(kMistake, std::string(time.flag) + ": " + when.error());
+    time.to = *when;
+  }
+  return kDone;
+}
+
+std::string to_flags(const Filter& f) {
+  std::string out;
+  const auto flag = [&](const char* name, std::string_view value) {
+    if (value.empty()) return;
+    out += (out.empty() ? "" : " ") + std::string(name) + " ";
+    const bool plain =
+        value.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-") ==
+        std::string_view::npos;
+    out += plain ? std::string(value) : rabbit::shell_quote(value);
+  };
+  const auto time = [&](const char* name, const std::optional<EpochMs>& at) {
+    if (at) flag(name, rfc3339(*at));
+  };
+  flag("--queue", f.queue);
+  flag("--exchange", f.exchange);
+  flag("--state", f.state ? to_word(*f.state) : "");
+  flag("--kind", f.kind ? to_word(*f.kind) : "");
+  flag("--tag", f.tag);
+  flag("--message-id", f.message_id);
+  flag("--ladder", f.ladder);
+  flag("--error", f.error_contains);
+  time("--due-before", f.due_before);
+  time("--due-after", f.due_after);
+  time("--created-since", f.created_after);
+  time("--created-before", f.created_before);
+  return out;
+}
+
+}  // namespace rung::cli

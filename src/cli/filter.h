@@ -1,0 +1,28 @@
+// Which tasks: the filter options, alike in every command that takes them.
+// Thread: main's.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <string>
+
+#include "src/store/store.h"
+
+namespace rung::cli {
+
+struct FilterOptions {
+  std::string state, kind, due_before, due_after, created_since, created_before;
+  Filter filter;  // what needs no reading
+};
+void add_filter(CLI::App& command, FilterOptions& options);
+
+// Whether any of them was given.
+bool is_set(const FilterOptions& options);
+
+// Reads times and words into `filter`; tells what is wrong and returns the exit code.
+int read_filter(const FilterOptions& options, EpochMs now, Filter& filter);
+
+// "--queue orders --due-before 2026-11-21T17:05:00.000Z": the filter as it was read, for people and for the
+// row of a bulk.
+std::string to_flags(const Filter& filter);
+
+}  // namespace rung::cli

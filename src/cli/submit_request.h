@@ -1,0 +1,30 @@
+// What `rung submit` was asked for, as the JSON of POST /v1/tasks: one form, read in one place
+// (src/http/submission.h). Thread: pure functions, but for reading files.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/core/result.h"
+#include "src/core/time.h"
+
+namespace rung::cli {
+
+struct SubmitFlags {
+  std::string queue, exchange, routing_key, tag, ladder, message_id, content_type;
+  std::string body, file;  // file "-" = stdin
+  bool has_body = false;
+  std::vector<std::string> headers, properties;  // "name=value"
+  std::string delay, at, presumed_after, reported_within;
+  int max_attempts = 0;
+};
+
+// Errors: what cannot be read, or has no "=".
+Result<nlohmann::ordered_json> to_request(const SubmitFlags& flags, EpochMs now);
+
+// All of a file's bytes; "-" = stdin.
+Result<std::string> read_bytes(const std::string& file);
+
+}  // namespace rung::cli

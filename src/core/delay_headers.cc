@@ -1,0 +1,188 @@
+// What a delayed message asks for. The archived delayed-message exchange is the model: it took x-delay as an
+// integer, as a float cut off at the point and as the text of an integer. Where it did what nobody can have
+// meant (a text that is no number ended the publisher's channel; more than 2^32-1 ms, and whatever it could
+// not read, was delivered at once) the delay is kept, or the message is parked with the reason.
+#include <charconv>
+#include <cmath>
+
+#include "levels/duration.h"
+#include "src/core/header_reading.h"
+#include "src/core/headers.h"
+#include "src/core/message_json.h"
+#include "src/core/utf8.h"
+
+namespace rung {
+namespace {
+
+using namespace reading;
+
+constexpr std::int64_t kYear10000Ms = 253'402'300'800'000;  // DATETIME ends before it
+// As ms they are of 1970, as seconds of 2001 to 5138.
+constexpr std::int64_t kLikeSeconds = 1'000'000'000, kLikeMs = 100'000'000'000;
+constexpr std::size_t kShown = 40;  // of a value that is quoted
+
+struct Number {
+  std::int64_t value = 0;
+  bool understood = false, too_large = false;
+};
+
+Number number_of(double value) {
+  if (std::isnan(value)) return {};
+  // What an int64 holds.
+  if (value >= 9.2e18) return {0, true, true};
+  return {value <= -9.2e18 ? -1 : static_cast<std::int64_t>(value), true, false};
+}
+
+Number number_of(const std::string& text) {
+  const char* from = text.data();
+  const char* const end = from + text.size();
+  if (from != end && *from == '+') ++from;
+  Number number;
+  const auto [stopped, error] = std::from_chars(from, end, number.value);
+  if (stopped != end || from == end || error == std::errc::invalid_argument ||
+      (from != text.data() && *from == '-'))
+    return {};
+  number.understood = true;
+  if (error == std::errc::result_out_of_range) {
+    number.too_large = *from != '-';
+    number.value = -1;
+  }
+  return number;
+}
+
+Number number_of(const Value& value) {
+  if (const auto whole = value.as_int()) return {*whole, true, false};
+  if (std::holds_alternative<std::uint64_t>(value.v)) return {0, true, true};
+  if (const float* f = std::get_if<float>(&value.v)) return number_of(static_cast<double>(*f));
+  if (const double* d = std::get_if<double>(&value.v)) return number_of(*d);
+  if (const Decimal* d = std::get_if<Decimal>(&value.v))
+    return number_of(static_cast<double>(d->value) / std::pow(10.0, d->scale));
+  if (const std::string* text = value.as_text()) return number_of(*text);
+  return {};
+}
+
+std::string shown(const Value& value) {
+  const std::string* text = value.as_text();
+  return text != nullptr ? " '" + clean_utf8(*text, kShown) + "'" : std::string();
+}
+
+void read_delay_of(const Value& value, DelayRequest& request) {
+  const Number number = number_of(value);
+  if (!number.understood) {
+    request.refusal = std::string(header::kDelay) + shown(value) + " is no number of milliseconds";
+  } else if (number.too_large || number.value > levels::kLongest.count()) {
+    request.refusal = std::string(header::kDelay) + " is longer than " +
+                      levels::format_duration(levels::kLongest) + ", the longest delay that is taken";
+  } else {
+    request.delay = Ms{std::max<std::int64_t>(number.value, 0)};
+  }
+}
+
+void read_not_before(const Value& value, DelayRequest& request) {
+  const std::string name(header::kNotBefore);
+  Number number = number_of(value);
+  if (const auto* stamp = std::get_if<Timestamp>(&value.v)) {  // seconds, by its type
+    number.understood = true;
+    number.too_large = stamp->seconds >= kYear10000Ms / 1000;
+    if (!number.too_large) {
+      request.not_before = {static_cast<std::int64_t>(stamp->seconds) * 1000};
+      return;
+    }
+  }
+  if (!number.understood) {
+    request.refusal = name + shown(value) + " is no number of milliseconds since 1970";
+  } else if (number.too_large || number.value >= kYear10000Ms) {
+    request.refusal = name + " is beyond the year 9999: milliseconds since 1970 belong there";
+  } else if (number.value >= kLikeSeconds && number.value < kLikeMs) {
+    request.refusal = name + " " + std::to_string(number.value) +
+                      " looks like seconds since 1970: milliseconds belong there (1000 times as much)";
+  } else {
+    request.not_before = {number.value};
+  }
+}
+
+// A name that can be published to and stands in a column as it is.
+bool fits(std::string_view name) { return name.size() <= 255 && clean_utf8(name, 255) == name; }
+
+// One of the two target headers, where it is there and can be a name.
+std::optional<std::string> name_in(const Message& message, std::string_view header, DelayRequest& request) {
+  const Value* value = said(message.headers, header);
+  if (value == nullptr) return std::nullopt;
+  const std::string* text = value->as_text();
+  if (text != nullptr && fits(*text)) return *text;
+  request.refusal = std::string(header) + " is no name: a text of at most 255 bytes, in UTF-8";
+  return std::nullopt;
+}
+
+void read_target(const Message& message, std::string_view published_to, std::string_view routing_key,
+                 const DelayRoutes& routes, DelayRequest& request) {
+  const auto queue = name_in(message, header::kQueue, request);
+  if (queue && !queue->empty()) {
+    request.target.queue = *queue;
+    return;
+  }
+  auto exchange = name_in(message, header::kExchange, request);
+  auto key = name_in(message, header::kRoutingKey, request);
+  if (!exchange) {
+    if (const auto move = routes.moves.find(published_to); move != routes.moves.end())
+      exchange = move->second;
+  }
+  if (exchange || key) {
+    if (!key) {
+      if (!fits(routing_key) && request.refusal.empty())
+        request.refusal = "its routing key cannot be kept: at most 255 bytes, in UTF-8";
+      key = clean_utf8(routing_key, 255);
+    }
+    // The default exchange's routing key is a queue.
+    if (exchange.value_or("").empty()) {
+      request.target.queue = *key;
+    } else {
+      request.target.exchange = *exchange;
+      request.target.routing_key = *key;
+    }
+  } else if (published_to == routes.inlet && routing_key != routes.inlet && fits(routing_key)) {
+    request.otherwise = routing_key;
+  }
+}
+
+}  // namespace
+
+DelayRequest read_delay(const Message& message, std::string_view exchange, std::string_view routing_key,
+                        const DelayRoutes& routes) {
+  DelayRequest request;
+  request.exchange = clean_utf8(exchange, 255);
+  request.routing_key = clean_utf8(routing_key, 255);
+  request.directives = read_directives(message.headers);
+  request.directives.retry_after.reset();  // nothing has failed
+  // Before a failure "never again" can only mean: once.
+  if (request.directives.never) request.directives.max_attempts = 1;
+  request.directives.never = false;
+  read_target(message, exchange, routing_key, routes, request);
+  if (const Value* delay = said(message.headers, header::kDelay)) read_delay_of(*delay, request);
+  if (const Value* at = said(message.headers, header::kNotBefore)) read_not_before(*at, request);
+  return request;
+}
+
+std::string intake_key(const DelayRequest& request, const Message& message, const Message& stripped) {
+  if (!message.properties.message_id || message.properties.message_id->empty()) return {};
+  std::string facts;
+  append_field(facts, "delay");
+  append_field(facts, *message.properties.message_id);
+  append_field(facts, request.target.queue.empty() ? request.otherwise : request.target.queue);
+  append_field(facts, request.target.exchange);
+  append_field(facts, request.target.routing_key);
+  append_field(facts, message.properties.type.value_or(""));
+  append_field(facts, std::to_string(request.delay.count()));
+  append_field(facts, request.not_before ? std::to_string(request.not_before->ms) : "");
+  // Of two messages with one message-id this, too, tells: most clients write it.
+  append_field(facts, message.properties.timestamp ? std::to_string(*message.properties.timestamp) : "");
+  append_field(facts,
+               stripped.headers && !stripped.headers->empty() ? headers_to_json(*stripped.headers) : "");
+  // A delivery of ours that its consumer publishes again wants to wait again.
+  append_field(facts, text_of(find(message.headers, header::kId)));
+  append_field(facts, std::to_string(int_of(find(message.headers, header::kAttempt)).value_or(0)));
+  append_digest(facts, message.body);
+  return key_of(facts);
+}
+
+}  // namespace rung

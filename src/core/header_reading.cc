@@ -1,0 +1,120 @@
+#include "src/core/header_reading.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "levels/duration.h"
+#include "src/core/headers.h"
+#include "src/core/utf8.h"
+
+namespace rung::reading {
+namespace {
+
+std::optional<bool> bool_of(const Value* value) {
+  if (value == nullptr) return std::nullopt;
+  if (const bool* flag = std::get_if<bool>(&value->v)) return *flag;
+  if (const auto number = int_of(value)) return *number != 0;
+  std::string text = text_of(value);
+  // "False" is what Python makes of it.
+  std::ranges::transform(text, text.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  if (text == "true" || text == "yes") return true;
+  if (text == "false" || text == "no") return false;
+  return std::nullopt;
+}
+
+// "5s", or a number of seconds as HTTP's Retry-After has it.
+std::optional<Ms> duration_of(const Value& value) {
+  if (const auto seconds = int_of(&value)) {
+    if (*seconds < 0) return std::nullopt;
+    // It is capped by the ladder anyway.
+    return std::chrono::seconds{std::min<std::int64_t>(*seconds, levels::kLongest / std::chrono::seconds{1})};
+  }
+  const auto parsed = levels::parse_duration(text_of(&value));
+  return parsed ? std::optional<Ms>(*parsed) : std::nullopt;
+}
+
+std::array<unsigned char, 32> sha256(std::string_view data) {
+  std::array<unsigned char, 32> digest{};
+  EVP_Digest(data.data(), data.size(), digest.data(), nullptr, EVP_sha256(), nullptr);
+  return digest;
+}
+
+}  // namespace
+
+const Value* said(const std::optional<Table>& headers, std::string_view name) {
+  const Value* value = find(headers, name);
+  return value != nullptr && !std::holds_alternative<std::monostate>(value->v) ? value : nullptr;
+}
+
+std::string text_of(const Value* value) {
+  const std::string* text = value != nullptr ? value->as_text() : nullptr;
+  return text != nullptr ? *text : std::string{};
+}
+
+std::optional<std::int64_t> int_of(const Value* value) {
+  if (value == nullptr) return std::nullopt;
+  if (const auto number = value->as_int()) return number;
+  const std::string* text = value->as_text();
+  if (text == nullptr || text->empty()) return std::nullopt;
+  std::int64_t number = 0;
+  const char* end = text->data() + text->size();
+  const auto [stopped, error] = std::from_chars(text->data(), end, number);
+  if (error != std::errc{} || stopped != end) return std::nullopt;
+  return number;
+}
+
+std::string queue_name(const Value* value) {
+  std::string name = text_of(value);
+  return name.size() <= 255 && is_utf8(name) ? name : std::string{};
+}
+
+void complain(std::string& complaint, std::string_view name, std::string_view wants) {
+  if (!complaint.empty()) complaint += "; ";
+  complaint.append(name).append(" is not understood: ").append(wants);
+}
+
+Directives read_directives(const std::optional<Table>& headers) {
+  Directives d;
+  if (const Value* after = said(headers, header::kAfter)) {
+    d.retry_after = duration_of(*after);
+    if (!d.retry_after) complain(d.complaint, header::kAfter, "a duration like 30s, or whole seconds");
+  }
+  d.ladder = clean_utf8(text_of(find(headers, header::kLadder)), 255);
+  if (const Value* most = said(headers, header::kMaxAttempts)) {
+    const auto number = int_of(most);
+    if (!number || *number < 0 || *number > 1'000'000) {
+      complain(d.complaint, header::kMaxAttempts, "a whole number from 0 to 1000000");
+    } else if (*number == 0) {
+      d.never = true;
+    } else {
+      d.max_attempts = static_cast<int>(*number);
+    }
+  }
+  if (const Value* never = said(headers, header::kNever)) {
+    const auto flag = bool_of(never);
+    // Who says retry-never in words that we cannot read still means something: a person shall look.
+    if (!flag) complain(d.complaint, header::kNever, "true or false");
+    d.never = d.never || flag.value_or(true);
+  }
+  return d;
+}
+
+void append_field(std::string& to, std::string_view field) {
+  to.append(std::to_string(field.size())).append(":").append(field);
+}
+
+void append_digest(std::string& to, std::string_view body) {
+  const auto digest = sha256(body);
+  append_field(to, {reinterpret_cast<const char*>(digest.data()), digest.size()});
+}
+
+std::string key_of(std::string_view facts) {
+  const auto digest = sha256(facts);
+  return {reinterpret_cast<const char*>(digest.data()), 16};
+}
+
+}  // namespace rung::reading

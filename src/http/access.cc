@@ -1,0 +1,86 @@
+#include "src/http/access.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <strings.h>
+
+#include <array>
+
+#include "src/http/problem.h"
+
+namespace rung::http {
+namespace {
+
+std::array<unsigned char, 32> digest(const std::string& text) {
+  std::array<unsigned char, 32> out{};
+  EVP_Digest(text.data(), text.size(), out.data(), nullptr, EVP_sha256(), nullptr);
+  return out;
+}
+
+// "http://127.0.0.1:8025" -> "127.0.0.1:8025".
+std::string_view host_of_origin(std::string_view origin) {
+  const std::size_t at = origin.find("://");
+  return at == std::string_view::npos ? origin : origin.substr(at + 3);
+}
+
+}  // namespace
+
+bool same_secret(const std::string& a, const std::string& b) {
+  const auto x = digest(a), y = digest(b);
+  return CRYPTO_memcmp(x.data(), y.data(), x.size()) == 0;
+}
+
+bool is_loopback_host(std::string_view host) {
+  if (host.starts_with('[')) return host.starts_with("[::1]") && (host.size() == 5 || host[5] == ':');
+  const std::string_view name = host.substr(0, host.find(':'));
+  if (name == "localhost") return true;
+  return name.starts_with("127.") && name.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+Access::Kind Access::kind_of(const Request& request) const {
+  constexpr std::string_view kBearer = "bearer ";  // in capitals or not
+  if (request.authorization.empty()) return Kind::none;
+  if (request.authorization.size() <= kBearer.size() ||
+      strncasecmp(request.authorization.c_str(), kBearer.data(), kBearer.size()) != 0)
+    return Kind::unknown;
+  const std::string token = request.authorization.substr(kBearer.size());
+  // Both are compared, whichever it is.
+  const bool full = same_secret(token, full_) && !full_.empty();
+  const bool read = same_secret(token, read_) && !read_.empty();
+  return full ? Kind::full : read ? Kind::read : Kind::unknown;
+}
+
+std::optional<Response> Access::refuse(const Request& request, bool writes) const {
+  if (full_.empty() && read_.empty()) {
+    // A page in a browser on this machine could reach the port: under a name of its own that DNS points here,
+    // or across origins.
+    if (!is_loopback_host(request.host))
+      return problem(403, "without a token (http.token_file) the Host is 127.0.0.1, [::1] or localhost",
+                     request.path);
+    if (!request.origin.empty() && host_of_origin(request.origin) != request.host)
+      return problem(403, "without a token (http.token_file) nothing is taken from another origin",
+                     request.path);
+    return std::nullopt;
+  }
+  const Kind kind = kind_of(request);
+  if (kind == Kind::full || (kind == Kind::read && !writes)) return std::nullopt;
+  if (kind == Kind::read) {
+    return problem(403, "this token reads only: a change needs the token of http.token_file", request.path);
+  }
+  Response response = problem(401,
+                              kind == Kind::none ? "a token is needed: Authorization: Bearer TOKEN"
+                                                 : "this token is none of ours: Authorization: Bearer TOKEN",
+                              request.path);
+  response.headers.emplace_back("WWW-Authenticate", kind == Kind::none
+                                                        ? "Bearer realm=\"rung\""
+                                                        : "Bearer realm=\"rung\", error=\"invalid_token\"");
+  return response;
+}
+
+std::string Access::who(const Request& request) const {
+  const char* words[] = {"no token", "no token", "token read", "token full"};
+  const Kind kind = full_.empty() && read_.empty() ? Kind::none : kind_of(request);
+  return std::string(words[static_cast<int>(kind)]) + ", " + request.peer + " (http)";
+}
+
+}  // namespace rung::http

@@ -1,0 +1,116 @@
+#include "src/http/api.h"
+
+#include <strings.h>
+
+#include <atomic>
+#include <chrono>
+
+#include "src/http/access.h"
+#include "src/http/problem.h"
+
+namespace rung::http {
+namespace {
+
+class ApiImpl final : public Api {
+ public:
+  explicit ApiImpl(ApiParts parts)
+      : context_(std::move(parts.bridging), std::move(parts.store), std::move(parts.ask_vitals),
+                 std::move(parts.rules), parts.version, parts.read_connections, parts.server.timeout),
+        access_(std::move(parts.full_token), std::move(parts.read_token)),
+        router_(all_routes(context_, [this] {
+          const Server* server = listening_;
+          return server != nullptr ? server->connections() : 0;
+        })) {}
+
+  Result<void> begin(const ServerOptions& options) {
+    auto server = Server::start(
+        options, [this](const Request& request) { return admit(request); },
+        [this](const Request& request) { return handle(request); });
+    if (!server) return tl::unexpected(server.error());
+    server_ = *std::move(server);
+    listening_ = server_.get();
+    return {};
+  }
+
+  void reload(RuleBookPtr rules) override { context_.reload(std::move(rules)); }
+  int port() const override { return server_->port(); }
+  void drain() override { server_->drain(); }
+  int connections() const override { return server_->connections(); }
+  bool stop(Ms most) override { return server_->stop(most); }
+
+ private:
+  std::optional<Response> admit(const Request& request) {
+    const auto match = router_.match(request.method, request.path);
+    auto no = refuse(request, match);
+    if (no)
+      context_.metrics.request(match.route != nullptr ? match.route->pattern : "none", known(request.method),
+                               no->status, -1);
+    return no;
+  }
+
+  std::optional<Response> refuse(const Request& request, const Router::Match& match) const {
+    // Who may not even read learns nothing about paths.
+    const bool open = match.route != nullptr && match.route->needs == Route::Needs::nothing;
+    if (request.spare && !open) {
+      Response response = problem(503, "all connections are taken (http.connections)", request.path);
+      response.headers.emplace_back("Retry-After", "1");
+      return response;
+    }
+    const bool writes = match.route == nullptr ? false : match.route->needs == Route::Needs::full;
+    if (!open) {
+      if (auto no = access_.refuse(request, writes)) return no;
+    }
+    if (match.route == nullptr && match.allow.empty())
+      return problem(404, "there is no such path: see /openapi.json", request.path);
+    if (match.route == nullptr) {
+      Response response = problem(405, "this path takes " + match.allow, request.path);
+      response.headers.emplace_back("Allow", match.allow);
+      return response;
+    }
+    if (!request.has_body) return std::nullopt;
+    if (!request.content_encoding.empty() && strcasecmp(request.content_encoding.c_str(), "identity") != 0)
+      return problem(415, "a body is taken as it is, without a Content-Encoding", request.path);
+    // Also what keeps a form in somebody's browser from posting here.
+    std::string type = request.content_type.substr(0, request.content_type.find(';'));
+    type.resize(type.find_last_not_of(" \t") + 1);
+    if (strcasecmp(type.c_str(), "application/json") != 0)
+      return problem(415, "a body is Content-Type: application/json", request.path);
+    return std::nullopt;
+  }
+
+  Response handle(const Request& request) {
+    const auto began = std::chrono::steady_clock::now();
+    const auto match = router_.match(request.method, request.path);
+    if (match.route == nullptr) return problem(404, "there is no such path: see /openapi.json", request.path);
+    Response response = match.route->handle({request, match.id, access_.who(request)});
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    context_.metrics.request(match.route->pattern, match.route->method, response.status, took.count());
+    return response;
+  }
+
+  // A label must be one of few.
+  static std::string_view known(std::string_view method) {
+    for (const std::string_view one : {"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}) {
+      if (method == one) return one;
+    }
+    return "other";
+  }
+
+  Context context_;
+  const Access access_;
+  const Router router_;
+  std::unique_ptr<Server> server_;
+  std::atomic<Server*> listening_{nullptr};  // server_, for its own threads
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Api>> Api::start(ApiParts parts) {
+  ServerOptions options = parts.server;
+  options.beyond_this_machine = !parts.full_token.empty();
+  auto api = std::make_unique<ApiImpl>(std::move(parts));
+  if (auto begun = api->begin(options); !begun) return tl::unexpected(begun.error());
+  return std::unique_ptr<Api>(std::move(api));
+}
+
+}  // namespace rung::http

@@ -1,0 +1,37 @@
+// The HTTP API of one instance: what docs/http.md says. Any instance answers for any task.
+// Thread: start(), reload(), drain() and stop() the loop's (or main's); the rest is on threads of its own.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "src/http/context.h"
+#include "src/http/server.h"
+
+namespace rung::http {
+
+struct ApiParts {
+  Bridging bridging;
+  StoreFactory store;  // for reads: connections apart from the flow's
+  AskVitals ask_vitals;
+  RuleBookPtr rules;
+  std::string version;
+  std::string full_token, read_token;  // "" = none
+  ServerOptions server;
+  int read_connections = 4;
+};
+
+class Api {
+ public:
+  // Listens when it returns. Error: the address, the certificate.
+  static Result<std::unique_ptr<Api>> start(ApiParts parts);
+  virtual ~Api() = default;  // REQUIRES: stop() has returned true
+  virtual void reload(RuleBookPtr rules) = 0;
+  virtual int port() const = 0;
+  virtual void drain() = 0;
+  virtual int connections() const = 0;  // that are open
+  // Waits for the answers under way; false where one was not through after `most`.
+  virtual bool stop(Ms most) = 0;
+};
+
+}  // namespace rung::http

@@ -1,0 +1,153 @@
+// /v1/bulk: one action on many tasks. Made here; every sidecar's runner (src/bridge/bulk.h) takes them off
+// the table.
+#include <charconv>
+
+#include "src/bridge/bulk.h"
+#include "src/http/context.h"
+#include "src/http/fields.h"
+#include "src/http/query.h"
+#include "src/http/render.h"
+
+namespace rung::http {
+namespace {
+
+constexpr const char* kPath = "/v1/bulk";
+constexpr std::int64_t kMostCounted = 1'000'000;
+constexpr double kMostRate = 1'000'000;
+constexpr int kMostShown = 100;
+
+// 0 or none: as fast as it goes.
+std::optional<double> read_rate(Fields& fields) {
+  const auto rate = fields.number("rate", 0, kMostRate);
+  if (rate && *rate > 0 && *rate < bridge::kLeastBulkRate)
+    fields.wrong("rate", "it is a number from 0.01 on, tasks a second; 0: as fast as it goes");
+  return rate;
+}
+
+struct Wish {
+  NewBulk bulk;
+  bool dry_run = false;
+};
+
+Wish read_wish(const Json& json, const std::string& who, FieldErrors& errors) {
+  Wish wish;
+  Fields fields(json, "", errors);
+  const auto action = fields.text("action", 20);
+  if (const auto known = action ? bulk_action_from(*action) : std::nullopt) {
+    wish.bulk.action = *known;
+  } else {
+    fields.wrong("action", "it is \"cancel\", \"fire\" or \"redrive\"");
+  }
+  if (const Json* filter = fields.get("filter")) {
+    wish.bulk.filter = read_filter_object(*filter, errors);
+    wish.bulk.filter_text = dump(*filter);
+  } else {
+    fields.wrong("filter", "say which tasks: {\"queue\": \"orders\"}");
+  }
+  wish.bulk.rate = read_rate(fields).value_or(0);
+  wish.dry_run = fields.flag("dry_run").value_or(false);
+  wish.bulk.reason = fields.text("reason", kErrorBytes).value_or("");
+  if (!wish.bulk.reason.empty() && wish.bulk.action != BulkAction::cancel)
+    fields.wrong("reason", "it goes with the action cancel alone");
+  if (const Json* elsewhere = fields.get("elsewhere")) {
+    if (!elsewhere->is_object()) {
+      fields.wrong("elsewhere", "it is {\"queue\": ...}, or {\"exchange\": ..., \"routing_key\": ...}");
+    } else {
+      Fields inner(*elsewhere, "elsewhere.", errors);
+      wish.bulk.elsewhere = inner.target();
+      inner.finish();
+    }
+    if (wish.bulk.action != BulkAction::redrive)
+      fields.wrong("elsewhere", "it goes with the action redrive alone");
+  }
+  fields.finish();
+  wish.bulk.who = who;
+  return wish;
+}
+
+std::optional<std::int64_t> bulk_id(std::string_view text) {
+  std::int64_t id = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (error != std::errc{} || end != text.data() + text.size() || id <= 0) return std::nullopt;
+  return id;
+}
+
+Response no_such_bulk(const Call& call) {
+  return problem(404, "there is no bulk " + shown(call.id) + "; GET /v1/bulk lists them", call.request.path);
+}
+
+// `state` is what it shall be; a bulk that has ended otherwise stays as it is, which is told.
+Response set_state(Context& context, const Call& call, BulkState state) {
+  const auto id = bulk_id(call.id);
+  if (!id) return no_such_bulk(call);
+  auto json = call.request.body.empty() ? Result<Json>(Json::object()) : parse_json(call.request.body);
+  if (!json) return problem(400, json.error().message, call.request.path);
+  if (!json->is_object()) return problem(400, "the body is an object, or empty", call.request.path);
+  FieldErrors errors;
+  Fields fields(*json, "", errors);
+  std::optional<double> rate;
+  if (state == BulkState::running) rate = read_rate(fields);
+  fields.finish();
+  if (!errors.empty()) return problem(errors, call.request.path);
+  auto bulk = context.reads.run([&](Store& store) { return store.set_bulk(*id, state, rate); });
+  if (!bulk) return problem(bulk.error(), call.request.path);
+  if (!*bulk) return no_such_bulk(call);
+  if ((*bulk)->state != state) {
+    return problem(409, "the bulk is " + std::string(to_word((*bulk)->state)) + ": that stays so",
+                   call.request.path, {{"state", to_word((*bulk)->state)}});
+  }
+  return answer(200, to_json(**bulk));
+}
+
+}  // namespace
+
+Response create_bulk(Context& context, const Call& call) {
+  const auto json = parse_json(call.request.body);
+  if (!json) return problem(400, json.error().message, kPath);
+  if (!json->is_object())
+    return problem(400, "the body is an object: {\"action\": ..., \"filter\": {...}}", kPath);
+  FieldErrors errors;
+  const Wish wish = read_wish(*json, call.who, errors);
+  if (!errors.empty()) return problem(errors, kPath);
+  if (wish.dry_run) {
+    const Filter filter = of_bulk(wish.bulk);
+    auto count = context.reads.run([&](Store& store) { return store.count(filter, kMostCounted); });
+    if (!count) return problem(count.error(), kPath);
+    return answer(200, {{"dry_run", true}, {"matches", *count}, {"or_more", *count >= kMostCounted}});
+  }
+  auto made = context.reads.run_once([&](Store& store) { return store.create_bulk(wish.bulk); });
+  if (!made) return problem(made.error(), kPath);
+  Response response = answer(202, to_json(*made));
+  response.headers.emplace_back("Location", kPath + ("/" + std::to_string(made->id)));
+  return response;
+}
+
+Response list_bulks(Context& context, const Call& call) {
+  if (!call.request.query.empty())
+    return problem({{call.request.query.front().first.substr(0, 60), "there are no conditions here"}}, kPath);
+  auto bulks = context.reads.run([](Store& store) { return store.bulks(kMostShown); });
+  if (!bulks) return problem(bulks.error(), kPath);
+  Json list = Json::array();
+  for (const Bulk& bulk : *bulks) list.push_back(to_json(bulk));
+  return answer(200, {{"bulks", std::move(list)}});
+}
+
+Response show_bulk(Context& context, const Call& call) {
+  const auto id = bulk_id(call.id);
+  if (!id) return no_such_bulk(call);
+  auto bulk = context.reads.run([&](Store& store) { return store.bulk(*id); });
+  if (!bulk) return problem(bulk.error(), call.request.path);
+  return *bulk ? answer(200, to_json(**bulk)) : no_such_bulk(call);
+}
+
+Response pause_bulk(Context& context, const Call& call) {
+  return set_state(context, call, BulkState::paused);
+}
+Response resume_bulk(Context& context, const Call& call) {
+  return set_state(context, call, BulkState::running);
+}
+Response abort_bulk(Context& context, const Call& call) {
+  return set_state(context, call, BulkState::aborted);
+}
+
+}  // namespace rung::http

@@ -1,0 +1,126 @@
+// POST /v1/tasks/{id}/cancel, /reschedule, /fire, /finish, /redrive: decide() says whether the task's state
+// allows it.
+#include <charconv>
+
+#include "src/http/context.h"
+#include "src/http/fields.h"
+#include "src/http/render.h"
+
+namespace rung::http {
+namespace {
+
+constexpr std::int64_t kMostAttempt = 1'000'000'000;
+
+// The version that If-Match names; none where there is no If-Match, or "*". Errors: a text.
+Result<std::optional<std::uint32_t>> version_of(const std::optional<std::string>& header) {
+  if (!header || *header == "*") return std::nullopt;
+  const std::string_view if_match = *header;
+  if (if_match.size() > 2 && if_match.front() == '"' && if_match.back() == '"') {
+    const std::string_view digits = if_match.substr(1, if_match.size() - 2);
+    std::uint32_t version = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), version);
+    if (error == std::errc{} && end == digits.data() + digits.size()) return version;
+  }
+  return permanent("If-Match is the ETag of an answer before, in its quotes: \"3\"");
+}
+
+Response tell(Context& context, const Call& call, const Decision& decision) {
+  const std::string& path = call.request.path;
+  if (decision.verdict == Decision::Verdict::refused) {
+    if (decision.reason == kNoSuchTask) return problem(404, "no task has the id " + shown(call.id), path);
+    const TaskRow row = context.named(decision.task);
+    const Json more = {{"state", to_word(row.task.state)}, {"version", row.task.version}};
+    if (decision.reason == kChangedMeanwhile)
+      return problem(
+          412, "the task has changed since you saw it: its version is " + std::to_string(row.task.version),
+          path, more);
+    return problem(409, decision.reason, path, more);
+  }
+  Response response = answer(200, to_json(context.named(decision.task)));
+  response.headers.emplace_back("ETag", etag(decision.task));
+  return response;
+}
+
+Metrics::Changed metric_of(Decision::Verdict verdict) {
+  switch (verdict) {
+    case Decision::Verdict::applied:
+      return Metrics::Changed::applied;
+    case Decision::Verdict::stale:
+      return Metrics::Changed::unchanged;
+    case Decision::Verdict::refused:
+      break;
+  }
+  return Metrics::Changed::refused;
+}
+
+// `read`: the body's fields into what happens.
+template <typename Read>
+Response change(Context& context, const Call& call, const Read& read) {
+  const std::string& path = call.request.path;
+  const auto id = TaskId::parse(call.id);
+  if (!id)
+    return problem(404, "no task has the id " + shown(call.id) + "; ids are the digits of retry_id", path);
+  const auto version = version_of(call.request.if_match);
+  if (!version) return problem(400, version.error().message, path);
+  auto json = call.request.body.empty() ? Result<Json>(Json::object()) : parse_json(call.request.body);
+  if (!json) return problem(400, json.error().message, path);
+  if (!json->is_object()) return problem(400, "the body is an object, or empty", path);
+  FieldErrors errors;
+  Fields fields(*json, "", errors);
+  const Happening what = read(fields);
+  fields.finish();
+  if (!errors.empty()) return problem(errors, path);
+  const std::string_view name = name_of(what);
+  auto decisions = context.writes.change({{*id, what, ByHand{call.who, *version}}});
+  if (!decisions || decisions->empty()) {
+    context.metrics.changed(name, Metrics::Changed::failed);
+    return problem(decisions ? Error{Error::Kind::transient, "no answer"} : decisions.error(), path);
+  }
+  context.metrics.changed(name, metric_of(decisions->front().verdict));
+  return tell(context, call, decisions->front());
+}
+
+}  // namespace
+
+Response cancel_task(Context& context, const Call& call) {
+  return change(context, call, [](Fields& fields) {
+    return event::Cancel{fields.text("reason", kErrorBytes).value_or("")};
+  });
+}
+
+Response reschedule_task(Context& context, const Call& call) {
+  return change(context, call, [](Fields& fields) {
+    event::Reschedule what;
+    what.at = fields.time("at");
+    what.delay = fields.duration("delay", Ms{0}).value_or(Ms{0});
+    if (fields.has("at") == fields.has("delay"))
+      fields.wrong("delay",
+                   "say when, one of the two: \"delay\": \"30m\", or \"at\": \"2026-11-21T17:05:00Z\"");
+    return what;
+  });
+}
+
+Response fire_task(Context& context, const Call& call) {
+  return change(context, call, [](Fields&) { return event::Fire{}; });
+}
+
+Response finish_task(Context& context, const Call& call) {
+  return change(context, call, [](Fields& fields) {
+    event::Finish what{};
+    const std::string result = fields.text("result", 20).value_or("");
+    what.succeeded = result == "succeeded";
+    if (!what.succeeded && result != "failed") fields.wrong("result", "it is \"succeeded\" or \"failed\"");
+    what.error = fields.text("error", kErrorBytes).value_or("");
+    if (what.succeeded && !what.error.empty())
+      fields.wrong("error", "it goes with \"result\": \"failed\" alone");
+    what.executor = fields.name("executor").value_or("");
+    what.attempt = static_cast<int>(fields.integer("attempt", 1, kMostAttempt).value_or(0));
+    return what;
+  });
+}
+
+Response redrive_task(Context& context, const Call& call) {
+  return change(context, call, [](Fields& fields) { return event::Redrive{fields.target()}; });
+}
+
+}  // namespace rung::http

@@ -1,0 +1,87 @@
+// What the handlers share. Thread: any.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "src/core/policy.h"
+#include "src/http/metrics.h"
+#include "src/http/reads.h"
+#include "src/http/router.h"
+#include "src/http/writes.h"
+
+namespace rung::http {
+
+// Asks the loop; the callback comes on it.
+using AskVitals = std::function<void(std::function<void(const Vitals&)>)>;
+
+class Context {
+ public:
+  Context(Bridging bridging, StoreFactory factory, AskVitals ask, RuleBookPtr rules, std::string_view version,
+          int read_connections, Ms patience)
+      : reads(std::move(factory), read_connections, patience),
+        writes(std::move(bridging), patience),
+        metrics(version),
+        ask_(std::move(ask)),
+        rules_(std::move(rules)) {}
+
+  Reads reads;
+  Writes writes;
+  Metrics metrics;
+  std::atomic<bool> counts_failed{false};  // the database did not answer what /metrics asks
+
+  RuleBookPtr rules() const {
+    const std::lock_guard lock(mutex_);
+    return rules_;
+  }
+  void reload(RuleBookPtr rules) {
+    const std::lock_guard lock(mutex_);
+    rules_ = std::move(rules);
+  }
+
+  // None: the loop did not answer within two seconds.
+  std::optional<Vitals> vitals() const;
+  // The row with its node's name.
+  TaskRow named(const Task& task);
+
+ private:
+  const AskVitals ask_;
+  mutable std::mutex mutex_;
+  RuleBookPtr rules_;                 // guarded by mutex_
+  std::map<int, std::string> nodes_;  // guarded by mutex_
+
+ public:
+  Aside counting;  // last: it ends before what it uses
+};
+
+// --- the handlers: tasks.cc, changes.cc, bulks.cc, service.cc
+Response submit_tasks(Context& context, const Call& call);
+Response list_tasks(Context& context, const Call& call);
+Response show_task(Context& context, const Call& call);
+Response show_audit(Context& context, const Call& call);
+
+Response cancel_task(Context& context, const Call& call);
+Response reschedule_task(Context& context, const Call& call);
+Response fire_task(Context& context, const Call& call);
+Response finish_task(Context& context, const Call& call);
+Response redrive_task(Context& context, const Call& call);
+
+Response create_bulk(Context& context, const Call& call);
+Response list_bulks(Context& context, const Call& call);
+Response show_bulk(Context& context, const Call& call);
+Response pause_bulk(Context& context, const Call& call);
+Response resume_bulk(Context& context, const Call& call);
+Response abort_bulk(Context& context, const Call& call);
+
+Response show_health(Context& context, const Call& call);
+Response show_ready(Context& context, const Call& call);
+Response show_metrics(Context& context, const Call& call, int connections);
+Response show_openapi(const Call& call);
+
+// The one table: what the API has.
+std::vector<Route> all_routes(Context& context, const std::function<int()>& connections);
+
+}  // namespace rung::http

@@ -1,0 +1,138 @@
+#include "src/http/query.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "src/core/rfc3339.h"
+#include "src/core/utf8.h"
+#include "src/http/render.h"
+
+namespace rung::http {
+namespace {
+
+constexpr std::string_view kNames =
+    "queue, exchange, tag, state, kind, message_id, ladder, error, due_after, due_before, created_after, "
+    "created_before";
+
+struct Reader {
+  Filter filter;
+  FieldErrors& errors;
+  std::string prefix;
+
+  void wrong(const std::string& name, std::string detail) {
+    errors.push_back({prefix + name, std::move(detail)});
+  }
+
+  void text(const std::string& name, const std::string& value, std::string& out) {
+    if (value.empty() || value.size() > kNameBytes || value.find('\0') != std::string::npos)
+      return wrong(name, "it is a text of 1 to 255 bytes");
+    if (!is_utf8(value)) return wrong(name, "it is a text in UTF-8");
+    out = value;
+  }
+
+  void time(const std::string& name, std::string value, std::optional<EpochMs>& out) {
+    // In a query a + that was not written as %2B has become a blank.
+    if (value.size() > 6 && value[value.size() - 6] == ' ') value[value.size() - 6] = '+';
+    out = from_rfc3339(value);
+    if (!out) wrong(name, "it is a point in time as RFC 3339 has it: 2026-11-21T17:05:00Z");
+  }
+
+  bool take(const std::string& name, const std::string& value) {
+    if (name == "queue") return text(name, value, filter.queue), true;
+    if (name == "exchange") return text(name, value, filter.exchange), true;
+    if (name == "tag") return text(name, value, filter.tag), true;
+    if (name == "message_id") return text(name, value, filter.message_id), true;
+    if (name == "ladder") return text(name, value, filter.ladder), true;
+    if (name == "error") return text(name, value, filter.error_contains), true;
+    if (name == "due_after") return time(name, value, filter.due_after), true;
+    if (name == "due_before") return time(name, value, filter.due_before), true;
+    if (name == "created_after") return time(name, value, filter.created_after), true;
+    if (name == "created_before") return time(name, value, filter.created_before), true;
+    if (name == "state") {
+      filter.state = state_from(value);
+      if (!filter.state)
+        wrong(name, "it is scheduled, publishing, awaiting, succeeded, parked, cancelled or discarded");
+      return true;
+    }
+    if (name == "kind") {
+      filter.kind = kind_from(value);
+      if (!filter.kind) wrong(name, "it is retry or delay");
+      return true;
+    }
+    return false;
+  }
+};
+
+std::optional<int> whole(const std::string& text, int least, int most) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most)
+    return std::nullopt;
+  return value;
+}
+
+Filter read(const Pairs& conditions, std::string_view prefix, bool page, FieldErrors& errors) {
+  Reader reader{{}, errors, std::string(prefix)};
+  std::vector<std::string> seen;
+  for (const auto& [name, value] : conditions) {
+    if (errors.size() > kMostTold) break;
+    if (std::ranges::find(seen, name) != seen.end()) {
+      reader.wrong(clean_utf8(name, 60), "it stands there twice");
+      continue;
+    }
+    seen.push_back(name);
+    if (reader.take(name, value)) continue;
+    if (page && name == "limit") {
+      const auto limit = whole(value, 1, kMostOnPage);
+      if (limit) reader.filter.limit = *limit;
+      if (!limit) reader.wrong(name, "it is a whole number from 1 to " + std::to_string(kMostOnPage));
+    } else if (page && name == "cursor") {
+      reader.filter.below = TaskId::parse(value);
+      if (!reader.filter.below) reader.wrong(name, "it is what `next` of the page before says");
+    } else {
+      reader.wrong(clean_utf8(name, 60), "there is no such condition; there are " + std::string(kNames) +
+                                             (page ? ", limit and cursor" : ""));
+    }
+  }
+  return reader.filter;
+}
+
+}  // namespace
+
+Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors& errors) {
+  return read(conditions, prefix, false, errors);
+}
+
+Filter read_page(const Pairs& query, FieldErrors& errors) { return read(query, "", true, errors); }
+
+Json page_json(std::vector<TaskRow> rows, int limit) {
+  const bool more = rows.size() > static_cast<std::size_t>(limit);
+  if (more) rows.resize(static_cast<std::size_t>(limit));
+  Json tasks = Json::array();
+  for (const TaskRow& row : rows) tasks.push_back(to_json(row));
+  return {{"tasks", std::move(tasks)}, {"next", more ? Json(rows.back().task.id.str()) : Json(nullptr)}};
+}
+
+Filter read_filter_object(const Json& json, FieldErrors& errors) {
+  if (!json.is_object()) {
+    errors.push_back({"filter", "it is an object: {\"queue\": \"orders\", \"state\": \"parked\"}"});
+    return {};
+  }
+  Pairs conditions;
+  for (const auto& [name, value] : json.items()) {
+    if (errors.size() > kMostTold) break;
+    if (value.is_string()) {
+      conditions.emplace_back(name, value.get<std::string>());
+    } else {
+      errors.push_back({"filter." + clean_utf8(name, 60), "it is a text, in quotes"});
+    }
+  }
+  if (json.empty()) {
+    errors.push_back(
+        {"filter", "an empty filter means every task: name a queue, a tag, a state or a time; there are " +
+                       std::string(kNames)});
+  }
+  return read_filter(conditions, "filter.", errors);
+}
+
+}  // namespace rung::http

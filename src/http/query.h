@@ -1,0 +1,26 @@
+// Filters and pages: what stands behind the ? of GET /v1/tasks, and in the `filter` of a bulk.
+// Thread: pure functions.
+#pragma once
+
+#include "src/http/fields.h"
+#include "src/store/store.h"
+
+namespace rung::http {
+
+inline constexpr int kMostOnPage = 1000;
+
+// One condition after the other: queue, exchange, tag, state, kind, message_id, ladder, error, due_after,
+// due_before, created_after, created_before. Wrong ones and unknown names go to `errors`, with `prefix`
+// before them.
+Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors& errors);
+
+// The same with `limit` (1 to 1000, else 50) and `cursor` (what `next` of the page before was).
+Filter read_page(const Pairs& query, FieldErrors& errors);
+
+// {"tasks": [...], "next": cursor or null}. REQUIRES: `rows` were listed with a limit of `limit` + 1.
+Json page_json(std::vector<TaskRow> rows, int limit);
+
+// A bulk's filter: an object of texts. The text that its row keeps is its dump().
+Filter read_filter_object(const Json& json, FieldErrors& errors);
+
+}  // namespace rung::http

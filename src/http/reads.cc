@@ -1,0 +1,48 @@
+#include "src/http/reads.h"
+
+namespace rung::http {
+
+Result<std::unique_ptr<Store>> Reads::take() {
+  std::unique_lock lock(mutex_);
+  if (!free_.wait_for(lock, patience_ - work_patience(patience_), [this] { return out_ < most_; }))
+    return transient("the database does not keep up with what is asked of it");
+  ++out_;
+  if (idle_.empty()) return std::unique_ptr<Store>();
+  auto store = std::move(idle_.back());
+  idle_.pop_back();
+  return store;
+}
+
+void Reads::give_back(std::unique_ptr<Store> store) {
+  const std::lock_guard lock(mutex_);
+  --out_;
+  if (store != nullptr) idle_.push_back(std::move(store));
+  free_.notify_one();
+}
+
+void Reads::forget_idle() {
+  std::vector<std::unique_ptr<Store>> gone;  // ends after the lock
+  const std::lock_guard lock(mutex_);
+  gone.swap(idle_);
+}
+
+Aside::~Aside() {
+  if (thread_.joinable()) thread_.join();
+}
+
+bool Aside::run(std::function<void()> work, Ms most) {
+  std::unique_lock lock(mutex_);
+  if (!runs_) {
+    if (thread_.joinable()) thread_.join();  // it has said that it ended
+    runs_ = true;
+    thread_ = std::thread([this, work = std::move(work)] {
+      work();
+      const std::lock_guard done(mutex_);
+      runs_ = false;
+      ended_.notify_all();
+    });
+  }
+  return ended_.wait_for(lock, most, [this] { return !runs_; });
+}
+
+}  // namespace rung::http

@@ -1,0 +1,105 @@
+#include "src/http/render.h"
+
+#include "levels/duration.h"
+#include "src/core/rfc3339.h"
+
+namespace rung::http {
+namespace {
+
+Json text_or_null(std::string_view text) { return text.empty() ? Json(nullptr) : Json(text); }
+Json time_or_null(const std::optional<EpochMs>& t) { return t ? Json(to_rfc3339(*t)) : Json(nullptr); }
+
+Json silence_or_null(const std::optional<Silence>& silence) {
+  if (!silence) return nullptr;
+  const char* name = silence->means == Silence::Means::success ? "presumed_after" : "reported_within";
+  return {{name, levels::format_duration(silence->after)}};
+}
+
+// Written by us as JSON; shown as a text where it is none.
+Json as_json(const std::string& text) {
+  Json json = Json::parse(text, nullptr, false);
+  return json.is_discarded() ? Json(text) : json;
+}
+
+}  // namespace
+
+std::string etag(const Task& task) { return "\"" + std::to_string(task.version) + "\""; }
+
+Json to_json(const TaskRow& row) {
+  const Task& t = row.task;
+  const std::optional<EpochMs> failed =
+      t.first_failed_at.ms == 0 ? std::nullopt : std::optional(t.first_failed_at);
+  return {{"retry_id", t.id.str()},
+          {"kind", to_word(t.kind)},
+          {"queue", text_or_null(t.queue)},
+          {"exchange", text_or_null(t.exchange)},
+          {"routing_key", text_or_null(t.routing_key)},
+          {"tag", text_or_null(t.tag)},
+          {"message_id", text_or_null(t.message_id)},
+          {"state", to_word(t.state)},
+          {"attempt", t.attempt},
+          {"level", t.level},
+          {"levels", t.levels},
+          {"ladder", t.ladder},
+          {"max_attempts", t.max_attempts == 0 ? Json(nullptr) : Json(t.max_attempts)},
+          {"success", silence_or_null(t.silence)},
+          {"next_due_at", time_or_null(t.next_at)},
+          {"first_failed_at", time_or_null(failed)},
+          {"created_at", to_rfc3339(t.created_at)},
+          {"finished_at", time_or_null(t.finished_at)},
+          {"finished_by", text_or_null(to_word(t.finished_by))},
+          {"last_error", text_or_null(t.last_error)},
+          {"error_type", text_or_null(t.error_type)},
+          {"body_bytes", t.body_bytes},
+          {"shard", t.shard},
+          {"node", text_or_null(row.node)},
+          {"version", t.version}};
+}
+
+Json to_json(const AttemptRow& row) {
+  const Attempt& a = row.attempt;
+  Json late = nullptr;
+  if (a.published_at) late = (*a.published_at - a.due_at).count();
+  return {{"attempt", a.attempt},
+          {"level", a.level},
+          {"due_at", to_rfc3339(a.due_at)},
+          {"published_at", time_or_null(a.published_at)},
+          {"late_ms", late},
+          {"outcome", to_word(a.outcome)},
+          {"outcome_at", time_or_null(a.outcome_at)},
+          {"error", text_or_null(a.error)},
+          {"node", text_or_null(row.node)},
+          {"executor", text_or_null(a.executor)}};
+}
+
+Json to_json(const AuditRow& row) {
+  return {{"audit_id", row.id},         {"at", to_rfc3339(row.at)},   {"who", row.who},
+          {"what", row.what},           {"retry_id", row.task.str()}, {"before", as_json(row.before)},
+          {"after", as_json(row.after)}};
+}
+
+Json to_json(const Bulk& b) {
+  Json elsewhere = nullptr;
+  if (!b.elsewhere.queue.empty()) {
+    elsewhere = {{"queue", b.elsewhere.queue}};
+  } else if (b.elsewhere.is_set()) {
+    elsewhere = {{"exchange", b.elsewhere.exchange}, {"routing_key", b.elsewhere.routing_key}};
+  }
+  return {{"id", b.id},
+          {"action", to_word(b.action)},
+          {"state", to_word(b.state)},
+          {"filter", as_json(b.filter_text)},
+          {"reason", text_or_null(b.reason)},
+          {"elsewhere", elsewhere},
+          {"rate", b.rate},
+          {"total", b.total},
+          {"done", b.done},
+          {"applied", b.applied},
+          {"refused", b.refused},
+          {"who", b.who},
+          {"runner", text_or_null(b.runner)},
+          {"created_at", to_rfc3339(b.created_at)},
+          {"finished_at", time_or_null(b.finished_at)}};
+}
+
+}  // namespace rung::http

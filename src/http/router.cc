@@ -1,0 +1,34 @@
+#include "src/http/router.h"
+
+#include <optional>
+
+namespace rung::http {
+namespace {
+
+// What stands where the pattern has {id}; none where they don't fit.
+std::optional<std::string> fits(std::string_view pattern, std::string_view path) {
+  constexpr std::string_view kId = "{id}";
+  const std::size_t at = pattern.find(kId);
+  if (at == std::string_view::npos) return pattern == path ? std::optional<std::string>("") : std::nullopt;
+  const std::string_view before = pattern.substr(0, at), after = pattern.substr(at + kId.size());
+  if (path.size() <= before.size() + after.size() || !path.starts_with(before) || !path.ends_with(after))
+    return std::nullopt;
+  const std::string_view id = path.substr(at, path.size() - before.size() - after.size());
+  return id.find('/') == std::string_view::npos ? std::optional<std::string>(id) : std::nullopt;
+}
+
+}  // namespace
+
+Router::Match Router::match(std::string_view method, std::string_view path) const {
+  Match match;
+  for (const Route& route : routes_) {
+    auto id = fits(route.pattern, path);
+    if (!id) continue;
+    if (route.method == method) return {&route, *std::move(id), ""};
+    match.allow.append(match.allow.empty() ? "" : ", ").append(route.method);
+    if (route.method == "GET") match.allow.append(", HEAD");
+  }
+  return match;
+}
+
+}  // namespace rung::http

@@ -1,0 +1,412 @@
+#include "src/http/server.h"
+
+#include <fcntl.h>
+#include <httplib.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "src/http/channel.h"
+#include "src/http/listener.h"
+#include "src/http/problem.h"
+#include "src/http/wire.h"
+#include "src/io/log.h"
+
+namespace rung::http {
+namespace {
+
+constexpr std::size_t kMostPath = 512;  // the library's patterns recurse by a path's length
+constexpr Ms kRoomWithin{1000};         // an idle connection that is ended for a new one, on a busy machine
+// Connections beyond http.connections: whoever asks whether this process lives is answered also when it is
+// busy, else it would be restarted for a database that is slow.
+constexpr int kSpare = 4;
+constexpr Ms kSpareTimeout{2000};
+// Bodies that are held at once, by their announced lengths. Read as JSON they are several times that.
+constexpr std::int64_t kMostHeld = 256 << 20;
+
+// A wire as the library wants it.
+class WireStream final : public httplib::Stream {
+ public:
+  WireStream(Wire& wire, int fd) : wire_(wire), fd_(fd) {}
+
+  bool is_readable() const override { return true; }
+  bool is_writable() const override { return true; }
+  ssize_t read(char* to, size_t size) override { return wire_.read(to, size); }
+  ssize_t write(const char* from, size_t size) override {
+    wire_.write({from, size});
+    return static_cast<ssize_t>(size);
+  }
+  void get_remote_ip_and_port(std::string& ip, int& port) const override {
+    ip.clear();
+    port = 0;
+  }
+  void get_local_ip_and_port(std::string& ip, int& port) const override {
+    ip.clear();
+    port = 0;
+  }
+  socket_t socket() const override { return fd_; }
+
+ private:
+  Wire& wire_;
+  const int fd_;
+};
+
+// Of the connection that this thread serves, and the request that it is at.
+thread_local Wire* wire = nullptr;
+thread_local Request* request = nullptr;
+thread_local std::int64_t holds = 0;  // of HttpServer::held_
+
+constexpr const char* kLate = "the request did not arrive in time (http.timeout)";
+
+// Without its query, which may hold what is not to be decoded.
+Request request_of(const RequestHead& head) {
+  Request to;
+  to.method = head.method == "HEAD" ? "GET" : head.method;
+  to.path = decode_path(std::string_view(head.target).substr(0, head.target.find('?')));
+  to.authorization = head.get("authorization");
+  if (const std::string* version = head.find("if-match")) to.if_match = *version;
+  to.host = head.get("host");
+  to.origin = head.get("origin");
+  to.content_type = head.get("content-type");
+  to.content_encoding = head.get("content-encoding");
+  to.has_body = head.has_body();
+  return to;
+}
+
+void put(httplib::Response& to, Response from) {
+  to.status = from.status;
+  for (auto& [name, value] : from.headers) to.set_header(name, value);
+  to.set_header("Content-Type", from.type);
+  to.set_header("Cache-Control", "no-store");
+  to.body = std::move(from.body);
+  if (from.close && wire != nullptr) wire->close = true;
+}
+
+Response refuse(int status, std::string_view detail, std::string_view path) {
+  Response response = problem(status, detail, path);
+  response.close = true;
+  return response;
+}
+
+class HttpServer final : public Server, private httplib::Server {
+ public:
+  HttpServer(ServerOptions options, Admit admit, Handle handle)
+      : options_(std::move(options)), admit_(std::move(admit)), handle_(std::move(handle)) {
+    set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(options_.idle).count());
+    set_keep_alive_max_count(1'000'000);
+    set_pre_routing_handler([this](const auto&, auto& res) { return before_body(res); });
+    const auto all = [this](const httplib::Request& req, httplib::Response& res) {
+      request->body = req.body;
+      put(res, handle_(*request));
+    };
+    Get("/.*", all);
+    Post("/.*", all);
+    set_error_handler(HandlerWithResponse([](const auto&, auto& res) { return library_error(res); }));
+    set_exception_handler([](const auto&, auto& res, const std::exception_ptr&) {
+      log::error("a request ended in an exception",
+                 {{"path", std::string_view(request->path).substr(0, 200)}});
+      put(res, refuse(500, "the request could not be worked on: this is a mistake of Rung's", request->path));
+    });
+    // Instead of what the library thinks of the connection: it doesn't decide that.
+    set_post_routing_handler([](const auto&, auto& res) {
+      if (!wire->close) return;
+      res.headers.erase("Keep-Alive");
+      res.headers.erase("Connection");
+      res.set_header("Connection", "close");
+    });
+  }
+
+  ~HttpServer() override {
+    if (wake_ >= 0) close(wake_);
+    if (listener_ >= 0) close(listener_);
+  }
+
+  Result<void> begin() {
+    if (!options_.cert.empty()) {
+      auto tls = TlsContext::load(options_.cert, options_.key);
+      if (!tls) return tl::unexpected(tls.error());
+      tls_ = *std::move(tls);
+    }
+    wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    const auto bound = listen_on(options_.host, options_.port);
+    if (!bound) return tl::unexpected(bound.error());
+    listener_ = bound->fd;
+    port_ = bound->port;
+    if (!bound->loopback && !options_.beyond_this_machine)
+      return permanent("http.listen: " + options_.host +
+                       " is reached by others than this machine: that needs http.token_file");
+    acceptor_ = std::thread([this] { accept_loop(); });
+    return {};
+  }
+
+  int port() const override { return port_; }
+
+  int connections() const override {
+    const std::lock_guard lock(mutex_);
+    return threads_ + spare_;
+  }
+
+  void drain() override {
+    draining_ = true;
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto n = ::write(wake_, &one, sizeof one);
+    const std::lock_guard lock(mutex_);
+    for (const Connection* c : open_) {
+      if (c->idle_since.ms != 0) shutdown(c->fd, SHUT_RD);
+    }
+  }
+
+  bool stop(Ms most) override {
+    drain();
+    if (acceptor_.joinable()) acceptor_.join();
+    std::unique_lock lock(mutex_);
+    const auto none = [this] { return threads_ + spare_ == 0; };
+    if (ended_.wait_for(lock, most, none)) return true;
+    for (const Connection* c : open_) shutdown(c->fd, SHUT_RDWR);
+    return ended_.wait_for(lock, Ms{200}, none);
+  }
+
+ private:
+  struct Connection {
+    int fd = -1;
+    BootMs idle_since{0};  // guarded by mutex_; 0 = at a request
+    bool spare = false;
+  };
+
+  void accept_loop() {
+    while (!draining_) {
+      pollfd fds[] = {{listener_, POLLIN, 0}, {wake_, POLLIN, 0}};
+      if (poll(fds, 2, -1) < 0 || draining_) continue;
+      sockaddr_storage from{};
+      socklen_t size = sizeof from;
+      const int fd =
+          accept4(listener_, reinterpret_cast<sockaddr*>(&from), &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      if (fd < 0) {
+        // Out of files, or a connection that ended before it was taken: the next turn, a little later.
+        if (errno != EAGAIN && errno != EINTR) std::this_thread::sleep_for(Ms{10});
+        continue;
+      }
+      const int yes = 1;
+      setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+      take(fd, address_of(from));
+    }
+    close(std::exchange(listener_, -1));
+  }
+
+  void take(int fd, std::string peer) {
+    std::unique_lock lock(mutex_);
+    const auto room = [this] { return threads_ < options_.connections; };
+    if (!room()) {
+      const Connection* oldest = nullptr;
+      for (const Connection* c : open_) {
+        if (c->idle_since.ms != 0 && !c->spare && (oldest == nullptr || c->idle_since < oldest->idle_since))
+          oldest = c;
+      }
+      if (oldest != nullptr) shutdown(oldest->fd, SHUT_RDWR);
+      if (oldest != nullptr) ended_.wait_for(lock, kRoomWithin, room);
+    }
+    const bool spare = !room();
+    if (spare && spare_ >= kSpare) {
+      lock.unlock();
+      return turn_away(fd);
+    }
+    ++(spare ? spare_ : threads_);
+    lock.unlock();
+    try {
+      std::thread([this, fd, spare, peer = std::move(peer)] { serve(fd, spare, peer); }).detach();
+    } catch (const std::system_error&) {
+      turn_away(fd);
+      thread_ended(spare);
+    }
+  }
+
+  void turn_away(int fd) const {
+    if (!tls_) {
+      const std::string body = dump(problem_json(503, "all connections are taken (http.connections)", ""));
+      const std::string text =
+          "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\n"
+          "Retry-After: 1\r\nConnection: close\r\nContent-Length: " +
+          std::to_string(body.size()) + "\r\n\r\n" + body;
+      [[maybe_unused]] const auto n = send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      shutdown(fd, SHUT_WR);
+    }
+    close(fd);
+  }
+
+  void thread_ended(bool spare) {
+    const std::lock_guard lock(mutex_);
+    --(spare ? spare_ : threads_);
+    ended_.notify_all();  // under the lock: whoever waits may destroy this afterwards
+  }
+
+  // How long a request may take to arrive.
+  Ms timeout(bool spare) const {
+    return spare ? std::min(options_.timeout, kSpareTimeout) : options_.timeout;
+  }
+
+  void serve(int fd, bool spare, const std::string& peer) {
+    Connection connection{fd, {0}, spare};
+    auto channel = tls_ ? tls_->channel(fd) : plain_channel(fd);
+    {
+      const std::lock_guard lock(mutex_);
+      open_.push_back(&connection);
+    }
+    if (!draining_ && channel->open(boot_now() + timeout(spare))) {
+      Wire mine(*channel);
+      WireStream stream(mine, fd);
+      wire = &mine;
+      while (one_request(connection, mine, stream, peer)) {
+      }
+      wire = nullptr;
+    }
+    {
+      const std::lock_guard lock(mutex_);  // before its number can be another file's
+      std::erase(open_, &connection);
+    }
+    channel.reset();
+    thread_ended(spare);
+  }
+
+  // false: the connection ends.
+  bool one_request(Connection& connection, Wire& mine, WireStream& stream, const std::string& peer) {
+    const Ms most = timeout(connection.spare);
+    set_idle(connection, boot_now());
+    const BootMs until = boot_now() + (connection.spare ? most : options_.idle);
+    if (draining_ || (!mine.has_input() && !wait_readable(connection.fd, until))) return false;
+    set_idle(connection, {0});
+    const auto head = mine.read_head(boot_now() + most, options_.most_body);
+    if (head == Wire::Head::ended) return false;
+    if (head != Wire::Head::there) return refuse_head(head, mine), false;
+    const RequestHead& said = mine.head();
+    const std::string wish = said.get("connection");
+    mine.close =
+        draining_ || connection.spare || said.version != "HTTP/1.1" || strcasecmp(wish.c_str(), "close") == 0;
+    Request at_hand = request_of(said);
+    at_hand.peer = peer;
+    at_hand.spare = connection.spare;
+    request = &at_hand;
+    bool ends = false;
+    const bool ok = process_request(stream, false, ends, nullptr);
+    held_ -= std::exchange(holds, 0);
+    request = nullptr;
+    const bool written = mine.flush(boot_now() + options_.timeout);
+    const bool more = ok && written && !ends && !mine.close;
+    if (!more && written) mine.linger(boot_now() + Ms{500});
+    return more;
+  }
+
+  void refuse_head(Wire::Head head, Wire& mine) {
+    if (head == Wire::Head::late) return write_raw(mine, 408, kLate);
+    if (head == Wire::Head::wrong) return write_raw(mine, 400, mine.why());
+    write_raw(mine, 431, "the request's header is over 16 KB or has more than 100 lines");
+  }
+
+  void write_raw(Wire& mine, int status, std::string_view detail) {
+    const std::string body = dump(problem_json(status, detail, ""));
+    const std::string text =
+        "HTTP/1.1 " + std::to_string(status) + " " + std::string(title_of(status)) +
+        "\r\nContent-Type: application/problem+json\r\nConnection: close\r\nContent-Length: " +
+        std::to_string(body.size()) + "\r\n\r\n" + body;
+    mine.write(text);
+    if (mine.flush(boot_now() + options_.timeout)) mine.linger(boot_now() + Ms{500});
+  }
+
+  void set_idle(Connection& connection, BootMs since) {
+    const std::lock_guard lock(mutex_);
+    connection.idle_since = since;
+  }
+
+  HandlerResponse before_body(httplib::Response& res) {
+    std::optional<Response> no = unsound(wire->head());
+    if (!no) no = admit_(*request);
+    if (!no) no = no_room(wire->head());
+    if (!no) return HandlerResponse::Unhandled;
+    // What was announced and not read would be taken for the next request.
+    if (request->has_body) no->close = true;
+    put(res, *std::move(no));
+    return HandlerResponse::Handled;
+  }
+
+  // What is well written, and not taken all the same.
+  std::optional<Response> unsound(const RequestHead& head) const {
+    if (request->path.size() > kMostPath || !request->path.starts_with('/'))
+      return refuse(404, "there is no such path: see /openapi.json", "");
+    if (const std::size_t at = head.target.find('?'); at != std::string::npos) {
+      auto query = parse_query(std::string_view(head.target).substr(at + 1));
+      if (!query) return refuse(400, query.error().message, request->path);
+      request->query = *std::move(query);
+    }
+    if (head.has_body() && (head.method == "GET" || head.method == "HEAD"))
+      return refuse(400, head.method + " takes no body", request->path);
+    if (head.chunked && strcasecmp(head.get("transfer-encoding").c_str(), "chunked") != 0)
+      return refuse(501, "no other Transfer-Encoding than chunked is taken", request->path);
+    if (head.length > options_.most_body) return too_large(request->path);
+    return std::nullopt;
+  }
+
+  // How long a body without a length is, is not known before.
+  std::optional<Response> no_room(const RequestHead& head) {
+    if (!head.has_body()) return std::nullopt;
+    holds = static_cast<std::int64_t>(head.chunked ? options_.most_body : head.length);
+    // One alone is taken, whatever its size.
+    if (const std::int64_t others = held_.fetch_add(holds); others == 0 || others + holds <= kMostHeld)
+      return std::nullopt;
+    Response response = problem(503, "too many large bodies are being read: try again later", request->path);
+    response.headers.emplace_back("Retry-After", "1");
+    return response;
+  }
+
+  Response too_large(const std::string& path) const {
+    return refuse(413, "the body is over " + std::to_string(options_.most_body) + " bytes (http.max_body)",
+                  path);
+  }
+
+  // Where the library itself ends a request: a method that it doesn't know, or a body that did not arrive.
+  static HandlerResponse library_error(httplib::Response& res) {
+    if (!res.body.empty()) return HandlerResponse::Handled;  // ours
+    int status = res.status;
+    std::string detail =
+        status == 404 ? "there is no such path: see /openapi.json" : "this is no HTTP request";
+    if (wire->too_large) {
+      status = 413;
+      detail = "the body is larger than http.max_body allows";
+    } else if (wire->late) {
+      status = 408;
+      detail = kLate;
+    } else if (wire->broken) {
+      detail = "the body's chunks are not as HTTP has them";
+    } else if (status == 400 && request->has_body) {
+      detail = "the request's body did not arrive as it was announced";
+    }
+    put(res, refuse(status, detail, request->path));
+    return HandlerResponse::Handled;
+  }
+
+  const ServerOptions options_;
+  const Admit admit_;
+  const Handle handle_;
+  std::optional<TlsContext> tls_;
+  int listener_ = -1, wake_ = -1, port_ = 0;
+  std::atomic<bool> draining_{false};
+  std::thread acceptor_;
+  mutable std::mutex mutex_;
+  std::condition_variable ended_;
+  std::vector<Connection*> open_;  // guarded by mutex_
+  int threads_ = 0, spare_ = 0;    // guarded by mutex_
+  std::atomic<std::int64_t> held_{0};
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Admit admit, Handle handle) {
+  auto server = std::make_unique<HttpServer>(std::move(options), std::move(admit), std::move(handle));
+  if (auto begun = server->begin(); !begun) return tl::unexpected(begun.error());
+  return std::unique_ptr<Server>(std::move(server));
+}
+
+}  // namespace rung::http

@@ -1,0 +1,48 @@
+// The HTTP server: cpp-httplib routes requests and writes answers; what they say is taken apart in wire.h,
+// and connections, TLS, deadlines and limits are our own, too, because the library bounds neither a header's
+// size nor the time a request takes, nor connections.
+// Thread: start(), drain() and stop() any; `admit` and `handle` run on a connection's thread, many at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "src/core/result.h"
+#include "src/core/time.h"
+#include "src/http/message.h"
+
+namespace rung::http {
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  int port = 0;                       // 0 = any
+  std::string cert, key;              // both: TLS
+  std::size_t most_body = 16u << 20;  // bytes of a request
+  // A thread each. Of more, those that wait longest for a request are ended; where none waits, a few are
+  // taken whose Request is `spare`.
+  int connections = 64;
+  Ms timeout{std::chrono::seconds{10}};  // for a request to arrive, and for its answer to be taken
+  Ms idle{std::chrono::seconds{60}};     // between two requests
+  bool beyond_this_machine = false;      // also an address that others reach
+};
+
+class Server {
+ public:
+  // Asked when the header is there; an answer ends it before the body is read.
+  using Admit = std::function<std::optional<Response>(const Request&)>;
+  using Handle = std::function<Response(const Request&)>;
+
+  static Result<std::unique_ptr<Server>> start(ServerOptions options, Admit admit, Handle handle);
+  virtual ~Server() = default;  // REQUIRES: stop() has returned true
+
+  virtual int port() const = 0;
+  virtual int connections() const = 0;
+  // Takes no new connection; each ends with the answer to the request that it is at.
+  virtual void drain() = 0;
+  // Ends them all; false where one was still at work after `most`.
+  virtual bool stop(Ms most) = 0;
+};
+
+}  // namespace rung::http

@@ -1,0 +1,92 @@
+// /healthz, /readyz, /metrics, /openapi.json; and the table of all routes.
+#include "src/http/context.h"
+#include "src/http/openapi.h"
+#include "src/http/problem.h"
+
+namespace rung::http {
+namespace {
+
+constexpr Ms kCountWithin{1000};  // a scrape waits for its figures so long
+
+}  // namespace
+
+Response show_health(Context& context, const Call& call) {
+  if (!context.vitals())
+    return problem(503, "the loop does not answer: this process hangs", call.request.path);
+  return answer(200, {{"status", "ok"}});
+}
+
+Response show_ready(Context& context, const Call& call) {
+  const auto vitals = context.vitals();
+  Json checks = Json::object();
+  const auto check = [&](const char* name, bool ok) { checks[name] = ok; };
+  const Vitals v = vitals.value_or(Vitals{});
+  check("broker", v.broker_consuming && v.broker_publishing);
+  check("database", v.database);
+  check("shards", v.shards > 0);
+  check("taking", vitals.has_value() && !v.draining);
+  std::string missing;
+  for (const auto& [name, ok] : checks.items()) {
+    if (!ok.get<bool>()) missing.append(missing.empty() ? "" : ", ").append(name);
+  }
+  if (missing.empty()) return answer(200, {{"status", "ready"}, {"checks", checks}});
+  return problem(503, "not ready: " + missing, call.request.path, {{"checks", checks}});
+}
+
+Response show_metrics(Context& context, const Call&, int connections) {
+  // Where the database doesn't answer in time the older figures stay, and rung_up says so; a count that only
+  // takes long is there for who asks next.
+  const auto count = [&context] {
+    const BootMs began = boot_now();
+    const auto stats = context.reads.run([](Store& store) { return store.by_queue(); });
+    context.counts_failed = !stats;
+    if (!stats) return context.metrics.tasks_failed();
+    context.metrics.tasks(*stats);
+    context.metrics.tasks_took(boot_now() - began);
+  };
+  if (context.metrics.wants_tasks()) context.counting.run(count, kCountWithin);
+  Vitals vitals = context.vitals().value_or(Vitals{});
+  vitals.database = vitals.database && !context.counts_failed;
+  context.metrics.vitals(vitals, connections);
+  Response response;
+  response.type = "text/plain; version=0.0.4; charset=utf-8";
+  response.body = context.metrics.text();
+  return response;
+}
+
+Response show_openapi(const Call&) {
+  Response response;
+  response.body = openapi_json();
+  return response;
+}
+
+std::vector<Route> all_routes(Context& c, const std::function<int()>& connections) {
+  using enum Route::Needs;
+  const auto with = [&c](Response (*handler)(Context&, const Call&)) {
+    return [&c, handler](const Call& call) { return handler(c, call); };
+  };
+  return {
+      {"POST", "/v1/tasks", full, with(submit_tasks)},
+      {"GET", "/v1/tasks", read, with(list_tasks)},
+      {"GET", "/v1/tasks/{id}", read, with(show_task)},
+      {"GET", "/v1/tasks/{id}/audit", read, with(show_audit)},
+      {"POST", "/v1/tasks/{id}/cancel", full, with(cancel_task)},
+      {"POST", "/v1/tasks/{id}/reschedule", full, with(reschedule_task)},
+      {"POST", "/v1/tasks/{id}/fire", full, with(fire_task)},
+      {"POST", "/v1/tasks/{id}/finish", full, with(finish_task)},
+      {"POST", "/v1/tasks/{id}/redrive", full, with(redrive_task)},
+      {"POST", "/v1/bulk", full, with(create_bulk)},
+      {"GET", "/v1/bulk", read, with(list_bulks)},
+      {"GET", "/v1/bulk/{id}", read, with(show_bulk)},
+      {"POST", "/v1/bulk/{id}/pause", full, with(pause_bulk)},
+      {"POST", "/v1/bulk/{id}/resume", full, with(resume_bulk)},
+      {"POST", "/v1/bulk/{id}/abort", full, with(abort_bulk)},
+      {"GET", "/healthz", nothing, with(show_health)},
+      {"GET", "/readyz", nothing, with(show_ready)},
+      {"GET", "/metrics", read,
+       [&c, connections](const Call& call) { return show_metrics(c, call, connections()); }},
+      {"GET", "/openapi.json", nothing, [](const Call& call) { return show_openapi(call); }},
+  };
+}
+
+}  // namespace rung::http

@@ -1,0 +1,225 @@
+#include "src/http/submission.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "src/core/headers.h"
+#include "src/core/message_json.h"
+#include "src/core/submission.h"
+
+namespace rung::http {
+namespace {
+
+constexpr int kMostAttempts = 1'000'000;
+// A message's headers travel in one frame (128 KB, as RabbitMQ has it), beside its properties and what Rung
+// adds.
+constexpr std::size_t kMostHeaderBytes = 120 * 1024;
+constexpr std::size_t kMostHeaders = 256;  // in a table
+
+// body or body_base64; the type that a JSON value has by itself.
+void read_body(Fields& fields, Message& message) {
+  const Json* body = fields.get("body");
+  const Json* base64 = fields.get("body_base64");
+  if (body != nullptr && base64 != nullptr) fields.wrong("body", "it goes alone: either body or body_base64");
+  if (body != nullptr && body->is_string()) {
+    message.body = body->get<std::string>();
+    message.properties.content_type = "text/plain";
+  } else if (body != nullptr) {
+    message.body = dump(*body);
+    message.properties.content_type = "application/json";
+  } else if (base64 != nullptr) {
+    const auto bytes =
+        base64->is_string() ? from_base64(base64->get_ref<const std::string&>()) : std::nullopt;
+    if (bytes) {
+      message.body = *bytes;
+    } else {
+      fields.wrong("body_base64", "it is a text in base64 (RFC 4648, A-Z a-z 0-9 + /)");
+    }
+  }
+  if (auto type = fields.name("content_type")) message.properties.content_type = *type;
+}
+
+void read_properties(Fields& task, Message& message) {
+  const Json* value = task.get("properties");
+  if (value == nullptr) return;
+  if (!value->is_object()) return task.wrong("properties", "it is an object: {\"priority\": 5}");
+  FieldErrors errors;
+  Fields fields(*value, "properties.", errors);
+  Properties& p = message.properties;
+  if (auto text = fields.name("content_type")) p.content_type = *text;
+  if (auto text = fields.name("content_encoding")) p.content_encoding = *text;
+  if (auto text = fields.name("correlation_id")) p.correlation_id = *text;
+  if (auto text = fields.name("reply_to")) p.reply_to = *text;
+  if (auto text = fields.name("app_id")) p.app_id = *text;
+  if (const auto n = fields.integer("priority", 0, 255)) p.priority = static_cast<std::uint8_t>(*n);
+  if (const auto n = fields.integer("timestamp", 0, 253'402'300'799))
+    p.timestamp = static_cast<std::uint64_t>(*n);
+  fields.finish();
+  for (FieldError& e : errors) task.wrong(e.field, std::move(e.detail));
+}
+
+bool crowded(const Json& json) {
+  if (json.is_structured() && json.size() > kMostHeaders && json.is_object()) return true;
+  return json.is_structured() && std::ranges::any_of(json, [](const Json& inner) { return crowded(inner); });
+}
+
+// Names are AMQP's short strings, also in tables within tables.
+bool names_fit(const Table& table);
+bool names_fit(const Value& value) {
+  if (const auto* table = std::get_if<Table>(&value.v)) return names_fit(*table);
+  const auto* array = std::get_if<Array>(&value.v);
+  return array == nullptr || std::ranges::all_of(*array, [](const Value& v) { return names_fit(v); });
+}
+bool names_fit(const Table& table) {
+  return std::ranges::all_of(
+      table, [](const auto& entry) { return entry.first.size() <= kNameBytes && names_fit(entry.second); });
+}
+
+// As AMQP writes them: at least what it takes.
+std::size_t frame_bytes(const Table& table);
+std::size_t frame_bytes(const Value& value) {
+  constexpr std::size_t kType = 1, kLength = 4, kNumber = 8;
+  if (const auto* text = value.as_text()) return kType + kLength + text->size();
+  if (const auto* table = std::get_if<Table>(&value.v)) return kType + frame_bytes(*table);
+  const auto* array = std::get_if<Array>(&value.v);
+  if (array == nullptr) return kType + kNumber;
+  std::size_t bytes = kType + kLength;
+  for (const Value& inner : *array) bytes += frame_bytes(inner);
+  return bytes;
+}
+std::size_t frame_bytes(const Table& table) {
+  std::size_t bytes = 4;
+  for (const auto& [name, value] : table) bytes += 1 + name.size() + frame_bytes(value);
+  return bytes;
+}
+
+// As retry_current's rows have them: JSON's own types, and {"!i32": 5} for the others of AMQP.
+void read_headers(Fields& task, Message& message) {
+  const Json* value = task.get("headers");
+  if (value == nullptr || (value->is_object() && value->empty())) return;
+  if (!value->is_object()) return task.wrong("headers", "it is an object: {\"tenant\": \"acme\"}");
+  // Before they are read: each name is looked for among the others.
+  if (crowded(*value))
+    return task.wrong("headers", "there are more than " + std::to_string(kMostHeaders) + " in one table");
+  auto table = headers_from_json(dump(*value));
+  if (!table) {
+    return task.wrong("headers",
+                      "a value is neither text, number, true, false, null, list nor object, nor a type of "
+                      "AMQP's written as {\"!i32\": 5}");
+  }
+  if (!names_fit(*table)) return task.wrong("headers", "a name is longer than 255 bytes");
+  if (frame_bytes(*table) > kMostHeaderBytes)
+    return task.wrong(
+        "headers", "together they are over " + std::to_string(kMostHeaderBytes) + " bytes, a frame's worth");
+  message.headers = std::move(*table);
+  std::string off;
+  const Message kept = strip(message, nullptr);
+  for (const auto& [name, content] : *message.headers) {
+    if (find(kept.headers, name) == nullptr) off = name;
+  }
+  if (!off.empty())
+    task.wrong("headers", shown(off) + " is a name of the broker's or of Rung's own: leave it out");
+}
+
+void read_due(Fields& fields, bridge::Submission& s) {
+  const auto delay = fields.duration("delay", Ms{0});
+  s.at = fields.time("at");
+  if (delay) s.delay = *delay;
+  if (fields.has("delay") == fields.has("at")) {
+    fields.wrong("delay", fields.has("at")
+                              ? "it goes alone: either delay or at"
+                              : "say when: \"delay\": \"30m\", or \"at\": \"2026-11-21T17:05:00Z\"");
+  }
+}
+
+void read_rules(Fields& fields, const RuleBook& rules, bridge::Submission& s) {
+  s.directives.ladder = fields.name("ladder").value_or("");
+  if (!s.directives.ladder.empty() && rules.ladder(s.directives.ladder) == nullptr) {
+    std::string names;
+    for (const auto& [name, ladder] : rules.ladders()) names.append(names.empty() ? "" : ", ").append(name);
+    fields.wrong("ladder", "no ladder has that name; there are " + names);
+  }
+  s.directives.max_attempts = static_cast<int>(fields.integer("max_attempts", 1, kMostAttempts).value_or(0));
+  s.task.task.silence = fields.silence("success");
+}
+
+}  // namespace
+
+ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules, std::string_view who,
+                   FieldErrors& errors) {
+  ReadTask out;
+  if (!json.is_object()) {
+    if (prefix.ends_with('.')) prefix.pop_back();
+    errors.push_back(
+        {prefix.empty() ? "body" : prefix, "a task is an object: {\"queue\": ..., \"delay\": ...}"});
+    return out;
+  }
+  Fields fields(json, std::move(prefix), errors);
+  bridge::Submission& s = out.submission;
+  Task& task = s.task.task;
+  const Target target = fields.target();
+  task.queue = target.queue;
+  task.exchange = target.exchange;
+  task.routing_key = target.routing_key;
+  task.tag = fields.name("tag").value_or("");
+  task.message_id = fields.name("message_id").value_or("");
+  if (!target.is_set()) {
+    const TagRules* tag = task.tag.empty() ? nullptr : rules.tag(task.tag);
+    if (tag == nullptr || !tag->target.is_set())
+      fields.wrong("queue",
+                   "say where it goes: queue, or exchange and routing_key, or a tag that the config maps");
+  }
+  Message message;
+  message.properties.delivery_mode = 2;
+  read_body(fields, message);
+  read_properties(fields, message);
+  read_headers(fields, message);
+  if (!task.tag.empty()) message.properties.type = task.tag;
+  if (!task.message_id.empty()) message.properties.message_id = task.message_id;
+  read_due(fields, s);
+  read_rules(fields, rules, s);
+  fields.finish();
+
+  task.body_bytes = static_cast<std::int64_t>(message.body.size());
+  s.task.message = std::make_shared<Message>(std::move(message));
+  out.content = submission_content(s.task, s.directives);
+  s.task.intake_key = submission_key(task.message_id);
+  s.task.same_if_over_since = EpochMs{};
+  s.task.origin_json = submission_origin(who, out.content);
+  return out;
+}
+
+std::optional<std::string> from_base64(std::string_view text) {
+  if (text.size() % 4 == 0) {
+    for (int padding = 0; padding < 2 && text.ends_with('='); ++padding) text.remove_suffix(1);
+  }
+  if (text.size() % 4 == 1) return std::nullopt;
+  std::string out;
+  out.reserve(text.size() * 3 / 4);
+  std::uint32_t bits = 0;
+  int have = 0;
+  for (const char c : text) {
+    std::uint32_t value = 0;
+    if (c >= 'A' && c <= 'Z')
+      value = static_cast<std::uint32_t>(c - 'A');
+    else if (c >= 'a' && c <= 'z')
+      value = static_cast<std::uint32_t>(c - 'a') + 26;
+    else if (c >= '0' && c <= '9')
+      value = static_cast<std::uint32_t>(c - '0') + 52;
+    else if (c == '+')
+      value = 62;
+    else if (c == '/')
+      value = 63;
+    else
+      return std::nullopt;
+    bits = (bits << 6) | value;
+    have += 6;
+    if (have < 8) continue;
+    have -= 8;
+    out += static_cast<char>((bits >> have) & 0xFF);
+  }
+  if ((bits & ((1U << have) - 1U)) != 0) return std::nullopt;  // bits beyond the last byte
+  return out;
+}
+
+}  // namespace rung::http

@@ -1,0 +1,261 @@
+// POST /v1/tasks, GET /v1/tasks, GET /v1/tasks/{id}, GET /v1/tasks/{id}/audit.
+#include <map>
+
+#include "src/core/submission.h"
+#include "src/http/context.h"
+#include "src/http/query.h"
+#include "src/http/render.h"
+#include "src/http/submission.h"
+
+namespace rung::http {
+namespace {
+
+constexpr const char* kPath = "/v1/tasks";
+
+// What became of one task of a request.
+struct Item {
+  int status = 0;
+  Json json;  // the task, or the problem
+  std::string etag, id;
+};
+
+Item refused(int status, std::string_view detail, const Json& more = Json()) {
+  return {status, problem_json(status, detail, kPath, more), "", ""};
+}
+
+Item with_task(int status, const TaskRow& row) {
+  return {status, to_json(row), etag(row.task), row.task.id.str()};
+}
+
+// The rows that stood there already, and what their submitters said then.
+struct Known {
+  std::optional<TaskRow> row;
+  std::string content;
+};
+Result<std::map<TaskId, Known>> look_up(Reads& reads, const std::vector<TaskId>& ids) {
+  auto rows = reads.run([&](Store& store) { return store.known(ids); });
+  if (!rows) return tl::unexpected(rows.error());
+  std::map<TaskId, Known> known;
+  for (KnownTask& one : *rows) {
+    const TaskId id = one.row.task.id;
+    known[id] = {std::move(one.row), content_of_origin(one.origin)};
+  }
+  return known;
+}
+
+Item same_or_conflict(const Known& known, const std::string& content) {
+  if (!known.row) return refused(503, "the task of this message_id is just being deleted: try again");
+  if (known.content == content) return with_task(200, *known.row);
+  return refused(409,
+                 "message_id " + known.row->task.message_id +
+                     " has another content already; a new task needs a message_id of its own",
+                 {{"retry_id", known.row->task.id.str()}});
+}
+
+Metrics::Submitted metric_of(int status) {
+  switch (status) {
+    case 201:
+      return Metrics::Submitted::created;
+    case 200:
+      return Metrics::Submitted::same;
+    case 409:
+      return Metrics::Submitted::conflict;
+    case 400:
+    case 413:
+      return Metrics::Submitted::invalid;
+    default:
+      return Metrics::Submitted::failed;
+  }
+}
+
+// One request's tasks: read, handed over, and told one by one.
+class Batch {
+ public:
+  Batch(Context& context, const Call& call) : context_(context), call_(call) {}
+
+  void read(const Json& json, const std::string& prefix, const RuleBook& rules) {
+    FieldErrors errors;
+    ReadTask read = read_task(json, prefix, rules, call_.who, errors);
+    Item item;
+    if (!errors.empty()) {
+      item = {400, problem_json(errors, kPath), "", ""};
+    } else {
+      sent_.push_back(items_.size());
+      contents_.push_back(std::move(read.content));
+      batch_.push_back(std::move(read.submission));
+    }
+    items_.push_back(std::move(item));
+  }
+
+  // An error: of the request as a whole.
+  Result<std::vector<Item>> submit() {
+    if (!batch_.empty()) {
+      auto answers = context_.writes.submit(std::move(batch_));
+      if (!answers) {
+        context_.metrics.submitted(Metrics::Submitted::failed, static_cast<std::int64_t>(sent_.size()));
+        return tl::unexpected(answers.error());
+      }
+      tell(*answers);
+    }
+    for (const Item& item : items_) context_.metrics.submitted(metric_of(item.status));
+    return std::move(items_);
+  }
+
+ private:
+  void tell(const std::vector<bridge::Submitted>& answers) {
+    std::vector<TaskId> duplicates;
+    std::vector<std::size_t> at;
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      Item& item = items_[sent_[i]];
+      switch (answers[i].answer.how) {
+        case Inserted::How::inserted:
+          item = with_task(201, context_.named(answers[i].task));
+          break;
+        case Inserted::How::duplicate:
+          duplicates.push_back(answers[i].answer.id);
+          at.push_back(i);
+          break;
+        case Inserted::How::too_large:
+          item = refused(413, "the database does not take a body of this size (max_allowed_packet)");
+          break;
+        case Inserted::How::not_held:
+        case Inserted::How::id_taken:
+          item = refused(503, "nothing was written: try again");
+          break;
+      }
+    }
+    if (duplicates.empty()) return;
+    auto known = look_up(context_.reads, duplicates);
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      // The others are committed, whatever happens here.
+      items_[sent_[at[i]]] = known ? same_or_conflict((*known)[duplicates[i]], contents_[at[i]])
+                                   : refused(503,
+                                             "a task with this message_id is there; whether with the same "
+                                             "content could not be read: try again",
+                                             {{"retry_id", duplicates[i].str()}});
+    }
+  }
+
+  Context& context_;
+  const Call& call_;
+  std::vector<bridge::Submission> batch_;
+  std::vector<std::size_t> sent_;  // of batch_, where in items_
+  std::vector<std::string> contents_;
+  std::vector<Item> items_;
+};
+
+Response one_answer(const Item& item) {
+  Response response = answer(item.status, item.json);
+  if (item.status >= 300) {
+    response.type = "application/problem+json";
+    if (item.status == 503) response.headers.emplace_back("Retry-After", "1");
+    return response;
+  }
+  response.headers.emplace_back("ETag", item.etag);
+  if (item.status == 201) response.headers.emplace_back("Location", kPath + ("/" + item.id));
+  return response;
+}
+
+Response many_answers(std::vector<Item> items) {
+  int created = 0, same = 0, failed = 0;
+  Json results = Json::array();
+  for (Item& item : items) {
+    created += item.status == 201 ? 1 : 0;
+    same += item.status == 200 ? 1 : 0;
+    failed += item.status >= 300 ? 1 : 0;
+    Json one = {{"status", item.status}};
+    one[item.status < 300 ? "task" : "error"] = std::move(item.json);
+    results.push_back(std::move(one));
+  }
+  const int status = failed > 0 ? 207 : same > 0 ? 200 : 201;
+  return answer(status,
+                {{"created", created}, {"same", same}, {"failed", failed}, {"results", std::move(results)}});
+}
+
+}  // namespace
+
+Response submit_tasks(Context& context, const Call& call) {
+  const auto json = parse_json(call.request.body);
+  if (!json) return problem(400, json.error().message, kPath);
+  const RuleBookPtr rules = context.rules();
+  Batch batch(context, call);
+  if (!json->is_array()) {
+    batch.read(*json, "", *rules);
+    auto items = batch.submit();
+    return items ? one_answer(items->front()) : problem(items.error(), kPath);
+  }
+  if (json->empty() || json->size() > kMostTasks)
+    return problem(400, "an array holds 1 to " + std::to_string(kMostTasks) + " tasks", kPath);
+  for (std::size_t i = 0; i < json->size(); ++i)
+    batch.read((*json)[i], "tasks[" + std::to_string(i) + "].", *rules);
+  auto items = batch.submit();
+  return items ? many_answers(*std::move(items)) : problem(items.error(), kPath);
+}
+
+Response list_tasks(Context& context, const Call& call) {
+  FieldErrors errors;
+  Filter filter = read_page(call.request.query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  const int limit = filter.limit++;
+  auto rows = context.reads.run([&](Store& store) { return store.list(filter); });
+  if (!rows) return problem(rows.error(), call.request.path);
+  return answer(200, page_json(*std::move(rows), limit));
+}
+
+namespace {
+
+Response no_such_task(const Call& call) {
+  return problem(404, "no task has the id " + shown(call.id) + "; ids are the digits of retry_id",
+                 call.request.path);
+}
+
+}  // namespace
+
+Response show_task(Context& context, const Call& call) {
+  const auto id = TaskId::parse(call.id);
+  if (!id) return no_such_task(call);
+  struct Shown {
+    std::optional<TaskRow> row;
+    std::vector<AttemptRow> history;
+  };
+  const auto found = context.reads.run([&](Store& store) -> Result<Shown> {
+    auto row = store.find(*id);
+    if (!row) return tl::unexpected(row.error());
+    auto history = store.history(*id);
+    if (!history) return tl::unexpected(history.error());
+    return Shown{*std::move(row), *std::move(history)};
+  });
+  if (!found) return problem(found.error(), call.request.path);
+  if (!found->row) return no_such_task(call);
+  Json json = to_json(*found->row);
+  Json attempts = Json::array();
+  for (const AttemptRow& attempt : found->history) attempts.push_back(to_json(attempt));
+  json["history"] = std::move(attempts);
+  Response response = answer(200, json);
+  response.headers.emplace_back("ETag", etag(found->row->task));
+  return response;
+}
+
+Response show_audit(Context& context, const Call& call) {
+  const auto id = TaskId::parse(call.id);
+  if (!id) return no_such_task(call);
+  struct Shown {
+    bool there = false;
+    std::vector<AuditRow> rows;
+  };
+  const auto found = context.reads.run([&](Store& store) -> Result<Shown> {
+    auto row = store.find(*id);
+    if (!row) return tl::unexpected(row.error());
+    auto rows = store.audit(*id);
+    if (!rows) return tl::unexpected(rows.error());
+    return Shown{row->has_value(), *std::move(rows)};
+  });
+  if (!found) return problem(found.error(), call.request.path);
+  // What was done to a task is told also when the task itself has been deleted.
+  if (!found->there && found->rows.empty()) return no_such_task(call);
+  Json changes = Json::array();
+  for (const AuditRow& row : found->rows) changes.push_back(to_json(row));
+  return answer(200, {{"changes", std::move(changes)}});
+}
+
+}  // namespace rung::http

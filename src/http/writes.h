@@ -1,0 +1,36 @@
+// New tasks and changes, handed to the bridge and waited for: its leases, fences and heap are used, and many
+// calls at once share a transaction. Thread: any.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <vector>
+
+#include "src/bridge/submissions.h"
+
+namespace rung::http {
+
+// Bridge::submit and Bridge::change.
+struct Bridging {
+  std::function<void(std::vector<bridge::Submission>, bridge::Submissions::SubmitDone)> submit;
+  std::function<void(std::vector<Event>, bridge::Submissions::ChangeDone)> change;
+};
+
+class Writes {
+ public:
+  // `patience`: how long an answer is waited for.
+  Writes(Bridging bridging, Ms patience) : bridging_(std::move(bridging)), patience_(patience) {}
+
+  // Transient error: it is not known whether it happened (no answer in time), or it did not (too much waits
+  // already, the instance ends); the text says which.
+  Result<std::vector<bridge::Submitted>> submit(std::vector<bridge::Submission> batch);
+  Result<std::vector<Decision>> change(std::vector<Event> events);
+
+ private:
+  const Bridging bridging_;
+  const Ms patience_;
+  // Of calls that are not answered yet, also those nobody waits for any more. Shared with the callbacks.
+  std::shared_ptr<std::atomic<std::int64_t>> waiting_ = std::make_shared<std::atomic<std::int64_t>>(0);
+};
+
+}  // namespace rung::http

@@ -1,0 +1,137 @@
+#include <algorithm>
+
+#include "src/store/memory/memory_store_impl.h"
+
+namespace rung {
+
+MemoryDb::BulkRow* MemoryStore::running_bulk(const BulkStep& step) {
+  if (step.bulk < 1 || step.bulk > static_cast<std::int64_t>(db_.bulks_.size())) return nullptr;
+  MemoryDb::BulkRow& row = db_.bulks_[static_cast<std::size_t>(step.bulk - 1)];
+  const bool may =
+      row.bulk.state == BulkState::running && row.bulk.runner == step.runner && row.bulk.last == step.from;
+  return may ? &row : nullptr;
+}
+
+void MemoryStore::move_on(MemoryDb::BulkRow& row, std::span<const Event> events,
+                          const std::vector<Decision>& decisions, EpochMs now) {
+  using Verdict = Decision::Verdict;
+  row.bulk.last = std::ranges::max(events, {}, &Event::id).id;
+  row.bulk.done += static_cast<std::int64_t>(events.size());
+  row.bulk.applied += std::ranges::count(decisions, Verdict::applied, &Decision::verdict);
+  row.bulk.refused += std::ranges::count(decisions, Verdict::refused, &Decision::verdict);
+  // As bulk_step does it.
+  row.next =
+      row.bulk.rate > 0
+          ? std::max(row.next, now - Ms{200}) +
+                Ms{static_cast<std::int64_t>(1000.0 * static_cast<double>(events.size()) / row.bulk.rate)}
+          : now;
+  row.until = std::max(row.next, now) + Ms{2000};
+}
+
+Result<Bulk> MemoryStore::create_bulk(const NewBulk& asked) {
+  return call([&] {
+    MemoryDb::BulkRow row;
+    Bulk& bulk = row.bulk;
+    bulk.id = static_cast<std::int64_t>(db_.bulks_.size()) + 1;
+    bulk.action = asked.action;
+    bulk.state = asked.paused ? BulkState::paused : BulkState::running;
+    bulk.filter_text = asked.filter_text;
+    bulk.reason = asked.reason;
+    bulk.who = asked.who;
+    bulk.elsewhere = asked.elsewhere;
+    bulk.rate = asked.rate;
+    bulk.created_at = row.next = db_.now_locked();
+    const Filter filter = of_bulk(asked);
+    for (const auto& [id, task] : db_.tasks_) {
+      if (shows(filter, task.task)) row.ids.push_back(id);
+    }
+    bulk.total = static_cast<std::int64_t>(row.ids.size());
+    db_.bulks_.push_back(row);
+    return bulk;
+  });
+}
+
+Result<std::optional<Bulk>> MemoryStore::bulk(std::int64_t id) {
+  return call([&] {
+    std::optional<Bulk> out;
+    if (id >= 1 && id <= static_cast<std::int64_t>(db_.bulks_.size()))
+      out = db_.bulks_[static_cast<std::size_t>(id - 1)].bulk;
+    return out;
+  });
+}
+
+Result<std::vector<Bulk>> MemoryStore::bulks(int limit) {
+  return call([&] {
+    std::vector<Bulk> out;
+    for (auto it = db_.bulks_.rbegin(); it != db_.bulks_.rend() && static_cast<int>(out.size()) < limit; ++it)
+      out.push_back(it->bulk);
+    return out;
+  });
+}
+
+Result<std::optional<Bulk>> MemoryStore::set_bulk(std::int64_t id, BulkState state,
+                                                  std::optional<double> rate) {
+  return call([&] {
+    std::optional<Bulk> out;
+    if (id < 1 || id > static_cast<std::int64_t>(db_.bulks_.size())) return out;
+    MemoryDb::BulkRow& row = db_.bulks_[static_cast<std::size_t>(id - 1)];
+    if (row.bulk.state == BulkState::running || row.bulk.state == BulkState::paused) {
+      row.bulk.state = state;
+      row.bulk.runner.clear();
+      if (rate) row.bulk.rate = *rate;
+      if (rate) row.next = db_.now_locked();
+      if (state == BulkState::aborted) row.bulk.finished_at = db_.now_locked();
+    }
+    out = row.bulk;
+    return out;
+  });
+}
+
+Result<std::optional<Bulk>> MemoryStore::take_bulk(const std::string& runner, Ms ttl,
+                                                   std::optional<std::int64_t> only) {
+  return call([&] {
+    std::optional<Bulk> out;
+    const EpochMs now = db_.now_locked();
+    MemoryDb::BulkRow* best = nullptr;
+    for (MemoryDb::BulkRow& row : db_.bulks_) {
+      const bool free = row.bulk.runner.empty() || row.bulk.runner == runner || row.until <= now;
+      const bool due = row.bulk.state == BulkState::running && row.next <= now;
+      if (!due || !free || (only && *only != row.bulk.id)) continue;
+      if (best == nullptr || row.next < best->next) best = &row;
+    }
+    if (best == nullptr) return out;
+    best->bulk.runner = runner;
+    best->until = now + ttl;
+    out = best->bulk;
+    return out;
+  });
+}
+
+Result<std::vector<TaskId>> MemoryStore::bulk_next(const BulkStep& step, int limit) {
+  return call([&] {
+    std::vector<TaskId> out;
+    if (step.bulk < 1 || step.bulk > static_cast<std::int64_t>(db_.bulks_.size())) return out;
+    const MemoryDb::BulkRow& frozen = db_.bulks_[static_cast<std::size_t>(step.bulk - 1)];
+    for (const TaskId id : frozen.ids) {
+      if (id > step.from && static_cast<int>(out.size()) < limit) out.push_back(id);
+    }
+    if (MemoryDb::BulkRow* row = running_bulk(step); out.empty() && row != nullptr) {
+      row->bulk.state = BulkState::done;
+      row->bulk.finished_at = db_.now_locked();
+      row->bulk.runner.clear();
+    }
+    return out;
+  });
+}
+
+Result<std::vector<AuditRow>> MemoryStore::audit(TaskId id) {
+  return call([&] {
+    std::vector<AuditRow> out;
+    for (const AuditRow& row : db_.audit_) {
+      if (row.task == id) out.push_back(row);
+    }
+    return out;
+  });
+}
+
+}  // namespace rung

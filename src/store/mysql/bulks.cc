@@ -1,0 +1,178 @@
+// Bulks and the audit.
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "src/store/mysql/render.h"
+#include "src/store/mysql/rows.h"
+#include "src/store/mysql/store_impl.h"
+
+namespace rung::mysql {
+namespace {
+
+// Ids frozen by one statement: it must end well within the read time-out.
+constexpr std::int64_t kFrozenAtOnce = 20'000;
+
+// Exactly: std::to_string() would make 0 of 1e-7.
+Literal decimal(double value) {
+  std::array<char, 32> digits{};
+  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), value);
+  return Literal::rendered(std::string(digits.data(), end));
+}
+
+// None: an action of a later version's, which we would take for another.
+std::optional<Bulk> bulk_at(const ::sql::ResultSet& row) {
+  Bulk b;
+  std::uint32_t c = 0;
+  b.id = row.getInt64(++c);
+  const auto action = bulk_action_from(text_at(row, ++c));
+  if (!action) return std::nullopt;
+  b.action = *action;
+  b.state = bulk_state_from(text_at(row, ++c)).value_or(BulkState::paused);
+  b.filter_text = text_at(row, ++c);
+  b.reason = text_at(row, ++c);
+  b.elsewhere.queue = text_at(row, ++c);
+  b.elsewhere.exchange = text_at(row, ++c);
+  b.elsewhere.routing_key = text_at(row, ++c);
+  b.rate = static_cast<double>(row.getDouble(++c));
+  b.who = text_at(row, ++c);
+  b.total = row.getInt64(++c);
+  b.done = row.getInt64(++c);
+  b.applied = row.getInt64(++c);
+  b.refused = row.getInt64(++c);
+  b.created_at = time_at(row, ++c).value_or(EpochMs{});
+  b.finished_at = time_at(row, ++c);
+  b.runner = text_at(row, ++c);
+  b.last = {row.getInt64(++c)};
+  return b;
+}
+
+std::string by_id(std::int64_t id) {
+  return render("bulks") + ' ' + render("bulks.id", {{"bulk", Literal::number(id)}});
+}
+
+}  // namespace
+
+std::vector<Bulk> MysqlStore::read_bulks(const std::string& sql) {
+  std::vector<Bulk> out;
+  auto row = session_->query(sql);
+  while (row->next()) {
+    if (auto bulk = bulk_at(*row)) out.push_back(*std::move(bulk));
+  }
+  return out;
+}
+
+Result<Bulk> MysqlStore::create_bulk(const NewBulk& asked) {
+  const Filter filter = of_bulk(asked);
+  return session_->transaction_for(
+      [&] {
+        session_->exec(
+            render("bulk_insert",
+                   {{"action", Literal::text(to_word(asked.action))},
+                    {"state", Literal::text(to_word(asked.paused ? BulkState::paused : BulkState::running))},
+                    {"filter", Literal::text(asked.filter_text)},
+                    {"reason", Literal::text(asked.reason)},
+                    {"queue", Literal::text(asked.elsewhere.queue)},
+                    {"exchange", Literal::text(asked.elsewhere.exchange)},
+                    {"routing_key", Literal::text(asked.elsewhere.routing_key)},
+                    {"rate", decimal(asked.rate)},
+                    {"who", Literal::text(asked.who)}}));
+        auto made = session_->query(render("bulk_id"));
+        made->next();
+        const Literal bulk = Literal::number(made->getInt64(1));
+        std::int64_t total = 0, page = 0, after = 0;
+        do {
+          page = session_->exec(render("bulk_freeze", {{"bulk", bulk}, {"after", Literal::number(after)}}) +
+                                conditions(filter) + ' ' +
+                                render("bulk_freeze.end", {{"limit", Literal::number(kFrozenAtOnce)}}));
+          total += page;
+          auto last = session_->query(render("bulk_frozen_to", {{"bulk", bulk}}));
+          after = last->next() ? last->getInt64(1) : 0;
+        } while (page == kFrozenAtOnce);
+        session_->exec(render("bulk_total", {{"bulk", bulk}, {"total", Literal::number(total)}}));
+        return read_bulks(render("bulks") + ' ' + render("bulks.id", {{"bulk", bulk}})).at(0);
+      },
+      "bulk");
+}
+
+Result<std::optional<Bulk>> MysqlStore::bulk(std::int64_t id) {
+  return session_->run_for([&] {
+    const auto found = read_bulks(by_id(id));
+    return found.empty() ? std::optional<Bulk>() : found[0];
+  });
+}
+
+Result<std::vector<Bulk>> MysqlStore::bulks(int limit) {
+  return session_->run_for([&] {
+    return read_bulks(render("bulks") + ' ' + render("bulks.end", {{"limit", Literal::number(limit)}}));
+  });
+}
+
+Result<std::optional<Bulk>> MysqlStore::set_bulk(std::int64_t id, BulkState state,
+                                                 std::optional<double> rate) {
+  return session_->transaction_for([&] {
+    session_->exec(render("bulk_set", {{"bulk", Literal::number(id)},
+                                       {"state", Literal::text(to_word(state))},
+                                       {"rate", rate ? decimal(*rate) : Literal::null()}}));
+    const auto found = read_bulks(by_id(id));
+    return found.empty() ? std::optional<Bulk>() : found[0];
+  });
+}
+
+Result<std::optional<Bulk>> MysqlStore::take_bulk(const std::string& runner, Ms ttl,
+                                                  std::optional<std::int64_t> only) {
+  const Literal name = Literal::text(runner);
+  return session_->transaction_for([&]() -> std::optional<Bulk> {
+    const std::string free = ' ' + render("bulk_due.free", {{"runner", name}});
+    const std::string which =
+        only ? ' ' + render("bulks.id", {{"bulk", Literal::number(*only)}}) : std::string();
+    std::int64_t id = 0;
+    {
+      auto due = session_->query(render("bulk_due") + free + which + ' ' + render("bulk_due.end"));
+      if (!due->next()) return std::nullopt;
+      id = due->getInt64(1);
+    }
+    const auto taken = session_->exec(render("bulk_take", {{"bulk", Literal::number(id)},
+                                                           {"runner", name},
+                                                           {"ttl_us", Literal::number(ttl.count() * 1000)}}) +
+                                      free);
+    if (taken == 0) return std::nullopt;  // somebody was quicker
+    const auto mine = read_bulks(by_id(id));
+    return mine.empty() ? std::optional<Bulk>() : mine[0];
+  });
+}
+
+Result<std::vector<TaskId>> MysqlStore::bulk_next(const BulkStep& step, int limit) {
+  return session_->run_for([&] {
+    std::vector<TaskId> out;
+    const Literal bulk = Literal::number(step.bulk), from = Literal::number(step.from.value);
+    {
+      auto row = session_->query(
+          render("bulk_next", {{"bulk", bulk}, {"from", from}, {"limit", Literal::number(limit)}}));
+      while (row->next()) out.push_back({row->getInt64(1)});
+    }
+    if (out.empty())
+      session_->exec(
+          render("bulk_through", {{"bulk", bulk}, {"from", from}, {"runner", Literal::text(step.runner)}}));
+    return out;
+  });
+}
+
+Result<std::vector<AuditRow>> MysqlStore::audit(TaskId id) {
+  return session_->run_for([&] {
+    std::vector<AuditRow> out;
+    auto row = session_->query(render("audit", {{"id", Literal::number(id.value)}}));
+    while (row->next()) {
+      out.push_back({row->getInt64(1),
+                     time_at(*row, 2).value_or(EpochMs{}),
+                     text_at(*row, 3),
+                     text_at(*row, 4),
+                     {row->getInt64(5)},
+                     text_at(*row, 6),
+                     text_at(*row, 7)});
+    }
+    return out;
+  });
+}
+
+}  // namespace rung::mysql

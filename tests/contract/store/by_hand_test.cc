@@ -1,0 +1,267 @@
+// What people and programs hand in: tasks without a lease, changes with an audit, bulks.
+#include <nlohmann/json.hpp>
+
+#include "tests/contract/store/world.h"
+
+namespace rung::test {
+namespace {
+
+using Verdict = Decision::Verdict;
+using nlohmann::json;
+
+Event by_hand(TaskId id, Happening what, std::optional<std::uint32_t> if_version = {}) {
+  return {id, std::move(what), ByHand{"ann@desk (test)", if_version}};
+}
+
+class ByHandTest : public StoreContract {
+ protected:
+  void SetUp() override {
+    StoreContract::SetUp();
+    fence = join(*store_, "a");
+  }
+  Decision change(TaskId id, Happening what, std::optional<std::uint32_t> if_version = {}) {
+    const Event event = by_hand(id, std::move(what), if_version);
+    return must(store_->apply(std::span(&event, 1), Fence{}, decider())).at(0);
+  }
+  TaskId waiting(const std::string& queue = "orders") {
+    NewTask n = task(queue);
+    n.task.next_at = must(store_->now()) + Ms{3'600'000};
+    EXPECT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, Inserted::How::inserted);
+    return n.task.id;
+  }
+  NewBulk cancel_all(const std::string& queue = "orders") {
+    NewBulk bulk;
+    bulk.filter.queue = queue;
+    bulk.filter_text = "queue=" + queue;
+    bulk.reason = "season is over";
+    bulk.who = "ann@desk (test)";
+    return bulk;
+  }
+  // One step of `bulk` by `runner`: how many it took.
+  Result<std::size_t> step(const Bulk& bulk, const std::string& runner, int limit) {
+    const BulkStep how{bulk.id, runner, must(store_->bulk(bulk.id))->last};
+    const auto ids = must(store_->bulk_next(how, limit));
+    if (ids.empty()) return std::size_t{0};
+    std::vector<Event> events;
+    for (const TaskId id : ids) events.push_back(event_of(bulk, id));
+    auto decisions = store_->apply(events, Fence{}, decider(), &how);
+    if (!decisions) return tl::unexpected(decisions.error());
+    return decisions->size();
+  }
+
+  Fence fence;
+};
+
+TEST_P(ByHandTest, WithoutALeaseARowGoesIntoAnyShard) {
+  NewTask n = task();
+  n.task.shard = 17;
+  EXPECT_EQ(must(store_->insert(std::span(&n, 1), Fence{})).at(0).how, Inserted::How::not_held);
+  EXPECT_EQ(must(store_->insert(std::span(&n, 1), Fence{0, {}, true})).at(0).how, Inserted::How::inserted);
+  EXPECT_EQ(get(*store_, n.task.id).shard, 17);
+}
+
+TEST_P(ByHandTest, ADelayIsReadBackAsItWasWritten) {
+  NewTask n = task();
+  Task& t = n.task;
+  t.queue.clear();
+  t.exchange = "events";
+  t.routing_key = "order.close";
+  t.tag = "close-order";
+  t.first_failed_at = {};
+  t.silence = Silence{Silence::Means::failure, Ms{1500}};
+  const EpochMs due = must(store_->now()) + Ms{60'000};
+  begin_delay(t, {}, *rules(), must(store_->now()), due);
+  ASSERT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, Inserted::How::inserted);
+  const Task back = get(*store_, t.id);
+  EXPECT_TRUE(back == t);
+  EXPECT_EQ(back.kind, Kind::delay);
+  EXPECT_EQ(back.level, 0);
+  EXPECT_EQ(back.next_at, due);
+  EXPECT_EQ(back.version, 1U);
+  Filter filter;
+  filter.exchange = "events";
+  EXPECT_EQ(must(store_->list(filter)).size(), 1U);
+  EXPECT_EQ(must(store_->count(filter, 10)), 1);
+  filter.exchange = "other";
+  EXPECT_EQ(must(store_->count(filter, 10)), 0);
+}
+
+TEST_P(ByHandTest, TheExecutorStandsWithTheAttempt) {
+  const TaskId id = due_task(*store_, fence);
+  ASSERT_EQ(apply_one(*store_, fence, id, event::Claim{}).verdict, Verdict::applied);
+  ASSERT_EQ(apply_one(*store_, fence, id, event::Confirmed{1, must(store_->now())}).verdict,
+            Verdict::applied);
+  ASSERT_EQ(apply_one(*store_, fence, id, event::Succeeded{1, "10.0.0.3:4711"}).verdict, Verdict::applied);
+  EXPECT_EQ(must(store_->history(id)).at(0).attempt.executor, "10.0.0.3:4711");
+}
+
+TEST_P(ByHandTest, EachChangeMakesAVersionAndAnAuditRow) {
+  const TaskId id = waiting();
+  const EpochMs later = must(store_->now()) + Ms{7'200'000};
+  ASSERT_EQ(change(id, event::Reschedule{later, Ms{0}}, 1).verdict, Verdict::applied);
+  EXPECT_EQ(get(*store_, id).next_at, later);
+  EXPECT_EQ(get(*store_, id).version, 2U);
+  const Decision refused = change(id, event::Cancel{""}, 1);
+  EXPECT_EQ(refused.verdict, Verdict::refused);
+  EXPECT_EQ(refused.reason, kChangedMeanwhile);
+  EXPECT_EQ(refused.task.version, 2U);
+  ASSERT_EQ(change(id, event::Cancel{"gone"}, 2).verdict, Verdict::applied);
+  EXPECT_EQ(change(id, event::Cancel{"gone"}).verdict, Verdict::stale);
+  const auto rows = must(store_->audit(id));
+  ASSERT_EQ(rows.size(), 2U);  // what was refused or stale changed nothing
+  EXPECT_EQ(rows[0].who, "ann@desk (test)");
+  EXPECT_EQ(rows[0].what, "reschedule");
+  EXPECT_EQ(rows[1].what, "cancel");
+  EXPECT_EQ(json::parse(rows[1].before)["state"], "scheduled");
+  EXPECT_EQ(json::parse(rows[1].after)["state"], "cancelled");
+  EXPECT_EQ(json::parse(rows[1].after)["last_error"], "gone");
+  EXPECT_FALSE(json::parse(rows[1].after).contains("queue")) << "did not change";
+}
+
+TEST_P(ByHandTest, AChangeOfTheSidecarsLeavesNoAudit) {
+  const TaskId id = due_task(*store_, fence);
+  ASSERT_EQ(apply_one(*store_, fence, id, event::Claim{}).verdict, Verdict::applied);
+  EXPECT_TRUE(must(store_->audit(id)).empty());
+}
+
+TEST_P(ByHandTest, WhatIsRedrivenElsewhereGoesThere) {
+  NewTask n = task();
+  begin_parked(n.task, "poison", *rules(), must(store_->now()));
+  ASSERT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, Inserted::How::inserted);
+  ASSERT_EQ(change(n.task.id, event::Redrive{{"orders.repaired", "", ""}}).verdict, Verdict::applied);
+  const Task t = get(*store_, n.task.id);
+  EXPECT_EQ(t.state, State::scheduled);
+  EXPECT_EQ(target_of(t), (Target{"orders.repaired", "", ""}));
+}
+
+TEST_P(ByHandTest, ABulkWorksOnTheIdsThatItFroze) {
+  std::vector<TaskId> ids;
+  for (int i = 0; i < 5; ++i) ids.push_back(waiting());
+  waiting("invoices");
+  const Bulk made = must(store_->create_bulk(cancel_all()));
+  EXPECT_EQ(made.total, 5);
+  EXPECT_EQ(made.state, BulkState::running);
+  const TaskId after = waiting();  // not frozen
+  ASSERT_EQ(change(ids[1], event::Cancel{"before"}).verdict, Verdict::applied);
+  const auto taken = must(store_->take_bulk("us", kTtl));
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->id, made.id);
+  EXPECT_EQ(taken->reason, "season is over");
+  EXPECT_EQ(must(step(*taken, "us", 3)), 3U);
+  EXPECT_EQ(must(store_->bulk(made.id))->done, 3);
+  EXPECT_EQ(must(step(*taken, "us", 3)), 2U);
+  EXPECT_EQ(must(step(*taken, "us", 3)), 0U);
+  const Bulk end = *must(store_->bulk(made.id));
+  EXPECT_EQ(end.state, BulkState::done);
+  EXPECT_EQ(end.done, 5);
+  EXPECT_EQ(end.applied, 4) << "one was cancelled already";
+  EXPECT_EQ(end.refused, 0);
+  EXPECT_TRUE(end.finished_at);
+  EXPECT_EQ(get(*store_, ids[0]).last_error, "season is over");
+  EXPECT_EQ(get(*store_, after).state, State::scheduled);
+  EXPECT_EQ(must(store_->audit(ids[0])).size(), 1U);
+  EXPECT_FALSE(must(store_->take_bulk("us", kTtl)));
+}
+
+TEST_P(ByHandTest, ABulkHasOneRunnerAndGoesOverToAnotherWhenItsTimeIsUp) {
+  for (int i = 0; i < 4; ++i) waiting();
+  const Bulk made = must(store_->create_bulk(cancel_all()));
+  ASSERT_TRUE(must(store_->take_bulk("us", Ms{300})));
+  EXPECT_FALSE(must(store_->take_bulk("them", kTtl))) << "it is in hand";
+  EXPECT_EQ(must(step(made, "us", 1)), 1U);
+  std::optional<Bulk> theirs;
+  if (memory_) memory_->advance(Ms{5000});
+  wait_until([&] { return (theirs = must(store_->take_bulk("them", kTtl))).has_value(); });
+  EXPECT_FALSE(step(made, "us", 1)) << "it is in other hands";
+  EXPECT_EQ(must(step(*theirs, "them", 10)), 3U);
+  EXPECT_EQ(must(store_->bulk(made.id))->done, 4);
+}
+
+TEST_P(ByHandTest, AStepGoesOnFromExactlyWhereTheBulkStands) {
+  for (int i = 0; i < 4; ++i) waiting();
+  const Bulk made = must(store_->create_bulk(cancel_all()));
+  // Two processes under one name: both have taken it, both have read the same ids.
+  const Bulk one = *must(store_->take_bulk("us", kTtl)), two = *must(store_->take_bulk("us", kTtl));
+  const auto ids = must(store_->bulk_next({one.id, "us", one.last}, 2));
+  const auto more = must(store_->bulk_next({two.id, "us", two.last}, 3));
+  const auto apply = [&](const Bulk& bulk, const std::vector<TaskId>& tasks) {
+    std::vector<Event> events;
+    for (const TaskId id : tasks) events.push_back(event_of(bulk, id));
+    const BulkStep step{bulk.id, "us", bulk.last};
+    return store_->apply(events, Fence{}, decider(), &step).has_value();
+  };
+  EXPECT_TRUE(apply(one, ids));
+  EXPECT_FALSE(apply(two, more));
+  EXPECT_EQ(must(store_->bulk(made.id))->done, 2);
+}
+
+TEST_P(ByHandTest, ABulkIsDueByItsRateAndHoldsUpNoOther) {
+  for (int i = 0; i < 4; ++i) waiting();
+  NewBulk asked = cancel_all();
+  asked.rate = 0.01;
+  const Bulk slow = must(store_->create_bulk(asked));
+  EXPECT_DOUBLE_EQ(must(store_->bulk(slow.id))->rate, 0.01);
+  ASSERT_TRUE(must(store_->take_bulk("us", kTtl)));
+  EXPECT_EQ(must(step(slow, "us", 1)), 1U);
+  EXPECT_FALSE(must(store_->take_bulk("us", kTtl))) << "for 100 s";
+  if (memory_) memory_->advance(kTtl + Ms{5000});
+  EXPECT_FALSE(must(store_->take_bulk("them", kTtl))) << "nor for another";
+  const Bulk quick = must(store_->create_bulk(cancel_all()));
+  const auto taken = must(store_->take_bulk("us", kTtl));
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->id, quick.id);
+  EXPECT_EQ(must(step(*taken, "us", 10)), 3U);
+  EXPECT_EQ(must(step(*taken, "us", 10)), 0U);
+  EXPECT_FALSE(must(store_->take_bulk("us", kTtl)));
+  // Another rate holds at once.
+  ASSERT_TRUE(must(store_->set_bulk(slow.id, BulkState::running, 1000)));
+  ASSERT_TRUE(must(store_->take_bulk("them", kTtl)));
+  EXPECT_EQ(must(step(slow, "them", 10)), 3U);
+  NewBulk tiny = cancel_all();
+  tiny.rate = 1e-7;
+  EXPECT_DOUBLE_EQ(must(store_->create_bulk(tiny)).rate, 1e-7);
+}
+
+TEST_P(ByHandTest, ABulkIsPausedGoesOnAndIsAborted) {
+  for (int i = 0; i < 4; ++i) waiting();
+  const Bulk made = must(store_->create_bulk(cancel_all()));
+  ASSERT_TRUE(must(store_->take_bulk("us", kTtl)));
+  EXPECT_EQ(must(step(made, "us", 1)), 1U);
+  EXPECT_EQ(must(store_->set_bulk(made.id, BulkState::paused, {}))->state, BulkState::paused);
+  EXPECT_FALSE(step(made, "us", 1));
+  EXPECT_FALSE(must(store_->take_bulk("us", kTtl)));
+  const auto on = must(store_->set_bulk(made.id, BulkState::running, 2.5));
+  EXPECT_EQ(on->state, BulkState::running);
+  EXPECT_DOUBLE_EQ(on->rate, 2.5);
+  ASSERT_TRUE(must(store_->take_bulk("us", kTtl, made.id)));
+  EXPECT_EQ(must(step(made, "us", 1)), 1U);
+  EXPECT_EQ(must(store_->set_bulk(made.id, BulkState::aborted, {}))->state, BulkState::aborted);
+  EXPECT_EQ(must(store_->set_bulk(made.id, BulkState::running, {}))->state, BulkState::aborted)
+      << "it has ended";
+  const Bulk end = *must(store_->bulk(made.id));
+  EXPECT_EQ(end.done, 2);
+  EXPECT_TRUE(end.finished_at);
+  EXPECT_FALSE(must(store_->set_bulk(made.id + 1000, BulkState::paused, {})));
+}
+
+TEST_P(ByHandTest, ARedriveFreezesWhatIsParked) {
+  waiting();
+  NewTask n = task();
+  begin_parked(n.task, "poison", *rules(), must(store_->now()));
+  ASSERT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, Inserted::How::inserted);
+  NewBulk asked = cancel_all();
+  asked.action = BulkAction::redrive;
+  asked.elsewhere.queue = "repaired";
+  const Bulk made = must(store_->create_bulk(asked));
+  EXPECT_EQ(made.total, 1);
+  EXPECT_EQ(must(store_->bulks(10)).at(0).elsewhere.queue, "repaired");
+  ASSERT_TRUE(must(store_->take_bulk("us", kTtl)));
+  EXPECT_EQ(must(step(made, "us", 10)), 1U);
+  EXPECT_EQ(get(*store_, n.task.id).queue, "repaired");
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, ByHandTest, testing::Values("memory", "mysql"),
+                         [](const auto& p) { return p.param; });
+
+}  // namespace
+}  // namespace rung::test

@@ -1,0 +1,263 @@
+// The changes of many tasks by a filter: asked, frozen, run, paused, gone on with.
+#include <pty.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/integration/cli/fixture.h"
+#include "tests/support/sidecar.h"
+
+namespace rung::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// The program at a terminal of its own, as a person has it.
+class AtTerminal {
+ public:
+  explicit AtTerminal(std::vector<std::string> words) {
+    words.insert(words.begin(), RUNG_TEST_PROGRAM);
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    pid_ = forkpty(&terminal_, nullptr, nullptr, nullptr);
+    if (pid_ == 0) {
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+  }
+  ~AtTerminal() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    close(terminal_);
+  }
+  AtTerminal(const AtTerminal&) = delete;
+  AtTerminal& operator=(const AtTerminal&) = delete;
+
+  // Reads until `text` is there; all that was read so far.
+  std::string until(const std::string& text) {
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    char buffer[4096];
+    while (seen_.find(text) == std::string::npos && std::chrono::steady_clock::now() < deadline) {
+      const ssize_t n = read(terminal_, buffer, sizeof buffer);  // ends with EIO when the program has
+      if (n <= 0) break;
+      seen_.append(buffer, static_cast<std::size_t>(n));
+    }
+    return seen_;
+  }
+  void type(const std::string& text) {
+    if (write(terminal_, text.data(), text.size()) < 0) throw std::runtime_error("no terminal");
+  }
+  int exit() {
+    until("\x01 never");
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int terminal_ = -1;
+  std::string seen_;
+};
+
+class Bulks : public CliTest {
+ protected:
+  std::vector<TaskId> several(int n, const std::string& queue = "orders") {
+    std::vector<TaskId> ids;
+    for (int i = 0; i < n; ++i) ids.push_back(insert(fresh(queue, 10h)));
+    return ids;
+  }
+  int count(State state) {
+    return std::stoi(
+        db.value("SELECT COUNT(*) FROM rung_tasks WHERE state = '" + std::string(to_word(state)) + "'"));
+  }
+  std::vector<std::string> with_config(std::vector<std::string> words) {
+    words.insert(words.end(), {"-c", config_path()});
+    return words;
+  }
+};
+
+TEST_F(Bulks, WithoutATerminalItWantsAYes) {
+  several(3);
+  const Ran ran = rung({"cancel", "--queue", "orders"});
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_THAT(ran.err, HasSubstr("--yes is needed"));
+  EXPECT_EQ(count(State::scheduled), 3);
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM rung_bulks"), "0");
+}
+
+TEST_F(Bulks, ADryRunOnlyCounts) {
+  several(3);
+  several(2, "invoices");
+  const Ran ran = rung({"cancel", "--queue", "orders", "--dry-run"});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(ran.out, "3 tasks match (--queue orders --state scheduled): nothing was changed\n");
+  const json counted = rung_json({"fire", "--created-since", "1h", "--dry-run"});
+  EXPECT_EQ(counted["matching"], 5);
+  EXPECT_EQ(count(State::scheduled), 5);
+}
+
+TEST_F(Bulks, CancelsWhatMatchesAndNothingElse) {
+  several(700);
+  const auto others = several(2, "invoices");
+  const Ran ran = rung({"cancel", "--queue", "orders", "--yes", "--reason", "closing down"});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(ran.out, "cancel: 700 of 700 done\n");
+  EXPECT_THAT(ran.err, HasSubstr("cancel 700 tasks (--queue orders --state scheduled), bulk 1"));
+  EXPECT_EQ(count(State::cancelled), 700);
+  for (const TaskId id : others) EXPECT_EQ(state_of(id), State::scheduled);
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current WHERE last_error = 'closing down'"), "700");
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit WHERE what = 'cancel' AND who LIKE '%@% (cli)'"),
+            "700");
+  EXPECT_EQ(rung({"cancel", "--queue", "orders", "--yes"}).out,
+            "no tasks match (--queue orders --state scheduled)\n");
+  EXPECT_EQ(rung_json({"cancel", "--queue", "orders", "--yes"})["bulk"]["state"], "aborted")
+      << "as its row says";
+}
+
+TEST_F(Bulks, RetriesWhatIsParkedElsewhereToo) {
+  const auto ids = several(3);
+  for (const TaskId id : ids) {
+    happen(id, event::Fire{});
+    happen(id, event::Claim{});
+    happen(id, event::Confirmed{1, now()});
+    Directives never;
+    never.never = true;
+    happen(id, event::Failed{1, "no such customer", "", never});
+  }
+  EXPECT_EQ(count(State::parked), 3);
+  const json done = rung_json(
+      {"redrive", "--error", "no such", "--to-exchange", "shop", "--to-routing-key", "by.hand", "--yes"});
+  EXPECT_EQ(done["bulk"]["applied"], 3);
+  EXPECT_EQ(done["bulk"]["action"], "redrive");
+  EXPECT_EQ(done["bulk"]["filter"], "--state parked --error 'no such'");
+  EXPECT_EQ(
+      db.value("SELECT COUNT(*) FROM retry_current WHERE exchange = 'shop' AND routing_key = 'by.hand' AND "
+               "queue = '' AND state = 'scheduled' AND next_due_at <= UTC_TIMESTAMP(3)"),
+      "3");
+}
+
+TEST_F(Bulks, EitherIdsOrAFilter) {
+  const TaskId id = several(1).front();
+  EXPECT_THAT(rung({"cancel"}).err, HasSubstr("which tasks"));
+  EXPECT_EQ(rung({"cancel"}).exit, 1);
+  EXPECT_THAT(rung({"cancel", id.str(), "--queue", "orders", "--yes"}).err, HasSubstr("not both"));
+  EXPECT_THAT(rung({"fire", id.str(), "--dry-run"}).err, HasSubstr("go with a filter"));
+  EXPECT_EQ(state_of(id), State::scheduled);
+}
+
+TEST_F(Bulks, ATerminalIsAsked) {
+  several(5);
+  {
+    AtTerminal no(with_config({"cancel", "--queue", "orders"}));
+    EXPECT_THAT(no.until("[y/N] "), HasSubstr("cancel 5 tasks (--queue orders --state scheduled)? [y/N] "));
+    // Until the answer is there nobody begins with it, no sidecar either.
+    EXPECT_EQ(rung_json({"bulk", "show", "1"})["state"], "paused");
+    no.type("n\n");
+    EXPECT_THAT(no.until("nothing was changed"), HasSubstr("nothing was changed"));
+    EXPECT_EQ(no.exit(), 1);
+  }
+  EXPECT_EQ(count(State::scheduled), 5);
+  EXPECT_EQ(rung_json({"bulk", "show", "1"})["state"], "aborted");
+  AtTerminal yes(with_config({"cancel", "--queue", "orders"}));
+  yes.until("[y/N] ");
+  // The ids are frozen: what comes now is not meant.
+  const TaskId late = several(1).front();
+  yes.type("y\n");
+  const std::string seen = yes.until("of 5 done");
+  EXPECT_THAT(seen, AllOf(HasSubstr("[####"), HasSubstr("cancel: 5 of 5 done")));
+  EXPECT_EQ(yes.exit(), 0);
+  EXPECT_EQ(count(State::cancelled), 5);
+  EXPECT_EQ(state_of(late), State::scheduled);
+}
+
+TEST_F(Bulks, CtrlCPausesAndResumeGoesOn) {
+  several(60);
+  {
+    AtTerminal slow(with_config({"fire", "--queue", "orders", "--yes", "--rate", "10"}));
+    slow.until("] 4 of 60");
+    slow.type("\x03");
+    EXPECT_THAT(slow.until("rung bulk abort"), HasSubstr("`rung bulk resume 1` goes on"));
+    EXPECT_EQ(slow.exit(), 1);
+  }
+  const json paused = rung_json({"bulk", "show", "1"});
+  EXPECT_EQ(paused["state"], "paused");
+  EXPECT_EQ(paused["total"], 60);
+  EXPECT_GE(paused["done"], 4);
+  EXPECT_LT(paused["done"], 60);
+  EXPECT_THAT(rung({"bulk", "list"}).out,
+              AllOf(HasSubstr("paused"), HasSubstr("--queue orders --state scheduled")));
+  const Ran on = rung({"bulk", "resume", "1", "--rate", "1000"});
+  EXPECT_EQ(on.exit, 0) << on.err;
+  EXPECT_THAT(on.out, HasSubstr("fire: 60 of 60 done"));
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current WHERE next_due_at <= UTC_TIMESTAMP(3)"), "60");
+  // Each once: no task was fired twice.
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit"), "60");
+}
+
+TEST_F(Bulks, PauseAndAbortFromElsewhere) {
+  several(60);
+  AtTerminal slow(with_config({"fire", "--queue", "orders", "--yes", "--rate", "10"}));
+  slow.until("] 2 of 60");
+  const Ran abort = rung({"bulk", "abort", "1"});
+  EXPECT_EQ(abort.exit, 0) << abort.err;
+  EXPECT_THAT(abort.out, HasSubstr("bulk 1 is aborted at "));
+  EXPECT_THAT(slow.until("was aborted"), HasSubstr("bulk 1 was aborted at "));
+  EXPECT_EQ(slow.exit(), 1);
+  const Ran again = rung({"bulk", "resume", "1"});
+  EXPECT_EQ(again.exit, 1);
+  EXPECT_THAT(again.err, HasSubstr("has ended already: it is aborted"));
+  EXPECT_EQ(rung({"bulk", "show", "77"}).exit, 3);
+  EXPECT_EQ(rung({"bulk", "pause", "77"}).exit, 3);
+}
+
+TEST_F(Bulks, WhatAnotherLeftIsGoneOnWith) {
+  several(5);
+  NewBulk asked;
+  asked.action = BulkAction::cancel;
+  asked.filter.queue = "orders";
+  asked.filter_text = "--queue orders";
+  asked.who = "alice@elsewhere (cli)";
+  const Bulk bulk = *store().create_bulk(asked);
+  // A runner that died a moment ago: its time is soon up.
+  ASSERT_TRUE(*store().take_bulk("dead:1", 2s, bulk.id));
+  const Ran ran = rung({"bulk", "resume", std::to_string(bulk.id)});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(count(State::cancelled), 5);
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit WHERE who = 'alice@elsewhere (cli)'"), "5");
+}
+
+TEST_F(Bulks, ASidecarGoesOnWithWhatADeadCommandLeft) {
+  several(40);
+  {
+    AtTerminal slow(with_config({"cancel", "--queue", "orders", "--yes", "--rate", "10"}));
+    slow.until("] 4 of 40");
+  }  // kill -9
+  EXPECT_EQ(rung_json({"bulk", "show", "1"})["state"], "running");
+  EXPECT_GT(count(State::scheduled), 0);
+  test::SidecarConfig config;
+  config.store_url = db.url();
+  config.prefix = prefix;
+  test::Sidecar sidecar(config);
+  sidecar.start();
+  EXPECT_TRUE(test::eventually([&] { return count(State::cancelled) == 40; }, 60s)) << sidecar.log_tail();
+  EXPECT_TRUE(test::eventually([&] { return rung_json({"bulk", "show", "1"})["state"] == "done"; }, 30s));
+  // Each once, in the name of whoever asked for it.
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit WHERE who LIKE '% (cli)'"), "40");
+  sidecar.signal(SIGTERM);
+  sidecar.wait_exit();
+  test::AmqpProbe amqp;
+  for (const char* room : {".failed", ".delay", ".results", ".parked"}) {
+    amqp.remove(prefix + room);
+    amqp.remove_exchange(prefix + room);
+  }
+}
+
+}  // namespace
+}  // namespace rung::cli

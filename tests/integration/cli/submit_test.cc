@@ -1,0 +1,245 @@
+// submit: what it writes, its times, targets, bodies, and what a message-id means.
+#include "tests/integration/cli/fixture.h"
+
+namespace rung::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Submit : public CliTest {
+ protected:
+  Submit() { store(); }
+
+  std::string write(const std::string& name, const std::string& text) {
+    const std::string path = std::filesystem::path(config_path()).parent_path() / name;
+    std::ofstream(path, std::ios::binary) << text;
+    return path;
+  }
+  Task task_of(const json& answer) {
+    return (*store().find(*TaskId::parse(answer["retry_id"].get<std::string>())))->task;
+  }
+  Message message_of(TaskId id) {
+    const TaskId ids[] = {id};
+    return *(*store().messages(ids)).front().second;
+  }
+};
+
+TEST_F(Submit, ADelayIsARowThatWaits) {
+  const EpochMs before = now();
+  const json answer = rung_json({"submit",
+                                 "--queue",
+                                 "orders.close",
+                                 "--delay",
+                                 "30m",
+                                 "--tag",
+                                 "order.close",
+                                 "--message-id",
+                                 "close-17",
+                                 "--body",
+                                 R"({"order":17})",
+                                 "--content-type",
+                                 "application/json",
+                                 "--header",
+                                 "tenant=acme",
+                                 "--header",
+                                 "empty=",
+                                 "--property",
+                                 "priority=5",
+                                 "--property",
+                                 "correlation_id=c-1",
+                                 "--max-attempts",
+                                 "3"});
+  EXPECT_EQ(answer["result"], "created");
+  EXPECT_EQ(answer["task"]["kind"], "delay");
+  EXPECT_EQ(answer["task"]["version"], 1);
+  const Task task = task_of(answer);
+  EXPECT_EQ(task.kind, Kind::delay);
+  EXPECT_EQ(task.state, State::scheduled);
+  EXPECT_EQ(task.level, 0);
+  EXPECT_EQ(task.queue, "orders.close");
+  EXPECT_EQ(task.tag, "order.close");
+  EXPECT_EQ(task.message_id, "close-17");
+  EXPECT_EQ(task.max_attempts, 3);
+  EXPECT_EQ(task.first_failed_at.ms, 0);
+  EXPECT_GE(task.next_at->ms, (before + 30min).ms);
+  EXPECT_LE(task.next_at->ms, (now() + 30min).ms);
+  const Message message = message_of(task.id);
+  EXPECT_EQ(message.body, R"({"order":17})");
+  EXPECT_EQ(message.properties.content_type, "application/json");
+  EXPECT_EQ(message.properties.type, "order.close");
+  EXPECT_EQ(message.properties.message_id, "close-17");
+  EXPECT_EQ(message.properties.priority, 5);
+  EXPECT_EQ(message.properties.correlation_id, "c-1");
+  EXPECT_EQ(message.headers, (Table{{"tenant", "acme"}, {"empty", ""}}));
+}
+
+TEST_F(Submit, TextSaysWhatIsNext) {
+  const Ran ran = rung({"submit", "--exchange", "shop", "--routing-key", "order.close", "--delay", "30m"});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("scheduled: the delay to exchange shop, routing key order.close, due "));
+  EXPECT_THAT(rung({"list"}).out,
+              AllOf(HasSubstr("shop > order.close"), HasSubstr("delay"), HasSubstr("0/9")));
+  const json listed = rung_json({"list"})["tasks"][0];
+  const std::string id = listed["retry_id"];
+  for (const json& task : {listed, rung_json({"show", id})}) {
+    EXPECT_TRUE(task["queue"].is_null()) << task["queue"];  // what is not there
+    EXPECT_EQ(task["exchange"], "shop");
+  }
+  EXPECT_THAT(rung({"stats"}).out, HasSubstr("(by exchange)  scheduled"));
+  EXPECT_TRUE(rung_json({"stats"})["queues"][0]["queue"].is_null());
+  EXPECT_THAT(rung({"show", id}).out, AllOf(HasSubstr("kind          delay"),
+                                            HasSubstr("goes to       exchange shop, routing key order.close"),
+                                            HasSubstr("version       1")));
+  EXPECT_THAT(rung({"history", id}).out, AllOf(HasSubstr("to shop > order.close"), HasSubstr("delayed")));
+}
+
+TEST_F(Submit, AtATime) {
+  const json answer = rung_json({"submit", "--queue", "q", "--at", "2099-01-02T03:04:05+01:00"});
+  EXPECT_EQ(task_of(answer).next_at->ms, 4071002645000);
+  EXPECT_EQ(answer["task"]["next_due_at"], "2099-01-02T02:04:05.000Z");
+  // What has passed is due now: nobody meant never.
+  const json past = rung_json({"submit", "--queue", "q", "--at", "2001-01-01T00:00:00Z"});
+  EXPECT_LE(task_of(past).next_at->ms, now().ms);
+  EXPECT_GT(task_of(past).next_at->ms, now().ms - 60'000);
+}
+
+TEST_F(Submit, BodiesToTheByte) {
+  const std::string bytes("\0\xff\x80 any\r\n", 9);
+  const json from_file =
+      rung_json({"submit", "--queue", "q", "--delay", "1h", "--file", write("body", bytes)});
+  EXPECT_EQ(message_of(task_of(from_file).id).body, bytes);
+  EXPECT_EQ(message_of(task_of(from_file).id).properties.content_type, std::nullopt);
+  const json empty = rung_json({"submit", "--queue", "q", "--delay", "1h", "--file", write("empty", "")});
+  EXPECT_EQ(message_of(task_of(empty).id).body, "");
+  const Ran missing = rung({"submit", "--queue", "q", "--delay", "1h", "--file", "/no/such/file"});
+  EXPECT_EQ(missing.exit, 1);
+  EXPECT_THAT(missing.err, HasSubstr("cannot read /no/such/file"));
+  const std::string piped = "printf 'a\\0b' | " + std::string(RUNG_TEST_PROGRAM) +
+                            " submit --queue q --delay 1h --file - --json -c " + config_path();
+  const auto ran = run_program({"sh", "-c", piped}, 60s);
+  ASSERT_TRUE(ran);
+  EXPECT_EQ(message_of(task_of(json::parse(ran->out)).id).body, std::string("a\0b", 3));
+}
+
+TEST_F(Submit, SilenceAndLadderOfItsOwn) {
+  write_config("ladders: { steep: [1h] }\n");
+  const Task task = task_of(
+      rung_json({"submit", "--queue", "q", "--delay", "1h", "--ladder", "steep", "--reported-within", "5m"}));
+  EXPECT_EQ(task.ladder, "steep");
+  EXPECT_EQ(task.levels, 1);
+  EXPECT_EQ(task.silence, (Silence{Silence::Means::failure, 5min}));
+  EXPECT_EQ(rung_json({"show", task.id.str()})["success"], (json{{"reported_within", "5m"}}));
+  EXPECT_THAT(rung({"show", task.id.str()}).out,
+              HasSubstr("silence       for 5m after a delivery means failure"));
+}
+
+TEST_F(Submit, TheSameMessageIdWithTheSameContentIsTheSameTask) {
+  const std::vector<std::string> once = {"submit",       "--queue", "q",      "--delay", "1h",
+                                         "--message-id", "m-1",     "--body", "x"};
+  const json first = rung_json(once);
+  // The time is no part of the content: whoever asks again asks later.
+  const json again =
+      rung_json({"submit", "--queue", "q", "--delay", "2h", "--message-id", "m-1", "--body", "x"});
+  EXPECT_EQ(again["retry_id"], first["retry_id"]);
+  EXPECT_EQ(again["result"], "duplicate");
+  EXPECT_EQ(rung(once).exit, 0);
+  EXPECT_THAT(rung(once).out, HasSubstr("nothing to do: message-id m-1 was submitted already"));
+  const Ran other = rung({"submit", "--queue", "q", "--delay", "1h", "--message-id", "m-1", "--body", "y"});
+  EXPECT_EQ(other.exit, 1);
+  EXPECT_EQ(other.out, "");
+  EXPECT_THAT(other.err,
+              AllOf(HasSubstr("message-id m-1 belongs to task " + first["retry_id"].get<std::string>()),
+                    HasSubstr("another content")));
+  // Also after it has ended: the key is the caller's word that it is one thing.
+  EXPECT_EQ(rung({"cancel", first["retry_id"]}).exit, 0);
+  EXPECT_EQ(rung_json(once)["retry_id"], first["retry_id"]);
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM rung_tasks"), "1");
+}
+
+TEST_F(Submit, WhatIsWrongIsToldByItsName) {
+  const std::pair<std::vector<std::string>, std::string> mistakes[] = {
+      {{"--queue", "q"}, "delay: say when"},
+      {{"--queue", "q", "--delay", "1800000"}, "--delay: '1800000': "},
+      {{"--queue", "q", "--delay", "1h", "--reported-within", "5"}, "--reported-within: '5': "},
+      {{"--queue", "q", "--delay", "1h", "--at", "2099-01-01T00:00:00Z"}, "either delay or at"},
+      {{"--delay", "1h"}, "queue: say where it goes"},
+      {{"--queue", "q", "--exchange", "e", "--delay", "1h"}, "either queue, or exchange"},
+      {{"--queue", "q", "--delay", "soon"}, "--delay: 'soon': not a duration"},
+      {{"--queue", "q", "--at", "soon"}, "--at: 'soon' is neither"},
+      {{"--queue", "q", "--delay", "1h", "--ladder", "none"}, "ladder: no ladder has that name"},
+      {{"--queue", "q", "--delay", "1h", "--header", "x"}, "--header: 'x' is not NAME=VALUE"},
+      {{"--queue", "q", "--delay", "1h", "--header", "retry-id=7"},
+       "a name of the broker's or of Rung's own"},
+      {{"--queue", "q", "--delay", "1h", "--property", "colour=red"}, "colour"},
+      {{"--queue", "q", "--delay", "1h", "--presumed-after", "1m", "--reported-within", "1m"},
+       "one of the two"},
+  };
+  for (const auto& [flags, what] : mistakes) {
+    std::vector<std::string> words = {"submit"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Ran ran = rung(words);
+    EXPECT_EQ(ran.exit, 1) << what;
+    EXPECT_EQ(ran.out, "") << what;
+    EXPECT_THAT(ran.err, HasSubstr(what));
+  }
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM rung_tasks"), "0");
+}
+
+TEST_F(Submit, ManyByJsonLines) {
+  std::string lines;
+  for (int i = 0; i < 1200; ++i) {
+    lines += R"({"queue": "q", "delay": "1h", "message_id": "m-)" + std::to_string(i % 1100) +
+             R"(", "body": {"n": )" + std::to_string(i % 1100) + "}}\n";
+  }
+  lines +=
+      "\n{\"queue\": \"q\"}\nnot json\n{\"queue\": \"q\", \"delay\": \"1h\", \"message_id\": \"m-1\", "
+      "\"body\": 2}\n";
+  const std::string path = write("tasks.jsonl", lines);
+  const Ran ran = rung({"submit", "--jsonl", path});
+  EXPECT_EQ(ran.exit, 1);  // three lines are wrong
+  EXPECT_EQ(ran.out, "1100 submitted, 100 were there already, 3 refused\n");
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("line 1202: delay: say when"), HasSubstr("line 1203: "),
+                             HasSubstr("line 1204: message-id m-1 belongs to task")));
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM rung_tasks"), "1100");
+
+  const Ran answers = rung({"submit", "--jsonl", path, "--json"});
+  std::istringstream out(answers.out);
+  std::map<std::string, int> results;
+  for (std::string line; std::getline(out, line);) ++results[json::parse(line)["result"]];
+  EXPECT_EQ(results["duplicate"], 1200);
+  EXPECT_EQ(results["refused"], 2);
+  EXPECT_EQ(results["conflict"], 1);
+  const Ran mixed = rung({"submit", "--jsonl", path, "--queue", "other"});
+  EXPECT_EQ(mixed.exit, 1);
+  EXPECT_THAT(mixed.err, HasSubstr("--queue doesn't go with --jsonl"));
+}
+
+TEST_F(Submit, APipeThatPausesIsNotWaitedFor) {
+  const std::string command =
+      std::string(RUNG_TEST_PROGRAM) + " submit --jsonl - -c " + config_path() + " >/dev/null";
+  FILE* pipe = popen(command.c_str(), "w");
+  ASSERT_NE(pipe, nullptr);
+  for (const char* body : {"1", "2"}) {
+    const EpochMs before = now();
+    std::fprintf(pipe, "{\"queue\": \"q\", \"delay\": \"1h\", \"body\": %s}\n", body);
+    std::fflush(pipe);
+    EXPECT_TRUE(test::eventually([&] { return db.value("SELECT COUNT(*) FROM rung_tasks") == body; }, 30s));
+    // The delay counts from when it came, not from when the command began.
+    const auto newest = *store().list({});
+    EXPECT_GE(newest.front().task.next_at->ms, (before + 1h).ms);
+  }
+  EXPECT_EQ(pclose(pipe), 0);
+}
+
+TEST_F(Submit, WhoSubmittedStandsInTheRow) {
+  const json answer = rung_json({"submit", "--queue", "q", "--delay", "1h"});
+  const json shown = rung_json({"show", answer["retry_id"]});
+  EXPECT_THAT(shown["origin"]["submitted"]["by"].get<std::string>(),
+              ::testing::MatchesRegex("[^@]+@.+ \\(cli\\)"));
+}
+
+}  // namespace
+}  // namespace rung::cli

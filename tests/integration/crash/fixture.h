@@ -1,0 +1,178 @@
+// What the crash walk shares: a sidecar that is killed at a failpoint and starts again, and what must hold
+// then. Thread: one test.
+#pragma once
+
+#include <csignal>
+#include <cstdlib>
+#include <ostream>
+#include <set>
+
+#include "src/core/failpoint.h"
+#include "tests/support/sidecar.h"
+
+namespace rung::test {
+
+// What kills the next process at its n-th passing of the point `name`, "NAME" or "NAME:n".
+class Armed {
+ public:
+  explicit Armed(const std::string& point) { setenv("RUNG_FAILPOINT", point.c_str(), 1); }
+  ~Armed() { unsetenv("RUNG_FAILPOINT"); }
+  Armed(const Armed&) = delete;
+  Armed& operator=(const Armed&) = delete;
+};
+
+inline constexpr int kKilled = 128 + SIGKILL;
+
+// "claim.before_commit:2" as part of a test's name.
+inline std::string point_name(const ::testing::TestParamInfo<const char*>& point) {
+  std::string name = point.param;
+  for (char& c : name) {
+    if (c == '.' || c == ':') c = '_';
+  }
+  return name;
+}
+
+class Crash : public SidecarTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(kFailpoints) << "built without RUNG_FAILPOINTS";
+    // Far longer than any test waits: under its own name a restarted node goes on at once.
+    config.more = "lease: 10m\ndrain: 10s\n";
+    config.ladder = "[300ms, 400ms]";
+  }
+
+  void start_armed() {
+    sidecar_ = std::make_unique<Sidecar>(config);
+    const Armed armed(GetParam());
+    rung().start();
+  }
+
+  // Waits for the death at the point; what happens meanwhile is `until_then`'s.
+  void die(const std::function<void()>& until_then = {}) {
+    ASSERT_TRUE(eventually(
+        [&] {
+          if (until_then) until_then();
+          return !rung().running();
+        },
+        kBound))
+        << "the point " << GetParam() << " was never reached\n"
+        << rung().log_tail();
+    EXPECT_NE(rung().log().find("failpoint "), std::string::npos) << rung().log_tail();
+  }
+
+  void restart() {
+    rung().start();
+    ASSERT_TRUE(rung().wait_ready());
+  }
+
+  // One that is retried, as a consumer sees it: by its own script, whatever is repeated.
+  //   attempt n of the script: 'r' rejects, 's' reports success, 'f' reports failure, '.' acks and says
+  //   nothing
+  void consume(AmqpProbe& consumer, const std::string& script) {
+    while (auto received = consumer.next(Ms{20})) {
+      const auto attempt = int_header(received->message, "retry-attempt");
+      ids_.insert(retry_id(*received));
+      ++deliveries_[attempt];
+      EXPECT_EQ(received->message.body, body_);
+      ASSERT_GE(attempt, 1);
+      ASSERT_LE(attempt, static_cast<std::int64_t>(script.size())) << "more attempts than there should be";
+      const char word = script[static_cast<std::size_t>(attempt) - 1];
+      if (word == 'r') {
+        consumer.reject(*received);
+        continue;
+      }
+      if (word != '.') report(*received, word == 's' ? "succeeded" : "failed", "as the script says");
+      consumer.ack(*received);
+    }
+  }
+
+  // Goes on with the script until the queue's one row has that state.
+  void consume_until(AmqpProbe& consumer, const std::string& queue, const std::string& script,
+                     const std::string& state) {
+    EXPECT_TRUE(eventually(
+        [&] {
+          consume(consumer, script);
+          const auto all = current(queue);
+          return all.size() == 1 && all[0].at("state") == state;
+        },
+        kBound))
+        << state << " was not reached\n"
+        << rung().log_tail();
+  }
+
+  // A message fails, and climbs by `script` to `state`; the process dies once on the way, at the point, and
+  // is started again.
+  void climb(const std::string& script, const std::string& state) {
+    start_armed();
+    const std::string queue = climbing();
+    publish_failed(queue);
+    AmqpProbe consumer;
+    consumer.consume(queue);
+    die([&] { consume(consumer, script); });
+    restart();
+    consume_until(consumer, queue, script, state);
+    expect_whole(queue, script, state);
+  }
+
+  std::string climbing() {
+    const std::string queue = attached();
+    queue_ = queue;
+    return queue;
+  }
+
+  void publish_failed(const std::string& queue, std::string body = unique_name("body")) {
+    body_ = std::move(body);
+    Message message;
+    message.properties.message_id = unique_name("m");
+    message.body = body_;
+    message.headers = Table{{"retry-queue", queue}};
+    // The topology is the sidecar's: it may be killed before or after it stands.
+    ASSERT_TRUE(eventually(
+        [&] { return amqp.exchange_exists(failed()) && amqp.publish(failed(), "", message); }, kBound));
+  }
+
+  // To an exchange of `delays:` (config.more), which goes on to the queue by another one.
+  void publish_delayed(const std::string& exchange, const std::string& delay_ms) {
+    body_ = unique_name("body");
+    Message message;
+    message.properties.message_id = unique_name("m");
+    message.properties.delivery_mode = std::uint8_t{2};
+    message.body = body_;
+    message.headers = Table{{"x-delay", delay_ms}};
+    ASSERT_TRUE(eventually(
+        [&] { return amqp.exchange_exists(exchange) && amqp.publish(exchange, "created", message); },
+        kBound));
+  }
+
+  // One row, its attempts numbered 1.. each once, and nothing left in our own queues.
+  void expect_whole(const std::string& queue, const std::string& script, const std::string& state) {
+    const auto all = current(queue);
+    ASSERT_EQ(all.size(), 1U) << "one message, one row";
+    EXPECT_EQ(all[0].at("state"), state);
+    const auto attempts = history(all[0].at("retry_id"));
+    EXPECT_EQ(attempts.size(), script.size());
+    EXPECT_EQ(all[0].at("attempt"), std::to_string(script.size()));
+    for (std::size_t i = 0; i < attempts.size(); ++i) {
+      EXPECT_EQ(attempts[i].at("attempt"), std::to_string(i + 1));
+      EXPECT_NE(attempts[i].at("outcome"), "pending");
+    }
+    EXPECT_EQ(ids_.size(), 1U) << "a repeat under another retry-id";
+    EXPECT_EQ(deliveries_.size(), script.size()) << "an attempt that nobody saw";
+    for (const auto& [attempt, times] : deliveries_) EXPECT_LE(times, 2) << "attempt " << attempt;
+    expect_nothing_left();
+  }
+
+  void expect_nothing_left() {
+    rung().signal(SIGTERM);
+    EXPECT_EQ(rung().wait_exit(), 0);
+    EXPECT_EQ(amqp.depth(failed()), 0U) << "a failed message was never acked";
+    EXPECT_EQ(amqp.depth(results()), 0U) << "a result was never acked";
+    EXPECT_EQ(amqp.depth(config.prefix + ".delay"), 0U) << "a delayed message was never acked";
+  }
+
+  std::string queue_, body_;
+  std::set<std::string> ids_;
+  std::map<std::int64_t, int> deliveries_;  // by attempt
+};
+
+}  // namespace rung::test

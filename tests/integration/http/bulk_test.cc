@@ -1,0 +1,199 @@
+// /v1/bulk: dry run, progress, rate, pause, abort; and that it goes on when the instance that runs it dies.
+#include <thread>
+
+#include "tests/integration/http/fixture.h"
+
+namespace rung::test {
+namespace {
+
+class HttpBulk : public HttpTest {
+ protected:
+  void submit_many(int count, const std::string& queue = "q") {
+    json tasks = json::array();
+    for (int i = 0; i < count; ++i) tasks.push_back({{"queue", queue}, {"delay", "1h"}, {"tag", "many"}});
+    ASSERT_EQ(post("/v1/tasks", tasks).status, 201);
+  }
+  json bulk(int id) { return get("/v1/bulk/" + std::to_string(id)).json(); }
+  int create(const json& wish) {
+    const HttpAnswer answer = post("/v1/bulk", wish);
+    EXPECT_EQ(answer.status, 202) << answer.body;
+    if (answer.status != 202) return 0;
+    const int id = answer.json().at("id");
+    EXPECT_EQ(answer.header("location"), "/v1/bulk/" + std::to_string(id));
+    return id;
+  }
+  json wait_done(int id, const std::string& state = "done", Ms within = kBound) {
+    json last;
+    EXPECT_TRUE(eventually([&] { return (last = bulk(id)).value("state", "") == state; }, within))
+        << last.dump();
+    return last;
+  }
+  std::string in_state(const std::string& state) {
+    return db.value("SELECT COUNT(*) FROM retry_current WHERE state = '" + state + "'");
+  }
+};
+
+TEST_F(HttpBulk, ADryRunOnlyCounts) {
+  up();
+  submit_many(7);
+  submit_many(2, "other");
+  const HttpAnswer answer =
+      post("/v1/bulk", {{"action", "cancel"}, {"filter", {{"queue", "q"}}}, {"dry_run", true}});
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.json(), (json{{"dry_run", true}, {"matches", 7}, {"or_more", false}}));
+  // What a redrive is for is parked: none of these.
+  EXPECT_EQ(post("/v1/bulk", {{"action", "redrive"}, {"filter", {{"queue", "q"}}}, {"dry_run", true}})
+                .json()
+                .at("matches"),
+            0);
+  EXPECT_EQ(in_state("scheduled"), "9");
+  EXPECT_EQ(get("/v1/bulk").json().at("bulks"), json::array());
+}
+
+TEST_F(HttpBulk, CancelsAFrozenSetAndSaysSo) {
+  up();
+  submit_many(40);
+  const int id = create({{"action", "cancel"}, {"filter", {{"queue", "q"}}}, {"reason", "shop closed"}});
+  submit_many(3);  // came afterwards: not in it
+  const json done = wait_done(id);
+  EXPECT_EQ(done.at("total"), 40);
+  EXPECT_EQ(done.at("done"), 40);
+  EXPECT_EQ(done.at("applied"), 40);
+  EXPECT_EQ(done.at("refused"), 0);
+  EXPECT_EQ(done.at("filter"), (json{{"queue", "q"}}));
+  EXPECT_EQ(done.at("who"), "no token, 127.0.0.1 (http)");
+  EXPECT_EQ(in_state("cancelled"), "40");
+  EXPECT_EQ(in_state("scheduled"), "3");
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit WHERE what = 'cancel'"), "40");
+  EXPECT_EQ(get("/v1/bulk").json().at("bulks")[0].at("id"), id);
+  const HttpAnswer late = post("/v1/bulk/" + std::to_string(id) + "/pause");
+  EXPECT_THAT(refused(late, 409), HasSubstr("the bulk is done"));
+}
+
+TEST_F(HttpBulk, FiresAndRedrives) {
+  config.ladder = "[1h]";
+  up();
+  const std::string queue = new_name(), other = new_name();
+  amqp.declare(queue);
+  amqp.declare(other);
+  submit_many(3, queue);
+  wait_done(create({{"action", "fire"}, {"filter", {{"queue", queue}}}}));
+  for (const Received& got : amqp.take(queue, 3)) {
+    const std::string id = retry_id(got);
+    wait_for(id, "awaiting");
+    ASSERT_EQ(post("/v1/tasks/" + id + "/finish", {{"result", "failed"}}).status, 200);
+    wait_for(id, "scheduled");
+  }
+  wait_done(create({{"action", "fire"}, {"filter", {{"queue", queue}}}}));
+  for (const Received& got : amqp.take(queue, 3)) {
+    const std::string id = retry_id(got);
+    wait_for(id, "awaiting");
+    ASSERT_EQ(post("/v1/tasks/" + id + "/finish", {{"result", "failed"}}).status, 200);
+    wait_for(id, "parked");
+  }
+  const json done = wait_done(
+      create({{"action", "redrive"}, {"filter", {{"queue", queue}}}, {"elsewhere", {{"queue", other}}}}));
+  EXPECT_EQ(done.at("applied"), 3);
+  EXPECT_EQ(done.at("elsewhere"), (json{{"queue", other}}));
+  EXPECT_EQ(amqp.take(other, 3).size(), 3U);
+}
+
+TEST_F(HttpBulk, RatePauseResumeAbort) {
+  up();
+  submit_many(100);
+  const int id = create({{"action", "cancel"}, {"filter", {{"tag", "many"}}}, {"rate", 10}});
+  const std::string path = "/v1/bulk/" + std::to_string(id);
+  ASSERT_TRUE(eventually([&] { return bulk(id).at("done") > 0; }, kBound));
+  HttpAnswer answer = post(path + "/pause");
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.json().at("state"), "paused");
+  EXPECT_EQ(post(path + "/pause").status, 200) << "idempotent";
+  // The step under way may still end.
+  int held = -1;
+  ASSERT_TRUE(
+      eventually([&] { return std::exchange(held, bulk(id).at("done").get<int>()) == held; }, kBound));
+  std::this_thread::sleep_for(Ms{1500});
+  EXPECT_EQ(bulk(id).at("done"), held) << "went on while it was paused";
+  EXPECT_LT(held, 100);
+  answer = post(path + "/resume", {{"rate", 20}});
+  EXPECT_EQ(answer.json().at("rate"), 20.0);
+  ASSERT_TRUE(eventually([&] { return bulk(id).at("done") > held; }, kBound));
+  answer = post(path + "/abort");
+  EXPECT_EQ(answer.json().at("state"), "aborted");
+  EXPECT_THAT(refused(post(path + "/resume"), 409), HasSubstr("aborted"));
+  std::this_thread::sleep_for(Ms{1200});
+  const json ended = bulk(id);
+  std::this_thread::sleep_for(Ms{1200});
+  EXPECT_EQ(bulk(id).at("done"), ended.at("done"));
+  EXPECT_EQ(in_state("cancelled"), ended.at("applied").dump());
+}
+
+TEST_F(HttpBulk, ASlowOneHoldsUpNoOther) {
+  up();
+  submit_many(4, "slow");
+  submit_many(60, "quick");
+  const int slow = create({{"action", "cancel"}, {"filter", {{"queue", "slow"}}}, {"rate", 0.02}});
+  ASSERT_TRUE(eventually([&] { return bulk(slow).at("done") == 1; }, kBound));
+  const int quick = create({{"action", "cancel"}, {"filter", {{"queue", "quick"}}}, {"rate", 200}});
+  EXPECT_EQ(wait_done(quick).at("applied"), 60);
+  EXPECT_EQ(bulk(slow).at("done"), 1) << "faster than it may be";
+  // Another rate holds at once, not after the 50 seconds of the old one.
+  ASSERT_EQ(post("/v1/bulk/" + std::to_string(slow) + "/resume", {{"rate", 1000}}).status, 200);
+  EXPECT_EQ(wait_done(slow).at("applied"), 4);
+}
+
+TEST_F(HttpBulk, GoesOnAfterAKillOfItsInstance) {
+  other_keys = "lease: 2s\n";
+  listen("");
+  up();
+  submit_many(300);
+  const int id = create({{"action", "cancel"}, {"filter", {{"tag", "many"}}}, {"rate", 60}});
+  ASSERT_TRUE(eventually([&] { return bulk(id).at("done") > 20; }, kBound));
+  rung().kill9();
+  const int killed_at = std::stoi(rows("SELECT done FROM retry_bulks")[0].at("done"));
+  EXPECT_LT(killed_at, 300);
+  up();
+  const json done = wait_done(id, "done", Ms{60'000});
+  EXPECT_EQ(done.at("done"), 300);
+  EXPECT_EQ(done.at("applied"), 300);
+  EXPECT_EQ(in_state("cancelled"), "300");
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit WHERE what = 'cancel'"), "300") << "each once";
+}
+
+TEST_F(HttpBulk, BadInput) {
+  up();
+  const auto detail = [&](const json& body) { return refused(post("/v1/bulk", body), 400); };
+  EXPECT_THAT(detail({{"filter", {{"queue", "q"}}}}),
+              HasSubstr("action: it is \"cancel\", \"fire\" or \"redrive\""));
+  EXPECT_THAT(detail({{"action", "delete"}, {"filter", {{"queue", "q"}}}}), HasSubstr("action: it is"));
+  EXPECT_THAT(detail({{"action", "cancel"}}), HasSubstr("filter: say which tasks"));
+  EXPECT_THAT(detail({{"action", "cancel"}, {"filter", json::object()}}),
+              HasSubstr("an empty filter means every task"));
+  EXPECT_THAT(detail({{"action", "cancel"}, {"filter", {{"queeu", "q"}}}}),
+              HasSubstr("filter.queeu: there is no such"));
+  EXPECT_THAT(detail({{"action", "cancel"}, {"filter", {{"queue", 5}}}}),
+              HasSubstr("filter.queue: it is a text"));
+  EXPECT_THAT(detail({{"action", "cancel"}, {"filter", "all"}}), HasSubstr("filter: it is an object"));
+  EXPECT_THAT(detail({{"action", "cancel"}, {"filter", {{"queue", "q"}}}, {"rate", -1}}),
+              HasSubstr("rate: it is a number"));
+  EXPECT_THAT(detail({{"action", "cancel"}, {"filter", {{"queue", "q"}}}, {"rate", 1e-7}}),
+              HasSubstr("rate: it is a number from 0.01 on"));
+  EXPECT_THAT(
+      refused(call("POST", "/v1/bulk", R"({"action": "cancel", "action": "fire", "filter": {"queue": "q"}})"),
+              400),
+      HasSubstr("the key 'action' stands twice"));
+  EXPECT_THAT(detail({{"action", "fire"}, {"filter", {{"queue", "q"}}}, {"reason", "x"}}),
+              HasSubstr("reason: it goes"));
+  EXPECT_THAT(detail({{"action", "fire"}, {"filter", {{"queue", "q"}}}, {"elsewhere", {{"queue", "x"}}}}),
+              HasSubstr("elsewhere: it goes with the action redrive"));
+  EXPECT_THAT(detail({{"action", "fire"}, {"filter", {{"queue", "q"}}}, {"limit", 5}}),
+              HasSubstr("limit: there is no"));
+  EXPECT_THAT(detail(json::array()), HasSubstr("an object"));
+  for (const auto* id : {"1", "x", "-1", "99999999999999999999"}) {
+    EXPECT_EQ(get("/v1/bulk/" + std::string(id)).status, 404);
+    EXPECT_THAT(refused(post("/v1/bulk/" + std::string(id) + "/abort"), 404), HasSubstr("there is no bulk"));
+  }
+}
+
+}  // namespace
+}  // namespace rung::test

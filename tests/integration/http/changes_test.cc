@@ -1,0 +1,211 @@
+// POST /v1/tasks/{id}/cancel, /reschedule, /fire, /finish, /redrive, and their audit.
+#include "src/core/rfc3339.h"
+#include "tests/integration/http/fixture.h"
+
+namespace rung::test {
+namespace {
+
+class HttpChanges : public HttpTest {
+ protected:
+  HttpAnswer change(const std::string& id, const std::string& what, const json& body = json::object(),
+                    const HttpClient::Headers& headers = {}) {
+    return call("POST", "/v1/tasks/" + id + "/" + what, body.dump(), headers);
+  }
+  std::string in_an_hour(const std::string& queue = "q") {
+    return submit({{"queue", queue}, {"delay", "1h"}});
+  }
+  // A task whose first attempt is with its consumer.
+  std::string delivered(const std::string& queue) {
+    amqp.declare(queue);
+    const std::string id = submit({{"queue", queue}, {"delay", 0}, {"success", {{"reported_within", "1h"}}}});
+    amqp.ack(delivery(queue));
+    wait_for(id, "awaiting");
+    return id;
+  }
+  // One that failed until its ladder was over.
+  std::string parked_task(const std::string& queue) {
+    amqp.declare(queue);
+    const std::string id = submit({{"queue", queue}, {"delay", 0}, {"max_attempts", 1}, {"body", "again"}});
+    const Received got = delivery(queue);
+    amqp.ack(got);
+    wait_for(id, "awaiting");
+    EXPECT_EQ(change(id, "finish", {{"result", "failed"}, {"error", "no"}}).status, 200);
+    wait_for(id, "parked");
+    return id;
+  }
+};
+
+TEST_F(HttpChanges, CancelIsKeptAndTwiceIsOnce) {
+  up();
+  const std::string queue = new_name();
+  amqp.declare(queue);
+  const std::string id = submit({{"queue", queue}, {"delay", "1500ms"}});
+  HttpAnswer answer = change(id, "cancel", {{"reason", "paid"}});
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.json().at("state"), "cancelled");
+  EXPECT_EQ(answer.json().at("last_error"), "paid");
+  EXPECT_EQ(answer.header("etag"), "\"2\"");
+  answer = call("POST", "/v1/tasks/" + id + "/cancel");  // without a body, too
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.json().at("version"), 2);
+  EXPECT_FALSE(amqp.get_within(queue, Ms{2500})) << "published after a cancel that was answered";
+
+  const HttpAnswer wrong = change(id, "fire");
+  EXPECT_THAT(refused(wrong, 409), HasSubstr("cancelled"));
+  EXPECT_EQ(wrong.json().at("state"), "cancelled");
+  EXPECT_THAT(refused(change(id, "reschedule", {{"delay", 1}}), 409), HasSubstr("cancelled"));
+  EXPECT_THAT(refused(change(id, "finish", {{"result", "succeeded"}}), 409), HasSubstr("cancelled"));
+  EXPECT_THAT(refused(change(id, "redrive"), 409), HasSubstr("cancelled"));
+}
+
+TEST_F(HttpChanges, RescheduleAndFire) {
+  up();
+  const std::string queue = new_name();
+  amqp.declare(queue);
+  const std::string id = in_an_hour(queue);
+  const EpochMs later{wall_ms() + 7'200'000};
+  HttpAnswer answer = change(id, "reschedule", {{"at", to_rfc3339(later)}});
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.json().at("next_due_at"), to_rfc3339(later));
+  EXPECT_EQ(answer.json().at("attempt"), 0);
+  const std::int64_t now = wall_ms();
+  ASSERT_EQ(change(id, "reschedule", {{"delay", "400ms"}}).status, 200);
+  amqp.ack(delivery(queue));
+  EXPECT_GE(wall_ms(), now + 400);
+
+  const std::string other = in_an_hour(queue);
+  ASSERT_EQ(change(other, "fire").status, 200);
+  EXPECT_EQ(retry_id(delivery(queue)), other);
+  wait_for(other, "awaiting");
+  EXPECT_THAT(refused(change(other, "reschedule", {{"delay", 1}}), 409), HasSubstr("awaiting"));
+
+  EXPECT_THAT(refused(change(id, "reschedule"), 400), HasSubstr("delay: say when"));
+  EXPECT_THAT(refused(change(id, "reschedule", {{"delay", 1}, {"at", "2030-01-01T00:00:00Z"}}), 400),
+              HasSubstr("one"));
+  EXPECT_THAT(refused(change(id, "reschedule", {{"dealy", 1}}), 400),
+              HasSubstr("dealy: there is no such field"));
+  EXPECT_THAT(refused(change(id, "fire", {{"now", true}}), 400), HasSubstr("now: there is no such field"));
+}
+
+TEST_F(HttpChanges, FinishSaysHowItEnded) {
+  up();
+  const std::string done = delivered(new_name());
+  HttpAnswer answer = change(done, "finish", {{"result", "succeeded"}, {"executor", "10.0.0.7"}});
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.json().at("state"), "succeeded");
+  EXPECT_EQ(answer.json().at("finished_by"), "reported");
+  EXPECT_EQ(task(done).at("history")[0].at("executor"), "10.0.0.7");
+  EXPECT_EQ(change(done, "finish", {{"result", "succeeded"}}).status, 200) << "idempotent";
+
+  config.ladder = "[1h]";
+  const std::string failed = delivered(new_name());
+  answer = change(failed, "finish", {{"result", "failed"}, {"error", "Traceback: ..."}, {"executor", "w-3"}});
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.json().at("last_error"), "Traceback: ...");
+  EXPECT_EQ(answer.json().at("level"), 1);
+  const json history = task(failed).at("history")[0];
+  EXPECT_EQ(history.at("outcome"), "failed");
+  EXPECT_EQ(history.at("error"), "Traceback: ...");
+  EXPECT_EQ(history.at("executor"), "w-3");
+
+  EXPECT_THAT(refused(change(done, "finish"), 400), HasSubstr("result: it is \"succeeded\" or \"failed\""));
+  EXPECT_THAT(refused(change(done, "finish", {{"result", "succeeded"}, {"error", "x"}}), 400),
+              HasSubstr("error: it goes"));
+}
+
+TEST_F(HttpChanges, AFailureOfANamedAttemptFailsNoLaterOne) {
+  config.ladder = "[200ms, 1h]";
+  up();
+  const std::string queue = new_name();
+  const std::string id = delivered(queue);
+  const int first = task(id).at("attempt");
+  const json failed = {{"result", "failed"}, {"attempt", first}, {"error", "no"}};
+  ASSERT_EQ(change(id, "finish", failed).status, 200);
+  amqp.ack(delivery(queue));
+  json now = wait_for(id, "awaiting");
+  EXPECT_EQ(now.at("attempt"), first + 1);
+  // Said again, because the answer was lost: the attempt under way goes on.
+  const HttpAnswer again = change(id, "finish", failed);
+  EXPECT_EQ(again.status, 200) << again.body;
+  EXPECT_EQ(again.json().at("version"), now.at("version"));
+  EXPECT_EQ(again.json().at("state"), "awaiting");
+  EXPECT_EQ(change(id, "finish", {{"result", "failed"}, {"attempt", first + 2}}).status, 409);
+  for (const json& wrong : {json(0), json(-1), json("1"), json(1.5)})
+    EXPECT_THAT(refused(change(id, "finish", {{"result", "failed"}, {"attempt", wrong}}), 400),
+                HasSubstr("attempt: it is a whole number"));
+  // The same of what is under way already.
+  EXPECT_EQ(change(id, "fire").status, 200);
+  EXPECT_EQ(task(id).at("version"), now.at("version"));
+}
+
+TEST_F(HttpChanges, ParkedIsNotCancelled) {
+  up();
+  EXPECT_THAT(refused(change(parked_task(new_name()), "cancel"), 409), HasSubstr("parked"));
+}
+
+TEST_F(HttpChanges, RedriveToItsOriginOrElsewhere) {
+  up();
+  const std::string queue = new_name(), other = new_name();
+  amqp.declare(other);
+  const std::string id = parked_task(queue);
+  HttpAnswer answer = change(id, "redrive");
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const Received back = delivery(queue);
+  EXPECT_EQ(back.message.body, "again");
+  EXPECT_EQ(retry_id(back), id);
+  amqp.ack(back);
+
+  const std::string second = parked_task(new_name());
+  ASSERT_EQ(change(second, "redrive", {{"queue", other}}).status, 200);
+  EXPECT_EQ(retry_id(delivery(other)), second);
+  EXPECT_THAT(refused(change(second, "redrive", {{"queue", other}, {"exchange", "x"}}), 400),
+              HasSubstr("goes alone"));
+}
+
+TEST_F(HttpChanges, IfMatchGuardsAgainstAStaleView) {
+  up();
+  const std::string id = in_an_hour();
+  const std::string seen = get("/v1/tasks/" + id).header("etag");
+  EXPECT_EQ(seen, "\"1\"");
+  ASSERT_EQ(change(id, "reschedule", {{"delay", "2h"}}, {{"If-Match", seen}}).status, 200);
+  const HttpAnswer stale = change(id, "cancel", json::object(), {{"If-Match", seen}});
+  EXPECT_THAT(refused(stale, 412), HasSubstr("its version is 2"));
+  EXPECT_EQ(stale.json().at("version"), 2);
+  EXPECT_EQ(task(id).at("state"), "scheduled");
+  EXPECT_EQ(change(id, "cancel", json::object(), {{"If-Match", "*"}}).status, 200);
+  for (const auto* wrong : {"2", "\"x\"", "\"1\", \"2\"", "\"\"", "\"-1\"", "\"99999999999\""})
+    EXPECT_THAT(refused(change(id, "cancel", json::object(), {{"If-Match", wrong}}), 400), HasSubstr("ETag"))
+        << wrong;
+}
+
+TEST_F(HttpChanges, UnknownTasks) {
+  up();
+  for (const auto* what : {"cancel", "fire", "redrive"}) {
+    for (const auto* id : {"1", "x", "0"})
+      EXPECT_THAT(refused(change(id, what), 404), HasSubstr("no task has the id")) << what << " " << id;
+  }
+  EXPECT_EQ(change("1", "reschedule", {{"delay", 1}}).status, 404);
+  EXPECT_EQ(change("1", "finish", {{"result", "succeeded"}}).status, 404);
+  EXPECT_EQ(get("/v1/tasks/1/audit").status, 404);
+}
+
+TEST_F(HttpChanges, EachIsInTheAudit) {
+  up();
+  const std::string id = in_an_hour();
+  EXPECT_EQ(get("/v1/tasks/" + id + "/audit").json().at("changes"), json::array());
+  ASSERT_EQ(change(id, "reschedule", {{"delay", "2h"}}).status, 200);
+  ASSERT_EQ(change(id, "cancel", {{"reason", "paid"}}).status, 200);
+  ASSERT_EQ(change(id, "cancel").status, 200);   // nothing to do: no row
+  ASSERT_EQ(change(id, "redrive").status, 409);  // refused: no row
+  const json changes = get("/v1/tasks/" + id + "/audit").json().at("changes");
+  ASSERT_EQ(changes.size(), 2U) << changes.dump(1);
+  EXPECT_EQ(changes[0].at("what"), "reschedule");
+  EXPECT_EQ(changes[1].at("what"), "cancel");
+  EXPECT_EQ(changes[1].at("who"), "no token, 127.0.0.1 (http)");
+  EXPECT_EQ(changes[1].at("before").at("state"), "scheduled");
+  EXPECT_EQ(changes[1].at("after").at("state"), "cancelled");
+  EXPECT_EQ(rows("SELECT * FROM retry_audit WHERE retry_id = " + id).size(), 2U);
+}
+
+}  // namespace
+}  // namespace rung::test

@@ -1,0 +1,125 @@
+// GET /v1/tasks, GET /v1/tasks/{id}.
+#include <set>
+
+#include "tests/integration/http/fixture.h"
+
+namespace rung::test {
+namespace {
+
+class HttpQuery : public HttpTest {
+ protected:
+  std::vector<std::string> ids(const std::string& query) {
+    const HttpAnswer answer = get("/v1/tasks" + query);
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    std::vector<std::string> out;
+    if (answer.status == 200) {
+      const json page = answer.json();
+      for (const json& t : page.at("tasks")) out.push_back(t.at("retry_id"));
+    }
+    return out;
+  }
+};
+
+using Ids = std::vector<std::string>;
+
+TEST_F(HttpQuery, EachConditionAlone) {
+  up();
+  const std::string queue = new_name();
+  amqp.declare(queue);
+  const std::string a =
+      submit({{"queue", "a"}, {"tag", "t"}, {"message_id", "m"}, {"at", "2030-01-01T00:00:00Z"}});
+  const std::string b = submit({{"exchange", "x"}, {"routing_key", "k"}, {"at", "2031-01-01T00:00:00Z"}});
+  const std::string c = submit({{"queue", queue}, {"delay", 0}});
+  const Received got = delivery(queue);
+  report(got, "failed", "boom 100%");
+  ASSERT_TRUE(eventually([&] { return task(c).value("first_failed_at", json()) != json(); }));
+
+  EXPECT_EQ(ids(""), (Ids{c, b, a}));
+  EXPECT_EQ(ids("?queue=a"), Ids{a});
+  EXPECT_EQ(ids("?exchange=x"), Ids{b});
+  EXPECT_EQ(ids("?tag=t"), Ids{a});
+  EXPECT_EQ(ids("?message_id=m"), Ids{a});
+  EXPECT_EQ(ids("?error=100%25"), Ids{c});
+  EXPECT_EQ(ids("?error=10%25%25"), Ids{});
+  EXPECT_EQ(ids("?kind=retry"), Ids{});
+  EXPECT_EQ(ids("?kind=delay&state=scheduled&queue=a"), Ids{a});
+  EXPECT_EQ(ids("?state=parked"), Ids{});
+  EXPECT_EQ(ids("?due_after=2030-06-01T00:00:00Z"), Ids{b});
+  EXPECT_EQ(ids("?due_after=2029-06-01T00:00:00Z&due_before=2030-06-01T00:00:00%2B01:00"), Ids{a});
+  EXPECT_EQ(ids("?due_before=2030-06-01T00:00:00+01:00&queue=a"), Ids{a}) << "a + that became a blank";
+  EXPECT_EQ(ids("?created_after=2020-01-01T00:00:00Z"), (Ids{c, b, a}));
+  EXPECT_EQ(ids("?created_before=2020-01-01T00:00:00Z"), Ids{});
+  EXPECT_EQ(ids("?ladder=default"), (Ids{c, b, a}));
+  const std::string odd = submit({{"queue", "q1?x&y"}, {"message_id", "a=b"}, {"delay", "1h"}});
+  EXPECT_EQ(ids("?message_id=a=b"), Ids{odd});
+  EXPECT_EQ(ids("?queue=q1?x%26y"), Ids{odd});
+}
+
+TEST_F(HttpQuery, PagesStayWhileRowsMove) {
+  up();
+  json tasks = json::array();
+  for (int i = 0; i < 25; ++i) tasks.push_back({{"queue", "q"}, {"delay", "1h"}, {"body", i}});
+  ASSERT_EQ(post("/v1/tasks", tasks).status, 201);
+  std::set<std::string> seen;
+  std::string cursor;
+  int pages = 0;
+  do {
+    const json page = get("/v1/tasks?queue=q&limit=10" + (cursor.empty() ? "" : "&cursor=" + cursor)).json();
+    for (const json& t : page.at("tasks")) EXPECT_TRUE(seen.insert(t.at("retry_id")).second) << "shown twice";
+    cursor = page.at("next").is_null() ? "" : page.at("next").get<std::string>();
+    ++pages;
+    // What comes and what changes meanwhile shifts nothing.
+    submit({{"queue", "q"}, {"delay", "1h"}});
+    post("/v1/tasks/" + *seen.rbegin() + "/cancel");
+  } while (!cursor.empty() && pages < 10);
+  EXPECT_EQ(pages, 3);
+  EXPECT_EQ(seen.size(), 25U);
+}
+
+TEST_F(HttpQuery, BadConditions) {
+  up();
+  EXPECT_THAT(refused(get("/v1/tasks?queeu=a"), 400),
+              HasSubstr("queeu: there is no such condition; there are queue"));
+  EXPECT_THAT(refused(get("/v1/tasks?state=waiting"), 400), HasSubstr("state: it is scheduled, publishing"));
+  EXPECT_THAT(refused(get("/v1/tasks?kind=x"), 400), HasSubstr("kind: it is retry or delay"));
+  EXPECT_THAT(refused(get("/v1/tasks?limit=0"), 400),
+              HasSubstr("limit: it is a whole number from 1 to 1000"));
+  EXPECT_THAT(refused(get("/v1/tasks?limit=1001"), 400), HasSubstr("from 1 to 1000"));
+  EXPECT_THAT(refused(get("/v1/tasks?cursor=x"), 400), HasSubstr("cursor: it is what `next`"));
+  EXPECT_THAT(refused(get("/v1/tasks?due_after=now"), 400), HasSubstr("due_after: it is a point in time"));
+  EXPECT_THAT(refused(get("/v1/tasks?queue=a&queue=b"), 400), HasSubstr("queue: it stands there twice"));
+  EXPECT_THAT(refused(get("/v1/tasks?queue=%ff"), 400), HasSubstr("queue: it is a text in UTF-8"));
+  EXPECT_THAT(refused(get("/v1/tasks?queue=%4"), 400), HasSubstr("hexadecimal"));
+  EXPECT_THAT(refused(get("/v1/tasks?queue="), 400), HasSubstr("queue: it is a text of 1 to 255"));
+}
+
+TEST_F(HttpQuery, ATaskWithItsHistory) {
+  config.ladder = "[200ms, 1h]";
+  up();
+  const std::string queue = attached();
+  fail(queue, [] {
+    Message m;
+    m.body = "x";
+    m.properties.message_id = "mine";
+    return m;
+  }());
+  const Received got = delivery(queue);
+  const std::string id = retry_id(got);
+  report(got, "failed", "refused by the bank");
+  ASSERT_TRUE(eventually([&] { return task(id).value("level", 0) == 2; }, kBound));
+  const HttpAnswer answer = get("/v1/tasks/" + id);
+  const json t = answer.json();
+  EXPECT_EQ(answer.header("etag"), "\"" + t.at("version").dump() + "\"");
+  EXPECT_EQ(t.at("kind"), "retry");
+  EXPECT_EQ(t.at("last_error"), "refused by the bank");
+  EXPECT_EQ(t.at("message_id"), "mine");
+  ASSERT_EQ(t.at("history").size(), 1U);
+  EXPECT_EQ(t.at("history")[0].at("outcome"), "failed");
+  EXPECT_EQ(t.at("history")[0].at("error"), "refused by the bank");
+  EXPECT_GE(t.at("history")[0].at("late_ms").get<int>(), 0);
+  for (const auto* id_of_none : {"1", "0", "-5", "abc", "99999999999999999999", "5%2F6"})
+    EXPECT_EQ(get("/v1/tasks/" + std::string(id_of_none)).status, 404) << id_of_none;
+}
+
+}  // namespace
+}  // namespace rung::test

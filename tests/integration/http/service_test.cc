@@ -1,0 +1,169 @@
+// /healthz, /readyz, /metrics, /openapi.json.
+#include <csignal>
+#include <set>
+
+#include "src/core/url.h"
+#include "src/http/context.h"
+#include "src/http/openapi.h"
+#include "tests/integration/http/fixture.h"
+#include "tests/support/proxy.h"
+
+namespace rung::test {
+namespace {
+
+class HttpService : public HttpTest {
+ protected:
+  // The value of a line of /metrics; -1 where there is none.
+  double metric(const std::string& line) {
+    const std::string text = get("/metrics").body;
+    const std::size_t at = text.find("\n" + line + " ");
+    return at == std::string::npos ? -1 : std::stod(text.substr(at + line.size() + 2));
+  }
+};
+
+TEST_F(HttpService, TheDocumentNamesWhatIsRouted) {
+  const json document = json::parse(http::openapi_json());
+  std::set<std::string> written, routed;
+  for (const auto& [path, operations] : document.at("paths").items()) {
+    for (const auto& [method, operation] : operations.items()) {
+      std::string upper;
+      for (const char c : method) upper += static_cast<char>(std::toupper(c));
+      written.insert(upper + " " + path);
+      EXPECT_FALSE(operation.at("summary").get<std::string>().empty());
+    }
+  }
+  http::Context context({}, {}, {}, nullptr, "0", 1, Ms{1});
+  for (const http::Route& route : http::all_routes(context, [] { return 0; })) {
+    const std::string name = std::string(route.method) + " " + std::string(route.pattern);
+    routed.insert(name);
+    std::string lower;
+    for (const char c : route.method) lower += static_cast<char>(std::tolower(c));
+    const json& operation = document.at("paths").at(std::string(route.pattern)).at(lower);
+    // What needs no token says so, and nothing else does.
+    EXPECT_EQ(operation.contains("security"), route.needs == http::Route::Needs::nothing) << name;
+    EXPECT_EQ(route.method == "POST", route.needs == http::Route::Needs::full) << name;
+  }
+  EXPECT_EQ(written, routed);
+  // Each reference has what it refers to.
+  const std::string text = document.dump();
+  const std::string mark = "\"$ref\":\"#";
+  for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1)) {
+    const std::string pointer =
+        text.substr(at + mark.size(), text.find('"', at + mark.size()) - at - mark.size());
+    EXPECT_TRUE(document.contains(json::json_pointer(pointer))) << pointer;
+  }
+}
+
+TEST_F(HttpService, TheDocumentIsServed) {
+  up();
+  const HttpAnswer answer = get("/openapi.json");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.json().at("openapi"), "3.1.0");
+  EXPECT_EQ(answer.body, http::openapi_json());
+}
+
+TEST_F(HttpService, HealthAndReadiness) {
+  up();
+  EXPECT_EQ(get("/healthz").json(), (json{{"status", "ok"}}));
+  const json ready = get("/readyz").json();
+  EXPECT_EQ(ready.at("status"), "ready");
+  EXPECT_EQ(ready.at("checks"),
+            (json{{"broker", true}, {"database", true}, {"shards", true}, {"taking", true}}));
+  EXPECT_EQ(client().call("HEAD", "/healthz").body, "");
+}
+
+TEST_F(HttpService, NotReadyWithoutItsBroker) {
+  auto url = parse_url(amqp_url());
+  url->port = 1;  // nobody listens there
+  config.broker_url = format_url(*url);
+  sidecar_ = std::make_unique<Sidecar>(config);
+  rung().start();
+  ASSERT_TRUE(eventually([&] { return client().call("GET", "/healthz").status == 200; }, kBound));
+  json problem;
+  ASSERT_TRUE(eventually(
+      [&] {
+        const HttpAnswer answer = get("/readyz");
+        problem = answer.json();
+        return answer.status == 503 && problem.at("checks").at("shards") == true;
+      },
+      kBound));
+  EXPECT_EQ(problem.at("detail"), "not ready: broker");
+  // The database is there: tasks are taken all the same.
+  submit({{"queue", "q"}, {"delay", "1h"}});
+}
+
+// Of a database that hangs nothing is heard, and no connection breaks.
+TEST_F(HttpService, AHungDatabaseHoldsUpNobodyForLong) {
+  auto url = parse_url(config.store_url);
+  TcpProxy proxy(url->host, url->port);
+  url->port = proxy.port();
+  config.store_url = format_url(*url);
+  listen(", timeout: 8s");
+  up();
+  ASSERT_EQ(get("/v1/tasks").status, 200);
+  ASSERT_EQ(get("/metrics").status, 200);
+  const std::string id = submit({{"queue", "q"}, {"delay", "1h"}, {"message_id", "m"}});
+  proxy.stall();
+  // A read ends within one http.timeout, not two: the idle connection hangs, and a new one would.
+  const std::int64_t began = wall_ms();
+  EXPECT_THAT(refused(get("/v1/tasks"), 503), HasSubstr(""));
+  EXPECT_LT(wall_ms() - began, 12'000);
+  EXPECT_EQ(get("/healthz").status, 200);
+  const std::int64_t scraped = wall_ms();
+  EXPECT_EQ(get("/metrics").status, 200);
+  EXPECT_LT(wall_ms() - scraped, 6'000);
+  ASSERT_TRUE(eventually([&] { return metric("rung_up{service=\"database\"}") == 0; }, kBound));
+  EXPECT_EQ(metric("rung_up{service=\"broker\"}"), 1);
+  proxy.stall(false);
+  proxy.cut();
+  ASSERT_TRUE(ready(client()));
+  ASSERT_TRUE(eventually([&] { return metric("rung_up{service=\"database\"}") == 1; }, kBound));
+  EXPECT_EQ(post("/v1/tasks", {{"queue", "q"}, {"delay", "1h"}, {"message_id", "m"}}).json().at("retry_id"),
+            id);
+}
+
+TEST_F(HttpService, Metrics) {
+  up();
+  submit({{"queue", "q"}, {"delay", "1h"}, {"message_id", "m"}});
+  post("/v1/tasks", {{"queue", "q"}, {"delay", "1h"}, {"message_id", "m"}});
+  post("/v1/tasks", {{"queue", "other"}, {"delay", "1h"}, {"message_id", "m"}});
+  post("/v1/tasks", {{"quee", "q"}});
+  const std::string id = submit({{"queue", "q"}, {"delay", "1h"}});
+  post("/v1/tasks/" + id + "/cancel");
+  post("/v1/tasks/" + id + "/cancel");
+  post("/v1/tasks/" + id + "/fire");
+  get("/v1/nothing/at/all");
+  EXPECT_EQ(metric("rung_submitted_tasks_total{result=\"created\"}"), 2);
+  EXPECT_EQ(metric("rung_submitted_tasks_total{result=\"same\"}"), 1);
+  EXPECT_EQ(metric("rung_submitted_tasks_total{result=\"conflict\"}"), 1);
+  EXPECT_EQ(metric("rung_submitted_tasks_total{result=\"invalid\"}"), 1);
+  EXPECT_EQ(metric("rung_changes_total{action=\"cancel\",result=\"applied\"}"), 1);
+  EXPECT_EQ(metric("rung_changes_total{action=\"cancel\",result=\"unchanged\"}"), 1);
+  EXPECT_EQ(metric("rung_changes_total{action=\"fire\",result=\"refused\"}"), 1);
+  EXPECT_EQ(metric("rung_http_requests_total{method=\"POST\",route=\"/v1/tasks\",status=\"201\"}"), 2);
+  EXPECT_EQ(metric("rung_http_requests_total{method=\"GET\",route=\"none\",status=\"404\"}"), 1);
+  EXPECT_EQ(metric("rung_shards_held"), 64);
+  EXPECT_EQ(metric("rung_up{service=\"broker\"}"), 1);
+  EXPECT_EQ(metric("rung_up{service=\"database\"}"), 1);
+  EXPECT_EQ(metric("rung_overdue_tasks"), 0);
+  // Counted at the first scrape; what it says holds for some seconds.
+  EXPECT_EQ(metric("rung_tasks{state=\"scheduled\"}"), 1);
+  EXPECT_EQ(metric("rung_tasks{state=\"cancelled\"}"), 1);
+  // One word before each name, base units, no label that a message could fill.
+  const std::string text = get("/metrics").body;
+  std::istringstream lines(text);
+  const std::set<std::string> labels = {"method", "route",   "status",  "result", "action",
+                                        "state",  "service", "version", "le"};
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line.starts_with("#")) continue;
+    EXPECT_TRUE(line.starts_with("rung_")) << line;
+    for (std::size_t at = line.find("=\""); at != std::string::npos; at = line.find("=\"", at + 1)) {
+      const std::size_t from = line.find_last_of("{,", at) + 1;
+      EXPECT_TRUE(labels.contains(line.substr(from, at - from))) << line;
+    }
+  }
+  EXPECT_EQ(get("/metrics").header("content-type").substr(0, 10), "text/plain");
+}
+
+}  // namespace
+}  // namespace rung::test

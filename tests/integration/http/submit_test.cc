@@ -1,0 +1,258 @@
+// POST /v1/tasks.
+#include "src/core/rfc3339.h"
+#include "tests/integration/http/fixture.h"
+
+namespace rung::test {
+namespace {
+
+class HttpSubmit : public HttpTest {};
+
+TEST_F(HttpSubmit, ArrivesWithEverythingThatWasSaid) {
+  up();
+  const std::string queue = new_name();
+  amqp.declare(queue);
+  const std::int64_t before = wall_ms();
+  const HttpAnswer answer =
+      post("/v1/tasks",
+           {{"queue", queue},
+            {"tag", "close-unpaid"},
+            {"message_id", "m-1"},
+            {"body", {{"order", 7}, {"a", nullptr}}},
+            {"headers", {{"tenant", "acme"}, {"n", 5}, {"w", {{"!i32", 7}}}, {"deep", {{"x", {1, "y"}}}}}},
+            {"properties", {{"priority", 3}, {"correlation_id", "c"}, {"app_id", "shop"}, {"timestamp", 17}}},
+            {"delay", "300ms"},
+            {"ladder", "default"},
+            {"max_attempts", 2},
+            {"success", {{"reported_within", "5m"}}}});
+  ASSERT_EQ(answer.status, 201) << answer.body;
+  const json task = answer.json();
+  const std::string id = task.at("retry_id");
+  EXPECT_EQ(answer.header("location"), "/v1/tasks/" + id);
+  EXPECT_EQ(answer.header("etag"), "\"1\"");
+  EXPECT_EQ(task.at("kind"), "delay");
+  EXPECT_EQ(task.at("state"), "scheduled");
+  EXPECT_EQ(task.at("node"), "node-1");
+  EXPECT_EQ(task.at("success"), (json{{"reported_within", "5m"}}));
+  EXPECT_EQ(task.at("max_attempts"), 2);
+  // 201 only after the commit: the row is there now.
+  const auto row = rows("SELECT * FROM retry_current WHERE retry_id = " + id);
+  ASSERT_EQ(row.size(), 1U);
+  EXPECT_EQ(row[0].at("tag"), "close-unpaid");
+
+  const Received got = delivery(queue);
+  EXPECT_GE(wall_ms(), before + 300);
+  EXPECT_EQ(json::parse(got.message.body), (json{{"order", 7}, {"a", nullptr}}));
+  EXPECT_EQ(got.message.body, R"({"a":null,"order":7})");
+  const Properties& p = got.message.properties;
+  EXPECT_EQ(p.content_type, "application/json");
+  EXPECT_EQ(p.message_id, "m-1");
+  EXPECT_EQ(p.type, "close-unpaid");
+  EXPECT_EQ(p.priority, 3);
+  EXPECT_EQ(p.correlation_id, "c");
+  EXPECT_EQ(p.app_id, "shop");
+  EXPECT_EQ(p.timestamp, 17U);
+  EXPECT_EQ(p.delivery_mode, 2);
+  EXPECT_EQ(text_header(got.message, "tenant"), "acme");
+  EXPECT_EQ(int_header(got.message, "n"), 5);
+  EXPECT_EQ(*find(got.message.headers, "w"), Value(std::int32_t{7}));
+  EXPECT_EQ(*find(got.message.headers, "deep"),
+            Value(Table{{"x", Array{Value(std::int64_t{1}), Value(std::string("y"))}}}));
+  EXPECT_EQ(retry_id(got), id);
+  EXPECT_EQ(int_header(got.message, "retry-attempt"), 1);
+  EXPECT_EQ(wait_for(id, "awaiting").at("attempt"), 1);
+}
+
+TEST_F(HttpSubmit, BodiesAndTheirTypes) {
+  up();
+  const std::string queue = new_name();
+  amqp.declare(queue);
+  const auto sent = [&](json body) {
+    body.update({{"queue", queue}, {"delay", 0}});
+    submit(body);
+    const Received got = delivery(queue);
+    amqp.ack(got);
+    return std::pair(got.message.properties.content_type.value_or("none"), got.message.body);
+  };
+  EXPECT_EQ(sent({{"body", "gr\u00fc\u00df"}}),
+            std::pair(std::string("text/plain"), std::string("gr\u00fc\u00df")));
+  EXPECT_EQ(sent({{"body", 5}}), std::pair(std::string("application/json"), std::string("5")));
+  EXPECT_EQ(sent({{"body", "<x/>"}, {"content_type", "text/xml"}}),
+            std::pair(std::string("text/xml"), std::string("<x/>")));
+  EXPECT_EQ(sent({{"body_base64", "AP8K"}}), std::pair(std::string("none"), std::string("\x00\xff\n", 3)));
+  EXPECT_EQ(sent(json::object()), std::pair(std::string("none"), std::string()));
+}
+
+TEST_F(HttpSubmit, ToAnExchangeAndAtATime) {
+  up();
+  const std::string queue = new_name(), exchange = new_name("x");
+  amqp.declare(queue);
+  amqp.declare_exchange(exchange, "topic");
+  amqp.bind(queue, exchange, "order.#");
+  const EpochMs due{wall_ms() + 700};
+  const std::string id =
+      submit({{"exchange", exchange}, {"routing_key", "order.new"}, {"body", "x"}, {"at", to_rfc3339(due)}});
+  EXPECT_EQ(task(id).at("next_due_at"), to_rfc3339(due));
+  const Received got = delivery(queue);
+  EXPECT_GE(wall_ms(), due.ms);
+  EXPECT_EQ(got.exchange, exchange);
+  EXPECT_EQ(got.routing_key, "order.new");
+  amqp.remove_exchange(exchange);
+}
+
+TEST_F(HttpSubmit, TheSameMessageIdIsTheSameTask) {
+  up();
+  const json first = {{"queue", "q"}, {"body", {{"a", 1}}}, {"delay", "1h"}, {"message_id", "once"}};
+  const std::string id = submit(first);
+  json later = first;
+  later["delay"] = "2h";  // when is not a part of it
+  for (const json& again : {first, later}) {
+    const HttpAnswer answer = post("/v1/tasks", again);
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(answer.json().at("retry_id"), id);
+    EXPECT_EQ(answer.header("etag"), "\"1\"");
+  }
+  const json others = {
+      {"body", {{"a", 2}}}, {"queue", "other"},      {"tag", "t"},
+      {"max_attempts", 3},  {"headers", {{"h", 1}}}, {"success", {{"presumed_after", "1s"}}}};
+  for (const auto& [field, value] : others.items()) {
+    json other = first;
+    other[field] = value;
+    const HttpAnswer answer = post("/v1/tasks", other);
+    EXPECT_THAT(refused(answer, 409), HasSubstr("another content")) << field;
+    EXPECT_EQ(answer.json().at("retry_id"), id);
+  }
+  // Also when it has ended.
+  EXPECT_EQ(post("/v1/tasks/" + id + "/cancel").status, 200);
+  const HttpAnswer answer = post("/v1/tasks", first);
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.json().at("state"), "cancelled");
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current"), "1");
+}
+
+TEST_F(HttpSubmit, ManyAtOnce) {
+  up();
+  json tasks = json::array();
+  for (int i = 0; i < 1000; ++i)
+    tasks.push_back({{"queue", "q"}, {"body", i}, {"delay", "1h"}, {"message_id", "m" + std::to_string(i)}});
+  HttpAnswer answer = post("/v1/tasks", tasks);
+  ASSERT_EQ(answer.status, 201) << answer.body.substr(0, 500);
+  json body = answer.json();
+  EXPECT_EQ(body.at("created"), 1000);
+  EXPECT_EQ(body.at("results").size(), 1000U);
+  EXPECT_EQ(body.at("results")[999].at("task").at("message_id"), "m999");
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current"), "1000");
+
+  // The same again, one of them other, one broken, one new, one twice.
+  answer = post("/v1/tasks",
+                json::array({tasks[0],
+                             {{"queue", "q"}, {"body", "other"}, {"delay", "1h"}, {"message_id", "m1"}},
+                             {{"queue", "q"}, {"delai", 1}},
+                             {{"queue", "q"}, {"delay", 3600000}, {"message_id", "twice"}},
+                             {{"queue", "q"}, {"delay", 3600000}, {"message_id", "twice"}}}));
+  ASSERT_EQ(answer.status, 207) << answer.body;
+  body = answer.json();
+  const json& r = body.at("results");
+  EXPECT_EQ(r[0].at("status"), 200);
+  EXPECT_EQ(r[1].at("status"), 409);
+  EXPECT_EQ(r[2].at("status"), 400);
+  EXPECT_EQ(r[2].at("error").at("errors")[0].at("field"), "tasks[2].delai");
+  EXPECT_EQ(r[3].at("status"), 201);
+  EXPECT_EQ(r[4].at("status"), 200);
+  EXPECT_EQ(r[3].at("task").at("retry_id"), r[4].at("task").at("retry_id"));
+  EXPECT_EQ(body.at("created"), 1);
+  EXPECT_EQ(body.at("same"), 2);
+  EXPECT_EQ(body.at("failed"), 2);
+  EXPECT_EQ(post("/v1/tasks", json::array({tasks[0]})).status, 200);
+  tasks.push_back(tasks[0]);
+  EXPECT_THAT(refused(post("/v1/tasks", tasks), 400), HasSubstr("1 to 1000"));
+  EXPECT_THAT(refused(post("/v1/tasks", json::array()), 400), HasSubstr("1 to 1000"));
+}
+
+TEST_F(HttpSubmit, BadInputSaysWhatWouldBeRight) {
+  config.ladders = "  slow: [1h]\n";
+  up();
+  const auto detail = [&](const std::string& body) { return refused(call("POST", "/v1/tasks", body), 400); };
+  EXPECT_THAT(detail(""), HasSubstr("not JSON"));
+  EXPECT_THAT(detail("{"), HasSubstr("not JSON, from byte 2"));
+  EXPECT_THAT(detail("5"), HasSubstr("a task is an object"));
+  EXPECT_THAT(detail("{\"queue\": \"\xff\"}"), HasSubstr("not JSON"));
+  EXPECT_THAT(detail(std::string(5000, '[')), HasSubstr("deeper than 100"));
+  EXPECT_THAT(detail(R"({"delay": 1})"), HasSubstr("queue: say where it goes"));
+  EXPECT_THAT(detail(R"({"tag": "unmapped", "delay": 1})"), HasSubstr("queue: say where it goes"));
+  EXPECT_THAT(detail(R"({"queue": "q"})"), HasSubstr("delay: say when"));
+  EXPECT_THAT(detail(R"({"queue": "q", "exchange": "x", "delay": 1})"), HasSubstr("queue: it goes alone"));
+  EXPECT_THAT(detail(R"({"queue": 5, "delay": 1})"), HasSubstr("queue: it is a text"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": "soon"})"), HasSubstr("delay: it is a duration"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": -1})"), HasSubstr("delay: it is a whole number from 0"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1.5})"), HasSubstr("delay: it is a duration"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 999999999999999})"),
+              HasSubstr("delay: it is a whole number"));
+  EXPECT_THAT(detail(R"({"queue": "q", "at": "tomorrow"})"),
+              HasSubstr("at: it is a point in time as RFC 3339"));
+  EXPECT_THAT(detail(R"({"queue": "q", "at": "2027-01-01T00:00:00"})"), HasSubstr("RFC 3339"));
+  EXPECT_THAT(detail(R"({"queue": "q", "at": "2027-01-01T00:00:00Z", "delay": 1})"),
+              HasSubstr("either delay or at"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "ladder": "steep"})"),
+              HasSubstr("ladder: no ladder has that name; there are default"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "max_attempts": 0})"),
+              HasSubstr("max_attempts: it is a whole"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "body_base64": "?"})"),
+              HasSubstr("body_base64: it is a text in"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "body": 1, "body_base64": "AA=="})"),
+              HasSubstr("body: it goes"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "headers": {"retry-id": "5"}})"),
+              HasSubstr("'retry-id' is a name"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "headers": {"CC": ["a"]}})"), HasSubstr("'CC' is a name"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "headers": {"a": {"!i8": 500}}})"),
+              HasSubstr("headers: a value"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "headers": []})"), HasSubstr("headers: it is an object"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "properties": {"user_id": "me"}})"),
+              HasSubstr("properties.user_id: there is no such field"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "properties": {"priority": 256}})"),
+              HasSubstr("properties.priority"));
+  EXPECT_THAT(
+      detail(R"({"queue": "q", "delay": 1, "success": {"presumed_after": "1m", "reported_within": "1m"}})"),
+      HasSubstr("success: it is"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "success": {}})"), HasSubstr("one of the two"));
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "priority": 5})"),
+              HasSubstr("priority: there is no such field here; there are queue, exchange"));
+  EXPECT_THAT(detail("{\"queue\": \"" + std::string(256, 'q') + "\", \"delay\": 1}"),
+              HasSubstr("longer than 255"));
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current"), "0");
+  submit({{"queue", "q"}, {"delay", "1h"}, {"ladder", "slow"}});
+}
+
+TEST_F(HttpSubmit, WhatTheDatabaseDoesNotTakeIsTold) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "64 MB read byte by byte: minutes with ThreadSanitizer";
+#endif
+  listen(", max_body: 100");
+  up();
+  const auto most = std::stoul(db.value("SELECT @@max_allowed_packet"));
+  ASSERT_LE(most, 90U << 20) << "tests/servers has a smaller one";
+  const HttpAnswer answer =
+      post("/v1/tasks", {{"queue", "q"}, {"delay", 1}, {"body", std::string(most, 'x')}});
+  EXPECT_THAT(refused(answer, 413), HasSubstr("max_allowed_packet"));
+}
+
+TEST_F(HttpSubmit, WhileTheDatabaseIsAwayItAsksToComeAgain) {
+  listen(", timeout: 2s");
+  up();
+  db.exec("CREATE TABLE IF NOT EXISTS `" + db.name() + "`.held (x INT)");
+  db.exec("LOCK TABLES `" + db.name() + "`.rung_tasks WRITE");
+  const HttpAnswer answer = post("/v1/tasks", {{"queue", "q"}, {"delay", "1h"}, {"message_id", "later"}});
+  EXPECT_THAT(refused(answer, 503), HasSubstr("it may still happen"));
+  EXPECT_EQ(answer.header("retry-after"), "1");
+  db.exec("UNLOCK TABLES");
+  EXPECT_TRUE(eventually(
+      [&] {
+        const int status =
+            post("/v1/tasks", {{"queue", "q"}, {"delay", "1h"}, {"message_id", "later"}}).status;
+        return status == 200 || status == 201;
+      },
+      kBound));
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM `" + db.name() + "`.retry_current"), "1");
+}
+
+}  // namespace
+}  // namespace rung::test

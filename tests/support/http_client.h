@@ -1,0 +1,48 @@
+// An HTTP client for tests: one connection, kept open. Thread: one at a time.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "src/core/time.h"
+
+namespace rung::test {
+
+struct HttpAnswer {
+  int status = 0;                              // 0 = none came
+  std::map<std::string, std::string> headers;  // names in lower case
+  std::string body;
+  nlohmann::json json() const { return nlohmann::json::parse(body, nullptr, false); }
+  std::string header(const std::string& name) const {
+    const auto it = headers.find(name);
+    return it == headers.end() ? "" : it->second;
+  }
+};
+
+class HttpClient {
+ public:
+  using Headers = std::map<std::string, std::string>;
+  // `ca`: TLS, the server's certificate checked by it.
+  explicit HttpClient(int port, const std::string& host = "127.0.0.1", const std::string& ca = "");
+  ~HttpClient();
+  HttpClient(HttpClient&&) noexcept;
+
+  // `body`: none where it isn't given. Content-Type: application/json unless `headers` has one.
+  HttpAnswer call(const std::string& method, const std::string& path,
+                  const std::optional<std::string>& body = {}, const Headers& headers = {});
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// A port of 127.0.0.1 that nobody listened on a moment ago.
+int free_port();
+
+// Sends bytes as they are and reads until the other side ends, or `within` has passed.
+std::string send_raw(int port, const std::string& bytes, Ms within = std::chrono::seconds{10});
+
+}  // namespace rung::test

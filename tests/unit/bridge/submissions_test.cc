@@ -1,0 +1,152 @@
+// What is handed in from other threads: gathered, answered after the commit, and not lost where a shard
+// changes hands.
+#include "src/bridge/submissions.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "src/store/memory/memory_store.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kLease{2000};
+
+class SubmissionsTest : public testing::Test {
+ protected:
+  SubmissionsTest() : eyes(open_memory_store(db)) {}
+  ~SubmissionsTest() override {
+    threads.stop();
+    threads.join(Ms{5000});
+  }
+  // Runs the loop until it is so; a failure of the test after ten seconds.
+  void until(std::function<bool()> condition) {
+    const BootMs from = boot_now();
+    bool met = false;
+    io::Timer look(loop, [&] {
+      met = condition();
+      if (met || boot_now() - from > Ms{10'000}) loop.stop();
+    });
+    look.start(Ms{0}, Ms{2});
+    loop.run();
+    EXPECT_TRUE(met) << "the condition did not come";
+  }
+  void take_shards() {
+    shards.start();
+    until([&] { return shards.any(); });
+  }
+  static Submission submission(const std::string& queue, Ms delay = Ms{60'000}) {
+    Submission made;
+    made.task.message = std::make_shared<Message>(Message{{}, {}, "hello"});
+    made.task.task.queue = queue;
+    made.delay = delay;
+    return made;
+  }
+  using Answer = Result<std::vector<Submitted>>;
+  Answer submit(std::vector<Submission> batch) {
+    std::optional<Answer> answer;
+    submissions.submit(std::move(batch), [&](Answer a) { answer = std::move(a); });
+    until([&] { return answer.has_value(); });
+    return answer ? std::move(*answer) : Answer(tl::unexpected(Error{Error::Kind::transient, "no answer"}));
+  }
+  Result<std::vector<Decision>> change(Event event) {
+    std::optional<Result<std::vector<Decision>>> answer;
+    submissions.change({std::move(event)}, [&](auto a) { answer = std::move(a); });
+    until([&] { return answer.has_value(); });
+    return std::move(*answer);
+  }
+
+  const std::shared_ptr<MemoryDb> db = std::make_shared<MemoryDb>();
+  const std::unique_ptr<Store> eyes;
+  RuleBookPtr rules = std::make_shared<RuleBook>(
+      RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
+  io::Loop loop;
+  DbClock clock;
+  std::vector<Task> taken;
+  std::vector<Decision> settled;
+  StoreThreads threads{loop, [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db); }, 2,
+                       [](const StoreThreads::Status&) {}};
+  Shards shards{loop,
+                threads,
+                clock,
+                {{"a", "0", "here", 42}, kLease, Ms{1000}},
+                {[this](const std::vector<Gained>&) { submissions.flush(); }, [](const std::vector<int>&) {},
+                 [](BootMs) {}, [](int) { return false; }, [] {}}};
+  Transitions transitions{threads, [this] { return shards.fence(); }, [this] { return rules; }, [] {}};
+  Submissions submissions{{loop, threads, shards, transitions, clock, [this] { return rules; },
+                           [this](const Task& task) { taken.push_back(task); },
+                           [this](const Decision& decision) { settled.push_back(decision); }}};
+};
+
+TEST_F(SubmissionsTest, ABatchIsInTheDatabaseWhenItIsAnswered) {
+  take_shards();
+  const auto answer = submit({submission("orders"), submission("invoices", Ms{5000})});
+  ASSERT_TRUE(answer);
+  ASSERT_EQ(answer->size(), 2U);
+  for (const Submitted& one : *answer) {
+    EXPECT_EQ(one.answer.how, Inserted::How::inserted);
+    const auto row = *eyes->find(one.answer.id);
+    ASSERT_TRUE(row);
+    EXPECT_EQ(row->task.kind, Kind::delay);
+    EXPECT_GE(*row->task.next_at, row->task.created_at + Ms{5000}) << "a delay is never cut short";
+    EXPECT_TRUE(shards.held(row->task.shard));
+  }
+  EXPECT_EQ(taken.size(), 2U) << "the heap knows them";
+  EXPECT_NE(answer->at(0).answer.id, answer->at(1).answer.id);
+}
+
+TEST_F(SubmissionsTest, WhatIsHandedInBeforeAShardIsHeldWaitsForIt) {
+  std::optional<Answer> answer;
+  submissions.submit({submission("orders")}, [&](Answer a) { answer = std::move(a); });
+  loop.post([&] { loop.stop(); });
+  loop.run();
+  EXPECT_FALSE(answer);
+  take_shards();
+  until([&] { return answer.has_value(); });
+  EXPECT_TRUE(*answer);
+}
+
+TEST_F(SubmissionsTest, WithoutAShardItIsGivenUpAfterAWhileAndNothingIsWritten) {
+  const auto answer = submit({submission("orders")});
+  ASSERT_FALSE(answer);
+  EXPECT_TRUE(answer.error().is_transient());
+  EXPECT_TRUE(eyes->list({})->empty());
+}
+
+TEST_F(SubmissionsTest, WhatALostShardRefusedGoesIntoAnother) {
+  take_shards();
+  // All shards get another epoch behind our back; the next cycle notices.
+  for (int i = 0; i < kShards; ++i)
+    ASSERT_TRUE(eyes->acquire(shards.node(), 42, std::vector<int>{i}, kLease));
+  const auto answer = submit({submission("orders")});
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->at(0).answer.how, Inserted::How::inserted);
+  EXPECT_EQ(eyes->list({})->size(), 1U);
+}
+
+TEST_F(SubmissionsTest, AChangeIsAnsweredWithWhatItCameTo) {
+  take_shards();
+  const TaskId id = submit({submission("orders")})->at(0).answer.id;
+  auto answer = change({id, event::Fire{}, ByHand{"ann", 1}});
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->at(0).verdict, Decision::Verdict::applied);
+  ASSERT_EQ(settled.size(), 1U) << "the heap hears of it";
+  answer = change({id, event::Cancel{"x"}, ByHand{"ann", 1}});
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->at(0).reason, kChangedMeanwhile);
+  EXPECT_EQ(eyes->audit(id)->size(), 1U);
+}
+
+TEST_F(SubmissionsTest, TheEndIsSaidToWhoeverWaits) {
+  std::optional<Answer> answer;
+  submissions.submit({submission("orders")}, [&](Answer a) { answer = std::move(a); });
+  loop.post([&] { submissions.drain(); });
+  until([&] { return answer.has_value(); });
+  EXPECT_FALSE(*answer);
+  EXPECT_FALSE(submit({submission("orders")}));
+}
+
+}  // namespace
+}  // namespace rung::bridge

@@ -1,0 +1,94 @@
+#include "src/http/query.h"
+
+#include <gtest/gtest.h>
+
+namespace rung::http {
+namespace {
+
+TaskRow row(std::int64_t id) {
+  TaskRow r;
+  r.task.id = {id};
+  return r;
+}
+
+TEST(Query, AllConditions) {
+  FieldErrors errors;
+  const Filter f = read_page({{"queue", "q"},
+                              {"exchange", "x"},
+                              {"tag", "t"},
+                              {"state", "parked"},
+                              {"kind", "delay"},
+                              {"message_id", "m"},
+                              {"ladder", "l"},
+                              {"error", "boom"},
+                              {"due_after", "1970-01-01T00:00:01Z"},
+                              {"due_before", "1970-01-01T01:00:02 01:00"},
+                              {"created_after", "1970-01-01T00:00:03Z"},
+                              {"created_before", "1970-01-01T00:00:04Z"},
+                              {"limit", "7"},
+                              {"cursor", "99"}},
+                             errors);
+  EXPECT_EQ(errors, FieldErrors{});
+  EXPECT_EQ(f.queue + f.exchange + f.tag + f.message_id + f.ladder + f.error_contains, "qxtmlboom");
+  EXPECT_EQ(f.state, State::parked);
+  EXPECT_EQ(f.kind, Kind::delay);
+  EXPECT_EQ(f.due_after, EpochMs{1000});
+  EXPECT_EQ(f.due_before, EpochMs{2000});
+  EXPECT_EQ(f.created_after, EpochMs{3000});
+  EXPECT_EQ(f.created_before, EpochMs{4000});
+  EXPECT_EQ(f.limit, 7);
+  EXPECT_EQ(f.below, TaskId{99});
+}
+
+TEST(Query, MistakesAreNamed) {
+  const auto field = [](const Pairs& query) {
+    FieldErrors errors;
+    read_page(query, errors);
+    return errors.size() == 1 ? errors[0].field : std::to_string(errors.size());
+  };
+  for (const auto* name : {"state", "kind", "due_after", "created_before", "limit", "cursor", "unknown"})
+    EXPECT_EQ(field({{name, "?"}}), name);
+  EXPECT_EQ(field({{"queue", ""}}), "queue");
+  EXPECT_EQ(field({{"queue", "a"}, {"queue", "b"}}), "queue");
+  EXPECT_EQ(field({{"limit", "1001"}}), "limit");
+  EXPECT_EQ(field({{"limit", "1x"}}), "limit");
+  FieldErrors errors;
+  read_filter({{"limit", "5"}}, "filter.", errors);  // a bulk has no pages
+  ASSERT_EQ(errors.size(), 1U);
+  EXPECT_EQ(errors[0].field, "filter.limit");
+}
+
+TEST(Query, OnlyUtf8AndOnlySoManyMistakes) {
+  FieldErrors errors;
+  read_page({{"queue", "\xff"}}, errors);
+  ASSERT_EQ(errors.size(), 1U);
+  EXPECT_EQ(errors[0].detail, "it is a text in UTF-8");
+  Pairs many;
+  for (int i = 0; i < 4000; ++i) many.emplace_back(std::to_string(i), "x");
+  errors.clear();
+  read_page(many, errors);
+  EXPECT_LE(errors.size(), kMostTold + 1);
+}
+
+TEST(Query, PagesEnd) {
+  const Json full = page_json({row(9), row(7), row(5)}, 2);
+  EXPECT_EQ(full.at("tasks").size(), 2U);
+  EXPECT_EQ(full.at("next"), "7");
+  const Json last = page_json({row(5)}, 2);
+  EXPECT_EQ(last.at("tasks").size(), 1U);
+  EXPECT_TRUE(last.at("next").is_null());
+  EXPECT_TRUE(page_json({row(9), row(7)}, 2).at("next").is_null());
+  EXPECT_TRUE(page_json({}, 2).at("tasks").empty());
+}
+
+TEST(Query, FiltersOfBulks) {
+  FieldErrors errors;
+  EXPECT_EQ(read_filter_object(Json{{"queue", "q"}, {"state", "parked"}}, errors).queue, "q");
+  EXPECT_EQ(errors, FieldErrors{});
+  read_filter_object(Json::object(), errors);
+  ASSERT_EQ(errors.size(), 1U);
+  EXPECT_TRUE(errors[0].detail.starts_with("an empty filter means every task"));
+}
+
+}  // namespace
+}  // namespace rung::http

@@ -1,0 +1,46 @@
+#include "src/http/router.h"
+
+#include <gtest/gtest.h>
+
+namespace rung::http {
+namespace {
+
+Router router() {
+  const auto none = [](const Call&) { return Response{}; };
+  using enum Route::Needs;
+  return Router({{"GET", "/v1/tasks", read, none},
+                 {"POST", "/v1/tasks", full, none},
+                 {"GET", "/v1/tasks/{id}", read, none},
+                 {"POST", "/v1/tasks/{id}/cancel", full, none}});
+}
+
+TEST(Router, FindsByMethodAndPattern) {
+  const Router r = router();
+  EXPECT_EQ(r.match("GET", "/v1/tasks").route->pattern, "/v1/tasks");
+  EXPECT_EQ(r.match("POST", "/v1/tasks").route->needs, Route::Needs::full);
+  const auto one = r.match("GET", "/v1/tasks/57");
+  EXPECT_EQ(one.route->pattern, "/v1/tasks/{id}");
+  EXPECT_EQ(one.id, "57");
+  EXPECT_EQ(r.match("POST", "/v1/tasks/57/cancel").id, "57");
+}
+
+TEST(Router, SaysWhichMethodsAPathHas) {
+  const Router r = router();
+  const auto wrong = r.match("DELETE", "/v1/tasks");
+  EXPECT_EQ(wrong.route, nullptr);
+  EXPECT_EQ(wrong.allow, "GET, HEAD, POST");
+  EXPECT_EQ(r.match("GET", "/v1/tasks/5/cancel").allow, "POST");
+}
+
+TEST(Router, FindsNothingElse) {
+  const Router r = router();
+  for (const auto* path : {"", "/", "/v1", "/v1/tasks/", "/v1/tasks/5/", "/v1/tasks/5/6", "/v1/tasks//cancel",
+                           "/v1/tasks/cancel/cancel/cancel", "/v1/tasksx", "v1/tasks"}) {
+    const auto match = r.match("GET", path);
+    EXPECT_EQ(match.route, nullptr) << path;
+    EXPECT_EQ(match.allow, "") << path;
+  }
+}
+
+}  // namespace
+}  // namespace rung::http
