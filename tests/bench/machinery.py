@@ -35,6 +35,13 @@ def until(what: str, condition, seconds: float = 120) -> None:
         time.sleep(0.05)
 
 
+def cpu_of(pid: int) -> float:
+    """Seconds of the processor that a process has used so far."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Servers:
     """A RabbitMQ and a MariaDB of this run alone."""
 
@@ -78,14 +85,30 @@ class Servers:
 
     def database_cpu(self) -> float:
         """Seconds that the database's process has used so far."""
-        with open(f"/proc/{self.database_process()}/stat", encoding="utf-8") as file:
-            fields = file.read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_of(self.database_process())
 
     def database_process(self) -> int:
         """The pid of mariadbd."""
         with open(f"{self.dir}/db.pid", encoding="utf-8") as file:
             return int(file.read())
+
+    def broker_process(self) -> int:
+        """The pid of beam.smp: the one whose environment names the run's folder."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+                    if file.read().strip() != "beam.smp":
+                        continue
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    if self.dir.encode() in file.read():
+                        return int(pid)
+            except OSError:
+                continue
+        raise SystemExit("the run's broker is gone")
+
+    def counted(self, name: str) -> int:
+        """One of the database's own counters."""
+        return int(self.rows("SHOW GLOBAL STATUS LIKE %s", name)[0][1])
 
     def ctl(self, *words: str) -> None:
         subprocess.run([self.rabbitmqctl, *words], check=True, stdout=subprocess.DEVNULL)
