@@ -23,7 +23,9 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, StoreFactory factory, BridgeSetti
       transitions_(
           threads_, [this] { return shards_.fence(); }, [this] { return rules_; }, [this] { acks_.flush(); }),
       dispatch_(dispatch_parts(), settings_.max_unconfirmed),
-      heap_(loop, clock_, [this](const std::vector<io::DueItem>& due) { dispatch_.due(due); }),
+      heap_(
+          loop, clock_, [this](const std::vector<io::DueItem>& due) { dispatch_.due(due); },
+          Dispatch::kAhead),
       horizon_(threads_, shards_, clock_, heap_, names_, [this] { return dispatch_.ready(); },
                {settings_.window, settings_.max_loaded}),
       intake_(intake_parts()),

@@ -36,7 +36,8 @@ Dispatch::Dispatch(Parts parts, int most_under_way)
           share_of(most_under_way),
           [this](std::uint32_t queue) { return parts_.rules()->queue(parts_.names.name(queue)).catch_up; }),
       patience_(kHeldUpMost),
-      again_(parts_.loop, [this] { pump(); }) {}
+      again_(parts_.loop, [this] { pump(); }),
+      release_(parts_.loop, [this] { release(); }) {}
 
 void Dispatch::due(const std::vector<io::DueItem>& items) {
   const EpochMs now = parts_.clock.now();
@@ -177,7 +178,7 @@ void Dispatch::claim(std::vector<io::DueItem> items, PublishLane lane) {
                      decide = decider(parts_.rules())](Store& store) -> Result<Claimed> {
     std::vector<Event> events;
     events.reserve(batch.size());
-    for (const io::DueItem& item : batch) events.push_back({item.id, event::Claim{}});
+    for (const io::DueItem& item : batch) events.push_back({item.id, event::Claim{kAhead}});
     auto decisions = store.apply(events, fence, decide);
     if (!decisions) return tl::unexpected(decisions.error());
     std::vector<TaskId> ours;
@@ -283,12 +284,33 @@ void Dispatch::publish_all(const std::vector<Flight>& flights, const Messages& m
       continue;
     }
     mean_body_ = mean_body_ * 0.98 + 0.02 * static_cast<double>(flight.bytes);
-    publish(flight, *message->second);
+    flight_bytes_ += flight.bytes;
+    if (flight.task.next_at > parts_.clock.now()) {
+      hold_back(flight, message->second);
+    } else {
+      publish(flight, *message->second);
+    }
   }
 }
 
+void Dispatch::hold_back(Flight flight, MessagePtr message) {
+  const EpochMs at = flight.task.next_at.value_or(EpochMs{});
+  const auto place = early_.emplace(at, Early{std::move(flight), std::move(message)});
+  if (place == early_.begin()) release_.start(at - parts_.clock.now());
+}
+
+// Also while it drains: what is under way ends.
+void Dispatch::release() {
+  const EpochMs now = parts_.clock.now();
+  while (!early_.empty() && early_.begin()->first <= now) {
+    const auto first = early_.extract(early_.begin());
+    publish(first.mapped().flight, *first.mapped().message);
+  }
+  if (!early_.empty()) release_.start(early_.begin()->first - now);
+  parts_.outbox.flush();
+}
+
 void Dispatch::publish(Flight flight, const Message& message) {
-  flight_bytes_ += flight.bytes;
   targets_.sent(flight.queue, boot_now());
   // A retry to its queue by the default exchange: other bindings of the original exchange must not get copies
   // (trap 5). A delay that has not failed yet where it was to go.

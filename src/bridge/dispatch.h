@@ -1,11 +1,13 @@
 // due -> claimed (a row says so, fenced by the lease) -> published -> confirmed or returned -> the row says
-// so. Nothing is claimed while the broker is away or blocked: an outage of ours costs no attempt. Bodies of
-// what is claimed and not confirmed are bounded in bytes. Thread: the loop's.
+// so. Claimed a little ahead, and held back until it is due, so that the database's time is not in the
+// lateness. Nothing is claimed while the broker is away or blocked: an outage of ours costs no attempt.
+// Bodies of what is claimed and not confirmed are bounded in bytes. Thread: the loop's.
 #pragma once
 
 #include <array>
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -36,6 +38,9 @@ class Dispatch {
     std::function<void(const Decision&)> settled;        // a task changed: heap, parked copies
     std::function<void(PublishLane, std::string reason)> drop_publisher;  // Broker::drop_publishing
   };
+
+  // So long before it is due a task is claimed. From then on a cancel is refused.
+  static constexpr Ms kAhead{100};
 
   Dispatch(Parts parts, int most_under_way);
 
@@ -71,6 +76,10 @@ class Dispatch {
     std::size_t bytes = 0;
     PublishLane lane = PublishLane::main;
   };
+  struct Early {  // claimed, with its message, and not due yet
+    Flight flight;
+    MessagePtr message;
+  };
   using Messages = std::vector<std::pair<TaskId, MessagePtr>>;
   struct Claimed {
     std::vector<Decision> decisions;
@@ -86,6 +95,8 @@ class Dispatch {
   void fetched(const std::vector<Flight>& batch, const Result<Messages>& messages);
   void publish_all(const std::vector<Flight>& flights, const Messages& messages);
   void publish(Flight flight, const Message& message);
+  void hold_back(Flight flight, MessagePtr message);
+  void release();
   void published(const Flight& flight, const PublishResult& result);
   void begin(const Flight& flight);
   void end(const Flight& flight);
@@ -99,10 +110,11 @@ class Dispatch {
   Targets targets_;
   std::unordered_map<TaskId, Hand> in_hand_;  // ready, being claimed, or under way: one at a time each
   std::array<int, kShards> under_way_in_{};
-  std::deque<Flight> unfetched_;  // claimed, their bodies still in the database for want of room
-  std::size_t flights_ = 0;       // claimed, no result yet
-  std::size_t flight_bytes_ = 0;  // of the bodies of those that are fetched
-  std::size_t jobs_ = 0;          // claims and fetches with the database
+  std::deque<Flight> unfetched_;         // claimed, their bodies still in the database for want of room
+  std::multimap<EpochMs, Early> early_;  // by their due times
+  std::size_t flights_ = 0;              // claimed, no result yet
+  std::size_t flight_bytes_ = 0;         // of the bodies of those that are fetched
+  std::size_t jobs_ = 0;                 // claims and fetches with the database
   std::size_t claiming_rows_ = 0;
   double mean_body_ = 1024;  // bytes, of late: big bodies make small batches
   Ms patience_;              // with a connection that answers nothing
@@ -110,7 +122,8 @@ class Dispatch {
   bool open_ = false;
   bool draining_ = false;
   bool pump_posted_ = false;
-  io::Timer again_;  // something waits for its rate or its pause
+  io::Timer again_;    // something waits for its rate or its pause
+  io::Timer release_;  // the first of early_ is due
 };
 
 }  // namespace rung::bridge

@@ -134,11 +134,11 @@ struct Machine {
   const RuleBook& rules;
   const Circumstances& at;
 
-  Decision operator()(const event::Claim&) const {
+  Decision operator()(const event::Claim& e) const {
     if (at.epoch == 0) return stale(task, "its shard is not ours");
     Task next = task;
     if (task.state == State::scheduled) {
-      if (!task.next_at || *task.next_at > at.now) return stale(task, "it is not due yet");
+      if (!task.next_at || *task.next_at > at.now + e.ahead) return stale(task, "it is not due yet");
       ++next.attempt;
     } else if (task.state == State::publishing) {
       // Left by a dead owner (an older epoch), or our own claim whose answer was lost: the same attempt

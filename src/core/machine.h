@@ -14,7 +14,11 @@ namespace rung {
 
 // What can happen to a task.
 namespace event {
-struct Claim {};  // it is due, and we own its shard: a new attempt, or the same again if an old epoch left it
+// It is due within `ahead`, and we own its shard: a new attempt, or the same again if an old epoch left it.
+// Whoever claims ahead holds the message back until it is due.
+struct Claim {
+  Ms ahead{0};
+};
 struct Confirmed {
   int attempt;
   EpochMs published_at;

@@ -16,8 +16,8 @@ struct DueHeap::Slot {
   Timer timer;
 };
 
-DueHeap::DueHeap(Loop& loop, const DbClock& clock, std::function<void(std::vector<DueItem>)> fire)
-    : loop_(loop), clock_(clock), fire_(std::move(fire)), armed_skew_(skew()) {}
+DueHeap::DueHeap(Loop& loop, const DbClock& clock, std::function<void(std::vector<DueItem>)> fire, Ms ahead)
+    : loop_(loop), clock_(clock), fire_(std::move(fire)), ahead_(ahead), armed_skew_(skew()) {}
 
 DueHeap::~DueHeap() = default;
 
@@ -34,14 +34,15 @@ DueHeap::Slot& DueHeap::slot(Slots& slots, std::int64_t begin, bool fine) {
   return *found;
 }
 
-void DueHeap::arm(Slot& s) {
+EpochMs DueHeap::fires_at(const Slot& s) const {
   // A coarse slot is spread before its first entry is due.
-  const std::int64_t at = s.fine ? s.begin : s.begin - kNearMs / 2;
-  s.timer.start(EpochMs{at} - clock_.now());
+  return EpochMs{s.fine ? s.begin : s.begin - kNearMs / 2} - ahead_;
 }
 
+void DueHeap::arm(Slot& s) { s.timer.start(fires_at(s) - clock_.now()); }
+
 void DueHeap::add(const DueItem& item) {
-  const bool fine = item.at - clock_.now() <= Ms{kNearMs};
+  const bool fine = item.at - ahead_ - clock_.now() <= Ms{kNearMs};
   const std::int64_t begin = fine ? item.at.ms : item.at.ms / kCoarseMs * kCoarseMs;
   slot(fine ? fine_ : coarse_, begin, fine)
       .items.push_back({item.id, static_cast<std::int16_t>(item.at.ms - begin),
@@ -51,7 +52,7 @@ void DueHeap::add(const DueItem& item) {
 
 void DueHeap::on_timer(Slot& s) {
   const EpochMs now = clock_.now();
-  const EpochMs wanted{s.fine ? s.begin : s.begin - kNearMs / 2};
+  const EpochMs wanted = fires_at(s);
   if (now < wanted) {  // libuv was early by its rounding, or the clock was corrected: never early
     s.timer.start(wanted - now);
     return;

@@ -27,8 +27,8 @@ struct DueItem {
 
 class DueHeap {
  public:
-  // `fire` gets what is due, never early by `clock`, in batches; it may add() to the heap.
-  DueHeap(Loop& loop, const DbClock& clock, std::function<void(std::vector<DueItem>)> fire);
+  // `fire` gets what is due within `ahead`, never earlier by `clock`, in batches; it may add() to the heap.
+  DueHeap(Loop& loop, const DbClock& clock, std::function<void(std::vector<DueItem>)> fire, Ms ahead = Ms{0});
   ~DueHeap();
 
   void add(const DueItem& item);
@@ -60,10 +60,12 @@ class DueHeap {
   void arm(Slot& slot);
   void on_timer(Slot& slot);
   std::int64_t skew() const;
+  EpochMs fires_at(const Slot& slot) const;
 
   Loop& loop_;
   const DbClock& clock_;
   const std::function<void(std::vector<DueItem>)> fire_;
+  const Ms ahead_;
   Slots fine_, coarse_;
   std::size_t size_ = 0;
   std::int64_t armed_skew_ = 0;  // database time minus libuv's, when the timers were armed

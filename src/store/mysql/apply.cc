@@ -1,8 +1,12 @@
 // apply(): every change of a task. One transaction: leases locked, tasks locked in order of ids, decide()
-// asked, what it answers written in one statement for tasks and one or two for attempts.
+// asked, what it answers written: one update for all rows to which the same happens, one statement for the
+// rest.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <random>
+#include <span>
+#include <vector>
 
 #include "src/core/audit.h"
 #include "src/core/failpoint.h"
@@ -23,10 +27,32 @@ double dice() {
   return std::uniform_real_distribution<double>(0.0, 1.0)(engine);
 }
 
+// So many rows to which the same happens are worth a statement of their own.
+constexpr std::size_t kWorthOne = 8;
+constexpr std::size_t kMostAtOnce = 2000;  // ids in a statement
+
 struct Locked {
   Task task;
-  bool changed = false;
+  std::optional<Task> before = {};  // where it has changed
 };
+
+// Items to which the same happens: what is said of `columns` is the same for all.
+template <typename Item>
+struct Alike {
+  Columns columns = 0;
+  std::vector<const Item*> items;
+};
+template <typename Item, typename Same>
+void put(std::vector<Alike<Item>>& groups, Columns columns, const Item& item, Same same) {
+  const auto group = std::ranges::find_if(groups, [&](const Alike<Item>& g) {
+    return g.columns == columns && (columns & kAlone) == 0 && same(*g.items.front(), item);
+  });
+  if (group != groups.end()) {
+    group->items.push_back(&item);
+  } else {
+    groups.push_back({columns, {&item}});
+  }
+}
 
 class Application {
  public:
@@ -104,8 +130,8 @@ class Application {
     if (d.verdict != Decision::Verdict::applied) return d;
     if (event.by_hand) audit_.push_back(audit_of(event, locked.task, d.task, now_));
     if (!(d.task == locked.task)) {
+      if (!locked.before) locked.before = std::move(locked.task);
       locked.task = d.task;
-      locked.changed = true;
     }
     if (d.attempt) attempts_.add(*d.attempt, d.drop_attempt);
     return d;
@@ -125,24 +151,79 @@ class Application {
     if (rows.count() > 0) session_.exec(render(name, {{"rows", rows.done()}}));
   }
 
+  // `ids` in pieces of a bounded size: how many rows `update` says that it found.
+  template <typename Update>
+  static std::int64_t at_once(const std::vector<TaskId>& ids, Update update) {
+    std::int64_t found = 0;
+    for (std::size_t i = 0; i < ids.size(); i += kMostAtOnce)
+      found += update(std::span(ids).subspan(i, std::min(kMostAtOnce, ids.size() - i)));
+    return found;
+  }
+
   void write_tasks() {
-    write("write_tasks", tasks_, [](Rows& rows, const auto& item) {
-      if (item.second.changed) add_task(rows, item.second.task);
-    });
+    std::vector<Alike<Locked>> groups;
+    for (const auto& [id, locked] : tasks_) {
+      if (!locked.before) continue;
+      const Columns columns = changed(*locked.before, locked.task);
+      put(groups, columns, locked,
+          [&](const Locked& a, const Locked& b) { return same_change(columns, a.task, b.task); });
+    }
+    std::vector<const Task*> apart;
+    for (const Alike<Locked>& group : groups) {
+      if (group.items.size() < kWorthOne) {
+        for (const Locked* locked : group.items) apart.push_back(&locked->task);
+        continue;
+      }
+      std::vector<TaskId> ids;
+      for (const Locked* locked : group.items) ids.push_back(locked->task.id);
+      at_once(ids, [&](std::span<const TaskId> some) {
+        return session_.exec(render(
+            "same_tasks",
+            {{"changes", change(group.columns, group.items.front()->task)}, {"ids", Literal::ids(some)}}));
+      });
+    }
+    write("write_tasks", apart, [](Rows& rows, const Task* task) { add_task(rows, *task); });
   }
 
   void write_attempts() {
-    const auto dropped = attempts_.dropped();
-    if (!dropped.empty()) {
-      std::string pairs;
-      for (const auto& [task, attempt] : dropped) {
-        pairs += pairs.empty() ? "" : " OR ";
-        pairs += render("drop_attempts.pair",
-                        {{"id", Literal::number(task.value)}, {"attempt", Literal::number(attempt)}});
+    drop_attempts();
+    const std::vector<Attempt> kept = attempts_.kept();
+    std::vector<Alike<Attempt>> groups;
+    std::vector<const Attempt*> apart;
+    for (const Attempt& a : kept) {
+      const Columns columns = said(a);
+      if (columns == 0) {
+        apart.push_back(&a);  // it begins
+      } else {
+        put(groups, columns, a, [&](const Attempt& x, const Attempt& y) { return same_word(columns, x, y); });
       }
-      session_.exec(render("drop_attempts", {{"pairs", Literal::rendered(std::move(pairs))}}));
     }
-    write("write_attempts", attempts_.kept(), [](Rows& rows, const Attempt& a) { add_attempt(rows, a); });
+    for (const Alike<Attempt>& group : groups) {
+      std::vector<TaskId> ids;
+      for (const Attempt* a : group.items) ids.push_back(a->task);
+      const auto update = [&](std::span<const TaskId> some) {
+        return session_.exec(
+            render("same_attempts", {{"changes", word(group.columns, *group.items.front())},
+                                     {"attempt", Literal::number(group.items.front()->attempt)},
+                                     {"ids", Literal::ids(some)}}));
+      };
+      // Fewer rows than ids: one was lost, and is written anew.
+      if (ids.size() < kWorthOne || at_once(ids, update) != static_cast<std::int64_t>(ids.size()))
+        apart.insert(apart.end(), group.items.begin(), group.items.end());
+    }
+    write("write_attempts", apart, [](Rows& rows, const Attempt* a) { add_attempt(rows, *a); });
+  }
+
+  void drop_attempts() {
+    const auto dropped = attempts_.dropped();
+    if (dropped.empty()) return;
+    std::string pairs;
+    for (const auto& [task, attempt] : dropped) {
+      pairs += pairs.empty() ? "" : " OR ";
+      pairs += render("drop_attempts.pair",
+                      {{"id", Literal::number(task.value)}, {"attempt", Literal::number(attempt)}});
+    }
+    session_.exec(render("drop_attempts", {{"pairs", Literal::rendered(std::move(pairs))}}));
   }
 
   void write_audit() {

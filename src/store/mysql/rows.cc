@@ -149,15 +149,122 @@ std::span<const NewTaskColumn> new_task_columns() {
   return kColumns;
 }
 
+namespace {
+
+// A column of write_tasks, in its order. `counts`: it grows by one, whatever it was; a row where it doesn't
+// is written alone.
+struct TaskColumn {
+  std::string_view name;
+  bool (*same)(const Task&, const Task&);
+  Literal (*value)(const Task&);
+  bool (*counts)(const Task& before, const Task& after) = nullptr;
+};
+
+template <auto Member>
+bool equal(const Task& a, const Task& b) {
+  return a.*Member == b.*Member;
+}
+
+template <auto Member>
+bool one_more(const Task& before, const Task& after) {
+  return after.*Member == before.*Member + 1;
+}
+
+using T = const Task&;
+constexpr TaskColumn kTaskChanges[] = {
+    {"shard", equal<&Task::shard>, [](T t) { return Literal::number(t.shard); }},
+    {"state", equal<&Task::state>, [](T t) { return Literal::text(to_word(t.state)); }},
+    {"next_at", equal<&Task::next_at>, [](T t) { return Literal::time(t.next_at); }},
+    {"attempt", equal<&Task::attempt>, [](T t) { return Literal::number(t.attempt); },
+     one_more<&Task::attempt>},
+    {"level", equal<&Task::level>, [](T t) { return Literal::number(t.level); }},
+    {"levels", equal<&Task::levels>, [](T t) { return Literal::number(t.levels); }},
+    {"max_attempts", equal<&Task::max_attempts>, [](T t) { return Literal::number(t.max_attempts); }},
+    {"ladder", equal<&Task::ladder>, [](T t) { return name(t.ladder); }},
+    {"ladder_pinned", equal<&Task::ladder_pinned>,
+     [](T t) { return Literal::number(t.ladder_pinned ? 1 : 0); }},
+    {"epoch", equal<&Task::epoch>, [](T t) { return Literal::number(t.epoch); }},
+    {"node", equal<&Task::node>, [](T t) { return Literal::number(t.node); }},
+    {"finished_at", equal<&Task::finished_at>, [](T t) { return Literal::time(t.finished_at); }},
+    {"finished_by", equal<&Task::finished_by>, [](T t) { return finished_by(t.finished_by); }},
+    {"last_error", equal<&Task::last_error>, [](T t) { return clean(t.last_error, kErrorBytes); }},
+    {"error_type", equal<&Task::error_type>, [](T t) { return name(t.error_type); }},
+    {"queue", equal<&Task::queue>, [](T t) { return name(t.queue); }},
+    {"exchange", equal<&Task::exchange>, [](T t) { return name(t.exchange); }},
+    {"routing_key", equal<&Task::routing_key>, [](T t) { return name(t.routing_key); }},
+    {"first_failed_at", equal<&Task::first_failed_at>, [](T t) { return Literal::time(t.first_failed_at); }},
+    {"version", equal<&Task::version>, [](T t) { return Literal::number(t.version); },
+     one_more<&Task::version>},
+    {"by_exchange", equal<&Task::by_exchange>, [](T t) { return Literal::number(t.by_exchange ? 1 : 0); }},
+};
+
+// What may be said of an attempt after it has begun.
+struct AttemptColumn {
+  std::string_view name;
+  bool (*is_said)(const Attempt&);
+  bool (*same)(const Attempt&, const Attempt&);
+  Literal (*value)(const Attempt&);
+};
+
+using A = const Attempt&;
+constexpr AttemptColumn kAttemptChanges[] = {
+    {"published_at", [](A a) { return a.published_at.has_value(); },
+     [](A a, A b) { return a.published_at == b.published_at; },
+     [](A a) { return Literal::time(a.published_at); }},
+    {"outcome", [](A a) { return a.outcome != Outcome::pending; },
+     [](A a, A b) { return a.outcome == b.outcome; }, [](A a) { return Literal::text(to_word(a.outcome)); }},
+    {"outcome_at", [](A a) { return a.outcome_at.has_value(); },
+     [](A a, A b) { return a.outcome_at == b.outcome_at; }, [](A a) { return Literal::time(a.outcome_at); }},
+    {"error", [](A a) { return !a.error.empty(); }, [](A a, A b) { return a.error == b.error; },
+     [](A a) { return clean(a.error, kErrorBytes); }},
+    {"executor", [](A a) { return !a.executor.empty(); }, [](A a, A b) { return a.executor == b.executor; },
+     [](A a) { return name(a.executor); }},
+};
+
+// Calls `f` for each column of the table that is among `columns`.
+template <typename Table, typename F>
+void for_each(const Table& table, Columns columns, F f) {
+  for (std::size_t i = 0; i < std::size(table); ++i) {
+    if ((columns >> i & 1U) != 0) f(table[i]);
+  }
+}
+
+}  // namespace
+
 void add_task(Rows& rows, const Task& t) {
-  rows.row() << Literal::number(t.id.value) << Literal::number(t.shard) << Literal::text(to_word(t.state))
-             << Literal::time(t.next_at) << Literal::number(t.attempt) << Literal::number(t.level)
-             << Literal::number(t.levels) << Literal::number(t.max_attempts) << name(t.ladder)
-             << Literal::number(t.ladder_pinned ? 1 : 0) << Literal::number(t.epoch)
-             << Literal::number(t.node) << Literal::time(t.finished_at) << finished_by(t.finished_by)
-             << clean(t.last_error, kErrorBytes) << name(t.error_type) << name(t.queue) << name(t.exchange)
-             << name(t.routing_key) << Literal::time(t.first_failed_at) << Literal::number(t.version)
-             << Literal::number(t.by_exchange ? 1 : 0);
+  rows.row() << Literal::number(t.id.value);
+  for (const TaskColumn& column : kTaskChanges) rows << column.value(t);
+}
+
+Columns changed(const Task& before, const Task& after) {
+  Columns columns = 0;
+  for (std::size_t i = 0; i < std::size(kTaskChanges); ++i) {
+    const TaskColumn& column = kTaskChanges[i];
+    if (column.same(before, after)) continue;
+    columns |= Columns{1} << i;
+    if (column.counts != nullptr && !column.counts(before, after)) columns |= kAlone;
+  }
+  return columns;
+}
+
+bool same_change(Columns columns, const Task& after, const Task& other) {
+  bool same = true;
+  for_each(kTaskChanges, columns, [&](const TaskColumn& column) {
+    same = same && (column.counts != nullptr || column.same(after, other));
+  });
+  return same;
+}
+
+Literal change(Columns columns, const Task& after) {
+  std::vector<Literal> set;
+  for_each(kTaskChanges, columns, [&](const TaskColumn& column) {
+    const Literal name = Literal::identifier(column.name);
+    set.push_back(Literal::rendered(
+        column.counts != nullptr
+            ? render("same_change.counts", {{"column", name}})
+            : render("same_change.column", {{"column", name}, {"value", column.value(after)}})));
+  });
+  return Literal::list(set);
 }
 
 void add_attempt(Rows& rows, const Attempt& a) {
@@ -165,6 +272,30 @@ void add_attempt(Rows& rows, const Attempt& a) {
              << Literal::time(a.due_at) << Literal::time(a.published_at) << Literal::text(to_word(a.outcome))
              << Literal::time(a.outcome_at) << clean(a.error, kErrorBytes) << Literal::number(a.node)
              << name(a.executor);
+}
+
+Columns said(const Attempt& attempt) {
+  Columns columns = 0;
+  for (std::size_t i = 0; i < std::size(kAttemptChanges); ++i) {
+    if (kAttemptChanges[i].is_said(attempt)) columns |= Columns{1} << i;
+  }
+  return columns;
+}
+
+bool same_word(Columns columns, const Attempt& a, const Attempt& b) {
+  bool same = a.attempt == b.attempt;
+  for_each(kAttemptChanges, columns, [&](const AttemptColumn& column) { same = same && column.same(a, b); });
+  return same;
+}
+
+Literal word(Columns columns, const Attempt& attempt) {
+  std::vector<Literal> set;
+  for_each(kAttemptChanges, columns, [&](const AttemptColumn& column) {
+    set.push_back(
+        Literal::rendered(render("same_change.column", {{"column", Literal::identifier(column.name)},
+                                                        {"value", column.value(attempt)}})));
+  });
+  return Literal::list(set);
 }
 
 }  // namespace rung::mysql

@@ -30,8 +30,24 @@ struct NewTaskColumn {
 };
 std::span<const NewTaskColumn> new_task_columns();
 
+// What of a row is set, as a bit for each column of its table.
+using Columns = std::uint32_t;
+
 // The columns of write_tasks, write_attempts.
 void add_task(Rows& rows, const Task& task);
 void add_attempt(Rows& rows, const Attempt& attempt);
+
+// Where the same happens to many rows, one update says it for all: to read a row's text is what costs the
+// server most of a write. In what `after` differs from `before` (kAlone among it: that can't be said for
+// many); whether another row's change of these columns is the same one; and that change as it stands after
+// SET.
+inline constexpr Columns kAlone = Columns{1} << 31U;
+Columns changed(const Task& before, const Task& after);
+bool same_change(Columns columns, const Task& after, const Task& other);
+Literal change(Columns columns, const Task& after);
+// The same of what is said of an attempt that has begun. 0: nothing but that it begins.
+Columns said(const Attempt& attempt);
+bool same_word(Columns columns, const Attempt& a, const Attempt& b);
+Literal word(Columns columns, const Attempt& attempt);
 
 }  // namespace rung::mysql
