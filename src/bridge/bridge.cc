@@ -21,14 +21,15 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, StoreFactory factory, BridgeSetti
               {settings_.identity, settings_.lease, settings_.heartbeat * 3 + Ms{1000}},
               shards_listener(std::move(name_taken))),
       transitions_(
-          threads_, [this] { return shards_.fence(); }, [this] { return rules_; }, [this] { acks_.flush(); }),
+          loop, threads_, [this] { return shards_.fence(); }, [this] { return rules_; },
+          [this] { acks_.flush(); }),
       dispatch_(dispatch_parts(), settings_.max_unconfirmed),
       heap_(
           loop, clock_, [this](const std::vector<io::DueItem>& due) { dispatch_.due(due); },
           Dispatch::kAhead),
       horizon_(threads_, shards_, clock_, heap_, names_, [this] { return dispatch_.ready(); },
                {settings_.window, settings_.max_loaded}),
-      intake_(intake_parts()),
+      intake_(loop, intake_parts()),
       results_({transitions_, acks_, [this](const Decision& d) { settled(d); }}),
       janitor_(loop, janitor_parts()),
       submissions_(submissions_parts()),

@@ -15,6 +15,7 @@ constexpr std::size_t kMostJobs = 2;
 constexpr std::size_t kBytesInJob = 16UL * 1024 * 1024;     // bodies fetched at once, about
 constexpr std::size_t kBytesUnderWay = 64UL * 1024 * 1024;  // bodies held for the broker
 constexpr std::size_t kBesideBody = 512;                    // what a message takes beside its body, about
+constexpr Ms kGather{25};                                   // well below kAhead
 constexpr Ms kTurn{20};            // how often a rate is looked at while something waits for it
 constexpr Ms kHeldUpMost{10'000};  // with a connection that answers nothing while others wait
 constexpr Ms kHeldUpLongest{60'000};
@@ -36,6 +37,7 @@ Dispatch::Dispatch(Parts parts, int most_under_way)
           share_of(most_under_way),
           [this](std::uint32_t queue) { return parts_.rules()->queue(parts_.names.name(queue)).catch_up; }),
       patience_(kHeldUpMost),
+      gather_(parts_.loop, kGather, [this] { pump(); }),
       again_(parts_.loop, [this] { pump(); }),
       release_(parts_.loop, [this] { release(); }) {}
 
@@ -48,6 +50,8 @@ void Dispatch::due(const std::vector<io::DueItem>& items) {
     in_hand_[item.id].queue = item.queue;  // it may wait in another room: what is there comes to nothing
     targets_.add(item, overdue);
   }
+  if (std::ranges::any_of(items, [&](const auto& item) { return item.at - now < kAhead / 2; }))
+    pressing_ = true;
   // Not at once: after a pause many slots fire in one turn, the oldest not always first, and all of them
   // belong into one claim.
   if (std::exchange(pump_posted_, true)) return;
@@ -165,7 +169,10 @@ void Dispatch::claim_next() {
   const std::size_t most = std::min({room(), kMostInClaim, by_bytes});
   // A claim for a handful while most of the window is taken would make many small transactions.
   if (most == 0 || (most < kMostInClaim / 4 && most < targets_.waiting() && most < by_bytes)) return;
+  if (!pressing_ && targets_.waiting() < kMostInClaim / 2 && gather_.hold()) return;
   claim(targets_.take(most, boot_now()), PublishLane::main);
+  gather_.end();
+  pressing_ = !targets_.empty();  // what is left has waited
 }
 
 void Dispatch::claim(std::vector<io::DueItem> items, PublishLane lane) {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/bridge/gather.h"
 #include "src/bridge/outbox.h"
 #include "src/bridge/queue_names.h"
 #include "src/bridge/shards.h"
@@ -122,8 +123,10 @@ class Dispatch {
   bool open_ = false;
   bool draining_ = false;
   bool pump_posted_ = false;
-  io::Timer again_;    // something waits for its rate or its pause
-  io::Timer release_;  // the first of early_ is due
+  Gather gather_;          // what is due only in a while waits for what comes soon after it
+  bool pressing_ = false;  // something waits that is not so early
+  io::Timer again_;        // something waits for its rate or its pause
+  io::Timer release_;      // the first of early_ is due
 };
 
 }  // namespace rung::bridge

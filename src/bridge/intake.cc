@@ -7,7 +7,16 @@
 
 namespace rung::bridge {
 
-Intake::Intake(Parts parts) : parts_(std::move(parts)), dice_(std::random_device{}()) {}
+namespace {
+
+constexpr Ms kNewcomerWaits{5};
+
+}  // namespace
+
+Intake::Intake(io::Loop& loop, Parts parts)
+    : parts_(std::move(parts)),
+      gather_(loop, kNewcomerWaits, [this] { flush(); }),
+      dice_(std::random_device{}()) {}
 
 void Intake::failed(std::vector<Delivery> deliveries) {
   for (Delivery& delivery : deliveries) {
@@ -78,8 +87,9 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
 
 // A second batch beside the one under way only where it is worth its transaction: else many small ones would
 // take turns, and each costs the database a commit and the broker an ack.
-bool Intake::worth_a_turn() const {
-  if (in_flight_ == 0 || waiting_.size() >= kMostInBatch / 2 || waiting_.front().alone) return true;
+bool Intake::worth_a_turn() {
+  if (waiting_.size() >= kMostInBatch / 2 || waiting_.front().alone) return true;
+  if (in_flight_ == 0) return !gather_.hold();
   std::size_t bytes = 0;
   for (const Newcomer& item : waiting_) bytes += item.delivery->message.body.size();
   return bytes >= kBytesInBatch / 2;
@@ -100,6 +110,7 @@ void Intake::flush() {
       waiting_.pop_front();
       if (alone) break;
     }
+    gather_.end();
     insert(std::move(batch), shard);
   }
 }
@@ -112,8 +123,10 @@ void Intake::insert(std::vector<Newcomer> batch, int shard) {
   for (const Newcomer& item : *shared) {
     const double random = std::uniform_real_distribution<>(0.0, 1.0)(dice_);
     const EpochMs now = parts_.clock.latest();
+    // However long it waited for its turn, or for the database.
+    const EpochMs arrived = now - (boot_now() - item.arrived);
     tasks->push_back(
-        make_task(item, {parts_.shards.new_id(now), shard, parts_.shards.node(), *rules, now, random}));
+        make_task(item, {parts_.shards.new_id(now), shard, parts_.shards.node(), *rules, arrived, random}));
     tags.push_back(item.delivery->tag);
   }
   ++in_flight_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/bridge/acks.h"
+#include "src/bridge/gather.h"
 #include "src/bridge/newcomer.h"
 #include "src/bridge/outbox.h"
 #include "src/bridge/shards.h"
@@ -37,7 +38,7 @@ class Intake {
     std::function<void(std::vector<DeliveryTag> tags)> requeue;  // Broker::requeue
   };
 
-  explicit Intake(Parts parts);
+  Intake(io::Loop& loop, Parts parts);
 
   void failed(std::vector<Delivery> deliveries);
   void delayed(std::vector<Delivery> deliveries);
@@ -56,7 +57,7 @@ class Intake {
   void known(std::shared_ptr<Delivery> delivery, Failure failure);
   void decided(const std::shared_ptr<Delivery>& delivery, const Failure& failure,
                const Result<Decision>& decision);
-  bool worth_a_turn() const;
+  bool worth_a_turn();
   void insert(std::vector<Newcomer> batch, int shard);
   // An answer each; none for what was left, because its connection no longer stands.
   using Answers = std::vector<std::optional<Inserted>>;
@@ -68,6 +69,7 @@ class Intake {
 
   const Parts parts_;
   std::deque<Newcomer> waiting_;
+  Gather gather_;
   std::mt19937_64 dice_;
   bool draining_ = false;
   int in_flight_ = 0;

@@ -21,6 +21,7 @@ struct Newcomer {
   std::string park_reason;  // not empty: it is parked at once
   bool alone = false;
   bool without_body = false;  // its body lies in <prefix>.parked
+  BootMs arrived = boot_now();
 
   // "" where it goes by an exchange, or nowhere.
   const std::string& queue() const;
@@ -34,7 +35,8 @@ struct Maker {
   int shard = 0;
   int node = 0;
   const RuleBook& rules;
-  EpochMs now;  // DbClock::latest(): a delay is never cut short by what our reading of the clock is behind
+  EpochMs now;  // when it arrived, by DbClock::latest(): a delay is never cut short by what our reading of
+                // the clock is behind
   double random = 0.0;  // [0, 1), for jitter
 };
 NewTask make_task(const Newcomer& newcomer, const Maker& maker);

@@ -1,6 +1,6 @@
 // Gathers what happens to tasks, from every flow, into batches: one transaction each. While one batch is with
-// the database the next one gathers, so that batches grow with the load by themselves (group commit). Thread:
-// the loop's.
+// the database the next one gathers, so that batches grow with the load by themselves (group commit). A
+// broker's confirm, which nobody waits for, waits some ms for others. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include <functional>
 #include <vector>
 
+#include "src/bridge/gather.h"
 #include "src/bridge/store_threads.h"
 #include "src/core/machine.h"
 
@@ -20,8 +21,8 @@ class Transitions {
 
   // `fence` is asked when a batch leaves; `rules` too, so that a reload holds from the next batch on.
   // `after` runs once after each batch's callbacks: acks leave together.
-  Transitions(StoreThreads& threads, std::function<Fence()> fence, std::function<RuleBookPtr()> rules,
-              std::function<void()> after);
+  Transitions(io::Loop& loop, StoreThreads& threads, std::function<Fence()> fence,
+              std::function<RuleBookPtr()> rules, std::function<void()> after);
 
   // Call flush() when a handler has added all it has. `connection`: of the delivery that it is about, if it
   // is about one.
@@ -39,6 +40,7 @@ class Transitions {
     bool alone =
         false;  // the batch it was in failed for good: it goes by itself, so as not to take others down
   };
+  bool worth_a_turn();
   void leave(std::vector<Item> batch);
   void arrived(std::vector<Item>& batch, Result<std::vector<Decision>> result);
 
@@ -47,6 +49,8 @@ class Transitions {
   const std::function<RuleBookPtr()> rules_;
   const std::function<void()> after_;
   std::deque<Item> waiting_;
+  Gather gather_;
+  std::size_t pressing_ = 0;  // of waiting_: those that somebody waits for
   int in_flight_ = 0;
 };
 

@@ -74,7 +74,7 @@ class SubmissionsTest : public testing::Test {
                 {{"a", "0", "here", 42}, kLease, Ms{1000}},
                 {[this](const std::vector<Gained>&) { submissions.flush(); }, [](const std::vector<int>&) {},
                  [](BootMs) {}, [](int) { return false; }, [] {}}};
-  Transitions transitions{threads, [this] { return shards.fence(); }, [this] { return rules; }, [] {}};
+  Transitions transitions{loop, threads, [this] { return shards.fence(); }, [this] { return rules; }, [] {}};
   Submissions submissions{{loop, threads, shards, transitions, clock, [this] { return rules; },
                            [this](const Task& task) { taken.push_back(task); },
                            [this](const Decision& decision) { settled.push_back(decision); }}};
