@@ -50,6 +50,72 @@ TEST_P(StoreContract, AClaimIsAnAttemptAndItsHistoryBegins) {
   EXPECT_EQ(must(store_->history(id)).size(), 1U);
 }
 
+// What happens to many at once is written by fewer statements than rows: each row must be what was decided
+// for it.
+TEST_P(StoreContract, WhatHappensToManyAtOnceIsWrittenForEach) {
+  const Fence fence = join(*store_, "a");
+  std::vector<TaskId> ids;
+  for (int i = 0; i < 40; ++i) ids.push_back(due_task(*store_, fence));
+  const auto apply_all = [&](const std::function<Happening(std::size_t)>& what) {
+    std::vector<Event> events;
+    for (std::size_t i = 0; i < ids.size(); ++i) events.push_back({ids[i], what(i)});
+    const auto decisions = must(store_->apply(events, fence, decider()));
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      EXPECT_EQ(decisions[i].verdict, Verdict::applied) << i << ": " << decisions[i].reason;
+      EXPECT_TRUE(get(*store_, ids[i]) == decisions[i].task) << i;
+    }
+  };
+  const EpochMs now = must(store_->now());
+  // Half are at their second attempt by then.
+  for (std::size_t i = 0; i < 20; ++i) {
+    ASSERT_EQ(apply_one(*store_, fence, ids[i], event::Claim{}).verdict, Verdict::applied);
+    ASSERT_EQ(apply_one(*store_, fence, ids[i], event::Returned{1, now, "no such queue"}).verdict,
+              Verdict::applied);
+  }
+  wait_until([&] { return must(store_->now()) > *get(*store_, ids[19]).next_at; });
+  apply_all([](std::size_t) { return event::Claim{}; });
+  // Alike in tens, and some like no other.
+  const auto attempt = [](std::size_t i) { return i < 20 ? 2 : 1; };
+  const auto published = [&](std::size_t i) { return now + Ms{i % 10 == 9 ? static_cast<int>(i) : 500}; };
+  apply_all([&](std::size_t i) { return event::Confirmed{attempt(i), published(i)}; });
+  const auto error = [](std::size_t i) {
+    return i % 4 == 0 ? "another " + std::to_string(i) : std::string("the same");
+  };
+  apply_all([&](std::size_t i) {
+    return event::Failed{attempt(i), error(i), i % 2 == 0 ? "Even" : "Odd", {}};
+  });
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto rows = must(store_->history(ids[i]));
+    ASSERT_EQ(rows.size(), static_cast<std::size_t>(attempt(i)));
+    const Attempt& last = rows.back().attempt;
+    EXPECT_EQ(last.published_at, published(i)) << i;
+    EXPECT_EQ(last.outcome, Outcome::failed) << i;
+    EXPECT_EQ(last.error, error(i)) << i;
+    EXPECT_EQ(last.node, fence.node) << i;
+    EXPECT_EQ(rows[0].attempt.outcome, i < 20 ? Outcome::returned : Outcome::failed) << i;
+  }
+}
+
+// A person deleted history by hand, say: what is said of those attempts is written all the same.
+TEST_P(StoreContract, AnAttemptWhoseRowIsGoneIsWrittenAnew) {
+  if (!mysql_) GTEST_SKIP() << "the memory store has nobody who deletes rows";
+  const Fence fence = join(*store_, "a");
+  std::vector<TaskId> ids;
+  std::vector<Event> claims, confirms;
+  for (int i = 0; i < 12; ++i) ids.push_back(due_task(*store_, fence));
+  for (const TaskId id : ids) claims.push_back({id, event::Claim{}});
+  must(store_->apply(claims, fence, decider()));
+  mysql_->exec("DELETE FROM rung_attempts WHERE task_id = " + ids[5].str());
+  const EpochMs now = must(store_->now());
+  for (const TaskId id : ids) confirms.push_back({id, event::Confirmed{1, now}});
+  must(store_->apply(confirms, fence, decider()));
+  for (const TaskId id : ids) {
+    const auto rows = must(store_->history(id));
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_EQ(rows[0].attempt.published_at, now);
+  }
+}
+
 TEST_P(StoreContract, AClaimWithoutTheLeaseIsNotApplied) {
   const Fence fence = join(*store_, "a");
   const TaskId id = due_task(*store_, fence);

@@ -135,6 +135,15 @@ TEST(Claim, IsNeverEarly) {
   EXPECT_EQ(d.task.node, kUs);
 }
 
+TEST(Claim, AheadByNoMoreThanItSays) {
+  const Task t = task_in(State::scheduled, kNow);
+  EXPECT_EQ(decide(t, event::Claim{Ms(100)}, rules(), at(kNow - Ms(101))).verdict, Verdict::stale);
+  const Decision d = decide(t, event::Claim{Ms(100)}, rules(), at(kNow - Ms(100)));
+  ASSERT_EQ(d.verdict, Verdict::applied);
+  EXPECT_EQ(d.task.next_at, t.next_at) << "it is due when it was";
+  EXPECT_EQ(d.attempt->due_at, *t.next_at);
+}
+
 TEST(Claim, WritesTheRowOfItsAttempt) {
   const Task t = task_in(State::scheduled, kNow - seconds(3));
   const Decision d = decide(t, event::Claim{}, rules(), at());

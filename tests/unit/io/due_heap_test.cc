@@ -57,6 +57,33 @@ TEST_F(DueHeapTest, FiresEachOnceAndNeverEarly) {
   EXPECT_EQ(heap_.size(), 0U);
 }
 
+TEST_F(DueHeapTest, FiresAheadByWhatWasAskedForAndNoEarlier) {
+  constexpr Ms kAhead{100};
+  std::vector<Fired> ahead;
+  std::vector<std::size_t> fired_before;
+  DueHeap heap{loop_, clock_,
+               [&](const std::vector<DueItem>& items) {
+                 for (const DueItem& item : items) ahead.push_back({item, clock_.now()});
+                 fired_before.push_back(fired_.size());
+                 if (ahead.size() == 3) loop_.stop();
+               },
+               kAhead};
+  Timer bound(loop_, [this] { loop_.stop(); });
+  bound.start(Ms{10'000});
+  // Due within the lead, a little later, and later than the heap's fine slots reach at first.
+  const EpochMs began = clock_.now();
+  const Ms due[] = {kAhead / 2, Ms{300}, Ms{3500}};
+  wanted_ = 4;  // the plain heap stops nothing
+  for (int i = 0; i < 3; ++i) {
+    heap.add({TaskId{i + 1}, began + due[i], 0});
+    heap_.add({TaskId{i + 1}, began + due[i], 0});
+  }
+  loop_.run();
+  ASSERT_EQ(ahead.size(), 3U);
+  for (const Fired& f : ahead) EXPECT_GE(f.when, f.item.at - kAhead) << f.item.id.value;
+  EXPECT_EQ(fired_before, (std::vector<std::size_t>{0, 1, 2})) << "each before the heap that has no lead";
+}
+
 TEST_F(DueHeapTest, WhatIsOverdueFiresAtOnceOldestFirst) {
   add(2, Ms{-1000});
   add(1, Ms{-50'000});
