@@ -130,7 +130,15 @@ std::string reason() {
 
 }  // namespace
 
-bool wait_readable(int fd, BootMs deadline) { return wait(fd, POLLIN, deadline); }
+bool wait_readable(int fd, int wake, BootMs deadline) {
+  while (true) {
+    const Ms left = std::max(deadline - boot_now(), Ms{0});
+    pollfd fds[] = {{fd, POLLIN, 0}, {wake, POLLIN, 0}};
+    const int n = poll(fds, 2, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
+    if (n > 0) return fds[0].revents != 0;
+    if (n == 0 ? left == Ms{0} : errno != EINTR) return false;
+  }
+}
 
 std::unique_ptr<Channel> plain_channel(int fd) { return std::make_unique<Plain>(fd); }
 

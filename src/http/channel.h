@@ -39,7 +39,7 @@ class TlsContext {
   std::shared_ptr<ssl_ctx_st> ctx_;
 };
 
-// Whether `fd` became readable (or ended) before the deadline.
-bool wait_readable(int fd, BootMs deadline);
+// Whether `fd` became readable (or ended) before the deadline, and before `wake` did.
+bool wait_readable(int fd, int wake, BootMs deadline);
 
 }  // namespace rung::http

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <list>
 #include <mutex>
 #include <thread>
 
@@ -153,12 +154,10 @@ class HttpServer final : public Server, private httplib::Server {
 
   void drain() override {
     draining_ = true;
+    // Wakes each that waits for a request. (shutdown() of an idle one would cut a request that is just
+    // arriving: its header would be there, and its body not.)
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto n = ::write(wake_, &one, sizeof one);
-    const std::lock_guard lock(mutex_);
-    for (const Connection* c : open_) {
-      if (c->idle_since.ms != 0) shutdown(c->fd, SHUT_RD);
-    }
   }
 
   bool stop(Ms most) override {
@@ -166,9 +165,13 @@ class HttpServer final : public Server, private httplib::Server {
     if (acceptor_.joinable()) acceptor_.join();
     std::unique_lock lock(mutex_);
     const auto none = [this] { return threads_ + spare_ == 0; };
-    if (ended_.wait_for(lock, most, none)) return true;
-    for (const Connection* c : open_) shutdown(c->fd, SHUT_RDWR);
-    return ended_.wait_for(lock, Ms{200}, none);
+    bool all = ended_.wait_for(lock, most, none);
+    if (!all) {
+      for (const Connection* c : open_) shutdown(c->fd, SHUT_RDWR);
+      all = ended_.wait_for(lock, Ms{200}, none);
+    }
+    if (all && last_.joinable()) last_.join();
+    return all;
   }
 
  private:
@@ -176,7 +179,9 @@ class HttpServer final : public Server, private httplib::Server {
     int fd = -1;
     BootMs idle_since{0};  // guarded by mutex_; 0 = at a request
     bool spare = false;
+    bool unwanted = false;  // guarded by mutex_; ended for another one
   };
+  using Threads = std::list<std::thread>;
 
   void accept_loop() {
     while (!draining_) {
@@ -202,26 +207,33 @@ class HttpServer final : public Server, private httplib::Server {
     std::unique_lock lock(mutex_);
     const auto room = [this] { return threads_ < options_.connections; };
     if (!room()) {
-      const Connection* oldest = nullptr;
-      for (const Connection* c : open_) {
+      Connection* oldest = nullptr;
+      for (Connection* c : open_) {
         if (c->idle_since.ms != 0 && !c->spare && (oldest == nullptr || c->idle_since < oldest->idle_since))
           oldest = c;
       }
-      if (oldest != nullptr) shutdown(oldest->fd, SHUT_RDWR);
-      if (oldest != nullptr) ended_.wait_for(lock, kRoomWithin, room);
+      if (oldest != nullptr) {
+        oldest->unwanted = true;
+        shutdown(oldest->fd, SHUT_RDWR);
+        ended_.wait_for(lock, kRoomWithin, room);
+      }
     }
     const bool spare = !room();
     if (spare && spare_ >= kSpare) {
       lock.unlock();
       return turn_away(fd);
     }
-    ++(spare ? spare_ : threads_);
-    lock.unlock();
+    const auto me = serving_.emplace(serving_.end());
     try {
-      std::thread([this, fd, spare, peer = std::move(peer)] { serve(fd, spare, peer); }).detach();
+      *me = std::thread([this, fd, spare, me, peer = std::move(peer)] {
+        serve(fd, spare, peer);
+        thread_ended(spare, me);
+      });
+      ++(spare ? spare_ : threads_);
     } catch (const std::system_error&) {
+      serving_.erase(me);
+      lock.unlock();
       turn_away(fd);
-      thread_ended(spare);
     }
   }
 
@@ -238,10 +250,17 @@ class HttpServer final : public Server, private httplib::Server {
     close(fd);
   }
 
-  void thread_ended(bool spare) {
-    const std::lock_guard lock(mutex_);
+  // What a thread has of its own ends after its function (the connector to the database keeps something for
+  // each), and it must not meet the end of the process. So each is joined by the next that ends, the last by
+  // stop().
+  void thread_ended(bool spare, Threads::iterator me) {
+    std::unique_lock lock(mutex_);
+    std::thread before = std::exchange(last_, std::move(*me));
+    serving_.erase(me);
     --(spare ? spare_ : threads_);
-    ended_.notify_all();  // under the lock: whoever waits may destroy this afterwards
+    ended_.notify_all();
+    lock.unlock();
+    if (before.joinable()) before.join();
   }
 
   // How long a request may take to arrive.
@@ -256,7 +275,9 @@ class HttpServer final : public Server, private httplib::Server {
       const std::lock_guard lock(mutex_);
       open_.push_back(&connection);
     }
-    if (!draining_ && channel->open(boot_now() + timeout(spare))) {
+    // Also one that was taken just before the drain, where its request is there already.
+    const bool wanted = !draining_ || wait_readable(fd, wake_, boot_now());
+    if (wanted && channel->open(boot_now() + timeout(spare))) {
       Wire mine(*channel);
       WireStream stream(mine, fd);
       wire = &mine;
@@ -269,16 +290,15 @@ class HttpServer final : public Server, private httplib::Server {
       std::erase(open_, &connection);
     }
     channel.reset();
-    thread_ended(spare);
   }
 
   // false: the connection ends.
   bool one_request(Connection& connection, Wire& mine, WireStream& stream, const std::string& peer) {
     const Ms most = timeout(connection.spare);
-    set_idle(connection, boot_now());
+    begin_idle(connection);
     const BootMs until = boot_now() + (connection.spare ? most : options_.idle);
-    if (draining_ || (!mine.has_input() && !wait_readable(connection.fd, until))) return false;
-    set_idle(connection, {0});
+    if (!mine.has_input() && !wait_readable(connection.fd, wake_, until)) return false;
+    if (!end_idle(connection)) return false;
     const auto head = mine.read_head(boot_now() + most, options_.most_body);
     if (head == Wire::Head::ended) return false;
     if (head != Wire::Head::there) return refuse_head(head, mine), false;
@@ -316,9 +336,16 @@ class HttpServer final : public Server, private httplib::Server {
     if (mine.flush(boot_now() + options_.timeout)) mine.linger(boot_now() + Ms{500});
   }
 
-  void set_idle(Connection& connection, BootMs since) {
+  void begin_idle(Connection& connection) {
     const std::lock_guard lock(mutex_);
-    connection.idle_since = since;
+    connection.idle_since = boot_now();
+  }
+
+  // false: it was ended meanwhile. What has just arrived there could not be answered, and is not begun.
+  bool end_idle(Connection& connection) {
+    const std::lock_guard lock(mutex_);
+    connection.idle_since = {0};
+    return !connection.unwanted;
   }
 
   HandlerResponse before_body(httplib::Response& res) {
@@ -398,6 +425,8 @@ class HttpServer final : public Server, private httplib::Server {
   std::condition_variable ended_;
   std::vector<Connection*> open_;  // guarded by mutex_
   int threads_ = 0, spare_ = 0;    // guarded by mutex_
+  Threads serving_;                // guarded by mutex_
+  std::thread last_;               // guarded by mutex_; ended, and not joined yet
   std::atomic<std::int64_t> held_{0};
 };
 

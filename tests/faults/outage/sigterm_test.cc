@@ -7,7 +7,7 @@ namespace rung::test {
 namespace {
 
 constexpr Ms kDrain{3000};
-constexpr Ms kLoaded{500};  // for a machine under load: between the signal and what we see
+constexpr Ms kLoaded{2000};  // for a machine under load: between the signal and what we see
 
 struct Fault {
   std::string name;

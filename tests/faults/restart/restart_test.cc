@@ -128,7 +128,7 @@ TEST_P(Restart, Publishing) {
   const auto url = parse_url(amqp_url());
   TcpProxy proxy(url->host, url->port == 0 ? 5672 : url->port);
   config.broker_url = with_port(amqp_url(), proxy.port());
-  config.ladder = "[700ms, 1h]";
+  config.ladder = "[3s, 1h]";  // time to see all of them wait, on a slow machine too
   start();
   const std::string queue = attached();
   const auto messages = publish_failed(queue, 5);
@@ -183,8 +183,8 @@ TEST_P(Restart, AwaitingThenSucceeds) {
 TEST_P(Restart, AwaitingInSilence) {
   config.ladder = "[200ms, 300ms]";
   const std::string patient = attached("patient"), strict = attached("strict");
-  config.queue(patient, "{ success: { presumed_after: 3s } }");
-  config.queue(strict, "{ success: { reported_within: 3s } }");
+  config.queue(patient, "{ success: { presumed_after: 6s } }");
+  config.queue(strict, "{ success: { reported_within: 6s } }");
   start();
   fail(patient, order());
   fail(strict, order());
