@@ -36,5 +36,8 @@ COMMIT
 -- name: rollback
 ROLLBACK
 
+-- name: clock
+SELECT UTC_TIMESTAMP(6), MICROSECOND(UTC_TIMESTAMP(6))
+
 -- name: now
 SELECT UTC_TIMESTAMP(3)

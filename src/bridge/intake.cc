@@ -122,9 +122,9 @@ void Intake::insert(std::vector<Newcomer> batch, int shard) {
   const RuleBookPtr rules = parts_.rules();
   for (const Newcomer& item : *shared) {
     const double random = std::uniform_real_distribution<>(0.0, 1.0)(dice_);
-    const EpochMs now = parts_.clock.latest();
     // However long it waited for its turn, or for the database.
-    const EpochMs arrived = now - (boot_now() - item.arrived);
+    const EpochMs arrived = parts_.clock.latest(item.arrived);
+    const EpochMs now = parts_.clock.latest();
     tasks->push_back(
         make_task(item, {parts_.shards.new_id(now), shard, parts_.shards.node(), *rules, arrived, random}));
     tags.push_back(item.delivery->tag);

@@ -21,7 +21,7 @@ struct Newcomer {
   std::string park_reason;  // not empty: it is parked at once
   bool alone = false;
   bool without_body = false;  // its body lies in <prefix>.parked
-  BootMs arrived = boot_now();
+  BootUs arrived = boot_now_us();
 
   // "" where it goes by an exchange, or nowhere.
   const std::string& queue() const;

@@ -25,7 +25,13 @@ struct Shards::Cycle {
 
   bool name_taken = false;
   EpochMs db_now;
-  BootMs sent, received;  // around the beat and the renewal
+  BootMs sent, received;  // around the beat
+  struct Reading {
+    EpochUs db;
+    BootUs sent, received;
+    std::int64_t took() const { return received.us - sent.us; }
+  };
+  Reading clock;
   std::vector<Lease> held;
   std::vector<Gained> gained;
   int surplus = 0;
@@ -174,6 +180,21 @@ void Shards::begin_cycle() {
   });
 }
 
+// The best of some: what it took is what the clock is uncertain by, and so how late all may go out.
+Result<void> Shards::read_clock(Cycle& c, Store& store) {
+  constexpr int kReadings = 5;
+  for (int i = 0; i < kReadings; ++i) {
+    Cycle::Reading reading;
+    reading.sent = boot_now_us();
+    const auto now = store.clock();
+    if (!now) return tl::unexpected(now.error());
+    reading.db = *now;
+    reading.received = boot_now_us();
+    if (i == 0 || reading.took() < c.clock.took()) c.clock = reading;
+  }
+  return {};
+}
+
 // On the control lane; again from the beginning after a transient error.
 Result<Shards::Cycle> Shards::perform(Cycle c, const Settings& settings, Store& store) {
   const NodeIdentity& identity = settings.identity;
@@ -187,6 +208,7 @@ Result<Shards::Cycle> Shards::perform(Cycle c, const Settings& settings, Store& 
   if (!beat) return tl::unexpected(beat.error());
   c.received = boot_now();
   c.db_now = beat->now;
+  if (auto read = read_clock(c, store); !read) return tl::unexpected(read.error());
   c.name_taken = !beat->still_ours;
   if (c.name_taken) return c;
   const auto renewed = store.renew(c.node, c.renew, settings.lease);
@@ -224,7 +246,7 @@ void Shards::end_cycle(const Cycle& cycle) {
     listener_.name_taken();
     return;
   }
-  clock_.measured(cycle.db_now, cycle.sent, cycle.received);
+  clock_.measured(cycle.clock.db, cycle.clock.sent, cycle.clock.received);
   std::vector<int> lost;
   const auto still = [&](const Lease& lease) {
     return std::ranges::find(cycle.held, lease) != cycle.held.end();

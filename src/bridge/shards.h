@@ -73,6 +73,7 @@ class Shards {
   Slot& slot(int shard) { return slots_[static_cast<std::size_t>(shard)]; }
 
   void begin_cycle();
+  static Result<void> read_clock(Cycle& cycle, Store& store);
   static Result<Cycle> perform(Cycle cycle, const Settings& settings, Store& store);
   void end_cycle(const Cycle& cycle);
   void plan_surplus(int surplus);

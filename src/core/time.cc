@@ -5,10 +5,10 @@
 
 namespace rung {
 
-BootMs boot_now() {
+BootUs boot_now_us() {
   timespec t{};
   clock_gettime(CLOCK_BOOTTIME, &t);
-  return {static_cast<std::int64_t>(t.tv_sec) * 1000 + t.tv_nsec / 1'000'000};
+  return {static_cast<std::int64_t>(t.tv_sec) * 1'000'000 + t.tv_nsec / 1000};
 }
 
 std::string format_utc(EpochMs t) {

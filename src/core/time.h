@@ -30,8 +30,17 @@ struct BootMs {
   Ms operator-(BootMs other) const { return Ms{ms - other.ms}; }
 };
 
+// The two clocks to the us: for measuring one by the other.
+struct EpochUs {
+  std::int64_t us = 0;
+};
+struct BootUs {
+  std::int64_t us = 0;
+};
+
 // CLOCK_BOOTTIME, now. Any thread.
-BootMs boot_now();
+BootUs boot_now_us();
+inline BootMs boot_now() { return {boot_now_us().us / 1000}; }
 
 // "2026-11-21 17:05:00.123", UTC: as MySQL's DATETIME(3) prints.
 std::string format_utc(EpochMs t);
@@ -41,22 +50,24 @@ std::string format_utc(EpochMs t);
 // so that what is due by now() is due by the database. Thread: any.
 class DbClock {
  public:
-  // The database said `db_now` to a question sent and answered at these instants of ours.
-  void measured(EpochMs db_now, BootMs sent, BootMs received) {
-    behind_.store(db_now.ms - received.ms, std::memory_order_relaxed);
-    // One for what each of the two clocks cuts off below its millisecond.
-    ahead_.store(db_now.ms - sent.ms + 2, std::memory_order_relaxed);
+  // The database said `db_now` to a question sent and answered at these instants of ours: the nearer they are
+  // to each other, the better both readings.
+  void measured(EpochUs db_now, BootUs sent, BootUs received) {
+    behind_.store(db_now.us - received.us, std::memory_order_relaxed);
+    ahead_.store(db_now.us - sent.us + 1, std::memory_order_relaxed);  // 1: what it cut off
   }
-  void measured(EpochMs db_now, BootMs at) { measured(db_now, at, at); }
 
   // Never ahead of the database: for what is asked to be due.
-  EpochMs now() const { return {behind_.load(std::memory_order_relaxed) + boot_now().ms}; }
-  EpochMs at(BootMs t) const { return {behind_.load(std::memory_order_relaxed) + t.ms}; }
+  EpochMs now() const { return at(boot_now_us()); }
+  EpochMs at(BootMs t) const { return at(BootUs{t.ms * 1000}); }
   // Never behind it: for what a delay is counted from.
-  EpochMs latest() const { return {ahead_.load(std::memory_order_relaxed) + boot_now().ms}; }
+  EpochMs latest() const { return latest(boot_now_us()); }
+  EpochMs latest(BootUs t) const { return {(ahead_.load(std::memory_order_relaxed) + t.us + 999) / 1000}; }
 
  private:
-  std::atomic<std::int64_t> behind_{0}, ahead_{0};
+  EpochMs at(BootUs t) const { return {(behind_.load(std::memory_order_relaxed) + t.us) / 1000}; }
+
+  std::atomic<std::int64_t> behind_{0}, ahead_{0};  // us
 };
 
 }  // namespace rung

@@ -190,6 +190,8 @@ class Store {
   // Permanent error that says "rung migrate" where the schema is not exactly what this program needs.
   virtual Result<void> check_schema() = 0;
   virtual Result<EpochMs> now() = 0;
+  // The same to the us, by a question that takes no longer than its way: what DbClock is set by.
+  virtual Result<EpochUs> clock() = 0;
 
   // --- nodes and leases (src/bridge/shards decides, this writes)
   // Takes the name: the id is the same each time. A former incarnation's heartbeat fails from now on.

@@ -1,12 +1,12 @@
-// What the benches publish and consume with: little enough of the processor that the servers have it. Prints one line of
-// JSON. Frames are written by hand, a batch in one system call; what comes is read by rabbitmq-c.
+// What the benches publish and consume with: little enough of the processor that the servers have it. Prints
+// one line of JSON. Frames are written by hand, a batch in one system call; what comes is read by rabbitmq-c.
 //
-//   bench_traffic publish --url URL --exchange E --key K --count N [--rate R] [--delay MS | --due EPOCH_MS] --as WAY
-//   bench_traffic consume --url URL --queue Q --count N [--deliveries K]
+//   bench_traffic publish --url URL --exchange E --key K --count N [--rate R] [--delay MS | --due EPOCH_MS]
+//   --as WAY bench_traffic consume --url URL --queue Q --count N [--deliveries K]
 //
-// A message is persistent, its message-id "m-<number>", its header bench-due the time when it should be with a consumer
-// (us since the epoch, this machine's clock). The consumer rejects each until its K-th delivery, which it acks, and ends
-// when N have had theirs.
+// A message is persistent, its message-id "m-<number>", its header bench-due the time when it should be with
+// a consumer (us since the epoch, this machine's clock). The consumer rejects each until its K-th delivery,
+// which it acks, and ends when N have had theirs.
 #include <amqp.h>
 #include <amqp_framing.h>
 #include <amqp_tcp_socket.h>
@@ -84,7 +84,8 @@ class Connection {
 
   amqp_connection_state_t get() const { return state_; }
   void check(const char* what) const {
-    if (amqp_get_rpc_reply(state_).reply_type != AMQP_RESPONSE_NORMAL) die(std::string(what) + " was refused");
+    if (amqp_get_rpc_reply(state_).reply_type != AMQP_RESPONSE_NORMAL)
+      die(std::string(what) + " was refused");
   }
   bool read_ahead() const { return amqp_frames_enqueued(state_) != 0 || amqp_data_in_buffer(state_) != 0; }
   bool readable(int timeout_ms) const {
@@ -99,7 +100,8 @@ class Connection {
 // One publish as bytes: a method, a header and a body frame.
 class Frames {
  public:
-  explicit Frames(const Options& options) : options_(options), body_(static_cast<std::size_t>(options.bytes), 'x') {}
+  explicit Frames(const Options& options)
+      : options_(options), body_(static_cast<std::size_t>(options.bytes), 'x') {}
 
   void add(std::int64_t number, std::int64_t due_us) {
     begin(AMQP_FRAME_METHOD);
@@ -157,7 +159,7 @@ class Frames {
   }
   void properties(std::int64_t number, std::int64_t due_us) {
     const std::string id = "m-" + std::to_string(number);
-    const std::int64_t wait_ms = std::max<std::int64_t>(1, (due_us - now_us()) / 1000);
+    const std::int64_t wait_ms = std::max<std::int64_t>(1, (due_us - now_us() + 999) / 1000);
     const std::string expiration = std::to_string(wait_ms);
     std::array<amqp_table_entry_t, 2> headers{};
     int count = 0;
@@ -249,14 +251,16 @@ nlohmann::json publish(const Options& options) {
       continue;
     }
     for (std::int64_t i = 0; i < most; ++i) {
-      const std::int64_t due = options.due_ms > 0 ? options.due_ms * 1000 : now_us() + options.delay_ms * 1000;
+      const std::int64_t due =
+          options.due_ms > 0 ? options.due_ms * 1000 : now_us() + options.delay_ms * 1000;
       frames.add(sent++, due);
     }
     frames.write(amqp_get_sockfd(broker.get()));
     confirms.take(0);
   }
   while (confirms.count() < options.count) confirms.take(1000);
-  return {{"messages", sent}, {"seconds", static_cast<double>(now_us() - began) / 1e6}, {"cpu", cpu_seconds()}};
+  return {
+      {"messages", sent}, {"seconds", static_cast<double>(now_us() - began) / 1e6}, {"cpu", cpu_seconds()}};
 }
 
 std::int64_t due_of(const amqp_basic_properties_t& p) {
@@ -334,7 +338,7 @@ nlohmann::json consume(const Options& options) {
     const auto i = static_cast<std::size_t>(share * static_cast<double>(late.size() - 1));
     return static_cast<double>(late[i]) / 1000.0;
   };
-  return {{"deliveries", deliveries}, {"twice", twice},      {"first_us", first}, {"last_us", last},
+  return {{"deliveries", deliveries}, {"twice", twice},      {"first_us", first},    {"last_us", last},
           {"p50_ms", at(0.5)},        {"p99_ms", at(0.99)},  {"p999_ms", at(0.999)}, {"max_ms", at(1)},
           {"min_ms", at(0)},          {"cpu", cpu_seconds()}};
 }

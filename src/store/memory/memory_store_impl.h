@@ -29,6 +29,7 @@ class MemoryStore final : public Store {
     if (!*migrated) return permanent("the schema is missing: run `rung migrate`");
     return {};
   }
+  Result<EpochUs> clock() override { return EpochUs{db_.now().ms * 1000}; }
   Result<EpochMs> now() override {
     return call([&] { return db_.now_locked(); });
   }

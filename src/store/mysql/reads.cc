@@ -57,6 +57,16 @@ MessagePtr message_at(const ::sql::ResultSet& row) {
 
 }  // namespace
 
+Result<EpochUs> MysqlStore::clock() {
+  return session_->run_for([&] {
+    auto row = session_->query(render("clock"));
+    if (!row->next()) throw Again{"the database told no time"};
+    // Seconds of its day's text, then what is below them.
+    const std::string text = text_at(*row, 1);
+    return EpochUs{parse_datetime(text.substr(0, 19)).ms * 1000 + row->getInt64(2)};
+  });
+}
+
 Result<EpochMs> MysqlStore::now() {
   return session_->run_for([&] { return session_->now(); });
 }

@@ -25,6 +25,7 @@ class MysqlStore final : public Store {
   Result<std::vector<std::string>> migrate() override;
   Result<void> check_schema() override;
   Result<EpochMs> now() override;
+  Result<EpochUs> clock() override;
 
   Result<int> register_node(const NodeIdentity& identity, Ms ttl) override;
   Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl) override;

@@ -126,21 +126,26 @@ TEST(Time, Arithmetic) {
 TEST(Time, TheDatabasesClockIsWhatWasMeasuredAndGoesOn) {
   DbClock clock;
   const BootMs received = boot_now();
-  clock.measured(kNow, received);
+  const auto read = [&](EpochMs now) {
+    const BootUs at{received.ms * 1000};
+    clock.measured({now.ms * 1000}, at, at);
+  };
+  read(kNow);
   EXPECT_EQ(clock.at(received), kNow);
   EXPECT_EQ(clock.at(received + seconds(3)), kNow + seconds(3));
   const EpochMs a = clock.now();
   EXPECT_GE(a, kNow);
   EXPECT_GE(clock.now(), a);
-  clock.measured(kNow - minutes(5), received);  // a failover to a server that is behind
+  read(kNow - minutes(5));  // a failover to a server that is behind
   EXPECT_EQ(clock.at(received), kNow - minutes(5));
 }
 
 TEST(Time, TheDatabasesClockIsKnownFromBothSides) {
   DbClock clock;
-  const BootMs received = boot_now();
-  clock.measured(kNow, received - Ms(40), received);
+  const BootUs received = boot_now_us();
+  clock.measured({kNow.ms * 1000 + 999}, {received.us - 40'000}, received);
   EXPECT_LE(clock.now() + Ms(40), clock.latest()) << "a delay counted from latest() is never cut short";
+  EXPECT_GE(clock.latest(received), kNow + Ms(41)) << "in whole ms, and not before its us";
 }
 
 // ---- words of the columns

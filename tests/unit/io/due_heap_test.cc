@@ -18,7 +18,7 @@ class DueHeapTest : public testing::Test {
  protected:
   DueHeapTest() { set_db_now({1'800'000'000'000}); }
 
-  void set_db_now(EpochMs now) { clock_.measured(now, boot_now()); }
+  void set_db_now(EpochMs now) { clock_.measured({now.ms * 1000}, boot_now_us(), boot_now_us()); }
   void add(std::int64_t id, Ms in) { heap_.add({TaskId{id}, clock_.now() + in, 3}); }
 
   // Runs until `count` have fired, ten seconds at most.
