@@ -1,0 +1,152 @@
+// The parts (partitions) of rung_attempts and rung_bodies: read, added, dropped. Both tables have the same
+// ones, but for what was cut short between the two: then what is missing in one is done there alone.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+
+#include "src/core/failpoint.h"
+#include "src/store/mysql/render.h"
+#include "src/store/mysql/rows.h"
+#include "src/store/mysql/store_impl.h"
+
+namespace rung::mysql {
+namespace {
+
+// Bodies first: once they are cut loose under the lock, nothing that a task needs is in danger any more.
+constexpr std::array<std::string_view, 2> kTables{"rung_bodies", "rung_attempts"};
+constexpr std::chrono::minutes kLongestChange{10};  // a big file may take its time to go
+constexpr int kLockWaitOver = 1205, kDeadlock = 1213, kNoSuchPart = 1507;
+// What may have to be copied where nobody made parts in time: some seconds' work at most.
+constexpr std::int64_t kMostRows = 10'000;
+constexpr std::int64_t kMostBytes = 64 * 1024 * 1024;
+
+using PartsOf = std::map<std::string, std::vector<Part>, std::less<>>;  // by table, by end
+
+// REQUIRES: inside run(). Without the last one, which has no end.
+PartsOf read_parts(Session& session) {
+  PartsOf out;
+  for (const std::string_view table : kTables) out.try_emplace(std::string(table));
+  auto row = session.query(render("parts"));
+  while (row->next()) {
+    const std::string end = text_at(*row, 3);
+    std::int64_t value = 0;
+    const auto [stop, error] = std::from_chars(end.data(), end.data() + end.size(), value);
+    if (error != std::errc{} || stop != end.data() + end.size()) continue;
+    auto& parts = out[text_at(*row, 1)];
+    parts.push_back({text_at(*row, 2), parts.empty() ? TaskId{} : parts.back().end, {value}});
+  }
+  return out;
+}
+
+std::int64_t count_of(Session& session, const std::string& sql) {
+  auto row = session.query(sql);
+  return row->next() ? row->getInt64(1) : 0;
+}
+
+bool too_much_to_copy(Session& session, TaskId from) {
+  const Literal most = Literal::number(kMostRows + 1);
+  return count_of(session, render("rest_bodies", {{"most", most}})) > kMostRows ||
+         count_of(session, render("rest_attempts", {{"most", most}})) > kMostRows ||
+         count_of(session, render("rest_bytes", {{"from", Literal::number(from.value)}, {"most", most}})) >
+             kMostBytes;
+}
+
+std::string reorganize(std::string_view table, std::span<const Part> parts) {
+  std::string list;
+  for (const Part& part : parts) {
+    list += render("parts_add.one",
+                   {{"part", Literal::identifier(part.name)}, {"end", Literal::number(part.end.value)}}) +
+            ", ";
+  }
+  return render("parts_add", {{"table", Literal::identifier(table)},
+                              {"parts", Literal::rendered(list + render("parts_add.rest"))}});
+}
+
+}  // namespace
+
+Result<bool> MysqlStore::change_tables(const std::function<void(Session&)>& body) {
+  // Its end releases whatever it holds, also where something fails.
+  Session session(session_->options(), session_->url(), kLongestChange);
+  return session.run_for([&] {
+    session.exec(render("part_session"));
+    try {
+      body(session);
+      return true;
+    } catch (const ::sql::SQLException& e) {
+      if (e.getErrorCode() != kLockWaitOver && e.getErrorCode() != kDeadlock) throw;
+      return false;
+    }
+  });
+}
+
+Result<std::vector<Part>> MysqlStore::parts() {
+  return session_->run_for([&] {
+    std::map<TaskId, Part> by_end;
+    for (const auto& [table, parts] : read_parts(*session_)) {
+      for (const Part& part : parts) {
+        Part& both = by_end.try_emplace(part.end, part).first->second;
+        both.from = std::min(both.from, part.from);
+      }
+    }
+    std::vector<Part> out;
+    for (auto& [end, part] : by_end) out.push_back(std::move(part));
+    return out;
+  });
+}
+
+Result<PartsAdded> MysqlStore::add_parts(std::span<const Part> parts) {
+  std::vector<std::string> statements;
+  bool full = false;
+  auto looked = session_->run([&] {
+    for (const auto& [table, there] : read_parts(*session_)) {
+      const TaskId last = there.empty() ? TaskId{} : there.back().end;
+      const auto later = std::ranges::find_if(parts, [&](const Part& part) { return part.end > last; });
+      if (later == parts.end()) continue;
+      statements.push_back(reorganize(table, {later, parts.end()}));
+      full = full || too_much_to_copy(*session_, last);
+    }
+  });
+  if (!looked) return tl::unexpected(looked.error());
+  if (statements.empty()) return PartsAdded::added;
+  if (full) return PartsAdded::full;
+  auto done = change_tables([&](Session& session) {
+    for (const std::string& statement : statements) {
+      session.exec(statement);
+      failpoint("part.added");
+    }
+  });
+  if (!done) return tl::unexpected(done.error());
+  return *done ? PartsAdded::added : PartsAdded::busy;
+}
+
+Result<PartEnd> MysqlStore::drop_part(const Part& part) {
+  const std::string held = render(
+      "part_held", {{"from", Literal::number(part.from.value)}, {"to", Literal::number(part.end.value)}});
+  // First without any lock: nearly always that is the answer.
+  const auto kept = session_->run_for([&] { return session_->query(held)->next(); });
+  if (!kept) return tl::unexpected(kept.error());
+  if (*kept) return PartEnd::kept;
+  bool meanwhile = false;
+  auto done = change_tables([&](Session& session) {
+    // A task may come in with an id of long ago: made before an outage, written after it.
+    session.exec(render("part_lock"));
+    meanwhile = session.query(held)->next();
+    for (const std::string_view table : kTables) {
+      if (meanwhile) break;
+      try {
+        session.exec(render(
+            "part_drop", {{"table", Literal::identifier(table)}, {"part", Literal::identifier(part.name)}}));
+      } catch (const ::sql::SQLException& e) {
+        if (e.getErrorCode() != kNoSuchPart) throw;
+      }
+      failpoint("part.dropped");
+    }
+    session.exec(render("part_unlock"));
+  });
+  if (!done) return tl::unexpected(done.error());
+  if (!*done) return PartEnd::busy;
+  return meanwhile ? PartEnd::kept : PartEnd::dropped;
+}
+
+}  // namespace rung::mysql
