@@ -6,7 +6,10 @@
 -- Prepared, because a bound that depends on today is no constant; and only where it isn't done yet, for what was cut
 -- short is run again. Each table is rewritten once.
 
-SET @rung_bound = TIMESTAMPDIFF(SECOND, '2025-01-01', UTC_DATE() + INTERVAL 2 DAY) * 1000 * 4194304;
+SET @rung_bound = (SELECT COALESCE(MIN(CAST(partition_description AS SIGNED)),
+    TIMESTAMPDIFF(SECOND, '2025-01-01', UTC_DATE() + INTERVAL 2 DAY) * 1000 * 4194304)
+  FROM information_schema.partitions
+  WHERE table_schema = DATABASE() AND table_name = 'rung_attempts' AND partition_name = 'd0');
 
 SET @rung_ddl = (SELECT IF(COUNT(*) > 0, 'DO 0', CONCAT('ALTER TABLE rung_attempts PARTITION BY RANGE (task_id) ',
     '(PARTITION d0 VALUES LESS THAN (', @rung_bound, '), PARTITION rest VALUES LESS THAN MAXVALUE)'))

@@ -34,8 +34,9 @@ ORDER BY table_name, partition_ordinal_position
 SET SESSION lock_wait_timeout = 1
 
 -- name: part_lock
--- Nobody is within a transaction on these once this is granted, so what the next statement sees is all there is.
-LOCK TABLES rung_attempts WRITE, rung_bodies WRITE, rung_tasks READ
+-- Once this is granted nobody is within a transaction that has written a body: whose body is in the part has its task
+-- committed, and whoever writes one later finds the part gone and writes into the next.
+LOCK TABLES rung_attempts WRITE, rung_bodies WRITE
 
 -- name: part_unlock
 UNLOCK TABLES

@@ -121,22 +121,40 @@ Result<PartsAdded> MysqlStore::add_parts(std::span<const Part> parts) {
 }
 
 Result<PartEnd> MysqlStore::drop_part(const Part& part) {
-  const std::string held = render(
-      "part_held", {{"from", Literal::number(part.from.value)}, {"to", Literal::number(part.end.value)}});
+  // Its name in each table that has it, and from where on it takes ids there.
+  std::vector<std::pair<std::string, std::string>> names;
+  TaskId from = part.from;
+  const auto task_left = [&] {
+    const auto row = session_->query(render(
+        "part_held", {{"from", Literal::number(from.value)}, {"to", Literal::number(part.end.value)}}));
+    return row->next();
+  };
   // First without any lock: nearly always that is the answer.
-  const auto kept = session_->run_for([&] { return session_->query(held)->next(); });
+  const auto kept = session_->run_for([&] {
+    const PartsOf all = read_parts(*session_);
+    for (const std::string_view table : kTables) {
+      const auto& parts = all.find(table)->second;
+      const auto it = std::ranges::find(parts, part.end, &Part::end);
+      if (it == parts.end()) continue;
+      names.emplace_back(table, it->name);
+      from = std::min(from, it->from);
+    }
+    return task_left();
+  });
   if (!kept) return tl::unexpected(kept.error());
   if (*kept) return PartEnd::kept;
+  if (names.empty()) return PartEnd::dropped;
   bool meanwhile = false;
   auto done = change_tables([&](Session& session) {
     // A task may come in with an id of long ago: made before an outage, written after it.
     session.exec(render("part_lock"));
-    meanwhile = session.query(held)->next();
-    for (const std::string_view table : kTables) {
+    const auto looked = session_->run([&] { meanwhile = task_left(); });
+    if (!looked) throw Abort{looked.error()};
+    for (const auto& [table, name] : names) {
       if (meanwhile) break;
       try {
-        session.exec(render(
-            "part_drop", {{"table", Literal::identifier(table)}, {"part", Literal::identifier(part.name)}}));
+        session.exec(render("part_drop",
+                            {{"table", Literal::identifier(table)}, {"part", Literal::identifier(name)}}));
       } catch (const ::sql::SQLException& e) {
         if (e.getErrorCode() != kNoSuchPart) throw;
       }
