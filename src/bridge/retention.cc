@@ -124,9 +124,8 @@ Result<void> Retention::add(Pass& pass, Store& store) {
   pass.stage = pass.keep ? Stage::tasks : Stage::through;
   const auto there = store.parts();
   if (!there) return tl::unexpected(there.error());
-  const auto missing = parts_to_add(*there, pass.now, pass.keep);
-  if (missing.empty()) return {};
-  const auto added = store.add_parts(missing);
+  // Also where nothing is to be added: what was cut short between the two tables is seen to by this.
+  const auto added = store.add_parts(parts_to_add(*there, pass.now, pass.keep));
   if (!added && added.error().is_transient()) return tl::unexpected(added.error());
   if (!added) pass.trouble = added.error().message;
   if (added && *added == PartsAdded::busy) pass.busy = true;

@@ -99,11 +99,18 @@ Result<PartsAdded> MysqlStore::add_parts(std::span<const Part> parts) {
   std::vector<std::string> statements;
   bool full = false;
   auto looked = session_->run([&] {
-    for (const auto& [table, there] : read_parts(*session_)) {
+    const PartsOf all = read_parts(*session_);
+    std::map<TaskId, Part> wanted;  // by end; also what one table has and the other has not yet
+    for (const auto& [table, there] : all) {
+      for (const Part& part : there) wanted.try_emplace(part.end, part);
+    }
+    for (const Part& part : parts) wanted.try_emplace(part.end, part);
+    for (const auto& [table, there] : all) {
       const TaskId last = there.empty() ? TaskId{} : there.back().end;
-      const auto later = std::ranges::find_if(parts, [&](const Part& part) { return part.end > last; });
-      if (later == parts.end()) continue;
-      statements.push_back(reorganize(table, {later, parts.end()}));
+      std::vector<Part> later;
+      for (auto it = wanted.upper_bound(last); it != wanted.end(); ++it) later.push_back(it->second);
+      if (later.empty()) continue;
+      statements.push_back(reorganize(table, later));
       full = full || too_much_to_copy(*session_, last);
     }
   });
