@@ -299,7 +299,8 @@ class Store {
   // But for the last one, which takes whatever is later than all others. By `end`.
   virtual Result<std::vector<Part>> parts() = 0;
   // Those of `parts` (by `end`, each begins where the one before it ends) that are later than all that are
-  // there. Others wait for it for as long as it takes, and for a second at most where it is `busy`.
+  // there; and what an earlier call that was cut short left to do. Others wait for as long as it takes, and
+  // for a second at most where it is `busy`.
   virtual Result<PartsAdded> add_parts(std::span<const Part> parts) = 0;
   // Whole, where no task of it is left. Others wait as for add_parts.
   virtual Result<PartEnd> drop_part(const Part& part) = 0;
