@@ -42,7 +42,7 @@ struct Config {
   Ms drain{std::chrono::seconds{10}};
   int max_loaded = 1'000'000;
   std::optional<Ms> retention;  // none: off
-  DelayRoutes::Moves delays;  // from -> to
+  DelayRoutes::Moves delays;    // from -> to
   RuleBookPtr rules;
 };
 
