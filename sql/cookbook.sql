@@ -289,3 +289,16 @@ SELECT bulk_id, action, state, done, total, ROUND(100 * done / GREATEST(total, 1
 FROM retry_bulks
 ORDER BY bulk_id DESC
 LIMIT 20;
+
+-- ## How much history there is, by day
+-- The parts of the history's tables, the newest first; rows and MB are the server's estimates. Each part ends before the
+-- day in `until` (UTC); the last one, without an end, should be empty.
+SELECT partition_name AS part,
+       TIMESTAMPADD(SECOND, CAST(NULLIF(partition_description, 'MAXVALUE') AS SIGNED) DIV 4194304000, '2025-01-01') AS until,
+       SUM(IF(table_name = 'rung_attempts', table_rows, 0)) AS attempts,
+       SUM(IF(table_name = 'rung_bodies', table_rows, 0)) AS bodies,
+       ROUND(SUM(data_length + index_length) / 1048576, 1) AS mb
+FROM information_schema.partitions
+WHERE table_schema = DATABASE() AND table_name IN ('rung_attempts', 'rung_bodies') AND partition_name IS NOT NULL
+GROUP BY partition_name, partition_description
+ORDER BY until IS NULL DESC, until DESC;

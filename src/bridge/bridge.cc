@@ -36,6 +36,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, StoreFactory factory, BridgeSetti
       bulks_(loop,
              {threads_, shards_, [this] { return rules_; },
               [this](const Decision& decision) { settled(decision); }, "node " + settings_.identity.name}),
+      retention_(loop, {threads_, shards_, clock_}, settings_.retention),
       drain_timer_(loop, [this] { drain_step(); }) {}
 
 Bridge::~Bridge() = default;
@@ -112,12 +113,13 @@ Result<void> Bridge::start() {
   shards_.start();
   janitor_.start();
   bulks_.start();
+  retention_.start();
   return {};
 }
 
 Bridge::Vitals Bridge::vitals() const {
   return {broker_status_.consuming, broker_status_.publishing, !store_away_ && shards_.node() != 0, draining_,
-          shards_.count()};
+          shards_.count(),          retention_.done()};
 }
 
 // --- from the broker's threads
@@ -262,6 +264,7 @@ void Bridge::drain(std::function<void()> done) {
   intake_.drain();
   submissions_.drain();
   bulks_.drain();
+  retention_.stop();
   drain_timer_.start(Ms{0}, Ms{20});
 }
 

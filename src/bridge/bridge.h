@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "src/bridge/acks.h"
@@ -15,6 +16,7 @@
 #include "src/bridge/janitor.h"
 #include "src/bridge/outbox.h"
 #include "src/bridge/results.h"
+#include "src/bridge/retention.h"
 #include "src/bridge/shards.h"
 #include "src/bridge/store_threads.h"
 #include "src/bridge/submissions.h"
@@ -33,6 +35,7 @@ struct BridgeSettings {
   int max_unconfirmed = 2000;
   std::string prefix = "rung";
   DelayRoutes::Moves delays;  // delays: of the config
+  std::optional<Ms> retention;
 };
 
 class Bridge final : public BrokerSink {
@@ -75,11 +78,15 @@ class Bridge final : public BrokerSink {
     bool database = false;
     bool draining = false;
     int shards = 0;  // held
+    Retention::Done retention;
   };
   Vitals vitals() const;
 
-  // New ladders and queues: hold from each task's next step on.
-  void reload(RuleBookPtr rules) { rules_ = std::move(rules); }
+  // New ladders and queues: hold from each task's next step on. Another retention: at once.
+  void reload(RuleBookPtr rules, std::optional<Ms> retention) {
+    rules_ = std::move(rules);
+    retention_.reload(retention);
+  }
 
   // BrokerSink; called on the broker's threads, handed over to the loop.
   void on_deliveries(std::vector<Delivery> deliveries) override;
@@ -123,6 +130,7 @@ class Bridge final : public BrokerSink {
   Janitor janitor_;
   Submissions submissions_;
   BulkRunner bulks_;
+  Retention retention_;
 
   BrokerStatus broker_status_;
   BootMs broker_away_since_{0}, store_away_since_{0};

@@ -19,8 +19,9 @@ Ms with_jitter(Ms pause) {
 StoreThreads::StoreThreads(io::Loop& loop, StoreFactory factory, int flow_threads,
                            std::function<void(const Status&)> on_status)
     : loop_(loop), factory_(std::move(factory)), on_status_(std::move(on_status)) {
-  running_ = flow_threads + 1;
+  running_ = flow_threads + 2;
   threads_.emplace_back([this] { run(Lane::control); });
+  threads_.emplace_back([this] { run(Lane::upkeep); });
   for (int i = 0; i < flow_threads; ++i) threads_.emplace_back([this] { run(Lane::flow); });
 }
 
@@ -31,8 +32,12 @@ StoreThreads::~StoreThreads() {
   }
 }
 
+StoreThreads::Queue& StoreThreads::queue_of(Lane lane) {
+  return lane == Lane::control ? control_ : lane == Lane::upkeep ? upkeep_ : flow_;
+}
+
 void StoreThreads::enqueue(Lane lane, Job job) {
-  Queue& queue = lane == Lane::control ? control_ : flow_;
+  Queue& queue = queue_of(lane);
   {
     const std::lock_guard lock(mutex_);
     queue.jobs.push_back(std::move(job));
@@ -41,7 +46,7 @@ void StoreThreads::enqueue(Lane lane, Job job) {
 }
 
 void StoreThreads::run(Lane lane) {
-  Queue& queue = lane == Lane::control ? control_ : flow_;
+  Queue& queue = queue_of(lane);
   std::unique_ptr<Store> store;
   for (;;) {
     Job job;
@@ -115,6 +120,7 @@ void StoreThreads::stop() {
   }
   control_.ready.notify_all();
   flow_.ready.notify_all();
+  upkeep_.ready.notify_all();
   stopped_.notify_all();
 }
 

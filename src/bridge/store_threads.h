@@ -27,8 +27,9 @@ inline constexpr std::size_t kMostInBatch = 500;
 inline constexpr std::size_t kBytesInBatch = 8 * 1024 * 1024;  // bodies of one transaction
 inline constexpr int kMostInFlight = 2;
 
-// Leases must not wait behind a thousand inserts: they have a thread of their own.
-enum class Lane { control, flow };
+// Leases must not wait behind a thousand inserts: they have a thread of their own. So has the upkeep, which
+// may wait for a table; its connection is made with its first job.
+enum class Lane { control, flow, upkeep };
 
 class StoreThreads {
  public:
@@ -73,6 +74,7 @@ class StoreThreads {
     std::condition_variable ready;
   };
 
+  Queue& queue_of(Lane lane);
   void enqueue(Lane lane, Job job);
   void run(Lane lane);
   void perform(Job& job, std::unique_ptr<Store>& store);
@@ -85,10 +87,10 @@ class StoreThreads {
   const std::function<void(const Status&)> on_status_;
 
   std::mutex mutex_;
-  Queue control_, flow_;   // guarded by mutex_
-  bool stopping_ = false;  // guarded by mutex_
-  int threads_away_ = 0;   // guarded by mutex_
-  int running_ = 0;        // guarded by mutex_
+  Queue control_, flow_, upkeep_;  // guarded by mutex_
+  bool stopping_ = false;          // guarded by mutex_
+  int threads_away_ = 0;           // guarded by mutex_
+  int running_ = 0;                // guarded by mutex_
   std::condition_variable stopped_;
   std::vector<std::thread> threads_;
 };

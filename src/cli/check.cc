@@ -37,6 +37,7 @@ Json check_json(const LoadedConfig& loaded) {
                           {"routing_key", tag.target.routing_key},
                           {"ladder", tag.ladder}};
   }
+  json["retention_ms"] = loaded.config.retention ? Json(loaded.config.retention->count()) : Json();
   for (const auto& [from, to] : loaded.config.delays) json["delays"].push_back({{"from", from}, {"to", to}});
   return json;
 }

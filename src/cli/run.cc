@@ -151,6 +151,7 @@ bridge::BridgeSettings settings_of(const Config& config) {
   s.max_unconfirmed = config.broker.max_unconfirmed;
   s.prefix = config.broker.prefix;
   s.delays = config.delays;
+  s.retention = config.retention;
   return s;
 }
 
@@ -201,7 +202,9 @@ class Sidecar {
                               {"broker", without_password(config_.broker.url)},
                               {"database", without_password(config_.store.url)},
                               {"lease", levels::format_duration(config_.lease)},
-                              {"window", levels::format_duration(config_.window)}});
+                              {"window", levels::format_duration(config_.window)},
+                              {"retention", config_.retention ? levels::format_duration(*config_.retention)
+                                                              : std::string("off")}});
     for (const auto& [name, rules] : config_.rules->queues()) {
       const levels::Ladder* ladder = config_.rules->ladder(rules.ladder);
       log::info(name == "default" ? "other queues" : "queue",
@@ -295,7 +298,7 @@ class Sidecar {
       log::error("the config has mistakes: the old one stays in force", {{"file", path_}});
       return;
     }
-    bridge_.reload(loaded.config.rules);
+    bridge_.reload(loaded.config.rules, loaded.config.retention);
     if (http_ != nullptr) http_->reload(loaded.config.rules);
     log::configure(loaded.config.log.level, loaded.config.log.format);
     const bool more =
@@ -304,9 +307,10 @@ class Sidecar {
         loaded.config.window != config_.window || loaded.config.delays != config_.delays ||
         loaded.config.http.listen != config_.http.listen || loaded.config.http.token != config_.http.token ||
         loaded.config.http.read_token != config_.http.read_token;
-    log::info("config reloaded: ladders, queues, tags and log", {{"file", path_}});
+    log::info("config reloaded: ladders, queues, tags, retention and log", {{"file", path_}});
     if (more) log::warn("what else changed in the config needs a restart", {{"file", path_}});
     config_.rules = loaded.config.rules;
+    config_.retention = loaded.config.retention;
   }
 
   const std::string path_;

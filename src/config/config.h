@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,8 @@ struct Config {
   Ms window{std::chrono::minutes{10}};
   Ms drain{std::chrono::seconds{10}};
   int max_loaded = 1'000'000;
-  DelayRoutes::Moves delays;  // from -> to
+  std::optional<Ms> retention;  // none: off
+  DelayRoutes::Moves delays;    // from -> to
   RuleBookPtr rules;
 };
 

@@ -128,6 +128,12 @@ std::string describe_delays(const Config& config) {
   return "\ndelayed exchanges\n" + table.str();
 }
 
+std::string describe_retention(const Config& config) {
+  if (!config.retention) return "\nretention: off, nothing is deleted\n";
+  return "\nretention: " + format_duration(*config.retention) +
+         " after its end a task is deleted; what is parked or still under way stays\n";
+}
+
 }  // namespace
 
 std::string describe(const Config& config) {
@@ -144,7 +150,8 @@ std::string describe(const Config& config) {
     if (only_ready && !used.contains(name)) continue;
     out += describe_ladder(name, ladder) + "\n";
   }
-  return out + describe_queues(config) + describe_tags(config) + describe_delays(config);
+  return out + describe_queues(config) + describe_tags(config) + describe_delays(config) +
+         describe_retention(config);
 }
 
 }  // namespace rung

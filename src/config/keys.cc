@@ -86,6 +86,23 @@ bool set_queue_parked(Value& v) {
 
 constexpr int kMostCatchUp = 1'000'000;
 
+// Below an hour nobody can look at what has just ended, and a word that comes late (a result, a redelivery
+// after a broker's restart, a failure after a presumed success) finds nothing that it belongs to.
+bool set_retention(Value& v) {
+  if (v.node.kind == Node::Kind::text && v.node.text == "off") {
+    config(v).retention.reset();
+    return true;
+  }
+  Ms keep{0};
+  if (!v.duration(keep, kLeastMs, levels::kLongest)) return false;
+  if (keep < hours{1})
+    return v.wrong(
+        v.shown() +
+        " is too short: at least 1h, so that a result or a failure that comes late finds its task");
+  config(v).retention = keep;
+  return true;
+}
+
 bool set_catch_up(Value& v, std::optional<int>& out) {
   int rate = 0;
   if (!v.integer(rate, 1, kMostCatchUp)) return false;
@@ -190,6 +207,9 @@ std::vector<Key> make_table() {
     {{"catch_up", "1 to 1000000", "1000", true, false,
       "what is overdue by more than 5s, after an outage, goes out at most at this rate: tasks a second, for each queue apart"},
      [](Value& v) { return set_catch_up(v, v.draft.catch_up); }},
+    {{"retention", "duration, or off", "off", true, false,
+      "what succeeded, was cancelled or discarded longer ago than this is deleted, with its history and body; from 1h"},
+     set_retention},
     {{"parked", "keep or publish", "keep", true, false,
       "what runs out of ladder: keep leaves it to its row, publish also sends a copy to the exchange rung.parked"},
      [](Value& v) { return set_parked(v, v.draft.publish_parked); }},

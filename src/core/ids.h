@@ -32,6 +32,8 @@ class IdSource {
   TaskId next(EpochMs now);
   // The smallest id that can have been made at `t`: for ranges over time.
   static TaskId floor(EpochMs t);
+  // To the ms: when it was made. The opposite of floor().
+  static EpochMs made_at(TaskId id) { return {(id.value >> 22) + kIdEpochMs}; }
 
  private:
   const int node_;

@@ -46,6 +46,10 @@ struct Metrics::Families {
       gauge("rung_shards_held", "Shards that this instance owns, of 64.");
   prometheus::Family<prometheus::Gauge>& connections =
       gauge("rung_http_connections", "Open HTTP connections of this instance.");
+  prometheus::Family<prometheus::Counter>& let_go =
+      counter("rung_retention_deleted_total", "What this instance let go of by retention, by what it was.");
+  prometheus::Family<prometheus::Gauge>& let_go_at = gauge(
+      "rung_retention_last_timestamp_seconds", "When this instance last let go of something; 0 = never.");
   prometheus::Family<prometheus::Gauge>& build = gauge("rung_build_info", "1; the version is a label.");
 
   prometheus::Family<prometheus::Counter>& counter(const char* name, const char* help) {
@@ -60,6 +64,7 @@ Metrics::Metrics(std::string_view version) : families_(std::make_unique<Families
   families_->build.Add({{"version", std::string(version)}}).Set(1);
   for (const char* result : {"created", "same", "conflict", "invalid", "failed"})
     families_->submitted.Add({{"result", result}});
+  families_->let_go_at.Add({}).Set(0);
 }
 
 Metrics::~Metrics() = default;
@@ -92,6 +97,18 @@ void Metrics::vitals(const Vitals& vitals, int connections) {
   families_->up.Add({{"service", "database"}}).Set(vitals.database ? 1 : 0);
   families_->shards.Add({}).Set(vitals.shards);
   families_->connections.Add({}).Set(connections);
+  const auto& done = vitals.retention;
+  const auto total = [&](const char* what, std::int64_t now) {
+    auto& counter = families_->let_go.Add({{"what", what}});
+    const double more = static_cast<double>(now) - counter.Value();
+    if (more > 0) counter.Increment(more);  // a loop that doesn't answer says 0
+  };
+  const std::lock_guard lock(mutex_);
+  total("tasks", done.tasks);
+  total("parts", done.parts);
+  total("audit", done.audit);
+  total("bulks", done.bulks);
+  if (done.last) families_->let_go_at.Add({}).Set(static_cast<double>(done.last->ms) / 1000);
 }
 
 void Metrics::tasks(const std::vector<QueueStat>& by_queue) {

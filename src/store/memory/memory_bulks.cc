@@ -54,8 +54,9 @@ Result<Bulk> MemoryStore::create_bulk(const NewBulk& asked) {
 Result<std::optional<Bulk>> MemoryStore::bulk(std::int64_t id) {
   return call([&] {
     std::optional<Bulk> out;
-    if (id >= 1 && id <= static_cast<std::int64_t>(db_.bulks_.size()))
-      out = db_.bulks_[static_cast<std::size_t>(id - 1)].bulk;
+    if (id < 1 || id > static_cast<std::int64_t>(db_.bulks_.size())) return out;
+    const MemoryDb::BulkRow& row = db_.bulks_[static_cast<std::size_t>(id - 1)];
+    if (!row.gone) out = row.bulk;
     return out;
   });
 }
@@ -63,8 +64,10 @@ Result<std::optional<Bulk>> MemoryStore::bulk(std::int64_t id) {
 Result<std::vector<Bulk>> MemoryStore::bulks(int limit) {
   return call([&] {
     std::vector<Bulk> out;
-    for (auto it = db_.bulks_.rbegin(); it != db_.bulks_.rend() && static_cast<int>(out.size()) < limit; ++it)
-      out.push_back(it->bulk);
+    for (auto it = db_.bulks_.rbegin(); it != db_.bulks_.rend() && static_cast<int>(out.size()) < limit;
+         ++it) {
+      if (!it->gone) out.push_back(it->bulk);
+    }
     return out;
   });
 }
@@ -75,6 +78,7 @@ Result<std::optional<Bulk>> MemoryStore::set_bulk(std::int64_t id, BulkState sta
     std::optional<Bulk> out;
     if (id < 1 || id > static_cast<std::int64_t>(db_.bulks_.size())) return out;
     MemoryDb::BulkRow& row = db_.bulks_[static_cast<std::size_t>(id - 1)];
+    if (row.gone) return out;
     if (row.bulk.state == BulkState::running || row.bulk.state == BulkState::paused) {
       row.bulk.state = state;
       row.bulk.runner.clear();

@@ -11,6 +11,7 @@ Result<std::vector<std::pair<TaskId, MessagePtr>>> MemoryStore::messages(std::sp
     for (const TaskId id : ids) {
       if (const auto it = db_.tasks_.find(id); it != db_.tasks_.end())
         out.emplace_back(id, it->second.message);
+      if (const auto it = db_.left_.find(id); it != db_.left_.end()) out.emplace_back(id, it->second);
     }
     return out;
   });

@@ -232,7 +232,7 @@ Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<
   if (d.verdict == Decision::Verdict::applied) {
     if (event.by_hand) {
       db_.audit_.push_back(audit_of(event, task, d.task, at.now));
-      db_.audit_.back().id = static_cast<std::int64_t>(db_.audit_.size());
+      db_.audit_.back().id = ++db_.audited_;
     }
     task = d.task;
     if (d.attempt) attempts.add(*d.attempt, d.drop_attempt);

@@ -48,6 +48,7 @@ class MemoryDb {
     Bulk bulk;
     std::vector<TaskId> ids;  // ascending
     EpochMs until, next;
+    bool gone = false;  // let go of
   };
   EpochMs now_locked() const;
 
@@ -61,6 +62,9 @@ class MemoryDb {
   std::vector<ShardRow> shards_;
   std::map<TaskId, Row> tasks_;
   std::unordered_map<std::string, TaskId> keys_;
+  std::map<TaskId, MessagePtr> left_;  // bodies whose task was let go of
+  std::vector<Part> parts_;            // by end
+  std::int64_t audited_ = 0;           // rows ever
   std::vector<AuditRow> audit_;
   std::vector<BulkRow> bulks_;  // id = index + 1
 };

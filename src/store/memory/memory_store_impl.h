@@ -1,4 +1,5 @@
-// MemoryStore, whose methods stand in memory_store.cc (writes), memory_reads.cc and memory_bulks.cc.
+// MemoryStore, whose methods stand in memory_store.cc (writes), memory_reads.cc, memory_bulks.cc and
+// memory_retention.cc.
 // Thread: as Store says, one at a time; the MemoryDb has its own lock.
 #pragma once
 
@@ -61,6 +62,15 @@ class MemoryStore final : public Store {
   Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
                                         std::optional<std::int64_t> only) override;
   Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override;
+
+  Result<LetGo> let_go(EpochMs before, const OverPlace& from, int limit) override;
+  Result<std::vector<Part>> parts() override {
+    return call([&] { return db_.parts_; });
+  }
+  Result<PartsAdded> add_parts(std::span<const Part> parts) override;
+  Result<PartEnd> drop_part(const Part& part) override;
+  Result<Swept> sweep(TaskId from, TaskId to, int limit) override;
+  Result<OldRecords> let_go_records(EpochMs before, int limit) override;
 
   Result<std::int64_t> count(const Filter& filter, std::int64_t most) override;
   Result<std::vector<AuditRow>> audit(TaskId id) override;

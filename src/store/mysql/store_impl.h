@@ -1,8 +1,9 @@
-// MysqlStore, whose methods stand in leases.cc, insert.cc, apply.cc, reads.cc, bulks.cc and
-// migrate.cc.
+// MysqlStore, whose methods stand in leases.cc, insert.cc, apply.cc, reads.cc, bulks.cc,
+// retention.cc, parts.cc and migrate.cc.
 // Thread: as Store says, one at a time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <span>
@@ -54,6 +55,13 @@ class MysqlStore final : public Store {
                                         std::optional<std::int64_t> only) override;
   Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override;
 
+  Result<LetGo> let_go(EpochMs before, const OverPlace& from, int limit) override;
+  Result<std::vector<Part>> parts() override;
+  Result<PartsAdded> add_parts(std::span<const Part> parts) override;
+  Result<PartEnd> drop_part(const Part& part) override;
+  Result<Swept> sweep(TaskId from, TaskId to, int limit) override;
+  Result<OldRecords> let_go_records(EpochMs before, int limit) override;
+
   Result<std::int64_t> count(const Filter& filter, std::int64_t most) override;
   Result<std::vector<AuditRow>> audit(TaskId id) override;
 
@@ -69,6 +77,8 @@ class MysqlStore final : public Store {
  private:
   // Inside a transaction: those of `leases` that `node` holds, by shard, their rows locked by `statement`.
   std::vector<Lease> lock_leases(std::string_view statement, int node, std::span<const Lease> leases);
+  // `body` on a connection of its own, which waits a second for a table. False: somebody has it.
+  Result<bool> change_tables(const std::function<void(Session&)>& body);
   std::vector<Bulk> read_bulks(const std::string& sql);  // inside run()
   Result<std::vector<NodeRow>> read_nodes(std::string_view statement);
   Result<std::vector<DueEntry>> due_entries(const std::string& sql);

@@ -146,6 +146,7 @@ TEST_F(HttpService, Metrics) {
   EXPECT_EQ(metric("rung_up{service=\"broker\"}"), 1);
   EXPECT_EQ(metric("rung_up{service=\"database\"}"), 1);
   EXPECT_EQ(metric("rung_overdue_tasks"), 0);
+  EXPECT_EQ(metric("rung_retention_deleted_total{what=\"tasks\"}"), 0);
   // Counted at the first scrape; what it says holds for some seconds.
   EXPECT_EQ(metric("rung_tasks{state=\"scheduled\"}"), 1);
   EXPECT_EQ(metric("rung_tasks{state=\"cancelled\"}"), 1);
@@ -153,7 +154,7 @@ TEST_F(HttpService, Metrics) {
   const std::string text = get("/metrics").body;
   std::istringstream lines(text);
   const std::set<std::string> labels = {"method", "route",   "status",  "result", "action",
-                                        "state",  "service", "version", "le"};
+                                        "state",  "service", "version", "what",   "le"};
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line.starts_with("#")) continue;
     EXPECT_TRUE(line.starts_with("rung_")) << line;

@@ -25,7 +25,9 @@ TEST_F(ConfigDescription, OfTheDefaultLadder) {
             "\n"
             "queues\n"
             "  queue        ladder   silence after a retry  parked\n"
-            "  (any other)  default  succeeded after 10m    keep\n");
+            "  (any other)  default  succeeded after 10m    keep\n"
+            "\n"
+            "retention: off, nothing is deleted\n");
 }
 
 TEST_F(ConfigDescription, OfJitterQueuesAndTheirSilence) {
@@ -51,7 +53,15 @@ TEST_F(ConfigDescription, OfJitterQueuesAndTheirSilence) {
             "  queue        ladder   silence after a retry  parked\n"
             "  größe        spread   succeeded after 10m    publish to shop.parked\n"
             "  invoices     default  failed after 5m        keep\n"
-            "  (any other)  default  succeeded after 10m    keep\n");
+            "  (any other)  default  succeeded after 10m    keep\n"
+            "\n"
+            "retention: off, nothing is deleted\n");
+}
+
+TEST_F(ConfigDescription, OfRetention) {
+  const auto text = describe(good(kServers + "retention: 30d\n"));
+  EXPECT_THAT(text, HasSubstr("\nretention: 30d after its end a task is deleted; "));
+  EXPECT_THAT(describe(good(kServers + "retention: off\n")), HasSubstr("\nretention: off, "));
 }
 
 TEST_F(ConfigDescription, OfTagsAndDelays) {

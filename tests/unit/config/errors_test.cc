@@ -160,6 +160,13 @@ TEST_F(ConfigErrors, ValuesOfTheWrongKind) {
   EXPECT_EQ(problem("queues: [orders]\n"), "rung.yaml:3:9: queues: further keys belong here, a name each");
   EXPECT_EQ(problem("queues: { orders: webhook }\n"),
             "rung.yaml:3:19: queues.orders: a queue holds keys: write { ladder: NAME }");
+  EXPECT_EQ(problem("retention: 30\n"),
+            "rung.yaml:3:12: retention: \"30\": the unit is missing: write 30s, 30m, 30h or 30d");
+  EXPECT_EQ(problem("retention: 59m59s\n"),
+            "rung.yaml:3:12: retention: \"59m59s\" is too short: at least 1h, so that a result or a failure "
+            "that comes late finds its task");
+  EXPECT_EQ(problem("retention: 3651d\n"),
+            "rung.yaml:3:12: retention: \"3651d\": longer than 3650d, the longest that is taken");
   EXPECT_EQ(problem("max_loaded: 1e6\n"),
             "rung.yaml:3:13: max_loaded: \"1e6\" is not a whole number from 1 to 100000000");
   EXPECT_EQ(problem("max_loaded: 99999999999999999999\n"),

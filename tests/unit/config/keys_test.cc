@@ -50,7 +50,8 @@ TEST_F(ConfigKeys, AreEachThereOnceAndExplained) {
 TEST_F(ConfigKeys, OnlyLaddersQueuesAndTagsReload) {
   for (const auto& key : config_keys()) {
     const bool rules = key.path.starts_with("ladders.") || key.path.starts_with("queues.") ||
-                       key.path.starts_with("tags.") || key.path == "parked" || key.path == "catch_up";
+                       key.path.starts_with("tags.") || key.path == "parked" || key.path == "catch_up" ||
+                       key.path == "retention";
     EXPECT_EQ(key.reloadable, rules) << key.path;
   }
 }
@@ -100,6 +101,7 @@ TEST_F(ConfigKeys, TheFallbacksOfTheTableAreThoseOfTheProgram) {
   EXPECT_EQ(spelled.window, plain.window);
   EXPECT_EQ(spelled.drain, plain.drain);
   EXPECT_EQ(spelled.max_loaded, plain.max_loaded);
+  EXPECT_EQ(spelled.retention, plain.retention);
   EXPECT_EQ(spelled.http.connections, plain.http.connections);
   EXPECT_EQ(spelled.http.max_body, plain.http.max_body);
   EXPECT_EQ(spelled.http.timeout, plain.http.timeout);

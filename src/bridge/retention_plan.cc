@@ -1,0 +1,64 @@
+#include "src/bridge/retention_plan.h"
+
+#include <algorithm>
+#include <string>
+
+namespace rung::bridge {
+namespace {
+
+constexpr std::int64_t kPartsAtMost = 100;  // about
+constexpr Ms kWidthWhereOff = kDay * 30;
+constexpr Ms kAheadAtLeast = kDay * 4, kAhead = kDay * 8;
+constexpr Ms kLongestPatience = kDay * 7;  // the default ladder takes less than four
+
+EpochMs midnight(EpochMs t) { return {t.ms - t.ms % kDay.count()}; }
+
+// "d20261122"
+std::string name_of(EpochMs begin) {
+  const std::string date = format_utc(begin);
+  return "d" + date.substr(0, 4) + date.substr(5, 2) + date.substr(8, 2);
+}
+
+}  // namespace
+
+Ms part_width(std::optional<Ms> retention) {
+  if (!retention) return kWidthWhereOff;
+  const std::int64_t days =
+      (retention->count() + kDay.count() * kPartsAtMost - 1) / (kDay.count() * kPartsAtMost);
+  return kDay * std::max<std::int64_t>(days, 1);
+}
+
+std::vector<Part> parts_to_add(std::span<const Part> there, EpochMs now, std::optional<Ms> retention) {
+  std::vector<Part> out;
+  const EpochMs last = there.empty() ? EpochMs{} : IdSource::made_at(there.back().end);
+  if (last >= now + kAheadAtLeast) return out;
+  // Where nobody made any for a while, one takes all of that time.
+  EpochMs begin = std::max(last, midnight(now));
+  const Ms width = part_width(retention);
+  TaskId from = there.empty() ? TaskId{} : there.back().end;
+  while (begin < now + kAhead) {
+    const EpochMs end = midnight(begin + width);
+    out.push_back({name_of(begin), from, IdSource::floor(end)});
+    from = out.back().end;
+    begin = end;
+  }
+  return out;
+}
+
+PartDue part_due(const Part& part, EpochMs now, Ms retention) {
+  const EpochMs old = now - retention;
+  const EpochMs patience_over = old - std::min(retention, kLongestPatience);
+  const EpochMs end = IdSource::made_at(part.end);
+  PartDue due;
+  due.drop = end <= old;
+  if (end <= patience_over) {
+    due.sweep_to = part.end;
+  } else if (IdSource::floor(patience_over) > part.from &&
+             end - patience_over > std::max(kDay * 2, retention / 4)) {
+    // A wide one, as that of all that was there before there were parts: its end is far off.
+    due.sweep_to = IdSource::floor(patience_over);
+  }
+  return due;
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <set>
+
+#include "src/store/memory/memory_store_impl.h"
+
+namespace rung {
+namespace {
+
+bool under_way(const Bulk& bulk) {
+  return bulk.state == BulkState::running || bulk.state == BulkState::paused;
+}
+
+}  // namespace
+
+Result<LetGo> MemoryStore::let_go(EpochMs before, const OverPlace& from, int limit) {
+  return call([&] {
+    using Key = std::pair<EpochMs, TaskId>;
+    std::set<Key> finished;
+    for (const auto& [id, row] : db_.tasks_) {
+      const auto& at = row.task.finished_at;
+      if (at && *at < before && Key(*at, id) > Key(from.at, from.id)) finished.emplace(*at, id);
+    }
+    LetGo out{0, from, static_cast<int>(finished.size()) > limit};
+    int seen = 0;
+    for (const auto& [at, id] : finished) {
+      if (++seen > limit) break;
+      out.last = {at, id};
+      MemoryDb::Row& row = db_.tasks_.at(id);
+      const auto names = [&](const MemoryDb::BulkRow& bulk) {
+        return under_way(bulk.bulk) && std::ranges::find(bulk.ids, id) != bulk.ids.end();
+      };
+      if (row.task.state == State::parked || std::ranges::any_of(db_.bulks_, names)) continue;
+      if (!row.intake_key.empty()) db_.keys_.erase(row.intake_key);
+      db_.left_[id] = row.message;
+      db_.tasks_.erase(id);
+      ++out.tasks;
+    }
+    return out;
+  });
+}
+
+Result<PartsAdded> MemoryStore::add_parts(std::span<const Part> parts) {
+  return call([&] {
+    for (const Part& part : parts) {
+      if (!db_.parts_.empty() && part.end <= db_.parts_.back().end) continue;
+      db_.parts_.push_back({part.name, db_.parts_.empty() ? TaskId{} : db_.parts_.back().end, part.end});
+    }
+    return PartsAdded::added;
+  });
+}
+
+Result<PartEnd> MemoryStore::drop_part(const Part& part) {
+  return call([&] {
+    const auto it = std::ranges::find(db_.parts_, part.end, &Part::end);
+    if (it == db_.parts_.end()) return PartEnd::dropped;
+    const auto task = db_.tasks_.lower_bound(it->from);
+    if (task != db_.tasks_.end() && task->first < it->end) return PartEnd::kept;
+    db_.left_.erase(db_.left_.lower_bound(it->from), db_.left_.lower_bound(it->end));
+    const auto next = db_.parts_.erase(it);
+    if (next != db_.parts_.end()) next->from = part.from;
+    return PartEnd::dropped;
+  });
+}
+
+Result<Swept> MemoryStore::sweep(TaskId from, TaskId to, int limit) {
+  return call([&] {
+    Swept out;
+    auto it = db_.left_.lower_bound(from);
+    while (it != db_.left_.end() && it->first < to) {
+      if (out.tasks == limit) {
+        out.next = it->first;
+        break;
+      }
+      it = db_.left_.erase(it);
+      ++out.tasks;
+    }
+    return out;
+  });
+}
+
+Result<OldRecords> MemoryStore::let_go_records(EpochMs before, int limit) {
+  return call([&] {
+    OldRecords out;
+    std::erase_if(db_.audit_, [&](const AuditRow& row) {
+      const bool old = row.at < before;
+      out.more = out.more || (old && out.audit == limit);
+      return old && out.audit < limit && ++out.audit > 0;
+    });
+    for (MemoryDb::BulkRow& row : db_.bulks_) {
+      const bool old = !under_way(row.bulk) && row.bulk.finished_at && *row.bulk.finished_at < before;
+      if (!old || row.gone) continue;
+      row.gone = true;
+      row.ids.clear();
+      ++out.bulks;
+    }
+    return out;
+  });
+}
+
+}  // namespace rung

@@ -1,0 +1,177 @@
+// The parts (partitions) of rung_attempts and rung_bodies: read, added, dropped. Both tables have the same
+// ones, but for what was cut short between the two: then what is missing in one is done there alone.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+
+#include "src/core/failpoint.h"
+#include "src/store/mysql/render.h"
+#include "src/store/mysql/rows.h"
+#include "src/store/mysql/store_impl.h"
+
+namespace rung::mysql {
+namespace {
+
+// Bodies first: once they are cut loose under the lock, nothing that a task needs is in danger any more.
+constexpr std::array<std::string_view, 2> kTables{"rung_bodies", "rung_attempts"};
+constexpr std::chrono::minutes kLongestChange{10};  // a big file may take its time to go
+constexpr int kLockWaitOver = 1205, kDeadlock = 1213, kNoSuchPart = 1507;
+// What may have to be copied where nobody made parts in time: some seconds' work at most.
+constexpr std::int64_t kMostRows = 10'000;
+constexpr std::int64_t kMostBytes = 64 * 1024 * 1024;
+
+using PartsOf = std::map<std::string, std::vector<Part>, std::less<>>;  // by table, by end
+
+// REQUIRES: inside run(). Without the last one, which has no end.
+PartsOf read_parts(Session& session) {
+  PartsOf out;
+  for (const std::string_view table : kTables) out.try_emplace(std::string(table));
+  auto row = session.query(render("parts"));
+  while (row->next()) {
+    const std::string end = text_at(*row, 3);
+    std::int64_t value = 0;
+    const auto [stop, error] = std::from_chars(end.data(), end.data() + end.size(), value);
+    if (error != std::errc{} || stop != end.data() + end.size()) continue;
+    auto& parts = out[text_at(*row, 1)];
+    parts.push_back({text_at(*row, 2), parts.empty() ? TaskId{} : parts.back().end, {value}});
+  }
+  return out;
+}
+
+std::int64_t count_of(Session& session, const std::string& sql) {
+  auto row = session.query(sql);
+  return row->next() ? row->getInt64(1) : 0;
+}
+
+bool too_much_to_copy(Session& session, TaskId from) {
+  const Literal most = Literal::number(kMostRows + 1);
+  return count_of(session, render("rest_bodies", {{"most", most}})) > kMostRows ||
+         count_of(session, render("rest_attempts", {{"most", most}})) > kMostRows ||
+         count_of(session, render("rest_bytes", {{"from", Literal::number(from.value)}, {"most", most}})) >
+             kMostBytes;
+}
+
+std::string reorganize(std::string_view table, std::span<const Part> parts) {
+  std::string list;
+  for (const Part& part : parts) {
+    list += render("parts_add.one",
+                   {{"part", Literal::identifier(part.name)}, {"end", Literal::number(part.end.value)}}) +
+            ", ";
+  }
+  return render("parts_add", {{"table", Literal::identifier(table)},
+                              {"parts", Literal::rendered(list + render("parts_add.rest"))}});
+}
+
+}  // namespace
+
+Result<bool> MysqlStore::change_tables(const std::function<void(Session&)>& body) {
+  // Its end releases whatever it holds, also where something fails.
+  Session session(session_->options(), session_->url(), kLongestChange);
+  return session.run_for([&] {
+    session.exec(render("part_session"));
+    try {
+      body(session);
+      return true;
+    } catch (const ::sql::SQLException& e) {
+      if (e.getErrorCode() != kLockWaitOver && e.getErrorCode() != kDeadlock) throw;
+      return false;
+    }
+  });
+}
+
+Result<std::vector<Part>> MysqlStore::parts() {
+  return session_->run_for([&] {
+    std::map<TaskId, Part> by_end;
+    for (const auto& [table, parts] : read_parts(*session_)) {
+      for (const Part& part : parts) {
+        Part& both = by_end.try_emplace(part.end, part).first->second;
+        both.from = std::min(both.from, part.from);
+      }
+    }
+    std::vector<Part> out;
+    for (auto& [end, part] : by_end) out.push_back(std::move(part));
+    return out;
+  });
+}
+
+Result<PartsAdded> MysqlStore::add_parts(std::span<const Part> parts) {
+  std::vector<std::string> statements;
+  bool full = false;
+  auto looked = session_->run([&] {
+    const PartsOf all = read_parts(*session_);
+    std::map<TaskId, Part> wanted;  // by end; also what one table has and the other has not yet
+    for (const auto& [table, there] : all) {
+      for (const Part& part : there) wanted.try_emplace(part.end, part);
+    }
+    for (const Part& part : parts) wanted.try_emplace(part.end, part);
+    for (const auto& [table, there] : all) {
+      const TaskId last = there.empty() ? TaskId{} : there.back().end;
+      std::vector<Part> later;
+      for (auto it = wanted.upper_bound(last); it != wanted.end(); ++it) later.push_back(it->second);
+      if (later.empty()) continue;
+      statements.push_back(reorganize(table, later));
+      full = full || too_much_to_copy(*session_, last);
+    }
+  });
+  if (!looked) return tl::unexpected(looked.error());
+  if (statements.empty()) return PartsAdded::added;
+  if (full) return PartsAdded::full;
+  auto done = change_tables([&](Session& session) {
+    for (const std::string& statement : statements) {
+      session.exec(statement);
+      failpoint("part.added");
+    }
+  });
+  if (!done) return tl::unexpected(done.error());
+  return *done ? PartsAdded::added : PartsAdded::busy;
+}
+
+Result<PartEnd> MysqlStore::drop_part(const Part& part) {
+  // Its name in each table that has it, and from where on it takes ids there.
+  std::vector<std::pair<std::string, std::string>> names;
+  TaskId from = part.from;
+  const auto task_left = [&] {
+    const auto row = session_->query(render(
+        "part_held", {{"from", Literal::number(from.value)}, {"to", Literal::number(part.end.value)}}));
+    return row->next();
+  };
+  // First without any lock: nearly always that is the answer.
+  const auto kept = session_->run_for([&] {
+    const PartsOf all = read_parts(*session_);
+    for (const std::string_view table : kTables) {
+      const auto& parts = all.find(table)->second;
+      const auto it = std::ranges::find(parts, part.end, &Part::end);
+      if (it == parts.end()) continue;
+      names.emplace_back(table, it->name);
+      from = std::min(from, it->from);
+    }
+    return task_left();
+  });
+  if (!kept) return tl::unexpected(kept.error());
+  if (*kept) return PartEnd::kept;
+  if (names.empty()) return PartEnd::dropped;
+  bool meanwhile = false;
+  auto done = change_tables([&](Session& session) {
+    // A task may come in with an id of long ago: made before an outage, written after it.
+    session.exec(render("part_lock"));
+    const auto looked = session_->run([&] { meanwhile = task_left(); });
+    if (!looked) throw Abort{looked.error()};
+    for (const auto& [table, name] : names) {
+      if (meanwhile) break;
+      try {
+        session.exec(render("part_drop",
+                            {{"table", Literal::identifier(table)}, {"part", Literal::identifier(name)}}));
+      } catch (const ::sql::SQLException& e) {
+        if (e.getErrorCode() != kNoSuchPart) throw;
+      }
+      failpoint("part.dropped");
+    }
+    session.exec(render("part_unlock"));
+  });
+  if (!done) return tl::unexpected(done.error());
+  if (!*done) return PartEnd::busy;
+  return meanwhile ? PartEnd::kept : PartEnd::dropped;
+}
+
+}  // namespace rung::mysql

@@ -1,0 +1,314 @@
+// What retention asks of a store: what goes, what stays, and the parts of the history's tables.
+#include <algorithm>
+#include <set>
+
+#include "tests/contract/store/world.h"
+
+namespace rung::test {
+namespace {
+
+constexpr Ms kDay{24LL * 3600 * 1000};
+
+class RetentionTest : public StoreContract {
+ protected:
+  void SetUp() override {
+    StoreContract::SetUp();
+    fence = join(*store_, "a");
+  }
+  // Far ahead of what is done meanwhile: all that is over is old by then.
+  EpochMs tomorrow() { return must(store_->now()) + kDay; }
+
+  TaskId insert(NewTask n) {
+    EXPECT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, Inserted::How::inserted);
+    return n.task.id;
+  }
+  TaskId waiting() {
+    NewTask n = task();
+    n.task.next_at = must(store_->now()) + kDay;
+    return insert(n);
+  }
+  TaskId cancelled() {
+    const TaskId id = waiting();
+    EXPECT_EQ(apply_one(*store_, fence, id, event::Cancel{"test"}).verdict, Decision::Verdict::applied);
+    return id;
+  }
+  // With an attempt, and a key.
+  TaskId succeeded(const std::string& key = "") {
+    NewTask n = task();
+    n.intake_key = key;
+    const TaskId id = insert(n);
+    apply_one(*store_, fence, id, event::Claim{});
+    apply_one(*store_, fence, id, event::Confirmed{1, must(store_->now())});
+    EXPECT_EQ(apply_one(*store_, fence, id, event::Succeeded{1}).verdict, Decision::Verdict::applied);
+    return id;
+  }
+  TaskId parked() {
+    NewTask n = task();
+    begin_parked(n.task, "poison", *rules(), must(store_->now()));
+    return insert(n);
+  }
+  bool there(TaskId id) { return must(store_->find(id)).has_value(); }
+  bool has_body(TaskId id) { return must(store_->messages(std::span(&id, 1))).size() == 1; }
+  // The whole walk; how many went.
+  std::int64_t let_go(EpochMs before, int limit = 100) {
+    std::int64_t gone = 0;
+    for (OverPlace place;;) {
+      const LetGo step = must(store_->let_go(before, place, limit));
+      gone += step.tasks;
+      place = step.last;
+      if (!step.more) return gone;
+    }
+  }
+  // The part that holds the task.
+  Part part_of(TaskId id) {
+    for (const Part& part : must(store_->parts())) {
+      if (part.from <= id && id < part.end) return part;
+    }
+    throw std::runtime_error("no part holds " + id.str());
+  }
+  // Parts of a day each, for `days` days from the end of those that are there; the first day's noon.
+  EpochMs add_days(int days) {
+    const auto parts = must(store_->parts());
+    const EpochMs now = must(store_->now());
+    const EpochMs begin =
+        parts.empty() ? EpochMs{now.ms - now.ms % kDay.count()} : IdSource::made_at(parts.back().end);
+    std::vector<Part> more;
+    for (int i = 0; i < days; ++i)
+      more.push_back({"p" + std::to_string(i), {}, IdSource::floor(begin + kDay * (i + 1))});
+    EXPECT_EQ(must(store_->add_parts(more)), PartsAdded::added);
+    return begin + kDay / 2;
+  }
+  // A task taken in at that time, of which only its history is of interest.
+  TaskId of_day(EpochMs day, bool over) {
+    NewTask n = task();
+    n.task.id = ids_of_days->next(day);
+    n.task.next_at = must(store_->now()) - Ms{1};
+    insert(n);
+    apply_one(*store_, fence, n.task.id, event::Claim{});
+    apply_one(*store_, fence, n.task.id, event::Confirmed{1, must(store_->now())});
+    if (over) apply_one(*store_, fence, n.task.id, event::Succeeded{1});
+    return n.task.id;
+  }
+
+  Fence fence;
+  std::optional<IdSource> ids_of_days{IdSource{9}};
+};
+
+TEST_P(RetentionTest, WhatIsOverGoesAndTheRestStays) {
+  const TaskId gone1 = succeeded(), gone2 = cancelled();
+  const TaskId scheduled = waiting(), poison = parked();
+  const TaskId publishing = due_task(*store_, fence);
+  apply_one(*store_, fence, publishing, event::Claim{});
+  const TaskId awaiting = due_task(*store_, fence);
+  apply_one(*store_, fence, awaiting, event::Claim{});
+  apply_one(*store_, fence, awaiting, event::Confirmed{1, must(store_->now())});
+  EXPECT_EQ(let_go(tomorrow()), 2);
+  EXPECT_FALSE(there(gone1));
+  EXPECT_FALSE(there(gone2));
+  EXPECT_TRUE(must(store_->history(gone1)).empty()) << "out of sight at once";
+  for (const TaskId id : {scheduled, poison, publishing, awaiting}) {
+    EXPECT_TRUE(there(id)) << to_word(get(*store_, id).state);
+    EXPECT_TRUE(has_body(id));
+  }
+  EXPECT_EQ(must(store_->history(awaiting)).size(), 1U);
+  EXPECT_EQ(let_go(tomorrow()), 0) << "again: nothing";
+}
+
+TEST_P(RetentionTest, DiscardedGoesToo) {
+  if (!mysql_) GTEST_SKIP() << "no rule discards yet: its row is made by SQL";
+  const TaskId id = cancelled();
+  mysql_->exec("USE " + mysql_->name());
+  mysql_->exec("UPDATE rung_tasks SET state = 'discarded'");
+  EXPECT_EQ(let_go(tomorrow()), 1);
+  EXPECT_FALSE(there(id));
+}
+
+TEST_P(RetentionTest, WhatEndedLaterStays) {
+  const TaskId id = cancelled();
+  const EpochMs ended = *get(*store_, id).finished_at;
+  EXPECT_EQ(let_go(ended), 0);
+  EXPECT_TRUE(there(id));
+  EXPECT_EQ(let_go(ended + Ms{1}), 1);
+}
+
+TEST_P(RetentionTest, InBatchesEachOnceAlsoPastParkedOnes) {
+  std::set<TaskId> stay;
+  for (int i = 0; i < 30; ++i) {
+    if (i % 3 == 0)
+      stay.insert(parked());
+    else
+      cancelled();
+  }
+  OverPlace place;
+  std::int64_t gone = 0;
+  int steps = 0;
+  const EpochMs before = tomorrow();
+  for (bool more = true; more; ++steps) {
+    const LetGo step = must(store_->let_go(before, place, 4));
+    EXPECT_LE(step.tasks, 4);
+    gone += step.tasks;
+    place = step.last;
+    more = step.more;
+  }
+  EXPECT_EQ(gone, 20);
+  EXPECT_GE(steps, 7);
+  for (const TaskId id : stay) EXPECT_TRUE(there(id));
+  // From where it stood: only what has ended since.
+  const TaskId later = cancelled();
+  EXPECT_EQ(must(store_->let_go(tomorrow(), place, 4)).tasks, 1);
+  EXPECT_FALSE(there(later));
+}
+
+TEST_P(RetentionTest, ABulkUnderWayKeepsWhatItNames) {
+  const TaskId named = waiting(), other = cancelled();
+  NewBulk asked;
+  asked.filter.queue = "orders";
+  asked.who = "test";
+  asked.paused = true;
+  const Bulk bulk = must(store_->create_bulk(asked));
+  ASSERT_EQ(bulk.total, 1);
+  apply_one(*store_, fence, named, event::Cancel{"meanwhile"});
+  EXPECT_EQ(let_go(tomorrow()), 1);
+  EXPECT_TRUE(there(named));
+  EXPECT_FALSE(there(other));
+  must(store_->set_bulk(bulk.id, BulkState::aborted, {}));
+  EXPECT_EQ(let_go(tomorrow()), 1);
+  EXPECT_FALSE(there(named));
+}
+
+TEST_P(RetentionTest, ItsMessageIsANewTaskAfterwards) {
+  const std::string key = "0123456789abcdef";
+  const TaskId old = succeeded(key);
+  EXPECT_EQ(let_go(tomorrow()), 1);
+  NewTask again = task();
+  again.intake_key = key;
+  EXPECT_EQ(must(store_->insert(std::span(&again, 1), fence)).at(0).how, Inserted::How::inserted);
+  EXPECT_TRUE(there(again.task.id));
+  // A word that comes late finds nothing.
+  EXPECT_EQ(apply_one(*store_, fence, old, event::Failed{1, "late", "", {}}).reason, kNoSuchTask);
+}
+
+TEST_P(RetentionTest, WhatWasOpenedAgainStays) {
+  const TaskId id = due_task(*store_, fence, "presumed");
+  apply_one(*store_, fence, id, event::Claim{});
+  apply_one(*store_, fence, id, event::Confirmed{1, must(store_->now())});
+  wait_until([&] {
+    return apply_one(*store_, fence, id, event::SilenceOver{}).verdict == Decision::Verdict::applied;
+  });
+  ASSERT_EQ(get(*store_, id).state, State::succeeded);
+  apply_one(*store_, fence, id, event::Failed{1, "after all", "", {}});
+  ASSERT_EQ(get(*store_, id).state, State::scheduled);
+  EXPECT_EQ(let_go(tomorrow()), 0);
+  EXPECT_TRUE(there(id));
+}
+
+TEST_P(RetentionTest, ADayIsDroppedWholeWhenNoTaskOfItIsLeft) {
+  const EpochMs noon = add_days(3);
+  const TaskId first = of_day(noon, true), second = of_day(noon + kDay, true),
+               third = of_day(noon + kDay * 2, false);
+  const Part day1 = part_of(first), day2 = part_of(second), day3 = part_of(third);
+  EXPECT_EQ(must(store_->drop_part(day1)), PartEnd::kept) << "its task is there";
+  EXPECT_EQ(let_go(tomorrow()), 2);
+  EXPECT_EQ(must(store_->drop_part(day1)), PartEnd::dropped);
+  EXPECT_FALSE(has_body(first));
+  EXPECT_EQ(must(store_->drop_part(day1)), PartEnd::dropped) << "done twice";
+  EXPECT_EQ(must(store_->drop_part(day3)), PartEnd::kept);
+  EXPECT_TRUE(has_body(third));
+  EXPECT_EQ(must(store_->history(third)).size(), 1U);
+  // The next one now begins where the dropped one began; an id of then belongs to it.
+  EXPECT_EQ(part_of(second).from, day1.from);
+  EXPECT_EQ(part_of(second).end, day2.end);
+  ids_of_days.emplace(9);  // as one that slept for long: it would else go on from its last id
+  const TaskId late = of_day(noon, false);
+  EXPECT_TRUE(has_body(late));
+  EXPECT_EQ(part_of(late).end, day2.end);
+  EXPECT_EQ(must(store_->drop_part(part_of(late))), PartEnd::kept);
+}
+
+TEST_P(RetentionTest, ADayWithOneThatStaysIsEmptiedRowByRow) {
+  const EpochMs noon = add_days(1);
+  std::vector<TaskId> gone;
+  for (int i = 0; i < 10; ++i) gone.push_back(of_day(noon, true));
+  const TaskId stays = of_day(noon, false);
+  for (int i = 0; i < 10; ++i) gone.push_back(of_day(noon, true));
+  EXPECT_EQ(let_go(tomorrow()), 20);
+  const Part day = part_of(stays);
+  EXPECT_EQ(must(store_->drop_part(day)), PartEnd::kept);
+  std::int64_t swept = 0;
+  int steps = 0;
+  for (std::optional<TaskId> from = day.from; from; ++steps) {
+    const Swept step = must(store_->sweep(*from, day.end, 6));
+    EXPECT_LE(step.tasks, 6);
+    swept += step.tasks;
+    from = step.next;
+  }
+  EXPECT_EQ(swept, 20);
+  EXPECT_GE(steps, 4);
+  for (const TaskId id : gone) EXPECT_FALSE(has_body(id));
+  EXPECT_TRUE(has_body(stays));
+  EXPECT_EQ(must(store_->history(stays)).size(), 1U);
+  if (mysql_) {
+    mysql_->exec("USE " + mysql_->name());
+    EXPECT_EQ(mysql_->value("SELECT COUNT(*) FROM rung_attempts"), "1");
+    EXPECT_EQ(mysql_->value("SELECT COUNT(*) FROM rung_bodies"), "1");
+  }
+  EXPECT_EQ(must(store_->sweep(day.from, day.end, 6)).tasks, 0);
+}
+
+TEST_P(RetentionTest, PartsAreAddedOnceAndLaterThanAllOthers) {
+  add_days(2);
+  const auto before = must(store_->parts());
+  ASSERT_GE(before.size(), 2U);
+  EXPECT_TRUE(std::ranges::is_sorted(before, {}, &Part::end));
+  for (std::size_t i = 1; i < before.size(); ++i) EXPECT_EQ(before[i].from, before[i - 1].end);
+  EXPECT_EQ(must(store_->add_parts(before)), PartsAdded::added) << "they are there";
+  EXPECT_EQ(must(store_->parts()), before);
+  std::vector<Part> more = before;
+  more.push_back({"later", {}, {before.back().end.value + 1000}});
+  EXPECT_EQ(must(store_->add_parts(more)), PartsAdded::added);
+  const auto after = must(store_->parts());
+  ASSERT_EQ(after.size(), before.size() + 1);
+  EXPECT_EQ(after.back(), (Part{"later", before.back().end, more.back().end}));
+}
+
+TEST_P(RetentionTest, OldRecordsGo) {
+  const TaskId id = waiting();
+  for (int i = 0; i < 5; ++i) {
+    const Event event{id, event::Reschedule{{}, Ms{3'600'000 + i}}, ByHand{"ann", {}}};
+    must(store_->apply(std::span(&event, 1), fence, decider()));
+  }
+  ASSERT_EQ(must(store_->audit(id)).size(), 5U);
+  NewBulk asked;
+  asked.filter.queue = "orders";
+  asked.who = "ann";
+  const Bulk done = must(store_->create_bulk(asked)), running = must(store_->create_bulk(asked));
+  must(store_->set_bulk(done.id, BulkState::aborted, {}));
+  OldRecords gone;
+  EXPECT_EQ(must(store_->let_go_records(must(store_->now()) - kDay, 2)).audit, 0);
+  for (OldRecords step{0, 0, true}; step.more;) {
+    step = must(store_->let_go_records(tomorrow(), 2));
+    EXPECT_LE(step.audit, 2);
+    gone.audit += step.audit;
+    gone.bulks += step.bulks;
+  }
+  EXPECT_EQ(gone.audit, 5);
+  EXPECT_EQ(gone.bulks, 1);
+  EXPECT_TRUE(must(store_->audit(id)).empty());
+  EXPECT_FALSE(must(store_->bulk(done.id)));
+  EXPECT_TRUE(must(store_->bulk(running.id)));
+  EXPECT_EQ(must(store_->bulks(10)).size(), 1U);
+  EXPECT_TRUE(there(id));
+  EXPECT_GT(must(store_->create_bulk(asked)).id, running.id) << "an id is never used again";
+  if (mysql_) {
+    mysql_->exec("USE " + mysql_->name());
+    EXPECT_EQ(
+        mysql_->value("SELECT COUNT(*) FROM rung_bulk_items WHERE bulk_id = " + std::to_string(done.id)),
+        "0");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, RetentionTest, testing::Values("memory", "mysql"),
+                         [](const auto& p) { return p.param; });
+
+}  // namespace
+}  // namespace rung::test

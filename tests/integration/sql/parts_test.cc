@@ -1,0 +1,275 @@
+// The parts of the history's tables: made of tables full of rows, met by each statement one at a time, and
+// changed while others are at work.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "sql/sql.h"
+#include "src/core/url.h"
+#include "tests/integration/sql/fixture.h"
+
+namespace rung::test {
+namespace {
+
+// The schema as it was before migration `number`.
+std::unique_ptr<Store> before_migration(MysqlSchema& schema, int number) {
+  auto store = must(open_mysql_store(schema.options()));
+  schema.exec("USE " + schema.name());
+  schema.exec(
+      "CREATE TABLE rung_schema (version INT NOT NULL, name VARCHAR(255) NOT NULL, applied_at DATETIME(3) "
+      "NOT NULL, PRIMARY KEY (version)) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin");
+  for (const auto& migration : sql::migrations()) {
+    if (migration.version >= number) break;
+    for (const std::string& statement : migration.statements) schema.exec(statement);
+    schema.exec("INSERT INTO rung_schema VALUES (" + std::to_string(migration.version) + ", '" +
+                std::string(migration.name) + "', UTC_TIMESTAMP(3))");
+  }
+  return store;
+}
+
+std::string rows(MysqlSchema& schema) {
+  return schema.value(
+      "SELECT CONCAT((SELECT COUNT(*) FROM rung_attempts), ' ', (SELECT SUM(level) FROM "
+      "rung_attempts), ' ', (SELECT COUNT(*) FROM rung_bodies), ' ', (SELECT COUNT(*) FROM "
+      "retry_history))");
+}
+
+TEST(Parts, AreMadeOfTablesFullOfRowsAlsoWhereThatWasCutShort) {
+  MysqlSchema schema;
+  const auto store = before_migration(schema, 5);
+  fill(schema);
+  schema.exec("SET timestamp = DEFAULT");
+  const std::string before = rows(schema);
+  const auto& migration = sql::migrations().at(4);
+  ASSERT_EQ(migration.version, 5);
+  // As a kill -9 leaves it: one table is done.
+  for (std::size_t i = 0; i < 4; ++i) schema.exec(migration.statements.at(i));
+  const auto applied = must(store->migrate());
+  ASSERT_EQ(applied.at(0), migration.name);
+  EXPECT_EQ(rows(schema), before);
+  const auto parts = must(store->parts());
+  ASSERT_EQ(parts.size(), 1U);
+  EXPECT_EQ(parts[0].from, TaskId{});
+  EXPECT_GT(parts[0].end, IdSource::floor(must(store->now())));
+  EXPECT_EQ(schema.value("SELECT COUNT(*) FROM rung_attempts PARTITION (rest)"), "0");
+  EXPECT_EQ(
+      schema.value("SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = DATABASE() AND "
+                   "partition_name IS NOT NULL"),
+      "4");
+}
+
+class PartsTest : public testing::Test {
+ protected:
+  PartsTest() {
+    store_ = schema_.open_store();
+    schema_.exec("USE " + schema_.name());
+    now_ = must(store_->now());
+    std::vector<Part> days;
+    for (int i = 3; i < 10; ++i)
+      days.push_back({"d" + std::to_string(i), {}, IdSource::floor({now_.ms / kDay * kDay + i * kDay})});
+    EXPECT_EQ(must(store_->add_parts(days)), PartsAdded::added);
+  }
+  Part part(const std::string& name) {
+    const auto parts = must(store_->parts());
+    const auto it = std::ranges::find(parts, name, &Part::name);
+    if (it == parts.end()) throw std::runtime_error("no part " + name);
+    return *it;
+  }
+  // The id of somebody's task in so many days.
+  std::string id(int day) const {
+    return std::to_string(IdSource::floor({now_.ms / kDay * kDay + day * kDay + kDay / 2}).value);
+  }
+  void insert(int day) {
+    schema_.exec("INSERT INTO rung_tasks (id) VALUES (" + id(day) + ")");
+    schema_.exec("INSERT INTO rung_bodies VALUES (" + id(day) + ", '{}', NULL, '{}', 'x')");
+    schema_.exec("INSERT INTO rung_attempts (task_id, attempt, level, due_at) VALUES (" + id(day) +
+                 ", 1, 1, UTC_TIMESTAMP(3))");
+  }
+  // The parts that a statement reads of rung_attempts or rung_bodies, by the server's word.
+  std::vector<std::string> met(const std::string& statement) {
+    const std::string explain = "EXPLAIN PARTITIONS " + statement;
+    const auto names = schema_.columns(explain);
+    const auto at = static_cast<std::size_t>(std::ranges::find(names, "partitions") - names.begin());
+    std::vector<std::string> out;
+    for (const auto& row : schema_.query(explain)) {
+      if (row.at(at) != "NULL") out.push_back(row.at(at));
+    }
+    return out;
+  }
+
+  static constexpr std::int64_t kDay = 24LL * 3600 * 1000;
+  MysqlSchema schema_;
+  std::unique_ptr<Store> store_;
+  EpochMs now_;
+};
+
+TEST_F(PartsTest, EachStatementMeetsOne) {
+  for (const int day : {4, 6}) insert(day);
+  using testing::ElementsAre;
+  const std::string one = id(4), two = id(6);
+  EXPECT_THAT(met("SELECT body FROM rung_bodies WHERE task_id IN (" + one + ")"), ElementsAre("d5"));
+  EXPECT_THAT(met("SELECT body FROM rung_bodies WHERE task_id IN (" + one + "," + two + ")"),
+              ElementsAre("d5,d7"));
+  EXPECT_THAT(
+      met("SELECT * FROM rung_attempts a JOIN rung_tasks t ON t.id = a.task_id WHERE a.task_id = " + one),
+      ElementsAre("d5"));
+  EXPECT_THAT(met("SELECT * FROM retry_history WHERE retry_id = " + one), ElementsAre("d5"));
+  EXPECT_THAT(met("DELETE FROM rung_attempts WHERE (task_id = " + one + " AND attempt = 1)"),
+              ElementsAre("d5"));
+  EXPECT_THAT(met("DELETE b FROM rung_bodies b FORCE INDEX (PRIMARY) WHERE b.task_id IN (" + one + ")"),
+              ElementsAre("d5"));
+  EXPECT_THAT(met("SELECT DISTINCT task_id FROM rung_attempts WHERE task_id >= " + id(4) + " AND task_id < " +
+                  id(5) + " ORDER BY task_id LIMIT 10"),
+              ElementsAre("d5,d6"));
+}
+
+TEST_F(PartsTest, AnOpenTransactionIsNotWaitedForAndNobodyWaitsBehindIt) {
+  insert(4);
+  schema_.exec("DELETE FROM rung_tasks");
+  const Part day = part("d5");
+  MysqlSchema other;  // its connection alone is of use
+  other.exec("BEGIN");
+  other.exec("INSERT INTO " + schema_.name() + ".rung_attempts (task_id, attempt, level, due_at) VALUES (" +
+             id(8) + ", 1, 1, UTC_TIMESTAMP(3))");
+  // Meanwhile somebody works on.
+  std::atomic<bool> stop{false}, failed{false};
+  std::atomic<int> inserts{0};
+  Ms longest{0};
+  std::thread worker([&] {
+    MysqlSchema another;
+    for (int i = 0; !stop; ++i) {
+      const auto from = std::chrono::steady_clock::now();
+      try {
+        another.exec("INSERT INTO " + schema_.name() + ".rung_bodies VALUES (" + std::to_string(i + 1) +
+                     ", '{}', NULL, '{}', 'x')");
+      } catch (const std::exception&) {
+        failed = true;
+      }
+      longest = std::max(longest, std::chrono::duration_cast<Ms>(std::chrono::steady_clock::now() - from));
+      ++inserts;
+    }
+  });
+  const auto soon = [&](int more) {
+    const int from = inserts;
+    while (inserts < from + more) std::this_thread::sleep_for(Ms{1});
+  };
+  soon(5);
+  EXPECT_EQ(must(store_->drop_part(day)), PartEnd::busy);
+  std::vector<Part> later{{"d99", {}, {must(store_->parts()).back().end.value + 1}}};
+  EXPECT_EQ(must(store_->add_parts(later)), PartsAdded::busy);
+  soon(5);
+  EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_bodies WHERE task_id = " + id(4)), "1")
+      << "all or nothing";
+  other.exec("COMMIT");
+  EXPECT_EQ(must(store_->drop_part(day)), PartEnd::dropped);
+  EXPECT_EQ(must(store_->add_parts(later)), PartsAdded::added);
+  stop = true;
+  worker.join();
+  EXPECT_FALSE(failed);
+  // Three tables are waited for, a second each at most, and this machine may be busy; not the ten seconds and
+  // more of a server's own limits.
+  EXPECT_LT(longest, Ms{8000});
+  EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_bodies WHERE task_id = " + id(4)), "0");
+}
+
+TEST_F(PartsTest, ATaskThatCameInMeanwhileKeepsItsDay) {
+  // Not committed when the part is looked at: it is seen all the same, for the drop waits for it.
+  MysqlSchema other;
+  other.exec("BEGIN");
+  other.exec("INSERT INTO " + schema_.name() + ".rung_tasks (id) VALUES (" + id(4) + ")");
+  other.exec("INSERT INTO " + schema_.name() + ".rung_bodies VALUES (" + id(4) + ", '{}', NULL, '{}', 'x')");
+  std::thread committer([&] {
+    // When the drop waits for the table, or has given up: this is slow.
+    for (int i = 0; i < 1000; ++i) {
+      if (schema_.value(
+              "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'LOCK TABLES%'") != "0")
+        break;
+    }
+    other.exec("COMMIT");
+  });
+  const auto end = must(store_->drop_part(part("d5")));
+  committer.join();
+  EXPECT_NE(end, PartEnd::dropped);
+  EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_bodies WHERE task_id = " + id(4)), "1");
+}
+
+TEST_F(PartsTest, ATaskWhoseBodyComesAfterTheDropKeepsIt) {
+  MysqlSchema other;
+  other.exec("BEGIN");
+  other.exec("INSERT INTO " + schema_.name() + ".rung_tasks (id) VALUES (" + id(4) + ")");
+  EXPECT_EQ(must(store_->drop_part(part("d5"))), PartEnd::dropped);
+  other.exec("INSERT INTO " + schema_.name() + ".rung_bodies VALUES (" + id(4) + ", '{}', NULL, '{}', 'x')");
+  other.exec("COMMIT");
+  EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_bodies PARTITION (d6)"), "1");
+  EXPECT_EQ(must(store_->drop_part(part("d6"))), PartEnd::kept);
+}
+
+TEST_F(PartsTest, CutShortBetweenTheTwoTablesItIsDoneAgain) {
+  insert(4);
+  schema_.exec("DELETE FROM rung_tasks");
+  schema_.exec("ALTER TABLE rung_bodies DROP PARTITION d5");
+  const Part day = part("d5");
+  EXPECT_EQ(part("d6").from, day.from) << "of the bodies, those of d5 belong to d6 now";
+  EXPECT_EQ(must(store_->drop_part(day)), PartEnd::dropped);
+  EXPECT_THROW(part("d5"), std::runtime_error);
+  const TaskId last = must(store_->parts()).back().end;
+  schema_.exec("ALTER TABLE rung_attempts REORGANIZE PARTITION rest INTO (PARTITION x VALUES LESS THAN (" +
+               std::to_string(last.value + 5) + "), PARTITION rest VALUES LESS THAN MAXVALUE)");
+  EXPECT_EQ(must(store_->add_parts({})), PartsAdded::added);
+  EXPECT_EQ(
+      schema_.value("SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = DATABASE() AND "
+                    "partition_name = 'x'"),
+      "2");
+}
+
+TEST_F(PartsTest, OfTwoThatDifferOnlyWhatIsOfTheSameEndGoes) {
+  // As two that were made by hand, or on two days.
+  insert(4);
+  schema_.exec("ALTER TABLE rung_bodies REORGANIZE PARTITION d5, d6 INTO (PARTITION d5 VALUES LESS THAN (" +
+               std::to_string(part("d6").end.value) + "))");
+  schema_.exec("UPDATE rung_tasks SET id = " + id(5));
+  schema_.exec("UPDATE rung_bodies SET task_id = " + id(5));
+  EXPECT_EQ(must(store_->drop_part(part("d5"))), PartEnd::dropped);
+  EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_bodies"), "1");
+}
+
+TEST_F(PartsTest, ALastPartThatHoldsMuchIsLeftAlone) {
+  const TaskId last = must(store_->parts()).back().end;
+  const std::vector<Part> later{{"x", {}, {last.value + 1'000'000}}};
+  schema_.exec("CREATE TABLE digits (d INT)");
+  schema_.exec("INSERT INTO digits VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)");
+  schema_.exec(
+      "INSERT INTO rung_bodies SELECT " + std::to_string(last.value) +
+      " + a.d + 10 * b.d + 100 * c.d + 1000 * e.d, '{}', NULL, '{}', 'x' FROM digits a, digits b, digits c, "
+      "digits e");
+  EXPECT_EQ(must(store_->add_parts(later)), PartsAdded::added) << "10,000 are moved";
+  const std::vector<Part> further{{"y", {}, {last.value + 2'000'000}}};
+  schema_.exec(
+      "INSERT INTO rung_bodies SELECT " + std::to_string(last.value + 1'000'000) +
+      " + a.d + 10 * b.d + 100 * c.d + 1000 * e.d, '{}', NULL, '{}', 'x' FROM digits a, digits b, digits c, "
+      "digits e");
+  schema_.exec("INSERT INTO rung_bodies VALUES (" + std::to_string(last.value + 1'500'000) +
+               ", '{}', NULL, '{}', 'x')");
+  EXPECT_EQ(must(store_->add_parts(further)), PartsAdded::full);
+  EXPECT_EQ(must(store_->parts()).back().name, "x");
+}
+
+TEST_F(PartsTest, AUserWhoMayNotIsToldSo) {
+  const std::string user = schema_.name().substr(0, 32);
+  schema_.exec("CREATE USER '" + user + "'@'%' IDENTIFIED BY 'word'");
+  schema_.exec("GRANT SELECT, INSERT, UPDATE, DELETE ON `" + schema_.name() + "`.* TO '" + user + "'@'%'");
+  Url url = must(parse_url(schema_.url()));
+  url.user = user;
+  url.password = "word";
+  StoreOptions options;
+  options.url = format_url(url);
+  const auto store = must(open_mysql_store(options));
+  const auto dropped = store->drop_part(part("d5"));
+  ASSERT_FALSE(dropped);
+  EXPECT_EQ(dropped.error().kind, Error::Kind::permanent);
+  EXPECT_THAT(dropped.error().message, testing::HasSubstr("denied"));
+  schema_.exec("DROP USER '" + user + "'@'%'");
+}
+
+}  // namespace
+}  // namespace rung::test

@@ -1,0 +1,144 @@
+// The upkeep of two instances on one loop and one database in memory.
+#include "src/bridge/retention.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "src/store/memory/memory_store.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kBound{10'000};
+constexpr Ms kHour{3600 * 1000};
+
+struct Upkeep {
+  Upkeep(io::Loop& loop, const std::shared_ptr<MemoryDb>& db, const std::string& name, std::uint64_t number,
+         std::optional<Ms> keep)
+      : threads(
+            loop, [db]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db); }, 1,
+            [](const StoreThreads::Status&) {}),
+        shards(loop, threads, clock, {{name, "0", "here", number}, Ms{1000}, Ms{1000}},
+               {[](const std::vector<Gained>&) {}, [](const std::vector<int>&) {}, [](BootMs) {},
+                [](int) { return false; }, [] {}}),
+        retention(loop, {threads, shards, clock}, keep) {
+    shards.start();
+    retention.start();
+  }
+  ~Upkeep() {
+    threads.stop();
+    threads.join(kBound);
+  }
+  DbClock clock;
+  StoreThreads threads;
+  Shards shards;
+  Retention retention;
+};
+
+class RetentionPasses : public testing::Test {
+ protected:
+  RetentionPasses() { store = open_memory_store(db); }
+  // One that was taken in and ended so long ago.
+  TaskId old(Ms age, State state) {
+    const EpochMs at = db->now() - age;
+    NewTask n;
+    n.task.id = ids.next(at);
+    n.task.created_at = n.task.first_failed_at = at;
+    n.task.state = state;
+    if (is_finished(state)) n.task.finished_at = at;
+    n.message = std::make_shared<Message>();
+    EXPECT_EQ(store->insert({&n, 1}, Fence{0, {}, true}).value().at(0).how, Inserted::How::inserted);
+    return n.task.id;
+  }
+  bool there(TaskId id) { return store->find(id).value().has_value(); }
+  bool until(const std::function<bool()>& condition) {
+    const BootMs from = boot_now();
+    bool met = false;
+    io::Timer look(loop, [&] {
+      met = condition();
+      if (met || boot_now() - from > kBound) loop.stop();
+    });
+    look.start(Ms{0}, Ms{2});
+    loop.run();
+    return met;
+  }
+
+  io::Loop loop;
+  std::shared_ptr<MemoryDb> db = std::make_shared<MemoryDb>();
+  std::unique_ptr<Store> store;
+  IdSource ids{3};
+};
+
+TEST_F(RetentionPasses, OldOnesGoPartsAreMadeAndReloadHoldsAtOnce) {
+  const TaskId gone = old(kHour * 3, State::succeeded), young = old(kHour, State::cancelled);
+  const TaskId parked = old(kHour * 3, State::parked), waiting = old(kHour * 3, State::scheduled);
+  Upkeep one(loop, db, "one", 1, kHour * 2);
+  ASSERT_TRUE(until([&] { return one.retention.done().tasks == 1; }));
+  EXPECT_FALSE(there(gone));
+  for (const TaskId id : {young, parked, waiting}) EXPECT_TRUE(there(id));
+  EXPECT_TRUE(one.retention.done().last);
+  EXPECT_GE(store->parts().value().size(), 8U);
+  one.retention.reload(kHour / 2);
+  ASSERT_TRUE(until([&] { return !there(young); }));
+  EXPECT_EQ(one.retention.done().tasks, 2);
+  EXPECT_TRUE(there(parked));
+}
+
+TEST_F(RetentionPasses, OffDeletesNothing) {
+  const TaskId id = old(kDay * 400, State::succeeded);
+  Upkeep one(loop, db, "one", 1, std::nullopt);
+  ASSERT_TRUE(until([&] { return !store->parts().value().empty(); }));
+  // When this one has gone, also a pass that should not have been would have come to the other.
+  const TaskId older = old(kDay * 501, State::succeeded);
+  one.retention.reload(kDay * 500);
+  ASSERT_TRUE(until([&] { return !there(older); }));
+  EXPECT_TRUE(there(id));
+  EXPECT_EQ(one.retention.done().tasks, 1);
+}
+
+TEST_F(RetentionPasses, APartOfTheTimeBeforeIsDroppedAndOneThatIsHeldEmptied) {
+  const auto day = [&](int ago) {
+    const EpochMs t = db->now() - kDay * ago;
+    return EpochMs{t.ms - t.ms % kDay.count()};
+  };
+  const std::vector<Part> parts{{"held", {}, IdSource::floor(day(5))}, {"over", {}, IdSource::floor(day(3))}};
+  ASSERT_EQ(store->add_parts(parts).value(), PartsAdded::added);
+  const TaskId stays = old(kDay * 7, State::parked), left = old(kDay * 6, State::succeeded);
+  const TaskId gone = old(kDay * 4, State::succeeded);
+  Upkeep one(loop, db, "one", 1, kHour);
+  const auto has_body = [&](TaskId id) { return store->messages({&id, 1}).value().size() == 1; };
+  ASSERT_TRUE(until([&] { return one.retention.done().parts == 1; }));
+  ASSERT_TRUE(until([&] { return !has_body(left); }));
+  EXPECT_FALSE(has_body(gone));
+  EXPECT_TRUE(has_body(stays));
+  EXPECT_EQ(store->parts().value().front().name, "held");
+  EXPECT_NE(store->parts().value().at(1).name, "over");
+}
+
+TEST_F(RetentionPasses, OfTwoOneDoesItAndTheOtherGoesOnWhenThatLeaves) {
+  auto one = std::make_unique<Upkeep>(loop, db, "one", 1, kHour * 2);
+  ASSERT_TRUE(until([&] { return one->shards.held(0); }));
+  Upkeep two(loop, db, "two", 2, kHour * 2);
+  ASSERT_TRUE(until([&] { return two.shards.count() > 0; }));
+  const TaskId first = old(kHour * 3, State::succeeded);
+  Retention& doing = one->shards.held(0) ? one->retention : two.retention;
+  Retention& idle = one->shards.held(0) ? two.retention : one->retention;
+  doing.reload(kHour);
+  idle.reload(kHour);
+  ASSERT_TRUE(until([&] { return !there(first); }));
+  EXPECT_EQ(doing.done().tasks, 1);
+  EXPECT_EQ(idle.done().tasks, 0);
+  if (&doing == &two.retention) return;  // it got shard 0 meanwhile
+  bool left = false;
+  one->retention.stop();
+  one->shards.leave([&] { left = true; });
+  ASSERT_TRUE(until([&] { return left && two.shards.held(0); }));
+  const TaskId second = old(kHour * 3, State::succeeded);
+  ASSERT_TRUE(until([&] { return !there(second); }));
+  EXPECT_EQ(two.retention.done().tasks, 1);
+}
+
+}  // namespace
+}  // namespace rung::bridge
