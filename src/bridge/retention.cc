@@ -9,16 +9,16 @@
 namespace rung::bridge {
 namespace {
 
-constexpr Ms kLook{1000};    // is shard 0 ours
-constexpr Ms kRest{10'000};  // between two passes
-constexpr Ms kLeastPause{10}, kLongestPause{5000};
+constexpr Ms kLookForOurs{1000};  // is shard 0 ours
+constexpr Ms kRest{10'000};       // between two passes
+constexpr Ms kLeastBreath{10}, kLongestBreath{5000};
 constexpr int kPauses = 3;                            // times as long as the step took
 constexpr Ms kLongestPass{std::chrono::minutes{10}};  // then the parts have their turn
 constexpr Ms kWalkEvery{std::chrono::hours{24}};  // from the beginning: what was passed over, parked ones too
-constexpr Ms kSweepEvery{std::chrono::hours{24}};
+constexpr Ms kSweepPartsEvery{std::chrono::hours{24}};
 constexpr Ms kLookEvery{std::chrono::hours{1}};
 constexpr Ms kLookSoon{std::chrono::minutes{1}};  // where tasks went
-constexpr Ms kFirstPatience{std::chrono::minutes{5}}, kLongestPatience{std::chrono::hours{1}};
+constexpr Ms kFirstBusy{std::chrono::minutes{5}}, kLongestBusy{std::chrono::hours{1}};
 constexpr Ms kSayEvery{std::chrono::hours{24}};
 constexpr int kTasks = 500, kRecords = 1000;  // of one step
 
@@ -29,9 +29,9 @@ Retention::Retention(io::Loop& loop, Parts parts, std::optional<Ms> keep)
       keep_(keep),
       timer_(loop, [this] { tick(); }),
       said_at_(BootMs{0} - kSayEvery),
-      patience_(kFirstPatience) {}
+      patience_(kFirstBusy) {}
 
-void Retention::start() { timer_.start(kLook); }
+void Retention::start() { timer_.start(kLookForOurs); }
 
 void Retention::stop() {
   stopped_ = true;
@@ -50,11 +50,11 @@ void Retention::tick() {
   const bool ours = parts_.shards.held(0);
   if (ours && !ours_) {
     walk_at_ = look_at_ = sweep_at_ = calm_until_ = {0};
-    patience_ = kFirstPatience;
+    patience_ = kFirstBusy;
     pass_.stage = Stage::through;
   }
   ours_ = ours;
-  if (!ours) return timer_.start(kLook);
+  if (!ours) return timer_.start(kLookForOurs);
   if (pass_.stage == Stage::through) begin();
   submit();
 }
@@ -201,8 +201,8 @@ void Retention::arrived(Result<Pass> pass) {
   if (pass_.stage == Stage::tasks && boot_now() - began_ > kLongestPass) pass_.stage = Stage::records;
   if (pass_.stage == Stage::through) through();
   if (stopped_) return;
-  timer_.start(pass_.stage == Stage::through ? kRest
-                                             : std::clamp(pass_.took * kPauses, kLeastPause, kLongestPause));
+  timer_.start(
+      pass_.stage == Stage::through ? kRest : std::clamp(pass_.took * kPauses, kLeastBreath, kLongestBreath));
 }
 
 void Retention::through() {
@@ -212,8 +212,8 @@ void Retention::through() {
     if (pass_.busy)
       calm_until_ = look_at_ = now + patience_;
     else if (pass_.sweep)
-      sweep_at_ = now + kSweepEvery;
-    patience_ = pass_.busy ? std::min(patience_ * 2, kLongestPatience) : kFirstPatience;
+      sweep_at_ = now + kSweepPartsEvery;
+    patience_ = pass_.busy ? std::min(patience_ * 2, kLongestBusy) : kFirstBusy;
     if (!pass_.trouble.empty() && pass_.trouble != trouble_)
       log::warn("the history's tables could not be changed", {{"reason", pass_.trouble}});
     trouble_ = pass_.trouble;

@@ -16,7 +16,7 @@ namespace {
 // Bodies first: once they are cut loose under the lock, nothing that a task needs is in danger any more.
 constexpr std::array<std::string_view, 2> kTables{"rung_bodies", "rung_attempts"};
 constexpr std::chrono::minutes kLongestChange{10};  // a big file may take its time to go
-constexpr int kLockWaitOver = 1205, kDeadlock = 1213, kNoSuchPart = 1507;
+constexpr int kNoSuchPart = 1507;
 // What may have to be copied where nobody made parts in time: some seconds' work at most.
 constexpr std::int64_t kMostRows = 10'000;
 constexpr std::int64_t kMostBytes = 64 * 1024 * 1024;

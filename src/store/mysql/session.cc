@@ -18,7 +18,7 @@ namespace rung::mysql {
 namespace {
 
 constexpr int kTries = 6;  // of a transaction, after deadlocks and the like
-constexpr int kDuplicate = 1062, kLockWaitOver = 1205, kDeadlock = 1213, kNoDatabase = 1049, kDenied = 1045;
+constexpr int kDuplicate = 1062, kNoDatabase = 1049, kDenied = 1045;
 
 // Errors after which the connection is of no use.
 constexpr std::array kGone = {1053, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2002,

@@ -23,6 +23,9 @@
 
 namespace rung::mysql {
 
+// The server's errors after which a transaction is worth another try.
+inline constexpr int kLockWaitOver = 1205, kDeadlock = 1213;
+
 // Thrown inside a transaction: give up with this error.
 struct Abort {
   Error error;
