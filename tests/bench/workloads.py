@@ -160,7 +160,7 @@ class Bench:
         Client("publish", "--url", self.servers.amqp, "--count", count, "--key", "bench-dying").result()
         until("they wait", lambda: self.channel.queue_declare(
             f"{PREFIX}.failed", passive=True).method.message_count == count)
-        self.sidecars(1, fresh=False, wait=False)
+        self.sidecars(1, ladder="[1h]", fresh=False, wait=False)  # none comes back meanwhile
         while not self.servers.rows("SELECT 1 FROM rung_bench.rung_tasks LIMIT 1"):
             time.sleep(0.01)
         head = self.tasks("TRUE")
