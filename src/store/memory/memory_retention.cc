@@ -26,8 +26,8 @@ Result<LetGo> MemoryStore::let_go(EpochMs before, const OverPlace& from, int lim
       if (++seen > limit) break;
       out.last = {at, id};
       MemoryDb::Row& row = db_.tasks_.at(id);
-      const auto names = [&](const MemoryDb::BulkRow& bulk) {
-        return under_way(bulk.bulk) && std::ranges::find(bulk.ids, id) != bulk.ids.end();
+      const auto names = [task = id](const MemoryDb::BulkRow& bulk) {
+        return under_way(bulk.bulk) && std::ranges::find(bulk.ids, task) != bulk.ids.end();
       };
       if (row.task.state == State::parked || std::ranges::any_of(db_.bulks_, names)) continue;
       if (!row.intake_key.empty()) db_.keys_.erase(row.intake_key);
