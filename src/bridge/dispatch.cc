@@ -283,15 +283,14 @@ void Dispatch::publish_all(const std::vector<Flight>& flights, const Messages& m
   std::unordered_map<TaskId, MessagePtr> by_id;
   for (const auto& [id, message] : messages) by_id.emplace(id, message);
   for (const Flight& flight : flights) {
+    flight_bytes_ += flight.bytes;
     const auto message = by_id.find(flight.task.id);
     if (message == by_id.end()) {
       log::error("a task has no body in the database", {{"id", flight.task.id.value}});
-      flight_bytes_ += flight.bytes;
       published(flight, {0, How::rejected, "its body is not in the database"});
       continue;
     }
     mean_body_ = mean_body_ * 0.98 + 0.02 * static_cast<double>(flight.bytes);
-    flight_bytes_ += flight.bytes;
     if (flight.task.next_at > parts_.clock.now()) {
       hold_back(flight, message->second);
     } else {

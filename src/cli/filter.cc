@@ -6,6 +6,7 @@
 #include "plugin/rabbitmq/management.h"
 #include "src/cli/command.h"
 #include "src/cli/when.h"
+#include "src/core/rfc3339.h"
 
 namespace rung::cli {
 namespace {
@@ -85,7 +86,7 @@ std::string to_flags(const Filter& f) {
     out += plain ? std::string(value) : rabbit::shell_quote(value);
   };
   const auto time = [&](const char* name, const std::optional<EpochMs>& at) {
-    if (at) flag(name, rfc3339(*at));
+    if (at) flag(name, to_rfc3339(*at));
   };
   flag("--queue", f.queue);
   flag("--exchange", f.exchange);

@@ -14,6 +14,7 @@
 #include "src/cli/story.h"
 #include "src/cli/text.h"
 #include "src/cli/when.h"
+#include "src/core/rfc3339.h"
 
 namespace rung::cli {
 namespace {
@@ -174,13 +175,13 @@ Json to_json(const Nodes& nodes, EpochMs now) {
     const Holding& holding = it == nodes.held.end() ? kNone : it->second;
     Json one = {{"node", node.name},
                 {"state", word(state_of(node, now))},
-                {"since", rfc3339(since(node, now))},
-                {"started_at", rfc3339(node.started_at)},
-                {"seen_at", rfc3339(node.seen_at)},
-                {"expires_at", rfc3339(node.expires_at)},
+                {"since", to_rfc3339(since(node, now))},
+                {"started_at", to_rfc3339(node.started_at)},
+                {"seen_at", to_rfc3339(node.seen_at)},
+                {"expires_at", to_rfc3339(node.expires_at)},
                 {"version", node.version},
                 {"address", node.address},
-                {"taken_at", holding.changed_at ? Json(rfc3339(*holding.changed_at)) : Json()}};
+                {"taken_at", holding.changed_at ? Json(to_rfc3339(*holding.changed_at)) : Json()}};
     put(one, holding, now);
     json["nodes"].push_back(std::move(one));
   }

@@ -14,6 +14,7 @@
 #include "src/cli/story.h"
 #include "src/cli/text.h"
 #include "src/cli/when.h"
+#include "src/core/rfc3339.h"
 
 namespace rung::cli {
 namespace {
@@ -138,11 +139,12 @@ Json stats_json(const Stats& stats, EpochMs now) {
     const std::string state(to_word(q.state));
     totals[state] = totals.value(state, std::int64_t{0}) + q.tasks;
     overdue += q.overdue;
-    json["queues"].push_back({{"queue", q.queue.empty() ? Json() : Json(q.queue)},
-                              {"state", state},
-                              {"tasks", q.tasks},
-                              {"oldest_due_at", q.oldest_due_at ? Json(rfc3339(*q.oldest_due_at)) : Json()},
-                              {"overdue", q.overdue}});
+    json["queues"].push_back(
+        {{"queue", q.queue.empty() ? Json() : Json(q.queue)},
+         {"state", state},
+         {"tasks", q.tasks},
+         {"oldest_due_at", q.oldest_due_at ? Json(to_rfc3339(*q.oldest_due_at)) : Json()},
+         {"overdue", q.overdue}});
   }
   json["totals"] = totals;
   json["overdue"] = overdue;
@@ -155,8 +157,8 @@ Json stats_json(const Stats& stats, EpochMs now) {
     const auto it = stats.shards_of.find(n.id);
     json["nodes"].push_back({{"node", n.name},
                              {"shards", it == stats.shards_of.end() ? 0 : it->second},
-                             {"started_at", rfc3339(n.started_at)},
-                             {"seen_at", rfc3339(n.seen_at)},
+                             {"started_at", to_rfc3339(n.started_at)},
+                             {"seen_at", to_rfc3339(n.seen_at)},
                              {"version", n.version},
                              {"address", n.address}});
   }

@@ -6,6 +6,7 @@
 #include "src/cli/when.h"
 #include "src/core/headers.h"
 #include "src/core/message_json.h"
+#include "src/core/rfc3339.h"
 
 namespace rung::cli {
 namespace {
@@ -35,7 +36,7 @@ std::string whereto(const Task& task) {
 }
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-Json time_or_null(const std::optional<EpochMs>& t) { return t ? Json(rfc3339(*t)) : Json(nullptr); }
+Json time_or_null(const std::optional<EpochMs>& t) { return t ? Json(to_rfc3339(*t)) : Json(nullptr); }
 
 std::string awaiting(const Task& task, const RuleBook& rules, EpochMs now) {
   std::string text = fmt::format("awaiting: attempt {} ({}) {} {}", task.attempt, rung_of(task),
@@ -144,8 +145,8 @@ Json to_json(const TaskRow& row) {
           {"levels", t.levels},
           {"ladder", t.ladder},
           {"next_due_at", time_or_null(t.next_at)},
-          {"first_failed_at", t.first_failed_at.ms > 0 ? Json(rfc3339(t.first_failed_at)) : Json()},
-          {"created_at", rfc3339(t.created_at)},
+          {"first_failed_at", t.first_failed_at.ms > 0 ? Json(to_rfc3339(t.first_failed_at)) : Json()},
+          {"created_at", to_rfc3339(t.created_at)},
           {"finished_at", time_or_null(t.finished_at)},
           {"finished_by", text_or_null(std::string(to_word(t.finished_by)))},
           {"last_error", text_or_null(t.last_error)},
@@ -165,7 +166,7 @@ Json to_json(const AttemptRow& row) {
           {"message_id", text_or_null(row.message_id)},
           {"attempt", a.attempt},
           {"level", a.level},
-          {"due_at", rfc3339(a.due_at)},
+          {"due_at", to_rfc3339(a.due_at)},
           {"published_at", time_or_null(a.published_at)},
           {"late_ms", late},
           {"outcome", to_word(a.outcome)},
@@ -180,7 +181,7 @@ Json to_json(const AuditRow& row) {
     Json parsed = Json::parse(text, nullptr, false);
     return parsed.is_discarded() ? text_or_null(text) : parsed;
   };
-  return {{"audit_id", row.id},        {"at", rfc3339(row.at)},      {"who", row.who},
+  return {{"audit_id", row.id},        {"at", to_rfc3339(row.at)},   {"who", row.who},
           {"what", row.what},          {"retry_id", row.task.str()}, {"before", change(row.before)},
           {"after", change(row.after)}};
 }
@@ -200,7 +201,7 @@ Json to_json(const Bulk& b) {
           {"done", b.done},
           {"applied", b.applied},
           {"refused", b.refused},
-          {"created_at", rfc3339(b.created_at)},
+          {"created_at", to_rfc3339(b.created_at)},
           {"finished_at", time_or_null(b.finished_at)},
           {"runner", text_or_null(b.runner)}};
 }

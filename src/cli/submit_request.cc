@@ -10,6 +10,7 @@
 
 #include "levels/duration.h"
 #include "src/cli/when.h"
+#include "src/core/rfc3339.h"
 #include "src/core/utf8.h"
 
 namespace rung::cli {
@@ -63,7 +64,7 @@ Result<void> add_due(const SubmitFlags& flags, EpochMs now, Json& to) {
   if (flags.at.empty()) return {};
   const auto at = parse_when(flags.at, now, Direction::future);
   if (!at) return permanent("--at: " + at.error());
-  to["at"] = rfc3339(*at);
+  to["at"] = to_rfc3339(*at);
   return {};
 }
 

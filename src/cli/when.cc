@@ -105,10 +105,4 @@ tl::expected<EpochMs, std::string> parse_when(std::string_view text, EpochMs now
   return back ? now - *duration : now + *duration;
 }
 
-std::string rfc3339(EpochMs t) {
-  std::string text = format_utc(t) + "Z";
-  if (text.size() > 10) text[10] = 'T';
-  return text;
-}
-
 }  // namespace rung::cli

@@ -18,7 +18,4 @@ enum class Direction { past, future };
 // wrong and what would be right.
 tl::expected<EpochMs, std::string> parse_when(std::string_view text, EpochMs now, Direction direction);
 
-// "2026-11-21T17:05:00.123Z": for JSON.
-std::string rfc3339(EpochMs t);
-
 }  // namespace rung::cli

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "src/core/rfc3339.h"
+
 namespace rung::cli {
 namespace {
 
@@ -47,8 +49,8 @@ TEST(When, RefusesTheRestAndSaysWhatWouldBeRight) {
 }
 
 TEST(When, RoundTrip) {
-  EXPECT_EQ(rfc3339(kNow), "2026-11-21T17:05:00.123Z");
-  EXPECT_EQ(*parse_when(rfc3339(kNow), {}, Direction::past), kNow);
+  EXPECT_EQ(to_rfc3339(kNow), "2026-11-21T17:05:00.123Z");
+  EXPECT_EQ(*parse_when(to_rfc3339(kNow), {}, Direction::past), kNow);
 }
 
 }  // namespace
