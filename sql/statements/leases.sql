@@ -39,7 +39,8 @@ SELECT id, name, started_at, seen_at, expires_at, version, address FROM rung_nod
 SELECT id, COALESCE(owner, 0), epoch, expires_at, acquired_at FROM rung_shards ORDER BY id
 
 -- name: leases_share
-SELECT id, epoch FROM rung_shards
+-- The time is that of the statement's beginning: not after any lock was waited for, so never ahead.
+SELECT id, epoch, UTC_TIMESTAMP(3) FROM rung_shards
 WHERE id IN (:shards) AND owner = :node AND expires_at > UTC_TIMESTAMP(3) ORDER BY id LOCK IN SHARE MODE
 
 -- name: leases_own
@@ -71,6 +72,6 @@ UPDATE rung_shards SET owner = NULL, expires_at = NULL WHERE id IN (:shards) AND
 UPDATE rung_shards SET owner = NULL, expires_at = NULL WHERE id IN (:shards)
 
 -- name: shards_overdue
--- `rung nodes`: a range of by_shard for each shard, which holds nothing but what is due, and is all that is read.
+-- `rung nodes`: a range of by_shard for each shard, which holds nothing but what is due.
 SELECT shard, COUNT(*), MIN(next_at) FROM rung_tasks FORCE INDEX (by_shard)
-WHERE state = 'scheduled' AND shard IN (:shards) AND next_at <= UTC_TIMESTAMP(3) GROUP BY shard ORDER BY shard
+WHERE stage = 1 AND state = 'scheduled' AND shard IN (:shards) AND next_at <= UTC_TIMESTAMP(3) GROUP BY shard ORDER BY shard

@@ -6,17 +6,21 @@ SELECT task_id, properties, headers, body FROM rung_bodies WHERE task_id IN (:id
 -- name: due_few
 -- All shards at once, unsorted: where it finds fewer than its limit that is all there is, and so it is nearly always.
 SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_shard)
-WHERE state = :state AND shard IN (:shards) AND next_at <= :until AND next_at > :after LIMIT :limit
+WHERE stage = :stage AND state = :state AND shard IN (:shards) AND next_at <= :until AND next_at > :after LIMIT :limit
 
 -- name: due_shard
--- One shard's range of the index, which it needs nothing beside of; joined by UNION ALL. `shard IN (64 values) ORDER
+-- One shard's range of the index; joined by UNION ALL. `shard IN (64 values) ORDER
 -- BY next_at LIMIT` sorts everything (2.3 s on 10 M rows).
 (SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_shard)
- WHERE state = :state AND shard = :shard AND next_at <= :until AND next_at > :after ORDER BY next_at LIMIT :limit)
+ WHERE stage = :stage AND state = :state AND shard = :shard AND next_at <= :until AND next_at > :after ORDER BY next_at LIMIT :limit)
 
--- name: stranded_shard
-(SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_shard)
- WHERE state = 'publishing' AND shard = :shard AND epoch < :epoch ORDER BY next_at LIMIT :limit)
+-- name: stranded
+-- Of all shards at once: what is in publishing anywhere is no more than all instances' broker.max_unconfirmed.
+SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_due)
+WHERE state = 'publishing' AND (:leases) ORDER BY next_due_at LIMIT :limit
+
+-- name: stranded.lease
+shard = :shard AND epoch < :epoch
 
 -- name: list
 SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
@@ -76,7 +80,8 @@ AND t.created_at > :time
 ORDER BY t.id DESC LIMIT :limit
 
 -- name: history
-SELECT a.task_id, a.attempt, a.level, a.due_at, a.published_at, a.outcome, a.outcome_at, a.error, a.node,
+SELECT a.task_id, a.attempt, a.level, a.due_at,
+  CASE WHEN a.published_at > '1970-01-01' THEN a.published_at END, a.outcome, a.outcome_at, a.error, a.node,
   a.executor, t.queue, t.message_id, n.name
 FROM rung_attempts a JOIN rung_tasks t ON t.id = a.task_id LEFT JOIN rung_nodes n ON n.id = a.node
 WHERE a.task_id = :id ORDER BY a.attempt

@@ -36,6 +36,10 @@ FROM rung_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (:ids) ORDER BY t.id FOR U
 -- statement, two moving indexes; MariaDB 10.11). tests/bench/statements measures them.
 UPDATE rung_tasks FORCE INDEX (PRIMARY) SET :changes WHERE id IN (:ids)
 
+-- name: same_tasks_at_sight
+-- The same without having read them, where each is still as we wrote it last. Fewer rows than ids: one is not.
+UPDATE rung_tasks FORCE INDEX (PRIMARY) SET :changes WHERE id IN (:ids) AND version = :version
+
 -- name: same_change.column
 :column = :value
 
@@ -63,9 +67,12 @@ ON DUPLICATE KEY UPDATE shard = VALUES(shard), state = VALUES(state), next_at = 
 
 -- name: write_attempts
 -- What was said before and is not said again stands: level and due_at (written once), a time, an outcome, an error.
+-- "Not published yet" is 1970 and not NULL: the confirm then writes over it in place. A row that becomes longer is taken
+-- out and put in again, 8 us of the server's CPU instead of 3.
 INSERT INTO rung_attempts (task_id, attempt, level, due_at, published_at, outcome, outcome_at, error, node, executor)
 VALUES :rows
-ON DUPLICATE KEY UPDATE published_at = COALESCE(VALUES(published_at), published_at),
+ON DUPLICATE KEY UPDATE
+  published_at = IF(VALUES(published_at) > '1970-01-01', VALUES(published_at), published_at),
   outcome = IF(VALUES(outcome) = 'pending', outcome, VALUES(outcome)),
   outcome_at = COALESCE(VALUES(outcome_at), outcome_at),
   error = IF(VALUES(error) = '', error, VALUES(error)), node = IF(VALUES(node) = 0, node, VALUES(node)),

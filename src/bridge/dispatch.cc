@@ -90,7 +90,7 @@ void Dispatch::drain() {
   // Claimed, and never sent: the next owner publishes them under the same attempt.
   for (; !unfetched_.empty(); unfetched_.pop_front()) {
     end(unfetched_.front());
-    put_down(unfetched_.front().task.id, unfetched_.front().task.shard);
+    put_down(unfetched_.front().task->id, unfetched_.front().task->shard);
   }
 }
 
@@ -224,7 +224,8 @@ void Dispatch::claimed(const std::vector<io::DueItem>& batch, PublishLane lane, 
     Decision& decision = result->decisions[i];
     if (decision.verdict == Decision::Verdict::applied) {
       const std::size_t bytes = bytes_of(decision.task);
-      flights.push_back({std::move(decision.task), batch[i].queue, bytes, lane});
+      auto task = std::make_shared<const Task>(std::move(decision.task));
+      flights.push_back({std::move(task), batch[i].queue, bytes, lane});
       begin(flights.back());
       continue;
     }
@@ -249,11 +250,11 @@ void Dispatch::fetch() {
     Flight& next = unfetched_.front();
     bytes += next.bytes;
     if (!ids.empty() && bytes > kBytesInJob) break;
-    if (!parts_.shards.held(next.task.shard)) {
+    if (!parts_.shards.held(next.task->shard)) {
       end(next);
-      put_down(next.task.id, next.task.shard);
+      put_down(next.task->id, next.task->shard);
     } else {
-      ids.push_back(next.task.id);
+      ids.push_back(next.task->id);
       batch->push_back(std::move(next));
     }
     unfetched_.pop_front();
@@ -275,7 +276,7 @@ void Dispatch::fetched(const std::vector<Flight>& batch, const Result<Messages>&
   log::error("bodies could not be read", {{"tasks", batch.size()}, {"reason", messages.error().message}});
   for (const Flight& flight : batch) {  // claimed as they are: `forgotten` finds them
     end(flight);
-    put_down(flight.task.id, flight.task.shard);
+    put_down(flight.task->id, flight.task->shard);
   }
 }
 
@@ -284,14 +285,14 @@ void Dispatch::publish_all(const std::vector<Flight>& flights, const Messages& m
   for (const auto& [id, message] : messages) by_id.emplace(id, message);
   for (const Flight& flight : flights) {
     flight_bytes_ += flight.bytes;
-    const auto message = by_id.find(flight.task.id);
+    const auto message = by_id.find(flight.task->id);
     if (message == by_id.end()) {
-      log::error("a task has no body in the database", {{"id", flight.task.id.value}});
+      log::error("a task has no body in the database", {{"id", flight.task->id.value}});
       published(flight, {0, How::rejected, "its body is not in the database"});
       continue;
     }
     mean_body_ = mean_body_ * 0.98 + 0.02 * static_cast<double>(flight.bytes);
-    if (flight.task.next_at > parts_.clock.now()) {
+    if (flight.task->next_at > parts_.clock.now()) {
       hold_back(flight, message->second);
     } else {
       publish(flight, *message->second);
@@ -300,7 +301,7 @@ void Dispatch::publish_all(const std::vector<Flight>& flights, const Messages& m
 }
 
 void Dispatch::hold_back(Flight flight, MessagePtr message) {
-  const EpochMs at = flight.task.next_at.value_or(EpochMs{});
+  const EpochMs at = flight.task->next_at.value_or(EpochMs{});
   const auto place = early_.emplace(at, Early{std::move(flight), std::move(message)});
   if (place == early_.begin()) release_.start(at - parts_.clock.now());
 }
@@ -320,9 +321,9 @@ void Dispatch::publish(Flight flight, const Message& message) {
   targets_.sent(flight.queue, boot_now());
   // A retry to its queue by the default exchange: other bindings of the original exchange must not get copies
   // (trap 5). A delay that has not failed yet where it was to go.
-  const Target target = target_of(flight.task);
+  const Target target = target_of(*flight.task);
   Outgoing outgoing{0, target.exchange, target.queue.empty() ? target.routing_key : target.queue,
-                    dress(message, flight.task), flight.lane};
+                    dress(message, *flight.task), flight.lane};
   parts_.outbox.send(std::move(outgoing), [this, flight = std::move(flight)](const PublishResult& result) {
     published(flight, result);
   });
@@ -330,7 +331,7 @@ void Dispatch::publish(Flight flight, const Message& message) {
 
 void Dispatch::begin(const Flight& flight) {
   ++flights_;
-  ++under_way_in_[static_cast<std::size_t>(flight.task.shard)];
+  ++under_way_in_[static_cast<std::size_t>(flight.task->shard)];
 }
 
 void Dispatch::end(const Flight& flight) {
@@ -344,7 +345,7 @@ void Dispatch::put_down(TaskId id, int shard) {
 }
 
 void Dispatch::published(const Flight& flight, const PublishResult& result) {
-  const Task& task = flight.task;
+  const Task& task = *flight.task;
   targets_.answered(flight.queue, result.how, boot_now());
   flight_bytes_ -= flight.bytes;
   end(flight);
@@ -352,7 +353,7 @@ void Dispatch::published(const Flight& flight, const PublishResult& result) {
   const EpochMs now = parts_.clock.now();
   switch (result.how) {
     case How::confirmed:
-      return settle(task.shard, {task.id, event::Confirmed{task.attempt, now}});
+      return settle(task.shard, {task.id, event::Confirmed{task.attempt, now}, {}, flight.task});
     case How::returned:
       return settle(task.shard, {task.id, event::Returned{task.attempt, now, result.reason}});
     case How::nacked:

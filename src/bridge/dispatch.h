@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -72,7 +73,7 @@ class Dispatch {
   };
   // A task of ours on its way: from its claim to the publish's result.
   struct Flight {
-    Task task;
+    std::shared_ptr<const Task> task;  // as its claim left it
     std::uint32_t queue = 0;
     std::size_t bytes = 0;
     PublishLane lane = PublishLane::main;

@@ -2,6 +2,7 @@
 // docs/state-machine.md draws it. Thread: pure functions.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -84,6 +85,9 @@ struct Event {
   TaskId id;
   Happening what;
   std::optional<ByHand> by_hand = {};
+  // The task as it stood when we wrote it last, where we know that: a store may decide on it instead of
+  // reading the row, and writes only where the row's version is still the same.
+  std::shared_ptr<const Task> seen = {};
 };
 
 // What the store knows when it asks, inside its transaction.

@@ -14,7 +14,8 @@ from machinery import PREFIX, ROOT, Node, Servers, cpu_of, until
 TRAFFIC = f"{ROOT}/build/release/bench_traffic"
 WORK = "bench-work"
 WAIT = "bench-wait"
-CONTENDERS = ("native-classic", "native-quorum", "rung", "rung>quorum")
+CONTENDERS = ("native-classic", "native-quorum", "native-quorum-safe", "rung", "rung>quorum")
+RATIOS = (("rung", "native-classic"), ("rung>quorum", "native-quorum"), ("rung>quorum", "native-quorum-safe"))
 MARGIN = 15  # seconds at least between the last publish of W3 and the instant
 
 
@@ -71,15 +72,18 @@ class Bench:
         self.channel.queue_declare(WORK, durable=True, arguments=arguments)
         if native:
             arguments = {"x-queue-type": kind, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": WORK}
+            if "safe" in contender:  # without it a dead letter is published with no confirm, and may be lost
+                arguments |= {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
             if wait_ttl is not None:
                 arguments["x-message-ttl"] = wait_ttl
             self.channel.queue_declare(WAIT, durable=True, arguments=arguments)
 
-    def sidecars(self, count: int, ladder: str = "[5s, 30s]", fresh: bool = True, wait: bool = True) -> None:
+    def sidecars(self, count: int, ladder: str = "[5s, 30s]", fresh: bool = True, wait: bool = True,
+                 settings: tuple[str, ...] = ()) -> None:
         if fresh:
             self.servers.rows("DROP DATABASE IF EXISTS rung_bench")
         lines: dict[str, str] = {"broker": "", "store": ""}
-        for setting in self.options.set:
+        for setting in (*self.options.set, *settings):
             section, rest = setting.split(".", 1)
             lines[section] += rest.replace(":", ": ", 1) + ", "
         self.nodes = [Node(self.servers, number + 1, ladder=ladder) for number in range(count)]
@@ -149,9 +153,12 @@ class Bench:
 
     # -- the workloads; each returns what it measured
 
-    def intake(self, _: str) -> dict[str, float]:
+    def intake(self, contender: str) -> dict[str, float]:
         count = self.options.messages
-        self.sidecars(1)
+        settings = ("broker.queue_type:quorum",) if "quorum" in contender else ()
+        for name in ("failed", "delay", "results", "parked"):
+            self.channel.queue_delete(f"{PREFIX}.{name}")
+        self.sidecars(1, settings=settings)
         self.end_sidecars()
         self.channel.queue_delete("bench-dying")
         # A TTL of nothing: each message is dead as it arrives, with the headers of a real death.
@@ -160,7 +167,7 @@ class Bench:
         Client("publish", "--url", self.servers.amqp, "--count", count, "--key", "bench-dying").result()
         until("they wait", lambda: self.channel.queue_declare(
             f"{PREFIX}.failed", passive=True).method.message_count == count)
-        self.sidecars(1, ladder="[1h]", fresh=False, wait=False)  # none comes back meanwhile
+        self.sidecars(1, ladder="[1h]", fresh=False, wait=False, settings=settings)  # none comes back meanwhile
         while not self.servers.rows("SELECT 1 FROM rung_bench.rung_tasks LIMIT 1"):
             time.sleep(0.01)
         head = self.tasks("TRUE")
@@ -177,6 +184,8 @@ class Bench:
         left = self.channel.queue_declare(f"{PREFIX}.failed", passive=True).method.message_count
         if left > 0:
             raise SystemExit(f"{left} dead letters were not acked")
+        for name in ("failed", "delay", "results", "parked"):  # the next one's may be of another type
+            self.channel.queue_delete(f"{PREFIX}.{name}")
         return {"per_second": (count - head) / seconds} | used
 
     def lateness(self, contender: str, rate: int = 1000) -> dict[str, float]:
@@ -308,18 +317,18 @@ class Table:
         runs = len(next(iter(self.measured.values())))
         print(f"\n### {self.name} ({runs} runs: median, least to most)\n")
         figures = list(dict.fromkeys(name for runs in self.measured.values() for run in runs for name in run))
-        base = next(iter(self.measured)) if next(iter(self.measured)).startswith("native") else None
-        print("| | " + " | ".join(self.measured) + " |" + (" rung : native-classic |" if base else ""))
-        print("|---|" + "---|" * (len(self.measured) + bool(base)))
+        ratios = [(of, to) for of, to in RATIOS if of in self.measured and to in self.measured]
+        print("| | " + " | ".join([*self.measured, *(f"{of} : {to}" for of, to in ratios)]) + " |")
+        print("|---|" + "---|" * (len(self.measured) + len(ratios)))
         for figure in figures:
             cells = []
             for contender, measured in self.measured.items():
                 values = [run[figure] for run in measured if figure in run]
                 spread = f" ({min(values):,.4g} to {max(values):,.4g})" if len(values) > 1 and max(values) > 0 else ""
                 cells.append(f"{statistics.median(values):,.4g}{spread}" if values else "")
-            if base:
-                of = self.median(base, figure)
-                cells.append(f"{self.median('rung', figure) / of:.2f}" if of > 0 and "rung" in self.measured else "")
+            for of, to in ratios:
+                base = self.median(to, figure)
+                cells.append(f"{self.median(of, figure) / base:.2f}" if base > 0 else "")
             unit = f"us of {figure}" if figure in ("client", "sidecar", "broker", "database") else figure
             print(f"| {unit} | " + " | ".join(cells) + " |")
         sys.stdout.flush()

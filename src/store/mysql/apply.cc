@@ -1,11 +1,12 @@
 // apply(): every change of a task. One transaction: leases locked, tasks locked in order of ids, decide()
 // asked, what it answers written: one update for all rows to which the same happens, one statement for the
-// rest.
+// rest. Where every event knows how its task stood, no task is read: each update holds only where that is so.
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <random>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "src/core/audit.h"
@@ -61,12 +62,29 @@ class Application {
 
   std::vector<Decision> run(const Decider& decide) {
     lock();
-    std::vector<Decision> decisions;
-    decisions.reserve(events_.size());
-    for (const Event& e : events_) decisions.push_back(ask(e, decide));
-    write_tasks();
+    std::vector<Decision> decisions = ask_all(decide);
+    write_tasks(grouped(false));
     write_attempts();
     write_audit();
+    return decisions;
+  }
+  // The same, reading none of them. Nothing, and nothing is written, where that is not worth it. Throws Again
+  // where one is not as it was seen.
+  std::optional<std::vector<Decision>> run_at_sight(const Decider& decide, EpochMs now) {
+    now_ = now;
+    for (const Event& e : events_) {
+      if (!tasks_.emplace(e.id.value, Locked{*e.seen}).second) return std::nullopt;
+    }
+    std::vector<Decision> decisions = ask_all(decide);
+    const std::vector<Alike<Locked>> groups = grouped(true);
+    std::size_t covered = 0;
+    for (const Alike<Locked>& group : groups) covered += worth_one(group) ? group.items.size() : 0;
+    if (covered != events_.size()) return std::nullopt;
+    for (const Alike<Locked>& group : groups) {
+      if (write_at_once("same_tasks_at_sight", group) != group.items.size())
+        throw Again{"a task is not as it was seen"};
+    }
+    write_attempts();
     return decisions;
   }
   // The same transaction says how far the bulk has come: whoever takes it over goes on from there.
@@ -101,6 +119,13 @@ class Application {
       const std::int64_t id = task.id.value;
       tasks_.emplace_hint(tasks_.end(), id, Locked{std::move(task)});
     }
+  }
+
+  std::vector<Decision> ask_all(const Decider& decide) {
+    std::vector<Decision> decisions;
+    decisions.reserve(events_.size());
+    for (const Event& e : events_) decisions.push_back(ask(e, decide));
+    return decisions;
   }
 
   Circumstances circumstances(const Task& task) const {
@@ -160,27 +185,42 @@ class Application {
     return found;
   }
 
-  void write_tasks() {
+  // What has changed, by what happens to it; `by_version`: and by what version it had.
+  std::vector<Alike<Locked>> grouped(bool by_version) const {
     std::vector<Alike<Locked>> groups;
     for (const auto& [id, locked] : tasks_) {
       if (!locked.before) continue;
       const Columns columns = changed(*locked.before, locked.task);
-      put(groups, columns, locked,
-          [&](const Locked& a, const Locked& b) { return same_change(columns, a.task, b.task); });
+      put(groups, columns, locked, [&](const Locked& a, const Locked& b) {
+        return same_change(columns, a.task, b.task) &&
+               (!by_version || a.before->version == b.before->version);
+      });
     }
+    return groups;
+  }
+  static bool worth_one(const Alike<Locked>& group) {
+    return group.items.size() >= kWorthOne && (group.columns & kAlone) == 0;
+  }
+  // How many rows it found.
+  std::size_t write_at_once(std::string_view name, const Alike<Locked>& group) {
+    std::vector<TaskId> ids;
+    for (const Locked* locked : group.items) ids.push_back(locked->task.id);
+    const Locked& first = *group.items.front();
+    return static_cast<std::size_t>(at_once(ids, [&](std::span<const TaskId> some) {
+      return session_.exec(render(name, {{"changes", change(group.columns, first.task)},
+                                         {"ids", Literal::ids(some)},
+                                         {"version", Literal::number(first.before->version)}}));
+    }));
+  }
+
+  void write_tasks(const std::vector<Alike<Locked>>& groups) {
     std::vector<const Task*> apart;
     for (const Alike<Locked>& group : groups) {
-      if (group.items.size() < kWorthOne) {
+      if (worth_one(group)) {
+        write_at_once("same_tasks", group);
+      } else {
         for (const Locked* locked : group.items) apart.push_back(&locked->task);
-        continue;
       }
-      std::vector<TaskId> ids;
-      for (const Locked* locked : group.items) ids.push_back(locked->task.id);
-      at_once(ids, [&](std::span<const TaskId> some) {
-        return session_.exec(render(
-            "same_tasks",
-            {{"changes", change(group.columns, group.items.front()->task)}, {"ids", Literal::ids(some)}}));
-      });
     }
     write("write_tasks", apart, [](Rows& rows, const Task* task) { add_task(rows, *task); });
   }
@@ -254,9 +294,20 @@ void failpoints(std::span<const Event> events, std::string_view when) {
 Result<std::vector<Decision>> MysqlStore::apply(std::span<const Event> events, const Fence& fence,
                                                 const Decider& decide, const BulkStep* step) {
   if (events.empty()) return std::vector<Decision>{};
+  // At sight only once: if it has to be done over, the rows are read.
+  bool at_sight = events.size() >= kWorthOne && step == nullptr &&
+                  std::ranges::all_of(events, [](const Event& e) { return e.seen != nullptr && !e.by_hand; });
   auto decisions = session_->transaction_for([&] {
-    std::vector<Lease> held = lock_leases("leases_share", fence.node, fence.leases);
-    Application application(*session_, events, fence.node, std::move(held));
+    std::optional<EpochMs> now;
+    const std::vector<Lease> held = lock_leases("leases_share", fence.node, fence.leases, &now);
+    if (std::exchange(at_sight, false) && now) {
+      auto decided = Application(*session_, events, fence.node, held).run_at_sight(decide, *now);
+      if (decided) {
+        failpoints(events, ".before_commit");
+        return *std::move(decided);
+      }
+    }
+    Application application(*session_, events, fence.node, held);
     auto decided = application.run(decide);
     if (step != nullptr) application.move_on(*step, decided);
     failpoints(events, ".before_commit");

@@ -17,20 +17,24 @@ std::vector<int> shards_of(std::span<const Lease> leases) {
   return ids;
 }
 
-std::vector<Lease> read_leases(::sql::ResultSet& rows) {
+// `now`: from the third column.
+std::vector<Lease> read_leases(::sql::ResultSet& rows, std::optional<EpochMs>* now = nullptr) {
   std::vector<Lease> out;
-  while (rows.next()) out.push_back({rows.getInt(1), rows.getUInt64(2)});
+  while (rows.next()) {
+    if (now != nullptr && out.empty()) *now = time_at(rows, 3);
+    out.push_back({rows.getInt(1), rows.getUInt64(2)});
+  }
   return out;
 }
 
 }  // namespace
 
 std::vector<Lease> MysqlStore::lock_leases(std::string_view statement, int node,
-                                           std::span<const Lease> leases) {
+                                           std::span<const Lease> leases, std::optional<EpochMs>* now) {
   if (leases.empty() || node == 0) return {};
   auto rows = session_->query(
       render(statement, {{"shards", Literal::numbers(shards_of(leases))}, {"node", Literal::number(node)}}));
-  std::vector<Lease> held = read_leases(*rows);
+  std::vector<Lease> held = read_leases(*rows, now);
   std::erase_if(held,
                 [&](const Lease& h) { return std::find(leases.begin(), leases.end(), h) == leases.end(); });
   return held;

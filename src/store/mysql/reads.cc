@@ -15,6 +15,9 @@ std::string union_all(const std::vector<std::string>& parts) {
   return sql;
 }
 
+// Column `stage`: sql/migrations/0006_stage.sql.
+int stage_of(State state) { return state == State::publishing ? 1 : static_cast<int>(state); }
+
 }  // namespace
 
 // The conditions of `f`, for a statement in which rung_tasks is t.
@@ -101,9 +104,11 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
                                               std::optional<EpochMs> after, EpochMs until, int per_shard) {
   if (shards.empty() || per_shard <= 0) return std::vector<DueEntry>{};
   const Literal word = Literal::text(to_word(state));
+  const Literal stage = Literal::number(stage_of(state));
   const Literal last = Literal::time(until);
   const Literal first = after ? Literal::time(*after) : Literal::before_all_times();
-  auto few = due_entries(render("due_few", {{"state", word},
+  auto few = due_entries(render("due_few", {{"stage", stage},
+                                            {"state", word},
                                             {"shards", Literal::numbers(shards)},
                                             {"until", last},
                                             {"after", first},
@@ -112,7 +117,8 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
   std::vector<std::string> parts;
   parts.reserve(shards.size());
   for (const int shard : shards) {
-    parts.push_back(render("due_shard", {{"state", word},
+    parts.push_back(render("due_shard", {{"stage", stage},
+                                         {"state", word},
                                          {"shard", Literal::number(shard)},
                                          {"until", last},
                                          {"after", first},
@@ -123,17 +129,14 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
 
 Result<std::vector<DueEntry>> MysqlStore::stranded(std::span<const Lease> leases, int limit) {
   if (leases.empty() || limit <= 0) return std::vector<DueEntry>{};
-  std::vector<std::string> parts;
-  parts.reserve(leases.size());
+  std::string any;
   for (const Lease& lease : leases) {
-    parts.push_back(render("stranded_shard", {{"shard", Literal::number(lease.shard)},
-                                              {"epoch", Literal::number(lease.epoch)},
-                                              {"limit", Literal::number(limit)}}));
+    any += any.empty() ? "" : " OR ";
+    any += render("stranded.lease",
+                  {{"shard", Literal::number(lease.shard)}, {"epoch", Literal::number(lease.epoch)}});
   }
-  auto entries = due_entries(union_all(parts));
-  if (entries && entries->size() > static_cast<std::size_t>(limit))
-    entries->resize(static_cast<std::size_t>(limit));
-  return entries;
+  return due_entries(
+      render("stranded", {{"leases", Literal::rendered(std::move(any))}, {"limit", Literal::number(limit)}}));
 }
 
 Result<std::int64_t> MysqlStore::count(const Filter& filter, std::int64_t most) {

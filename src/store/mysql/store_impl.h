@@ -76,7 +76,9 @@ class MysqlStore final : public Store {
 
  private:
   // Inside a transaction: those of `leases` that `node` holds, by shard, their rows locked by `statement`.
-  std::vector<Lease> lock_leases(std::string_view statement, int node, std::span<const Lease> leases);
+  // `now`: the time, read before any lock was waited for; only where it holds one.
+  std::vector<Lease> lock_leases(std::string_view statement, int node, std::span<const Lease> leases,
+                                 std::optional<EpochMs>* now = nullptr);
   // `body` on a connection of its own, which waits a second for a table. False: somebody has it.
   Result<bool> change_tables(const std::function<void(Session&)>& body);
   std::vector<Bulk> read_bulks(const std::string& sql);  // inside run()

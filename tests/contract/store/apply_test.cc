@@ -96,6 +96,72 @@ TEST_P(StoreContract, WhatHappensToManyAtOnceIsWrittenForEach) {
   }
 }
 
+// Whoever claimed them says with the confirm how they stood then: no row is read, and each is as if it had
+// been.
+TEST_P(StoreContract, WhatWasSeenIsWrittenWhereItStillIsSo) {
+  const Fence fence = join(*store_, "a");
+  std::vector<Event> claims, confirms;
+  for (int i = 0; i < 24; ++i) claims.push_back({due_task(*store_, fence), event::Claim{}});
+  // Half are at their second attempt, and at a later version.
+  for (std::size_t i = 0; i < 12; ++i) {
+    ASSERT_EQ(apply_one(*store_, fence, claims[i].id, event::Claim{}).verdict, Verdict::applied);
+    const event::Deferred refused{1, Ms{0}, "no room"};
+    ASSERT_EQ(apply_one(*store_, fence, claims[i].id, refused).verdict, Verdict::applied);
+  }
+  const auto claimed = must(store_->apply(claims, fence, decider()));
+  const EpochMs now = must(store_->now());
+  for (const Decision& d : claimed) {
+    ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
+    confirms.push_back({d.task.id, event::Confirmed{1, now}, {}, std::make_shared<const Task>(d.task)});
+  }
+  // Said twice, as after a lost answer: nothing changes.
+  for (int time = 0; time < 2; ++time) {
+    const auto confirmed = must(store_->apply(confirms, fence, decider()));
+    for (std::size_t i = 0; i < confirmed.size(); ++i) {
+      const Decision& d = confirmed[i];
+      EXPECT_EQ(d.verdict, Verdict::applied) << d.reason;
+      EXPECT_EQ(d.task.version, claimed[i].task.version + 1);
+      const Task row = get(*store_, d.task.id);
+      EXPECT_TRUE(row == d.task) << time << ", " << i;
+      EXPECT_EQ(row.state, State::awaiting);
+      const auto rows = must(store_->history(d.task.id));
+      ASSERT_EQ(rows.size(), 1U);
+      EXPECT_EQ(rows[0].attempt.published_at, now);
+      EXPECT_EQ(rows[0].attempt.due_at, *claimed[i].task.next_at);
+      EXPECT_EQ(rows[0].attempt.node, fence.node);
+    }
+  }
+}
+
+TEST_P(StoreContract, WhatIsNoLongerAsItWasSeenIsDecidedAsItIs) {
+  const Fence fence = join(*store_, "a");
+  std::vector<Event> claims, confirms;
+  for (int i = 0; i < 24; ++i) claims.push_back({due_task(*store_, fence), event::Claim{}});
+  const auto claimed = must(store_->apply(claims, fence, decider()));
+  const EpochMs now = must(store_->now());
+  for (const Decision& d : claimed)
+    confirms.push_back({d.task.id, event::Confirmed{1, now}, {}, std::make_shared<const Task>(d.task)});
+  // The consumer was quicker: one has failed, one has succeeded.
+  const TaskId failed = claimed[7].task.id, succeeded = claimed[8].task.id;
+  apply_one(*store_, fence, failed, event::Failed{1, "boom", "E", {}});
+  apply_one(*store_, fence, succeeded, event::Succeeded{1});
+  const auto confirmed = must(store_->apply(confirms, fence, decider()));
+  for (std::size_t i = 0; i < confirmed.size(); ++i) {
+    EXPECT_EQ(confirmed[i].verdict, Verdict::applied) << i << ": " << confirmed[i].reason;
+    const Task row = get(*store_, confirmed[i].task.id);
+    EXPECT_EQ(row.state, i == 7 ? State::scheduled : i == 8 ? State::succeeded : State::awaiting) << i;
+    EXPECT_TRUE(row == confirmed[i].task) << i;
+    const auto rows = must(store_->history(row.id));
+    ASSERT_EQ(rows.size(), 1U) << i;
+    EXPECT_EQ(rows[0].attempt.published_at, now) << i;
+    EXPECT_EQ(rows[0].attempt.due_at, *claimed[i].task.next_at) << i;
+    EXPECT_EQ(rows[0].attempt.outcome, i == 7   ? Outcome::failed
+                                       : i == 8 ? Outcome::succeeded
+                                                : Outcome::pending)
+        << i;
+  }
+}
+
 // A person deleted history by hand, say: what is said of those attempts is written all the same.
 TEST_P(StoreContract, AnAttemptWhoseRowIsGoneIsWrittenAnew) {
   if (!mysql_) GTEST_SKIP() << "the memory store has nobody who deletes rows";

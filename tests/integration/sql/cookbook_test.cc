@@ -197,14 +197,19 @@ TEST_F(Cookbook, ATasksHistoryIsReadFromItsPartAlone) {
       << "by time each part is asked";
 }
 
-TEST_F(Cookbook, TheStoresOwnReadsNeedNothingBesideTheirIndex) {
+TEST_F(Cookbook, TheStoresOwnReadsAreRangesOfTheirIndex) {
   const auto lines = plan(
-      "(SELECT id, shard, next_at FROM rung_tasks FORCE INDEX (by_shard) WHERE state = 'scheduled' AND shard "
-      "= 3 AND "
-      "next_at <= UTC_TIMESTAMP(3) ORDER BY next_at LIMIT 10)");
+      "(SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_shard) WHERE stage = 1 AND "
+      "state = 'scheduled' AND shard = 3 AND next_at <= UTC_TIMESTAMP(3) ORDER BY next_at LIMIT 10)");
+  EXPECT_EQ(lines[0].at("type"), "range");
   EXPECT_EQ(lines[0].at("key"), "by_shard");
-  EXPECT_THAT(lines[0].at("Extra"), testing::HasSubstr("Using index"));
   EXPECT_THAT(lines[0].at("Extra"), testing::Not(testing::HasSubstr("filesort")));
+  const auto stranded = plan(
+      "SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_due) WHERE state = 'publishing' AND "
+      "(shard = 3 AND epoch < 7 OR shard = 4 AND epoch < 9) ORDER BY next_due_at LIMIT 10");
+  EXPECT_EQ(stranded[0].at("type"), "ref");
+  EXPECT_EQ(stranded[0].at("key"), "by_due");
+  EXPECT_THAT(stranded[0].at("Extra"), testing::Not(testing::HasSubstr("filesort")));
   std::string ids = "1";
   for (int i = 2; i < 3000; ++i) ids += "," + std::to_string(i * 13);
   EXPECT_THAT(scanned("SELECT * FROM rung_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (" + ids +
