@@ -72,6 +72,11 @@ UPDATE rung_shards SET owner = NULL, expires_at = NULL WHERE id IN (:shards) AND
 UPDATE rung_shards SET owner = NULL, expires_at = NULL WHERE id IN (:shards)
 
 -- name: shards_overdue
--- `rung nodes`: a range of by_shard for each shard, which holds nothing but what is due.
-SELECT shard, COUNT(*), MIN(next_at) FROM rung_tasks FORCE INDEX (by_shard)
-WHERE stage = 1 AND state = 'scheduled' AND shard IN (:shards) AND next_at <= UTC_TIMESTAMP(3) GROUP BY shard ORDER BY shard
+-- `rung nodes`: a range of by_shard for each shard, which holds nothing but what is due, and is all that is read of it; less
+-- what is claimed of that, which is little.
+SELECT d.shard, d.tasks - COALESCE(p.tasks, 0), d.oldest
+FROM (SELECT shard, COUNT(*) AS tasks, MIN(next_at) AS oldest FROM rung_tasks FORCE INDEX (by_shard)
+      WHERE stage = 1 AND shard IN (:shards) AND next_at <= UTC_TIMESTAMP(3) GROUP BY shard) d
+LEFT JOIN (SELECT shard, COUNT(*) AS tasks FROM rung_tasks FORCE INDEX (by_due)
+           WHERE state = 'publishing' AND next_due_at <= UTC_TIMESTAMP(3) GROUP BY shard) p ON p.shard = d.shard
+WHERE d.tasks > COALESCE(p.tasks, 0) ORDER BY d.shard

@@ -5,17 +5,26 @@ SELECT task_id, properties, headers, body FROM rung_bodies WHERE task_id IN (:id
 
 -- name: due_few
 -- All shards at once, unsorted: where it finds fewer than its limit that is all there is, and so it is nearly always.
+-- Of stage 1 (scheduled, publishing) it finds what is claimed too: `claimed` tells which those are, so that this needs
+-- nothing beside its index.
 SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_shard)
-WHERE stage = :stage AND state = :state AND shard IN (:shards) AND next_at <= :until AND next_at > :after LIMIT :limit
+WHERE stage = :stage AND shard IN (:shards) AND next_at <= :until AND next_at > :after LIMIT :limit
 
 -- name: due_shard
--- One shard's range of the index; joined by UNION ALL. `shard IN (64 values) ORDER
+-- One shard's range of the index, which it needs nothing beside of; joined by UNION ALL. `shard IN (64 values) ORDER
 -- BY next_at LIMIT` sorts everything (2.3 s on 10 M rows).
 (SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_shard)
- WHERE stage = :stage AND state = :state AND shard = :shard AND next_at <= :until AND next_at > :after ORDER BY next_at LIMIT :limit)
+ WHERE stage = :stage AND shard = :shard AND next_at <= :until AND next_at > :after ORDER BY next_at LIMIT :limit)
+
+-- name: claimed
+-- No more than all instances' broker.max_unconfirmed, whatever is overdue beside it.
+SELECT id FROM rung_tasks FORCE INDEX (by_due) WHERE state = 'publishing' AND next_due_at <= :until
+
+-- name: publishing
+SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_due)
+WHERE state = 'publishing' AND next_due_at <= :until AND next_due_at > :after AND shard IN (:shards)
 
 -- name: stranded
--- Of all shards at once: what is in publishing anywhere is no more than all instances' broker.max_unconfirmed.
 SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_due)
 WHERE state = 'publishing' AND (:leases) ORDER BY next_due_at LIMIT :limit
 

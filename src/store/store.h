@@ -55,7 +55,7 @@ struct NodeRow {
   std::string version, address;  // address: host and pid
 };
 
-// What of a shard should have gone out by now. `oldest` = the longest due of it.
+// What of a shard should have gone out by now. `oldest` = the longest due of it; it may be claimed just now.
 struct ShardOverdue {
   int shard = 0;
   std::int64_t tasks = 0;
@@ -261,10 +261,10 @@ class Store {
   // --- tasks
   // One transaction, in order of ids; results in the order of `tasks`.
   virtual Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) = 0;
-  // Locks the tasks in order of ids, asks `decide` for each event (events for one task in their order),
-  // writes. A task that does not exist: Decision{refused, "no such task"}. Results in the order of `events`.
-  // Where an event says by whose hand, its audit row is written with what was applied. `step`: the events are
-  // the next of that bulk (bulk_next), which has moved past them afterwards.
+  // Locks the tasks in order of ids (or, where all events say how theirs stood, writes those that still do),
+  // asks `decide` for each event, those of one task in their order, writes. No such task: Decision{refused,
+  // "no such task"}. Results in the order of `events`. An event by hand: its audit row is written with what
+  // was applied. `step`: the events are the next of that bulk (bulk_next), which has moved past them then.
   virtual Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
                                               const Decider& decide, const BulkStep* step = nullptr) = 0;
   // Those that exist, in any order.

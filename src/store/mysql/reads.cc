@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 #include "src/core/message_json.h"
 #include "src/store/mysql/render.h"
@@ -15,8 +16,13 @@ std::string union_all(const std::vector<std::string>& parts) {
   return sql;
 }
 
-// Column `stage`: sql/migrations/0006_stage.sql.
-int stage_of(State state) { return state == State::publishing ? 1 : static_cast<int>(state); }
+// `entries`, sorted: the first so many of each shard.
+Result<std::vector<DueEntry>> at_most(std::size_t per_shard, Result<std::vector<DueEntry>> entries) {
+  if (!entries || entries->size() <= per_shard) return entries;
+  std::map<int, std::size_t> seen;
+  std::erase_if(*entries, [&](const DueEntry& e) { return ++seen[e.shard] > per_shard; });
+  return entries;
+}
 
 }  // namespace
 
@@ -100,31 +106,47 @@ Result<std::vector<DueEntry>> MysqlStore::due_entries(const std::string& sql) {
   });
 }
 
+// What is scheduled is found in an index that a claim doesn't move: without what is claimed.
 Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> shards,
                                               std::optional<EpochMs> after, EpochMs until, int per_shard) {
   if (shards.empty() || per_shard <= 0) return std::vector<DueEntry>{};
-  const Literal word = Literal::text(to_word(state));
-  const Literal stage = Literal::number(stage_of(state));
+  const auto most = static_cast<std::size_t>(per_shard);
   const Literal last = Literal::time(until);
   const Literal first = after ? Literal::time(*after) : Literal::before_all_times();
+  const Literal all = Literal::numbers(shards);
+  if (state == State::publishing)
+    return at_most(most,
+                   due_entries(render("publishing", {{"until", last}, {"after", first}, {"shards", all}})));
+  std::unordered_set<std::int64_t> claimed;
+  if (state == State::scheduled) {
+    auto read = session_->run([&] {
+      auto row = session_->query(render("claimed", {{"until", last}}));
+      while (row->next()) claimed.insert(row->getInt64(1));
+    });
+    if (!read) return tl::unexpected(read.error());
+  }
+  const auto without_claimed = [&](Result<std::vector<DueEntry>> entries) {
+    if (entries) std::erase_if(*entries, [&](const DueEntry& e) { return claimed.contains(e.id.value); });
+    return entries;
+  };
+  const Literal stage = Literal::number(static_cast<int>(state));
+  const std::size_t limit = most + claimed.size();
   auto few = due_entries(render("due_few", {{"stage", stage},
-                                            {"state", word},
-                                            {"shards", Literal::numbers(shards)},
+                                            {"shards", all},
                                             {"until", last},
                                             {"after", first},
-                                            {"limit", Literal::number(std::int64_t{per_shard} + 1)}}));
-  if (!few || few->size() <= static_cast<std::size_t>(per_shard)) return few;
+                                            {"limit", Literal::number(limit + 1)}}));
+  if (!few || few->size() <= limit) return at_most(most, without_claimed(std::move(few)));
   std::vector<std::string> parts;
   parts.reserve(shards.size());
   for (const int shard : shards) {
     parts.push_back(render("due_shard", {{"stage", stage},
-                                         {"state", word},
                                          {"shard", Literal::number(shard)},
                                          {"until", last},
                                          {"after", first},
-                                         {"limit", Literal::number(per_shard)}}));
+                                         {"limit", Literal::number(limit)}}));
   }
-  return due_entries(union_all(parts));
+  return at_most(most, without_claimed(due_entries(union_all(parts))));
 }
 
 Result<std::vector<DueEntry>> MysqlStore::stranded(std::span<const Lease> leases, int limit) {

@@ -162,6 +162,22 @@ TEST_P(StoreContract, WhatIsNoLongerAsItWasSeenIsDecidedAsItIs) {
   }
 }
 
+// A row that somebody changed by hand has the version that was seen, and isn't as it was seen all the same.
+TEST_P(StoreContract, WhatWasChangedByHandIsDecidedAsItIs) {
+  if (!mysql_) GTEST_SKIP() << "the memory store has nobody who changes rows by hand";
+  const Fence fence = join(*store_, "a");
+  std::vector<Event> claims, confirms;
+  for (int i = 0; i < 10; ++i) claims.push_back({due_task(*store_, fence), event::Claim{}});
+  for (const Decision& d : must(store_->apply(claims, fence, decider())))
+    confirms.push_back(
+        {d.task.id, event::Confirmed{1, d.task.created_at}, {}, std::make_shared<const Task>(d.task)});
+  mysql_->exec("UPDATE rung_tasks SET state = 'cancelled', next_at = NULL WHERE id = " +
+               confirms[3].id.str());
+  must(store_->apply(confirms, fence, decider()));
+  EXPECT_EQ(get(*store_, confirms[3].id).state, State::cancelled);
+  EXPECT_EQ(get(*store_, confirms[4].id).state, State::awaiting);
+}
+
 // A person deleted history by hand, say: what is said of those attempts is written all the same.
 TEST_P(StoreContract, AnAttemptWhoseRowIsGoneIsWrittenAnew) {
   if (!mysql_) GTEST_SKIP() << "the memory store has nobody who deletes rows";

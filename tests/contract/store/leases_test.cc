@@ -145,14 +145,16 @@ TEST_P(StoreContract, OverdueIsWhatIsScheduledAndDueByShard) {
   const Fence fence = join(*store_, "a");
   const EpochMs now = must(store_->now());
   std::vector<NewTask> tasks;
-  for (int i = 0; i < 6; ++i) {
+  for (int i = 0; i < 7; ++i) {
     tasks.push_back(task());
-    tasks.back().task.shard = i < 3 ? 4 : 60;
+    tasks.back().task.shard = i < 3 || i == 6 ? 4 : 60;
     tasks.back().task.next_at = now - Ms{1000 * (i + 1)};
   }
   tasks[3].task.next_at = now + Ms{600'000};
   tasks[4].task.state = State::awaiting;
   tasks[5].task.state = State::publishing;
+  tasks[6].task.state = State::publishing;
+  tasks[6].task.next_at = now - Ms{500};
   must(store_->insert(tasks, fence));
   const auto late = must(store_->overdue());
   ASSERT_EQ(late.size(), 1U);

@@ -18,18 +18,18 @@ TEST_P(StoreContract, DueIsEarliestFirstWithinAShardAndBounded) {
     n.task.shard = i % 3;
     n.task.next_at = base + Ms{(i * 37) % 60};
     if (i >= 54) n.task.state = State::awaiting;
+    if (i < 9) n.task.state = State::publishing;  // claimed: due, and not to be claimed again
     tasks.push_back(std::move(n));
   }
   must(store_->insert(tasks, fence));
-  const auto expect = [&](std::vector<int> shards, std::optional<EpochMs> after, EpochMs until,
-                          int per_shard) {
+  const auto expect = [&](std::vector<int> shards, std::optional<EpochMs> after, EpochMs until, int per_shard,
+                          State state = State::scheduled) {
     std::vector<DueEntry> wanted;
     for (const int shard : shards) {
       std::vector<DueEntry> of_shard;
       for (const NewTask& n : tasks) {
         const Task& t = n.task;
-        if (t.shard != shard || t.state != State::scheduled || *t.next_at > until ||
-            (after && *t.next_at <= *after))
+        if (t.shard != shard || t.state != state || *t.next_at > until || (after && *t.next_at <= *after))
           continue;
         of_shard.push_back({t.id, t.shard, *t.next_at, t.queue});
       }
@@ -37,7 +37,7 @@ TEST_P(StoreContract, DueIsEarliestFirstWithinAShardAndBounded) {
       if (static_cast<int>(of_shard.size()) > per_shard) of_shard.resize(static_cast<std::size_t>(per_shard));
       wanted.insert(wanted.end(), of_shard.begin(), of_shard.end());
     }
-    const auto got = must(store_->due(State::scheduled, shards, after, until, per_shard));
+    const auto got = must(store_->due(state, shards, after, until, per_shard));
     EXPECT_THAT(got, testing::UnorderedElementsAreArray(wanted));
     EXPECT_FALSE(wanted.empty());
     for (const int shard : shards) {
@@ -53,6 +53,9 @@ TEST_P(StoreContract, DueIsEarliestFirstWithinAShardAndBounded) {
   expect({0, 1, 2}, {}, base + Ms{59}, 5);
   expect({1}, base + Ms{10}, base + Ms{20}, 100);
   expect({2, 0}, base + Ms{10}, base + Ms{59}, 3);
+  expect({0, 1, 2}, {}, base + Ms{59}, 1);
+  expect({0, 1, 2}, {}, base + Ms{59}, 100, State::publishing);
+  expect({0, 2}, base + Ms{5}, base + Ms{59}, 2, State::publishing);
   EXPECT_EQ(must(store_->due(State::awaiting, all_shards(), {}, base + Ms{60}, 100)).size(), 6U);
   EXPECT_TRUE(must(store_->due(State::scheduled, {}, {}, base, 100)).empty());
 }

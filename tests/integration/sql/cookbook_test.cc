@@ -197,13 +197,24 @@ TEST_F(Cookbook, ATasksHistoryIsReadFromItsPartAlone) {
       << "by time each part is asked";
 }
 
-TEST_F(Cookbook, TheStoresOwnReadsAreRangesOfTheirIndex) {
+TEST_F(Cookbook, TheStoresOwnReadsNeedNothingBesideTheirIndex) {
   const auto lines = plan(
       "(SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_shard) WHERE stage = 1 AND "
-      "state = 'scheduled' AND shard = 3 AND next_at <= UTC_TIMESTAMP(3) ORDER BY next_at LIMIT 10)");
+      "shard = 3 AND next_at <= UTC_TIMESTAMP(3) ORDER BY next_at LIMIT 10)");
   EXPECT_EQ(lines[0].at("type"), "range");
   EXPECT_EQ(lines[0].at("key"), "by_shard");
+  EXPECT_THAT(lines[0].at("Extra"), testing::HasSubstr("Using index"));
   EXPECT_THAT(lines[0].at("Extra"), testing::Not(testing::HasSubstr("filesort")));
+  const auto claimed = plan(
+      "SELECT id FROM rung_tasks FORCE INDEX (by_due) WHERE state = 'publishing' AND next_due_at <= "
+      "UTC_TIMESTAMP(3)");
+  EXPECT_EQ(claimed[0].at("type"), "range");
+  EXPECT_THAT(claimed[0].at("Extra"), testing::HasSubstr("Using index"));
+  const auto publishing = plan(
+      "SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_due) WHERE state = 'publishing' AND "
+      "next_due_at <= UTC_TIMESTAMP(3) AND shard IN (1, 2, 3)");
+  EXPECT_EQ(publishing[0].at("type"), "range");
+  EXPECT_EQ(publishing[0].at("key"), "by_due");
   const auto stranded = plan(
       "SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_due) WHERE state = 'publishing' AND "
       "(shard = 3 AND epoch < 7 OR shard = 4 AND epoch < 9) ORDER BY next_due_at LIMIT 10");
