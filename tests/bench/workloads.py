@@ -16,7 +16,7 @@ WORK = "bench-work"
 WAIT = "bench-wait"
 CONTENDERS = ("native-classic", "native-quorum", "native-quorum-safe", "rung", "rung>quorum")
 RATIOS = (("rung", "native-classic"), ("rung>quorum", "native-quorum"), ("rung>quorum", "native-quorum-safe"))
-MARGIN = 15  # seconds at least between the last publish of W3 and the instant
+MARGIN = 6  # seconds at least between the last publish of W3 and the instant
 
 
 def build() -> None:
