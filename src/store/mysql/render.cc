@@ -13,16 +13,22 @@ namespace {
 
 constexpr EpochMs kLatest{253402300799999};  // 9999-12-31 23:59:59.999
 
-// Safe within single quotes, whatever sql_mode and charset: JSON's signs, too.
+// Safe within single quotes, whatever sql_mode and charset: ASCII that one can read, without ' and \.
 constexpr auto kPlain = [] {
   std::array<bool, 256> plain{};
-  for (unsigned c = 'a'; c <= 'z'; ++c) plain[c] = true;
-  for (unsigned c = 'A'; c <= 'Z'; ++c) plain[c] = true;
-  for (unsigned c = '0'; c <= '9'; ++c) plain[c] = true;
-  for (const char c : std::string_view("_-. :/{}[]\",")) plain[static_cast<unsigned char>(c)] = true;
+  for (unsigned c = ' '; c <= '~'; ++c) plain[c] = c != '\'' && c != '\\';
   return plain;
 }();
-bool is_plain(char c) { return kPlain[static_cast<unsigned char>(c)]; }
+bool is_plain(std::string_view value) {
+  return std::ranges::all_of(value, [](char c) { return kPlain[static_cast<unsigned char>(c)]; });
+}
+
+std::string quoted(std::string_view plain) {
+  std::string out;
+  out.reserve(plain.size() + 2);
+  out.append("'").append(plain).append("'");
+  return out;
+}
 
 // With the closing quote.
 void append_hex(std::string& out, std::string_view value) {
@@ -40,19 +46,17 @@ void append_hex(std::string& out, std::string_view value) {
 }  // namespace
 
 Literal Literal::text(std::string_view value) {
+  if (is_plain(value)) return Literal(quoted(value));
   std::string out;
-  if (std::all_of(value.begin(), value.end(), is_plain)) {
-    out.reserve(value.size() + 2);
-    out.append("'").append(value).append("'");
-    return Literal(std::move(out));
-  }
   out.reserve(value.size() * 2 + 14);
   out = "_utf8mb4 x'";
   append_hex(out, value);
   return Literal(std::move(out));
 }
 
+// Of a JSON body the server reads half as much.
 Literal Literal::bytes(std::string_view value) {
+  if (is_plain(value)) return Literal(quoted(value));
   std::string out = "x'";
   append_hex(out, value);
   return Literal(std::move(out));

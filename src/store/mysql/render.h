@@ -1,6 +1,6 @@
 // Statements from sql/ with values put in their places. A Literal is safe by construction: numbers, times and
-// words are written by us, any other text as hexadecimal digits, so nothing depends on quoting rules,
-// sql_mode or charset. Thread: values, free of threads.
+// words are written by us, any other text as it stands where that is safe, else as hexadecimal digits:
+// nothing depends on quoting rules, sql_mode or charset. Thread: values, free of threads.
 #pragma once
 
 #include <concepts>

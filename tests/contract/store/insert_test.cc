@@ -1,3 +1,5 @@
+#include <map>
+
 #include "tests/contract/store/world.h"
 
 namespace rung::test {
@@ -109,6 +111,34 @@ TEST_P(StoreContract, MessagesComeBackToTheByte) {
   const auto none = store_->origin(TaskId{12345});
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().kind, Error::Kind::not_found);
+}
+
+// Small ones are written within a statement's text: each sign alone, within others, and what looks like SQL.
+TEST_P(StoreContract, SmallBodiesComeBackToTheByte) {
+  const Fence fence = join(*store_, "a");
+  std::vector<std::string> bodies {
+    R"({"order": 4711, "note": "50 % off? <b>yes</b> & more; #1"})", "a'b", "a\", "\'", "';
+    DROP TABLE rung_tasks-- ", " : rows : ids ", " trailing
+                                              ",
+                                              "/*!50000 x */",
+                                          "%s ? @x"
+  };
+  for (int c = 0; c < 256; ++c) {
+    bodies.emplace_back(1, static_cast<char>(c));
+    bodies.push_back(std::string("a") + static_cast<char>(c) + "b");
+  }
+  std::map<TaskId, std::string> wanted;
+  std::vector<NewTask> tasks;
+  std::vector<TaskId> ids;
+  for (const std::string& body : bodies) {
+    tasks.push_back(task("orders", body));
+    ids.push_back(tasks.back().task.id);
+    wanted[ids.back()] = body;
+  }
+  must(store_->insert(tasks, fence));
+  const auto messages = must(store_->messages(ids));
+  EXPECT_EQ(messages.size(), bodies.size());
+  for (const auto& [id, message] : messages) EXPECT_EQ(message->body, wanted.at(id));
 }
 
 TEST_P(StoreContract, TheSameCallAgainChangesNothing) {
