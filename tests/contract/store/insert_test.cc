@@ -116,13 +116,15 @@ TEST_P(StoreContract, MessagesComeBackToTheByte) {
 // Small ones are written within a statement's text: each sign alone, within others, and what looks like SQL.
 TEST_P(StoreContract, SmallBodiesComeBackToTheByte) {
   const Fence fence = join(*store_, "a");
-  std::vector<std::string> bodies {
-    R"({"order": 4711, "note": "50 % off? <b>yes</b> & more; #1"})", "a'b", "a\", "\'", "';
-    DROP TABLE rung_tasks-- ", " : rows : ids ", " trailing
-                                              ",
-                                              "/*!50000 x */",
-                                          "%s ? @x"
-  };
+  std::vector<std::string> bodies{R"({"order": 4711, "note": "50 % off? <b>yes</b> & more; #1"})",
+                                  "a'b",
+                                  "a\\",
+                                  "\\'",
+                                  "'; DROP TABLE rung_tasks -- ",
+                                  ":rows :ids",
+                                  "trailing  ",
+                                  "/*!50000 x */",
+                                  "%s ? @x"};
   for (int c = 0; c < 256; ++c) {
     bodies.emplace_back(1, static_cast<char>(c));
     bodies.push_back(std::string("a") + static_cast<char>(c) + "b");
