@@ -114,9 +114,10 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
   const Literal last = Literal::time(until);
   const Literal first = after ? Literal::time(*after) : Literal::before_all_times();
   const Literal all = Literal::numbers(shards);
-  if (state == State::publishing)
-    return at_most(most,
-                   due_entries(render("publishing", {{"until", last}, {"after", first}, {"shards", all}})));
+  const auto publishing = [&] {
+    return due_entries(render("publishing", {{"until", last}, {"after", first}, {"shards", all}}));
+  };
+  if (state == State::publishing) return at_most(most, publishing());
   std::unordered_set<std::int64_t> claimed;
   if (state == State::scheduled) {
     auto read = session_->run([&] {
@@ -137,6 +138,17 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
                                             {"after", first},
                                             {"limit", Literal::number(limit + 1)}}));
   if (!few || few->size() <= limit) return at_most(most, without_claimed(std::move(few)));
+  // Many: each shard's as many more as are claimed in it, not as in all of them.
+  std::map<int, std::size_t> claimed_in;
+  if (!claimed.empty()) {
+    const auto rows = publishing();
+    if (!rows) return tl::unexpected(rows.error());
+    claimed.clear();
+    for (const DueEntry& row : *rows) {
+      claimed.insert(row.id.value);
+      ++claimed_in[row.shard];
+    }
+  }
   std::vector<std::string> parts;
   parts.reserve(shards.size());
   for (const int shard : shards) {
@@ -144,7 +156,7 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
                                          {"shard", Literal::number(shard)},
                                          {"until", last},
                                          {"after", first},
-                                         {"limit", Literal::number(limit)}}));
+                                         {"limit", Literal::number(most + claimed_in[shard])}}));
   }
   return at_most(most, without_claimed(due_entries(union_all(parts))));
 }
