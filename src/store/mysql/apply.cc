@@ -306,20 +306,19 @@ Result<std::vector<Decision>> MysqlStore::apply(std::span<const Event> events, c
   auto decisions = session_->transaction_for([&] {
     std::optional<EpochMs> now;
     const std::vector<Lease> held = lock_leases("leases_share", fence.node, fence.leases, &now);
+    std::optional<std::vector<Decision>> decided;
     if (std::exchange(at_sight, false) && now) {
       sight_pause_ = kSightPause;  // unless it ends well
-      auto decided = Application(*session_, events, fence.node, held).run_at_sight(decide, *now);
+      decided = Application(*session_, events, fence.node, held).run_at_sight(decide, *now);
       sight_pause_ = 0;
-      if (decided) {
-        failpoints(events, ".before_commit");
-        return *std::move(decided);
-      }
     }
-    Application application(*session_, events, fence.node, held);
-    auto decided = application.run(decide);
-    if (step != nullptr) application.move_on(*step, decided);
+    if (!decided) {
+      Application application(*session_, events, fence.node, held);
+      decided = application.run(decide);
+      if (step != nullptr) application.move_on(*step, *decided);
+    }
     failpoints(events, ".before_commit");
-    return decided;
+    return *std::move(decided);
   });
   if (decisions) failpoints(events, ".after_commit");
   return decisions;

@@ -96,6 +96,10 @@ TEST_P(StoreContract, WhatHappensToManyAtOnceIsWrittenForEach) {
   }
 }
 
+Event confirm_as_seen(const Task& claimed, EpochMs published_at) {
+  return {claimed.id, event::Confirmed{1, published_at}, {}, std::make_shared<const Task>(claimed)};
+}
+
 // Whoever claimed them says with the confirm how they stood then: no row is read, and each is as if it had
 // been.
 TEST_P(StoreContract, WhatWasSeenIsWrittenWhereItStillIsSo) {
@@ -112,7 +116,7 @@ TEST_P(StoreContract, WhatWasSeenIsWrittenWhereItStillIsSo) {
   const EpochMs now = must(store_->now());
   for (const Decision& d : claimed) {
     ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
-    confirms.push_back({d.task.id, event::Confirmed{1, now}, {}, std::make_shared<const Task>(d.task)});
+    confirms.push_back(confirm_as_seen(d.task, now));
   }
   // Said twice, as after a lost answer: nothing changes.
   for (int time = 0; time < 2; ++time) {
@@ -139,8 +143,7 @@ TEST_P(StoreContract, WhatIsNoLongerAsItWasSeenIsDecidedAsItIs) {
   for (int i = 0; i < 24; ++i) claims.push_back({due_task(*store_, fence), event::Claim{}});
   const auto claimed = must(store_->apply(claims, fence, decider()));
   const EpochMs now = must(store_->now());
-  for (const Decision& d : claimed)
-    confirms.push_back({d.task.id, event::Confirmed{1, now}, {}, std::make_shared<const Task>(d.task)});
+  for (const Decision& d : claimed) confirms.push_back(confirm_as_seen(d.task, now));
   // The consumer was quicker: one has failed, one has succeeded.
   const TaskId failed = claimed[7].task.id, succeeded = claimed[8].task.id;
   apply_one(*store_, fence, failed, event::Failed{1, "boom", "E", {}});
@@ -169,8 +172,7 @@ TEST_P(StoreContract, WhatWasChangedByHandIsDecidedAsItIs) {
   std::vector<Event> claims, confirms;
   for (int i = 0; i < 10; ++i) claims.push_back({due_task(*store_, fence), event::Claim{}});
   for (const Decision& d : must(store_->apply(claims, fence, decider())))
-    confirms.push_back(
-        {d.task.id, event::Confirmed{1, d.task.created_at}, {}, std::make_shared<const Task>(d.task)});
+    confirms.push_back(confirm_as_seen(d.task, d.task.created_at));
   mysql_->exec("UPDATE rung_tasks SET state = 'cancelled', next_at = NULL WHERE id = " +
                confirms[3].id.str());
   must(store_->apply(confirms, fence, decider()));
