@@ -80,8 +80,10 @@ class Bench:
 
     def sidecars(self, count: int, ladder: str = "[5s, 30s]", fresh: bool = True, wait: bool = True,
                  settings: tuple[str, ...] = ()) -> None:
-        if fresh:
+        if fresh:  # a database and queues that nobody had before, of whatever type
             self.servers.rows("DROP DATABASE IF EXISTS rung_bench")
+            for name in ("failed", "delay", "results", "parked"):
+                self.channel.queue_delete(f"{PREFIX}.{name}")
         lines: dict[str, str] = {"broker": "", "store": ""}
         for setting in (*self.options.set, *settings):
             section, rest = setting.split(".", 1)
@@ -156,8 +158,6 @@ class Bench:
     def intake(self, contender: str) -> dict[str, float]:
         count = self.options.messages
         settings = ("broker.queue_type:quorum",) if "quorum" in contender else ()
-        for name in ("failed", "delay", "results", "parked"):
-            self.channel.queue_delete(f"{PREFIX}.{name}")
         self.sidecars(1, settings=settings)
         self.end_sidecars()
         self.channel.queue_delete("bench-dying")
@@ -184,8 +184,6 @@ class Bench:
         left = self.channel.queue_declare(f"{PREFIX}.failed", passive=True).method.message_count
         if left > 0:
             raise SystemExit(f"{left} dead letters were not acked")
-        for name in ("failed", "delay", "results", "parked"):  # the next one's may be of another type
-            self.channel.queue_delete(f"{PREFIX}.{name}")
         return {"per_second": (count - head) / seconds} | used
 
     def lateness(self, contender: str, rate: int = 1000) -> dict[str, float]:
