@@ -17,7 +17,9 @@
 namespace rung {
 
 struct BrokerOptions {
-  std::string url;              // amqp:// or amqps://user:password@host:port/vhost
+  std::string url;  // amqp:// or amqps://user:password@host:port/vhost
+  // Further addresses of the same broker, e.g. nodes of a cluster: the same scheme and vhost.
+  std::vector<std::string> other_urls;
   std::string prefix = "rung";  // of every exchange and queue that is declared
   std::string ca, cert, key;    // files, for amqps; the host's name is checked against the certificate
   bool verify_host = true;
@@ -32,9 +34,13 @@ struct BrokerOptions {
   bool consume_delay = false;          // take <prefix>.delay in, too; declared in any case
   // Exchanges declared beside it, whose messages go to <prefix>.delay: delays.*.from of the config.
   std::vector<std::string> delay_exchanges;
-  std::string management;  // URL of the management API; "" = tried at the broker's host, port 15672
+  Ms topology_check{std::chrono::seconds{30}};  // how often the topology is checked and repaired
+  std::string management;  // URL of the management API; "" = tried at the broker's hosts, port 15672
   std::string connection_name = "rung";
 };
+
+// The direct exchange by which a retry keeps its routing key; it has no queue of its own.
+inline std::string return_exchange(const std::string& prefix) { return prefix + ".return"; }
 
 // The queues that are consumed. Their names: <prefix>.failed ...
 enum class Inlet : std::uint8_t { failed, results, delay };
@@ -42,7 +48,7 @@ enum class Inlet : std::uint8_t { failed, results, delay };
 // What ack() takes back: one delivery on one connection. An ack for a connection that is gone does nothing
 // (the broker delivers again).
 struct DeliveryTag {
-  std::uint32_t connection = 0;  // counts up with each reconnect
+  std::uint32_t connection = 0;  // counts up with each reconnect, and with each pause_intake(true)
   std::uint64_t tag = 0;
 };
 
@@ -85,7 +91,19 @@ struct BrokerStatus {
   bool publishing = false;  // the publishing connection is up
   bool blocked = false;     // connection.blocked: an alarm in the broker; nothing is sent
   std::string reason;       // of the last change for the worse
+  bool refused =
+      false;  // a connection is down because the broker refuses us: login, vhost, right, declaration
+  std::string consuming_at, publishing_at;  // "host:port", as of the last time that each was up
   bool operator==(const BrokerStatus&) const = default;
+};
+
+// What a check of the topology found.
+struct TopologyReport {
+  // Exchanges and queues that were missing and are declared again ("exchange rung.failed"). A missing binding
+  // is restored as well, but not listed: AMQP cannot tell whether a binding exists.
+  std::vector<std::string> repaired;
+  std::string problem;  // what could not be repaired, with the broker's reason and the command that helps; ""
+                        // = nothing
 };
 
 class BrokerSink {
@@ -94,6 +112,8 @@ class BrokerSink {
   virtual void on_deliveries(std::vector<Delivery> deliveries) = 0;
   virtual void on_published(std::vector<PublishResult> results) = 0;
   virtual void on_status(const BrokerStatus& status) = 0;
+  // After each check of the topology, and when the broker refuses to declare it.
+  virtual void on_topology(const TopologyReport& report) = 0;
 };
 
 class Broker {
@@ -113,6 +133,11 @@ class Broker {
 
   // No further deliveries (basic.cancel); what is unacked stays so. For drain.
   virtual void stop_intake() = 0;
+
+  // True: no further deliveries, and what is unacked goes back to the broker, for whoever else consumes; an
+  // ack for it does nothing from then on, and stands() is false. False: deliveries come again, as on a new
+  // connection.
+  virtual void pause_intake(bool yes) = 0;
 
   // The fence: nothing is written to the publishing socket after this instant (0 = never allowed). Starts at
   // 0.

@@ -22,6 +22,24 @@ FROM retry_current
 WHERE message_id = @message_id
 ORDER BY retry_id;
 
+-- ## By its correlation id
+-- The property that the publisher set.
+SET @correlation_id = 'c-4711';
+SELECT retry_id, queue, message_id, state, attempt, next_due_at, last_error
+FROM retry_current
+WHERE correlation_id = @correlation_id
+ORDER BY retry_id;
+
+-- ## By the value of a header
+-- The hundred newest, for a header that `index_headers` of the config names.
+SET @header = 'tenant', @value = 'acme';
+SELECT t.retry_id, t.queue, t.message_id, t.state, t.attempt, t.next_due_at, t.last_error
+FROM rung_task_headers h
+JOIN retry_current t ON t.retry_id = h.task_id
+WHERE h.name = @header AND h.value = @value
+ORDER BY h.task_id DESC
+LIMIT 100;
+
 -- ## What is due in the next hour
 -- The next hundred, the earliest first.
 SELECT next_due_at, queue, message_id, attempt, level, levels, last_error

@@ -48,7 +48,8 @@ def handle(channel, method, properties, body, started):
         return
     say(f"{name} charged")
     if attempt:
-        word = {"retry-id": headers["retry-id"], "retry-attempt": attempt, "retry-result": "succeeded"}
+        word = {"retry-id": headers["retry-id"], "retry-attempt": attempt,
+                "retry-token": headers.get("retry-token"), "retry-result": "succeeded"}
         channel.basic_publish("rung.results", QUEUE, b"", pika.BasicProperties(headers=word))
     channel.basic_ack(method.delivery_tag)
 

@@ -79,6 +79,13 @@ void MemoryBroker::stop_intake() {
   intake_stopped_ = true;
 }
 
+void MemoryBroker::pause_intake(bool yes) {
+  std::lock_guard lock(mutex_);
+  intake_paused_ = yes;
+  if (yes) give_back();
+  changed_.notify_all();
+}
+
 void MemoryBroker::allow_publish_until(BootMs deadline) {
   std::lock_guard lock(mutex_);
   allow_until_ = deadline;
@@ -182,6 +189,16 @@ PublishResult MemoryBroker::publish_one(const Outgoing& outgoing) {
     if (losses_arrive_) route(outgoing.exchange, outgoing.routing_key, outgoing.message);
     return result(How::lost, "lost, as told");
   }
+  const Value* bcc = find(outgoing.message.headers, "BCC");
+  if (outgoing.exchange == return_exchange(options_.prefix) && bcc != nullptr) {
+    const std::string key = std::get<std::string>(std::get<Array>(bcc->v).front().v);
+    const auto queue = queues_.find(key.substr(std::string_view("queue:").size()));
+    if (queue == queues_.end()) return result(How::returned, "312 NO_ROUTE: no queue " + key);
+    Message message = outgoing.message;
+    std::erase_if(*message.headers, [](const auto& header) { return header.first == "BCC"; });
+    queue->second.push_back({std::move(message), outgoing.exchange, outgoing.routing_key, false});
+    return result(How::confirmed, {});
+  }
   if (!route(outgoing.exchange, outgoing.routing_key, outgoing.message)) {
     return result(How::returned, "312 NO_ROUTE: no queue " + outgoing.routing_key);
   }
@@ -194,9 +211,9 @@ void MemoryBroker::settle(Told& told, const Outgoing& outgoing, PublishResult re
 }
 
 bool MemoryBroker::knows_exchange(const std::string& exchange) const {
-  return exchange.empty() || std::any_of(kOurs.begin(), kOurs.end(), [&](std::string_view name) {
-           return exchange == options_.prefix + std::string(name);
-         });
+  return exchange.empty() || exchange == return_exchange(options_.prefix) ||
+         std::any_of(kOurs.begin(), kOurs.end(),
+                     [&](std::string_view name) { return exchange == options_.prefix + std::string(name); });
 }
 
 bool MemoryBroker::route(const std::string& exchange, const std::string& routing_key,
@@ -210,7 +227,7 @@ bool MemoryBroker::route(const std::string& exchange, const std::string& routing
 // --- delivering ---
 
 void MemoryBroker::deliver(Told& told) {
-  if (!status_.consuming || intake_stopped_ || stopping_) return;
+  if (!status_.consuming || intake_stopped_ || intake_paused_ || stopping_) return;
   for (const auto& [inlet, suffix] : kInlets) {
     if (inlet == Inlet::delay && !options_.consume_delay) continue;
     const auto queue = queues_.find(options_.prefix + std::string(suffix));
@@ -230,7 +247,7 @@ void MemoryBroker::deliver(Told& told) {
   }
 }
 
-void MemoryBroker::cut() {
+void MemoryBroker::give_back() {
   for (auto it = unacked_.rbegin(); it != unacked_.rend(); ++it) {  // back in their order, at the front
     it->second.stored.redelivered = true;
     const auto queue = queues_.find(it->second.queue);
@@ -239,6 +256,10 @@ void MemoryBroker::cut() {
   unacked_.clear();
   ++connection_;
   last_tag_ = 0;
+}
+
+void MemoryBroker::cut() {
+  give_back();
   lose_unanswered("the connection was cut");
 }
 

@@ -41,6 +41,7 @@ class MemoryBroker final : public Broker {
   void publish(std::vector<Outgoing> batch) override;
   void ack(std::vector<DeliveryTag> tags) override;
   void stop_intake() override;
+  void pause_intake(bool yes) override;
   void allow_publish_until(BootMs deadline) override;
   bool stands(const DeliveryTag& tag) const override;
   void requeue(std::vector<DeliveryTag> tags) override;
@@ -107,6 +108,7 @@ class MemoryBroker final : public Broker {
   bool route(const std::string& exchange, const std::string& routing_key, const Message& message);
   bool knows_exchange(const std::string& exchange) const;
   void cut();
+  void give_back();
   void lose_unanswered(std::string_view reason);
   void publish_waiting(Told& told);
   PublishResult publish_one(const Outgoing& outgoing);
@@ -126,7 +128,8 @@ class MemoryBroker final : public Broker {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   // All below: guarded by mutex_.
-  bool stopping_ = false, stopped_ = false, intake_stopped_ = false, confirms_held_ = false;
+  bool stopping_ = false, stopped_ = false, intake_stopped_ = false, intake_paused_ = false,
+       confirms_held_ = false;
   BootMs allow_until_{0};
   std::map<std::string, std::deque<Stored>, std::less<>> queues_;
   std::deque<Outgoing> waiting_;                                // not sent yet

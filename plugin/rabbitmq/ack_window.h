@@ -46,6 +46,11 @@ class AckWindow {
     if (tag >= base_ && tag - base_ < states_.size()) at(tag) = kSent;
   }
 
+  void settle_all() {
+    base_ += states_.size();
+    states_.clear();
+  }
+
   std::size_t size() const { return states_.size(); }
 
  private:

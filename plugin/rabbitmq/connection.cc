@@ -20,25 +20,61 @@ const Connection::Others kNobody = [](const Frame&) {};
 // What the same call meets again. Not 404: what we consume was there a moment ago, and is declared again.
 bool is_refusal(int code) { return code == 402 || code == 403 || code == 406; }
 
+Error error_of(const Closing& why) {
+  return {is_refusal(why.code) ? Error::Kind::refused : Error::Kind::transient, why.text};
+}
+
+// At login: also a virtual host that is not there, or closed to the user; not a limit of connections.
+Error login_error_of(const Closing& why, const Url& url) {
+  constexpr int kNotAllowed = 530;
+  Error error = error_of(why);
+  if (why.code == kNotAllowed && why.text.find("limit") == std::string::npos) {
+    error.kind = Error::Kind::refused;
+    error.message +=
+        "; check the virtual host '" + url.vhost() + "' in broker.url and the user's permissions for it";
+  }
+  if (why.code == 403) {
+    const std::string user = url.user.empty() ? "guest" : url.user;
+    error.message +=
+        "; check the user '" + user + "' and its password in broker.url (or broker.password_file)";
+  }
+  return error;
+}
+
 }  // namespace
 
-Connection::Connection(std::unique_ptr<Wire> wire, Ms heartbeat)
-    : wire_(std::move(wire)), heartbeat_(heartbeat), last_in_(Clock::now()), last_out_(Clock::now()) {
+Connection::Connection(std::unique_ptr<Wire> wire, Address address, Ms heartbeat)
+    : wire_(std::move(wire)),
+      address_(std::move(address)),
+      heartbeat_(heartbeat),
+      last_in_(Clock::now()),
+      last_out_(Clock::now()) {
   init_amqp_pool(&pool_, 4096);
 }
 
 Connection::~Connection() { empty_amqp_pool(&pool_); }
 
-Result<std::unique_ptr<Connection>> Connection::open(const Url& url, const Tls* tls, Ms heartbeat,
-                                                     const std::string& name, Waker& waker,
-                                                     Clock::time_point deadline) {
-  const int port = url.port != 0 ? url.port : tls != nullptr ? 5671 : 5672;
-  auto wire = Wire::open(url.host, port, tls, waker, deadline);
+Result<std::unique_ptr<Connection>> Connection::open(Addresses& addresses, const Tls* tls, Ms heartbeat,
+                                                     const std::string& name, Waker& waker, Ms most) {
+  return addresses.connect(
+      most, [&] { return waker.stopping(); },
+      [&](const Address& address, Clock::time_point until) {
+        return open_at(address, tls, heartbeat, name, waker, until);
+      });
+}
+
+Result<std::unique_ptr<Connection>> Connection::open_at(const Address& address, const Tls* tls, Ms heartbeat,
+                                                        const std::string& name, Waker& waker,
+                                                        Clock::time_point deadline) {
+  const Url& url = address.url;
+  const int port = url.port != 0 ? url.port : usual_port(tls != nullptr);
+  auto wire = Wire::open(address, port, tls, waker, deadline);
   if (!wire) return tl::unexpected(wire.error());
-  std::unique_ptr<Connection> connection(new Connection(std::move(*wire), heartbeat));
+  std::unique_ptr<Connection> connection(new Connection(std::move(*wire), address, heartbeat));
   if (auto done = connection->login(url, name, waker, deadline); !done) {
-    const std::string where = url.host_port(port);
-    return tl::unexpected(Error{done.error().kind, where + ": " + done.error().message});
+    Error error = done.error();
+    error.message = address.shown + ": " + error.message;
+    return tl::unexpected(std::move(error));
   }
   return connection;
 }
@@ -198,9 +234,7 @@ Result<const void*> Connection::call(amqp_method_number_t id, const void* fields
     if (got == answer && frame->channel == channel) return decode(*frame);
     if (got == AMQP_CONNECTION_CLOSE_METHOD ||
         (got == AMQP_CHANNEL_CLOSE_METHOD && frame->channel == kChannel)) {
-      const Closing why = closed_by_peer(*frame);
-      if (is_refusal(why.code)) return permanent(why.text);
-      return transient(why.text);
+      return tl::unexpected(error_of(closed_by_peer(*frame)));
     }
     others(*frame);
   }
@@ -241,6 +275,17 @@ amqp_table_entry_t yes_entry(const char* name) {
   return entry;
 }
 
+std::string cluster_name(const amqp_connection_start_t* start) {
+  if (start == nullptr) return {};
+  const amqp_table_t& properties = start->server_properties;
+  for (int i = 0; i < properties.num_entries; ++i) {
+    const amqp_table_entry_t& entry = properties.entries[i];
+    if (view(entry.key) == "cluster_name" && entry.value.kind == AMQP_FIELD_KIND_UTF8)
+      return std::string(view(entry.value.value.bytes));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> Connection::login(const Url& url, const std::string& name, Waker& waker,
@@ -252,9 +297,11 @@ Result<void> Connection::login(const Url& url, const std::string& name, Waker& w
     if (frame->method() == wanted) return decode(*frame);
     if (frame->method() != AMQP_CONNECTION_CLOSE_METHOD)
       return transient("an unexpected answer to the login");
-    return permanent(closed_by_peer(*frame).text);
+    return tl::unexpected(login_error_of(closed_by_peer(*frame), url));
   };
-  if (auto start = wait_for(AMQP_CONNECTION_START_METHOD); !start) return tl::unexpected(start.error());
+  auto start = wait_for(AMQP_CONNECTION_START_METHOD);
+  if (!start) return tl::unexpected(start.error());
+  cluster_ = cluster_name(static_cast<const amqp_connection_start_t*>(*start));
 
   // Without these the broker tells neither of a deleted queue nor of an alarm (field.md, trap 8).
   std::array capabilities{yes_entry("consumer_cancel_notify"),
@@ -288,7 +335,7 @@ Result<void> Connection::login(const Url& url, const std::string& name, Waker& w
   open.virtual_host = bytes(vhost);
   auto opened =
       call(AMQP_CONNECTION_OPEN_METHOD, &open, AMQP_CONNECTION_OPEN_OK_METHOD, waker, deadline, kNobody);
-  if (!opened) return tl::unexpected(opened.error());
+  if (!opened) return tl::unexpected(closing_.code != 0 ? login_error_of(closing_, url) : opened.error());
   return {};
 }
 

@@ -19,13 +19,14 @@
 #include "plugin/rabbitmq/frame.h"
 #include "plugin/rabbitmq/waker.h"
 #include "plugin/rabbitmq/wire.h"
+#include "src/core/addresses.h"
 #include "src/core/result.h"
 #include "src/core/url.h"
 
 namespace rung::rabbit {
 
 inline constexpr auto kSetUp =
-    std::chrono::seconds{10};  // the longest that connecting and declaring may take
+    std::chrono::seconds{10};  // the longest that connecting to one address and declaring may take
 inline constexpr auto kSteady =
     std::chrono::seconds{5};  // a connection that held so long forgives those before
 
@@ -42,13 +43,19 @@ inline std::string_view view(amqp_bytes_t bytes) {
 }
 inline amqp_bytes_t bytes(std::string_view text) { return {text.size(), const_cast<char*>(text.data())}; }
 
+inline int usual_port(bool tls) { return tls ? 5671 : 5672; }
+
 inline constexpr std::uint16_t kChannel = 1;  // the only one
 
 class Connection {
  public:
-  static Result<std::unique_ptr<Connection>> open(const Url& url, const Tls* tls, Ms heartbeat,
-                                                  const std::string& name, Waker& waker,
-                                                  Clock::time_point deadline);
+  // To the first of the addresses that takes us in. `most`: the time of one that has no other beside it.
+  static Result<std::unique_ptr<Connection>> open(Addresses& addresses, const Tls* tls, Ms heartbeat,
+                                                  const std::string& name, Waker& waker, Ms most);
+  // To this one.
+  static Result<std::unique_ptr<Connection>> open_at(const Address& address, const Tls* tls, Ms heartbeat,
+                                                     const std::string& name, Waker& waker,
+                                                     Clock::time_point deadline);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -89,7 +96,7 @@ class Connection {
   // --- talk ---
   using Others = std::function<void(const Frame&)>;
   // Sends a method and waits for its answer; other frames go to `others`. When the broker closes the channel
-  // instead, that is answered (close-ok) and closing() has its word: permanent error for what it refuses.
+  // instead, that is answered (close-ok) and closing() has its word: Kind::refused for what it refuses.
   Result<const void*> call(amqp_method_number_t id, const void* fields, amqp_method_number_t answer,
                            Waker& waker, Clock::time_point deadline, const Others& others);
   Result<void> open_channel(Waker& waker, Clock::time_point deadline, const Others& others);
@@ -102,15 +109,19 @@ class Connection {
 
   int fd() const { return wire_->fd(); }
   std::uint32_t frame_max() const { return frame_max_; }
+  const Address& address() const { return address_; }
+  const std::string& cluster() const { return cluster_; }  // the name that the broker gives it; "" = none
 
  private:
-  Connection(std::unique_ptr<Wire> wire, Ms heartbeat);
+  Connection(std::unique_ptr<Wire> wire, Address address, Ms heartbeat);
   Result<void> login(const Url& url, const std::string& name, Waker& waker, Clock::time_point deadline);
   Result<void> tune(const void* fields);
   Result<Frame> await(Waker& waker, Clock::time_point deadline);
   const void* decode(const Frame& frame);
 
   const std::unique_ptr<Wire> wire_;
+  const Address address_;
+  std::string cluster_;
   std::uint32_t frame_max_ = 131072;
   Ms heartbeat_;  // 0 = none
   Clock::time_point last_in_, last_out_;

@@ -1,6 +1,7 @@
 #include "plugin/rabbitmq/consumer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "plugin/rabbitmq/codec.h"
 #include "plugin/rabbitmq/threads.h"
@@ -16,11 +17,22 @@ constexpr auto kGoodbye =
 // A loaded machine may keep a thread waiting for a while, too.
 constexpr Ms kLeastStill{1000};
 
+// RabbitMQ says no more than that. Messages of AMQP 1.0 clients are the one cause that we know, and it stays
+// until a person does something.
+Error why_closed(const Closing& closing) {
+  std::string text = closing.text;
+  if (closing.code == AMQP_INTERNAL_ERROR)
+    text +=
+        " (where it goes on: the broker cannot convert a message of an AMQP 1.0 client in one of our queues; "
+        "docs/compatibility.md says how to mend it)";
+  return {Error::Kind::transient, std::move(text)};
+}
+
 }  // namespace
 
-Consumer::Consumer(const BrokerOptions& options, const Url& url, std::shared_ptr<Tls> tls, Voice& voice)
+Consumer::Consumer(const BrokerOptions& options, Addresses& addresses, std::shared_ptr<Tls> tls, Voice& voice)
     : options_(options),
-      url_(url),
+      addresses_(addresses),
       tls_(std::move(tls)),
       voice_(voice),
       still_most_(std::max(options.heartbeat / 2, kLeastStill)) {}
@@ -62,6 +74,12 @@ void Consumer::stop_intake() {
   waker_.wake();
 }
 
+void Consumer::pause_intake(bool yes) {
+  if (yes) give_back_due_.store(true, std::memory_order_release);
+  intake_paused_.store(yes, std::memory_order_release);
+  waker_.wake();
+}
+
 bool Consumer::stands(std::uint32_t connection) const {
   return standing_.load(std::memory_order_acquire) == connection &&
          boot_now().ms - last_turn_ms_.load(std::memory_order_acquire) <= still_most_.count();
@@ -80,46 +98,76 @@ void Consumer::run() {
     auto connection = connect();
     Error why;
     if (connection) {
-      voice_.consuming(true);
+      voice_.consuming_at((*connection)->address().shown);
       last_turn_ms_.store(boot_now().ms, std::memory_order_release);
       standing_.store(connection_number_, std::memory_order_release);
       why = serve(**connection);
       standing_.store(0, std::memory_order_release);
+      addresses_.failed((*connection)->address());
       if (Clock::now() - began > kSteady) backoff_.reset();
     } else {
       why = connection.error();
     }
     if (waker_.stopping()) break;
-    voice_.consuming(false, why.message);
-    const auto until = Clock::now() + backoff_.next(!why.is_transient());
+    voice_.not_consuming(why);
+    const auto until = Clock::now() + backoff_.next(why.kind != Error::Kind::transient);
     while (!waker_.stopping() && Clock::now() < until) waker_.sleep(-1, 0, until);
   }
-  voice_.consuming(false, "stopped");
+  voice_.not_consuming(Error{Error::Kind::transient, "stopped"});
 }
 
 Result<std::unique_ptr<Connection>> Consumer::connect() {
-  auto connection = Connection::open(url_, tls_.get(), options_.heartbeat,
-                                     options_.connection_name + " (intake)", waker_, Clock::now() + kSetUp);
+  auto connection = Connection::open(addresses_, tls_.get(), options_.heartbeat,
+                                     options_.connection_name + " (intake)", waker_, kSetUp);
   if (!connection) return connection;
+  auto ready = prepare(**connection);
+  if (ready) return connection;
+  addresses_.failed((*connection)->address());  // it let us in, and then it did not serve
+  return tl::unexpected(ready.error());
+}
+
+Result<void> Consumer::prepare(Connection& connection) {
   ++connection_number_;
   window_ = {};
   held_.clear();
   shed_.clear();
   held_bytes_ = 0;
+  deliveries_.clear();
   closing_.reset();
   cancelled_by_broker_ = consumers_cancelled_ = false;
-  if (auto done = (*connection)->open_channel(waker_, Clock::now() + kSetUp, [](const Frame&) {}); !done) {
-    return tl::unexpected(done.error());
-  }
-  if (auto done = set_up(**connection); !done) return tl::unexpected(done.error());
-  return connection;
+  repaired_.clear();
+  give_back_due_.store(false, std::memory_order_release);  // the old connection's end has done it
+  given_back_ = intake_paused_.load(std::memory_order_acquire);
+  const Connection::Others nobody = [](const Frame&) {};
+  if (auto done = connection.open_channel(waker_, Clock::now() + kSetUp, nobody); !done) return done;
+  if (auto done = declare_return_exchange(options_, connection, waker_, Clock::now() + kSetUp, nobody); !done)
+    return done;
+  return set_up(connection);
 }
 
 Result<void> Consumer::set_up(Connection& connection) {
   const auto deadline = Clock::now() + kSetUp;
   const Connection::Others others = [&](const Frame& frame) { take_frame(connection, frame); };
-  if (auto done = declare_topology(options_, connection, waker_, deadline, others); !done) return done;
-  if (intake_stopped_.load(std::memory_order_acquire)) return {};
+  if (auto done = declare_topology(options_, connection, waker_, deadline, others); !done) {
+    if (done.error().kind == Error::Kind::refused) voice_.topology({{}, done.error().message});
+    return done;
+  }
+  auto repaired = std::exchange(repaired_, {});  // another one may be cancelled while we ask
+  for (std::string& queue : repaired) {
+    amqp_queue_declare_t look{};
+    look.queue = bytes(queue);
+    look.passive = 1;
+    const auto answer = connection.call(AMQP_QUEUE_DECLARE_METHOD, &look, AMQP_QUEUE_DECLARE_OK_METHOD,
+                                        waker_, deadline, others);
+    if (!answer) return tl::unexpected(answer.error());
+    const auto& ok = *static_cast<const amqp_queue_declare_ok_t*>(*answer);
+    // basic.cancel does not say why. A queue that was gone is empty now; after a consumer timeout what we had
+    // is back in it, or with another instance.
+    const bool was_there = ok.message_count > 0 || ok.consumer_count > 0;
+    queue = (was_there ? "consumer of queue " : "queue ") + queue;
+  }
+  voice_.topology({std::move(repaired), ""});
+  if (given_back_ || intake_stopped_.load(std::memory_order_acquire)) return {};
   return consume_inlets(options_, connection, waker_, deadline, others);
 }
 
@@ -131,7 +179,7 @@ Error Consumer::serve(Connection& connection) {
     }
     if (auto done = read(connection); !done) return done.error();
     hand_over();
-    if (closing_) return Error{Error::Kind::transient, closing_->text};
+    if (closing_) return why_closed(*closing_);
     if (cancelled_by_broker_) {
       cancelled_by_broker_ = false;
       cancel_consumers(connection);  // those that are left, so that all are started in one way
@@ -140,6 +188,7 @@ Error Consumer::serve(Connection& connection) {
       last_turn_ms_.store(boot_now().ms, std::memory_order_release);
       continue;
     }
+    if (auto done = pause_or_go_on(connection); !done) return done.error();
     if (intake_stopped_.load(std::memory_order_acquire) && !consumers_cancelled_)
       cancel_consumers(connection);
     const bool acking = write_acks(connection);
@@ -227,6 +276,9 @@ void Consumer::on_cancelled(Connection& connection, const Frame& frame) {
     connection.method(kChannel, AMQP_BASIC_CANCEL_OK_METHOD, &ok);
   }
   cancelled_by_broker_ = true;
+  const auto inlets = topology(options_);
+  const auto it = std::ranges::find(inlets, inlet_from(tag), &Declared::inlet);
+  if (it != inlets.end()) repaired_.push_back(it->name);
 }
 
 bool Consumer::write_acks(Connection& connection) {
@@ -283,6 +335,49 @@ void Consumer::ask_again(Connection& connection) {
     put8(out, AMQP_FRAME_END);
   }
   shed_.clear();
+}
+
+// A pause that is over before we look at it has to give back all the same: who paused us has let go of what
+// it had in hand.
+Result<void> Consumer::pause_or_go_on(Connection& connection) {
+  if (intake_stopped_.load(std::memory_order_acquire)) return {};
+  const bool due = give_back_due_.exchange(false, std::memory_order_acq_rel);
+  const bool pause = intake_paused_.load(std::memory_order_acquire);
+  const bool give = !given_back_ && (due || pause), consume = !pause && (given_back_ || give);
+  if (!give && !consume) return {};
+  const Connection::Others others = [&](const Frame& frame) { take_frame(connection, frame); };
+  Result<void> done;
+  if (give) done = give_back(connection);
+  if (done && consume) done = consume_inlets(options_, connection, waker_, Clock::now() + kSetUp, others);
+  given_back_ = !consume;
+  waker_.wake();  // what came with the answers is in hand, and a call to us may have been swallowed
+  last_turn_ms_.store(boot_now().ms, std::memory_order_release);
+  return done;
+}
+
+// With nack and not reject: since 4.3 RabbitMQ counts only the latter to a quorum queue's delivery limit.
+Result<void> Consumer::give_back(Connection& connection) {
+  constexpr int kMultipleRequeue = 3;
+  write_acks(connection);  // what is committed stays with us
+  standing_.store(0, std::memory_order_release);
+  const Connection::Others others = [&](const Frame& frame) { take_frame(connection, frame); };
+  if (auto done = cancel_inlets(options_, connection, waker_, Clock::now() + kSetUp, others); !done)
+    return done;
+  deliveries_.clear();
+  std::string& out = connection.out();
+  put8(out, AMQP_FRAME_METHOD);
+  put16(out, kChannel);
+  put32(out, 13);
+  put32(out, AMQP_BASIC_NACK_METHOD);
+  put64(out, 0);  // all that is unacked
+  put8(out, kMultipleRequeue);
+  put8(out, AMQP_FRAME_END);
+  window_.settle_all();
+  held_.clear();
+  held_bytes_ = 0;
+  shed_.clear();
+  standing_.store(++connection_number_, std::memory_order_release);
+  return {};
 }
 
 void Consumer::cancel_consumers(Connection& connection) {

@@ -1,6 +1,6 @@
 // The thread that takes in: one connection, one channel, the inlets consumed.
 //
-// Thread: start, ack, stop_intake, stop from any thread; it calls the sink on its own.
+// Thread: start, ack, stop_intake, pause_intake, stop from any thread; it calls the sink on its own.
 #pragma once
 
 #include <atomic>
@@ -23,12 +23,13 @@ namespace rung::rabbit {
 
 class Consumer {
  public:
-  Consumer(const BrokerOptions& options, const Url& url, std::shared_ptr<Tls> tls, Voice& voice);
+  Consumer(const BrokerOptions& options, Addresses& addresses, std::shared_ptr<Tls> tls, Voice& voice);
   ~Consumer();
 
   void start();
   void ack(std::vector<DeliveryTag> tags);
   void stop_intake();
+  void pause_intake(bool yes);
   bool stands(std::uint32_t connection) const;  // Broker::stands
   void requeue(std::vector<DeliveryTag> tags);
   void order_stop(Clock::time_point deadline) { waker_.stop(deadline); }
@@ -37,6 +38,7 @@ class Consumer {
  private:
   void run();
   Result<std::unique_ptr<Connection>> connect();
+  Result<void> prepare(Connection& connection);
   Result<void> set_up(Connection& connection);
   // Until the connection is over: why.
   Error serve(Connection& connection);
@@ -48,11 +50,13 @@ class Consumer {
   void release(std::uint64_t tag);
   void ask_again(Connection& connection);
   void cancel_consumers(Connection& connection);
+  Result<void> pause_or_go_on(Connection& connection);
+  Result<void> give_back(Connection& connection);
   void hand_over();
   std::optional<Ms> stood_still();
 
   const BrokerOptions& options_;
-  const Url& url_;
+  Addresses& addresses_;
   const std::shared_ptr<Tls> tls_;
   Voice& voice_;
   Waker waker_;
@@ -62,13 +66,15 @@ class Consumer {
   std::vector<DeliveryTag> acks_;     // guarded by mutex_
   std::vector<DeliveryTag> requeue_;  // guarded by mutex_
   std::atomic<bool> intake_stopped_{false};
-  std::atomic<std::uint32_t> standing_{0};     // the connection's number; 0 = there is none
+  std::atomic<bool> intake_paused_{false};
+  std::atomic<bool> give_back_due_{false};     // paused since we last looked, if only for a moment
+  std::atomic<std::uint32_t> standing_{0};     // connection_number_; 0 = there is none
   std::atomic<std::int64_t> last_turn_ms_{0};  // BootMs
   const Ms still_most_;                        // between two turns: beyond it the broker may have given us up
 
   // The thread's own.
   Backoff backoff_;
-  std::uint32_t connection_number_ = 0;
+  std::uint32_t connection_number_ = 0;  // one more, too, where all was given back
   AckWindow window_;
   std::unordered_map<std::uint64_t, std::size_t> held_;  // bodies' bytes of what the sink has, by tag
   std::size_t held_bytes_ = 0;
@@ -79,9 +85,11 @@ class Consumer {
   std::vector<DeliveryTag> taken_acks_;
   std::vector<std::uint64_t> tags_;
   std::vector<AckFrame> frames_;
-  bool cancelled_by_broker_ = false;  // a queue was deleted: declare and consume again
-  bool consumers_cancelled_ = false;  // stop_intake has been carried out on this connection
-  std::optional<Closing> closing_;    // the broker closed our channel or connection
+  bool cancelled_by_broker_ = false;   // a queue was deleted: declare and consume again
+  std::vector<std::string> repaired_;  // queues whose consumer the broker cancelled: for the report
+  bool given_back_ = false;            // pause_intake has been carried out: nothing is consumed
+  bool consumers_cancelled_ = false;   // stop_intake has been carried out on this connection
+  std::optional<Closing> closing_;     // the broker closed our channel or connection
 };
 
 }  // namespace rung::rabbit

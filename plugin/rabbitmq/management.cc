@@ -3,9 +3,12 @@
 #include <httplib.h>
 
 #include <algorithm>
+#include <atomic>
 #include <nlohmann/json.hpp>
 
+#include "plugin/rabbitmq/place.h"
 #include "plugin/rabbitmq/topology.h"
+#include "src/core/addresses.h"
 #include "src/core/url.h"
 
 namespace rung::rabbit {
@@ -14,15 +17,8 @@ namespace {
 using nlohmann::json;
 
 constexpr int kManagementPort = 15672;
-
-bool is_word(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-         std::string_view("-_./:@%+=,").find(c) != std::string_view::npos;
-}
-bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
-bool is_ascii(std::string_view text) {
-  return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-}
+// Without statistics, which would be up to five seconds old.
+constexpr const char* kFresh = "?disable_stats=true&enable_queue_totals=true";
 
 std::string dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
@@ -50,29 +46,44 @@ std::optional<std::string> text_in(const json& object, const char* table, const 
   return text_at(*it, key);
 }
 
+// One address of the API.
+struct Endpoint {
+  Endpoint(const Url& url, const BrokerOptions& options, Ms connecting, Ms answering)
+      : address(url.host_port(kManagementPort)), user(url.user), client(url.scheme + "://" + address) {
+    client.set_basic_auth(url.user, url.password);
+    client.set_connection_timeout(connecting);
+    client.set_read_timeout(answering);
+    client.set_write_timeout(answering);
+    client.set_url_encode(false);  // our paths are encoded, to the slash
+    if (!options.ca.empty()) client.set_ca_cert_path(options.ca);
+    if (!options.verify_host) client.enable_server_certificate_verification(false);
+  }
+  const std::string address, user;
+  httplib::Client client;
+};
+
 class ManagementAdmin final : public QueueAdmin {
  public:
-  ManagementAdmin(const Url& url, const Url& broker, const BrokerOptions& options, Ms timeout)
-      : address_(url.host_port(kManagementPort)),
-        client_(url.scheme + "://" + address_),
-        base_(base_path(url.path)),
-        vhost_(broker.vhost()) {
-    client_.set_basic_auth(url.user, url.password);
-    client_.set_connection_timeout(timeout);
-    client_.set_read_timeout(timeout);
-    client_.set_write_timeout(timeout);
-    client_.set_url_encode(false);  // our paths are encoded, to the slash
-    if (!options.ca.empty()) client_.set_ca_cert_path(options.ca);
-    if (!options.verify_host) client_.enable_server_certificate_verification(false);
+  // `urls`: of one API, at several addresses: the nodes of a cluster.
+  ManagementAdmin(const std::vector<Url>& urls, const std::string& vhost, const BrokerOptions& options,
+                  Ms timeout)
+      : base_(base_path(urls.front().path)), vhost_(vhost) {
+    const Ms connecting = urls.size() > 1 ? std::min(timeout, Addresses::kSlice) : timeout;
+    for (const Url& url : urls)
+      endpoints_.push_back(std::make_unique<Endpoint>(url, options, connecting, timeout));
   }
 
-  std::string name() const override { return "the management API at " + address_; }
+  std::string name() const override { return "the management API at " + here().address; }
 
+  // By a call that the tag policymaker allows, GET /api/vhosts/VHOST asks for more.
   Result<void> reach() override {
-    auto answer = get("/api/vhosts/" + percent_encode(vhost_));
+    auto answer = get(queues_path() + kFresh + "&page=1&page_size=1&columns=name", "list queues");
     if (answer) return {};
     if (answer.error().kind == Error::Kind::not_found) {
-      return not_found("the broker has no virtual host '" + vhost_ + "', or hides it from this user");
+      // RabbitMQ 4 answers the same where the user has no permissions there.
+      return not_found("the broker has no virtual host '" + vhost_ + "' that user '" + here().user +
+                       "' may see. If it is missing, run rabbitmqctl add_vhost " + shell_quote(vhost_) +
+                       ", or correct the end of broker.url; if it is there, run " + permit());
     }
     return tl::unexpected(answer.error());
   }
@@ -80,17 +91,26 @@ class ManagementAdmin final : public QueueAdmin {
   Result<QueueFacts> queue(std::string_view name) override {
     auto answer = look_at_fresh(name);
     if (!answer) return tl::unexpected(answer.error());
-    return QueueFacts{text_in(*answer, "arguments", "x-dead-letter-exchange"), text_at(*answer, "policy"),
-                      text_at(*answer, "type")};
+    return facts_of(*answer);
+  }
+
+  Result<std::vector<QueueFacts>> queues() override {
+    auto answer =
+        get(queues_path() + kFresh + "&columns=name,arguments,policy,type,exclusive", "list queues");
+    if (!answer) return tl::unexpected(answer.error());
+    std::vector<QueueFacts> all;
+    for (const json& row : *answer) {
+      if (row.is_object()) all.push_back(facts_of(row));
+    }
+    return all;
   }
 
   // The queue as it is now. What GET /api/queues/VHOST/NAME shows of policies is up to five seconds old
   // (3.10): too old for who has just changed one. A list without statistics is not.
   Result<json> look_at_fresh(std::string_view queue) {
-    auto answer =
-        get("/api/queues/" + percent_encode(vhost_) +
-            "?disable_stats=true&enable_queue_totals=true&page=1&page_size=100&use_regex=true&name=" +
-            percent_encode(policy_pattern(queue)));
+    auto answer = get(queues_path() + kFresh + "&page=1&page_size=100&use_regex=true&name=" +
+                          percent_encode(policy_pattern(queue)),
+                      "look at a queue");
     if (!answer || !answer->is_object() || !answer->contains("items")) return look_at(queue);
     for (const json& row : (*answer)["items"]) {
       if (row.is_object() && text_at(row, "name") == queue) return row;
@@ -100,7 +120,7 @@ class ManagementAdmin final : public QueueAdmin {
 
   // The queue as GET /api/queues/VHOST/NAME has it.
   Result<json> look_at(std::string_view queue) {
-    auto answer = get("/api/queues/" + percent_encode(vhost_) + "/" + percent_encode(queue));
+    auto answer = get(queues_path() + "/" + percent_encode(queue), "look at a queue");
     if (!answer && answer.error().kind == Error::Kind::not_found) {
       return not_found(no_queue(queue));
     }
@@ -108,14 +128,15 @@ class ManagementAdmin final : public QueueAdmin {
   }
 
   Result<bool> exchange_exists(std::string_view name) override {
-    auto answer = get("/api/exchanges/" + percent_encode(vhost_) + "/" + percent_encode(name));
+    auto answer =
+        get("/api/exchanges/" + percent_encode(vhost_) + "/" + percent_encode(name), "look at an exchange");
     if (answer) return true;
     if (answer.error().kind == Error::Kind::not_found) return false;
     return tl::unexpected(answer.error());
   }
 
   Result<std::vector<Policy>> policies() override {
-    auto answer = get("/api/policies/" + percent_encode(vhost_));
+    auto answer = get("/api/policies/" + percent_encode(vhost_), "list policies");
     if (!answer) return tl::unexpected(answer.error());
     std::vector<Policy> all;
     for (const json& row : *answer) {
@@ -129,30 +150,44 @@ class ManagementAdmin final : public QueueAdmin {
     return all;
   }
 
-  // Where a policy sends dead letters; none where it does not say.
-  Result<std::optional<std::string>> dead_letters_by(std::string_view policy) {
-    auto answer = get(policy_suffix(policy));
-    if (!answer) return tl::unexpected(answer.error());
-    return text_in(*answer, "definition", "dead-letter-exchange");
-  }
-
   Result<void> put(const Policy& policy) override {
     const json body = {{"pattern", policy.pattern},
                        {"apply-to", policy.apply_to},
                        {"priority", policy.priority},
                        {"definition", json::parse(policy.definition, nullptr, false)}};
-    auto answer = understood(client_.Put(policy_path(policy.name), dump(body), "application/json"));
+    auto answer = ask("set a policy", [&](httplib::Client& client) {
+      return client.Put(policy_path(policy.name), dump(body), "application/json");
+    });
     if (!answer) return tl::unexpected(answer.error());
     return {};
   }
 
   Result<void> remove(std::string_view policy) override {
-    auto answer = understood(client_.Delete(policy_path(policy)));
+    auto answer =
+        ask("remove a policy", [&](httplib::Client& client) { return client.Delete(policy_path(policy)); });
     if (!answer) return tl::unexpected(answer.error());
     return {};
   }
 
+  void interrupt() override {
+    interrupted_ = true;
+    for (const auto& endpoint : endpoints_) endpoint->client.stop();
+  }
+
  private:
+  const Endpoint& here() const { return *endpoints_[at_]; }
+
+  // Of the node that answered last, else of the next one. All that we ask may be asked twice.
+  template <typename Send>
+  Result<json> ask(const char* doing, const Send& send) {
+    for (std::size_t tried = 1;; ++tried) {
+      const httplib::Result answer = send(endpoints_[at_]->client);
+      const bool serves = answer && answer->status < 500;
+      if (serves || tried == endpoints_.size() || interrupted_) return understood(answer, doing);
+      at_ = (at_ + 1) % endpoints_.size();
+    }
+  }
+
   static std::string base_path(const std::string& path) {
     if (path.empty()) return {};
     std::string base = "/" + path;
@@ -167,16 +202,61 @@ class ManagementAdmin final : public QueueAdmin {
     return "/api/policies/" + percent_encode(vhost_) + "/" + percent_encode(policy);
   }
 
-  Result<json> get(const std::string& path) { return understood(client_.Get(base_ + path)); }
+  std::string queues_path() const { return "/api/queues/" + percent_encode(vhost_); }
 
-  Result<json> understood(const httplib::Result& answer) const {
+  static QueueFacts facts_of(const json& row) {
+    QueueFacts facts{text_in(row, "arguments", "x-dead-letter-exchange"), text_at(row, "policy"),
+                     text_at(row, "type"), text_at(row, "name")};
+    if (const auto it = row.find("arguments"); it != row.end() && it->is_object())
+      facts.arguments = dump(*it);
+    if (const auto it = row.find("exclusive"); it != row.end() && it->is_boolean())
+      facts.exclusive = it->get<bool>();
+    return facts;
+  }
+
+  // `doing`: what the call was for, for the message about a refusal.
+  Result<json> get(const std::string& path, const char* doing) {
+    return ask(doing, [&](httplib::Client& client) { return client.Get(base_ + path); });
+  }
+
+  std::string permit() const {
+    return "rabbitmqctl set_permissions -p " + shell_quote(vhost_) + " " + shell_quote(here().user) +
+           " '.*' '.*' '.*' (docs/permissions.md has smaller ones)";
+  }
+
+  // What is missing, and the command that grants it.
+  Error refused(int status, const std::string& said, const char* doing) const {
+    const std::string& login = here().user;
+    const std::string user = "user '" + login + "'";
+    const std::string code = " (" + std::to_string(status) + (said.empty() ? "" : ", " + said) + ")";
+    const auto says = [&](const char* text) { return said.find(text) != std::string::npos; };
+    const std::string tag = "rabbitmqctl set_user_tags " + shell_quote(login) +
+                            " policymaker (it replaces the user's other tags: name them, too)";
+    std::string what;
+    if (says("Login failed") || said == "Not_Authorized") {  // RabbitMQ 3 and 4
+      what = name() + " refuses the login" + code + ": the password of " + user +
+             " is wrong, or there is no such user; correct broker.management or broker.url";
+    } else if (says("localhost")) {
+      what = name() + " refuses the login" + code + ": " + user +
+             " may log in from the broker's own machine only";
+    } else if (says("Not management user")) {
+      what = name() + " does not let " + user + " in" + code + ": it has no tag; run " + tag;
+    } else if (says("virtual host")) {
+      what = name() + " does not let " + user + " see virtual host '" + vhost_ + "'" + code +
+             ": the user has no permissions there; run " + permit();
+    } else {
+      what = name() + " does not let " + user + " " + doing + code + ": it needs the tag policymaker; run " +
+             tag;
+    }
+    return {Error::Kind::transient, what};
+  }
+
+  Result<json> understood(const httplib::Result& answer, const char* doing) const {
     if (!answer) return transient(name() + " " + what_failed(answer.error()));
     const json body = json::parse(answer->body, nullptr, false);
     const std::string said = body.is_object() ? text_at(body, "reason") : std::string();
-    if (answer->status == 401 || answer->status == 403) {
-      return transient(name() + " does not let this user in (" + std::to_string(answer->status) +
-                       (said.empty() ? "" : ", " + said) + "): it needs the tag policymaker");
-    }
+    if (answer->status == 401 || answer->status == 403)
+      return tl::unexpected(refused(answer->status, said, doing));
     if (answer->status == 404) return not_found(name() + " says not found");
     if (answer->status >= 500) return transient(name() + " answers " + std::to_string(answer->status));
     if (answer->status >= 300) {
@@ -188,31 +268,41 @@ class ManagementAdmin final : public QueueAdmin {
     return body;
   }
 
-  const std::string address_;
-  httplib::Client client_;
+  std::vector<std::unique_ptr<Endpoint>> endpoints_;
+  std::size_t at_ = 0;
+  std::atomic<bool> interrupted_{false};
   const std::string base_, vhost_;
 };
 
+Result<Url> given_management(const std::string& text) {
+  auto url = parse_url(text);
+  if (!url) return permanent("broker.management: " + url.error().message);
+  if (url->scheme != "http" && url->scheme != "https")
+    return permanent("broker.management: its scheme is " + url->scheme + ", it would be http or https");
+  return url;
+}
+
 Result<std::unique_ptr<ManagementAdmin>> make_admin(const BrokerOptions& options, Ms timeout) {
-  auto broker = parse_url(options.url);
-  if (!broker) return permanent("broker.url: " + broker.error().message);
-  Url url;
-  if (options.management.empty()) {
+  const auto brokers = parse_urls(options.url, options.other_urls);
+  if (!brokers) return permanent("broker.url: " + brokers.error().message);
+  std::vector<Url> urls;
+  for (const Url& broker : *brokers) {
+    Url url;
     url.scheme = "http";
-    url.host = broker->host;
-  } else {
-    auto given = parse_url(options.management);
-    if (!given) return permanent("broker.management: " + given.error().message);
-    url = *std::move(given);
-    if (url.scheme != "http" && url.scheme != "https") {
-      return permanent("broker.management: its scheme is " + url.scheme + ", it would be http or https");
+    url.host = broker.host;
+    if (!options.management.empty()) {
+      auto given = given_management(options.management);
+      if (!given) return tl::unexpected(given.error());
+      url = *std::move(given);
     }
+    if (url.user.empty()) {
+      url.user = broker.user.empty() ? "guest" : broker.user;
+      url.password = broker.user.empty() ? "guest" : broker.password;
+    }
+    const auto same = [&](const Url& other) { return other.host_port(0) == url.host_port(0); };
+    if (std::ranges::none_of(urls, same)) urls.push_back(std::move(url));
   }
-  if (url.user.empty()) {
-    url.user = broker->user.empty() ? "guest" : broker->user;
-    url.password = broker->user.empty() ? "guest" : broker->password;
-  }
-  return std::make_unique<ManagementAdmin>(url, *broker, options, timeout);
+  return std::make_unique<ManagementAdmin>(urls, brokers->front().vhost(), options, timeout);
 }
 
 }  // namespace
@@ -225,87 +315,25 @@ AttachedAnswer ask_attached(const BrokerOptions& options, std::string_view queue
     const bool gone = facts.error().kind == Error::Kind::not_found;
     return {gone ? Attached::no_such_queue : Attached::unknown, facts.error().message};
   }
-  const std::string ours = failed_exchange(options.prefix);
-  if (const auto& argument = facts->dead_letter_argument) {
-    if (*argument == ours) return {Attached::yes_by_argument, {}};
-    return {Attached::no, "its argument x-dead-letter-exchange is '" + *argument + "'"};
-  }
-  if (facts->policy.empty()) return {Attached::no, "nothing says where its dead letters go"};
-  auto by_policy = (*admin)->dead_letters_by(facts->policy);
-  if (!by_policy) return {Attached::unknown, by_policy.error().message};
-  if (*by_policy == ours) return {Attached::yes_by_policy, facts->policy};
-  if (!*by_policy) return {Attached::no, "nothing says where its dead letters go"};
-  return {Attached::no, "policy '" + facts->policy + "' sends its dead letters to '" + **by_policy + "'"};
+  auto policies = (*admin)->policies();
+  if (!policies) return {Attached::unknown, policies.error().message};
+  return judge_attached(options.prefix, *facts, *policies);
 }
 
 Result<void> declare_once(const BrokerOptions& options, Ms timeout) {
-  auto url = parse_url(options.url);
-  if (!url) return permanent("broker.url: " + url.error().message);
-  std::shared_ptr<Tls> tls;
-  if (url->scheme == "amqps") {
-    auto loaded = Tls::load(options);
-    if (!loaded) return tl::unexpected(loaded.error());
-    tls = *std::move(loaded);
-  }
+  auto place = place_of(options);
+  if (!place) return tl::unexpected(place.error());
   Waker waker;
-  const auto deadline = Clock::now() + timeout;
   const Connection::Others nothing = [](const Frame&) {};
-  auto opened = Connection::open(*url, tls.get(), options.heartbeat, options.connection_name + " (attach)",
-                                 waker, deadline);
+  auto opened = Connection::open(*place->addresses, place->tls.get(), options.heartbeat,
+                                 options.connection_name + " (attach)", waker, timeout);
   if (!opened) return tl::unexpected(opened.error());
+  const auto deadline = Clock::now() + timeout;
   if (auto done = (*opened)->open_channel(waker, deadline, nothing); !done) return done;
-  auto done = declare_topology(options, **opened, waker, deadline, nothing);
+  auto done = declare_return_exchange(options, **opened, waker, deadline, nothing);
+  if (done) done = declare_topology(options, **opened, waker, deadline, nothing);
   (*opened)->close(Clock::now() + std::chrono::seconds{1});
   return done;
-}
-
-std::string failed_exchange(std::string_view prefix) { return std::string(prefix) + ".failed"; }
-std::string policy_name(std::string_view queue) { return "rung-" + std::string(queue); }
-
-std::string policy_pattern(std::string_view queue) {
-  std::string out = "^";
-  for (const char c : queue) {
-    if (std::string_view("\\^$.|?*+()[]{}").find(c) != std::string_view::npos) out += '\\';
-    out += c;
-  }
-  return out + "$";
-}
-
-std::string policy_definition(std::string_view prefix) {
-  return dump(json{{"dead-letter-exchange", failed_exchange(prefix)}});
-}
-
-std::string shell_quote(std::string_view text) {
-  if (!text.empty() && std::ranges::all_of(text, is_word)) return std::string(text);
-  if (std::ranges::none_of(text, is_control)) {
-    std::string out = "'";
-    for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
-    return out + "'";
-  }
-  // A control character would be lost or run as a command on its way through a terminal.
-  constexpr std::string_view kOctal = "01234567";
-  std::string out = "$'";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (is_control(c)) {
-      out += '\\';
-      for (const int shift : {6, 3, 0}) out += kOctal[(byte >> shift) & 7];
-    } else {
-      if (c == '\'' || c == '\\') out += '\\';
-      out += c;
-    }
-  }
-  return out + "'";
-}
-
-std::string policy_command(std::string_view prefix, std::string_view vhost, std::string_view queue) {
-  // rabbitmqctl reads its words in the locale's encoding: in C a name beyond ASCII would become another.
-  std::string out = is_ascii(queue) && is_ascii(vhost) && is_ascii(prefix) ? "" : "LC_ALL=C.UTF-8 ";
-  out += "rabbitmqctl set_policy ";
-  out += vhost.starts_with('-') ? "--vhost=" + shell_quote(vhost) : "-p " + shell_quote(vhost);
-  out += " --apply-to queues " + shell_quote(policy_name(queue)) + " " + shell_quote(policy_pattern(queue)) +
-         " " + shell_quote(policy_definition(prefix));
-  return out;
 }
 
 Result<std::unique_ptr<QueueAdmin>> management_admin(const BrokerOptions& options, Ms timeout) {

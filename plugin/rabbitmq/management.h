@@ -21,12 +21,13 @@ enum class Attached { yes_by_argument, yes_by_policy, no, no_such_queue, unknown
 
 struct AttachedAnswer {
   Attached attached = Attached::unknown;
-  std::string detail;  // for no: where they go instead; for unknown: why it could not be found out
+  // yes_by_policy: the policy's name. no: where the dead letters go instead, and what stands in the way.
+  // unknown: why it could not be found out.
+  std::string detail;
 };
-
-// One or two GETs of the management API. Waits `timeout` at most for each of connecting and answering.
-AttachedAnswer ask_attached(const BrokerOptions& options, std::string_view queue,
-                            Ms timeout = std::chrono::seconds{2});
+inline bool is_attached(Attached attached) {
+  return attached == Attached::yes_by_argument || attached == Attached::yes_by_policy;
+}
 
 // <prefix>.failed
 std::string failed_exchange(std::string_view prefix);
@@ -51,6 +52,9 @@ struct QueueFacts {
   std::optional<std::string> dead_letter_argument;  // x-dead-letter-exchange, which wins over any policy
   std::string policy;                               // the one in effect; "" = none
   std::string type;                                 // classic, quorum, stream; "" = not told
+  std::string name = {};
+  std::string arguments = "{}";  // all of them: a JSON object, as text
+  bool exclusive = false;        // belongs to one connection, goes with it
 };
 
 struct Policy {
@@ -69,14 +73,31 @@ class QueueAdmin {
   // Whether it is there, lets us in, and speaks for the broker of the config.
   virtual Result<void> reach() = 0;
   virtual Result<QueueFacts> queue(std::string_view name) = 0;
+  virtual Result<std::vector<QueueFacts>> queues() = 0;  // all of the virtual host
   virtual Result<bool> exchange_exists(std::string_view name) = 0;
   virtual Result<std::vector<Policy>> policies() = 0;
   virtual Result<void> put(const Policy& policy) = 0;
   virtual Result<void> remove(std::string_view policy) = 0;
+  // Any thread: ends a call that waits for an answer, as far as the admin can.
+  virtual void interrupt() {}
 };
 
-// broker.management, else port 15672 of the broker's host; with its own user, else the broker's. Permanent
-// error where a URL does not parse.
+// Judges what the administration shows. Pure.
+AttachedAnswer judge_attached(std::string_view prefix, const QueueFacts& facts,
+                              const std::vector<Policy>& policies);
+struct AttachedLook {
+  std::vector<AttachedAnswer> answers;          // in the order of `queues`
+  std::optional<std::vector<std::string>> all;  // every attached queue of the virtual host; none: not known
+};
+// Two calls, however many queues there are. An error of a call makes all answers unknown.
+AttachedLook look_at_attached(QueueAdmin& admin, std::string_view prefix,
+                              const std::vector<std::string>& queues);
+// One queue, by the management API. Waits `timeout` at most for each of connecting and answering.
+AttachedAnswer ask_attached(const BrokerOptions& options, std::string_view queue,
+                            Ms timeout = std::chrono::seconds{2});
+
+// broker.management, else port 15672 of the broker's hosts, of which the first that answers is asked; with
+// its own user, else the broker's. Permanent error where a URL does not parse.
 Result<std::unique_ptr<QueueAdmin>> management_admin(const BrokerOptions& options, Ms timeout);
 
 }  // namespace rung::rabbit

@@ -46,7 +46,11 @@ void Outstanding::settle(Sent& sent, bool ack, std::vector<PublishResult>& resul
   using How = PublishResult::How;
   const How how = sent.returned ? How::returned : ack ? How::confirmed : How::nacked;
   if (how == How::nacked) sent.reason = "the broker refused it (basic.nack)";
-  results.push_back({sent.outgoing.token, how, std::move(sent.reason)});
+  if (how == How::returned && !keep_returned_.empty() && sent.outgoing.exchange == keep_returned_) {
+    kept_.push_back(std::move(sent.outgoing));
+  } else {
+    results.push_back({sent.outgoing.token, how, std::move(sent.reason)});
+  }
   sent.settled = true;
   sent.outgoing = {};
   --open_;
@@ -96,7 +100,9 @@ std::vector<Sent> Outstanding::take_all() {
   for (Sent& sent : sent_) {
     if (!sent.settled) all.push_back(std::move(sent));
   }
-  *this = {};
+  sent_.clear();
+  base_ = search_from_ = 1;
+  open_ = 0;
   return all;
 }
 

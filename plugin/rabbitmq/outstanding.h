@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plugin/broker.h"
@@ -48,6 +49,10 @@ class Outstanding {
   bool returned(const std::string& exchange, const std::string& routing_key, const Message& message,
                 std::string reason);
 
+  // Messages for this exchange that were returned have no result: take_returned() has them.
+  void keep_returned(std::string exchange) { keep_returned_ = std::move(exchange); }
+  std::vector<Outgoing> take_returned() { return std::exchange(kept_, {}); }
+
   // All that are not settled, in the order sent; empties it. Tags begin at 1 again.
   std::vector<Sent> take_all();
 
@@ -58,6 +63,8 @@ class Outstanding {
   void settle(Sent& sent, bool ack, std::vector<PublishResult>& results);
   void drop_settled();
 
+  std::string keep_returned_;  // "" = none
+  std::vector<Outgoing> kept_;
   std::deque<Sent> sent_;
   std::uint64_t base_ = 1;         // the tag of sent_[0]
   std::size_t open_ = 0;           // those not settled

@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "plugin/rabbitmq/consumer.h"
+#include "plugin/rabbitmq/place.h"
 #include "plugin/rabbitmq/publisher.h"
+#include "plugin/rabbitmq/topology_keeper.h"
 #include "plugin/rabbitmq/voice.h"
-#include "src/core/url.h"
+#include "src/core/addresses.h"
 
 namespace rung {
 namespace {
@@ -24,28 +26,28 @@ class RabbitBroker final : public Broker {
   Result<void> start(BrokerSink& sink) override {
     std::lock_guard lock(mutex_);
     if (consumer_) return permanent("the broker was started before");
-    auto url = parse_url(options_.url);
-    if (!url) return tl::unexpected(url.error());
-    url_ = std::move(*url);
-    std::shared_ptr<rabbit::Tls> tls;
-    if (url_.scheme == "amqps") {
-      auto loaded = rabbit::Tls::load(options_);
-      if (!loaded) return tl::unexpected(loaded.error());
-      tls = std::move(*loaded);
-    } else if (url_.scheme != "amqp") {
-      return permanent("broker.url: \"" + url_.scheme + "\" is not a broker's scheme: amqp:// or amqps://");
-    }
+    auto place = rabbit::place_of(options_);
+    if (!place) return tl::unexpected(place.error());
+    addresses_ = std::move(place->addresses);
+    const std::shared_ptr<rabbit::Tls> tls = place->tls;
     if (options_.queue_type != "classic" && options_.queue_type != "quorum") {
       return permanent("broker.queue_type: \"" + options_.queue_type + "\" is not one of: classic, quorum");
     }
     tls_ = tls;
     voice_.emplace(sink);
     probe_voice_.emplace(sink, rabbit::Voice::Status::untold);
-    consumer_ = std::make_unique<rabbit::Consumer>(options_, url_, tls, *voice_);
-    publisher_ = std::make_unique<rabbit::Publisher>(options_, url_, tls, *voice_);
+    consumer_ = std::make_unique<rabbit::Consumer>(options_, *addresses_, tls, *voice_);
+    topology_ = std::make_unique<rabbit::TopologyKeeper>(options_, *addresses_, tls, *voice_);
+    publisher_ = std::make_unique<rabbit::Publisher>(
+        options_, *addresses_, tls, *voice_,
+        rabbit::Siblings{rabbit::Role::main,
+                         proven_,
+                         [this](std::vector<Outgoing> batch) { publish_unproven(std::move(batch)); },
+                         {}});
     publisher_->allow_until(allowed_);
     consumer_->start();
     publisher_->start();
+    topology_->start();
     return {};
   }
 
@@ -54,7 +56,7 @@ class RabbitBroker final : public Broker {
     const auto probes = std::stable_partition(batch.begin(), batch.end(),
                                               [](const Outgoing& o) { return o.lane == PublishLane::main; });
     if (probes != batch.end()) {
-      if (rabbit::Publisher* probe = prober()) {
+      if (rabbit::Publisher* probe = helper(probe_)) {
         probe->publish({std::make_move_iterator(probes), std::make_move_iterator(batch.end())});
         batch.erase(probes, batch.end());
       }
@@ -67,11 +69,16 @@ class RabbitBroker final : public Broker {
   void stop_intake() override {
     if (consumer_) consumer_->stop_intake();
   }
+  void pause_intake(bool yes) override {
+    if (consumer_) consumer_->pause_intake(yes);
+  }
   void allow_publish_until(BootMs deadline) override {
     std::lock_guard lock(probe_mutex_);
     allowed_ = deadline;
     if (publisher_) publisher_->allow_until(deadline);
-    if (probe_) probe_->allow_until(deadline);
+    for (Helper* one : {&probe_, &unproven_}) {
+      if (one->publisher) one->publisher->allow_until(deadline);
+    }
   }
 
   bool stands(const DeliveryTag& tag) const override {
@@ -82,8 +89,9 @@ class RabbitBroker final : public Broker {
   }
   void drop_publishing(PublishLane lane, std::string reason) override {
     std::lock_guard lock(probe_mutex_);
-    rabbit::Publisher* publisher = lane == PublishLane::main ? publisher_.get() : probe_.get();
-    if (publisher != nullptr) publisher->drop(std::move(reason));
+    if (lane == PublishLane::main && publisher_) publisher_->drop(reason);
+    Helper& one = lane == PublishLane::main ? unproven_ : probe_;
+    if (one.publisher) one.publisher->drop(std::move(reason));
   }
 
   void stop(Ms most) override {
@@ -92,48 +100,78 @@ class RabbitBroker final : public Broker {
     stopped_ = true;
     const auto deadline = Clock::now() + most;
     consumer_->order_stop(deadline);
-    publisher_->order_stop(deadline);
+    topology_->order_stop(deadline);
+    std::vector<rabbit::Publisher*> all{publisher_.get()};
     {
       std::lock_guard probe(probe_mutex_);
       probe_stopped_ = true;
+      for (Helper* one : {&probe_, &unproven_}) {
+        if (one->publisher) all.push_back(one->publisher.get());
+      }
     }
-    if (probe_) {
-      probe_->order_stop(deadline);
-      probe_->join();
-    }
-    publisher_->join();
+    topology_->join();
+    for (rabbit::Publisher* one : all) one->order_stop(deadline);
+    for (rabbit::Publisher* one : all) one->join();
+    // Once more: before it ended, one may have passed messages to another that had ended already.
+    for (rabbit::Publisher* one : all) one->join();
     consumer_->join();
   }
 
  private:
-  // Its connection is made when it is first needed, and that is hardly ever. nullptr: we are stopping.
-  rabbit::Publisher* prober() {
+  // A publisher beside the main one. Its connection is made when it is first needed.
+  struct Helper {
+    BrokerOptions options;
+    rabbit::Role role;
+    std::unique_ptr<rabbit::Publisher> publisher;
+  };
+
+  // nullptr: we are stopping.
+  rabbit::Publisher* helper(Helper& one) {
     std::lock_guard lock(probe_mutex_);
     if (probe_stopped_) return nullptr;
-    if (!probe_) {
-      probe_options_.connection_name += " (probe)";
-      probe_ = std::make_unique<rabbit::Publisher>(probe_options_, url_, tls_, *probe_voice_);
-      probe_->allow_until(allowed_);
-      probe_->start();
+    if (!one.publisher) {
+      one.publisher = std::make_unique<rabbit::Publisher>(
+          one.options, *addresses_, tls_, *probe_voice_,
+          rabbit::Siblings{one.role, proven_,
+                           [this](std::vector<Outgoing> batch) { publisher_->publish(std::move(batch)); },
+                           [this](std::string reason) { publisher_->drop(std::move(reason)); }});
+      one.publisher->allow_until(allowed_);
+      one.publisher->start();
     }
-    return probe_.get();
+    return one.publisher.get();
+  }
+
+  void publish_unproven(std::vector<Outgoing> batch) {
+    if (rabbit::Publisher* publisher = helper(unproven_)) return publisher->publish(std::move(batch));
+    std::vector<PublishResult> results;
+    for (const Outgoing& outgoing : batch)
+      results.push_back({outgoing.token, PublishResult::How::lost, "stopped before it was sent"});
+    voice_->sink().on_published(std::move(results));
+  }
+
+  static BrokerOptions named(BrokerOptions options, const char* suffix, int max_unconfirmed) {
+    options.connection_name += suffix;
+    options.max_unconfirmed = max_unconfirmed;
+    return options;
   }
 
   const BrokerOptions options_;
   std::mutex mutex_;  // start against stop
   bool stopped_ = false;
-  Url url_;
+  std::unique_ptr<Addresses> addresses_;
   std::shared_ptr<rabbit::Tls> tls_;
   std::optional<rabbit::Voice> voice_, probe_voice_;
+  rabbit::ProvenExchanges proven_;
   // Set once, in start(), before any other call.
   std::unique_ptr<rabbit::Consumer> consumer_;
   std::unique_ptr<rabbit::Publisher> publisher_;
+  std::unique_ptr<rabbit::TopologyKeeper> topology_;
 
   std::mutex probe_mutex_;
   // All below: guarded by probe_mutex_; once probe_stopped_ is set, probe_ stays as it is.
   BootMs allowed_{0};
-  BrokerOptions probe_options_ = options_;
-  std::unique_ptr<rabbit::Publisher> probe_;
+  Helper probe_{named(options_, " (probe)", options_.max_unconfirmed), rabbit::Role::probe, {}};
+  Helper unproven_{named(options_, " (unproven exchanges)", 1), rabbit::Role::unproven, {}};
   bool probe_stopped_ = false;
 };
 

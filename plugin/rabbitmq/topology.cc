@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "src/core/url.h"
 
 namespace rung::rabbit {
 namespace {
@@ -10,6 +15,9 @@ namespace {
 // Quorum queues drop a message after so many deliveries (20 by default in RabbitMQ 4): a crash loop of ours
 // must not reach it. 4.x would also take -1 for "never", 3.10 refuses what is negative; both take this.
 constexpr std::int32_t kDeliveryLimit = std::numeric_limits<std::int32_t>::max();
+
+constexpr const char* kFanout = "fanout";
+constexpr const char* kDirect = "direct";
 
 constexpr std::pair<Inlet, std::string_view> kTags[] = {
     {Inlet::failed, "failed"}, {Inlet::results, "results"}, {Inlet::delay, "delay"}};
@@ -40,17 +48,19 @@ struct Declaring {
   Clock::time_point deadline;
   const Connection::Others& others;
 
-  Result<void> exchange(const std::string& name) const {
+  Result<void> exchange(const std::string& name, bool passive = false, const char* type = kFanout) const {
     amqp_exchange_declare_t exchange{};
     exchange.exchange = bytes(name);
-    exchange.type = amqp_cstring_bytes("fanout");
+    exchange.type = amqp_cstring_bytes(type);
     exchange.durable = 1;
+    exchange.passive = passive ? 1 : 0;
     return call(connection, AMQP_EXCHANGE_DECLARE_METHOD, exchange, waker, deadline, others);
   }
-  Result<void> queue(const std::string& name, amqp_table_t arguments) const {
+  Result<void> queue(const std::string& name, amqp_table_t arguments, bool passive = false) const {
     amqp_queue_declare_t queue{};
     queue.queue = bytes(name);
     queue.durable = 1;
+    queue.passive = passive ? 1 : 0;
     queue.arguments = arguments;
     return call(connection, AMQP_QUEUE_DECLARE_METHOD, queue, waker, deadline, others);
   }
@@ -72,10 +82,118 @@ Error told(const Error& error, const std::string& name) {
         "it, and "
         "Rung declares it anew (docs/moving-from-the-delayed-exchange.md). Until then nothing is taken in";
   }
-  return Error{error.kind, std::move(what)};
+  Error out = error;
+  out.message = std::move(what);
+  return out;
 }
 
+// Where the queue or the exchange is there already, declared otherwise.
+Error with_name(Error error, const std::string& what) {
+  error.message = what + ": " + error.message;
+  if (error.message.find("PRECONDITION_FAILED") != std::string::npos) {
+    error.message +=
+        "; it exists with other arguments: set broker.queue_type to the type that it has, or choose another "
+        "broker.prefix, or delete it once it is empty, and Rung declares it anew";
+  }
+  return error;
+}
+
+// One pass of repair_topology().
+class Repair {
+ public:
+  Repair(const BrokerOptions& options, const Declaring& declare) : options_(options), declare_(declare) {}
+
+  Result<TopologyReport> run() {
+    std::array<amqp_table_entry_t, 2> entries{};
+    const amqp_table_t arguments = arguments_for(options_, entries);
+    for (const Declared& one : topology(options_)) {
+      exchange(one.name);
+      ensure("queue", one.name, [&](bool passive) { return declare_.queue(one.name, arguments, passive); });
+      bind(one.name, one.name);
+    }
+    for (const std::string& from : options_.delay_exchanges) {
+      exchange(from);
+      bind(options_.prefix + ".delay", from);
+    }
+    exchange(return_exchange(options_.prefix), kDirect);
+    if (broken_) return tl::unexpected(*broken_);
+    return std::move(report_);
+  }
+
+ private:
+  void exchange(const std::string& name, const char* type = kFanout) {
+    ensure("exchange", name, [&](bool passive) { return declare_.exchange(name, passive, type); });
+  }
+
+  // A declare that is not passive compares type and arguments too. Missing rights for it are no problem while
+  // the exchange or queue exists.
+  template <typename Declare>
+  void ensure(const std::string& what, const std::string& name, Declare&& declare) {
+    if (!exists_.insert(what + name).second) return;
+    const int code = attempt([&] { return declare(true); });
+    if (broken_ || (code != 0 && code != AMQP_NOT_FOUND)) return note(code, what, name);
+    const bool missing = code == AMQP_NOT_FOUND;
+    const int declared = attempt([&] { return declare(false); });
+    if (declared == AMQP_ACCESS_REFUSED && !missing) return;
+    if (declared != 0) return note(declared, what, name);
+    if (missing) report_.repaired.push_back(what + " " + name);
+  }
+
+  void bind(const std::string& queue, const std::string& exchange) {
+    const int code = attempt([&] { return declare_.bind(queue, exchange); });
+    if (code != AMQP_NOT_FOUND) note(code, "binding of queue " + queue + " to exchange", exchange);
+  }
+
+  // 0 = done; else the code with which the broker closed the channel, which is open again.
+  template <typename Call>
+  int attempt(Call&& call) {
+    if (broken_) return 0;
+    const auto done = call();
+    if (done) return 0;
+    why_ = done.error().message;
+    const int code = declare_.connection.closing().code;
+    const auto opened = declare_.connection.open_channel(declare_.waker, declare_.deadline, declare_.others);
+    if (!opened || code == 0) broken_ = done.error();
+    return code;
+  }
+
+  void note(int code, const std::string& what, const std::string& name) {
+    if (code == 0 || broken_) return;
+    if (!report_.problem.empty()) report_.problem += "; ";
+    report_.problem += what + " " + name + ": " + why_ + remedy(code, what, name);
+  }
+
+  std::string remedy(int code, const std::string& what, const std::string& name) const {
+    const auto url = parse_url(options_.url);
+    const std::string vhost = url ? url->vhost() : "/";
+    if (code == AMQP_ACCESS_REFUSED) {
+      return " (see `rabbitmqctl list_permissions -p " + vhost +
+             "`: the user needs configure, write and read on " + options_.prefix + ".*)";
+    }
+    if (code != AMQP_PRECONDITION_FAILED) return "";
+    const std::string command = what == "queue"
+                                    ? "rabbitmqctl delete_queue -p " + vhost + " " + name
+                                    : "rabbitmqadmin -V " + vhost + " delete exchange name=" + name;
+    return " (it exists with other properties: once nothing uses it, `" + command +
+           "`, and Rung declares it again)";
+  }
+
+  const BrokerOptions& options_;
+  const Declaring& declare_;
+  std::set<std::string> exists_;  // looked at in this pass
+  std::string why_;               // the broker's words about the last refusal
+  std::optional<Error> broken_;   // the connection is over
+  TopologyReport report_;
+};
+
 }  // namespace
+
+Result<TopologyReport> repair_topology(const BrokerOptions& options, Connection& connection, Waker& waker,
+                                       Clock::time_point deadline) {
+  const Connection::Others others = [](const Frame&) {};
+  const Declaring declare{connection, waker, deadline, others};
+  return Repair(options, declare).run();
+}
 
 std::vector<Declared> topology(const BrokerOptions& options) {
   return {{options.prefix + ".failed", Inlet::failed, true},
@@ -105,13 +223,32 @@ Result<void> declare_topology(const BrokerOptions& options, Connection& connecti
     auto done = declare.exchange(one.name);
     if (done) done = declare.queue(one.name, arguments);
     if (done) done = declare.bind(one.name, one.name);
-    if (!done)
-      return tl::unexpected(Error{done.error().kind, "declaring " + one.name + ": " + done.error().message});
+    if (!done) return tl::unexpected(with_name(done.error(), "declaring " + one.name));
   }
   for (const std::string& from : options.delay_exchanges) {
     auto done = declare.exchange(from);
     if (done) done = declare.bind(options.prefix + ".delay", from);
     if (!done) return tl::unexpected(told(done.error(), from));
+  }
+  return {};
+}
+
+Result<void> declare_return_exchange(const BrokerOptions& options, Connection& connection, Waker& waker,
+                                     Clock::time_point deadline, const Connection::Others& others) {
+  const Declaring declare{connection, waker, deadline, others};
+  const auto done = declare.exchange(return_exchange(options.prefix), false, kDirect);
+  if (done || connection.closing().code == 0) return done;
+  return connection.open_channel(waker, deadline, others);
+}
+
+Result<void> cancel_inlets(const BrokerOptions& options, Connection& connection, Waker& waker,
+                           Clock::time_point deadline, const Connection::Others& others) {
+  for (const Declared& one : topology(options)) {
+    if (!one.consumed) continue;
+    amqp_basic_cancel_t cancel{};
+    cancel.consumer_tag = bytes(consumer_tag(*one.inlet));
+    auto done = call(connection, AMQP_BASIC_CANCEL_METHOD, cancel, waker, deadline, others);
+    if (!done) return tl::unexpected(with_name(done.error(), "cancelling " + one.name));
   }
   return {};
 }
@@ -128,8 +265,7 @@ Result<void> consume_inlets(const BrokerOptions& options, Connection& connection
     consume.queue = bytes(one.name);
     consume.consumer_tag = bytes(consumer_tag(*one.inlet));
     auto done = call(connection, AMQP_BASIC_CONSUME_METHOD, consume, waker, deadline, others);
-    if (!done)
-      return tl::unexpected(Error{done.error().kind, "consuming " + one.name + ": " + done.error().message});
+    if (!done) return tl::unexpected(with_name(done.error(), "consuming " + one.name));
   }
   return {};
 }

@@ -11,11 +11,7 @@
 
 #include <cerrno>
 #include <climits>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
-#include <thread>
-#include <vector>
 
 namespace rung::rabbit {
 namespace {
@@ -30,59 +26,28 @@ std::string tls_error() {
 
 std::string os_error(int error) { return std::generic_category().message(error); }
 
-struct Address {
+struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
 };
 
-// getaddrinfo() can hang for longer than we may: it runs in a thread of its own, which nobody waits for when
-// it is too late.
-class Lookup {
- public:
-  static Result<std::vector<Address>> run(const std::string& host, int port, Waker& waker,
-                                          Clock::time_point deadline) {
-    auto lookup = std::make_shared<Lookup>();
-    if (lookup->ask(host, port, AI_NUMERICHOST)) return std::move(lookup->found_);
-    std::thread([lookup, host, port] { lookup->ask(host, port, 0); }).detach();
-    std::unique_lock lock(lookup->mutex_);
-    while (!lookup->done_) {
-      if (waker.stopping()) return transient("stopping");
-      if (Clock::now() >= deadline) return transient("looking up " + host + ": no answer");
-      lookup->changed_.wait_for(lock, std::chrono::milliseconds{20});
-    }
-    if (lookup->found_.empty()) return transient("looking up " + host + ": " + lookup->error_);
-    return std::move(lookup->found_);
-  }
-
- private:
-  bool ask(const std::string& host, int port, int flags) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = AI_NUMERICSERV | flags;
-    addrinfo* list = nullptr;
-    const int status = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
-    std::lock_guard lock(mutex_);
-    if (status != 0) error_ = gai_strerror(status);
-    for (const addrinfo* a = list; status == 0 && a != nullptr; a = a->ai_next) {
-      Address& address = found_.emplace_back();
-      std::memcpy(&address.storage, a->ai_addr, a->ai_addrlen);
-      address.size = a->ai_addrlen;
-    }
-    if (list != nullptr) freeaddrinfo(list);
-    done_ = (flags & AI_NUMERICHOST) == 0;
-    changed_.notify_all();
-    return !found_.empty();
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool done_ = false;
-  std::vector<Address> found_;
-  std::string error_;
-};
+// `ip` is no name: nothing is asked of anybody.
+Result<SocketAddress> socket_address(const std::string& ip, int port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | AI_NUMERICHOST;
+  addrinfo* list = nullptr;
+  if (const int failed = getaddrinfo(ip.c_str(), std::to_string(port).c_str(), &hints, &list); failed != 0)
+    return transient(gai_strerror(failed));
+  SocketAddress address;
+  std::memcpy(&address.storage, list->ai_addr, list->ai_addrlen);
+  address.size = list->ai_addrlen;
+  freeaddrinfo(list);
+  return address;
+}
 
 // A connected socket, or an error.
-Result<int> connect_to(const Address& address, Waker& waker, Clock::time_point deadline) {
+Result<int> connect_to(const SocketAddress& address, Waker& waker, Clock::time_point deadline) {
   const int fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return transient("socket: " + os_error(errno));
   const int one = 1;
@@ -147,28 +112,17 @@ Result<std::shared_ptr<Tls>> Tls::load(const BrokerOptions& options) {
   return tls;
 }
 
-Result<std::unique_ptr<Wire>> Wire::open(const std::string& host, int port, const Tls* tls, Waker& waker,
+Result<std::unique_ptr<Wire>> Wire::open(const Address& address, int port, const Tls* tls, Waker& waker,
                                          Clock::time_point deadline) {
-  const std::string where = host + ":" + std::to_string(port);
-  auto addresses = Lookup::run(host, port, waker, deadline);
-  if (!addresses) return tl::unexpected(addresses.error());
-  std::string last;
-  for (const Address& address : *addresses) {
-    if (waker.stopping()) return transient("stopping");
-    const auto fd = connect_to(address, waker, deadline);
-    if (!fd) {
-      last = fd.error().message;
-      continue;
-    }
-    std::unique_ptr<Wire> wire(new Wire(*fd));
-    if (tls != nullptr) {
-      if (auto shaken = wire->shake_hands(host, *tls, waker, deadline); !shaken) {
-        return transient(where + ": TLS: " + shaken.error().message);
-      }
-    }
-    return wire;
+  const auto to = socket_address(address.ip, port);
+  const auto fd = to ? connect_to(*to, waker, deadline) : tl::unexpected(to.error());
+  if (!fd) return transient("connecting to " + address.shown + ": " + fd.error().message);
+  std::unique_ptr<Wire> wire(new Wire(*fd));
+  if (tls != nullptr) {
+    if (auto shaken = wire->shake_hands(address.url.host, *tls, waker, deadline); !shaken)
+      return transient(address.shown + ": TLS: " + shaken.error().message);
   }
-  return transient("connecting to " + where + ": " + last);
+  return wire;
 }
 
 Result<void> Wire::shake_hands(const std::string& host, const Tls& tls, Waker& waker,

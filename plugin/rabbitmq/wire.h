@@ -13,6 +13,7 @@
 
 #include "plugin/broker.h"
 #include "plugin/rabbitmq/waker.h"
+#include "src/core/addresses.h"
 #include "src/core/result.h"
 
 namespace rung::rabbit {
@@ -37,8 +38,9 @@ class Tls {
 
 class Wire {
  public:
-  // Resolves, connects and shakes hands. `tls` may be null. Gives up at `deadline` or when `waker` says stop.
-  static Result<std::unique_ptr<Wire>> open(const std::string& host, int port, const Tls* tls, Waker& waker,
+  // Connects to an address whose ip is known, and shakes hands. `tls` may be null. Gives up at `deadline` or
+  // when `waker` says stop.
+  static Result<std::unique_ptr<Wire>> open(const Address& address, int port, const Tls* tls, Waker& waker,
                                             Clock::time_point deadline);
   ~Wire();
   Wire(const Wire&) = delete;

@@ -48,7 +48,7 @@ WHERE id = :bulk AND state IN ('running','paused')
 -- name: bulk_due
 -- The one whose turn it is: each at its own pace, none before another's. Read without a lock, which would wait for whoever
 -- is just making a bulk; bulk_take looks again. A later version's actions are left to it.
-SELECT id FROM rung_bulks WHERE action IN ('cancel','fire','redrive')
+SELECT id FROM rung_bulks WHERE action IN ('cancel','fire','redrive','discard')
 
 -- name: bulk_due.free
 AND state = 'running' AND next_at <= UTC_TIMESTAMP(3)

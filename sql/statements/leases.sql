@@ -11,13 +11,18 @@ VALUES (:name, :incarnation, UTC_TIMESTAMP(3), UTC_TIMESTAMP(3),
 
 -- name: node_retake
 UPDATE rung_nodes SET incarnation = :incarnation, started_at = UTC_TIMESTAMP(3), seen_at = UTC_TIMESTAMP(3),
-  expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3)), version = :version, address = :address
+  expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3)), version = :version, address = :address, problems = NULL,
+  broker_link = 1, beats = beats + 1
 WHERE id = :node
 
 -- name: node_beat
 UPDATE rung_nodes SET seen_at = UTC_TIMESTAMP(3),
-  expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3))
+  expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3)), problems = :problems,
+  broker_link = :broker_link, beats = beats + 1
 WHERE id = :node AND incarnation = :incarnation
+
+-- name: node_beats
+SELECT name, beats FROM rung_nodes WHERE id = :node
 
 -- name: node_leave
 -- Not seen after its own end: that is how `rung nodes` tells who left from who died.
@@ -29,11 +34,11 @@ WHERE id = :node AND incarnation = :incarnation
 SELECT id FROM rung_nodes WHERE id = :node AND incarnation = :incarnation LOCK IN SHARE MODE
 
 -- name: nodes_live
-SELECT id, name, started_at, seen_at, expires_at, version, address FROM rung_nodes
+SELECT id, name, started_at, seen_at, expires_at, version, address, problems, broker_link FROM rung_nodes
 WHERE expires_at > UTC_TIMESTAMP(3) ORDER BY id
 
 -- name: nodes
-SELECT id, name, started_at, seen_at, expires_at, version, address FROM rung_nodes ORDER BY id
+SELECT id, name, started_at, seen_at, expires_at, version, address, problems, broker_link FROM rung_nodes ORDER BY id
 
 -- name: shards
 SELECT id, COALESCE(owner, 0), epoch, expires_at, acquired_at FROM rung_shards ORDER BY id
@@ -47,6 +52,9 @@ WHERE id IN (:shards) AND owner = :node AND expires_at > UTC_TIMESTAMP(3) ORDER 
 SELECT id, epoch FROM rung_shards
 WHERE id IN (:shards) AND owner = :node AND expires_at > UTC_TIMESTAMP(3) ORDER BY id FOR UPDATE
 
+-- name: leases_standing
+SELECT id, epoch FROM rung_shards WHERE owner IS NOT NULL AND expires_at > UTC_TIMESTAMP(3)
+
 -- name: leases_free
 -- A shard in which a write is open (`leases_share`) is passed over: its turn comes when that has ended. Waited for, one
 -- transaction that somebody left open would keep all the others from being taken over.
@@ -55,7 +63,7 @@ WHERE id IN (:shards) AND (owner IS NULL OR owner = :node OR expires_at <= UTC_T
 FOR UPDATE SKIP LOCKED
 
 -- name: leases_take
-UPDATE rung_shards SET owner = :node, epoch = epoch + 1, acquired_at = UTC_TIMESTAMP(3),
+UPDATE rung_shards SET owner = :node, epoch = GREATEST(epoch, :above) + 1, acquired_at = UTC_TIMESTAMP(3),
   expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3))
 WHERE id IN (:shards)
 

@@ -35,7 +35,7 @@ shard = :shard AND epoch < :epoch
 SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
   t.ladder_pinned, t.epoch, t.node, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.first_failed_at,
   t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, t.version, t.silence_means,
-  t.silence_ms, t.by_exchange, n.name
+  t.silence_ms, t.by_exchange, n.name, t.correlation_id
 FROM rung_tasks t LEFT JOIN rung_nodes n ON n.id = t.node
 WHERE TRUE
 
@@ -50,6 +50,9 @@ AND t.id < :id
 
 -- name: list.state
 AND t.state = :state
+
+-- name: list.states
+AND t.state IN (:states)
 
 -- name: list.kind
 AND t.kind = :kind
@@ -70,6 +73,13 @@ AND t.message_id = :message_id AND CHAR_LENGTH(t.message_id) = CHAR_LENGTH(:mess
 -- name: list.ladder
 AND t.ladder = :ladder AND CHAR_LENGTH(t.ladder) = CHAR_LENGTH(:ladder)
 
+-- name: list.correlation_id
+AND t.correlation_id = :correlation_id AND CHAR_LENGTH(t.correlation_id) = CHAR_LENGTH(:correlation_id)
+
+-- name: list.header
+AND t.id IN (SELECT h.task_id FROM rung_task_headers h
+  WHERE h.name = :name AND h.value = :value AND CHAR_LENGTH(h.value) = CHAR_LENGTH(:value))
+
 -- name: list.error
 AND LOCATE(:text, t.last_error) > 0
 
@@ -87,6 +97,12 @@ AND t.created_at > :time
 
 -- name: list.end
 ORDER BY t.id DESC LIMIT :limit
+
+-- name: list.end_oldest
+ORDER BY t.id LIMIT :limit
+
+-- name: list.end_due
+ORDER BY t.next_due_at IS NULL, t.next_due_at, t.id LIMIT :limit
 
 -- name: history
 SELECT a.task_id, a.attempt, a.level, a.due_at,

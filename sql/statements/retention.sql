@@ -18,6 +18,9 @@ ORDER BY id FOR UPDATE SKIP LOCKED
 -- This form of DELETE takes FORCE INDEX: a table scan would wait for rows that are not asked for.
 DELETE t FROM rung_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (:ids)
 
+-- name: over_delete_headers
+DELETE h FROM rung_task_headers h FORCE INDEX (PRIMARY) WHERE h.task_id IN (:ids)
+
 -- name: bulks_under_way
 SELECT id FROM rung_bulks WHERE state IN ('running','paused')
 

@@ -2,10 +2,10 @@
 
 -- name: migration_lock
 -- Per database, so that two schemas on one server do not wait for each other.
-SELECT GET_LOCK(CONCAT('rung-migrate:', MD5(DATABASE())), :wait_s)
+SELECT GET_LOCK(CONCAT('rung-migrate:', LEFT(SHA2(DATABASE(), 256), 40)), :wait_s)
 
 -- name: migration_unlock
-SELECT RELEASE_LOCK(CONCAT('rung-migrate:', MD5(DATABASE())))
+SELECT RELEASE_LOCK(CONCAT('rung-migrate:', LEFT(SHA2(DATABASE(), 256), 40)))
 
 -- name: schema_table
 CREATE TABLE IF NOT EXISTS rung_schema (

@@ -18,6 +18,16 @@ SET SESSION wait_timeout = :silence_s, net_read_timeout = :silence_s, net_write_
 -- name: session_limits
 SELECT @@max_allowed_packet, CONNECTION_ID()
 
+-- name: session_read_only
+-- Asked first, before anything is set. super_read_only implies it.
+SELECT @@GLOBAL.read_only
+
+-- name: session_is_galera
+SHOW GLOBAL VARIABLES LIKE 'wsrep_on'
+
+-- name: session_galera_ready
+SHOW GLOBAL STATUS LIKE 'wsrep_ready'
+
 -- name: session_cipher
 SHOW STATUS LIKE 'Ssl_cipher'
 

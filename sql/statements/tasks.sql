@@ -22,6 +22,10 @@ INSERT INTO rung_tasks (:columns) VALUES :rows
 -- name: insert_bodies
 INSERT INTO rung_bodies (task_id, properties, headers, origin, body) VALUES :rows
 
+-- name: insert_headers
+-- Only for messages that have a header of index_headers.
+INSERT INTO rung_task_headers (task_id, name, value) VALUES :rows
+
 -- name: lock_tasks
 -- FORCE INDEX: a table scan would lock what is not asked for. `now` is read before any lock is waited for, so it is
 -- never ahead.

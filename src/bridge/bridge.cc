@@ -1,11 +1,18 @@
 #include "src/bridge/bridge.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "src/core/failpoint.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
+namespace {
+
+constexpr Ms kKeyAgain{5000};
+
+}  // namespace
 
 Bridge::Bridge(io::Loop& loop, Broker& broker, StoreFactory factory, BridgeSettings settings,
                RuleBookPtr rules, std::function<void()> name_taken)
@@ -13,16 +20,36 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, StoreFactory factory, BridgeSetti
       broker_(broker),
       settings_(std::move(settings)),
       rules_(std::move(rules)),
-      threads_(loop, std::move(factory), settings_.flow_threads,
-               [this](const StoreThreads::Status& status) { store_status(status); }),
+      health_([this] { shards_.set_problems(health_.problems()); }),
+      attachments_(health_, [this](SystemEvent event) { record(std::move(event)); }),
+      store_watch_(
+          loop, health_, [this](SystemEvent event) { record(std::move(event)); }, settings_.identity.name),
+      intake_pause_(loop,
+                    {broker, health_, [this] { return threads_.answered(); },
+                     [this] { forget_before(intake_connection_ + 1); },
+                     [this](SystemEvent event) { record(std::move(event)); }, settings_.identity.name},
+                    settings_.lease),
+      threads_(
+          loop, std::move(factory), settings_.flow_threads,
+          [this](const StoreThreads::Status& status) {
+            store_watch_.changed(status);
+            intake_pause_.database_away(status.away);
+          },
+          settings_.lease * 2 / 5),  // longer than from one beat to the next; stores end at 2/3
+      proof_(settings_.require_token),
       outbox_(broker),
       acks_(broker),
       shards_(loop, threads_, clock_,
               {settings_.identity, settings_.lease, settings_.heartbeat * 3 + Ms{1000}},
               shards_listener(std::move(name_taken))),
+      left_(loop, health_,
+            [this] {
+              transitions_.flush();
+              intake_.flush();
+            }),
       transitions_(
           loop, threads_, [this] { return shards_.fence(); }, [this] { return rules_; },
-          [this] { acks_.flush(); }),
+          [this] { acks_.flush(); }, [this](TaskId id) { return dispatch_.publishing(id); }, left_),
       dispatch_(dispatch_parts(), settings_.max_unconfirmed),
       heap_(
           loop, clock_, [this](const std::vector<io::DueItem>& due) { dispatch_.due(due); },
@@ -30,13 +57,18 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, StoreFactory factory, BridgeSetti
       horizon_(threads_, shards_, clock_, heap_, names_, [this] { return dispatch_.ready(); },
                {settings_.window, settings_.max_loaded}),
       intake_(loop, intake_parts()),
-      results_({transitions_, acks_, [this](const Decision& d) { settled(d); }}),
+      results_({transitions_, acks_, proof_, [this](const Decision& d) { settled(d); }}),
       janitor_(loop, janitor_parts()),
       submissions_(submissions_parts()),
       bulks_(loop,
              {threads_, shards_, [this] { return rules_; },
               [this](const Decision& decision) { settled(decision); }, "node " + settings_.identity.name}),
       retention_(loop, {threads_, shards_, clock_}, settings_.retention),
+      broker_watch_(loop,
+                    {health_, shards_, [this](SystemEvent event) { record(std::move(event)); },
+                     [this] { dispatch_.let_go_unfetched(); }},
+                    settings_.identity.name, settings_.lease),
+      key_timer_(loop, [this] { read_token_key(); }),
       drain_timer_(loop, [this] { drain_step(); }) {}
 
 Bridge::~Bridge() = default;
@@ -45,7 +77,9 @@ Shards::Listener Bridge::shards_listener(std::function<void()> name_taken) {
   return {[this](const std::vector<Gained>& shards) { gained(shards); },
           [this](const std::vector<int>& shards) { lost(shards); },
           [this](BootMs deadline) { publish_until(deadline); },
-          [this](int shard) { return dispatch_.in_use(shard); }, std::move(name_taken)};
+          [this](int shard) { return dispatch_.in_use(shard); },
+          std::move(name_taken),
+          [this](const Shards::Notice& notice) { store_watch_.noticed(notice); }};
 }
 
 Dispatch::Parts Bridge::dispatch_parts() {
@@ -56,10 +90,12 @@ Dispatch::Parts Bridge::dispatch_parts() {
           outbox_,
           clock_,
           names_,
+          proof_,
           [this] { return rules_; },
           [this](const io::DueItem& item) { horizon_.schedule(item); },
           [this](const Decision& decision) { settled(decision); },
-          [this](PublishLane lane, std::string reason) { broker_.drop_publishing(lane, std::move(reason)); }};
+          [this](PublishLane lane, std::string reason) { broker_.drop_publishing(lane, std::move(reason)); },
+          settings_.prefix};
 }
 
 Intake::Parts Bridge::intake_parts() {
@@ -68,10 +104,19 @@ Intake::Parts Bridge::intake_parts() {
           transitions_,
           outbox_,
           acks_,
+          left_,
           clock_,
+          proof_,
           [this] { return rules_; },
-          [this](const Task& task) { schedule(task); },
+          [this](const Task& task) {
+            if (task.kind == Kind::retry) attachments_.seen(task.queue);
+            schedule(task);
+          },
           [this](const Decision& decision) { settled(decision); },
+          [this](TaskId id, int attempt) {
+            store_watch_.behind(id, "there is none, and attempt " + std::to_string(attempt) +
+                                        " of it failed: taken in as a new task that climbs on");
+          },
           settings_.prefix + ".parked",
           {settings_.prefix + ".delay", settings_.delays},
           [this](const DeliveryTag& tag) { return broker_.stands(tag); },
@@ -88,8 +133,9 @@ Janitor::Parts Bridge::janitor_parts() {
           horizon_,
           dispatch_,
           names_,
+          proof_,
           [this](const Decision& decision) { settled(decision); },
-          [this] { return broker_status_.publishing && !broker_status_.blocked; },
+          [this] { return broker_watch_.takes_messages() && proof_.ready(); },
           settings_.prefix + ".parked"};
 }
 
@@ -105,12 +151,14 @@ Submissions::Parts Bridge::submissions_parts() {
 }
 
 Bridge::Status Bridge::status() const {
-  return {broker_status_, store_away_, shards_.count(), dispatch_.ready(), heap_.size()};
+  return {broker_watch_.status(), store_watch_.away(), shards_.count(), dispatch_.ready(), heap_.size()};
 }
 
 Result<void> Bridge::start() {
   if (auto started = broker_.start(*this); !started) return started;
-  shards_.start();
+  read_token_key();  // also where a wrong password or a missing right shows, whether the broker answers or
+                     // not
+  broker_watch_.start();
   janitor_.start();
   bulks_.start();
   retention_.start();
@@ -118,8 +166,20 @@ Result<void> Bridge::start() {
 }
 
 Bridge::Vitals Bridge::vitals() const {
-  return {broker_status_.consuming, broker_status_.publishing, !store_away_ && shards_.node() != 0, draining_,
-          shards_.count(),          retention_.done()};
+  return {broker_watch_.status().consuming,
+          broker_watch_.status().publishing,
+          !store_watch_.away() && proof_.ready(),
+          draining_,
+          shards_.count(),
+          retention_.done(),
+          health_.problems(),
+          broker_watch_.repairs(),
+          outbox_.under_way(),
+          dispatch_.targets(),
+          dispatch_.lateness(),
+          attachments_.configured(),
+          proof_.refused(),
+          store_watch_.rows_behind()};
 }
 
 // --- from the broker's threads
@@ -142,6 +202,10 @@ void Bridge::on_status(const BrokerStatus& status) {
   loop_.post([this, status] { broker_status(status); });
 }
 
+void Bridge::on_topology(const TopologyReport& report) {
+  loop_.post([this, report] { broker_watch_.checked(report); });
+}
+
 // --- on the loop
 
 void Bridge::deliveries(std::vector<Delivery> batch) {
@@ -149,8 +213,11 @@ void Bridge::deliveries(std::vector<Delivery> batch) {
   // broker that comes and goes while the database is away would pile it up.
   if (const std::uint32_t connection = batch.front().tag.connection; connection != intake_connection_) {
     intake_connection_ = connection;
-    intake_.forget_before(connection);
-    transitions_.forget_before(connection);
+    forget_before(connection);
+  }
+  if (!may_take_in()) {
+    std::ranges::move(batch, std::back_inserter(early_));
+    return;
   }
   std::vector<Delivery> failed, delayed, results;
   for (Delivery& delivery : batch) {
@@ -166,43 +233,66 @@ void Bridge::deliveries(std::vector<Delivery> batch) {
   if (!delayed.empty()) intake_.delayed(std::move(delayed));
 }
 
-void Bridge::broker_status(const BrokerStatus& status) {
-  const BrokerStatus before = std::exchange(broker_status_, status);
-  const bool was_up = before.consuming && before.publishing;
-  const bool up = status.consuming && status.publishing;
-  // Said once: when it goes, and when it is back; not with each try.
-  if (!up && broker_away_since_.ms == 0 && !status.reason.empty()) {
-    broker_away_since_ = boot_now();
-    log::warn("the broker is away", {{"reason", status.reason}});
-  }
-  if (up && !was_up) {
-    if (broker_away_since_.ms != 0) {
-      log::info("the broker is back", {{"away_ms", (boot_now() - broker_away_since_).count()}});
-    } else {
-      log::info("the broker is connected");
-    }
-    broker_away_since_ = {0};
-  }
-  if (status.blocked != before.blocked) {
-    if (status.blocked) {
-      log::warn("the broker blocks publishing (memory or disk alarm): retries wait, attempts are not counted",
-                {{"reason", status.reason}});
-    } else {
-      log::info("the broker takes messages again");
-    }
-  }
-  dispatch_.open(status.publishing && !status.blocked && !fenced_);
+void Bridge::forget_before(std::uint32_t connection) {
+  intake_.forget_before(connection);
+  transitions_.forget_before(connection);
+  left_.forget_before(connection);
+  early_.clear();
 }
 
-void Bridge::store_status(const StoreThreads::Status& status) {
-  if (status.away == store_away_) return;
-  store_away_ = status.away;
-  if (status.away) {
-    store_away_since_ = boot_now();
-    log::warn("the database is away: intake waits unacked", {{"reason", status.reason}});
-  } else {
-    log::info("the database is back", {{"away_ms", (boot_now() - store_away_since_).count()}});
+// Without the key no result can be judged; without a look at the attached queues, no target of a dead letter
+// where broker.targets has a list.
+bool Bridge::may_take_in() const {
+  const bool look_done = attached_known_ || last_look_ >= consuming_since_;
+  return proof_.ready() && (look_done || !rules_->targets().allow);
+}
+
+void Bridge::take_in_early() {
+  if (!may_take_in()) return;
+  std::vector<Delivery> waiting = std::exchange(early_, {});
+  if (!waiting.empty()) deliveries(std::move(waiting));
+}
+
+bool Bridge::may_publish() const { return broker_watch_.takes_messages() && !fenced_ && proof_.ready(); }
+
+void Bridge::read_token_key() {
+  threads_.submit<DeliveryProof::Shared>(
+      Lane::flow, [](Store& store) { return DeliveryProof::read(store); },
+      [this](const Result<DeliveryProof::Shared>& shared) { token_key(shared); });
+}
+
+void Bridge::token_key(const Result<DeliveryProof::Shared>& shared) {
+  if (!shared || !proof_.set(*shared)) {
+    log::error("the key of the delivery tokens cannot be used: nothing is published, no result is taken",
+               {{"reason", shared ? "result_token_key in rung_settings is not 64 hex digits: delete that row"
+                                  : shared.error().message}});
+    if (!draining_) key_timer_.start(kKeyAgain);
+    return;
   }
+  dispatch_.open(may_publish());
+  take_in_early();
+}
+
+void Bridge::broker_status(const BrokerStatus& status) {
+  const bool connected = status.consuming && !broker_watch_.status().consuming;
+  broker_watch_.changed(status);
+  if (connected) {
+    consuming_since_ = boot_now();
+    if (ask_attachments_) ask_attachments_();
+  }
+  // The name, and shards, are for a process that can publish.
+  if (status.publishing && !draining_) shards_.start();
+  dispatch_.open(may_publish());
+}
+
+Bridge::Start Bridge::start_state() const {
+  const bool database = shards_.node() != 0;
+  const BrokerStatus& broker = broker_watch_.status();
+  if (broker_watch_.has_served() && database) return {true, ""};
+  if (!broker_watch_.has_served() && broker.refused) return {false, "the broker refuses: " + broker.reason};
+  if (!database && !store_watch_.refusal().empty())
+    return {false, "the database refuses: " + store_watch_.refusal()};
+  return {};
 }
 
 void Bridge::gained(const std::vector<Gained>& gained) {
@@ -219,6 +309,8 @@ void Bridge::lost(const std::vector<int>&) {
   // What was claimed under a lost lease may still stand in the publisher's queue. The fence closes until
   // every publish under way has its result; only then does the next renewal open it again.
   fenced_ = true;
+  health_.set("fenced", "its leases ran out: nothing is published until they are renewed or taken again",
+              Health::Effect::not_ready);
   broker_.allow_publish_until({0});
   dispatch_.open(false);
 }
@@ -229,16 +321,52 @@ void Bridge::publish_until(BootMs deadline) {
     return;
   }
   fenced_ = false;
+  health_.clear("fenced");
   broker_.allow_publish_until(deadline);
-  dispatch_.open(broker_status_.publishing && !broker_status_.blocked);
+  dispatch_.open(may_publish());
+}
+
+std::vector<std::string> Bridge::configured_queues() const {
+  std::vector<std::string> names;
+  for (const auto& [name, rules] : rules_->queues()) names.push_back(name);
+  return names;
+}
+
+void Bridge::reload(const RuleBookPtr& rules, std::optional<Ms> retention) {
+  rules_ = rules->with_attached(rules_->targets().attached);
+  retention_.reload(retention);
+  take_in_early();
+}
+
+void Bridge::attachments_found(const AttachmentLook& look) {
+  if (draining_) return;
+  attachments_.found(look.queues, configured_queues(), boot_now());
+  // What was seen last stands while the management API does not answer.
+  if (look.attached && *look.attached != rules_->targets().attached)
+    rules_ = rules_->with_attached(*look.attached);
+  attached_known_ = attached_known_ || look.attached.has_value();
+  last_look_ = look.asked_at;
+  take_in_early();
+}
+
+void Bridge::record(SystemEvent event) {
+  const auto work = [node = shards_.node(), event = std::move(event)](Store& store) -> Result<bool> {
+    if (auto done = store.record_event(node, event); !done) return tl::unexpected(done.error());
+    return true;
+  };
+  threads_.submit<bool>(Lane::upkeep, work, [](const Result<bool>& done) {
+    if (!done) log::warn("an event was not recorded", {{"reason", done.error().message}});
+  });
 }
 
 void Bridge::settled(const Decision& decision) {
   if (decision.verdict != Decision::Verdict::applied) return;
   const Task& task = decision.task;
+  if (!decision.reason.empty()) store_watch_.behind(task.id, decision.reason);
+  dispatch_.changed(task);
   if (task.state == State::scheduled) schedule(task);
   if (task.state == State::parked) {
-    log::info("parked", {{"id", task.id.value},
+    log::warn("parked", {{"id", task.id.value},
                          {"queue", task.queue},
                          {"message_id", task.message_id},
                          {"attempt", task.attempt},
@@ -256,12 +384,15 @@ void Bridge::drain(std::function<void()> done) {
   if (draining_) return;
   draining_ = true;
   failpoint("drain.begun");
+  broker_watch_.stop();
   drained_ = std::move(done);
+  intake_pause_.drain();
   broker_.stop_intake();
   janitor_.stop();
   heap_.clear();
   dispatch_.drain();
   intake_.drain();
+  left_.drain();
   submissions_.drain();
   bulks_.drain();
   retention_.stop();

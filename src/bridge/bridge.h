@@ -1,6 +1,7 @@
 // The sidecar: failed messages in, rows, due times, retries out, results in. Wires the flows of this room
 // together; knows Broker and Store as interfaces only. Thread: the loop's, as everything behind it. A step of
-// the flow stands in a file of its own: intake, dispatch, results, janitor, shards.
+// the flow stands in a file of its own: intake, dispatch, results, janitor, shards; what is known of the
+// servers in broker_watch and store_watch.
 #pragma once
 
 #include <functional>
@@ -9,16 +10,23 @@
 #include <string>
 
 #include "src/bridge/acks.h"
+#include "src/bridge/attachments.h"
+#include "src/bridge/broker_watch.h"
 #include "src/bridge/bulk.h"
+#include "src/bridge/delivery_proof.h"
 #include "src/bridge/dispatch.h"
+#include "src/bridge/health.h"
 #include "src/bridge/horizon.h"
 #include "src/bridge/intake.h"
+#include "src/bridge/intake_pause.h"
 #include "src/bridge/janitor.h"
+#include "src/bridge/left_unacked.h"
 #include "src/bridge/outbox.h"
 #include "src/bridge/results.h"
 #include "src/bridge/retention.h"
 #include "src/bridge/shards.h"
 #include "src/bridge/store_threads.h"
+#include "src/bridge/store_watch.h"
 #include "src/bridge/submissions.h"
 #include "src/bridge/transitions.h"
 #include "src/core/policy.h"
@@ -36,6 +44,7 @@ struct BridgeSettings {
   std::string prefix = "rung";
   DelayRoutes::Moves delays;  // delays: of the config
   std::optional<Ms> retention;
+  std::optional<bool> require_token;  // results.require_token
 };
 
 class Bridge final : public BrokerSink {
@@ -79,30 +88,59 @@ class Bridge final : public BrokerSink {
     bool draining = false;
     int shards = 0;  // held
     Retention::Done retention;
+    std::vector<HealthProblem> problems;
+    std::int64_t topology_repairs = 0;  // since the start
+    std::size_t unconfirmed = 0;        // published, no answer yet
+    Targets::Summary targets;
+    Lateness lateness;
+    std::vector<std::pair<std::string, bool>>
+        attached;  // by queue of the config; those that could be looked at
+    DeliveryProof::Refused refused;
+    std::int64_t rows_behind = 0;  // since the start
   };
   Vitals vitals() const;
 
+  // Has it worked since the start, and if not: which service refuses it, and why. See start.wait.
+  struct Start {
+    bool done = false;    // broker and database have both answered, and serve us
+    std::string refusal;  // of one that has never served us; "" = none: it is merely not reached yet
+  };
+  Start start_state() const;
+
   // New ladders and queues: hold from each task's next step on. Another retention: at once.
-  void reload(RuleBookPtr rules, std::optional<Ms> retention) {
-    rules_ = std::move(rules);
-    retention_.reload(retention);
-  }
+  void reload(const RuleBookPtr& rules, std::optional<Ms> retention);
+
+  // Which queues are attached, for who can ask the broker's administration. The loop's.
+  std::vector<std::string> queues_to_watch() const { return attachments_.to_watch(configured_queues()); }
+  // Where the config has broker.targets.allow, attached queues are allowed targets: nothing is taken in until
+  // a look has told them, or one that was asked for on the present connection could not.
+  void attachments_found(const AttachmentLook& look);
+  // `ask` asks for a look at once; called with each new connection to the broker.
+  void on_connected(std::function<void()> ask) { ask_attachments_ = std::move(ask); }
 
   // BrokerSink; called on the broker's threads, handed over to the loop.
   void on_deliveries(std::vector<Delivery> deliveries) override;
   void on_published(std::vector<PublishResult> results) override;
   void on_status(const BrokerStatus& status) override;
+  void on_topology(const TopologyReport& report) override;
 
  private:
   void deliveries(std::vector<Delivery> batch);
+  void forget_before(std::uint32_t connection);
+  bool may_take_in() const;
+  void take_in_early();
+  void read_token_key();
+  void token_key(const Result<DeliveryProof::Shared>& shared);
+  bool may_publish() const;
   void broker_status(const BrokerStatus& status);
-  void store_status(const StoreThreads::Status& status);
   void gained(const std::vector<Gained>& shards);
   void lost(const std::vector<int>& shards);
   void publish_until(BootMs deadline);
   void settled(const Decision& decision);
   void schedule(const Task& task);
   void drain_step();
+  std::vector<std::string> configured_queues() const;
+  void record(SystemEvent event);  // into rung_events; lost where the process ends before it is written
   Shards::Listener shards_listener(std::function<void()> name_taken);
   Dispatch::Parts dispatch_parts();
   Intake::Parts intake_parts();
@@ -117,10 +155,16 @@ class Bridge final : public BrokerSink {
   QueueNames names_;
 
   // In the order in which they are built; each leans only on those before it (and, by callback, on this).
+  Health health_;
+  Attachments attachments_;
+  StoreWatch store_watch_;
+  IntakePause intake_pause_;
   StoreThreads threads_;
+  DeliveryProof proof_;
   Outbox outbox_;
   Acks acks_;
   Shards shards_;
+  LeftUnacked left_;
   Transitions transitions_;
   Dispatch dispatch_;
   io::DueHeap heap_;
@@ -131,12 +175,16 @@ class Bridge final : public BrokerSink {
   Submissions submissions_;
   BulkRunner bulks_;
   Retention retention_;
+  BrokerWatch broker_watch_;
 
-  BrokerStatus broker_status_;
-  BootMs broker_away_since_{0}, store_away_since_{0};
-  bool store_away_ = false;
   std::uint32_t intake_connection_ = 0;  // of the last delivery
-  bool fenced_ = false;                  // leases were lost: closed until what was under way has ended
+  std::vector<Delivery> early_;          // came before may_take_in()
+  std::function<void()> ask_attachments_;
+  bool attached_known_ = false;  // a look has told them
+  BootMs last_look_{0};          // when the last one was asked for
+  BootMs consuming_since_{0};
+  io::Timer key_timer_;
+  bool fenced_ = false;  // leases were lost: closed until what was under way has ended
   bool draining_ = false;
   std::function<void()> drained_;
   io::Timer drain_timer_;

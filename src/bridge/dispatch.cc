@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/core/headers.h"
+#include "src/core/origin.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -87,11 +88,11 @@ void Dispatch::drain() {
   draining_ = true;
   again_.stop();
   targets_.clear([this](TaskId id) { put_down(id); });
-  // Claimed, and never sent: the next owner publishes them under the same attempt.
-  for (; !unfetched_.empty(); unfetched_.pop_front()) {
-    end(unfetched_.front());
-    put_down(unfetched_.front().task->id, unfetched_.front().task->shard);
-  }
+  let_go_unfetched();
+}
+
+void Dispatch::let_go_unfetched() {
+  for (; !unfetched_.empty(); unfetched_.pop_front()) let_go(unfetched_.front());
 }
 
 std::size_t Dispatch::room() const {
@@ -250,9 +251,8 @@ void Dispatch::fetch() {
     Flight& next = unfetched_.front();
     bytes += next.bytes;
     if (!ids.empty() && bytes > kBytesInJob) break;
-    if (!parts_.shards.held(next.task->shard)) {
-      end(next);
-      put_down(next.task->id, next.task->shard);
+    if (!parts_.shards.held(next.task->shard) || !covered(next)) {
+      let_go(next);
     } else {
       ids.push_back(next.task->id);
       batch->push_back(std::move(next));
@@ -274,10 +274,7 @@ void Dispatch::fetch() {
 void Dispatch::fetched(const std::vector<Flight>& batch, const Result<Messages>& messages) {
   if (messages) return publish_all(batch, *messages);
   log::error("bodies could not be read", {{"tasks", batch.size()}, {"reason", messages.error().message}});
-  for (const Flight& flight : batch) {  // claimed as they are: `forgotten` finds them
-    end(flight);
-    put_down(flight.task->id, flight.task->shard);
-  }
+  for (const Flight& flight : batch) let_go(flight);
 }
 
 void Dispatch::publish_all(const std::vector<Flight>& flights, const Messages& messages) {
@@ -317,13 +314,40 @@ void Dispatch::release() {
   parts_.outbox.flush();
 }
 
-void Dispatch::publish(Flight flight, const Message& message) {
-  targets_.sent(flight.queue, boot_now());
-  // A retry to its queue by the default exchange: other bindings of the original exchange must not get copies
-  // (trap 5). A delay that has not failed yet where it was to go.
-  const Target target = target_of(*flight.task);
+// A retry goes to its queue alone: other bindings of the original exchange must not get copies (trap 5). With
+// its original routing key by our own exchange and the queue's own binding; else by the default exchange. A
+// delay that has not failed yet goes where it was to go.
+Outgoing Dispatch::outgoing_for(const Flight& flight, const Message& message) const {
+  const Task& task = *flight.task;
+  const Target target = target_of(task);
   Outgoing outgoing{0, target.exchange, target.queue.empty() ? target.routing_key : target.queue,
-                    dress(message, *flight.task), flight.lane};
+                    dress(message, task, parts_.proof.token(task)), flight.lane};
+  if (target.queue.empty() || !keeps_routing_key(task, parts_.prefix)) return outgoing;
+  outgoing.exchange = return_exchange(parts_.prefix);
+  outgoing.routing_key = task.routing_key;
+  outgoing.message.headers->emplace_back("BCC", Array{Value{"queue:" + target.queue}});
+  return outgoing;
+}
+
+// Claimed under the lease that we have now? One that was lost since, and perhaps taken again, no longer
+// covers the claim: others may have gone on with the task.
+bool Dispatch::covered(const Flight& flight) const {
+  return parts_.shards.epoch(flight.task->shard) == flight.task->epoch;
+}
+
+// `forgotten` finds the row, here or with the shard's new owner.
+void Dispatch::let_go(const Flight& flight) {
+  end(flight);
+  put_down(flight.task->id, flight.task->shard);
+}
+
+void Dispatch::publish(Flight flight, const Message& message) {
+  if (!covered(flight)) {
+    flight_bytes_ -= flight.bytes;
+    return let_go(flight);
+  }
+  targets_.sent(flight.queue, boot_now());
+  Outgoing outgoing = outgoing_for(flight, message);
   parts_.outbox.send(std::move(outgoing), [this, flight = std::move(flight)](const PublishResult& result) {
     published(flight, result);
   });
@@ -339,9 +363,26 @@ void Dispatch::end(const Flight& flight) {
   targets_.end(flight.queue);
 }
 
-void Dispatch::put_down(TaskId id, int shard) {
+void Dispatch::put_down(TaskId id) {
   in_hand_.erase(id);
+  parts_.transitions.published(id);
+}
+
+void Dispatch::put_down(TaskId id, int shard) {
   --under_way_in_[static_cast<std::size_t>(shard)];
+  put_down(id);
+}
+
+// A success of an earlier attempt may come while the next copy is held back. No other end is possible then.
+void Dispatch::changed(const Task& task) {
+  if (early_.empty() || !is_finished(task.state) || !publishing(task.id)) return;
+  const auto held =
+      std::ranges::find_if(early_, [&](const auto& e) { return e.second.flight.task->id == task.id; });
+  if (held == early_.end()) return;
+  const Flight flight = early_.extract(held).mapped().flight;
+  flight_bytes_ -= flight.bytes;
+  end(flight);
+  put_down(task.id, flight.task->shard);
 }
 
 void Dispatch::published(const Flight& flight, const PublishResult& result) {
@@ -353,8 +394,12 @@ void Dispatch::published(const Flight& flight, const PublishResult& result) {
   const EpochMs now = parts_.clock.now();
   switch (result.how) {
     case How::confirmed:
+      if (task.next_at) lateness_.add(now - *task.next_at);
+      if (!result.reason.empty()) route_log_.routing_key_lost(task.queue, result.reason);
       return settle(task.shard, {task.id, event::Confirmed{task.attempt, now}, {}, flight.task});
     case How::returned:
+      if (const Target target = target_of(task); !target.exchange.empty())
+        route_log_.exchange_refused(target.exchange, result.reason);
       return settle(task.shard, {task.id, event::Returned{task.attempt, now, result.reason}});
     case How::nacked:
       return settle(task.shard,
@@ -381,17 +426,15 @@ void Dispatch::published(const Flight& flight, const PublishResult& result) {
 // `publishing` and publish it once more.
 void Dispatch::settle(int shard, Event event) {
   const TaskId id = event.id;
+  if (auto* failed = std::get_if<event::Failed>(&event.what)) failed->by_publisher = true;
   // A confirm moves nothing that anybody waits for; where the consumer was quicker, its word was dealt with
   // already.
   const bool moves = !std::holds_alternative<event::Confirmed>(event.what);
-  parts_.transitions.add(std::move(event), [this, id, shard, moves](const Result<Decision>& decision) {
+  const auto recorded = [this, id, shard, moves](const Result<Decision>& decision) {
     put_down(id, shard);
-    if (decision) {
-      if (moves) parts_.settled(*decision);
-    } else {
-      log::error("a publish could not be recorded", {{"id", id.value}, {"reason", decision.error().message}});
-    }
-  });
+    if (decision && moves) parts_.settled(*decision);
+  };
+  parts_.transitions.add(std::move(event), recorded, 0, Transitions::OnError::keep);
 }
 
 }  // namespace rung::bridge

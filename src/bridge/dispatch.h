@@ -14,9 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "src/bridge/delivery_proof.h"
 #include "src/bridge/gather.h"
+#include "src/bridge/lateness.h"
 #include "src/bridge/outbox.h"
 #include "src/bridge/queue_names.h"
+#include "src/bridge/route_log.h"
 #include "src/bridge/shards.h"
 #include "src/bridge/store_threads.h"
 #include "src/bridge/targets.h"
@@ -35,10 +38,12 @@ class Dispatch {
     Outbox& outbox;
     DbClock& clock;
     QueueNames& names;
+    const DeliveryProof& proof;
     std::function<RuleBookPtr()> rules;
     std::function<void(const io::DueItem&)> reschedule;  // into the heap, or left to the database
     std::function<void(const Decision&)> settled;        // a task changed: heap, parked copies
     std::function<void(PublishLane, std::string reason)> drop_publisher;  // Broker::drop_publishing
+    std::string prefix;                                                   // of our exchanges
   };
 
   // So long before it is due a task is claimed. From then on a cancel is refused.
@@ -58,11 +63,23 @@ class Dispatch {
   void drain();
 
   bool in_hand(TaskId id) const { return in_hand_.contains(id); }
+  // Claimed, or about to be, and the row does not say yet what became of the publish.
+  bool publishing(TaskId id) const {
+    const auto hand = in_hand_.find(id);
+    return hand != in_hand_.end() && hand->second.claimed;
+  }
+  // Its row has changed: a copy that is held back until it is due is called back where the task has ended.
+  void changed(const Task& task);
+  // We hold no shard, and publish nothing: claims whose messages have not been read yet are let go, so that
+  // their shards can be given back. Their next owner publishes them under the same attempt.
+  void let_go_unfetched();
   // The same, and for that queue: what waits may have been sent elsewhere since.
   bool in_hand(const io::DueItem& item) const;
   bool in_use(int shard) const { return under_way_in_[static_cast<std::size_t>(shard)] > 0; }
   bool idle() const { return jobs_ == 0 && flights_ == 0; }
   std::size_t ready() const { return targets_.waiting(); }
+  const Lateness& lateness() const { return lateness_; }
+  Targets::Summary targets() const { return targets_.summary(); }
   // What became due in them before was nobody's: overdue.
   void shards_gained();
 
@@ -96,6 +113,7 @@ class Dispatch {
   void fetch();
   void fetched(const std::vector<Flight>& batch, const Result<Messages>& messages);
   void publish_all(const std::vector<Flight>& flights, const Messages& messages);
+  Outgoing outgoing_for(const Flight& flight, const Message& message) const;
   void publish(Flight flight, const Message& message);
   void hold_back(Flight flight, MessagePtr message);
   void release();
@@ -103,8 +121,10 @@ class Dispatch {
   void begin(const Flight& flight);
   void end(const Flight& flight);
   void settle(int shard, Event event);
-  void put_down(TaskId id) { in_hand_.erase(id); }
+  void put_down(TaskId id);
   void put_down(TaskId id, int shard);  // one that was claimed
+  bool covered(const Flight& flight) const;
+  void let_go(const Flight& flight);
   std::size_t room() const;
 
   const Parts parts_;
@@ -118,6 +138,7 @@ class Dispatch {
   std::size_t flight_bytes_ = 0;         // of the bodies of those that are fetched
   std::size_t jobs_ = 0;                 // claims and fetches with the database
   std::size_t claiming_rows_ = 0;
+  RouteLog route_log_;
   double mean_body_ = 1024;  // bytes, of late: big bodies make small batches
   Ms patience_;              // with a connection that answers nothing
   EpochMs able_since_{0};    // from then on we could publish, and held the shards that we hold
@@ -127,7 +148,8 @@ class Dispatch {
   Gather gather_;          // what is due only in a while waits for what comes soon after it
   bool pressing_ = false;  // something waits that is not so early
   io::Timer again_;        // something waits for its rate or its pause
-  io::Timer release_;      // the first of early_ is due
+  Lateness lateness_;
+  io::Timer release_;  // the first of early_ is due
 };
 
 }  // namespace rung::bridge

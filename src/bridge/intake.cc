@@ -19,13 +19,14 @@ Intake::Intake(io::Loop& loop, Parts parts)
       dice_(std::random_device{}()) {}
 
 void Intake::failed(std::vector<Delivery> deliveries) {
+  const RuleBookPtr rules = parts_.rules();
   for (Delivery& delivery : deliveries) {
     auto kept = std::make_shared<Delivery>(std::move(delivery));
     Failure failure = read_failure(kept->message, kept->exchange, kept->routing_key);
-    if (failure.id) {
+    if (failure.id && parts_.proof.takes_failure({*failure.id, failure.attempt, failure.token})) {
       known(std::move(kept), std::move(failure));
     } else {
-      waiting_.push_back(failed_newcomer(std::move(kept), std::move(failure)));
+      waiting_.push_back(failed_newcomer(std::move(kept), std::move(failure), *rules));
     }
   }
   parts_.transitions.flush();
@@ -33,8 +34,10 @@ void Intake::failed(std::vector<Delivery> deliveries) {
 }
 
 void Intake::delayed(std::vector<Delivery> deliveries) {
+  const RuleBookPtr rules = parts_.rules();
   for (Delivery& delivery : deliveries)
-    waiting_.push_back(delayed_newcomer(std::make_shared<Delivery>(std::move(delivery)), parts_.routes));
+    waiting_.push_back(
+        delayed_newcomer(std::make_shared<Delivery>(std::move(delivery)), parts_.routes, *rules));
   flush();
 }
 
@@ -44,28 +47,31 @@ void Intake::forget_before(std::uint32_t connection) {
 
 void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
   const auto& message_id = delivery->message.properties.message_id;
-  Event event{*failure.id,
-              event::Failed{failure.attempt, failure.error, failure.error_type, failure.directives,
-                            clean_utf8(failure.queue, kShortString),
-                            clean_utf8(message_id.value_or(""), kShortString), failure.executor}};
+  const bool proven = parts_.proof.proven({*failure.id, failure.attempt, failure.token});
+  if (proven) failure.attempt = attempt_of_token(failure.token);
+  Event event{*failure.id, event::Failed{failure.attempt, failure.error, failure.error_type,
+                                         failure.directives, clean_utf8(failure.queue, kShortString),
+                                         clean_utf8(message_id.value_or(""), kShortString), failure.executor,
+                                         proven, false, failure.level}};
   const std::uint32_t connection = delivery->tag.connection;
   parts_.transitions.add(
       std::move(event),
-      [this, delivery = std::move(delivery), failure = std::move(failure)](const Result<Decision>& decision) {
-        decided(delivery, failure, decision);
-      },
-      connection);
+      [this, delivery = std::move(delivery), failure = std::move(failure),
+       proven](const Result<Decision>& decision) { decided(delivery, failure, proven, decision); },
+      connection, Transitions::OnError::keep);
 }
 
-void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& failure,
+void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& failure, bool proven,
                      const Result<Decision>& decision) {
-  if (!decision) {
-    // Left unacked: the broker brings it again on the next connection.
-    log::error("a failure could not be recorded",
-               {{"id", failure.id->value}, {"reason", decision.error().message}});
-    return;
+  if (!decision) return;  // stopping: unacked, the broker keeps it
+  const bool refused = decision->verdict == Decision::Verdict::refused;
+  if (refused && proven && decision->reason == kNoSuchTask) {
+    parts_.row_missing(*failure.id, failure.attempt);
+    waiting_.push_back(failed_newcomer(delivery, failure, *parts_.rules()));
+    waiting_.back().row_lost = true;
+    return flush();
   }
-  if (decision->verdict == Decision::Verdict::refused) {
+  if (refused) {
     const bool unknown = decision->reason == kNoSuchTask || decision->reason == kAnothersTask;
     std::string reason;
     if (!unknown) {
@@ -77,7 +83,7 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
               {{"id", failure.id->value}, {"attempt", failure.attempt}, {"reason", decision->reason}});
     Failure known = failure;
     if (!unknown && known.queue.empty()) known.queue = decision->task.queue;
-    waiting_.push_back(failed_newcomer(delivery, std::move(known), std::move(reason)));
+    waiting_.push_back(failed_newcomer(delivery, std::move(known), *parts_.rules(), std::move(reason)));
     flush();
     return;
   }
@@ -97,8 +103,10 @@ bool Intake::worth_a_turn() {
 
 void Intake::flush() {
   while (!draining_ && !waiting_.empty() && in_flight_ < kMostInFlight && worth_a_turn()) {
-    // One shard a batch: one lease to check, neighbouring rows in the index.
-    const int shard = parts_.shards.home();
+    // One shard a batch: one lease to check, neighbouring rows in the index. An instance that gave its shards
+    // up, because it cannot publish, goes on taking in: the shard's owner finds the rows by its sweep.
+    const bool for_others = parts_.shards.stepped_back();
+    const int shard = for_others ? anybodys_shard() : parts_.shards.home();
     if (shard < 0) return;  // called again when a lease is taken
     std::vector<Newcomer> batch;
     std::size_t bytes = 0;
@@ -111,11 +119,15 @@ void Intake::flush() {
       if (alone) break;
     }
     gather_.end();
-    insert(std::move(batch), shard);
+    insert(std::move(batch), shard, for_others);
   }
 }
 
-void Intake::insert(std::vector<Newcomer> batch, int shard) {
+int Intake::anybodys_shard() { return std::uniform_int_distribution<>(0, kShards - 1)(dice_); }
+
+void Intake::insert(std::vector<Newcomer> batch, int shard, bool for_others) {
+  Fence fence = parts_.shards.fence();
+  fence.by_hand = for_others;
   auto shared = std::make_shared<std::vector<Newcomer>>(std::move(batch));
   auto tasks = std::make_shared<std::vector<NewTask>>();
   std::vector<DeliveryTag> tags;
@@ -132,7 +144,7 @@ void Intake::insert(std::vector<Newcomer> batch, int shard) {
   ++in_flight_;
   parts_.threads.submit<Answers>(
       Lane::flow,
-      [this, tags = std::move(tags), tasks, fence = parts_.shards.fence()](Store& store) {
+      [this, tags = std::move(tags), tasks, fence = std::move(fence)](Store& store) {
         return insert_standing(store, tags, *tasks, fence);
       },
       [this, shared, tasks](const Result<Answers>& result) {
@@ -217,28 +229,43 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
   parts_.requeue(std::move(left));
 }
 
+// As it stands: whose copy lies in the parked queue already needs only its row.
+void Intake::try_later(Newcomer item, const std::string& reason) {
+  item.alone = true;
+  const std::uint32_t connection = item.delivery->tag.connection;
+  parts_.left.add(connection, reason, [this, item = std::move(item)]() mutable {
+    waiting_.push_back(std::move(item));
+    flush();
+  });
+}
+
 // What the database cannot hold is kept by the broker: the message goes to <prefix>.parked, a row without a
 // body says so, and only then it is acked.
 void Intake::divert(Newcomer item, const std::string& reason) {
   if (item.without_body) {
-    log::error("a message can be neither stored nor recorded: left unacked", {{"reason", reason}});
-    return;
+    log::error("a message can be neither stored nor recorded: left unacked, tried again",
+               {{"reason", reason}});
+    return try_later(std::move(item), reason);
   }
+  const std::string former_reason = std::exchange(item.park_reason, {});
   item.park_reason = reason + "; the message lies in the queue " + parts_.parked_exchange;
   item.without_body = true;
   ++diverting_;
   // Stripped: as it was published at first, it passed the broker; with x-death its header may be too large
   // for a frame.
   Outgoing copy{0, parts_.parked_exchange, item.queue(), strip(item.delivery->message, nullptr)};
-  parts_.outbox.send(std::move(copy), [this, item](const PublishResult& result) mutable {
+  parts_.outbox.send(std::move(copy), [this, item, former_reason](const PublishResult& result) mutable {
     --diverting_;
     if (result.how == PublishResult::How::confirmed) {
       item.alone = true;
       waiting_.push_back(std::move(item));
       flush();
     } else {
-      log::error("a message could not be moved to the parked queue: left unacked, the broker brings it again",
+      log::error("a message could not be moved to the parked queue: left unacked, tried again",
                  {{"reason", result.reason}});
+      item.without_body = false;
+      item.park_reason = former_reason;
+      try_later(std::move(item), result.reason);
     }
   });
   parts_.outbox.flush();

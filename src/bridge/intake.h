@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "src/bridge/acks.h"
+#include "src/bridge/delivery_proof.h"
 #include "src/bridge/gather.h"
+#include "src/bridge/left_unacked.h"
 #include "src/bridge/newcomer.h"
 #include "src/bridge/outbox.h"
 #include "src/bridge/shards.h"
@@ -28,11 +30,14 @@ class Intake {
     Transitions& transitions;
     Outbox& outbox;
     Acks& acks;
+    LeftUnacked& left;
     DbClock& clock;
+    DeliveryProof& proof;
     std::function<RuleBookPtr()> rules;
-    std::function<void(const Task&)> taken;        // a new row: heap
-    std::function<void(const Decision&)> settled;  // a known task changed
-    std::string parked_exchange;                   // <prefix>.parked
+    std::function<void(const Task&)> taken;                // a new row: heap
+    std::function<void(const Decision&)> settled;          // a known task changed
+    std::function<void(TaskId, int attempt)> row_missing;  // of a delivery of ours: it is taken in anew
+    std::string parked_exchange;                           // <prefix>.parked
     DelayRoutes routes;
     std::function<bool(const DeliveryTag&)> stands;              // Broker::stands; on any thread
     std::function<void(std::vector<DeliveryTag> tags)> requeue;  // Broker::requeue
@@ -55,10 +60,12 @@ class Intake {
 
  private:
   void known(std::shared_ptr<Delivery> delivery, Failure failure);
-  void decided(const std::shared_ptr<Delivery>& delivery, const Failure& failure,
+  void decided(const std::shared_ptr<Delivery>& delivery, const Failure& failure, bool proven,
                const Result<Decision>& decision);
   bool worth_a_turn();
-  void insert(std::vector<Newcomer> batch, int shard);
+  int anybodys_shard();
+  // `for_others`: whoever has the shard goes on with the tasks.
+  void insert(std::vector<Newcomer> batch, int shard, bool for_others);
   // An answer each; none for what was left, because its connection no longer stands.
   using Answers = std::vector<std::optional<Inserted>>;
   Result<Answers> insert_standing(Store& store, const std::vector<DeliveryTag>& tags,
@@ -66,6 +73,7 @@ class Intake {
   void inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& tasks,
                 const Result<Answers>& result);
   void divert(Newcomer item, const std::string& reason);
+  void try_later(Newcomer item, const std::string& reason);
 
   const Parts parts_;
   std::deque<Newcomer> waiting_;

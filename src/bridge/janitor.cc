@@ -155,20 +155,26 @@ void Janitor::send_copies(const std::vector<TaskId>& ids) {
           return;
         }
         for (Copy& copy : *copies) {
-          Message message = dress(*copy.message, copy.task);
+          Message message = dress(*copy.message, copy.task, parts_.proof.token(copy.task));
           message.headers->emplace_back(header::kQueue, copy.task.queue);
           message.headers->emplace_back(header::kError, copy.task.last_error);
           const TaskId id = copy.task.id;
-          parts_.outbox.send({0, parts_.parked_exchange, copy.task.queue, std::move(message)},
-                             [this, id](const PublishResult& result) {
-                               if (result.how != PublishResult::How::confirmed) {
-                                 copying_.erase(id);  // the next tick tries again
-                                 return;
-                               }
-                               parts_.transitions.add(
-                                   {id, event::ParkedCopySent{}},
-                                   [this, id](const Result<Decision>&) { copying_.erase(id); });
-                             });
+          parts_.outbox.send(
+              {0, parts_.parked_exchange, copy.task.queue, std::move(message)},
+              [this, id](const PublishResult& result) {
+                const bool never = result.how == PublishResult::How::rejected;
+                if (result.how != PublishResult::How::confirmed && !never) {
+                  copying_.erase(id);  // the next tick tries again
+                  return;
+                }
+                // Tried again it would end the channel for all others each time. The row has it.
+                if (never)
+                  log::error(
+                      "a parked message cannot be sent to the parked queue: it stands in its row alone",
+                      {{"id", id.value}, {"reason", result.reason}});
+                parts_.transitions.add({id, event::ParkedCopySent{}},
+                                       [this, id](const Result<Decision>&) { copying_.erase(id); });
+              });
         }
         parts_.outbox.flush();
       });
@@ -188,8 +194,10 @@ void Janitor::stranded() {
   parts_.threads.submit<std::vector<DueEntry>>(
       Lane::control, [ripe](Store& store) { return store.stranded(ripe, kLimit); },
       [this, ripe](const Result<std::vector<DueEntry>>& rows) {
-        if (!rows)
+        if (!rows) {
+          for (const Lease& lease : ripe) to_recover_.push_back({lease, boot_now() + kEvery * 5});
           return log::error("stranded tasks could not be looked for", {{"reason", rows.error().message}});
+        }
         const bool more = rows->size() == static_cast<std::size_t>(kLimit);
         std::vector<io::DueItem> items;
         std::set<int> unsettled;

@@ -32,6 +32,7 @@ class Janitor {
     Horizon& horizon;
     Dispatch& dispatch;
     QueueNames& names;
+    const DeliveryProof& proof;
     std::function<void(const Decision&)> settled;
     std::function<bool()> can_publish;
     std::string parked_exchange;

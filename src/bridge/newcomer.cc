@@ -25,6 +25,14 @@ void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, co
       f.died_at_s && *f.died_at_s > 0 && EpochMs{*f.died_at_s * 1000} + Ms{2000} < maker.now;
   if (long_ago) task.first_failed_at = {*f.died_at_s * 1000};
   task.last_error = f.error;
+  int level = 1;
+  if (newcomer.row_lost) {
+    level = f.level.value_or(0) + 1;
+    if (f.first_failed_at && *f.first_failed_at <= maker.now) task.first_failed_at = *f.first_failed_at;
+    const std::string remark = " [its row, retry-id " + f.id->str() + ", is gone: it failed attempt " +
+                               std::to_string(f.attempt) + " of it and climbs on under a new id]";
+    task.last_error = clean_utf8(f.error, kErrorBytes - remark.size()) + remark;
+  }
   task.error_type = f.error_type;
   fresh.intake_key = intake_key(f, message);
   if (f.died_at_s) {
@@ -33,7 +41,7 @@ void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, co
     fresh.same_if_over_since = maker.now - kRedeliveredWithin;
   }
   if (newcomer.park_reason.empty()) {
-    begin(task, f.directives, maker.rules, maker.now, maker.random);
+    begin(task, f.directives, maker.rules, maker.now, maker.random, level);
   } else {
     begin_parked(task, newcomer.park_reason, maker.rules, maker.now);
   }
@@ -60,6 +68,15 @@ void begin_delayed(NewTask& fresh, const Newcomer& newcomer, const DelayRequest&
   }
 }
 
+// The queue or exchange that the message itself names and that it will go to; "" where the config names it.
+std::string target_named(const DelayRequest& request, const Message& message, const RuleBook& rules) {
+  if (request.target_by.empty()) return {};
+  if (request.target.is_set())
+    return request.target.queue.empty() ? request.target.exchange : request.target.queue;
+  const TagRules* tag = message.properties.type ? rules.tag(*message.properties.type) : nullptr;
+  return tag != nullptr && tag->target.is_set() ? std::string() : request.otherwise;
+}
+
 }  // namespace
 
 const std::string& Newcomer::queue() const {
@@ -67,20 +84,27 @@ const std::string& Newcomer::queue() const {
   return failure != nullptr ? failure->queue : std::get<DelayRequest>(said).target.queue;
 }
 
-Newcomer failed_newcomer(std::shared_ptr<Delivery> delivery, Failure failure, std::string park_reason) {
+Newcomer failed_newcomer(std::shared_ptr<Delivery> delivery, Failure failure, const RuleBook& rules,
+                         std::string park_reason) {
   if (park_reason.empty() && failure.queue.empty()) {
     park_reason =
         "nothing says which queue it came from: no usable retry-queue header, no x-death; last error: " +
         failure.error;
   } else if (park_reason.empty() && (failure.queue.size() > kShortString || !is_utf8(failure.queue))) {
     park_reason = "the name of its queue is no queue's name (over 255 bytes, or not UTF-8)";
+  } else if (park_reason.empty() && !rules.targets().allows(failure.queue)) {
+    park_reason = not_allowed(failure.queue_by, failure.queue) + "; last error: " + failure.error;
   }
   return {std::move(delivery), std::move(failure), std::move(park_reason)};
 }
 
-Newcomer delayed_newcomer(std::shared_ptr<Delivery> delivery, const DelayRoutes& routes) {
+Newcomer delayed_newcomer(std::shared_ptr<Delivery> delivery, const DelayRoutes& routes,
+                          const RuleBook& rules) {
   DelayRequest request = read_delay(delivery->message, delivery->exchange, delivery->routing_key, routes);
   std::string park_reason = request.refusal;
+  const std::string name = target_named(request, delivery->message, rules);
+  if (park_reason.empty() && !name.empty() && !rules.targets().allows(name))
+    park_reason = not_allowed(request.target_by, name);
   return {std::move(delivery), std::move(request), std::move(park_reason)};
 }
 

@@ -21,14 +21,18 @@ struct Newcomer {
   std::string park_reason;  // not empty: it is parked at once
   bool alone = false;
   bool without_body = false;  // its body lies in <prefix>.parked
+  bool row_lost = false;      // a delivery of ours, by its token, whose row is gone: it climbs on
   BootUs arrived = boot_now_us();
 
   // "" where it goes by an exchange, or nowhere.
   const std::string& queue() const;
 };
 
-Newcomer failed_newcomer(std::shared_ptr<Delivery> delivery, Failure failure, std::string park_reason = {});
-Newcomer delayed_newcomer(std::shared_ptr<Delivery> delivery, const DelayRoutes& routes);
+// Parked at once where a header names a target that the rules don't allow.
+Newcomer failed_newcomer(std::shared_ptr<Delivery> delivery, Failure failure, const RuleBook& rules,
+                         std::string park_reason = {});
+Newcomer delayed_newcomer(std::shared_ptr<Delivery> delivery, const DelayRoutes& routes,
+                          const RuleBook& rules);
 
 struct Maker {
   TaskId id;

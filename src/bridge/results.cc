@@ -17,19 +17,27 @@ void Results::said(const std::vector<Delivery>& deliveries) {
       continue;
     }
     const TaskId id = *word.id;
-    Event event{id, event::Succeeded{word.attempt, word.executor}};
+    const DeliveryProof::Claim claim{id, word.attempt, word.token};
+    if (!parts_.proof.takes_result(claim)) {
+      parts_.acks.add(delivery.tag);
+      continue;
+    }
+    const bool proven = parts_.proof.proven(claim);
+    if (proven) word.attempt = attempt_of_token(word.token);  // also where retry-attempt was not said
+    Event event{id, event::Succeeded{word.attempt, word.executor, proven}};
     if (!word.succeeded) {
       if (word.error.empty()) word.error = "reported failed (no retry-error was given)";
-      event.what = event::Failed{
-          word.attempt, std::move(word.error),   std::move(word.error_type), std::move(word.directives), {},
-          {},           std::move(word.executor)};
+      event.what = event::Failed{word.attempt,
+                                 std::move(word.error),
+                                 std::move(word.error_type),
+                                 std::move(word.directives),
+                                 {},
+                                 {},
+                                 std::move(word.executor),
+                                 proven};
     }
     const auto decided = [this, id, tag = delivery.tag](const Result<Decision>& decision) {
-      if (!decision) {  // left unacked: the broker brings it again on the next connection
-        log::error("a result could not be recorded",
-                   {{"id", id.value}, {"reason", decision.error().message}});
-        return;
-      }
+      if (!decision) return;  // stopping: unacked, the broker keeps it
       if (decision->verdict == Decision::Verdict::refused) {
         log::warn("a result fits no attempt: passed over", {{"id", id.value}, {"reason", decision->reason}});
       }
@@ -38,7 +46,7 @@ void Results::said(const std::vector<Delivery>& deliveries) {
       parts_.acks.add(tag);
       parts_.settled(*decision);
     };
-    parts_.transitions.add(std::move(event), decided, delivery.tag.connection);
+    parts_.transitions.add(std::move(event), decided, delivery.tag.connection, Transitions::OnError::keep);
   }
   parts_.acks.flush();
   parts_.transitions.flush();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/bridge/acks.h"
+#include "src/bridge/delivery_proof.h"
 #include "src/bridge/transitions.h"
 
 namespace rung::bridge {
@@ -15,6 +16,7 @@ class Results {
   struct Parts {
     Transitions& transitions;
     Acks& acks;
+    DeliveryProof& proof;
     std::function<void(const Decision&)> settled;
   };
   explicit Results(Parts parts) : parts_(std::move(parts)) {}

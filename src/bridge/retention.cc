@@ -104,6 +104,7 @@ Result<Retention::Pass> Retention::perform(Pass pass, Store& store) {
     if (!gone) return tl::unexpected(gone.error());
     pass.done.audit = gone->audit;
     pass.done.bulks = gone->bulks;
+    pass.done.events = gone->events;
     if (!gone->more) pass.stage = pass.look ? Stage::list : Stage::through;
   } else if (pass.stage == Stage::list) {
     step = list(pass, store);
@@ -126,7 +127,7 @@ Result<void> Retention::add(Pass& pass, Store& store) {
   if (!there) return tl::unexpected(there.error());
   // Also where nothing is to be added: what was cut short between the two tables is seen to by this.
   const auto added = store.add_parts(parts_to_add(*there, pass.now, pass.keep));
-  if (!added && added.error().is_transient()) return tl::unexpected(added.error());
+  if (!added && added.error().kind == Error::Kind::transient) return tl::unexpected(added.error());
   if (!added) pass.trouble = added.error().message;
   if (added && *added == PartsAdded::busy) pass.busy = true;
   if (added && *added == PartsAdded::full)
@@ -156,7 +157,7 @@ Result<void> Retention::drop(Pass& pass, Store& store) {
   bool kept = true;
   if (due.drop && !pass.busy && !pass.refused) {
     const auto end = store.drop_part(part);
-    if (!end && end.error().is_transient()) return tl::unexpected(end.error());
+    if (!end && end.error().kind == Error::Kind::transient) return tl::unexpected(end.error());
     if (!end) pass.trouble = end.error().message;
     pass.refused = !end;
     if (end && *end == PartEnd::busy) pass.busy = true;
@@ -189,7 +190,8 @@ void Retention::arrived(Result<Pass> pass) {
   done_.parts += now.parts;
   done_.audit += now.audit;
   done_.bulks += now.bulks;
-  if (now.tasks + now.parts + now.audit + now.bulks > 0) done_.last = parts_.clock.now();
+  done_.events += now.events;
+  if (now.tasks + now.parts + now.audit + now.bulks + now.events > 0) done_.last = parts_.clock.now();
   if (now.tasks > 0) look_at_ = std::min(look_at_, boot_now() + kLookSoon);
   names_.insert(names_.end(), pass->dropped.begin(), pass->dropped.end());
   pass->dropped.clear();

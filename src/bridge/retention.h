@@ -26,7 +26,7 @@ class Retention {
   };
   // What this instance has done so far. parts: dropped whole.
   struct Done {
-    std::int64_t tasks = 0, parts = 0, audit = 0, bulks = 0;
+    std::int64_t tasks = 0, parts = 0, audit = 0, bulks = 0, events = 0;
     std::optional<EpochMs> last;  // when something went
   };
 

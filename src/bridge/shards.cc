@@ -15,6 +15,10 @@ constexpr Ms kAfterExpiry{20}, kMostSpread{300};
 constexpr Ms kHurry{50};
 // SIGTERM while our first cycle is under way: the longest that its answer is waited for.
 constexpr Ms kPatience{1000};
+// The database's clock against ours: more than this between two measurements is a step, and no drift ...
+constexpr std::int64_t kStepUs = 1'000'000;
+// ... of which a clock may have a five-hundredth (0.2 %) of the time that has gone by.
+constexpr std::int64_t kDrift = 500;
 
 }  // namespace
 
@@ -22,8 +26,13 @@ constexpr Ms kPatience{1000};
 struct Shards::Cycle {
   int node = 0;
   std::vector<Lease> renew, release;
+  std::vector<HealthProblem> problems;
+  std::uint64_t beats = 0, highest_epoch = 0;  // as of the last cycle, and of this one
+  bool row_gone = false;                       // the same
+  BrokerLink link = BrokerLink::up;
 
   bool name_taken = false;
+  std::optional<std::string> restored;  // the database went back in time: how that is known
   EpochMs db_now;
   BootMs sent, received;  // around the beat
   struct Reading {
@@ -35,15 +44,35 @@ struct Shards::Cycle {
   std::vector<Lease> held;
   std::vector<Gained> gained;
   int surplus = 0;
-  bool unsettled = false;             // what we hold is not what we are due
+  bool unsettled = false;  // what we hold is not what we are due
+  bool stepped_back = false;
   std::optional<BootMs> next_expiry;  // of a lease or a node that isn't ours: the living renew long before
 };
 
 int fair_share(int node, const std::vector<int>& live) {
   const auto me = std::ranges::find(live, node);
-  const int n = std::max<int>(static_cast<int>(live.size()), 1);
-  const int place = me == live.end() ? 0 : static_cast<int>(me - live.begin());
+  if (me == live.end()) return 0;
+  const int n = static_cast<int>(live.size());
+  const int place = static_cast<int>(me - live.begin());
   return kShards / n + (place < kShards % n ? 1 : 0);
+}
+
+namespace {
+
+bool somebody_can_publish(const std::vector<NodeRow>& live) {
+  return std::ranges::any_of(live, [](const NodeRow& n) { return n.link == BrokerLink::up; });
+}
+
+}  // namespace
+
+std::vector<int> sharers(const std::vector<NodeRow>& live) {
+  const bool somebody = somebody_can_publish(live);
+  std::vector<int> ids;
+  for (const NodeRow& row : live) {
+    if (row.link != BrokerLink::lost || !somebody) ids.push_back(row.id);
+  }
+  std::ranges::sort(ids);
+  return ids;
 }
 
 namespace {
@@ -59,17 +88,17 @@ struct Plan {
   std::vector<Gained> facts;  // lease.shard and recover_at of each in `take`; the epoch is not known yet
   int share = 0;
   int surplus = 0;
+  bool stepped_back = false;
 };
 
 // Which shards to take: our own under an older epoch always, then free and expired ones up to our share.
 Plan make_plan(const View& view, int node, const std::vector<Lease>& held, Ms connection_death) {
   Plan plan;
-  std::vector<int> live;
-  for (const NodeRow& row : view.nodes) live.push_back(row.id);
-  std::ranges::sort(live);
+  const std::vector<int> live = sharers(view.nodes);
   const auto is_held = [&](int s) {
     return std::ranges::any_of(held, [&](const Lease& l) { return l.shard == s; });
   };
+  plan.stepped_back = std::ranges::find(live, node) == live.end();
   plan.share = fair_share(node, live);
   int mine = static_cast<int>(held.size());
   const BootMs boot = boot_now();
@@ -79,12 +108,16 @@ Plan make_plan(const View& view, int node, const std::vector<Lease>& held, Ms co
     ++mine;
   };
   for (const ShardRow& row : view.rows) {
-    if (row.owner == node && !is_held(row.shard)) take(row.shard, boot);
+    if (row.owner == node && !is_held(row.shard) && !plan.stepped_back) take(row.shard, boot);
   }
   // Each begins at a place of its own, so that those who look at the same time do not ask for the same.
   const auto place = static_cast<std::size_t>(std::ranges::find(live, node) - live.begin());
   const std::size_t first = place * view.rows.size() / std::max<std::size_t>(live.size(), 1);
-  for (std::size_t i = 0; i < view.rows.size() && mine < plan.share; ++i) {
+  // While nobody can publish, everybody keeps what it has; who has lost the broker takes nothing.
+  const bool somebody = somebody_can_publish(view.nodes);
+  const bool lost = std::ranges::any_of(
+      view.nodes, [&](const NodeRow& n) { return n.id == node && n.link == BrokerLink::lost; });
+  for (std::size_t i = 0; i < view.rows.size() && mine < plan.share && (somebody || !lost); ++i) {
     const ShardRow& row = view.rows[(first + i) % view.rows.size()];
     if (row.owner == node) continue;
     const bool free = row.owner == 0;
@@ -92,7 +125,7 @@ Plan make_plan(const View& view, int node, const std::vector<Lease>& held, Ms co
     if (free) take(row.shard, boot);
     if (!free && expired) take(row.shard, boot + connection_death);
   }
-  plan.surplus = std::max(mine - plan.share, 0);
+  plan.surplus = somebody ? std::max(mine - plan.share, 0) : 0;
   return plan;
 }
 
@@ -122,7 +155,14 @@ Shards::Shards(io::Loop& loop, StoreThreads& threads, DbClock& clock, Settings s
       patience_(loop, [this] { give_back(); }),
       dice_(static_cast<std::minstd_rand::result_type>(settings_.identity.incarnation)) {}
 
-void Shards::start() { timer_.start(Ms{0}); }
+void Shards::start() {
+  if (!std::exchange(started_, true) && !leaving_) timer_.start(Ms{0});
+}
+
+void Shards::set_link(BrokerLink link) {
+  if (std::exchange(link_, link) == link || !started_ || leaving_) return;
+  if (!cycling_) timer_.start(Ms{0});  // the others should know at once
+}
 
 std::vector<int> Shards::list() const {
   std::vector<int> shards;
@@ -159,6 +199,11 @@ void Shards::begin_cycle() {
   begun_ = boot_now();
   Cycle cycle;
   cycle.node = node_;
+  cycle.problems = problems_;
+  cycle.beats = beats_;
+  cycle.highest_epoch = highest_epoch_;
+  cycle.row_gone = row_gone_;
+  cycle.link = link_;
   for (const Lease& lease : leases()) {
     const bool give_back = slot(lease.shard).leaving && !listener_.in_use(lease.shard);
     (give_back ? cycle.release : cycle.renew).push_back(lease);
@@ -195,6 +240,34 @@ Result<void> Shards::read_clock(Cycle& c, Store& store) {
   return {};
 }
 
+// Each beat counts one in our node's row. A row that counts fewer than we know of is an older one: the
+// database was put back. Another process that takes our name goes on counting from there, and never removes
+// the row; so a row that is gone, or that is another's now, means the same. But it may be gone for a moment
+// only, while a dump is being read in: what is registered then would be in the dump's way.
+Result<void> Shards::look_back(Cycle& c, const Settings& settings, Store& store, Store::Beat& beat) {
+  const bool gone = beat.name != settings.identity.name;
+  const bool known = c.beats > 0;  // this process has beaten before
+  if (!known || (!gone && beat.beats > c.beats)) {
+    c.row_gone = false;
+    return {};
+  }
+  if (gone && !std::exchange(c.row_gone, true)) return {};  // again in the next cycle
+  c.restored = gone ? "the row of this node is gone from rung_nodes"
+                    : "this node's heartbeat counts " + std::to_string(beat.beats) + ", and was at " +
+                          std::to_string(c.beats) + " before";
+  c.row_gone = false;
+  c.renew.clear();  // what we held is not what the database says now
+  c.release.clear();
+  const auto node = store.register_node(settings.identity, settings.lease);
+  if (!node) return tl::unexpected(node.error());
+  c.node = *node;
+  c.sent = boot_now();
+  auto again = store.heartbeat(c.node, settings.identity.incarnation, settings.lease, c.problems, c.link);
+  if (!again) return tl::unexpected(again.error());
+  beat = *std::move(again);
+  return {};
+}
+
 // On the control lane; again from the beginning after a transient error.
 Result<Shards::Cycle> Shards::perform(Cycle c, const Settings& settings, Store& store) {
   const NodeIdentity& identity = settings.identity;
@@ -204,13 +277,16 @@ Result<Shards::Cycle> Shards::perform(Cycle c, const Settings& settings, Store& 
     c.node = *node;
   }
   c.sent = boot_now();
-  const auto beat = store.heartbeat(c.node, identity.incarnation, settings.lease);
+  auto beat = store.heartbeat(c.node, identity.incarnation, settings.lease, c.problems, c.link);
   if (!beat) return tl::unexpected(beat.error());
+  if (auto looked = look_back(c, settings, store, *beat); !looked) return tl::unexpected(looked.error());
+  if (c.row_gone) return c;
   c.received = boot_now();
   c.db_now = beat->now;
   if (auto read = read_clock(c, store); !read) return tl::unexpected(read.error());
   c.name_taken = !beat->still_ours;
   if (c.name_taken) return c;
+  c.beats = beat->beats;
   const auto renewed = store.renew(c.node, c.renew, settings.lease);
   if (!renewed) return tl::unexpected(renewed.error());
   c.held = renewed->held;
@@ -222,32 +298,47 @@ Result<Shards::Cycle> Shards::perform(Cycle c, const Settings& settings, Store& 
   if (!rows) return tl::unexpected(rows.error());
   const auto nodes = store.live_nodes();
   if (!nodes) return tl::unexpected(nodes.error());
+  // Higher than all that anybody was given before the database went back: old writes stay fenced off.
+  const std::uint64_t above = c.restored ? c.highest_epoch : 0;
+  for (const ShardRow& row : *rows) c.highest_epoch = std::max(c.highest_epoch, row.epoch);
   const View view{*rows, *nodes, c.db_now};
   const Plan plan = make_plan(view, c.node, c.held, settings.connection_death);
   c.surplus = plan.surplus;
   if (const auto at = next_foreign_expiry(view, c.node)) c.next_expiry = c.received + (*at - c.db_now);
   if (!plan.take.empty()) {
-    const auto taken = store.acquire(c.node, identity.incarnation, plan.take, settings.lease);
+    const auto taken = store.acquire(c.node, identity.incarnation, plan.take, settings.lease, above);
     if (!taken) return tl::unexpected(taken.error());
     for (const Lease& lease : *taken) {
+      c.highest_epoch = std::max(c.highest_epoch, lease.epoch);
       const auto fact =
           std::ranges::find_if(plan.facts, [&](const Gained& g) { return g.lease.shard == lease.shard; });
       c.gained.push_back({lease, fact != plan.facts.end() ? fact->recover_at : boot_now()});
     }
   }
   c.unsettled = static_cast<int>(c.held.size() + c.gained.size()) != plan.share;
+  c.stepped_back = plan.stepped_back;
   return c;
 }
 
 void Shards::end_cycle(const Cycle& cycle) {
+  row_gone_ = cycle.row_gone;
+  if (row_gone_) return;  // the fence closes by itself where this goes on
+  if (node_ != cycle.node) ids_.reset();
   node_ = cycle.node;
+  beats_ = cycle.beats;
+  highest_epoch_ = cycle.highest_epoch;
   if (cycle.name_taken) {
     listener_.publish_until({0});
     listener_.name_taken();
     return;
   }
+  notice(cycle);
   clock_.measured(cycle.clock.db, cycle.clock.sent, cycle.clock.received);
   std::vector<int> lost;
+  if (cycle.restored) {
+    lost = list();
+    slots_ = {};
+  }
   const auto still = [&](const Lease& lease) {
     return std::ranges::find(cycle.held, lease) != cycle.held.end();
   };
@@ -259,6 +350,7 @@ void Shards::end_cycle(const Cycle& cycle) {
   }
   for (const Gained& g : cycle.gained) slot(g.lease.shard) = {g.lease.epoch, false};
   count_ = static_cast<int>(leases().size());
+  if (cycle.stepped_back != stepped_back_) step_back(cycle.stepped_back);
   plan_surplus(cycle.surplus);
   if (!cycle.release.empty())
     log::info("shards given back", {{"given", cycle.release.size()}, {"held", count_}, {"of", kShards}});
@@ -268,10 +360,36 @@ void Shards::end_cycle(const Cycle& cycle) {
   }
   // A margin for the way from the check to the socket, and for clocks that run a little apart.
   const Ms margin = settings_.lease / 10;
-  listener_.publish_until(count_ > 0 ? cycle.sent + settings_.lease - margin : BootMs{0});
+  // Who steps back closes the fence: what waits for the broker comes back unsent, and its shard can go.
+  const bool open = count_ > 0 && !stepped_back_;
+  listener_.publish_until(open ? cycle.sent + settings_.lease - margin : BootMs{0});
   if (!cycle.gained.empty()) {
     log::info("shards taken", {{"taken", cycle.gained.size()}, {"held", count_}, {"of", kShards}});
     listener_.gained(cycle.gained);
+  }
+}
+
+void Shards::notice(const Cycle& cycle) {
+  if (cycle.restored) listener_.noticed({Notice::Kind::restored, *cycle.restored});
+  const Cycle::Reading& read = cycle.clock;
+  const Offset now{read.db.us - read.received.us, read.db.us - read.sent.us, read.received};
+  if (const auto before = std::exchange(offset_, now)) {
+    const std::int64_t allowed = kStepUs + (now.at.us - before->at.us) / kDrift;
+    const std::int64_t ahead = now.least - before->most, back = now.most - before->least;
+    if (ahead > allowed || -back > allowed) {
+      const std::int64_t ms = (ahead > 0 ? ahead : back) / 1000;
+      listener_.noticed({Notice::Kind::clock_stepped,
+                         (ms > 0 ? "forward by " : "back by ") + std::to_string(ms > 0 ? ms : -ms) + " ms"});
+    }
+  }
+}
+
+void Shards::step_back(bool yes) {
+  stepped_back_ = yes;
+  if (yes) {
+    log::warn("cannot publish while another instance can: the shards are given up", {{"held", count_}});
+  } else {
+    log::info("takes shards again", {{"held", count_}});
   }
 }
 
@@ -291,7 +409,7 @@ void Shards::arm(const Cycle* cycle) {
   if (cycle != nullptr && cycle->name_taken) return;
   const Ms third = settings_.lease / 3, tenth = settings_.lease / 10;
   BootMs at = begun_ + third - some(third / 10);
-  if (cycle != nullptr && cycle->next_expiry)
+  if (cycle != nullptr && cycle->next_expiry && !cycle->row_gone)
     at = std::min(at, *cycle->next_expiry + kAfterExpiry + some(std::min(kMostSpread, tenth)));
   if (cycle != nullptr && cycle->unsettled) {
     hurry_ = std::clamp(hurry_ * 2, kHurry, std::max(tenth, kHurry));
@@ -299,6 +417,8 @@ void Shards::arm(const Cycle* cycle) {
   } else {
     hurry_ = Ms{0};
   }
+  if (cycle != nullptr && cycle->link != link_)
+    at = boot_now();  // it changed meanwhile: the others should know
   timer_.start(std::max(at - boot_now(), Ms{1}));
 }
 

@@ -8,6 +8,7 @@ namespace {
 
 constexpr Ms kFirstPause{100};
 constexpr Ms kLongestPause{5000};
+constexpr std::size_t kMostReasons = 20;  // said of one outage
 
 Ms with_jitter(Ms pause) {
   thread_local std::mt19937 dice{std::random_device{}()};
@@ -17,8 +18,8 @@ Ms with_jitter(Ms pause) {
 }  // namespace
 
 StoreThreads::StoreThreads(io::Loop& loop, StoreFactory factory, int flow_threads,
-                           std::function<void(const Status&)> on_status)
-    : loop_(loop), factory_(std::move(factory)), on_status_(std::move(on_status)) {
+                           std::function<void(const Status&)> on_status, Ms idle)
+    : loop_(loop), factory_(std::move(factory)), on_status_(std::move(on_status)), idle_(idle) {
   running_ = flow_threads + 2;
   threads_.emplace_back([this] { run(Lane::control); });
   threads_.emplace_back([this] { run(Lane::upkeep); });
@@ -52,12 +53,18 @@ void StoreThreads::run(Lane lane) {
     Job job;
     {
       std::unique_lock lock(mutex_);
-      queue.ready.wait(lock, [&] { return stopping_ || !queue.jobs.empty(); });
+      const auto work = [&] { return stopping_ || !queue.jobs.empty(); };
+      if (store && !queue.ready.wait_for(lock, idle_, work)) {
+        lock.unlock();
+        store.reset();
+        continue;
+      }
+      queue.ready.wait(lock, work);
       if (queue.jobs.empty()) break;
       job = std::move(queue.jobs.front());
       queue.jobs.pop_front();
     }
-    perform(job, store);
+    perform(lane, job, store);
     loop_.post(std::move(job.deliver));
   }
   store.reset();
@@ -75,20 +82,22 @@ std::optional<Error> StoreThreads::attempt_once(Job& job, std::unique_ptr<Store>
   return job.attempt(*store);
 }
 
-void StoreThreads::perform(Job& job, std::unique_ptr<Store>& store) {
+void StoreThreads::perform(Lane lane, Job& job, std::unique_ptr<Store>& store) {
   bool away = false;
   Ms length = kFirstPause;
   for (;;) {
-    const auto error = attempt_once(job, store);
+    auto error = attempt_once(job, store);
     // A login that is refused is waited out too: somebody may be changing the password right now.
-    const bool again = error && (error->is_transient() || !store);
-    if (!again) {
-      set_away(away, false, {});
+    if (error && !store && !error->is_transient()) error->kind = Error::Kind::refused;
+    if (!error || error->kind != Error::Kind::transient) answered_ms_ = boot_now().ms;
+    const bool given_up = error && store && error->kind == Error::Kind::refused && lane == Lane::upkeep;
+    if (!error || !error->is_transient() || given_up) {
+      goes_on(away);
       if (error) job.give_up(*error);
       return;
     }
     store.reset();
-    set_away(away, true, error->message);
+    waits(away, *error);
     if (!pause(with_jitter(length))) {
       job.give_up({Error::Kind::transient, "stopping: " + error->message});
       return;
@@ -97,15 +106,26 @@ void StoreThreads::perform(Job& job, std::unique_ptr<Store>& store) {
   }
 }
 
-void StoreThreads::set_away(bool& mine, bool away, const std::string& reason) {
-  if (mine == away) return;
-  mine = away;
+// Said once for each reason, not once a thread and not once a try.
+void StoreThreads::waits(bool& mine, const Error& error) {
   const std::lock_guard lock(mutex_);
-  const bool before = threads_away_ > 0;
-  threads_away_ += away ? 1 : -1;
-  const bool after = threads_away_ > 0;
-  // Said once, not once a thread and not once a try.
-  if (before != after) loop_.post([this, status = Status{after, reason}] { on_status_(status); });
+  if (!mine) ++threads_away_;
+  mine = true;
+  const bool refused = error.kind == Error::Kind::refused;
+  const bool turned = std::exchange(refused_, refused) != refused;  // it decides whether a start is given up
+  const bool news = said_.size() < kMostReasons && said_.insert(error.message).second;
+  if (!news && !turned) return;
+  loop_.post([this, status = Status{true, refused, error.message}] { on_status_(status); });
+}
+
+void StoreThreads::goes_on(bool& mine) {
+  if (!mine) return;
+  mine = false;
+  const std::lock_guard lock(mutex_);
+  if (--threads_away_ > 0) return;
+  said_.clear();
+  refused_ = false;
+  loop_.post([this] { on_status_(Status{}); });
 }
 
 bool StoreThreads::pause(Ms length) {

@@ -1,7 +1,8 @@
 // Store threads, a connection each. The loop hands them jobs and gets the answers back on the loop.
 // A job that meets a transient error is tried again, on a new connection and with backoff, until it succeeds
-// or the threads are stopped: an outage holds the flow, it doesn't break it. (Jobs may be repeated: see
-// store.h.) Thread: submit() and the callbacks belong to the loop; work runs on a store thread.
+// or the threads are stopped: an outage holds the flow, it doesn't break it. So is a job that the database
+// refuses (a right, a table is missing), but for the upkeep's, which waits by itself. (Jobs may be repeated:
+// see store.h.) Thread: submit() and the callbacks belong to the loop; work runs on a store thread.
 #pragma once
 
 #include <atomic>
@@ -11,11 +12,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "src/core/time.h"
 #include "src/io/loop.h"
 #include "src/store/store.h"
 
@@ -34,16 +37,20 @@ enum class Lane { control, flow, upkeep };
 class StoreThreads {
  public:
   struct Status {
-    bool away = false;
-    std::string reason;
+    bool away = false;     // some thread waits to try its job again
+    bool refused = false;  // the database answers, and refuses
+    std::string reason;    // the latest; "" where nothing is away
   };
 
+  // `on_status`: when the first thread has to wait, with each reason that was not yet said since then, and
+  // when the last thread goes on. `idle`: a thread that had nothing to do for so long closes its connection,
+  // before the database cuts it (open_mysql_store()'s `silence`, which must be longer).
   StoreThreads(io::Loop& loop, StoreFactory factory, int flow_threads,
-               std::function<void(const Status&)> on_status);
+               std::function<void(const Status&)> on_status, Ms idle = std::chrono::hours{24});
   ~StoreThreads();
 
   // `work(Store&) -> Result<T>` on a store thread, then `done(Result<T>)` on the loop. done sees a transient
-  // error only where the threads were stopped.
+  // error only where the threads were stopped, and Kind::refused on the upkeep's lane.
   template <typename T, typename Work, typename Done>
   void submit(Lane lane, Work work, Done done) {
     auto result = std::make_shared<std::optional<Result<T>>>();
@@ -57,6 +64,9 @@ class StoreThreads {
     job.deliver = [done = std::move(done), result] { done(std::move(**result)); };
     enqueue(lane, std::move(job));
   }
+
+  // When the database last did a job, or refused one; when this was made, where it never did.
+  BootMs answered() const { return {answered_ms_.load(std::memory_order_relaxed)}; }
 
   // Takes no new turn at a job; what is blocked in a call ends by its own time-out. Does not wait.
   void stop();
@@ -77,21 +87,26 @@ class StoreThreads {
   Queue& queue_of(Lane lane);
   void enqueue(Lane lane, Job job);
   void run(Lane lane);
-  void perform(Job& job, std::unique_ptr<Store>& store);
+  void perform(Lane lane, Job& job, std::unique_ptr<Store>& store);
   std::optional<Error> attempt_once(Job& job, std::unique_ptr<Store>& store);
-  void set_away(bool& mine, bool away, const std::string& reason);
+  void waits(bool& mine, const Error& error);
+  void goes_on(bool& mine);
   bool pause(Ms length);  // false: stopped meanwhile
 
   io::Loop& loop_;
   const StoreFactory factory_;
   const std::function<void(const Status&)> on_status_;
+  const Ms idle_;
 
   std::mutex mutex_;
   Queue control_, flow_, upkeep_;  // guarded by mutex_
   bool stopping_ = false;          // guarded by mutex_
   int threads_away_ = 0;           // guarded by mutex_
+  std::set<std::string> said_;     // reasons of this outage; guarded by mutex_
+  bool refused_ = false;           // as on_status was told last; guarded by mutex_
   int running_ = 0;                // guarded by mutex_
   std::condition_variable stopped_;
+  std::atomic<std::int64_t> answered_ms_{boot_now().ms};
   std::vector<std::thread> threads_;
 };
 

@@ -190,6 +190,15 @@ void Targets::clear(const std::function<void(TaskId)>& gone) {
   waiting_ = 0;
 }
 
+Targets::Summary Targets::summary() const {
+  Summary out;
+  for (const auto& [queue, target] : targets_) {
+    out.window += target.window;
+    out.quarantined += target.quarantined ? 1 : 0;
+  }
+  return out;
+}
+
 void Targets::tidy(BootMs now) {
   std::erase_if(targets_, [&](const auto& entry) {
     const Target& t = entry.second;

@@ -63,6 +63,12 @@ class Targets {
   void end(std::uint32_t queue);
 
   std::size_t waiting() const { return waiting_; }
+  // For metrics: of the queues that have had something to publish of late.
+  struct Summary {
+    std::size_t window = 0;       // the sum of their windows
+    std::size_t quarantined = 0;  // how many are in quarantine
+  };
+  Summary summary() const;
   bool empty() const { return waiting_ == 0; }
   // Lets go of all that waits; `gone` is told of each.
   void clear(const std::function<void(TaskId)>& gone);

@@ -1,37 +1,148 @@
 #include "src/bridge/transitions.h"
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <utility>
 #include <variant>
+
+#include "src/io/log.h"
 
 namespace rung::bridge {
 namespace {
 
 constexpr Ms kConfirmWaits{20};
 
+// What another instance publishes is asked for again after this, then ever less soon.
+constexpr Ms kAskAgain{25}, kAskAgainLongest{1000};
+// The row may be read where the last commits are not yet: looked at again after each of these, 5 s in all.
+constexpr std::array<Ms, 6> kLookPauses{Ms{100}, Ms{200}, Ms{400}, Ms{800}, Ms{1500}, Ms{2000}};
+// A person is told that it is being published after this.
+constexpr Ms kPersonWaits{2000};
+
+// A consumer's word on a delivery that was ours.
+bool is_proven(const Happening& what) {
+  const auto* failed = std::get_if<event::Failed>(&what);
+  const auto* succeeded = std::get_if<event::Succeeded>(&what);
+  return (failed != nullptr && failed->proven) || (succeeded != nullptr && succeeded->proven);
+}
+
 bool is_pressing(const Event& event) { return !std::holds_alternative<event::Confirmed>(event.what); }
 
 }  // namespace
 
 Transitions::Transitions(io::Loop& loop, StoreThreads& threads, std::function<Fence()> fence,
-                         std::function<RuleBookPtr()> rules, std::function<void()> after)
-    : threads_(threads),
+                         std::function<RuleBookPtr()> rules, std::function<void()> after,
+                         std::function<bool(TaskId)> publishing, LeftUnacked& left)
+    : loop_(loop),
+      threads_(threads),
       fence_(std::move(fence)),
       rules_(std::move(rules)),
       after_(std::move(after)),
+      publishing_(std::move(publishing)),
+      left_(left),
+      again_(loop, [this] { ask_those_due(); }),
       gather_(loop, kConfirmWaits, [this] { flush(); }) {}
 
-void Transitions::add(Event event, Done done, std::uint32_t connection) {
-  pressing_ += is_pressing(event) ? 1 : 0;
-  waiting_.push_back({std::move(event), std::move(done), connection});
+void Transitions::add(Event event, Done done, std::uint32_t connection, OnError on_error) {
+  put({std::move(event), std::move(done), connection, on_error});
+}
+
+void Transitions::push(Item item) {
+  pressing_ += is_pressing(item.event) ? 1 : 0;
+  waiting_.push_back(std::move(item));
+}
+
+void Transitions::put(Item item) {
+  // A consumer that was quicker than the confirm. What is said by hand asks the database at once.
+  const auto* failed = std::get_if<event::Failed>(&item.event.what);
+  if (failed != nullptr && !failed->by_publisher && publishing_(item.event.id)) {
+    held_[item.event.id].push_back(std::move(item));
+    return;
+  }
+  push(std::move(item));
+}
+
+void Transitions::published(TaskId id) {
+  const auto held = held_.extract(id);
+  if (held.empty()) return;
+  for (Item& item : held.mapped()) put(std::move(item));
+  loop_.post([this] { flush(); });  // with what else this turn brings
+}
+
+// False where it has waited for long enough, or waits for nothing.
+bool Transitions::ask_again(Item& item, const Decision& decision) {
+  if (decision.verdict != Decision::Verdict::refused) return false;
+  const bool by_hand = item.event.by_hand.has_value();
+  const bool being_published = decision.reason == kBeingPublished;
+  if (!being_published && (by_hand || decision.reason != kNotPublishedYet)) return false;
+  const BootMs now = boot_now();
+  if (item.since.ms == 0) item.since = now;
+  if (by_hand && now - item.since >= kPersonWaits) return false;
+  const Ms waited = now - item.since;
+  put_off(std::move(item), std::clamp(waited / 2, kAskAgain, kAskAgainLongest));
+  return true;
+}
+
+// False where it is neither behind nor missing, or is missing still after all the pauses.
+bool Transitions::look_again(Item& item, const Decision& decision) {
+  if (decision.verdict != Decision::Verdict::refused) return false;
+  const bool missing = decision.reason == kNoSuchTask && is_proven(item.event.what);
+  if (!missing && decision.reason != kRowBehind) return false;
+  if (item.looked < kLookPauses.size()) {
+    const Ms pause = kLookPauses[item.looked++];
+    put_off(std::move(item), pause);
+    return true;
+  }
+  if (missing) return false;
+  if (auto* failed = std::get_if<event::Failed>(&item.event.what)) failed->asked_again = true;
+  if (auto* succeeded = std::get_if<event::Succeeded>(&item.event.what)) succeeded->asked_again = true;
+  put_off(std::move(item), Ms{1});
+  return true;
+}
+
+void Transitions::put_off(Item item, Ms pause) {
+  const BootMs now = boot_now();
+  item.again_at = now + pause;
+  const bool first = std::ranges::all_of(later_, [&](const Item& i) { return item.again_at < i.again_at; });
+  if (first) again_.start(pause);
+  later_.push_back(std::move(item));
+}
+
+void Transitions::ask_those_due() {
+  const BootMs now = boot_now();
+  std::vector<Item> items;
+  items.swap(later_);
+  for (Item& item : items) {
+    if (item.again_at > now) {
+      later_.push_back(std::move(item));
+    } else {
+      put(std::move(item));
+    }
+  }
+  if (!later_.empty()) {
+    const auto first = std::ranges::min_element(later_, {}, &Item::again_at);
+    again_.start(std::max(first->again_at - now, Ms{1}));
+  }
+  flush();
+}
+
+bool Transitions::idle() const {
+  const auto counts = [](const Item& item) { return item.connection == 0; };
+  return waiting_.empty() && in_flight_ == 0 && std::ranges::none_of(later_, counts) &&
+         std::ranges::none_of(held_,
+                              [&](const auto& held) { return std::ranges::any_of(held.second, counts); });
 }
 
 void Transitions::forget_before(std::uint32_t connection) {
+  const auto gone = [&](const Item& item) { return item.connection != 0 && item.connection < connection; };
   std::erase_if(waiting_, [&](const Item& item) {
-    const bool gone = item.connection != 0 && item.connection < connection;
-    pressing_ -= gone && is_pressing(item.event) ? 1 : 0;
-    return gone;
+    pressing_ -= gone(item) && is_pressing(item.event) ? 1 : 0;
+    return gone(item);
   });
+  std::erase_if(later_, gone);
+  for (auto& [id, items] : held_) std::erase_if(items, gone);
+  std::erase_if(held_, [](const auto& held) { return held.second.empty(); });
 }
 
 // A second batch beside the one under way only where it is worth its transaction.
@@ -76,19 +187,36 @@ void Transitions::leave(std::vector<Item> batch) {
 
 void Transitions::arrived(std::vector<Item>& batch, Result<std::vector<Decision>> result) {
   if (result) {
-    for (std::size_t i = 0; i < batch.size(); ++i) batch[i].done((*result)[i]);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (ask_again(batch[i], (*result)[i]) || look_again(batch[i], (*result)[i])) continue;
+      batch[i].done((*result)[i]);
+    }
     return;
   }
   if (!result.error().is_transient() && batch.size() > 1) {
     for (Item& item : batch) {
       item.alone = true;
-      pressing_ += is_pressing(item.event) ? 1 : 0;
-      waiting_.push_back(std::move(item));
+      push(std::move(item));
     }
     return;
   }
   const Result<Decision> failed = tl::unexpected<Error>(result.error());
-  for (const Item& item : batch) item.done(failed);
+  for (Item& item : batch) {
+    const bool keeps = item.on_error == OnError::keep && !failed.error().is_transient();
+    if (keeps) {
+      keep(std::move(item), failed.error().message);
+    } else {
+      item.done(failed);
+    }
+  }
+}
+
+void Transitions::keep(Item item, const std::string& reason) {
+  if (!std::exchange(item.told, true))
+    log::error("what happened to a task could not be recorded: tried again",
+               {{"id", item.event.id.value}, {"reason", reason}});
+  const std::uint32_t connection = item.connection;
+  left_.add(connection, reason, [this, item = std::move(item)] { push(item); });
 }
 
 }  // namespace rung::bridge

@@ -17,7 +17,7 @@ auto again(const Call& call) -> decltype(call()) {
   Ms pause = kFirstPause;
   for (int left = kTries - 1;; --left, pause *= 2) {
     auto result = call();
-    if (result || !result.error().is_transient() || left == 0) return result;
+    if (result || result.error().kind != Error::Kind::transient || left == 0) return result;
     std::this_thread::sleep_for(pause);
   }
 }

@@ -1,16 +1,15 @@
-// rung attach: points a queue's dead letters at the sidecar, by whatever of RabbitMQ's administration is at
-// hand.
+// rung attach and rung detach: which queues, and what is told about them. attach_run.h does it.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <thread>
+#include <algorithm>
+#include <regex>
 
-#include "src/cli/attach_plan.h"
+#include "src/cli/attach_run.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
-#include "src/cli/ctl.h"
 #include "src/cli/story.h"
 #include "src/cli/text.h"
 #include "src/core/url.h"
@@ -20,212 +19,197 @@ namespace {
 
 using rabbit::QueueAdmin;
 
-constexpr Ms kManagementTimeout{std::chrono::seconds{5}};
-constexpr Ms kAmqpTimeout{std::chrono::seconds{10}};
-constexpr int kLooks = 50;  // until a policy must have taken effect
-constexpr Ms kBetweenLooks{200};
-
-struct Options {
+struct AttachOptions {
   Common common;
-  std::string queue;
-  bool print = false, detach = false;
+  std::vector<std::string> queues;
+  std::string pattern;
+  bool all = false, print = false, detach = false;
+  bool named() const { return !all && pattern.empty(); }
 };
-
-struct Attempted {
-  std::unique_ptr<QueueAdmin> admin;  // none: nobody was reached
-  std::vector<std::string> why_not;
-  std::optional<Error> final;  // reached, and what it said ends the search
-};
-
-// The management API, else rabbitmqctl.
-Attempted find_admin(const BrokerOptions& broker) {
-  Attempted tried;
-  std::vector<std::unique_ptr<QueueAdmin>> candidates;
-  if (auto management = rabbit::management_admin(broker, kManagementTimeout)) {
-    candidates.push_back(*std::move(management));
-  } else {
-    tried.final = management.error();
-    return tried;
-  }
-  candidates.push_back(ctl_admin(broker));
-  for (auto& candidate : candidates) {
-    auto reached = candidate->reach();
-    if (reached) {
-      tried.admin = std::move(candidate);
-      return tried;
-    }
-    tried.why_not.push_back(reached.error().message);
-  }
-  return tried;
-}
 
 std::string vhost_of(const Config& config) {
   const auto url = parse_url(config.broker.url);
   return url ? url->vhost() : "/";
 }
 
-void report(const Options& options, const char* result, const std::string& detail,
-            const rabbit::Policy* policy) {
-  if (options.common.json) {
-    Json json = {{"queue", options.queue}, {"result", result}, {"detail", detail}};
-    if (policy != nullptr) {
-      json["policy"] = {{"name", policy->name},
-                        {"pattern", policy->pattern},
-                        {"priority", policy->priority},
-                        {"definition", Json::parse(policy->definition, nullptr, false)}};
-    }
-    print(dump(json) + "\n");
-    return;
+Json outcome_json(const Outcome& outcome) {
+  Json json = {{"queue", outcome.queue}, {"result", outcome.result}, {"detail", outcome.detail}};
+  if (!outcome.notes.empty()) json["notes"] = outcome.notes;
+  if (outcome.policy) {
+    json["policy"] = {{"name", outcome.policy->name},
+                      {"pattern", outcome.policy->pattern},
+                      {"priority", outcome.policy->priority},
+                      {"definition", Json::parse(outcome.policy->definition, nullptr, false)}};
   }
-  print(one_line(detail) + "\n");
+  return json;
+}
+
+// One queue that was named: an object. Else: an array.
+int tell(const AttachOptions& options, const std::vector<Outcome>& outcomes) {
+  int code = kDone;
+  const bool single = options.named() && options.queues.size() == 1;
+  Json list = Json::array();
+  for (const Outcome& outcome : outcomes) {
+    if (options.common.json && !single) list.push_back(outcome_json(outcome));
+    if (outcome.code != kDone) {
+      complain(outcome.code, outcome.detail);
+      if (code == kDone) code = outcome.code;
+    } else if (!options.common.json) {
+      print(one_line(outcome.detail) + "\n");
+      for (const std::string& note : outcome.notes) print("  note: " + one_line(note) + "\n");
+    } else if (single) {
+      print(dump(outcome_json(outcome)) + "\n");
+    }
+  }
+  if (options.common.json && !single) print(dump(list) + "\n");
+  if (outcomes.empty() && !options.common.json) print("no queue matches: there is nothing to do\n");
+  return code;
+}
+
+std::string printed_line(const AttachOptions& options, const Config& config, const std::string& queue) {
+  if (!options.detach) return rabbit::policy_command(config.broker.prefix, vhost_of(config), queue);
+  return "rabbitmqctl clear_policy -p " + rabbit::shell_quote(vhost_of(config)) + " " +
+         rabbit::shell_quote(rabbit::policy_name(queue));
 }
 
 // Nobody could be reached: what a person can do by hand.
-int by_hand(const Options& options, const Config& config, const std::vector<std::string>& why_not) {
-  const std::string ours = rabbit::failed_exchange(config.broker.prefix);
-  print(
-      fmt::format("Run this where rabbitmqctl reaches the broker:\n\n  {}\n\n"
-                  "or declare the queue with the argument x-dead-letter-exchange: {}\n",
-                  rabbit::policy_command(config.broker.prefix, vhost_of(config), options.queue), ours));
+int by_hand(const AttachOptions& options, const Config& config, const std::vector<std::string>& why_not) {
+  std::string lines;
+  for (const std::string& queue : options.queues) lines += "  " + printed_line(options, config, queue) + "\n";
+  if (!lines.empty()) {
+    std::string text = "Run this where rabbitmqctl reaches the broker:\n\n" + lines;
+    if (!options.detach) {
+      text += "\nor declare the queue with the argument x-dead-letter-exchange: " +
+              rabbit::failed_exchange(config.broker.prefix) + "\n";
+    }
+    print(text);
+  }
   std::string why;
   for (const std::string& each : why_not) why += (why.empty() ? "" : "; ") + each;
-  return complain(kNotReached, "not attached: " + why);
+  return complain(kNotReached, (options.detach ? "not detached: " : "not attached: ") + why);
 }
 
-// A policy takes effect a moment after it was accepted.
-Result<bool> wait_for(QueueAdmin& admin, const std::string& queue, const std::string& policy) {
-  for (int look = 0; look < kLooks; ++look) {
-    auto facts = admin.queue(queue);
-    if (!facts) return tl::unexpected(facts.error());
-    if (facts->policy == policy) return true;
-    std::this_thread::sleep_for(kBetweenLooks);
-  }
-  return false;
+// What is wrong with the choice of queues; empty = nothing.
+std::string mistake_in_choice(const AttachOptions& options) {
+  const std::string help = options.detach ? " (see rung detach --help)" : " (see rung attach --help)";
+  if (options.named() && options.queues.empty()) return "name a queue, or give --pattern or --all" + help;
+  if (!options.named() && !options.queues.empty())
+    return "name queues, or give --pattern or --all, not both" + help;
+  if (options.all && !options.pattern.empty()) return "give --pattern or --all, not both" + help;
+  if (options.print && !options.named()) return "--print asks nobody, so it needs the queues' names" + help;
+  return {};
 }
 
-int put_policy(const Options& options, QueueAdmin& admin, const AttachPlan& plan) {
-  if (auto put = admin.put(plan.policy); !put) return complain(put.error());
-  auto took = wait_for(admin, options.queue, plan.policy.name);
-  if (!took) return complain(took.error());
-  if (!*took) {
-    return complain(kMistake,
-                    fmt::format("policy {} is set but not in effect for queue {}: another of the same or a "
-                                "higher priority holds (rabbitmqctl list_policies)",
-                                plan.policy.name, options.queue));
+// Names that are no queue to attach; empty = all are good.
+std::string mistake_in(const AttachOptions& options, const Config& config) {
+  for (const std::string& queue : options.queues) {
+    if (queue.empty() || queue.size() > 255) return "a queue's name has 1 to 255 bytes";
+    for (const char* inlet : {".failed", ".results", ".delay", ".parked"}) {
+      if (!options.print && queue == config.broker.prefix + inlet)
+        return queue + " is Rung's own queue: its dead letters would go round in a circle";
+    }
   }
-  std::string detail = fmt::format("queue {} is attached by policy {} (priority {}, set by {})",
-                                   options.queue, plan.policy.name, plan.policy.priority, admin.name());
-  if (!plan.over.empty()) {
-    detail += fmt::format(
-        "; it takes over what policy {} says now: a later change there needs another attach", plan.over);
-  }
-  if (!plan.elsewhere.empty()) detail += fmt::format("; its dead letters went to {} before", plan.elsewhere);
-  report(options, "attached", detail, &plan.policy);
-  return kDone;
+  return {};
 }
 
-int attach(const Options& options, const Config& config, QueueAdmin& admin) {
-  auto facts = admin.queue(options.queue);
-  if (!facts) return complain(facts.error());
-  auto policies = admin.policies();
-  if (!policies) return complain(policies.error());
-  const AttachPlan plan = plan_attach(config.broker.prefix, options.queue, *facts, *policies);
-  if (plan.what == AttachPlan::Do::refuse)
-    return complain(kMistake, "queue " + options.queue + " cannot be attached by a policy: " + plan.why);
-
-  // First the place where dead letters go, then the sign that points there.
-  if (auto declared = rabbit::declare_once(config.broker, kAmqpTimeout); !declared)
-    return complain(declared.error());
-  const std::string ours = rabbit::failed_exchange(config.broker.prefix);
-  auto there = admin.exchange_exists(ours);
-  if (!there) return complain(there.error());
-  if (!*there) {
-    return complain(
-        kNotReached,
-        fmt::format("{} speaks for another broker than broker.url: exchange {}, just declared, is "
-                    "not there",
-                    admin.name(), ours));
+// As in RabbitMQ's policies: a regular expression that is found anywhere in the name.
+Result<std::optional<std::regex>> pattern_of(const AttachOptions& options) {
+  if (options.pattern.empty()) return std::optional<std::regex>{};
+  try {
+    return std::optional(std::regex(options.pattern));
+  } catch (const std::regex_error& e) {
+    return permanent("--pattern is not a regular expression: " + std::string(e.what()));
   }
-  if (plan.what == AttachPlan::Do::put) return put_policy(options, admin, plan);
-  report(options, "already attached", "queue " + options.queue + " is attached already, " + plan.why,
-         nullptr);
-  return kDone;
 }
 
-int detach(const Options& options, const Config& config, QueueAdmin& admin) {
-  const std::string name = rabbit::policy_name(options.queue);
-  auto policies = admin.policies();
-  if (!policies) return complain(policies.error());
-  const rabbit::Policy* ours = find_policy(*policies, name);
-  if (ours != nullptr && ours->pattern != rabbit::policy_pattern(options.queue)) {
-    return complain(kMistake,
-                    fmt::format("policy {} has another pattern than attach gives it ({}): remove it by hand",
-                                name, ours->pattern));
+// The queues that --pattern or --all means: those that exist, or those that attach made a policy for.
+Result<std::vector<std::string>> chosen(const AttachOptions& options, const Config& config,
+                                        QueueAdmin& admin) {
+  auto pattern = pattern_of(options);
+  if (!pattern) return tl::unexpected(pattern.error());
+  std::vector<std::string> names;
+  if (options.detach) {
+    auto policies = admin.policies();
+    if (!policies) return tl::unexpected(policies.error());
+    for (const rabbit::Policy& policy : *policies) {
+      if (auto queue = attached_by(policy, config.broker.prefix)) names.push_back(*std::move(queue));
+    }
+  } else {
+    auto queues = admin.queues();
+    if (!queues) return tl::unexpected(queues.error());
+    for (const rabbit::QueueFacts& facts : *queues) {
+      if (!is_own_queue(config.broker.prefix, facts.name)) names.push_back(facts.name);
+    }
   }
-  if (ours != nullptr) {
-    if (auto gone = admin.remove(name); !gone) return complain(gone.error());
-  }
-  auto facts = admin.queue(options.queue);
-  if (!facts && facts.error().kind != Error::Kind::not_found) return complain(facts.error());
-  if (!facts && ours == nullptr) return complain(facts.error());
-  const std::string exchange = rabbit::failed_exchange(config.broker.prefix);
-  if (facts && facts->dead_letter_argument == exchange) {
-    return complain(kMistake, "queue " + options.queue +
-                                  " is attached by its argument x-dead-letter-exchange: only "
-                                  "declaring it anew detaches it");
-  }
-  if (facts && facts->policy != name && dead_letters_by_policy(*facts, *policies) == exchange) {
-    return complain(kMistake, "queue " + options.queue + " is attached by policy " + facts->policy +
-                                  ", which attach did not make: change it by hand");
-  }
-  report(options, ours != nullptr ? "detached" : "not attached",
-         ours != nullptr ? fmt::format("queue {} is detached: policy {} is removed", options.queue, name)
-                         : fmt::format("queue {} is not attached: there is nothing to do", options.queue),
-         nullptr);
-  return kDone;
+  if (*pattern)
+    std::erase_if(names, [&](const std::string& name) { return !std::regex_search(name, **pattern); });
+  std::ranges::sort(names);
+  return names;
 }
 
-int run(const Options& options) {
+int run(const AttachOptions& options) {
+  if (const std::string wrong = mistake_in_choice(options); !wrong.empty()) return complain(kMistake, wrong);
   Config config;
   if (const int code = load(options.common, config, ConfigFor::broker); code != kDone) return code;
-  if (options.queue.empty() || options.queue.size() > 255)
-    return complain(kMistake, "a queue's name has 1 to 255 bytes");
+  if (const std::string wrong = mistake_in(options, config); !wrong.empty()) return complain(kMistake, wrong);
   if (options.print) {
-    const std::string line =
-        options.detach ? "rabbitmqctl clear_policy -p " + rabbit::shell_quote(vhost_of(config)) + " " +
-                             rabbit::shell_quote(rabbit::policy_name(options.queue))
-                       : rabbit::policy_command(config.broker.prefix, vhost_of(config), options.queue);
-    print(line + "\n");
+    for (const std::string& queue : options.queues) print(printed_line(options, config, queue) + "\n");
     return kDone;
   }
-  for (const char* inlet : {".failed", ".results", ".delay", ".parked"}) {
-    if (options.queue == config.broker.prefix + inlet)
-      return complain(kMistake,
-                      options.queue + " is Rung's own queue: its dead letters would go round in a circle");
+  FoundAdmin found = find_admin(config.broker);
+  if (found.mistake) return complain(*found.mistake);
+  if (found.admin == nullptr) return by_hand(options, config, found.why_not);
+  std::vector<std::string> queues = options.queues;
+  if (!options.named()) {
+    auto names = chosen(options, config, *found.admin);
+    if (!names) return complain(names.error());
+    queues = *std::move(names);
   }
-  Attempted tried = find_admin(config.broker);
-  if (tried.final) return complain(*tried.final);
-  if (tried.admin == nullptr) return by_hand(options, config, tried.why_not);
-  return options.detach ? detach(options, config, *tried.admin) : attach(options, config, *tried.admin);
+  if (queues.empty()) return tell(options, {});
+  return tell(options, options.detach ? detach_queues(*found.admin, config.broker, queues)
+                                      : attach_queues(*found.admin, config.broker, queues, options.named()));
+}
+
+void add_choice(CLI::App& c, AttachOptions& o, const char* all) {
+  c.add_option("QUEUE", o.queues, "The queues' names");
+  c.add_option("--pattern", o.pattern,
+               "Instead of names: queues in whose name this regular expression is found");
+  c.add_flag("--all", o.all, all);
+  c.add_flag("--print", o.print, "Print the commands, change nothing, ask nobody");
 }
 
 }  // namespace
 
 void add_attach(CLI::App& app, int* exit) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<AttachOptions>();
   CLI::App& c = add_command(
-      app, "attach", "Points a queue's dead letters at the sidecar",
+      app, "attach", "Points the dead letters of queues at the sidecar",
       "Examples:\n"
-      "  rung attach orders\n"
+      "  rung attach orders invoices\n"
+      "  rung attach --pattern '^shop\\.'\n"
+      "  rung attach --all\n"
       "  rung attach orders --print            only the rabbitmqctl line that would do it\n"
-      "  rung attach orders --detach           undoes it\n"
-      "It sets a policy for this queue alone, above the one in effect and with all that one says.\n"
+      "It sets a policy for each queue alone, above the one in effect and with all that one says.\n"
+      "--pattern and --all leave out queues of Rung and amq.*, and those whose dead letters go elsewhere.\n"
       "By the management API (broker.management, else port 15672), else by rabbitmqctl\n"
-      "($RUNG_RABBITMQCTL may name another command).",
+      "($RUNG_RABBITMQCTL may name another command). The user needs the tag policymaker.",
       o->common);
-  c.add_option("QUEUE", o->queue, "The queue's name")->required();
-  c.add_flag("--print", o->print, "Print the command, change nothing, ask nobody");
-  c.add_flag("--detach", o->detach, "Remove the policy that attach made");
+  add_choice(c, *o, "Instead of names: all queues of the virtual host");
+  c.add_flag("--detach", o->detach, "As rung detach");
+  c.callback([o, exit] { *exit = run(*o); });
+}
+
+void add_detach(CLI::App& app, int* exit) {
+  auto o = std::make_shared<AttachOptions>();
+  o->detach = true;
+  CLI::App& c = add_command(app, "detach", "Undoes rung attach: removes the policies that it made",
+                            "Examples:\n"
+                            "  rung detach orders\n"
+                            "  rung detach --pattern '^shop\\.'\n"
+                            "  rung detach --all\n"
+                            "What the policy before said holds again. Policies that somebody else made stay.",
+                            o->common);
+  add_choice(c, *o, "Instead of names: all queues that were attached by a policy of rung attach");
   c.callback([o, exit] { *exit = run(*o); });
 }
 

@@ -6,14 +6,15 @@
 namespace rung::cli {
 namespace {
 
-using nlohmann::json;
+using PlainJson = nlohmann::json;
 using rabbit::Policy;
 
 constexpr const char* kDeadLetters = "dead-letter-exchange";
 
-json definition_of(const Policy* policy) {
-  json definition = policy == nullptr ? json::object() : json::parse(policy->definition, nullptr, false);
-  return definition.is_object() ? definition : json::object();
+PlainJson definition_of(const Policy* policy) {
+  PlainJson definition =
+      policy == nullptr ? PlainJson::object() : PlainJson::parse(policy->definition, nullptr, false);
+  return definition.is_object() ? definition : PlainJson::object();
 }
 
 }  // namespace
@@ -25,7 +26,7 @@ const Policy* find_policy(const std::vector<Policy>& policies, std::string_view 
 
 std::optional<std::string> dead_letters_by_policy(const rabbit::QueueFacts& facts,
                                                   const std::vector<Policy>& policies) {
-  const json definition = definition_of(find_policy(policies, facts.policy));
+  const PlainJson definition = definition_of(find_policy(policies, facts.policy));
   const auto it = definition.find(kDeadLetters);
   if (it == definition.end() || !it->is_string()) return std::nullopt;
   return it->get<std::string>();
@@ -63,9 +64,9 @@ AttachPlan plan_attach(std::string_view prefix, std::string_view queue, const ra
   plan.policy.name = rabbit::policy_name(queue);
   plan.policy.pattern = rabbit::policy_pattern(queue);
   // Only one policy holds for a queue: ours takes over what the one in effect says.
-  json definition = definition_of(in_effect);
+  PlainJson definition = definition_of(in_effect);
   definition[kDeadLetters] = ours;
-  plan.policy.definition = definition.dump(-1, ' ', false, json::error_handler_t::replace);
+  plan.policy.definition = definition.dump(-1, ' ', false, PlainJson::error_handler_t::replace);
   if (in_effect != nullptr) {
     const bool is_ours = in_effect->name == plan.policy.name;
     plan.policy.priority = in_effect->priority + (is_ours ? 0 : 1);

@@ -15,7 +15,7 @@
 namespace rung::cli {
 namespace {
 
-struct Options {
+struct BulkCommandOptions {
   Common common;
   std::int64_t id = 0;
   int limit = 20;
@@ -25,7 +25,7 @@ struct Options {
 
 int none(std::int64_t id) { return complain(kNotFound, fmt::format("there is no bulk {}", id)); }
 
-int list(const Options& o) {
+int list(const BulkCommandOptions& o) {
   Session session;
   if (const int code = open_session(o.common, session); code != kDone) return code;
   auto bulks = session.store->bulks(o.limit);
@@ -88,7 +88,7 @@ std::string show_text(const Bulk& b, EpochMs now) {
   return out;
 }
 
-int show(const Options& o) {
+int show(const BulkCommandOptions& o) {
   Session session;
   if (const int code = open_session(o.common, session); code != kDone) return code;
   auto bulk = session.store->bulk(o.id);
@@ -99,7 +99,7 @@ int show(const Options& o) {
 }
 
 // Pause, abort. What has ended stays as it ended, and that is the answer.
-int set(const Options& o, BulkState to) {
+int set(const BulkCommandOptions& o, BulkState to) {
   Session session;
   if (const int code = open_session(o.common, session); code != kDone) return code;
   auto bulk = session.store->set_bulk(o.id, to, std::nullopt);
@@ -115,7 +115,7 @@ int set(const Options& o, BulkState to) {
   return kDone;
 }
 
-int resume(const Options& o) {
+int resume(const BulkCommandOptions& o) {
   Session session;
   if (const int code = open_session(o.common, session); code != kDone) return code;
   const auto rate = o.rate > 0 ? std::optional<double>(o.rate) : std::nullopt;
@@ -136,7 +136,7 @@ int resume(const Options& o) {
 }
 
 CLI::App& add_one(CLI::App& bulk, const std::string& name, const std::string& does, const std::string& teach,
-                  Options& options) {
+                  BulkCommandOptions& options) {
   CLI::App& c = add_command(bulk, name, does, teach, options.common);
   c.add_option("ID", options.id, "As rung bulk list shows it")->required();
   return c;
@@ -148,11 +148,11 @@ void add_bulk(CLI::App& app, int* exit) {
   CLI::App& bulk = *app.add_subcommand("bulk", "The changes of many tasks: how far, pause, resume, abort");
   bulk.require_subcommand(1);
   bulk.footer(
-      "\nA bulk is made by rung cancel, fire, retry or redrive with a filter, or by HTTP.\n"
+      "\nA bulk is made by rung cancel, discard, fire, retry or redrive with a filter, or by HTTP.\n"
       "\nExamples:\n"
       "  rung bulk list\n"
       "  rung bulk resume 7");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<BulkCommandOptions>();
   CLI::App& all =
       add_command(bulk, "list", "The newest first", "Examples:\n  rung bulk list --limit 5", o->common);
   all.add_option("--limit", o->limit, "How many")->check(CLI::Range(1, 10000))->capture_default_str();

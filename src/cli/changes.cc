@@ -1,11 +1,12 @@
-// rung cancel, reschedule, fire, retry, redrive, finish: what a person does to tasks, to some by their ids,
-// to many by a filter. decide() says whether their state allows it.
+// rung cancel, discard, reschedule, fire, retry, redrive, finish: what a person does to tasks, to some by
+// their ids, to many by a filter. decide() says whether their state allows it.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <thread>
 
 #include "levels/duration.h"
 #include "src/bridge/transitions.h"
@@ -21,7 +22,10 @@
 namespace rung::cli {
 namespace {
 
-struct Options {
+constexpr Ms kWhilePublishing{100};
+constexpr int kTriesWhilePublishing = 20;
+
+struct ChangeOptions {
   Common common;
   std::vector<std::string> ids;
   FilterOptions filter;
@@ -66,12 +70,32 @@ Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& i
   const ByHand hand{by_whom(), std::nullopt};
   for (const TaskId id : ids) events.push_back({id, what, hand});
   // No lease is held here: row locks and decide() are what guards it against the sidecars.
-  auto decisions =
-      again([&] { return session.store->apply(events, Fence{}, bridge::decider(session.config.rules)); });
+  const auto decide = [&](const std::vector<Event>& some) {
+    return again([&] { return session.store->apply(some, Fence{}, bridge::decider(session.config.rules)); });
+  };
+  auto decisions = decide(events);
   if (!decisions) return tl::unexpected(decisions.error());
+  // What a sidecar is publishing just now has its confirm in a moment, as a rule.
+  for (int tries = 0; tries < kTriesWhilePublishing; ++tries) {
+    std::vector<Event> later;
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if ((*decisions)[i].reason != kBeingPublished) continue;
+      later.push_back(events[i]);
+      places.push_back(i);
+    }
+    if (later.empty()) break;
+    std::this_thread::sleep_for(kWhilePublishing);
+    auto decided = decide(later);
+    if (!decided) return tl::unexpected(decided.error());
+    for (std::size_t i = 0; i < places.size(); ++i) (*decisions)[places[i]] = std::move((*decided)[i]);
+  }
   std::vector<Change> changes;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     auto row = session.store->find(ids[i]);
+    // What was done is told also where it can't be read again; only the node's name is missing then.
+    if (!row && (*decisions)[i].verdict == Decision::Verdict::applied)
+      row = TaskRow{(*decisions)[i].task, {}, {}};
     if (!row) return tl::unexpected(row.error());
     changes.push_back({ids[i], std::move((*decisions)[i]), *std::move(row)});
   }
@@ -93,7 +117,7 @@ void tell(const Change& change, const Session& session) {
                     before ? " (nothing to do: " + change.decision.reason + ")" : ""));
 }
 
-Json to_json(const Change& change) {
+Json change_json(const Change& change) {
   const char* result = "applied";
   if (change.decision.verdict == Decision::Verdict::stale) result = "nothing to do";
   if (change.decision.verdict == Decision::Verdict::refused) result = "refused";
@@ -101,10 +125,10 @@ Json to_json(const Change& change) {
   return {{"retry_id", change.id.str()},
           {"result", result},
           {"reason", change.decision.reason.empty() ? Json() : Json(change.decision.reason)},
-          {"task", change.row ? cli::to_json(*change.row) : Json()}};
+          {"task", change.row ? to_json(*change.row) : Json()}};
 }
 
-int run(Session& session, const Options& options, const Happening& what) {
+int run(Session& session, const ChangeOptions& options, const Happening& what) {
   std::vector<TaskId> ids;
   if (const int code = read_ids(options.ids, ids); code != kDone) return code;
   if (session.store == nullptr) {
@@ -118,7 +142,7 @@ int run(Session& session, const Options& options, const Happening& what) {
   for (const Change& change : *changes) {
     exit = worse(exit, exit_of(change));
     if (options.common.json) {
-      json.push_back(to_json(change));
+      json.push_back(change_json(change));
     } else {
       tell(change, session);
     }
@@ -128,7 +152,7 @@ int run(Session& session, const Options& options, const Happening& what) {
 }
 
 // By ids, or by a filter.
-int run_either(const Options& o, const Happening& what, BulkAction action) {
+int run_either(const ChangeOptions& o, const Happening& what, BulkAction action) {
   const bool filtered = is_set(o.filter);
   if (o.ids.empty() && !filtered)
     return complain(kMistake, "which tasks: retry-ids, or a filter (--queue, --tag, --state ...)?");
@@ -149,7 +173,7 @@ int run_either(const Options& o, const Happening& what, BulkAction action) {
   return run(session, o, what);
 }
 
-int run_reschedule(const Options& o) {
+int run_reschedule(const ChangeOptions& o) {
   event::Reschedule to;
   Session session;
   if (!o.delay.empty()) {
@@ -165,19 +189,19 @@ int run_reschedule(const Options& o) {
   return run(session, o, to);
 }
 
-int run_finish(const Options& o) {
+int run_finish(const ChangeOptions& o) {
   if (o.succeeded && !o.error.empty())
     return complain(kMistake, "--error goes with --failed, not with --succeeded");
   Session session;
   return run(session, o, event::Finish{o.succeeded, o.error, o.executor, o.attempt});
 }
 
-CLI::Option& add_ids(CLI::App& command, Options& options) {
+CLI::Option& add_ids(CLI::App& command, ChangeOptions& options) {
   return *command.add_option("ID", options.ids, "Retry-ids, as rung list shows them");
 }
 
-// Options of a change that takes ids or a filter.
-void add_which(CLI::App& command, Options& options) {
+// ChangeOptions of a change that takes ids or a filter.
+void add_which(CLI::App& command, ChangeOptions& options) {
   add_ids(command, options);
   add_filter(command, options.filter);
   add_bulk_options(command, options.bulk);
@@ -188,8 +212,12 @@ constexpr const char* kMany =
     "pauses\n"
     "(rung bulk resume); what dies here in the middle a sidecar goes on with.";
 
+void add_reason(CLI::App& c, ChangeOptions& o) {
+  c.add_option("--reason", o.reason, "Stands as the task's last error")->type_name("TEXT");
+}
+
 void add_cancel(CLI::App& app, int* exit) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ChangeOptions>();
   CLI::App& c =
       add_command(app, "cancel", "Takes scheduled tasks off: they are not sent (again)",
                   std::string("Examples:\n"
@@ -201,12 +229,28 @@ void add_cancel(CLI::App& app, int* exit) {
                       kMany,
                   o->common);
   add_which(c, *o);
-  c.add_option("--reason", o->reason, "Stands as the task's last error")->type_name("TEXT");
+  add_reason(c, *o);
   c.callback([o, exit] { *exit = run_either(*o, event::Cancel{o->reason}, BulkAction::cancel); });
 }
 
+void add_discard(CLI::App& app, int* exit) {
+  auto o = std::make_shared<ChangeOptions>();
+  CLI::App& c = add_command(
+      app, "discard", "Gives parked or scheduled tasks up: they are not sent again",
+      std::string("Examples:\n"
+                  "  rung discard 249107395289088 --reason \"refunded by hand\"\n"
+                  "  rung discard --queue orders --created-before 30d --yes    what is parked, by a "
+                  "filter\n"
+                  "A discarded task keeps its history until `retention` deletes it.") +
+          kMany,
+      o->common);
+  add_which(c, *o);
+  add_reason(c, *o);
+  c.callback([o, exit] { *exit = run_either(*o, event::Discard{o->reason}, BulkAction::discard); });
+}
+
 void add_fire(CLI::App& app, int* exit) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ChangeOptions>();
   CLI::App& c = add_command(app, "fire", "Sends scheduled tasks now, whenever they were due",
                             std::string("Examples:\n"
                                         "  rung fire 249107395289088\n"
@@ -218,7 +262,7 @@ void add_fire(CLI::App& app, int* exit) {
 }
 
 void add_retry(CLI::App& app, int* exit) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ChangeOptions>();
   CLI::App& c = add_command(
       app, "retry", "Sends now: parked tasks from the first level on, scheduled ones at once",
       std::string("Examples:\n"
@@ -231,7 +275,7 @@ void add_retry(CLI::App& app, int* exit) {
 }
 
 void add_redrive(CLI::App& app, int* exit) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ChangeOptions>();
   CLI::App& c =
       add_command(app, "redrive", "The same as retry, to where they were or elsewhere",
                   std::string("Examples:\n"
@@ -249,7 +293,7 @@ void add_redrive(CLI::App& app, int* exit) {
 }
 
 void add_reschedule(CLI::App& app, int* exit) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ChangeOptions>();
   CLI::App& c = add_command(app, "reschedule", "Gives scheduled tasks another time",
                             "Examples:\n"
                             "  rung reschedule 249107395289088 --delay 2h\n"
@@ -264,7 +308,7 @@ void add_reschedule(CLI::App& app, int* exit) {
 }
 
 void add_finish(CLI::App& app, int* exit) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ChangeOptions>();
   CLI::App& c = add_command(
       app, "finish", "Says for a consumer how an attempt ended",
       "Examples:\n"
@@ -272,7 +316,9 @@ void add_finish(CLI::App& app, int* exit) {
       "  rung finish 249107395289088 --failed --error \"refused by the bank\" --executor app-3:8080\n"
       "  rung finish 249107395289088 --failed --attempt 2      said twice it fails that one, not the next "
       "one\n"
-      "A success ends the task; a failure sends it to the next level.",
+      "A success ends the task; a failure sends it to the next level. An attempt that is being published can "
+      "be\n"
+      "finished once the broker has confirmed it: that is waited for, for up to 2 s.",
       o->common);
   add_ids(c, *o).required();
   CLI::Option_group& how = *c.add_option_group("how");
@@ -291,6 +337,7 @@ void add_finish(CLI::App& app, int* exit) {
 
 void add_changes(CLI::App& app, int* exit) {
   add_cancel(app, exit);
+  add_discard(app, exit);
   add_reschedule(app, exit);
   add_fire(app, exit);
   add_retry(app, exit);

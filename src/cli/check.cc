@@ -13,7 +13,7 @@
 namespace rung::cli {
 namespace {
 
-Json to_json(const std::vector<ConfigProblem>& problems) {
+Json problems_json(const std::vector<ConfigProblem>& problems) {
   Json json = Json::array();
   for (const ConfigProblem& p : problems)
     json.push_back({{"file", p.file}, {"line", p.line}, {"column", p.column}, {"what", p.what}});
@@ -21,14 +21,19 @@ Json to_json(const std::vector<ConfigProblem>& problems) {
 }
 
 Json check_json(const LoadedConfig& loaded) {
-  Json json = {
-      {"ok", loaded.ok()}, {"problems", to_json(loaded.problems)}, {"warnings", to_json(loaded.warnings)}};
+  Json json = {{"ok", loaded.ok()},
+               {"problems", problems_json(loaded.problems)},
+               {"warnings", problems_json(loaded.warnings)}};
   if (!loaded.ok() || loaded.config.rules == nullptr) return json;
   for (const auto& [name, ladder] : loaded.config.rules->ladders()) {
     Json delays = Json::array();
     for (int level = 1; level <= ladder.levels(); ++level) delays.push_back(ladder.delay(level).count());
     json["ladders"][name] = {{"delays_ms", delays}, {"jitter", ladder.jitter()}};
   }
+  json["defaults"] = {{"ladder", loaded.config.rules->defaults().ladder}};
+  const TargetRules& targets = loaded.config.rules->targets();
+  json["targets"] = {{"allow", targets.allow ? Json(*targets.allow) : Json()}, {"deny", targets.deny}};
+  json["require_token"] = loaded.config.require_token ? Json(*loaded.config.require_token) : Json();
   for (const auto& [name, queue] : loaded.config.rules->queues())
     json["queues"][name] = {{"ladder", queue.ladder}};
   for (const auto& [name, tag] : loaded.config.rules->tags()) {
@@ -46,7 +51,7 @@ int check(const Common& common) {
   if (!common.json) {
     Config config;
     if (const int code = load(common, config, ConfigFor::check); code != kDone) return code;
-    print(describe(config));
+    print(lines(describe(config), 0));
     return kDone;
   }
   const std::string path = find_config(common);

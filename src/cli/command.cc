@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include "src/cli/text.h"
 #include "src/core/utf8.h"
@@ -37,6 +39,7 @@ Exit exit_of(const Error& error) {
       return kNotReached;
     case Error::Kind::not_found:
       return kNotFound;
+    case Error::Kind::refused:  // a login, a right, a table: the service was reached
     case Error::Kind::permanent:
       break;
   }
@@ -88,6 +91,25 @@ int open_session(const Common& common, Session& session) {
   if (!now) return complain(now.error());
   session.now = *now;
   return kDone;
+}
+
+CLI::Option* add_watch(CLI::App& command, bool& watch) {
+  return command.add_flag("--watch", watch, "Draw again every 2 s, until Ctrl-C");
+}
+
+int watch(Session& session, const std::function<int()>& draw) {
+  const bool terminal = isatty(STDOUT_FILENO) != 0;
+  for (;;) {
+    const auto now = session.store->now();
+    if (!now) return complain(now.error());
+    session.now = *now;
+    print((terminal ? "\x1b[H\x1b[2J" : "") + std::string("every 2s, Ctrl-C ends it: ") +
+          format_utc(session.now).substr(0, 19) + " UTC\n\n");
+    const int code = draw();
+    if (code == kNotReached) return code;
+    if (!terminal) print("\n");
+    std::this_thread::sleep_for(std::chrono::seconds{2});
+  }
 }
 
 std::string by_whom() {

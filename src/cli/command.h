@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -46,6 +47,12 @@ struct Session {
   EpochMs now;  // the database's clock, at the start
 };
 int open_session(const Common& common, Session& session);
+
+// --watch. The returned option is for excludes().
+CLI::Option* add_watch(CLI::App& command, bool& watch);
+// Draws again every 2 s until Ctrl-C, or until the database can't be reached for a draw; then its exit code.
+// On a terminal each picture replaces the one before. `session.now` is set before each.
+int watch(Session& session, const std::function<int()>& draw);
 
 // Whose hand it is that changes something here, for the audit: "alice@host (cli)".
 std::string by_whom();

@@ -10,12 +10,15 @@ void add_run(CLI::App& app, int* exit);
 void add_check(CLI::App& app, int* exit);
 void add_migrate(CLI::App& app, int* exit);
 void add_attach(CLI::App& app, int* exit);
+void add_detach(CLI::App& app, int* exit);
+void add_attached(CLI::App& app, int* exit);
+void add_doctor(CLI::App& app, int* exit);
 void add_list(CLI::App& app, int* exit);
 void add_show(CLI::App& app, int* exit);
 void add_history(CLI::App& app, int* exit);
 void add_audit(CLI::App& app, int* exit);
 void add_submit(CLI::App& app, int* exit);
-void add_changes(CLI::App& app, int* exit);  // cancel, reschedule, fire, retry, redrive, finish
+void add_changes(CLI::App& app, int* exit);  // cancel, discard, reschedule, fire, retry, redrive, finish
 void add_bulk(CLI::App& app, int* exit);
 void add_stats(CLI::App& app, int* exit);
 void add_nodes(CLI::App& app, int* exit);

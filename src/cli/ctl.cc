@@ -21,7 +21,7 @@ extern char** environ;
 namespace rung::cli {
 namespace {
 
-using nlohmann::json;
+using PlainJson = nlohmann::json;
 using rabbit::Policy;
 using rabbit::QueueFacts;
 using Clock = std::chrono::steady_clock;
@@ -94,7 +94,7 @@ bool read_all(Pipe& out, Pipe& err, Ran& ran, Clock::time_point deadline) {
     poll(fds.data(), fds.size(), static_cast<int>(left));
     const auto take = [&](const pollfd& fd, Pipe& pipe, std::string& to) {
       if (fd.revents == 0) return;
-      const ssize_t got = read(fd.fd, buffer.data(), buffer.size());
+      const ssize_t got = ::read(fd.fd, buffer.data(), buffer.size());
       if (got > 0) to.append(buffer.data(), static_cast<std::size_t>(got));
       if (got == 0 || (got < 0 && errno != EINTR)) pipe.close_read();
     };
@@ -139,21 +139,23 @@ std::string first_line(const Ran& ran) {
 class CtlAdmin final : public rabbit::QueueAdmin {
  public:
   explicit CtlAdmin(const BrokerOptions& options) : words_(ctl_words(&named_)) {
-    if (auto url = parse_url(options.url)) url_ = *std::move(url);
+    if (auto urls = parse_urls(options.url, options.other_urls)) urls_ = *std::move(urls);
   }
 
   std::string name() const override { return words_.empty() ? "rabbitmqctl" : words_[0]; }
 
   Result<void> reach() override {
     if (words_.empty()) return permanent("RUNG_RABBITMQCTL names no command");
-    if (!named_ && !is_local(url_.host)) {
-      return transient("rabbitmqctl speaks for this machine's broker, not for " + url_.host +
+    const auto local = std::ranges::find_if(urls_, [](const Url& url) { return is_local(url.host); });
+    if (!named_ && local == urls_.end()) {
+      return transient("rabbitmqctl speaks for this machine's broker, not for " + first().host +
                        " (RUNG_RABBITMQCTL may name one that does)");
     }
     auto status = run({"status", "--formatter", "json"});
     if (!status) return tl::unexpected(status.error());
-    const int port = url_.port != 0 ? url_.port : url_.scheme == "amqps" ? 5671 : 5672;
-    if (!named_ && !listens_at(*status, port)) {
+    if (named_) return {};
+    const int port = local->port != 0 ? local->port : local->scheme == "amqps" ? 5671 : 5672;
+    if (!listens_at(*status, port)) {
       return transient("rabbitmqctl reaches another broker: it does not listen at port " +
                        std::to_string(port));
     }
@@ -161,18 +163,24 @@ class CtlAdmin final : public rabbit::QueueAdmin {
   }
 
   Result<QueueFacts> queue(std::string_view name) override {
-    auto out = run({"list_queues", vhost(), "--formatter", "json", "name", "arguments", "policy"});
+    auto out = list_queues();
     if (!out) return tl::unexpected(out.error());
-    return read_queue(*out, name, url_.vhost());
+    return read_queue(*out, name, first().vhost());
+  }
+
+  Result<std::vector<QueueFacts>> queues() override {
+    auto out = list_queues();
+    if (!out) return tl::unexpected(out.error());
+    return read_queues(*out);
   }
 
   Result<bool> exchange_exists(std::string_view name) override {
     auto out = run({"list_exchanges", vhost(), "--formatter", "json", "name"});
     if (!out) return tl::unexpected(out.error());
-    const json rows = json::parse(*out, nullptr, false);
+    const PlainJson rows = PlainJson::parse(*out, nullptr, false);
     if (!rows.is_array()) return transient("rabbitmqctl list_exchanges does not print JSON");
-    for (const json& row : rows) {
-      if (row.is_object() && row.value("name", json()) == json(name)) return true;
+    for (const PlainJson& row : rows) {
+      if (row.is_object() && row.value("name", PlainJson()) == PlainJson(name)) return true;
     }
     return false;
   }
@@ -197,7 +205,12 @@ class CtlAdmin final : public rabbit::QueueAdmin {
   }
 
  private:
-  std::string vhost() const { return "--vhost=" + url_.vhost(); }
+  const Url& first() const { return urls_.front(); }
+  std::string vhost() const { return "--vhost=" + first().vhost(); }
+
+  Result<std::string> list_queues() const {
+    return run({"list_queues", vhost(), "--formatter", "json", "name", "arguments", "policy", "exclusive"});
+  }
 
   // Its stdout; --quiet keeps it to what was asked for.
   Result<std::string> run(std::vector<std::string> arguments) const {
@@ -215,23 +228,23 @@ class CtlAdmin final : public rabbit::QueueAdmin {
 
   bool named_ = false;
   const std::vector<std::string> words_;
-  Url url_;
+  std::vector<Url> urls_ = {Url{}};
 };
 
-std::string text_at(const json& object, const char* key) {
+std::string text_at(const PlainJson& object, const char* key) {
   const auto it = object.find(key);
   return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
 }
 
 // arguments: [["x-max-length","signedint",5], ...] or {"x-max-length": 5, ...}
-std::optional<std::string> argument(const json& arguments, const char* name) {
-  if (arguments.is_object() && arguments.contains(name)) return text_at(arguments, name);
-  if (!arguments.is_array()) return std::nullopt;
-  for (const json& entry : arguments) {
-    if (entry.is_array() && entry.size() == 3 && entry[0] == name)
-      return entry[2].is_string() ? entry[2].get<std::string>() : std::string();
+PlainJson as_object(const PlainJson& arguments) {
+  PlainJson object = arguments.is_object() ? arguments : PlainJson::object();
+  if (!arguments.is_array()) return object;
+  for (const PlainJson& entry : arguments) {
+    if (entry.is_array() && entry.size() == 3 && entry[0].is_string())
+      object[entry[0].get<std::string>()] = entry[2];
   }
-  return std::nullopt;
+  return object;
 }
 
 }  // namespace
@@ -263,38 +276,56 @@ Result<Ran> run_program(const std::vector<std::string>& words, Ms timeout) {
 }
 
 Result<std::vector<Policy>> read_policies(std::string_view text) {
-  const json rows = json::parse(text, nullptr, false);
+  const PlainJson rows = PlainJson::parse(text, nullptr, false);
   if (!rows.is_array()) return transient("rabbitmqctl list_policies does not print JSON");
   std::vector<Policy> all;
-  for (const json& row : rows) {
+  for (const PlainJson& row : rows) {
     if (!row.is_object()) continue;
     Policy policy{text_at(row, "name"), text_at(row, "pattern"), text_at(row, "apply-to"), "{}", 0};
-    const json definition = row.value("definition", json());
+    const PlainJson definition = row.value("definition", PlainJson());
     policy.definition = definition.is_string() ? definition.get<std::string>() : definition.dump();
-    if (const json priority = row.value("priority", json()); priority.is_number_integer())
+    if (const PlainJson priority = row.value("priority", PlainJson()); priority.is_number_integer())
       policy.priority = priority.get<int>();
     all.push_back(std::move(policy));
   }
   return all;
 }
 
-Result<QueueFacts> read_queue(std::string_view text, std::string_view name, std::string_view vhost) {
-  const json rows = json::parse(text, nullptr, false);
+Result<std::vector<QueueFacts>> read_queues(std::string_view text) {
+  const PlainJson rows = PlainJson::parse(text, nullptr, false);
   if (!rows.is_array()) return transient("rabbitmqctl list_queues does not print JSON");
-  for (const json& row : rows) {
-    if (!row.is_object() || text_at(row, "name") != name) continue;
-    const json arguments = row.value("arguments", json());
-    return QueueFacts{argument(arguments, "x-dead-letter-exchange"), text_at(row, "policy"),
-                      argument(arguments, "x-queue-type").value_or("")};
+  std::vector<QueueFacts> all;
+  for (const PlainJson& row : rows) {
+    if (!row.is_object()) continue;
+    const PlainJson arguments = as_object(row.value("arguments", PlainJson()));
+    QueueFacts facts{std::nullopt,
+                     text_at(row, "policy"),
+                     text_at(arguments, "x-queue-type"),
+                     text_at(row, "name"),
+                     arguments.dump(-1, ' ', false, PlainJson::error_handler_t::replace),
+                     row.value("exclusive", PlainJson()) == true};
+    if (arguments.contains("x-dead-letter-exchange"))
+      facts.dead_letter_argument = text_at(arguments, "x-dead-letter-exchange");
+    all.push_back(std::move(facts));
+  }
+  return all;
+}
+
+Result<QueueFacts> read_queue(std::string_view text, std::string_view name, std::string_view vhost) {
+  auto all = read_queues(text);
+  if (!all) return tl::unexpected(all.error());
+  for (QueueFacts& facts : *all) {
+    if (facts.name == name) return std::move(facts);
   }
   return not_found("no queue '" + std::string(name) + "' in virtual host '" + std::string(vhost) + "'");
 }
 
 bool listens_at(std::string_view status, int port) {
-  const json all = json::parse(status, nullptr, false);
+  const PlainJson all = PlainJson::parse(status, nullptr, false);
   if (!all.is_object() || !all.contains("listeners") || !all["listeners"].is_array()) return false;
-  for (const json& one : all["listeners"]) {
-    if (one.is_object() && one.value("port", json()) == port && text_at(one, "protocol").starts_with("amqp"))
+  for (const PlainJson& one : all["listeners"]) {
+    if (one.is_object() && one.value("port", PlainJson()) == port &&
+        text_at(one, "protocol").starts_with("amqp"))
       return true;
   }
   return false;

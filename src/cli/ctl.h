@@ -29,6 +29,7 @@ std::unique_ptr<rabbit::QueueAdmin> ctl_admin(const BrokerOptions& options);
 // What list_queues and list_policies print (3.10: arguments as triples, definitions as text; later as
 // objects).
 Result<std::vector<rabbit::Policy>> read_policies(std::string_view json);
+Result<std::vector<rabbit::QueueFacts>> read_queues(std::string_view json);
 Result<rabbit::QueueFacts> read_queue(std::string_view json, std::string_view name, std::string_view vhost);
 // Whether `status` names a listener for AMQP at `port`.
 bool listens_at(std::string_view status_json, int port);

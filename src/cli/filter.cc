@@ -25,13 +25,21 @@ void add_filter(CLI::App& c, FilterOptions& o) {
   c.add_option("--queue", f.queue, "The queue it goes (back) to, exactly")->type_name("NAME");
   c.add_option("--exchange", f.exchange, "The exchange it was published to at first, or is to be, exactly")
       ->type_name("NAME");
-  c.add_option("--state", o.state, "Where in its life it is")
+  c.add_option("--state", o.states, "Where in its life it is; several: --state parked,scheduled")
+      ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::IsMember(
           {"scheduled", "publishing", "awaiting", "succeeded", "parked", "cancelled", "discarded"}));
   c.add_option("--kind", o.kind, "retry: it failed; delay: it only had to wait")
       ->check(CLI::IsMember({"retry", "delay"}));
   c.add_option("--tag", f.tag, "The message's property `type`, exactly")->type_name("TAG");
   c.add_option("--message-id", f.message_id, "The message's own id, exactly")->type_name("ID");
+  c.add_option("--correlation-id", f.correlation_id, "The message's property correlation_id, exactly")
+      ->type_name("ID");
+  c.add_option("--header", o.headers,
+               "A header's value, exactly; of those that index_headers of the config names")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
   c.add_option("--ladder", f.ladder, "The ladder it climbs, exactly")->type_name("NAME");
   c.add_option("--error", f.error_contains, "A part of the last error")->type_name("TEXT");
   c.add_option("--due-before", o.due_before, "Due before; a duration counts from now on")->type_name("TIME");
@@ -45,11 +53,11 @@ void add_filter(CLI::App& c, FilterOptions& o) {
 bool is_set(const FilterOptions& o) {
   const Filter& f = o.filter;
   for (const std::string* text :
-       {&o.state, &o.kind, &o.due_before, &o.due_after, &o.created_since, &o.created_before, &f.queue,
-        &f.exchange, &f.tag, &f.message_id, &f.ladder, &f.error_contains}) {
+       {&o.kind, &o.due_before, &o.due_after, &o.created_since, &o.created_before, &f.queue, &f.exchange,
+        &f.tag, &f.message_id, &f.ladder, &f.error_contains, &f.correlation_id}) {
     if (!text->empty()) return true;
   }
-  return false;
+  return !o.states.empty() || !o.headers.empty();
 }
 
 int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
@@ -58,7 +66,17 @@ int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
   filter = o.filter;
   filter.limit = limit;
   filter.below = below;
-  if (!o.state.empty()) filter.state = state_from(o.state);  // the parser has checked the words
+  for (const std::string& word : o.states) {  // the parser has checked the words
+    const State state = state_from(word).value_or(State::scheduled);
+    if (o.states.size() == 1) filter.state = state;
+    if (o.states.size() > 1) filter.states.push_back(state);
+  }
+  for (const std::string& header : o.headers) {
+    const auto equals = header.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == header.size())
+      return complain(kMistake, "--header: '" + header + "' is not NAME=VALUE, e.g. tenant=acme");
+    filter.headers.emplace_back(header.substr(0, equals), header.substr(equals + 1));
+  }
   if (!o.kind.empty()) filter.kind = kind_from(o.kind);
   const Time times[] = {
       {"--due-before", o.due_before, Direction::future, filter.due_before},
@@ -81,7 +99,7 @@ std::string to_flags(const Filter& f) {
     if (value.empty()) return;
     out += (out.empty() ? "" : " ") + std::string(name) + " ";
     const bool plain =
-        value.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-") ==
+        value.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:,=-") ==
         std::string_view::npos;
     out += plain ? std::string(value) : rabbit::shell_quote(value);
   };
@@ -91,9 +109,14 @@ std::string to_flags(const Filter& f) {
   flag("--queue", f.queue);
   flag("--exchange", f.exchange);
   flag("--state", f.state ? to_word(*f.state) : "");
+  std::string states;
+  for (const State state : f.states) states += (states.empty() ? "" : ",") + std::string(to_word(state));
+  flag("--state", states);
   flag("--kind", f.kind ? to_word(*f.kind) : "");
   flag("--tag", f.tag);
   flag("--message-id", f.message_id);
+  flag("--correlation-id", f.correlation_id);
+  for (const auto& [name, value] : f.headers) flag("--header", name + "=" + value);
   flag("--ladder", f.ladder);
   flag("--error", f.error_contains);
   time("--due-before", f.due_before);

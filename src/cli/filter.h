@@ -4,14 +4,16 @@
 
 #include <CLI/App.hpp>
 #include <string>
+#include <vector>
 
 #include "src/store/store.h"
 
 namespace rung::cli {
 
 struct FilterOptions {
-  std::string state, kind, due_before, due_after, created_since, created_before;
-  Filter filter;  // what needs no reading
+  std::string kind, due_before, due_after, created_since, created_before;
+  std::vector<std::string> states, headers;  // headers: NAME=VALUE
+  Filter filter;                             // what needs no reading
 };
 void add_filter(CLI::App& command, FilterOptions& options);
 

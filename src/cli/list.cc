@@ -4,6 +4,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <limits>
 
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
@@ -14,12 +15,12 @@
 namespace rung::cli {
 namespace {
 
-struct Options {
+struct ListOptions {
   Common common;
   FilterOptions filter;
-  std::string below;
+  std::string below, sort = "newest";
   int limit = 50;
-  bool all = false;
+  bool all = false, count = false, watch = false;
 };
 
 constexpr int kPage = 500;  // rows a page, where --all walks them
@@ -43,15 +44,15 @@ void add_row(Table& table, const TaskRow& row, EpochMs now, const Filter& filter
 Table make_table(const Filter& filter) {
   using enum Table::Align;
   std::vector<Table::Column> columns = {{"RETRY-ID", left}};
-  if (filter.queue.empty()) columns.push_back({"QUEUE", left});
-  for (Table::Column column : std::initializer_list<Table::Column>{{"KIND", left},
+  if (filter.queue.empty()) columns.push_back({"QUEUE", left, 8});
+  for (Table::Column column : std::initializer_list<Table::Column>{{"KIND", left, 0, 4},
                                                                    {"STATE", left},
-                                                                   {"LEVEL", right},
-                                                                   {"RETRIES", right},
+                                                                   {"LEVEL", right, 0, 2},
+                                                                   {"RETRIES", right, 0, 3},
                                                                    {"DUE", left},
-                                                                   {"AGE", right},
-                                                                   {"VER", right},
-                                                                   {"MESSAGE-ID", left},
+                                                                   {"AGE", right, 0, 1},
+                                                                   {"VER", right, 0, 5},
+                                                                   {"MESSAGE-ID", left, 10},
                                                                    {"LAST ERROR", left}}) {
     columns.push_back(std::move(column));
   }
@@ -60,7 +61,7 @@ Table make_table(const Filter& filter) {
 
 // Prints pages until there are no more, or one where --all is not given. In JSON: one document over all
 // pages.
-int print_pages(Session& session, Filter filter, const Options& options) {
+int print_pages(Session& session, Filter filter, const ListOptions& options) {
   const Terminal terminal = Terminal::of_stdout();
   const int page = options.all ? kPage : options.limit;
   filter.limit = options.all ? page : page + 1;  // one more than shown: is there a next page?
@@ -89,41 +90,74 @@ int print_pages(Session& session, Filter filter, const Options& options) {
   } while (options.all && !next.empty());
   if (options.common.json) {
     print("\n],\"next\":" + (next.empty() ? "null" : "\"" + next + "\"") + "}\n");
+  } else if (!next.empty() && filter.order != Filter::Order::newest) {
+    print(fmt::format("\nthere are more: --limit shows more than these {}\n", options.limit));
   } else if (!next.empty()) {
     print("\nthere are more: the next page by adding --below " + next + ", all of them by --all\n");
   }
   return kDone;
 }
 
-int run(const Options& options) {
-  Session session;
-  if (const int code = open_session(options.common, session); code != kDone) return code;
+int print_count(Session& session, const Filter& filter, bool json) {
+  const auto count = session.store->count(filter, std::numeric_limits<std::int64_t>::max());
+  if (!count) return complain(count.error());
+  print(json ? dump(Json{{"count", *count}}) + "\n" : std::to_string(*count) + "\n");
+  return kDone;
+}
+
+Filter::Order order_of(const std::string& sort) {
+  if (sort == "oldest") return Filter::Order::oldest;
+  return sort == "due" ? Filter::Order::due : Filter::Order::newest;
+}
+
+int show(Session& session, const ListOptions& options) {
   Filter filter;
   if (const int code = read_filter(options.filter, session.now, filter); code != kDone) return code;
   if (!options.below.empty()) filter.below = TaskId::parse(options.below);
   if (!options.below.empty() && !filter.below)
     return complain(kMistake, "--below: '" + options.below + "' is not a retry-id (digits)");
+  if (options.count) return print_count(session, filter, options.common.json);
+  filter.order = order_of(options.sort);
+  if (filter.order != Filter::Order::newest && (options.all || filter.below))
+    return complain(kMistake,
+                    "--sort " + options.sort + " shows one page: use --limit instead of --all or --below");
   return print_pages(session, filter, options);
+}
+
+int run(const ListOptions& options) {
+  Session session;
+  if (const int code = open_session(options.common, session); code != kDone) return code;
+  if (options.watch) return watch(session, [&] { return show(session, options); });
+  return show(session, options);
 }
 
 }  // namespace
 
 void add_list(CLI::App& app, int* exit) {
-  auto o = std::make_shared<Options>();
-  CLI::App& c =
-      add_command(app, "list", "The tasks, newest first",
-                  "Examples:\n"
-                  "  rung list --state parked --queue orders\n"
-                  "  rung list --due-before 10m            what will be sent in the next ten minutes\n"
-                  "  rung list --error timeout --created-since 1h\n"
-                  "  rung list --kind delay --tag order.close\n"
-                  "  rung list --all --json | jq -r '.tasks[].retry_id'\n"
-                  "A time is 2026-11-21T17:05:00Z (UTC where no offset stands) or a duration from now.",
-                  o->common);
+  auto o = std::make_shared<ListOptions>();
+  CLI::App& c = add_command(
+      app, "list", "The tasks, newest first",
+      "Examples:\n"
+      "  rung list --state parked --queue orders\n"
+      "  rung list --due-before 10m            what will be sent in the next ten minutes\n"
+      "  rung list --error timeout --created-since 1h\n"
+      "  rung list --state parked,scheduled --sort oldest\n"
+      "  rung list --correlation-id 4711       and --header tenant=acme, where index_headers has tenant\n"
+      "  rung list --state parked --count\n"
+      "  rung list --sort due --watch          drawn again every 2 s\n"
+      "  rung list --kind delay --tag order.close\n"
+      "  rung list --all --json | jq -r '.tasks[].retry_id'\n"
+      "A time is 2026-11-21T17:05:00Z (UTC where no offset stands) or a duration from now.",
+      o->common);
   add_filter(c, o->filter);
   c.add_option("--limit", o->limit, "Rows a page")->check(CLI::Range(1, 10000))->capture_default_str();
   c.add_option("--below,--cursor", o->below, "The next page: ids below this one")->type_name("ID");
-  c.add_flag("--all", o->all, "Every page")->excludes("--limit");
+  CLI::Option* all = c.add_flag("--all", o->all, "Every page")->excludes("--limit");
+  c.add_option("--sort", o->sort, "newest or oldest: by when they were taken in; due: the next due first")
+      ->check(CLI::IsMember({"newest", "oldest", "due"}))
+      ->capture_default_str();
+  c.add_flag("--count", o->count, "Only how many there are")->excludes(all);
+  add_watch(c, o->watch)->excludes(all)->excludes("--json")->excludes("--count");
   c.callback([o, exit] { *exit = run(*o); });
 }
 

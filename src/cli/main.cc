@@ -10,6 +10,7 @@
 
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
+#include "src/cli/help.h"
 #include "src/config/document.h"
 
 namespace {
@@ -44,10 +45,9 @@ std::string unknown_command(const CLI::App& app) {
   const std::vector<std::string> words = at->remaining();
   if (at->get_require_subcommand_min() == 0 || words.empty() || words.front().starts_with('-')) return {};
   std::vector<std::string> names;
-  for (const CLI::App* command : at->get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
+  for (const CLI::App* command : rung::cli::commands_of(*at)) names.push_back(command->get_name());
   const std::string meant = rung::confile::closest(words.front(), names);
-  return "there is no command " + rung::confile::quoted(words.front()) +
+  return "there is no command " + rung::confile::in_quotes(words.front()) +
          (meant.empty() ? "" : ": did you mean " + meant + "?");
 }
 
@@ -78,6 +78,9 @@ int main(int argc, char** argv) {
     rung::cli::add_check(app, &exit);
     rung::cli::add_migrate(app, &exit);
     rung::cli::add_attach(app, &exit);
+    rung::cli::add_detach(app, &exit);
+    rung::cli::add_attached(app, &exit);
+    rung::cli::add_doctor(app, &exit);
     rung::cli::add_list(app, &exit);
     rung::cli::add_show(app, &exit);
     rung::cli::add_history(app, &exit);
@@ -87,6 +90,7 @@ int main(int argc, char** argv) {
     rung::cli::add_bulk(app, &exit);
     rung::cli::add_stats(app, &exit);
     rung::cli::add_nodes(app, &exit);
+    rung::cli::add_help(app, &exit);
     return parse(app, argc, argv, exit);
   } catch (const std::exception& e) {  // out of memory, and what libraries throw against their word
     return rung::cli::complain(rung::cli::kMistake, e.what());

@@ -21,9 +21,10 @@ namespace {
 
 constexpr Ms kLongGone = std::chrono::hours{24};  // not shown without --all
 
-struct Options {
+struct NodesOptions {
   Common common;
   bool all = false;
+  bool watch = false;
 };
 
 // What one holds, by leases that are in force.
@@ -156,6 +157,12 @@ std::string text(const Nodes& nodes, EpochMs now, const Terminal& terminal) {
     row({"(nobody)", {"-", Colour::red}, "-", "-"}, nobody, "-", "-");
   }
   std::string out = table.str(terminal);
+  for (const NodeRow& node : nodes.rows) {
+    if (state_of(node, now) != Is::live) continue;
+    for (const HealthProblem& p : node.problems)
+      out += fmt::format("\n{}: {}: {}", one_line(node.name), one_line(p.name), one_line(p.detail));
+    if (!node.problems.empty()) out += "\n";
+  }
   if (nodes.hidden > 0)
     out += fmt::format("\n{} more that ended more than a day ago: all of them by --all\n", nodes.hidden);
   return out;
@@ -167,7 +174,14 @@ void put(Json& json, const Holding& holding, EpochMs now) {
   json["oldest_overdue_ms"] = holding.oldest ? Json((now - *holding.oldest).count()) : Json();
 }
 
-Json to_json(const Nodes& nodes, EpochMs now) {
+Json problems_of(const NodeRow& node) {
+  Json json = Json::array();
+  for (const HealthProblem& p : node.problems)
+    json.push_back({{"name", p.name}, {"detail", p.detail}, {"since", to_rfc3339(p.since)}});
+  return json;
+}
+
+Json nodes_json(const Nodes& nodes, EpochMs now) {
   static const Holding kNone;
   Json json = {{"nodes", Json::array()}};
   for (const NodeRow& node : nodes.rows) {
@@ -181,6 +195,7 @@ Json to_json(const Nodes& nodes, EpochMs now) {
                 {"expires_at", to_rfc3339(node.expires_at)},
                 {"version", node.version},
                 {"address", node.address},
+                {"problems", problems_of(node)},
                 {"taken_at", holding.changed_at ? Json(to_rfc3339(*holding.changed_at)) : Json()}};
     put(one, holding, now);
     json["nodes"].push_back(std::move(one));
@@ -192,23 +207,28 @@ Json to_json(const Nodes& nodes, EpochMs now) {
   return json;
 }
 
-int run(const Options& options) {
-  Session session;
-  if (const int code = open_session(options.common, session); code != kDone) return code;
+int show(Session& session, const NodesOptions& options) {
   const auto nodes = read(*session.store, session.now, options.all);
   if (!nodes) return complain(nodes.error());
   if (options.common.json) {
-    print(dump(to_json(*nodes, session.now)) + "\n");
+    print(dump(nodes_json(*nodes, session.now)) + "\n");
   } else {
     print(text(*nodes, session.now, Terminal::of_stdout()));
   }
   return kDone;
 }
 
+int run(const NodesOptions& options) {
+  Session session;
+  if (const int code = open_session(options.common, session); code != kDone) return code;
+  const auto draw = [&] { return show(session, options); };
+  return options.watch ? watch(session, draw) : draw();
+}
+
 }  // namespace
 
 void add_nodes(CLI::App& app, int* exit) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<NodesOptions>();
   CLI::App& c =
       add_command(app, "nodes", "Who holds which shards, since when, and how late each is",
                   "Examples:\n"
@@ -218,6 +238,7 @@ void add_nodes(CLI::App& app, int* exit) {
                   "in order. Overdue is what is scheduled and due. The health check is rung stats.",
                   o->common);
   c.add_flag("--all", o->all, "Also those that ended more than a day ago");
+  add_watch(c, o->watch)->excludes("--json");
   c.callback([o, exit] { *exit = run(*o); });
 }
 

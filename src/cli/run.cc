@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -13,11 +12,10 @@
 #include <thread>
 #include <utility>
 
-#include "plugin/rabbitmq/management.h"
 #include "plugin/rabbitmq/rabbit_broker.h"
 #include "src/bridge/bridge.h"
+#include "src/cli/attach_watch.h"
 #include "src/config/config.h"
-#include "src/core/url.h"
 #include "src/http/api.h"
 #include "src/io/log.h"
 #include "src/store/mysql/mysql_store.h"
@@ -30,76 +28,24 @@ bool print_problems(const LoadedConfig& loaded) {
   return !loaded.ok();
 }
 
-std::string vhost_of(const BrokerOptions& broker) {
-  const auto url = parse_url(broker.url);
-  return url && !url->path.empty() ? url->path : "/";
-}
-
 std::string host_and_pid() {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   return std::string(host) + ":" + std::to_string(getpid());
 }
 
-// For each queue of the config: do its dead letters come to us? What isn't attached is told with the line
-// that attaches it. Asks the management API, which may be slow or not there: on a thread of its own.
-class AttachReport {
- public:
-  void begin(const Config& config) {
-    for (const auto& [name, rules] : config.rules->queues()) {
-      if (name != "default") queues_.emplace_back(name, rules.ladder);
-    }
-    if (queues_.empty()) {
-      log::info(
-          "no queue is named in the config: every message that comes in takes the rules of queues.default");
-      return;
-    }
-    thread_ = std::thread([this, broker = config.broker] {
-      for (const auto& [queue, ladder] : queues_) {
-        if (!stopping_) report(broker, queue, ladder);
-      }
-    });
-  }
-  // Waits for one question at most; each has its own time-out of two seconds.
-  ~AttachReport() {
-    stopping_ = true;
-    if (thread_.joinable()) thread_.join();
-  }
-
- private:
-  static void report(const BrokerOptions& broker, const std::string& queue, const std::string& ladder) {
-    using rabbit::Attached;
-    const auto answer = rabbit::ask_attached(broker, queue);
-    const std::string line = rabbit::policy_command(broker.prefix, vhost_of(broker), queue);
-    switch (answer.attached) {
-      case Attached::yes_by_argument:
-      case Attached::yes_by_policy:
-        return log::info("attached",
-                         {{"queue", queue},
-                          {"ladder", ladder},
-                          {"by", answer.attached == Attached::yes_by_policy ? "policy" : "queue argument"}});
-      case Attached::no:
-        return log::warn("not attached: its dead letters do not come here",
-                         {{"queue", queue}, {"ladder", ladder}, {"now", answer.detail}, {"attach", line}});
-      case Attached::no_such_queue:
-        return log::warn("no such queue yet", {{"queue", queue}, {"ladder", ladder}, {"attach", line}});
-      case Attached::unknown:
-        return log::info("whether it is attached cannot be seen without the management API",
-                         {{"queue", queue}, {"ladder", ladder}, {"reason", answer.detail}, {"attach", line}});
-    }
-  }
-
-  std::vector<std::pair<std::string, std::string>> queues_;
-  std::atomic<bool> stopping_{false};
-  std::thread thread_;
-};
+std::string without_passwords(const std::string& first, const std::vector<std::string>& others) {
+  std::string out = without_password(first);
+  for (const std::string& url : others) out += ", " + without_password(url);
+  return out;
+}
 
 // Connections to the database. The first one creates or checks the schema; what no waiting mends ends the
 // sidecar.
 class Stores {
  public:
   Stores(StoreOptions options, Ms silence, std::function<void(const std::string&)> fatal)
-      : options_(std::move(options)), silence_(silence), fatal_(std::move(fatal)) {}
+      : options_(shared(std::move(options))), silence_(silence), fatal_(std::move(fatal)) {}
 
   // For the flow: holds locks that others wait for.
   Result<std::unique_ptr<Store>> open() { return checked(open_mysql_store(options_, silence_)); }
@@ -117,6 +63,7 @@ class Stores {
     const std::lock_guard lock(mutex_);
     if (ready_) return store;
     if (auto made = prepare(**store); !made) {
+      // A missing right may be granted while we wait: start.wait says for how long.
       if (!made.error().is_transient()) fatal_(made.error().message);
       return tl::unexpected(made.error());
     }
@@ -125,11 +72,31 @@ class Stores {
   }
 
   Result<void> prepare(Store& store) const {
+    warn_of_risks(store);
     if (!options_.migrate) return store.check_schema();
     const auto applied = store.migrate();
     if (!applied) return tl::unexpected(applied.error());
     for (const std::string& name : *applied) log::info("schema migrated", {{"migration", name}});
     return {};
+  }
+
+  // All our connections are at one address.
+  static StoreOptions shared(StoreOptions options) {
+    auto addresses = mysql_addresses(options);
+    if (!addresses) return options;  // open() says why
+    options.addresses = *std::move(addresses);
+    options.addresses->on_change([](const std::string& address, const std::string& passed_over) {
+      if (passed_over.empty()) return log::info("the database is connected", {{"address", address}});
+      log::warn("the database is connected", {{"address", address}, {"passed_over", passed_over}});
+    });
+    return options;
+  }
+
+  static void warn_of_risks(Store& store) {
+    const auto variables = store.server_variables();
+    if (!variables) return;  // `rung doctor` says why
+    for (const ServerRisk& risk : server_risks(*variables))
+      log::warn("the database's server", {{"check", risk.name}, {"is", risk.what}, {"mend", risk.fix}});
   }
 
   const StoreOptions options_;
@@ -152,8 +119,11 @@ bridge::BridgeSettings settings_of(const Config& config) {
   s.prefix = config.broker.prefix;
   s.delays = config.delays;
   s.retention = config.retention;
+  s.require_token = config.require_token;
   return s;
 }
+
+constexpr Ms kWatchStart{200};
 
 class Sidecar {
  public:
@@ -168,18 +138,24 @@ class Sidecar {
             [this] {
               fatal("another process runs as node '" + config_.node + "': give each its own `node:`");
             }),
+        attach_watch_(
+            loop_, config_.broker, [this] { return bridge_.queues_to_watch(); },
+            [this](const auto& look) { bridge_.attachments_found(look); }),
         term_(loop_, SIGTERM, [this] { drain("SIGTERM"); }),
         interrupt_(loop_, SIGINT, [this] { drain("SIGINT"); }),
         hangup_(loop_, SIGHUP, [this] { reload(); }),
         deadline_(loop_, [this] { cut_short(); }),
-        connections_(loop_, [this] { answered(); }) {}
+        connections_(loop_, [this] { answered(); }),
+        start_watch_(loop_, [this] { watch_start(); }) {}
 
   int run() {
     summary();
     auto started = listen();
     if (started) started = bridge_.start();
     if (started) {
-      attached_.begin(config_);
+      bridge_.on_connected([this] { attach_watch_.look_now(); });
+      attach_watch_.start(config_.attachment_check);
+      start_watch_.start(kWatchStart, kWatchStart);
       loop_.run();
     } else {
       log::error("cannot start", {{"reason", started.error().message}});
@@ -199,22 +175,32 @@ class Sidecar {
   void summary() const {
     log::info("rung starts", {{"version", RUNG_VERSION},
                               {"node", config_.node},
-                              {"broker", without_password(config_.broker.url)},
-                              {"database", without_password(config_.store.url)},
+                              {"broker", without_passwords(config_.broker.url, config_.broker.other_urls)},
+                              {"database", without_passwords(config_.store.url, config_.store.other_urls)},
                               {"lease", levels::format_duration(config_.lease)},
                               {"window", levels::format_duration(config_.window)},
                               {"retention", config_.retention ? levels::format_duration(*config_.retention)
                                                               : std::string("off")}});
-    for (const auto& [name, rules] : config_.rules->queues()) {
-      const levels::Ladder* ladder = config_.rules->ladder(rules.ladder);
-      log::info(name == "default" ? "other queues" : "queue",
-                {{"queue", name},
-                 {"ladder", rules.ladder},
-                 {"levels", ladder != nullptr ? ladder->levels() : 0},
-                 {"silence", rules.silence.means == Silence::Means::success ? "success" : "failure"},
-                 {"after", levels::format_duration(rules.silence.after)}});
-    }
+    for (const auto& [name, rules] : config_.rules->queues()) say_rules("queue", name, rules);
+    say_rules("other queues", "(any other)", config_.rules->defaults());
+    if (config_.rules->queues().empty())
+      log::info("no queue is named in the config: every message that comes in takes the rules of defaults");
     for (const auto& [from, to] : config_.delays) log::info("delayed exchange", {{"from", from}, {"to", to}});
+    if (!config_.rules->targets().allow) {
+      log::warn(
+          "headers may name any queue or exchange as a message's target: name those that they may in "
+          "broker.targets.allow",
+          {{"never", config_.rules->targets().own + "*, amq.*"}});
+    }
+  }
+
+  void say_rules(std::string_view what, const std::string& queue, const QueueRules& rules) const {
+    const levels::Ladder* ladder = config_.rules->ladder(rules.ladder);
+    log::info(what, {{"queue", queue},
+                     {"ladder", rules.ladder},
+                     {"levels", ladder != nullptr ? ladder->levels() : 0},
+                     {"silence", rules.silence.means == Silence::Means::success ? "success" : "failure"},
+                     {"after", levels::format_duration(rules.silence.after)}});
   }
 
   Result<void> listen() {
@@ -237,8 +223,14 @@ class Sidecar {
     parts.version = RUNG_VERSION;
     parts.full_token = http.token;
     parts.read_token = http.read_token;
-    parts.server = {http.host,        http.port,   http.cert, http.key, std::size_t(http.max_body) << 20,
-                    http.connections, http.timeout};
+    parts.server = {http.host,
+                    http.port,
+                    http.cert,
+                    http.key,
+                    std::size_t(http.max_body) << 20,
+                    http.connections,
+                    http.connections_per_address,
+                    http.timeout};
     auto api = http::Api::start(std::move(parts));
     if (!api) return tl::unexpected(api.error());
     http_ = *std::move(api);
@@ -252,6 +244,19 @@ class Sidecar {
     log::error("cannot go on", {{"reason", reason}});
     code_ = 1;
     loop_.stop();
+  }
+
+  // A service that is not reached is waited for without limit. One that answers and refuses us, since the
+  // start, is a mistake in the config or in the rights, which somebody should see.
+  void watch_start() {
+    const auto start = bridge_.start_state();
+    if (start.done || ending_) return start_watch_.stop();
+    if (start.refusal.empty()) return refused_since_.reset();
+    if (!refused_since_) refused_since_ = boot_now();
+    if (boot_now() - *refused_since_ < config_.start_wait) return;
+    start_watch_.stop();
+    fatal(start.refusal + " (for longer than start.wait: " + levels::format_duration(config_.start_wait) +
+          ")");
   }
 
   Ms left() const { return std::max(ends_by_ - boot_now(), Ms{100}); }
@@ -303,9 +308,11 @@ class Sidecar {
     log::configure(loaded.config.log.level, loaded.config.log.format);
     const bool more =
         loaded.config.broker.url != config_.broker.url || loaded.config.store.url != config_.store.url ||
-        loaded.config.node != config_.node || loaded.config.lease != config_.lease ||
-        loaded.config.window != config_.window || loaded.config.delays != config_.delays ||
-        loaded.config.http.listen != config_.http.listen || loaded.config.http.token != config_.http.token ||
+        loaded.config.broker.other_urls != config_.broker.other_urls ||
+        loaded.config.store.other_urls != config_.store.other_urls || loaded.config.node != config_.node ||
+        loaded.config.lease != config_.lease || loaded.config.window != config_.window ||
+        loaded.config.delays != config_.delays || loaded.config.http.listen != config_.http.listen ||
+        loaded.config.http.token != config_.http.token ||
         loaded.config.http.read_token != config_.http.read_token;
     log::info("config reloaded: ladders, queues, tags, retention and log", {{"file", path_}});
     if (more) log::warn("what else changed in the config needs a restart", {{"file", path_}});
@@ -320,10 +327,12 @@ class Sidecar {
   std::unique_ptr<Broker> broker_;
   bridge::Bridge bridge_;
   std::unique_ptr<http::Api> http_;  // none where nothing listens
-  AttachReport attached_;
+  AttachWatch attach_watch_;
   io::Signal term_, interrupt_, hangup_;
   io::Timer deadline_;
   io::Timer connections_;  // are they gone
+  io::Timer start_watch_;
+  std::optional<BootMs> refused_since_;  // by a service that has never served us
   int code_ = 0;
   bool ending_ = false;
   bool cut_short_ = false;
@@ -339,6 +348,7 @@ int run_sidecar(const std::string& config_path) {
   LoadedConfig loaded = load_config(config_path);
   if (print_problems(loaded)) return 1;
   log::configure(loaded.config.log.level, loaded.config.log.format);
+  for (const ConfigProblem& warning : loaded.warnings) log::warn("config", {{"warning", warning.str()}});
 #ifdef __GLIBC__
   // Bodies of that size go back to the system when they are let go of. glibc would raise the threshold with
   // each of them, up to 32 MB, and keep their memory.

@@ -6,19 +6,22 @@
 #include <CLI/Formatter.hpp>
 
 #include "levels/duration.h"
+#include "src/cli/body.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
 #include "src/cli/story.h"
 #include "src/cli/text.h"
 #include "src/core/headers.h"
 #include "src/core/message_json.h"
+#include "src/core/utf8.h"
 
 namespace rung::cli {
 namespace {
 
-struct Options {
+struct ShowOptions {
   Common common;
   std::string id;
+  bool body = false, raw = false;  // of show
 };
 
 // By retry-id or, where there is no such task, by message-id: then the newest of that id.
@@ -40,7 +43,7 @@ Result<TaskRow> find_task(Store& store, const std::string& id, bool* more) {
 }
 
 // Opens the store and finds the task; tells what is wrong, and that there are more of one message-id.
-int open_task(const Options& options, Session& session, TaskRow& task) {
+int open_task(const ShowOptions& options, Session& session, TaskRow& task) {
   if (const int code = open_session(options.common, session); code != kDone) return code;
   bool more = false;
   auto found = find_task(*session.store, options.id, &more);
@@ -121,6 +124,7 @@ Json parsed(const std::string& text) { return Json::parse(text, nullptr, false);
 
 struct Facts {
   Json origin, properties, headers;
+  MessagePtr message;  // nullptr: deleted by retention
 };
 
 int read_facts(Session& session, TaskId id, Facts& facts) {
@@ -132,7 +136,8 @@ int read_facts(Session& session, TaskId id, Facts& facts) {
   auto messages = session.store->messages(ids);
   if (!messages) return complain(messages.error());
   if (messages->empty() || messages->front().second == nullptr) return kDone;
-  const Message& message = *messages->front().second;
+  facts.message = messages->front().second;
+  const Message& message = *facts.message;
   facts.properties = parsed(properties_to_json(message.properties));
   if (message.headers) facts.headers = parsed(headers_to_json(*message.headers));
   return kDone;
@@ -182,6 +187,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
       terminal);
   out += field("came with", facts.origin.is_object() ? brought(facts.origin) : "", terminal);
   out += field("message-id", t.message_id, terminal);
+  out += field("correlation", row.correlation_id.value_or(""), terminal);
   out += field("tag", t.tag, terminal);
   out += field("body", fmt::format("{} bytes", t.body_bytes), terminal);
   out += field("properties", table_lines(facts.properties), terminal);
@@ -191,7 +197,21 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
   return out;
 }
 
-int show(const Options& options) {
+// The bytes as they are, and nothing else.
+int show_raw(const ShowOptions& options) {
+  Session session;
+  TaskRow row;
+  if (const int code = open_task(options, session, row); code != kDone) return code;
+  Facts facts;
+  if (const int code = read_facts(session, row.task.id, facts); code != kDone) return code;
+  if (facts.message == nullptr)
+    return complain(kNotFound, "the body of " + row.task.id.str() + " has been deleted");
+  print(facts.message->body);
+  return kDone;
+}
+
+int show(const ShowOptions& options) {
+  if (options.raw) return show_raw(options);
   Session session;
   TaskRow row;
   if (const int code = open_task(options, session, row); code != kDone) return code;
@@ -199,6 +219,7 @@ int show(const Options& options) {
   if (const int code = read_facts(session, row.task.id, facts); code != kDone) return code;
   if (!options.common.json) {
     print(show_text(row, facts, session));
+    if (options.body && facts.message != nullptr) print("\n" + printable_body(facts.message->body) + "\n");
     return kDone;
   }
   Json json = to_json(row);
@@ -213,6 +234,11 @@ int show(const Options& options) {
   json["origin"] = facts.origin;
   json["properties"] = facts.properties;
   json["headers"] = facts.headers;
+  if (options.body && facts.message != nullptr) {
+    const std::string& body = facts.message->body;
+    if (is_utf8(body)) json["body"] = body;
+    if (!is_utf8(body)) json["body_base64"] = to_base64(body);
+  }
   print(dump(json) + "\n");
   return kDone;
 }
@@ -230,14 +256,14 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
                             fmt::format("{} bytes", t.body_bytes)}) +
                     "\n\n";
   Table table({{"RETRY", right},
-               {"LEVEL", right},
-               {"DUE (UTC)", left},
+               {"LEVEL", right, 0, 2},
+               {"DUE (UTC)", left, 0, 5},
                {"PUBLISHED (UTC)", left},
-               {"LATE", right},
+               {"LATE", right, 0, 1},
                {"OUTCOME", left},
-               {"AFTER", right},
-               {"NODE", left},
-               {"EXECUTOR", left},
+               {"AFTER", right, 0, 3},
+               {"NODE", left, 8, 4},
+               {"EXECUTOR", left, 8, 6},
                {"ERROR", left}});
   if (t.kind == Kind::delay) {
     table.row({"taken", "-", "-", format_utc(t.created_at), "-", "delayed", "-", "-", "-", first});
@@ -273,7 +299,7 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
          "\n";
 }
 
-int history(const Options& options) {
+int history(const ShowOptions& options) {
   Session session;
   TaskRow row;
   if (const int code = open_task(options, session, row); code != kDone) return code;
@@ -314,7 +340,7 @@ std::string change_line(const AuditRow& row) {
   return out;
 }
 
-int audit(const Options& options) {
+int audit(const ShowOptions& options) {
   Session session;
   TaskRow row;
   if (const int code = open_task(options, session, row); code != kDone) return code;
@@ -340,7 +366,7 @@ int audit(const Options& options) {
 }  // namespace
 
 void add_audit(CLI::App& app, int* exit) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ShowOptions>();
   CLI::App& c =
       add_command(app, "audit", "Who changed a task by hand, when, and what",
                   "Examples:\n"
@@ -352,20 +378,24 @@ void add_audit(CLI::App& app, int* exit) {
 }
 
 void add_show(CLI::App& app, int* exit) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ShowOptions>();
   CLI::App& c =
       add_command(app, "show", "One task, with everything that is known of it",
                   "Examples:\n"
                   "  rung show 249107395289088\n"
+                  "  rung show 249107395289088 --body\n"
+                  "  rung show 249107395289088 --raw > body.bin\n"
                   "  rung show order-17                    by the message's own id: its newest task\n"
                   "  rung show 249107395289088 --json | jq .origin",
                   o->common);
   c.add_option("ID", o->id, "A retry-id, or the message's own id")->required();
+  CLI::Option* raw = c.add_flag("--raw", o->raw, "Only the body, its bytes as they are");
+  c.add_flag("--body", o->body, "The body, too; bytes that are not printable are escaped")->excludes(raw);
   c.callback([o, exit] { *exit = show(*o); });
 }
 
 void add_history(CLI::App& app, int* exit) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ShowOptions>();
   CLI::App& c = add_command(
       app, "history", "One message's whole story, from its first failure to what is next",
       "Examples:\n"

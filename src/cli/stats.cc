@@ -19,9 +19,10 @@
 namespace rung::cli {
 namespace {
 
-struct Options {
+struct StatsOptions {
   Common common;
   std::string max_overdue = "1m";
+  bool watch = false;
 };
 
 struct Stats {
@@ -69,6 +70,10 @@ Result<void> read(Store& store, EpochMs now, Ms max_overdue, Stats& stats) {
 }
 
 void judge(Stats& stats, EpochMs now, Ms max_overdue) {
+  for (const NodeRow& node : stats.nodes) {
+    for (const HealthProblem& p : node.problems)
+      stats.problems.push_back(fmt::format("node {}: {}: {}", node.name, p.name, p.detail));
+  }
   if (const std::size_t n = stats.unheld.size(); n > 0) {
     stats.problems.push_back(fmt::format("{} of {} shards {} no live owner{}", n, kShards,
                                          n == 1 ? "has" : "have",
@@ -92,7 +97,8 @@ std::string queue_cell(const QueueStat& q) {
 std::string queues_text(const Stats& stats, EpochMs now, const Terminal& terminal) {
   using enum Table::Align;
   if (stats.queues.empty()) return "no tasks yet\n";
-  Table table({{"QUEUE", left}, {"STATE", left}, {"TASKS", right}, {"OVERDUE", right}, {"OLDEST DUE", left}});
+  Table table(
+      {{"QUEUE", left, 12}, {"STATE", left}, {"TASKS", right}, {"OVERDUE", right}, {"OLDEST DUE", left}});
   std::map<State, std::int64_t> totals;
   std::int64_t overdue = 0;
   for (const QueueStat& q : stats.queues) {
@@ -116,11 +122,11 @@ std::string nodes_text(const Stats& stats, EpochMs now, const Terminal& terminal
   std::string out =
       fmt::format("shards held: {} of {}\n", kShards - static_cast<int>(stats.unheld.size()), kShards);
   if (stats.nodes.empty()) return out + "nodes alive: none\n";
-  Table table({{"NODE", left},
+  Table table({{"NODE", left, 12},
                {"SHARDS", right},
                {"UP", right},
-               {"LAST SEEN", left},
-               {"VERSION", left},
+               {"LAST SEEN", left, 0, 1},
+               {"VERSION", left, 0, 2},
                {"ADDRESS", left}});
   for (const NodeRow& n : stats.nodes) {
     const auto it = stats.shards_of.find(n.id);
@@ -165,15 +171,10 @@ Json stats_json(const Stats& stats, EpochMs now) {
   return json;
 }
 
-int run(const Options& options) {
-  const auto max_overdue = levels::parse_duration(options.max_overdue);
-  if (!max_overdue) return complain(kMistake, "--max-overdue: " + max_overdue.error());
-  Session session;
-  if (const int code = open_session(options.common, session); code != kDone) return code;
+int show(Session& session, const StatsOptions& options, Ms max_overdue) {
   Stats stats;
-  if (auto done = read(*session.store, session.now, *max_overdue, stats); !done)
-    return complain(done.error());
-  judge(stats, session.now, *max_overdue);
+  if (auto done = read(*session.store, session.now, max_overdue, stats); !done) return complain(done.error());
+  judge(stats, session.now, max_overdue);
   if (options.common.json) {
     print(dump(stats_json(stats, session.now)) + "\n");
   } else {
@@ -184,10 +185,19 @@ int run(const Options& options) {
   return stats.problems.empty() ? kDone : kMistake;
 }
 
+int run(const StatsOptions& options) {
+  const auto max_overdue = levels::parse_duration(options.max_overdue);
+  if (!max_overdue) return complain(kMistake, "--max-overdue: " + max_overdue.error());
+  Session session;
+  if (const int code = open_session(options.common, session); code != kDone) return code;
+  const auto draw = [&] { return show(session, options, *max_overdue); };
+  return options.watch ? watch(session, draw) : draw();
+}
+
 }  // namespace
 
 void add_stats(CLI::App& app, int* exit) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<StatsOptions>();
   CLI::App& c =
       add_command(app, "stats", "How much there is, who holds it, and whether it moves",
                   "Examples:\n"
@@ -198,6 +208,7 @@ void add_stats(CLI::App& app, int* exit) {
   c.add_option("--max-overdue", o->max_overdue, "How late a task may be before this fails")
       ->type_name("DURATION")
       ->capture_default_str();
+  add_watch(c, o->watch)->excludes("--json");
   c.callback([o, exit] { *exit = run(*o); });
 }
 

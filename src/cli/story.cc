@@ -7,6 +7,7 @@
 #include "src/core/headers.h"
 #include "src/core/message_json.h"
 #include "src/core/rfc3339.h"
+#include "src/core/utf8.h"
 
 namespace rung::cli {
 namespace {
@@ -132,29 +133,31 @@ std::string first_error(std::string_view origin_json) {
 
 Json to_json(const TaskRow& row) {
   const Task& t = row.task;
-  return {{"retry_id", t.id.str()},
-          {"kind", to_word(t.kind)},
-          {"queue", text_or_null(t.queue)},
-          {"exchange", text_or_null(t.exchange)},
-          {"routing_key", text_or_null(t.routing_key)},
-          {"tag", text_or_null(t.tag)},
-          {"message_id", text_or_null(t.message_id)},
-          {"state", to_word(t.state)},
-          {"attempt", t.attempt},
-          {"level", t.level},
-          {"levels", t.levels},
-          {"ladder", t.ladder},
-          {"next_due_at", time_or_null(t.next_at)},
-          {"first_failed_at", t.first_failed_at.ms > 0 ? Json(to_rfc3339(t.first_failed_at)) : Json()},
-          {"created_at", to_rfc3339(t.created_at)},
-          {"finished_at", time_or_null(t.finished_at)},
-          {"finished_by", text_or_null(std::string(to_word(t.finished_by)))},
-          {"last_error", text_or_null(t.last_error)},
-          {"body_bytes", t.body_bytes},
-          {"shard", t.shard},
-          {"node", text_or_null(row.node)},
-          {"version", t.version},
-          {"error_type", text_or_null(t.error_type)}};
+  Json json = {{"retry_id", t.id.str()},
+               {"kind", to_word(t.kind)},
+               {"queue", text_or_null(t.queue)},
+               {"exchange", text_or_null(t.exchange)},
+               {"routing_key", text_or_null(t.routing_key)},
+               {"tag", text_or_null(t.tag)},
+               {"message_id", text_or_null(t.message_id)},
+               {"state", to_word(t.state)},
+               {"attempt", t.attempt},
+               {"level", t.level},
+               {"levels", t.levels},
+               {"ladder", t.ladder},
+               {"next_due_at", time_or_null(t.next_at)},
+               {"first_failed_at", t.first_failed_at.ms > 0 ? Json(to_rfc3339(t.first_failed_at)) : Json()},
+               {"created_at", to_rfc3339(t.created_at)},
+               {"finished_at", time_or_null(t.finished_at)},
+               {"finished_by", text_or_null(std::string(to_word(t.finished_by)))},
+               {"last_error", text_or_null(t.last_error)},
+               {"body_bytes", t.body_bytes},
+               {"shard", t.shard},
+               {"node", text_or_null(row.node)},
+               {"version", t.version},
+               {"error_type", text_or_null(t.error_type)}};
+  if (row.correlation_id) json["correlation_id"] = text_or_null(*row.correlation_id);
+  return json;
 }
 
 Json to_json(const AttemptRow& row) {
@@ -207,7 +210,7 @@ Json to_json(const Bulk& b) {
 }
 
 std::string dump(const Json& json, bool pretty) {
-  return json.dump(pretty ? 2 : -1, ' ', false, Json::error_handler_t::replace);
+  return escape_controls_in_json(json.dump(pretty ? 2 : -1, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace rung::cli

@@ -30,7 +30,7 @@ constexpr int kPauseMs = 100;  // of a pipe: what has come so far goes into the 
 
 const Fence kByHand{0, {}, true};  // no lease: the shard's owner finds the row
 
-struct Options {
+struct SubmitOptions {
   Common common;
   SubmitFlags flags;
   std::string jsonl;
@@ -150,20 +150,20 @@ class Submitter {
   Batch batch_;
 };
 
-Json to_json(const Answer& answer) {
+Json answer_json(const Answer& answer) {
   Json json = Json::object();
   if (answer.line > 0) json["line"] = answer.line;
   json["retry_id"] = answer.id ? Json(answer.id->str()) : Json();
   json["result"] = answer.result;
   json["reason"] = answer.reason.empty() ? Json() : Json(answer.reason);
-  if (answer.line == 0) json["task"] = answer.row ? cli::to_json(*answer.row) : Json();
+  if (answer.line == 0) json["task"] = answer.row ? to_json(*answer.row) : Json();
   return json;
 }
 
 // ------------------------------------------------------------------------------------------------ one, by
 // flags
 
-int submit_one(const Options& o) {
+int submit_one(const SubmitOptions& o) {
   Session session;
   if (const int code = open_session(o.common, session); code != kDone) return code;
   auto request = to_request(o.flags, session.now);
@@ -178,7 +178,7 @@ int submit_one(const Options& o) {
     if (!row) return complain(row.error());
     answer.row = *std::move(row);
   }
-  if (o.common.json) print(dump(to_json(answer)) + "\n");
+  if (o.common.json) print(dump(answer_json(answer)) + "\n");
   if (!answer.good()) return o.common.json ? kMistake : complain(kMistake, answer.reason);
   if (!o.common.json) {
     const std::string now_is =
@@ -202,7 +202,7 @@ void tell(const Answer& answer, bool json, Sums& sums) {
   sums.duplicates += answer.result == "duplicate" ? 1 : 0;
   sums.wrong += answer.good() ? 0 : 1;
   if (json) {
-    print(dump(to_json(answer), false) + "\n");
+    print(dump(answer_json(answer), false) + "\n");
   } else if (!answer.good()) {
     complain(kMistake, fmt::format("line {}: {}", answer.line, answer.reason));
   }
@@ -234,7 +234,7 @@ Result<void> read_lines(std::istream& in, Submitter& submitter, bool json, Sums&
   return flush();
 }
 
-int submit_lines(const Options& o) {
+int submit_lines(const SubmitOptions& o) {
   Session session;
   if (const int code = open_session(o.common, session); code != kDone) return code;
   std::ios::sync_with_stdio(false);  // a buffer that can be asked what is in it
@@ -253,7 +253,7 @@ int submit_lines(const Options& o) {
   return sums.wrong > 0 ? kMistake : kDone;
 }
 
-void add_flags(CLI::App& c, Options& o) {
+void add_flags(CLI::App& c, SubmitOptions& o) {
   SubmitFlags& f = o.flags;
   c.add_option("--queue", f.queue, "The queue it goes to, ...")->type_name("NAME");
   c.add_option("--exchange", f.exchange, "... or the exchange, ...")->type_name("NAME");
@@ -287,7 +287,7 @@ void add_flags(CLI::App& c, Options& o) {
 }  // namespace
 
 void add_submit(CLI::App& app, int* exit) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<SubmitOptions>();
   CLI::App& c = add_command(
       app, "submit", "A message that only has to wait: into the database, for a sidecar to send",
       "Examples:\n"

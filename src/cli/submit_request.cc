@@ -9,14 +9,13 @@
 #include <tuple>
 
 #include "levels/duration.h"
+#include "src/cli/story.h"
 #include "src/cli/when.h"
 #include "src/core/rfc3339.h"
 #include "src/core/utf8.h"
 
 namespace rung::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string to_base64(const std::string& bytes) {
   std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');

@@ -14,18 +14,6 @@ namespace {
 
 constexpr std::string_view kEllipsis = "…";
 
-// REQUIRES: text is UTF-8, at < text.size(). Moves `at` on.
-char32_t next_char(std::string_view text, std::size_t& at) {
-  const auto lead = static_cast<unsigned char>(text[at++]);
-  int more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : lead >= 0xC0 ? 1 : 0;
-  auto c = static_cast<char32_t>(more == 3   ? lead & 0x07
-                                 : more == 2 ? lead & 0x0F
-                                 : more == 1 ? lead & 0x1F
-                                             : lead);
-  for (; more > 0 && at < text.size(); --more) c = (c << 6) | (static_cast<unsigned char>(text[at++]) & 0x3F);
-  return c;
-}
-
 // Not wcwidth(): its answers hang on the locale, and C knows nothing beyond ASCII.
 std::size_t width_of(char32_t c) {
   if ((c >= 0x300 && c <= 0x36F) || (c >= 0x200B && c <= 0x200D) || (c >= 0xFE00 && c <= 0xFE0F)) return 0;
@@ -34,34 +22,6 @@ std::size_t width_of(char32_t c) {
                     (c >= 0xFE30 && c <= 0xFE6F) || (c >= 0xFF00 && c <= 0xFF60) ||
                     (c >= 0x1F300 && c <= 0x1FAFF) || (c >= 0x20000 && c <= 0x3FFFD);
   return wide ? 2 : 1;
-}
-
-// C0, DEL and C1 move cursors; the bidirectional controls turn text around.
-bool is_unsafe(char32_t c) {
-  return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x202A && c <= 0x202E) ||
-         (c >= 0x2066 && c <= 0x2069) || c == 0x2028 || c == 0x2029;
-}
-
-std::string visible(std::string_view text, bool keep_breaks, std::size_t indent) {
-  const std::string clean = clean_utf8(text, text.size() * 3);
-  std::string out;
-  for (std::size_t at = 0; at < clean.size();) {
-    const std::size_t start = at;
-    const char32_t c = next_char(clean, at);
-    if (!is_unsafe(c)) {
-      out.append(clean, start, at - start);
-    } else if (c == '\n') {
-      out += keep_breaks ? "\n" + std::string(indent, ' ') : "\\n";
-    } else if (c == '\t') {
-      out += keep_breaks ? "  " : "\\t";
-    } else if (c == '\r') {
-      out += keep_breaks ? "" : "\\r";
-    } else {
-      const auto number = static_cast<unsigned>(c);
-      out += c < 0x100 ? fmt::format("\\x{:02x}", number) : fmt::format("\\u{:04x}", number);
-    }
-  }
-  return out;
 }
 
 }  // namespace
@@ -165,8 +125,22 @@ std::size_t width(std::string_view text) {
   return columns;
 }
 
-std::string one_line(std::string_view text) { return visible(text, false, 0); }
-std::string lines(std::string_view text, std::size_t indent) { return visible(text, true, indent); }
+std::string one_line(std::string_view text) { return escape_controls(text); }
+
+std::string lines(std::string_view text, std::size_t indent) {
+  std::string out;
+  while (true) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    if (end != std::string_view::npos && line.ends_with('\r')) line.remove_suffix(1);
+    for (std::size_t tab = 0; (tab = line.find('\t')) != std::string_view::npos; line.remove_prefix(tab + 1))
+      out += escape_controls(line.substr(0, tab)) + "  ";
+    out += escape_controls(line);
+    if (end == std::string_view::npos) return out;
+    out += "\n" + std::string(indent, ' ');
+    text.remove_prefix(end + 1);
+  }
+}
 
 std::string shorten(std::string_view text, std::size_t columns) {
   if (columns == 0 || width(text) <= columns) return std::string(text);
@@ -186,32 +160,56 @@ void Table::row(std::vector<Cell> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::string Table::str(const Terminal& terminal, bool cut) const {
+// Cuts what may be cut until a line fits into `room`; leaves columns out where that is not enough.
+void Table::fit(std::vector<std::size_t>& widths, std::size_t room) const {
+  const std::size_t last = widths.size() - 1;
+  const std::vector<std::size_t> wanted = widths;
+  for (;;) {
+    std::size_t used = 0;
+    for (const std::size_t w : widths) used += w > 0 ? w + kGap : 0;
+    std::size_t over = used > room + kGap ? used - room - kGap : 0;
+    const auto cut = [&](std::size_t i, std::size_t least) {
+      const std::size_t less = std::min(over, widths[i] > least ? widths[i] - least : 0);
+      widths[i] -= less;
+      over -= less;
+    };
+    cut(last, kLeastOfLast);
+    for (std::size_t i = 0; i < last; ++i) {
+      if (columns_[i].least > 0 && widths[i] > 0)
+        cut(i, std::max(columns_[i].least, width(columns_[i].title)));
+    }
+    if (over == 0) return;
+    const auto spare = [&](std::size_t i) { return widths[i] > 0 ? columns_[i].spare : 0; };
+    std::size_t out = 0;
+    for (std::size_t i = 0; i < last; ++i) out = spare(i) > spare(out) ? i : out;
+    if (spare(out) == 0) return;
+    for (std::size_t i = 0; i <= last; ++i) widths[i] = widths[i] == 0 || i == out ? 0 : wanted[i];
+  }
+}
+
+std::vector<std::size_t> Table::widths(const Terminal& terminal, bool cut) const {
   std::vector<std::size_t> widths;
   for (const Column& column : columns_) widths.push_back(width(column.title));
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i].text));
   }
-  std::size_t most = 0;  // of the last column
-  if (cut) {
-    std::size_t before = 0;
-    for (std::size_t i = 0; i + 1 < widths.size(); ++i) before += widths[i] + 2;
-    most = terminal.width == 0
-               ? kLoose
-               : std::max<std::size_t>(terminal.width > before ? terminal.width - before : 0, 12);
-  }
+  if (cut && terminal.width > 0) fit(widths, terminal.width);
+  if (cut && terminal.width == 0) widths.back() = std::min(widths.back(), kLoose);
+  return widths;
+}
 
+std::string Table::str(const Terminal& terminal, bool cut) const {
+  const std::vector<std::size_t> room = widths(terminal, cut);
   std::string out;
   const auto line = [&](const auto& text_of, const auto& colour_at) {
     std::string text;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
-      const bool last = i + 1 == columns_.size();
-      const std::string cell = last ? shorten(text_of(i), most) : text_of(i);
+      if (room[i] == 0) continue;
+      const std::string cell = shorten(text_of(i), room[i]);
       const std::string painted = paint(cell, colour_at(i), terminal);
-      const std::size_t used = width(cell);
-      const std::string pad(widths[i] > used ? widths[i] - used : 0, ' ');
+      const std::string pad(room[i] - width(cell), ' ');
+      if (!text.empty()) text += std::string(kGap, ' ');
       text += columns_[i].align == Align::right ? pad + painted : painted + pad;
-      if (!last) text += "  ";
     }
     text.erase(text.find_last_not_of(' ') + 1);
     out += text + "\n";

@@ -30,9 +30,10 @@ std::string relative(EpochMs t, EpochMs now);
 
 // Columns a terminal needs for `text` (wide characters count two); no control characters may be in it.
 std::size_t width(std::string_view text);
-// One line that no terminal can be led astray by: control characters and broken UTF-8 are made visible.
+// One line that is safe on a terminal: escape_controls() of core/utf8.h.
 std::string one_line(std::string_view text);
-// The same, but line breaks stay; each line after the first begins with `indent` blanks.
+// The same, but line breaks stay, and a tab is two blanks; each line after the first begins with `indent`
+// blanks.
 std::string lines(std::string_view text, std::size_t indent);
 // Cut to `columns`, with an ellipsis where something was cut. 0 = not cut.
 std::string shorten(std::string_view text, std::size_t columns);
@@ -43,6 +44,10 @@ class Table {
   struct Column {
     std::string title;
     Align align = Align::left;
+    // Where the terminal is too narrow: it may be cut to so many columns (0 = never cut), ...
+    std::size_t least = 0;
+    // ... and then be left out, that with the largest number first (0 = never left out).
+    int spare = 0;
   };
   struct Cell {
     Cell(std::string t, Colour c = Colour::none)
@@ -56,12 +61,15 @@ class Table {
   // REQUIRES: as many cells as columns. The text goes through one_line().
   void row(std::vector<Cell> cells);
   bool empty() const { return rows_.empty(); }
-  // The last column is cut so that a line fits the terminal (to kLoose columns where there is none and
-  // `cut`).
+  // Columns are cut or left out so that a line fits the terminal: the last one, then those that say so.
+  // Without a terminal only the last one is cut, to kLoose, where `cut` says so.
   std::string str(const Terminal& terminal, bool cut = true) const;
 
  private:
-  static constexpr std::size_t kLoose = 72;
+  static constexpr std::size_t kLoose = 72, kLeastOfLast = 12, kGap = 2;
+  // How wide each column is shown; 0 = left out.
+  std::vector<std::size_t> widths(const Terminal& terminal, bool cut) const;
+  void fit(std::vector<std::size_t>& widths, std::size_t room) const;
   std::vector<Column> columns_;
   std::vector<std::vector<Cell>> rows_;
 };

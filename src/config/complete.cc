@@ -1,12 +1,15 @@
 // What concerns several keys at once, and the files that hold secrets.
 #include <arpa/inet.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <utility>
 
 #include "src/config/draft.h"
 #include "src/core/url.h"
@@ -21,15 +24,18 @@ class Completion {
   Completion(Draft& draft, Problems& problems) : draft_(draft), config_(draft.config), problems_(problems) {}
 
   void run() {
-    required("broker.url", "amqp://user:password@host:port/%2f");
-    required("store.url", "mysql://user:password@host:port/schema");
+    required("broker", "amqp://user:password@host:port/%2f");
+    required("store", "mysql://user:password@host:port/schema");
+    same_service("broker", "virtual host");
+    same_service("store", "schema");
     broker_tls();
     store_tls();
     schema();
     heartbeat_and_lease();
     node();
-    password("broker", draft_.broker_password_file, config_.broker.url);
-    password("store", config_.store.password_file, config_.store.url);
+    if (draft_.warns()) file_rights();
+    password("broker", draft_.broker_password_file);
+    password("store", config_.store.password_file);
     delays();
     http();
   }
@@ -85,11 +91,61 @@ class Completion {
     problems_.add(mark(path), std::string(path) + ": " + std::move(what));
   }
 
-  void required(std::string_view path, std::string_view example) {
-    if (draft_.given.contains(path)) return;
-    const auto section = path.substr(0, path.find('.'));
-    problems_.add(mark(section), std::string(path) + " is missing: write " + std::string(section) +
-                                     ": { url: \"" + std::string(example) + "\" }");
+  void required(const std::string& section, std::string_view example) {
+    if (draft_.given.contains(section + ".url") || draft_.given.contains(section + ".urls")) return;
+    problems_.add(mark(section), section + ".url is missing: write " + section + ": { url: \"" +
+                                     std::string(example) + "\" }");
+  }
+
+  // The key that holds the section's addresses: "broker.url" or "broker.urls".
+  std::string url_key(const std::string& section) const {
+    return section + (draft_.given.contains(section + ".urls") ? ".urls" : ".url");
+  }
+  std::vector<std::string*> url_texts(const std::string& section) {
+    const bool broker = section == "broker";
+    std::vector<std::string*> all = {broker ? &config_.broker.url : &config_.store.url};
+    for (std::string& one : broker ? config_.broker.other_urls : config_.store.other_urls)
+      all.push_back(&one);
+    return all;
+  }
+  // Parsed; none where they were wrong.
+  std::vector<Url> urls(const std::string& section) {
+    std::vector<Url> all;
+    if (!has(url_key(section))) return all;
+    for (const std::string* text : url_texts(section)) {
+      if (auto url = parse_url(*text)) all.push_back(*std::move(url));
+    }
+    return all;
+  }
+
+  // Several addresses are of one service: whatever is asked of one is asked of all.
+  void same_service(const std::string& section, const std::string& path_is) {
+    const std::string key = section + ".urls";
+    if (!draft_.given.contains(key)) return;
+    if (draft_.given.contains(section + ".url")) {
+      draft_.given[section + ".url"].ok = false;
+      return problem(key, section + ".url is given too: keep one of them; all addresses in " + key +
+                              ", or a single one in " + section + ".url");
+    }
+    const std::vector<Url> all = urls(section);
+    const int usual = all.empty()                ? 0
+                      : all[0].scheme == "amqps" ? 5671
+                      : all[0].scheme == "amqp"  ? 5672
+                                                 : 3306;
+    for (std::size_t i = 1; i < all.size(); ++i) {
+      const auto differs = [&](const std::string& what) {
+        problem(key, "[" + std::to_string(i + 1) + "] has another " + what +
+                         " than [1]: they are addresses of one service, write the same in all");
+      };
+      const bool broker = section == "broker";
+      if (all[i].scheme != all[0].scheme) differs("scheme (" + all[i].scheme + "://)");
+      if (broker ? all[i].vhost() != all[0].vhost() : all[i].path != all[0].path) differs(path_is);
+      for (std::size_t j = 0; j < i; ++j) {
+        if (all[i].host_port(usual) == all[j].host_port(usual))
+          problem(key, "[" + std::to_string(i + 1) + "] is the same host and port as [" +
+                           std::to_string(j + 1) + "]: leave it out");
+      }
+    }
   }
 
   // A client certificate is of two files.
@@ -103,12 +159,12 @@ class Completion {
 
   void broker_tls() {
     pair("broker");
-    if (!has("broker.url")) return;
-    const auto url = parse_url(config_.broker.url);
-    const bool tls = url && url->scheme == "amqps";
+    const std::vector<Url> all = urls("broker");
+    if (all.empty()) return;
+    const bool tls = all.front().scheme == "amqps";
     for (const auto* path : {"broker.ca", "broker.cert", "broker.key", "broker.verify_host"}) {
       if (!tls && draft_.given.contains(path))
-        problem(path, "it has a meaning for amqps:// alone, and broker.url says amqp://");
+        problem(path, "it has a meaning for amqps:// alone, and " + url_key("broker") + " says amqp://");
     }
   }
 
@@ -127,12 +183,14 @@ class Completion {
   }
 
   void schema() {
-    if (!has("store.url")) return;
-    const auto url = parse_url(config_.store.url);
-    if (url && url->path.empty())
-      problem("store.url", "the schema is missing: mysql://user:password@host:port/schema");
-    if (url && url->user.empty())
-      problem("store.url", "the user is missing: mysql://user:password@host:port/schema");
+    const std::vector<Url> all = urls("store");
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::string place = all.size() > 1 ? "[" + std::to_string(i + 1) + "] " : "";
+      if (all[i].path.empty())
+        problem(url_key("store"), place + "the schema is missing: mysql://user:password@host:port/schema");
+      if (all[i].user.empty())
+        problem(url_key("store"), place + "the user is missing: mysql://user:password@host:port/schema");
+    }
   }
 
   void heartbeat_and_lease() {
@@ -167,18 +225,61 @@ class Completion {
     problems_.add({}, "node is missing, and the host's name cannot stand for it: write node: NAME");
   }
 
-  void password(const std::string& section, const std::string& file, std::string& url_text) {
-    const std::string path = section + ".password_file", url_path = section + ".url";
-    if (!has(path) || !has(url_path) || !draft_.reads_files_of(path)) return;
-    auto url = parse_url(url_text);
-    if (!url) return;
-    if (url->user.empty()) {
-      problem(path, "the password has no user: write " + url->scheme + "://USER@... in " + url_path);
+  // A secret that other users of this machine may read is none.
+  void file_rights() {
+    const auto management = parse_url(config_.broker.management);
+    const std::pair<std::string, std::vector<Url>> holders[] = {
+        {url_key("broker"), urls("broker")},
+        {url_key("store"), urls("store")},
+        {"broker.management", management ? std::vector{*management} : std::vector<Url>{}},
+    };
+    for (const auto& [path, all] : holders) {
+      const auto place = draft_.given.find(path);
+      if (place == draft_.given.end() || !place->second.ok || place->second.substituted) continue;
+      if (std::ranges::all_of(all, [](const Url& url) { return url.password.empty(); })) continue;
+      warn_readable(place->second.mark, problems_.file(), path + " holds a password");
+      break;  // the same file
+    }
+    const std::pair<const char*, const std::string&> files[] = {
+        {"broker.password_file", draft_.broker_password_file},
+        {"store.password_file", config_.store.password_file},
+        {"http.token_file", config_.http.token_file},
+        {"http.read_token_file", config_.http.read_token_file},
+        {"broker.key", config_.broker.key},
+        {"store.key", config_.store.key},
+        {"http.key", config_.http.key},
+    };
+    for (const auto& [path, file] : files) {
+      if (has(path)) warn_readable(mark(path), file, std::string(path) + " is a secret");
+    }
+  }
+
+  void warn_readable(Mark at, const std::string& file, const std::string& why) {
+    constexpr mode_t kOthers = S_IRWXO, kAll = 07777;
+    struct stat about {};
+    if (stat(file.c_str(), &about) != 0 || !S_ISREG(about.st_mode) || (about.st_mode & kOthers) == 0) return;
+    std::array<char, 8> mode{};
+    std::snprintf(mode.data(), mode.size(), "%04o", static_cast<unsigned>(about.st_mode & kAll));
+    problems_.warn(at, why + ", and every user of this machine may read " + file + " (mode " + mode.data() +
+                           "): chmod 640 " + file + ", or 600");
+  }
+
+  void password(const std::string& section, const std::string& file) {
+    const std::string path = section + ".password_file";
+    if (!has(path) || !draft_.reads_files_of(path)) return;
+    std::vector<Url> all = urls(section);
+    for (const Url& url : all) {
+      if (!url.user.empty()) continue;
+      problem(path, "the password has no user: write " + url.scheme + "://USER@... in " + url_key(section));
       return;
     }
-    if (auto line = first_line(path, file, "password")) {
-      url->password = *std::move(line);
-      url_text = format_url(*url);
+    if (all.empty()) return;
+    const auto line = first_line(path, file, "password");
+    if (!line) return;
+    const auto texts = url_texts(section);
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      all[i].password = *line;
+      *texts[i] = format_url(all[i]);
     }
   }
 

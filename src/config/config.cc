@@ -39,13 +39,23 @@ tl::expected<std::string, std::string> read_whole(const std::string& path) {
 
 }  // namespace
 
+namespace {
+
+// What a command does not use may lack its variables: rung attach needs no password of the database.
+std::vector<std::string_view> unused_sections(ConfigFor purpose) {
+  if (purpose == ConfigFor::broker) return {"store", "http"};
+  return {};
+}
+
+}  // namespace
+
 LoadedConfig load_config(const std::string& path, ConfigFor purpose) {
   LoadedConfig loaded;
   Problems problems(path);
   const auto text = read_whole(path);
   if (!text) {
     problems.add({}, text.error());
-  } else if (const auto root = confile::parse_document(*text, problems)) {
+  } else if (const auto root = confile::parse_document(*text, problems, unused_sections(purpose))) {
     const auto slash = path.rfind('/');
     auto draft =
         confile::walk(*root, slash == std::string::npos ? "" : path.substr(0, slash), problems, purpose);

@@ -27,7 +27,8 @@ struct HttpOptions {
   std::string token, read_token;  // what the files hold; "" = none. Secret
   std::string cert, key;          // both: TLS
   int connections = 64;
-  int max_body = 16;  // MB
+  int connections_per_address = 0;  // of them; 0 = three quarters
+  int max_body = 16;                // MB
   Ms timeout{std::chrono::seconds{10}};
 };
 
@@ -40,9 +41,12 @@ struct Config {
   Ms lease{std::chrono::seconds{10}};
   Ms window{std::chrono::minutes{10}};
   Ms drain{std::chrono::seconds{10}};
+  Ms attachment_check{std::chrono::minutes{1}};  // broker.attachment_check
+  Ms start_wait{std::chrono::seconds{30}};
   int max_loaded = 1'000'000;
-  std::optional<Ms> retention;  // none: off
-  DelayRoutes::Moves delays;    // from -> to
+  std::optional<Ms> retention;        // none: off
+  DelayRoutes::Moves delays;          // from -> to
+  std::optional<bool> require_token;  // results.require_token; none: as the database's age says
   RuleBookPtr rules;
 };
 
@@ -53,8 +57,8 @@ struct ConfigProblem {
   std::string str() const;   // file:line:column: what
 };
 
-// What a config is loaded for: which of the files that it names must be there. A token or a key that only the
-// sidecar's user may read keeps nobody from asking the database.
+// What a config is loaded for: which of the files that it names, and of the ${NAME} in it, must be there. A
+// token or a key that only the sidecar's user may read keeps nobody from asking the database.
 enum class ConfigFor {
   sidecar,   // all of them
   database,  // those of store.*; the others are not looked at
@@ -65,8 +69,9 @@ enum class ConfigFor {
 struct LoadedConfig {
   Config config;                        // meaningful where problems is empty
   std::vector<ConfigProblem> problems;  // all of them, in the order of the file
-  std::vector<ConfigProblem> warnings;  // for check alone: files that cannot be read
-  std::vector<std::string> keys_used;   // the keys of the table that the file holds, by ConfigKey::path
+  // For the sidecar and for check: what goes on working and should be changed.
+  std::vector<ConfigProblem> warnings;
+  std::vector<std::string> keys_used;  // the keys of the table that the file holds, by ConfigKey::path
   bool ok() const { return problems.empty(); }
 };
 

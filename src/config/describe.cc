@@ -90,10 +90,8 @@ std::string describe_queues(const Config& config) {
                (success ? "succeeded after " : "failed after ") + format_duration(rules.silence.after),
                rules.publish_parked ? "publish to " + config.broker.prefix + ".parked" : "keep"});
   };
-  for (const auto& [name, rules] : config.rules->queues()) {
-    if (name != "default") row(printable(name), rules);
-  }
-  row("(any other)", config.rules->queue("default"));
+  for (const auto& [name, rules] : config.rules->queues()) row(printable(name), rules);
+  row("(any other)", config.rules->defaults());
   return "queues\n" + table.str();
 }
 
@@ -128,6 +126,33 @@ std::string describe_delays(const Config& config) {
   return "\ndelayed exchanges\n" + table.str();
 }
 
+std::string joined(const TargetRules::Patterns& patterns) {
+  std::string out;
+  for (const std::string& pattern : patterns) out += (out.empty() ? "" : ", ") + printable(pattern);
+  return out;
+}
+
+std::string describe_targets(const Config& config) {
+  const TargetRules& targets = config.rules->targets();
+  const std::string denied =
+      targets.own + "*" + (targets.deny.empty() ? "" : ", " + joined(targets.deny)) + " and amq.*";
+  if (!targets.allow) {
+    return "\ntargets: a message's headers may name every queue and exchange but " + denied +
+           "; broker.targets.allow bounds that\n";
+  }
+  return "\ntargets: a message's headers may name what stands in this config" +
+         (targets.allow->empty() ? std::string() : " and " + joined(*targets.allow)) + ", never " + denied +
+         "\n";
+}
+
+std::string describe_results(const Config& config) {
+  if (!config.require_token)
+    return "results: retry-token is asked for where this release or a later one made the database "
+           "(results.require_token is not set)\n";
+  return *config.require_token ? "results: retry-token is asked for\n"
+                               : "results: taken without retry-token, from whoever may publish there\n";
+}
+
 std::string describe_retention(const Config& config) {
   if (!config.retention) return "\nretention: off, nothing is deleted\n";
   return "\nretention: " + format_duration(*config.retention) +
@@ -139,7 +164,7 @@ std::string describe_retention(const Config& config) {
 std::string describe(const Config& config) {
   if (config.rules == nullptr) return {};
   const RuleBook& rules = *config.rules;
-  std::set<std::string> used = {"default", rules.queue("default").ladder};
+  std::set<std::string> used = {"default", rules.defaults().ladder};
   for (const auto& [name, queue] : rules.queues()) used.insert(queue.ladder);
   for (const auto& [name, tag] : rules.tags()) used.insert(tag.ladder);
   const auto& ready = confile::ready_ladders();
@@ -151,7 +176,7 @@ std::string describe(const Config& config) {
     out += describe_ladder(name, ladder) + "\n";
   }
   return out + describe_queues(config) + describe_tags(config) + describe_delays(config) +
-         describe_retention(config);
+         describe_targets(config) + describe_results(config) + describe_retention(config);
 }
 
 }  // namespace rung

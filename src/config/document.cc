@@ -17,6 +17,8 @@ constexpr int kDeepest = 20;
 
 struct Converter {
   Problems& problems;
+  const std::vector<std::string_view>& unused;
+  bool in_unused = false;
   int nodes = 0;
   bool gave_up = false;
 
@@ -45,6 +47,7 @@ struct Converter {
       to.kind = Node::Kind::map;
       for (const auto& entry : from) {
         Node key = convert(entry.first, to.mark, depth + 1, true);
+        if (depth == 0) in_unused = std::ranges::find(unused, key.text) != unused.end();
         Node value = convert(entry.second, key.mark, depth + 1, false);
         to.entries.push_back({std::move(key), std::move(value)});
       }
@@ -63,7 +66,7 @@ struct Converter {
     to.text = std::move(result.text);
     to.substituted = result.substituted;
     if (!result.problem.empty()) {
-      problems.add(to.mark, std::move(result.problem));
+      if (!in_unused) problems.add(to.mark, std::move(result.problem));
       to.broken = true;
     }
   }
@@ -133,7 +136,8 @@ std::vector<ConfigProblem> in_order(std::vector<ConfigProblem> problems) {
 std::vector<ConfigProblem> Problems::take() { return in_order(std::move(found_)); }
 std::vector<ConfigProblem> Problems::take_warnings() { return in_order(std::move(warnings_)); }
 
-std::optional<Node> parse_document(std::string_view text, Problems& problems) {
+std::optional<Node> parse_document(std::string_view text, Problems& problems,
+                                   const std::vector<std::string_view>& unused) {
   try {
     const std::string input(text);
     if (const auto second = second_document(input)) {
@@ -141,7 +145,7 @@ std::optional<Node> parse_document(std::string_view text, Problems& problems) {
                    "this belongs to nothing above it: a file holds one YAML document");
       return std::nullopt;
     }
-    Converter converter{problems};
+    Converter converter{problems, unused};
     Node root = converter.convert(YAML::Load(input), {}, 0, false);
     if (converter.gave_up) return std::nullopt;
     return root;
@@ -192,7 +196,7 @@ Substitution substitute(std::string_view text) {
   return out;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr std::size_t kMost = 60;
   std::string out = "\"";
   for (const char c : text.substr(0, kMost))

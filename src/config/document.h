@@ -41,6 +41,7 @@ class Problems {
   explicit Problems(std::string file) : file_(std::move(file)) {}
   void add(Mark at, std::string what) { found_.push_back({file_, at.line, at.column, std::move(what)}); }
   void warn(Mark at, std::string what) { warnings_.push_back({file_, at.line, at.column, std::move(what)}); }
+  const std::string& file() const { return file_; }
   bool empty() const { return found_.empty(); }
   std::size_t count() const { return found_.size(); }
   // In the order of the file; what concerns no place in it comes last.
@@ -53,7 +54,10 @@ class Problems {
 };
 
 // None where the text is not YAML at all (a problem says where). An empty text is a Node of kind nothing.
-std::optional<Node> parse_document(std::string_view text, Problems& problems);
+// `unused`: sections at the top whose variables need not be set. A value with one that is not set is broken,
+// without a problem.
+std::optional<Node> parse_document(std::string_view text, Problems& problems,
+                                   const std::vector<std::string_view>& unused = {});
 
 // `text` with each ${NAME} from the environment; "$${" stands for "${". `substituted` tells whether one was
 // there.
@@ -65,7 +69,7 @@ struct Substitution {
 Substitution substitute(std::string_view text);
 
 // For quoting in a problem: printable, at most 60 bytes, in double quotes.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 // The candidate that `word` was most likely meant to be; "" where none is close.
 std::string closest(std::string_view word, const std::vector<std::string>& candidates);

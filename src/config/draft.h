@@ -63,16 +63,21 @@ struct Draft {
   std::string broker_password_file;
   bool publish_parked = false;
   std::optional<int> catch_up;
+  std::optional<TargetRules::Patterns> allow;  // broker.targets
+  TargetRules::Patterns deny;
   std::vector<LadderDraft> ladders;
+  QueueDraft defaults;  // of every queue that is not named; its name is empty where the key is not there
   std::vector<QueueDraft> queues;
   std::vector<TagDraft> tags;
   std::vector<DelayDraft> delays;
-  // Of the two above, the one that the walk is in.
+  // The queue (or the defaults), and the queue or tag, that the walk is in.
+  QueueDraft* queue = nullptr;
   RuledDraft* ruled = nullptr;
   // What the file holds outside single ladders and queues, sections too, by path.
   struct Place {
     Mark mark;
-    bool ok = false;  // its value was taken
+    bool ok = false;           // its value was taken
+    bool substituted = false;  // the value comes from the environment, in part at least
   };
   std::map<std::string, Place, std::less<>> given;
   std::set<std::string> keys_used;  // by the table's paths, "queues.*.ladder"
@@ -81,6 +86,8 @@ struct Draft {
 
   // Whether files that keys of this path's section name are looked at.
   bool reads_files_of(std::string_view path) const;
+  // Whether somebody reads warnings: not where a command only asks the database or the broker.
+  bool warns() const { return purpose == ConfigFor::sidecar || purpose == ConfigFor::check; }
 };
 
 // One value on its way to its place. The setters of the key table call its methods; each tells its own
@@ -109,8 +116,11 @@ struct Value {
   bool path_of_file(std::string& out);
   bool file(std::string& out);
   bool url(std::string& out, const std::vector<std::string>& schemes);
+  // A list, or a text with commas (what an environment variable can hold). The first goes to `first`.
+  bool urls(std::string& first, std::vector<std::string>& others, const std::vector<std::string>& schemes);
   bool host_port(std::string& out);
   bool list_of_durations(LadderDraft& out);
+  bool list_of_patterns(std::vector<std::string>& out);
 
   // "PATH: what", at the value's place. Always false.
   bool wrong(std::string what);

@@ -1,5 +1,7 @@
 // The one table of keys. A new key is a row here, a line in examples/full.yaml and a row in
 // docs/configuration.md; tests/unit/config/keys_test.cc holds the three together.
+#include <algorithm>
+
 #include "src/config/draft.h"
 
 namespace rung::confile {
@@ -14,7 +16,7 @@ constexpr Ms kLeastMs{1};
 
 Config& config(Value& v) { return v.draft.config; }
 LadderDraft& ladder(Value& v) { return v.draft.ladders.back(); }
-QueueDraft& queue(Value& v) { return v.draft.queues.back(); }
+QueueDraft& queue(Value& v) { return *v.draft.queue; }
 TagDraft& tag(Value& v) { return v.draft.tags.back(); }
 RuledDraft& ruled(Value& v) { return *v.draft.ruled; }  // a queue or a tag
 DelayDraft& delay(Value& v) { return v.draft.delays.back(); }
@@ -84,6 +86,13 @@ bool set_queue_parked(Value& v) {
   return true;
 }
 
+bool set_allow(Value& v) {
+  TargetRules::Patterns patterns;
+  const bool ok = v.list_of_patterns(patterns);
+  v.draft.allow = std::move(patterns);
+  return ok;
+}
+
 constexpr int kMostCatchUp = 1'000'000;
 
 // Below an hour nobody can look at what has just ended, and a word that comes late (a result, a redelivery
@@ -103,6 +112,24 @@ bool set_retention(Value& v) {
   return true;
 }
 
+constexpr std::size_t kMostIndexed = 16, kLongestHeader = 128;
+
+bool set_index_headers(Value& v) {
+  if (v.node.kind != Node::Kind::list)
+    return v.wrong("a list of header names belongs here, e.g. [tenant, region]");
+  auto& names = config(v).store.index_headers;
+  for (const Node& item : v.node.items) {
+    Value one{v.draft, v.problems, item, v.path, v.secret};
+    std::string name;
+    if (!one.amqp_name(name)) return false;
+    if (name.size() > kLongestHeader)
+      return one.wrong("a header's name that is indexed has at most 128 bytes");
+    if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+  }
+  if (names.size() > kMostIndexed) return v.wrong("at most 16 headers can be indexed");
+  return true;
+}
+
 bool set_catch_up(Value& v, std::optional<int>& out) {
   int rate = 0;
   if (!v.integer(rate, 1, kMostCatchUp)) return false;
@@ -116,8 +143,11 @@ std::vector<Key> make_table() {
     {{"broker.url", "URL", "", false, true,
       "RabbitMQ: amqp://user:password@host:port/vhost, or amqps:// for TLS. %2f is the virtual host /"},
      [](Value& v) { return v.url(config(v).broker.url, {"amqp", "amqps"}); }},
+    {{"broker.urls", "list of URLs", "", false, true,
+      "instead of broker.url: several addresses of one broker, e.g. the nodes of a cluster; or a text with commas"},
+     [](Value& v) { return v.urls(config(v).broker.url, config(v).broker.other_urls, {"amqp", "amqps"}); }},
     {{"broker.password_file", "file", "", false, false,
-      "its first line is the password of broker.url, instead of one within the URL"},
+      "its first line is the password of broker.url or of all broker.urls, instead of one within the URL"},
      [](Value& v) { return v.file(v.draft.broker_password_file); }},
     {{"broker.prefix", "name", "rung", false, false,
       "first part of the name of every exchange and queue that Rung declares"},
@@ -141,16 +171,41 @@ std::vector<Key> make_table() {
     {{"broker.heartbeat", "whole seconds", "10s", false, false,
       "how often broker and Rung show each other that they live; not above the lease (left out: the lease, 10s at most)"},
      [](Value& v) { return v.whole_seconds(config(v).broker.heartbeat, seconds{1}, minutes{5}); }},
+    {{"broker.topology_check", "duration", "30s", false, false,
+      "how often Rung's exchanges, queues and bindings are checked and, where missing, declared again"},
+     [](Value& v) { return v.duration(config(v).broker.topology_check, Ms{100}, std::chrono::hours{1}); }},
     {{"broker.queue_type", "classic or quorum", "classic", false, false, "type of the queues that Rung declares"},
      [](Value& v) { return v.choice(config(v).broker.queue_type, {"classic", "quorum"}); }},
     {{"broker.management", "URL", "", false, true,
-      "RabbitMQ's management API, to see what is attached; left out: the broker's host, port 15672"},
+      "RabbitMQ's management API, to see what is attached; left out: the broker's hosts, port 15672"},
      [](Value& v) { return v.url(config(v).broker.management, {"http", "https"}); }},
+    {{"broker.attachment_check", "duration", "1m", false, false,
+      "how often the sidecar asks the management API whether its queues are attached"},
+     [](Value& v) { return v.duration(config(v).attachment_check, seconds{1}, hours{24}); }},
+
+    {{"broker.targets.allow", "list of names", "", true, false,
+      "queues and exchanges that a message's headers may name as its target, beside those that the config names and those that are attached; * stands for any characters; left out: all that are not denied"},
+     set_allow},
+    {{"broker.targets.deny", "list of names", "", true, false,
+      "those that no header may name, whatever allow says; names of Rung's own (rung.*) always are, amq.* unless allow names it"},
+     [](Value& v) { return v.list_of_patterns(v.draft.deny); }},
+
+    {{"results.require_token", "true or false", "", false, false,
+      "a result, or a failure that names a retry-id, must show its delivery's retry-token; left out: true where this release or a later one made the database"},
+     [](Value& v) {
+       bool required = false;
+       if (!v.boolean(required)) return false;
+       config(v).require_token = required;
+       return true;
+     }},
 
     {{"store.url", "URL", "", false, true, "MySQL or MariaDB: mysql://user:password@host:port/schema"},
      [](Value& v) { return v.url(config(v).store.url, {"mysql"}); }},
+    {{"store.urls", "list of URLs", "", false, true,
+      "instead of store.url: several addresses of one database, of which the first that takes writes serves; or a text with commas"},
+     [](Value& v) { return v.urls(config(v).store.url, config(v).store.other_urls, {"mysql"}); }},
     {{"store.password_file", "file", "", false, false,
-      "its first line is the password of store.url, instead of one within the URL"},
+      "its first line is the password of store.url or of all store.urls, instead of one within the URL"},
      [](Value& v) { return v.file(config(v).store.password_file); }},
     {{"store.migrate", "true or false", "true", false, false,
       "rung run creates and upgrades the schema by itself; false: only rung migrate does"},
@@ -185,6 +240,9 @@ std::vector<Key> make_table() {
     {{"http.connections", "1 to 512", "64", false, false,
       "open HTTP connections, a thread each; where all are taken, one that waits for a request is ended, else a new one refused"},
      [](Value& v) { return v.integer(config(v).http.connections, 1, 512); }},
+    {{"http.connections_per_address", "0 to 512", "0", false, false,
+      "how many of http.connections one address may have, loopback too; 0: three quarters of them"},
+     [](Value& v) { return v.integer(config(v).http.connections_per_address, 0, 512); }},
     {{"http.max_body", "1 to 1024", "16", false, false, "the largest body of an HTTP request, in MB"},
      [](Value& v) { return v.integer(config(v).http.max_body, 1, 1024); }},
     {{"http.timeout", "duration", "10s", false, false,
@@ -201,6 +259,9 @@ std::vector<Key> make_table() {
      [](Value& v) { return v.duration(config(v).window, seconds{1}, hours{7 * 24}); }},
     {{"drain", "duration", "10s", false, false, "the longest that SIGTERM may take; 100ms to 1h"},
      [](Value& v) { return v.duration(config(v).drain, Ms{100}, hours{1}); }},
+    {{"start.wait", "duration", "30s", false, false,
+      "a login or right that is refused for so long, by a service that has never served us, ends the process; a service that is not reached is waited for; 0s to 1h"},
+     [](Value& v) { return v.duration(config(v).start_wait, Ms{0}, hours{1}); }},
     {{"max_loaded", "1 to 100000000", "1000000", false, false,
       "the most due times held in memory, whatever the window; some tens of bytes each"},
      [](Value& v) { return v.integer(config(v).max_loaded, 1, 100'000'000); }},
@@ -210,6 +271,9 @@ std::vector<Key> make_table() {
     {{"retention", "duration, or off", "off", true, false,
       "what succeeded, was cancelled or discarded longer ago than this is deleted, with its history and body; from 1h"},
      set_retention},
+    {{"index_headers", "list of names", "", false, false,
+      "headers by whose value tasks can be found: rung list --header NAME=VALUE; a row for each in rung_task_headers"},
+     set_index_headers},
     {{"parked", "keep or publish", "keep", true, false,
       "what runs out of ladder: keep leaves it to its row, publish also sends a copy to the exchange rung.parked"},
      [](Value& v) { return set_parked(v, v.draft.publish_parked); }},
@@ -234,6 +298,19 @@ std::vector<Key> make_table() {
     {{"ladders.*.jitter", "off, or 0% to 100%", "off", true, false,
       "each delay becomes longer at random, by this much of it at most; never shorter"},
      [](Value& v) { return note(v, "jitter", v.percent_or_off(ladder(v).jitter)); }},
+
+    {{"defaults.ladder", "name", "default", true, false, "the ladder of every queue that is not under queues"},
+     set_ladder},
+    {{"defaults.success.presumed_after", "duration", "10m", true, false,
+      "as for queues, for every queue that does not say it itself"},
+     [](Value& v) { return set_silence(v, ruled(v).presumed_after, ruled(v).presumed_mark); }},
+    {{"defaults.success.reported_within", "duration", "", true, false,
+      "as for queues, for every queue that does not say it itself"},
+     [](Value& v) { return set_silence(v, ruled(v).reported_within, ruled(v).reported_mark); }},
+    {{"defaults.catch_up", "1 to 1000000", "1000", true, false, "as the key catch_up above"},
+     [](Value& v) { return set_catch_up(v, queue(v).catch_up); }},
+    {{"defaults.parked", "keep or publish", "keep", true, false, "as the key parked above"},
+     set_queue_parked},
 
     {{"queues.*.ladder", "name", "default", true, false, "the queue's ladder: one under ladders, or a ready one"},
      set_ladder},

@@ -111,7 +111,7 @@ bool known(const RuledDraft& queue, const std::string& section, const Ladders& l
   std::string list;
   for (const auto& [name, ladder] : ladders) list += (list.empty() ? "" : ", ") + name;
   problems.add(queue.ladder_mark,
-               path + "no ladder " + quoted(*queue.ladder) +
+               path + "no ladder " + in_quotes(*queue.ladder) +
                    (meant.empty() ? ": there are " + list : ": did you mean " + meant + "?"));
   return false;
 }
@@ -164,6 +164,46 @@ const Ladders& ready_ladders() {
   return all;
 }
 
+namespace {
+
+// The rules of every queue that is not named: `defaults`, else `queues.default`, its old spelling. nullptr
+// where the file has neither.
+const QueueDraft* defaults_of(const Draft& draft, Problems& problems) {
+  if (!draft.defaults.name.empty()) return &draft.defaults;
+  const auto old = std::ranges::find_if(draft.queues, [](const auto& q) { return q.name == "default"; });
+  if (old == draft.queues.end()) return nullptr;
+  if (draft.warns()) {
+    problems.warn(old->mark,
+                  "queues.default is the old spelling of defaults: move its keys to defaults: at the top; "
+                  "beside defaults:, queues.default means the queue named default");
+  }
+  return &*old;
+}
+
+TargetRules targets_of(const Draft& draft, Problems& problems) {
+  TargetRules targets;
+  targets.own = draft.config.broker.prefix + ".";
+  targets.allow = draft.allow;
+  targets.deny = draft.deny;
+  for (const QueueDraft& queue : draft.queues) targets.configured.insert(queue.name);
+  for (const TagDraft& tag : draft.tags) {
+    if (tag.queue) targets.configured.insert(*tag.queue);
+    if (tag.exchange) targets.configured.insert(*tag.exchange);
+  }
+  for (const auto& [from, to] : draft.config.delays) targets.configured.insert(to);
+  for (const std::string& pattern : targets.allow.value_or(TargetRules::Patterns{})) {
+    if (!targets.is_own(pattern)) continue;
+    const auto at = draft.given.find("broker.targets.allow");
+    problems.add(at != draft.given.end() ? at->second.mark : Mark{},
+                 "broker.targets.allow: names that begin with " + targets.own +
+                     " are Rung's own and never a target: leave them out");
+    break;
+  }
+  return targets;
+}
+
+}  // namespace
+
 RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
   Ladders ladders;
   for (const auto& ladder : draft.ladders) {
@@ -178,25 +218,26 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
   base.catch_up = draft.catch_up.value_or(base.catch_up);
   const auto rules_of = [&](const QueueDraft& queue, const QueueRules& otherwise) {
     QueueRules rules = otherwise;
-    if (known(queue, "queues.", ladders, draft, problems) && queue.ladder) rules.ladder = *queue.ladder;
-    rules.silence = silence_of(queue, "queues.", problems).value_or(otherwise.silence);
+    const std::string section = &queue == &draft.defaults ? "" : "queues.";
+    if (known(queue, section, ladders, draft, problems) && queue.ladder) rules.ladder = *queue.ladder;
+    rules.silence = silence_of(queue, section, problems).value_or(otherwise.silence);
     rules.publish_parked = queue.publish_parked.value_or(otherwise.publish_parked);
     rules.catch_up = queue.catch_up.value_or(otherwise.catch_up);
     return rules;
   };
   std::map<std::string, QueueRules, std::less<>> queues;
-  // What a queue leaves out, it has from queues.default, which has it from the key table.
-  const auto fallback = std::ranges::find_if(draft.queues, [](const auto& q) { return q.name == "default"; });
-  if (fallback != draft.queues.end()) base = rules_of(*fallback, base);
-  if (fallback != draft.queues.end() || draft.publish_parked || draft.catch_up)
-    queues.emplace("default", base);
+  // What a queue leaves out, it has from the defaults, which have it from the key table.
+  const QueueDraft* defaults = defaults_of(draft, problems);
+  if (defaults != nullptr) base = rules_of(*defaults, base);
   for (const auto& queue : draft.queues) {
-    if (queue.name != "default") queues.emplace(queue.name, rules_of(queue, base));
+    if (&queue != defaults) queues.emplace(queue.name, rules_of(queue, base));
   }
   RuleBook::Tags tags;
   for (const TagDraft& tag : draft.tags) tags.emplace(tag.name, tag_of(tag, ladders, draft, problems));
+  TargetRules targets = targets_of(draft, problems);
   if (!problems.empty()) return nullptr;
-  return std::make_shared<const RuleBook>(std::move(ladders), std::move(queues), std::move(tags));
+  return std::make_shared<const RuleBook>(std::move(ladders), std::move(queues), std::move(tags),
+                                          std::move(base), std::move(targets));
 }
 
 }  // namespace rung::confile

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 
 #include "src/config/draft.h"
 #include "src/core/url.h"
@@ -32,7 +33,7 @@ std::optional<int> to_int(std::string_view text) {
   return value;
 }
 
-bool is_name_char(char c) {
+bool is_plain_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
          c == '-';
 }
@@ -58,7 +59,7 @@ bool Value::wrong_at(Mark at, std::string what) {
 
 std::string Value::shown() const {
   if (secret) return "the value";
-  return node.substituted ? "what " + quoted(node.written) + " stands for" : quoted(node.text);
+  return node.substituted ? "what " + in_quotes(node.written) + " stands for" : in_quotes(node.text);
 }
 
 bool Value::scalar(std::string_view wanted) {
@@ -93,7 +94,7 @@ bool Value::duration(Ms& out, Ms least, Ms most) {
   if (!scalar("a duration, e.g. 30s or 1h30m,")) return false;
   const auto parsed = levels::parse_duration(node.text);
   if (!parsed) {
-    if (may_quote()) return wrong(quoted(node.text) + ": " + parsed.error());
+    if (may_quote()) return wrong(in_quotes(node.text) + ": " + parsed.error());
     return wrong(shown() +
                  " is no duration: " + std::string(kDuration));  // the error would quote a part of it
   }
@@ -176,7 +177,7 @@ bool Value::name(std::string& out, std::size_t most) {
   if (!scalar("a name")) return false;
   if (node.text.empty()) return wrong("it is empty: leave the key out, or write a name");
   if (node.text.size() > most) return wrong("longer than " + std::to_string(most) + " characters");
-  if (!std::ranges::all_of(node.text, is_name_char)) {
+  if (!std::ranges::all_of(node.text, is_plain_char)) {
     return wrong(shown() + " holds other characters than letters, digits and . _ -");
   }
   out = node.text;
@@ -195,7 +196,8 @@ bool Value::file(std::string& out) {
   if (!path_of_file(full)) return false;
   const std::string why = draft.reads_files_of(path) ? unreadable(full) : "";
   if (!why.empty()) {
-    const std::string which = may_quote() ? quoted(full) : "the file that " + quoted(node.written) + " names";
+    const std::string which =
+        may_quote() ? in_quotes(full) : "the file that " + in_quotes(node.written) + " names";
     const std::string what = which + " cannot be read: " + why;
     if (draft.purpose != ConfigFor::check) return wrong(what);
     problems.warn(node.mark, path + ": " + what + "; `rung run` does not start so");
@@ -215,6 +217,35 @@ bool Value::url(std::string& out, const std::vector<std::string>& schemes) {
   }
   if (!parsed->query.empty()) return wrong("nothing is taken from a URL's ?query: there are keys for it");
   out = node.text;
+  return true;
+}
+
+bool Value::urls(std::string& first, std::vector<std::string>& others,
+                 const std::vector<std::string>& schemes) {
+  std::vector<Node> items = node.items;
+  if (node.kind == Node::Kind::text) {
+    for (std::string_view rest = node.text;;) {
+      const auto comma = rest.find(',');
+      Node& item = items.emplace_back(node);
+      item.text = rest.substr(0, comma);
+      item.text.erase(0, item.text.find_first_not_of(' '));
+      item.text.erase(item.text.find_last_not_of(' ') + 1);
+      if (comma == std::string_view::npos) break;
+      rest.remove_prefix(comma + 1);
+    }
+  } else if (node.kind != Node::Kind::list) {
+    return node.broken ? false : wrong("a list of URLs belongs here: [" + schemes[0] + "://HOST, ...]");
+  }
+  if (items.empty()) return wrong("the list is empty: one URL at least");
+  std::vector<std::string> all;
+  for (const Node& item : items) {
+    const std::string place = "[" + std::to_string(&item - items.data() + 1) + "]";
+    Value one{draft, problems, item, path + place, secret};
+    if (std::string text; one.url(text, schemes)) all.push_back(std::move(text));
+  }
+  if (all.size() < items.size()) return false;
+  first = std::move(all.front());
+  others.assign(std::make_move_iterator(all.begin() + 1), std::make_move_iterator(all.end()));
   return true;
 }
 
@@ -245,6 +276,23 @@ bool Value::list_of_durations(LadderDraft& out) {
     out.substituted = out.substituted || item.substituted;
     out.delays.push_back(ms);
     out.delay_marks.push_back(item.mark);
+  }
+  return all;
+}
+
+bool Value::list_of_patterns(std::vector<std::string>& out) {
+  if (node.broken) return false;
+  if (node.kind != Node::Kind::list)
+    return wrong("a list of names belongs here, * stands for any characters: [orders, \"billing.*\"]");
+  bool all = true;
+  for (const Node& item : node.items) {
+    Value pattern{draft, problems, item, path, secret};
+    std::string text;
+    if (pattern.amqp_name(text)) {
+      out.push_back(std::move(text));
+    } else {
+      all = false;
+    }
   }
   return all;
 }

@@ -74,7 +74,12 @@ class Walker {
     const Key* row = find_key(path);
     if (row != nullptr) draft_.keys_used.insert(path);
     bool ok = true;
-    const bool success = path == "queues.*.success" || path == "tags.*.success";
+    const bool success = path == "queues.*.success" || path == "tags.*.success" || path == "defaults.success";
+    if (path == "defaults") {
+      draft_.defaults.name = "defaults";
+      draft_.defaults.mark = key.mark;
+      draft_.ruled = draft_.queue = &draft_.defaults;
+    }
     if (path == "delays" && (value.kind == Node::Kind::list || value.kind == Node::Kind::map)) {
       ok = delays(value);
     } else if (value.kind == Node::Kind::map && is_section(path)) {
@@ -92,7 +97,11 @@ class Walker {
     if (path == "ladders.*" && !ok) draft_.ladders.back().broken = true;
     if (success && !ok) draft_.ruled->success_broken = true;
     if (path.find('*') == std::string::npos)
-      draft_.given[path] = {row != nullptr ? value.mark : key.mark, ok};
+      draft_.given[path] = {row != nullptr ? value.mark : key.mark, ok, substituted(value)};
+  }
+
+  static bool substituted(const Node& value) {
+    return value.substituted || std::ranges::any_of(value.items, &Node::substituted);
   }
 
   // A list, each item with keys of its own.
@@ -140,7 +149,7 @@ class Walker {
         return false;
       }
       if (queue) {
-        draft_.ruled = &draft_.queues.emplace_back();
+        draft_.ruled = draft_.queue = &draft_.queues.emplace_back();
       } else {
         draft_.ruled = &draft_.tags.emplace_back();
       }
@@ -173,7 +182,7 @@ class Walker {
               "an unknown key, without a value that could be shown: a text with , : or # in it needs quotes");
       return;
     }
-    problems_.add(key.mark, where + "unknown key " + quoted(key.text) + advice(key.text, meant, path));
+    problems_.add(key.mark, where + "unknown key " + in_quotes(key.text) + advice(key.text, meant, path));
   }
 
   static std::string advice(const std::string& name, const std::string& meant, const std::string& path) {

@@ -1,6 +1,9 @@
 #include "src/core/audit.h"
 
 #include <nlohmann/json.hpp>
+#include <variant>
+
+#include "src/core/utf8.h"
 
 namespace rung {
 namespace {
@@ -27,9 +30,24 @@ Json facts(const Task& t) {
 
 std::string text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+// "" where the event leaves no audit row.
+std::string who_of(const Event& event, const Task& before) {
+  if (event.by_hand) return event.by_hand->who;
+  if (!is_finished(before.state)) return {};
+  const auto who = [](const auto& result) {
+    return (result.executor.empty() ? "a consumer" : clean_utf8(result.executor, 200)) +
+           (result.proven ? " (amqp, with retry-token)" : " (amqp, no retry-token)");
+  };
+  if (const auto* failed = std::get_if<event::Failed>(&event.what)) return who(*failed);
+  if (const auto* succeeded = std::get_if<event::Succeeded>(&event.what)) return who(*succeeded);
+  return {};
+}
+
 }  // namespace
 
-AuditRow audit_of(const Event& event, const Task& before, const Task& after, EpochMs at) {
+std::optional<AuditRow> audit_of(const Event& event, const Task& before, const Task& after, EpochMs at) {
+  std::string who = who_of(event, before);
+  if (who.empty()) return std::nullopt;
   const Json all = facts(before);
   Json was = all, is = facts(after);
   for (const auto& [name, value] : all.items()) {
@@ -37,7 +55,7 @@ AuditRow audit_of(const Event& event, const Task& before, const Task& after, Epo
     was.erase(name);
     is.erase(name);
   }
-  return {0, at, event.by_hand->who, std::string(name_of(event.what)), after.id, text(was), text(is)};
+  return AuditRow{0, at, std::move(who), std::string(name_of(event.what)), after.id, text(was), text(is)};
 }
 
 }  // namespace rung

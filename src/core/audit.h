@@ -1,8 +1,10 @@
-// What a change by hand leaves for whoever asks later: who, when, what, before and after.
+// What a change by hand leaves for whoever asks later: who, when, what, before and after. So does a result
+// that changes a task that had finished.
 // Thread: pure functions.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "src/core/machine.h"
@@ -18,7 +20,7 @@ struct AuditRow {
   std::string before, after;  // JSON objects of the fields that changed, named as in retry_current
 };
 
-// REQUIRES: event.by_hand.
-AuditRow audit_of(const Event& event, const Task& before, const Task& after, EpochMs at);
+// None where `event` is neither by hand nor a result for a task that had finished.
+std::optional<AuditRow> audit_of(const Event& event, const Task& before, const Task& after, EpochMs at);
 
 }  // namespace rung

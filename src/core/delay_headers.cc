@@ -119,11 +119,14 @@ void read_target(const Message& message, std::string_view published_to, std::str
   const auto queue = name_in(message, header::kQueue, request);
   if (queue && !queue->empty()) {
     request.target.queue = *queue;
+    request.target_by = "the header retry-queue";
     return;
   }
   auto exchange = name_in(message, header::kExchange, request);
   auto key = name_in(message, header::kRoutingKey, request);
-  if (!exchange) {
+  if (exchange) {
+    request.target_by = "the header retry-exchange";
+  } else {
     if (const auto move = routes.moves.find(published_to); move != routes.moves.end())
       exchange = move->second;
   }
@@ -136,12 +139,14 @@ void read_target(const Message& message, std::string_view published_to, std::str
     // The default exchange's routing key is a queue.
     if (exchange.value_or("").empty()) {
       request.target.queue = *key;
+      request.target_by = "the routing key";
     } else {
       request.target.exchange = *exchange;
       request.target.routing_key = *key;
     }
   } else if (published_to == routes.inlet && routing_key != routes.inlet && fits(routing_key)) {
     request.otherwise = routing_key;
+    request.target_by = "the routing key";
   }
 }
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "src/core/header_reading.h"
 #include "src/core/message_json.h"
+#include "src/core/origin.h"
 #include "src/core/utf8.h"
 
 namespace rung {
@@ -13,21 +15,27 @@ namespace {
 using namespace reading;
 
 // What must not travel on. field.md, traps 3 and 4: the broker's own bookkeeping (RabbitMQ 4 ignores it on
-// re-publish, older ones count on from it), and what would fan out again.
+// re-publish, older ones count on from it), and what would fan out again. x-opt-*: annotations of AMQP 1.0,
+// which RabbitMQ 4 shows as headers; of x-opt-delivery-time a broker may make a delay of its own.
 constexpr std::array<std::string_view, 5> kTakenOff = {"x-death", "x-delivery-count", "x-acquired-count",
                                                        "CC", "BCC"};
-constexpr std::array<std::string_view, 2> kTakenOffPrefixes = {"x-first-death-", "x-last-death-"};
-constexpr std::array<std::string_view, 18> kOurs = {
-    header::kId,       header::kAttempt,    header::kLevel,   header::kLevels,      header::kLadder,
-    header::kQueue,    header::kError,      header::kAfter,   header::kMaxAttempts, header::kFirstFailedAt,
-    header::kNever,    header::kErrorType,  header::kResult,  header::kNotBefore,   header::kExecutor,
-    header::kExchange, header::kRoutingKey, "retry-complaint"};
+constexpr std::array<std::string_view, 3> kTakenOffPrefixes = {"x-first-death-", "x-last-death-", "x-opt-"};
+constexpr std::array<std::string_view, 19> kOurs = {
+    header::kId,       header::kAttempt,    header::kLevel,  header::kLevels,      header::kLadder,
+    header::kQueue,    header::kError,      header::kAfter,  header::kMaxAttempts, header::kFirstFailedAt,
+    header::kNever,    header::kErrorType,  header::kResult, header::kNotBefore,   header::kExecutor,
+    header::kExchange, header::kRoutingKey, header::kToken,  "retry-complaint"};
 
 bool is_taken_off(std::string_view name) {
   return std::ranges::find(kTakenOff, name) != kTakenOff.end() ||
          std::ranges::any_of(kTakenOffPrefixes, [&](std::string_view p) { return name.starts_with(p); });
 }
-bool is_ours(std::string_view name) { return std::ranges::find(kOurs, name) != kOurs.end(); }
+constexpr std::array<std::string_view, 3> kOurOrigin = {header::kOriginExchange, header::kOriginRoutingKey,
+                                                        header::kReason};
+bool is_ours(std::string_view name) {
+  return std::ranges::find(kOurs, name) != kOurs.end() ||
+         std::ranges::find(kOurOrigin, name) != kOurOrigin.end();
+}
 
 // What is no number of an attempt is as if it had not been said: the one under way is meant.
 int attempt_of(const std::optional<Table>& headers, std::string& complaint) {
@@ -37,6 +45,19 @@ int attempt_of(const std::optional<Table>& headers, std::string& complaint) {
   if (number && *number > 0 && *number <= 1'000'000'000) return static_cast<int>(*number);
   complain(complaint, header::kAttempt, "a whole number from 1, as the delivery had it");
   return 0;
+}
+
+// Ours, handed back as they were: what does not parse is as if it had not been said.
+std::optional<int> level_of(const std::optional<Table>& headers) {
+  const auto number = int_of(find(headers, header::kLevel));
+  if (!number || *number < 0 || *number > 1'000'000) return std::nullopt;
+  return static_cast<int>(*number);
+}
+std::optional<EpochMs> first_failed_of(const std::optional<Table>& headers) {
+  constexpr std::int64_t kTooLate = 253'402'300'800'000;  // the year 10000: no column holds it
+  const auto number = int_of(find(headers, header::kFirstFailedAt));
+  if (!number || *number <= 0 || *number >= kTooLate) return std::nullopt;
+  return EpochMs{*number};
 }
 
 std::optional<TaskId> id_of(const std::optional<Table>& headers) {
@@ -86,19 +107,33 @@ Failure read_failure(const Message& message, std::string_view exchange, std::str
     read_death(*death, f);
     reason = text_of(find(*death, "reason"));
   }
-  if (f.queue.empty()) f.queue = queue_name(find(message.headers, "x-last-death-queue"));
+  if (!f.queue.empty()) f.queue_by = "the header x-death";
+  if (f.queue.empty()) {
+    f.queue = queue_name(find(message.headers, "x-last-death-queue"));
+    if (!f.queue.empty()) f.queue_by = "the header x-last-death-queue";
+  }
   if (reason.empty()) reason = text_of(find(message.headers, "x-last-death-reason"));
   if (!reason.empty()) f.error = "dead-lettered: " + reason + " (queue " + f.queue + ")";
+  // A retry of ours, whose row may be gone, or a consumer that says where the message came from.
+  const Value* origin = find(message.headers, header::kOriginExchange);
+  if (origin != nullptr && (f.exchange == label(exchange) || f.exchange.ends_with(".return"))) {
+    f.exchange = label(text_of(origin));
+    f.routing_key = label(text_of(find(message.headers, header::kOriginRoutingKey)));
+  }
   f.directives = read_directives(message.headers);
   if (const Value* queue = said(message.headers, header::kQueue)) {
     if (const std::string name = queue_name(queue); !name.empty()) {
       f.queue = name;
+      f.queue_by = "the header retry-queue";
     } else {
       complain(f.directives.complaint, header::kQueue, "the name of a queue");
     }
   }
   f.id = id_of(message.headers);
   f.attempt = attempt_of(message.headers, f.directives.complaint);
+  f.token = text_of(find(message.headers, header::kToken));
+  f.level = level_of(message.headers);
+  f.first_failed_at = first_failed_of(message.headers);
   if (const std::string said = text_of(find(message.headers, header::kError)); !said.empty()) {
     f.error = clean_utf8(said, kErrorBytes);
   }
@@ -120,6 +155,7 @@ ResultWord read_result(const Message& message) {
   r.executor = clean_utf8(text_of(find(message.headers, header::kExecutor)), 255);
   r.directives = read_directives(message.headers);
   r.attempt = attempt_of(message.headers, r.directives.complaint);
+  r.token = text_of(find(message.headers, header::kToken));
   const std::string result = text_of(find(message.headers, header::kResult));
   r.succeeded = result == "succeeded";
   if (!r.id) {
@@ -161,7 +197,7 @@ Message strip(const Message& message, std::string* origin_json, std::string_view
   return out;
 }
 
-Message dress(const Message& message, const Task& task) {
+Message dress(const Message& message, const Task& task, std::string token) {
   Message out = message;
   if (!out.headers) out.headers.emplace();
   Table& headers = *out.headers;
@@ -170,6 +206,8 @@ Message dress(const Message& message, const Task& task) {
   headers.emplace_back(header::kLevel, static_cast<std::int64_t>(task.level));
   headers.emplace_back(header::kLevels, static_cast<std::int64_t>(task.levels));
   headers.emplace_back(header::kLadder, task.ladder);
+  add_origin(headers, task);
+  headers.emplace_back(header::kToken, std::move(token));
   // A delay that has not failed yet has no such time.
   if (task.first_failed_at.ms != 0) headers.emplace_back(header::kFirstFailedAt, task.first_failed_at.ms);
   return out;

@@ -22,6 +22,7 @@ inline constexpr std::string_view kLevel = "retry-level";
 inline constexpr std::string_view kLevels = "retry-levels";
 inline constexpr std::string_view kLadder = "retry-ladder";  // also taken from a consumer
 inline constexpr std::string_view kFirstFailedAt = "retry-first-failed-at";
+inline constexpr std::string_view kToken = "retry-token";  // also taken: a result or a failure shows it
 // Taken from a consumer.
 inline constexpr std::string_view kQueue = "retry-queue";
 inline constexpr std::string_view kError = "retry-error";
@@ -42,7 +43,11 @@ inline constexpr std::string_view kRoutingKey = "retry-routing-key";
 struct Failure {
   std::optional<TaskId> id;  // retry-id: it came back from one of our deliveries
   int attempt = 0;           // retry-attempt; 0 = not there
-  std::string queue;         // retry-queue, else x-death[0].queue, else x-last-death-queue; "" = nobody knows
+  std::string token;         // retry-token; "" = not there
+  std::optional<int> level;  // retry-level, and retry-first-failed-at: as our delivery had them
+  std::optional<EpochMs> first_failed_at;
+  std::string queue;  // retry-queue, else x-death[0].queue, else x-last-death-queue; "" = nobody knows
+  std::string_view queue_by;          // which of these headers names it: a constant; "" where none does
   std::string exchange, routing_key;  // x-death[0].exchange and its first routing key
   std::string error, error_type;      // retry-error; else "dead-lettered: rejected (from orders)" or alike
   std::string executor;               // retry-executor
@@ -56,6 +61,7 @@ Failure read_failure(const Message& message, std::string_view exchange, std::str
 struct ResultWord {
   std::optional<TaskId> id;
   int attempt = 0;
+  std::string token;  // retry-token; "" = not there
   bool succeeded = false;
   std::string error, error_type, executor;
   Directives directives;  // retry-after and the like go with a failure here too
@@ -76,6 +82,7 @@ struct DelayRequest {
   // retry-queue; else retry-exchange, or the mapping's, with retry-routing-key or the message's own. Not set:
   // its tag's of the config, else `otherwise`.
   Target target;
+  std::string_view target_by;         // what of the message names it: a constant; "" = the config does
   std::string otherwise;              // a queue: the routing key of what was published to rung.delay itself
   Ms delay{0};                        // x-delay, from the intake on; 0 = at once
   std::optional<EpochMs> not_before;  // retry-not-before; the later of the two holds
@@ -89,13 +96,12 @@ DelayRequest read_delay(const Message& message, std::string_view exchange, std::
                         const DelayRoutes& routes);
 
 // The message as it goes out again. Off: x-death, x-first-death-*, x-last-death-*, x-delivery-count,
-// x-acquired-count, CC, BCC, every retry-* of ours; expiration, user-id; delivery_mode 2. Body to the byte.
-// `origin_json` takes what was taken off, for the row.
-// `also`: one more header that comes off.
+// x-acquired-count, x-opt-*, CC, BCC, every retry-* of ours; expiration, user-id; delivery_mode 2. Body to
+// the byte. `origin_json` takes what was taken off, for the row. `also`: one more header that comes off.
 Message strip(const Message& message, std::string* origin_json, std::string_view also = {});
 
-// `message` with the retry-* headers of the attempt under way.
-Message dress(const Message& message, const Task& task);
+// `message` with the retry-* headers of the attempt under way. `token`: retry-token.
+Message dress(const Message& message, const Task& task, std::string token);
 
 // 16 bytes that the same intake has again, "" where there is no message-id.
 std::string intake_key(const Failure& failure, const Message& message);

@@ -11,13 +11,13 @@ namespace {
 using Verdict = Decision::Verdict;
 
 Decision stale(const Task& task, std::string reason) {
-  return {Verdict::stale, std::move(reason), task, {}, false};
+  return {Verdict::stale, std::move(reason), task, {}, false, {}};
 }
 Decision refused(const Task& task, std::string reason) {
-  return {Verdict::refused, std::move(reason), task, {}, false};
+  return {Verdict::refused, std::move(reason), task, {}, false, {}};
 }
 Decision applied(Task task, std::optional<Attempt> attempt = {}) {
-  return {Verdict::applied, {}, std::move(task), std::move(attempt), false};
+  return {Verdict::applied, {}, std::move(task), std::move(attempt), false, {}};
 }
 
 std::string is_in(const Task& task) { return "it is " + std::string(to_word(task.state)); }
@@ -57,6 +57,12 @@ const levels::Ladder& ladder_of(Task& task, const RuleBook& rules) {
   return *ladder;
 }
 
+// A short remark behind an error text, which may fill all the room: the text gives way.
+std::string with_remark(const std::string& error, std::string remark) {
+  remark = clean_utf8((error.empty() ? "[" : " [") + remark + "]", kErrorBytes / 4);
+  return clean_utf8(error, kErrorBytes - remark.size()) + remark;
+}
+
 void take_directives(Task& task, const Directives& d, const RuleBook& rules) {
   std::string complaint = d.complaint;
   // What comes back from us still carries the ladder that we put on it: only another one is a wish.
@@ -70,10 +76,7 @@ void take_directives(Task& task, const Directives& d, const RuleBook& rules) {
     }
   }
   if (d.max_attempts > 0) task.max_attempts = d.max_attempts;
-  if (complaint.empty()) return;
-  // The complaint is short, and an error text may fill all the room: it gives way.
-  complaint = clean_utf8((task.last_error.empty() ? "[" : " [") + complaint + "]", kErrorBytes / 4);
-  task.last_error = clean_utf8(task.last_error, kErrorBytes - complaint.size()) + complaint;
+  if (!complaint.empty()) task.last_error = with_remark(task.last_error, complaint);
 }
 
 void park(Task& task, const RuleBook& rules, EpochMs now) {
@@ -159,7 +162,9 @@ struct Machine {
     Attempt row = history(task, e.attempt, Outcome::pending, at);
     row.published_at = e.published_at;
     Task next = task;
-    if (task.state == State::publishing && e.attempt == task.attempt) {
+    // Claimed again by another instance, whose copy may leave yet: that one's confirm is waited for.
+    const bool anothers = at.claim_stands && task.node != at.node;
+    if (task.state == State::publishing && e.attempt == task.attempt && !anothers) {
       next.state = State::awaiting;
       next.next_at = at.now + silence_of(task, rules).after;
     }
@@ -193,25 +198,42 @@ struct Machine {
     const bool other = !e.message_id.empty() && !task.message_id.empty() && e.message_id != task.message_id;
     if (elsewhere || other) return refused(task, std::string(kAnothersTask));
     const int attempt = e.attempt > 0 ? e.attempt : task.attempt;
-    if (attempt > task.attempt || attempt == 0)
+    if (attempt == 0 || (attempt > task.attempt && !may_be_ahead(attempt, e.proven)))
       return refused(task, "no such attempt: it had " + std::to_string(task.attempt));
     if (attempt < task.attempt) return stale(task, "a later attempt is under way");
+    if (attempt > task.attempt && !ended_for_good()) {
+      event::Failed late = e;
+      late.error = with_remark(e.error, was_behind(attempt));
+      return of_later_attempt(std::move(late), attempt, e.level);
+    }
     if (!under_way(task) && !presumed()) {
       // Several queues may have had a copy. One has ended the task; this one's failure is a task of its own.
       if (unknown && !e.queue.empty()) return refused(task, std::string(kAnothersTask));
       return stale(task, is_in(task));
     }
+    if (const auto why = copy_may_leave(); !e.by_publisher && !why.empty())
+      return refused(task, std::string(why));
     Task known = task;
-    if (unknown) known.queue = e.queue;
-    Decision d = fail(known, Outcome::failed, e.error, e.error_type, e.directives, rules, at);
+    Directives directives = e.directives;
+    std::string error = e.error;
+    if (unknown && !e.queue.empty()) {
+      if (rules.targets().allows(e.queue)) {
+        known.queue = e.queue;
+      } else {  // it stays without a queue, for a person to look at
+        directives.never = true;
+        error = not_allowed("the failed message", e.queue) + "; last error: " + e.error;
+      }
+    }
+    Decision d = fail(known, Outcome::failed, error, e.error_type, directives, rules, at);
     d.attempt->executor = clean_name(e.executor);
     return d;
   }
 
   Decision operator()(const event::Succeeded& e) const {
     const int attempt = e.attempt > 0 ? e.attempt : task.attempt;
-    if (attempt > task.attempt || attempt == 0)
+    if (attempt == 0 || (attempt > task.attempt && !may_be_ahead(attempt, e.proven)))
       return refused(task, "no such attempt: it had " + std::to_string(task.attempt));
+    if (attempt > task.attempt && !ended_for_good()) return of_later_attempt(e, attempt, {});
     if (task.state == State::cancelled || task.state == State::discarded) return stale(task, is_in(task));
     if (task.state == State::succeeded && task.finished_by == FinishedBy::reported)
       return stale(task, is_in(task));
@@ -244,16 +266,28 @@ struct Machine {
     return applied(std::move(next));
   }
 
+  // By a person, who may say why.
+  Decision given_up(State state, const std::string& reason) const {
+    Task next = task;
+    next.state = state;
+    next.finished_at = at.now;
+    next.next_at.reset();
+    if (!reason.empty()) next.last_error = clean_utf8(reason, kErrorBytes);
+    return applied(std::move(next));
+  }
+
   Decision operator()(const event::Cancel& e) const {
     if (task.state == State::cancelled) return stale(task, "it is cancelled already");
     if (task.state != State::scheduled)
       return refused(task, "only a scheduled task can be cancelled: " + is_in(task));
-    Task next = task;
-    next.state = State::cancelled;
-    next.finished_at = at.now;
-    next.next_at.reset();
-    if (!e.reason.empty()) next.last_error = clean_utf8(e.reason, kErrorBytes);
-    return applied(std::move(next));
+    return given_up(State::cancelled, e.reason);
+  }
+
+  Decision operator()(const event::Discard& e) const {
+    if (task.state == State::discarded) return stale(task, "it is discarded already");
+    if (task.state != State::parked && task.state != State::scheduled)
+      return refused(task, "only a parked or scheduled task can be discarded: " + is_in(task));
+    return given_up(State::discarded, e.reason);
   }
 
   Decision operator()(const event::Redrive& e) const {
@@ -273,7 +307,10 @@ struct Machine {
     } else if (task.state != State::scheduled) {
       return refused(task, "only a parked or scheduled task can be retried: " + is_in(task));
     }
-    if (!target_of(next).is_set()) return refused(task, "nothing says to which queue it belongs");
+    const Target target = target_of(next);
+    if (!target.is_set()) return refused(task, "nothing says to which queue it belongs");
+    if (std::string why = own_target(target, rules.targets()); !why.empty())
+      return refused(task, std::move(why));
     next.next_at = at.now;
     return rescheduled(std::move(next));
   }
@@ -302,6 +339,7 @@ struct Machine {
       if (task.state == State::succeeded && task.finished_by == FinishedBy::reported)
         return stale(task, is_in(task));
       if (task.state == State::cancelled || task.state == State::discarded) return refused(task, is_in(task));
+      if (const auto why = copy_may_leave(); !why.empty()) return refused(task, std::string(why));
       // Between attempts, or parked: the last attempt did fail, and its history stays true.
       if (!under_way(task)) return applied(finished());
       return applied(finished(), succeeded(task.attempt, e.executor));
@@ -313,9 +351,54 @@ struct Machine {
       if (e.attempt > 0) return stale(task, "that attempt is over: " + is_in(task));
       return refused(task, "only an attempt under way can be finished as failed: " + is_in(task));
     }
+    if (const auto why = copy_may_leave(); !why.empty()) return refused(task, std::string(why));
     Decision d = fail(task, Outcome::failed, e.error.empty() ? "finished as failed by hand" : e.error,
                       "by hand", {}, rules, at);
     d.attempt->executor = clean_name(e.executor);
+    return d;
+  }
+
+  // Why the attempt under way cannot be ended yet; "" where no copy of it can leave any more.
+  std::string_view copy_may_leave() const {
+    if (task.state != State::publishing || !at.claim_stands) return {};
+    return task.next_at && *task.next_at > at.now ? kNotPublishedYet : kBeingPublished;
+  }
+
+  // Whether a word may be of a delivery that the row knows nothing of. Its token says that we made it; so
+  // many attempts one climb of the ladder can have had since, and what is further ahead a person has to look
+  // at.
+  bool may_be_ahead(int attempt, bool proven) const {
+    Task copy = task;
+    return proven && attempt - task.attempt <= ladder_of(copy, rules).levels() + 1 + task.max_attempts;
+  }
+  // No attempt was made after this, whatever the row has missed.
+  bool ended_for_good() const {
+    return task.state == State::cancelled || task.state == State::discarded ||
+           (task.state == State::succeeded && !presumed());
+  }
+  std::string was_behind(int attempt) const {
+    return "the row was behind: it had attempt " + std::to_string(task.attempt) + " and said " +
+           std::string(to_word(task.state)) + " when attempt " + std::to_string(attempt) + " was answered";
+  }
+
+  // A word on an attempt later than the row's: decided on the row as it must have stood by then.
+  template <typename Word>
+  Decision of_later_attempt(Word word, int attempt, std::optional<int> level) const {
+    if (!word.asked_again) return refused(task, std::string(kRowBehind));
+    if (const auto why = copy_may_leave(); !why.empty()) return refused(task, std::string(why));
+    Task known = task;
+    const int levels = ladder_of(known, rules).levels();
+    const int climbed = attempt - task.attempt - (task.state == State::scheduled ? 1 : 0);
+    known.level = std::clamp(level.value_or(task.level + climbed), 0, levels);
+    known.attempt = attempt;
+    known.state = State::awaiting;
+    known.node = 0;  // who sent it, nobody knows any more
+    Decision d = Machine{known, rules, at}(word);
+    if (d.verdict != Verdict::applied) return refused(task, d.reason);
+    d.reason = was_behind(attempt);
+    if (task.attempt > 0 && (under_way(task) || presumed()))
+      d.overtaken = history(task, task.attempt, Outcome::failed, at,
+                            "how it ended was lost: attempt " + std::to_string(attempt) + " came after it");
     return d;
   }
 
@@ -355,10 +438,10 @@ struct Machine {
 }  // namespace
 
 std::string_view name_of(const Happening& what) {
-  constexpr std::array<std::string_view, 13> kNames{"claim",  "confirmed", "returned",     "deferred",
+  constexpr std::array<std::string_view, 14> kNames{"claim",  "confirmed", "returned",     "deferred",
                                                     "failed", "succeeded", "silence_over", "parked_copy_sent",
                                                     "cancel", "redrive",   "finish",       "reschedule",
-                                                    "fire"};
+                                                    "fire",   "discard"};
   static_assert(kNames.size() == std::variant_size_v<Happening>);
   return kNames[what.index()];
 }
@@ -377,12 +460,13 @@ const Silence& silence_of(const Task& task, const RuleBook& rules) {
   return task.silence ? *task.silence : rules.queue(task.queue).silence;
 }
 
-void begin(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, double random) {
+void begin(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, double random,
+           int level) {
   take_directives(task, directives, rules);
   Directives d = directives;
   // It could come back to nowhere: a person has to look.
   d.never = d.never || task.queue.empty();
-  climb(task, 1, d, rules, now, random);
+  climb(task, level, d, rules, now, random);
 }
 
 void begin_delay(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, EpochMs due,

@@ -42,10 +42,17 @@ struct Failed {
   // must not fail somebody else's task.
   std::string queue = {}, message_id = {};
   std::string executor = {};
-};  // attempt 0 = not said: the current one
+  bool proven = false;  // it showed the delivery's retry-token
+  // Said by the instance that claimed it, not by a consumer: it could not be sent, and no copy of it is left.
+  bool by_publisher = false;
+  std::optional<int> level = {};  // of the attempt, as its delivery said; none = not said
+  bool asked_again = false;       // kRowBehind was answered, and a pause has passed since
+};                                // attempt 0 = not said: the current one
 struct Succeeded {
   int attempt;
   std::string executor = {};
+  bool proven = false;       // as in Failed
+  bool asked_again = false;  // as in Failed
 };
 struct SilenceOver {};     // next_at of an awaiting task has passed
 struct ParkedCopySent {};  // rung.parked confirmed the copy
@@ -66,11 +73,15 @@ struct Reschedule {
   Ms delay{0};
 };               // by a person, of what is scheduled: the same attempt, at another time
 struct Fire {};  // by a person, of what is scheduled: now
+struct Discard {
+  std::string reason;
+};  // by a person: parked or scheduled -> discarded
 }  // namespace event
 
-using Happening = std::variant<event::Claim, event::Confirmed, event::Returned, event::Deferred,
-                               event::Failed, event::Succeeded, event::SilenceOver, event::ParkedCopySent,
-                               event::Cancel, event::Redrive, event::Finish, event::Reschedule, event::Fire>;
+using Happening =
+    std::variant<event::Claim, event::Confirmed, event::Returned, event::Deferred, event::Failed,
+                 event::Succeeded, event::SilenceOver, event::ParkedCopySent, event::Cancel, event::Redrive,
+                 event::Finish, event::Reschedule, event::Fire, event::Discard>;
 
 // "claim", "silence_over" ...: for people and failpoints.
 std::string_view name_of(const Happening& what);
@@ -98,6 +109,9 @@ struct Circumstances {
   std::uint64_t epoch =
       0;  // of the lease on the task's shard, checked and locked in this transaction; 0 = not held
   int home_shard = -1;  // a shard that the asker holds, to which a task it reschedules moves; -1 = leave it
+  // Of a task in `publishing`: the lease under which it was claimed is valid now, so that the instance that
+  // claimed it may still publish a copy, and will say what became of it.
+  bool claim_stands = false;
 };
 
 // The reason of a refusal where there is no row; a store says it, decide() is not asked.
@@ -106,6 +120,17 @@ inline constexpr std::string_view kNoSuchTask = "no such task";
 inline constexpr std::string_view kAnothersTask = "it belongs to another message";
 // The reason of a refusal where ByHand::if_version is not the task's.
 inline constexpr std::string_view kChangedMeanwhile = "it has changed since you saw it";
+// The reasons of a refusal to end an attempt whose copy has not left, or may not have left. To accept it
+// would make the task `scheduled`, a cancel would be answered, and the copy would go out after it. A
+// consumer's word is asked again until the publish has its answer; a person is told.
+inline constexpr std::string_view kNotPublishedYet =
+    "it is about to be published, and nothing has been delivered yet: try again when it has been";
+inline constexpr std::string_view kBeingPublished =
+    "it is being published, and the broker has not confirmed it yet: try again in a moment";
+// The reason of a refusal where the word is of a delivery that the row knows nothing of: the row was read
+// where the last commits are not, or a database without them was made the primary. Asked again after a pause,
+// with `asked_again`; where the row is still behind then, it counts as that attempt.
+inline constexpr std::string_view kRowBehind = "the row is older than the delivery";
 
 struct Decision {
   enum class Verdict {
@@ -114,12 +139,14 @@ struct Decision {
     refused,  // not from this state: tell who asked
   };
   Verdict verdict = Verdict::stale;
-  std::string reason;  // for stale and refused
+  std::string reason;  // for stale and refused; for applied where the row was behind: how far
   Task task;           // as it is afterwards (unchanged unless applied)
   // The history row as it is afterwards. REQUIRES the store to upsert: level and due_at are written once, by
   // the claim; any other field that is nullopt, pending, "" or node 0 here leaves what stands there.
   std::optional<Attempt> attempt;
   bool drop_attempt = false;  // Deferred: the row of `attempt` is taken back
+  // The row was behind: the attempt that it took for the current one, which must have ended.
+  std::optional<Attempt> overtaken = {};
 };
 
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at);
@@ -134,8 +161,10 @@ Decision refuse_changed(const Task& task);
 const Silence& silence_of(const Task& task, const RuleBook& rules);
 
 // The first step of a new task: level 1 scheduled, or parked at once (retry-never, no queue, no attempts).
-// Sets state, level, levels, ladder, next_at, finished_at; leaves the rest of `task` as it is.
-void begin(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, double random);
+// Sets state, level, levels, ladder, next_at, finished_at; leaves the rest of `task` as it is. `level`: where
+// it begins higher, because it comes from a delivery of ours whose row is gone.
+void begin(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, double random,
+           int level = 1);
 
 // The first step of a task that only has to wait: scheduled at `due`, level 0. Where it has no target, its
 // tag's; the same for its ladder and its silence. Parked at once where neither says a target, and for a

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "levels/ladder.h"
+#include "src/core/target_rules.h"
 #include "src/core/task.h"
 #include "src/core/time.h"
 
@@ -36,9 +37,10 @@ class RuleBook {
   using Ladders = std::map<std::string, levels::Ladder, std::less<>>;
   using Queues = std::map<std::string, QueueRules, std::less<>>;
   using Tags = std::map<std::string, TagRules, std::less<>>;
-  // REQUIRES: ladders has "default"; each ladder that a queue or a tag names is in it. `queues` may hold
-  // "default", which serves every queue that is not named.
-  RuleBook(Ladders ladders, Queues queues, Tags tags = {});
+  // REQUIRES: ladders has "default"; each ladder that `queues`, `tags` or `defaults` name is in it.
+  // `defaults`: the rules of every queue that is not in `queues`.
+  RuleBook(Ladders ladders, Queues queues, Tags tags = {}, QueueRules defaults = {},
+           TargetRules targets = {});
 
   const QueueRules& queue(std::string_view name) const;
   // nullptr where there is none of that name.
@@ -48,14 +50,23 @@ class RuleBook {
   const Ladders& ladders() const { return ladders_; }
   const Queues& queues() const { return queues_; }
   const Tags& tags() const { return tags_; }
+  const QueueRules& defaults() const { return defaults_; }
+  const TargetRules& targets() const { return targets_; }
+  // The same with these attached queues, which only the broker can tell.
+  std::shared_ptr<const RuleBook> with_attached(TargetRules::Names queues) const;
 
  private:
   Ladders ladders_;
   Queues queues_;
   Tags tags_;
-  QueueRules fallback_;
+  QueueRules defaults_;
+  TargetRules targets_;
 };
 using RuleBookPtr = std::shared_ptr<const RuleBook>;
+
+// Why nothing is sent to `target`, whoever asks: it is one of Rung's own queues or exchanges. "" where it is
+// not.
+std::string own_target(const Target& target, const TargetRules& rules);
 
 // What a consumer may say with a failure, by header (headers.h reads it).
 struct Directives {

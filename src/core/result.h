@@ -11,13 +11,17 @@ namespace rung {
 struct Error {
   enum class Kind {
     transient,  // the same call may succeed later: a server away, a lock, a time-out
-    permanent,  // the same call fails again: bad input, a refused login, too large
+    permanent,  // the same call fails again: bad input, a row that the database cannot hold, too large
     not_found,  // what was asked for is not there
+    refused,    // the server answers and refuses: a login, a right, a table or a vhost is missing, a queue is
+                // declared otherwise. A person has to correct it, and the same call succeeds then. In the
+                // middle of work it is waited out like an outage; at start it ends the process (start.wait)
   };
   Kind kind = Kind::permanent;
   std::string message;  // for people; never holds a secret nor a payload
 
-  bool is_transient() const { return kind == Kind::transient; }
+  // Nothing is wrong with what was asked: the call is worth repeating later.
+  bool is_transient() const { return kind == Kind::transient || kind == Kind::refused; }
 };
 
 template <typename T>

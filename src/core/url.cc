@@ -198,6 +198,18 @@ Result<Url> parse_url(std::string_view text) {
   return url;
 }
 
+Result<std::vector<Url>> parse_urls(const std::string& first, const std::vector<std::string>& others) {
+  std::vector<std::string> texts = {first};
+  texts.insert(texts.end(), others.begin(), others.end());
+  std::vector<Url> urls;
+  for (const std::string& text : texts) {
+    auto url = parse_url(text);
+    if (!url) return tl::unexpected(url.error());
+    urls.push_back(*std::move(url));
+  }
+  return urls;
+}
+
 std::string percent_encode(std::string_view text) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string out;

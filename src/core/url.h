@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/core/result.h"
 
@@ -29,6 +30,9 @@ struct Url {
 // a password is percent-encoded ("%40", "%2F", "%3F", "%23", "%25"): a lone "@" after the host is refused,
 // since it is most likely a password that was not.
 Result<Url> parse_url(std::string_view text);
+
+// The URLs of one service.
+Result<std::vector<Url>> parse_urls(const std::string& first, const std::vector<std::string>& others);
 
 // What parse_url takes back.
 std::string format_url(const Url& url);

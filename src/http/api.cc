@@ -1,15 +1,23 @@
 #include "src/http/api.h"
 
+#include <malloc.h>
 #include <strings.h>
 
 #include <atomic>
 #include <chrono>
 
 #include "src/http/access.h"
+#include "src/http/budget.h"
+#include "src/http/fields.h"
 #include "src/http/problem.h"
 
 namespace rung::http {
 namespace {
+
+constexpr std::size_t kSmallBody = 64 * 1024;    // never refused for want of memory
+constexpr std::int64_t kMostParsed = 160 << 20;  // bytes of JSON values of all requests
+constexpr std::int64_t kMostOfOne = 384 << 20;   // of one request
+constexpr Ms kMemoryWithin{1000};
 
 class ApiImpl final : public Api {
  public:
@@ -51,8 +59,9 @@ class ApiImpl final : public Api {
   std::optional<Response> refuse(const Request& request, const Router::Match& match) const {
     // Who may not even read learns nothing about paths.
     const bool open = match.route != nullptr && match.route->needs == Route::Needs::nothing;
-    if (request.spare && !open) {
-      Response response = problem(503, "all connections are taken (http.connections)", request.path);
+    if (request.spare && (match.route == nullptr || !match.route->for_probes)) {
+      Response response = problem(
+          503, "all connections are taken (http.connections, http.connections_per_address)", request.path);
       response.headers.emplace_back("Retry-After", "1");
       return response;
     }
@@ -82,9 +91,35 @@ class ApiImpl final : public Api {
     const auto began = std::chrono::steady_clock::now();
     const auto match = router_.match(request.method, request.path);
     if (match.route == nullptr) return problem(404, "there is no such path: see /openapi.json", request.path);
-    Response response = match.route->handle({request, match.id, access_.who(request)});
+    Response response = within_memory(*match.route, {request, match.id, access_.who(request)});
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     context_.metrics.request(match.route->pattern, match.route->method, response.status, took.count());
+    return response;
+  }
+
+  // A body in JSON is many times its text when it is parsed: what all requests need for it together is
+  // bounded.
+  Response within_memory(const Route& route, const Call& call) {
+    if (call.request.body.size() <= kSmallBody) return route.handle(call);
+    const JsonMemory needs = memory_of_json(call.request.body);
+    if (needs.values > kMostOfOne)
+      return problem(413,
+                     "the body holds too many JSON values: they would take " +
+                         std::to_string(needs.values >> 20) + " MB of memory",
+                     call.request.path);
+    Response response;
+    {
+      Budget::Share share(parsed_);
+      if (!share.grow(needs.values + needs.texts, kMemoryWithin)) {
+        response =
+            problem(503, "too many large bodies are being worked on: try again later", call.request.path);
+        response.headers.emplace_back("Retry-After", "1");
+        return response;
+      }
+      response = route.handle(call);
+    }
+    // What was freed in small pieces stays with this process otherwise, once for each of its threads.
+    malloc_trim(0);
     return response;
   }
 
@@ -99,6 +134,7 @@ class ApiImpl final : public Api {
   Context context_;
   const Access access_;
   const Router router_;
+  Budget parsed_{kMostParsed};
   std::unique_ptr<Server> server_;
   std::atomic<Server*> listening_{nullptr};  // server_, for its own threads
 };

@@ -29,14 +29,14 @@ struct Wish {
   bool dry_run = false;
 };
 
-Wish read_wish(const Json& json, const std::string& who, FieldErrors& errors) {
+Wish read_wish(const Json& json, const std::string& who, const TargetRules& targets, FieldErrors& errors) {
   Wish wish;
   Fields fields(json, "", errors);
   const auto action = fields.text("action", 20);
   if (const auto known = action ? bulk_action_from(*action) : std::nullopt) {
     wish.bulk.action = *known;
   } else {
-    fields.wrong("action", "it is \"cancel\", \"fire\" or \"redrive\"");
+    fields.wrong("action", "it is \"cancel\", \"discard\", \"fire\" or \"redrive\"");
   }
   if (const Json* filter = fields.get("filter")) {
     wish.bulk.filter = read_filter_object(*filter, errors);
@@ -47,14 +47,15 @@ Wish read_wish(const Json& json, const std::string& who, FieldErrors& errors) {
   wish.bulk.rate = read_rate(fields).value_or(0);
   wish.dry_run = fields.flag("dry_run").value_or(false);
   wish.bulk.reason = fields.text("reason", kErrorBytes).value_or("");
-  if (!wish.bulk.reason.empty() && wish.bulk.action != BulkAction::cancel)
-    fields.wrong("reason", "it goes with the action cancel alone");
+  const bool ends = wish.bulk.action == BulkAction::cancel || wish.bulk.action == BulkAction::discard;
+  if (!wish.bulk.reason.empty() && !ends)
+    fields.wrong("reason", "it goes with the actions cancel and discard alone");
   if (const Json* elsewhere = fields.get("elsewhere")) {
     if (!elsewhere->is_object()) {
       fields.wrong("elsewhere", "it is {\"queue\": ...}, or {\"exchange\": ..., \"routing_key\": ...}");
     } else {
       Fields inner(*elsewhere, "elsewhere.", errors);
-      wish.bulk.elsewhere = inner.target();
+      wish.bulk.elsewhere = inner.target(targets);
       inner.finish();
     }
     if (wish.bulk.action != BulkAction::redrive)
@@ -107,16 +108,16 @@ Response create_bulk(Context& context, const Call& call) {
   if (!json->is_object())
     return problem(400, "the body is an object: {\"action\": ..., \"filter\": {...}}", kPath);
   FieldErrors errors;
-  const Wish wish = read_wish(*json, call.who, errors);
+  const Wish wish = read_wish(*json, call.who, context.rules()->targets(), errors);
   if (!errors.empty()) return problem(errors, kPath);
   if (wish.dry_run) {
     const Filter filter = of_bulk(wish.bulk);
     auto count = context.reads.run([&](Store& store) { return store.count(filter, kMostCounted); });
-    if (!count) return problem(count.error(), kPath);
+    if (!count) return filter_problem(filter, count.error(), kPath);
     return answer(200, {{"dry_run", true}, {"matches", *count}, {"or_more", *count >= kMostCounted}});
   }
   auto made = context.reads.run_once([&](Store& store) { return store.create_bulk(wish.bulk); });
-  if (!made) return problem(made.error(), kPath);
+  if (!made) return filter_problem(wish.bulk.filter, made.error(), kPath);
   Response response = answer(202, to_json(*made));
   response.headers.emplace_back("Location", kPath + ("/" + std::to_string(made->id)));
   return response;

@@ -1,5 +1,5 @@
-// POST /v1/tasks/{id}/cancel, /reschedule, /fire, /finish, /redrive: decide() says whether the task's state
-// allows it.
+// POST /v1/tasks/{id}/cancel, /discard, /reschedule, /fire, /finish, /redrive: decide() says whether the
+// task's state allows it.
 #include <charconv>
 
 #include "src/http/context.h"
@@ -88,6 +88,12 @@ Response cancel_task(Context& context, const Call& call) {
   });
 }
 
+Response discard_task(Context& context, const Call& call) {
+  return change(context, call, [](Fields& fields) {
+    return event::Discard{fields.text("reason", kErrorBytes).value_or("")};
+  });
+}
+
 Response reschedule_task(Context& context, const Call& call) {
   return change(context, call, [](Fields& fields) {
     event::Reschedule what;
@@ -120,7 +126,9 @@ Response finish_task(Context& context, const Call& call) {
 }
 
 Response redrive_task(Context& context, const Call& call) {
-  return change(context, call, [](Fields& fields) { return event::Redrive{fields.target()}; });
+  return change(context, call, [rules = context.rules()](Fields& fields) {
+    return event::Redrive{fields.target(rules->targets())};
+  });
 }
 
 }  // namespace rung::http

@@ -147,6 +147,9 @@ Result<TlsContext> TlsContext::load(const std::string& cert, const std::string& 
   std::shared_ptr<SSL_CTX> ctx(SSL_CTX_new(TLS_server_method()), [](SSL_CTX* p) { SSL_CTX_free(p); });
   if (ctx == nullptr) return permanent("TLS: " + reason());
   SSL_CTX_set_min_proto_version(ctx.get(), TLS1_2_VERSION);
+  // TLS 1.3 has only authenticated encryption; of TLS 1.2 the suites with it and with forward secrecy.
+  if (SSL_CTX_set_cipher_list(ctx.get(), "ECDHE+AESGCM:ECDHE+CHACHA20") != 1)
+    return permanent("TLS: " + reason());
   SSL_CTX_set_options(ctx.get(), SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
   // Never asked for on a terminal: nobody sits there.
   SSL_CTX_set_default_passwd_cb(ctx.get(), [](char*, int, int, void*) { return -1; });

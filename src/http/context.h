@@ -64,6 +64,7 @@ Response show_task(Context& context, const Call& call);
 Response show_audit(Context& context, const Call& call);
 
 Response cancel_task(Context& context, const Call& call);
+Response discard_task(Context& context, const Call& call);
 Response reschedule_task(Context& context, const Call& call);
 Response fire_task(Context& context, const Call& call);
 Response finish_task(Context& context, const Call& call);

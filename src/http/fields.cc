@@ -102,6 +102,37 @@ std::string bytes(std::size_t n) { return std::to_string(n) + " bytes"; }
 
 }  // namespace
 
+JsonMemory memory_of_json(std::string_view text) {
+  // A vector that grows holds its old and its new room for a moment: three times what is in it.
+  constexpr std::int64_t kGrowth = 3, kHeap = 16;  // kHeap: of an allocation, beside what was asked for
+  constexpr std::int64_t kValue = kGrowth * sizeof(Json);
+  constexpr std::int64_t kName = kGrowth * sizeof(std::string);
+  constexpr std::int64_t kContainer = sizeof(Json::array_t) + 2 * kHeap + kValue;
+  constexpr std::int64_t kText = sizeof(std::string) + kHeap;
+  JsonMemory out;
+  out.texts = 3 * static_cast<std::int64_t>(text.size());
+  bool in_text = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_text) {
+      if (c == '\\') ++i;
+      if (c == '"') in_text = false;
+      continue;
+    }
+    if (c == '"') {
+      in_text = true;
+      out.values += kText;
+    } else if (c == ',') {
+      out.values += kValue;
+    } else if (c == ':') {
+      out.values += kName;
+    } else if (c == '[' || c == '{') {
+      out.values += kContainer;
+    }
+  }
+  return out;
+}
+
 Result<Json> parse_json(std::string_view text) {
   // Before it is parsed: a megabyte of brackets would become a gigabyte of values.
   if (too_deep(text))
@@ -229,13 +260,18 @@ std::optional<Silence> Fields::silence(std::string_view name) {
   return std::nullopt;
 }
 
-Target Fields::target() {
+Target Fields::target(const TargetRules& rules) {
   Target target;
   target.queue = name("queue").value_or("");
   target.exchange = name("exchange").value_or("");
   target.routing_key = name("routing_key").value_or("");
   if (!target.queue.empty() && (!target.exchange.empty() || !target.routing_key.empty()))
     wrong("queue", "it goes alone: either queue, or exchange and routing_key");
+  if (std::string why = own_target(target, rules); !why.empty())
+    wrong(!target.queue.empty()      ? "queue"
+          : !target.exchange.empty() ? "exchange"
+                                     : "routing_key",
+          std::move(why));
   return target;
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/core/policy.h"
 #include "src/core/task.h"
 #include "src/core/time.h"
 #include "src/http/problem.h"
@@ -21,6 +22,13 @@ inline constexpr std::size_t kMostTold = 20;
 // The JSON text as an object or array, in time that grows with its length alone. Errors: no JSON, nested
 // deeper than kDeepestNesting, a key twice in one object.
 Result<Json> parse_json(std::string_view text);
+
+// At most so much memory does JSON text take when it is parsed: its values (the vectors and objects that hold
+// them, while they grow), and its texts with their copies.
+struct JsonMemory {
+  std::int64_t values = 0, texts = 0;  // bytes
+};
+JsonMemory memory_of_json(std::string_view text);
 
 class Fields {
  public:
@@ -41,7 +49,8 @@ class Fields {
   std::optional<EpochMs> time(std::string_view name);           // RFC 3339
   std::optional<Silence> silence(std::string_view name);  // {presumed_after: ...} or {reported_within: ...}
   // queue, or exchange and routing_key; not both.
-  Target target();
+  // None of Rung's own names is one.
+  Target target(const TargetRules& rules);
 
   void wrong(std::string_view name, std::string detail);
   // Says which fields were never asked for, before all else: what is missing may be one of them misspelt.

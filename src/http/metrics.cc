@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 namespace rung::http {
 namespace {
@@ -28,16 +29,17 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Counter>& requests =
       counter("rung_http_requests_total", "Requests answered, by route, method and status.");
   prometheus::Family<prometheus::Histogram>& seconds =
-      prometheus::BuildHistogram()
-          .Name("rung_http_request_duration_seconds")
-          .Help("From the request's body read to its answer made, by route and method.")
-          .Register(registry);
+      histogram("rung_http_request_duration_seconds",
+                "From the request's body read to its answer made, by route and method.");
   prometheus::Family<prometheus::Counter>& submitted = counter(
       "rung_submitted_tasks_total", "Tasks handed in by HTTP to this instance, by what became of them.");
   prometheus::Family<prometheus::Counter>& changes = counter(
       "rung_changes_total", "Changes of single tasks by HTTP at this instance, by action and result.");
   prometheus::Family<prometheus::Gauge>& tasks =
-      gauge("rung_tasks", "Tasks in the database by state, all instances. As of some seconds ago.");
+      gauge("rung_tasks",
+            "Tasks in the database by queue and state, all instances. As of some seconds ago. Queues that "
+            "the config "
+            "does not name are together in queue=\"(other)\".");
   prometheus::Family<prometheus::Gauge>& overdue =
       gauge("rung_overdue_tasks", "Tasks that are scheduled and should have gone out, all instances.");
   prometheus::Family<prometheus::Gauge>& up =
@@ -50,8 +52,38 @@ struct Metrics::Families {
       counter("rung_retention_deleted_total", "What this instance let go of by retention, by what it was.");
   prometheus::Family<prometheus::Gauge>& let_go_at = gauge(
       "rung_retention_last_timestamp_seconds", "When this instance last let go of something; 0 = never.");
+  prometheus::Family<prometheus::Counter>& results_refused =
+      counter("rung_results_refused_total",
+              "Results and failures that named a task without its delivery's retry-token, by inlet.");
+  prometheus::Family<prometheus::Gauge>& problem =
+      gauge("rung_problem", "1 while this instance has the problem; /readyz says what it is.");
+  prometheus::Family<prometheus::Counter>& repairs = counter(
+      "rung_topology_repairs_total",
+      "Exchanges and queues of Rung that were missing in RabbitMQ and that this instance declared again.");
+  prometheus::Family<prometheus::Counter>& rows_behind = counter(
+      "rung_rows_behind_total",
+      "Answers to deliveries of ours of which the task's row knew nothing: the database lacks commits.");
+  prometheus::Family<prometheus::Histogram>& lateness =
+      histogram("rung_lateness_seconds",
+                "From when a message was due to the broker's confirm, of what this instance published.");
+  prometheus::Family<prometheus::Gauge>& unconfirmed =
+      gauge("rung_unconfirmed_messages",
+            "Messages that this instance has published and the broker has not confirmed.");
+  prometheus::Family<prometheus::Gauge>& window =
+      gauge("rung_publish_window", "The sum of the windows of the queues that this instance publishes to.");
+  prometheus::Family<prometheus::Gauge>& quarantined = gauge(
+      "rung_quarantined_queues", "Queues that held up a connection and are probed one message at a time.");
+  prometheus::Family<prometheus::Gauge>& attached = gauge(
+      "rung_queue_attached", "1 where the queue's dead letters come here; queues that the config names.");
   prometheus::Family<prometheus::Gauge>& build = gauge("rung_build_info", "1; the version is a label.");
 
+  std::map<std::string, prometheus::Gauge*> problems;         // guarded by mutex_
+  bridge::Lateness late;                                      // what the histogram holds; guarded by mutex_
+  std::map<std::string, prometheus::Gauge*> attached_queues;  // guarded by mutex_
+
+  prometheus::Family<prometheus::Histogram>& histogram(const char* name, const char* help) {
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
+  }
   prometheus::Family<prometheus::Counter>& counter(const char* name, const char* help) {
     return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
   }
@@ -93,32 +125,94 @@ void Metrics::changed(std::string_view what, Changed how) {
 }
 
 void Metrics::vitals(const Vitals& vitals, int connections) {
+  const std::lock_guard lock(mutex_);
   families_->up.Add({{"service", "broker"}}).Set(vitals.broker_consuming && vitals.broker_publishing ? 1 : 0);
   families_->up.Add({{"service", "database"}}).Set(vitals.database ? 1 : 0);
   families_->shards.Add({}).Set(vitals.shards);
   families_->connections.Add({}).Set(connections);
+  // A problem that is over stays at 0, so that an alert on it resolves.
+  for (auto& [name, gauge] : families_->problems) gauge->Set(0);
+  for (const HealthProblem& problem : vitals.problems) {
+    auto& gauge = families_->problems[problem.name];
+    if (gauge == nullptr) gauge = &families_->problem.Add({{"problem", problem.name}});
+    gauge->Set(1);
+  }
+  attachments(vitals);
   const auto& done = vitals.retention;
-  const auto total = [&](const char* what, std::int64_t now) {
-    auto& counter = families_->let_go.Add({{"what", what}});
+  const auto raise = [](prometheus::Counter& counter, std::int64_t now) {
     const double more = static_cast<double>(now) - counter.Value();
     if (more > 0) counter.Increment(more);  // a loop that doesn't answer says 0
   };
-  const std::lock_guard lock(mutex_);
+  raise(families_->results_refused.Add({{"inlet", "results"}}), vitals.refused.results);
+  raise(families_->results_refused.Add({{"inlet", "failed"}}), vitals.refused.failures);
+  raise(families_->rows_behind.Add({}), vitals.rows_behind);
+  const auto total = [&](const char* what, std::int64_t now) {
+    raise(families_->let_go.Add({{"what", what}}), now);
+  };
   total("tasks", done.tasks);
   total("parts", done.parts);
   total("audit", done.audit);
   total("bulks", done.bulks);
+  total("events", done.events);
+  families_->unconfirmed.Add({}).Set(static_cast<double>(vitals.unconfirmed));
+  families_->window.Add({}).Set(static_cast<double>(vitals.targets.window));
+  families_->quarantined.Add({}).Set(static_cast<double>(vitals.targets.quarantined));
+  lateness(vitals.lateness);
+  auto& repairs = families_->repairs.Add({});
+  if (const double more = static_cast<double>(vitals.topology_repairs) - repairs.Value(); more > 0)
+    repairs.Increment(more);
   if (done.last) families_->let_go_at.Add({}).Set(static_cast<double>(done.last->ms) / 1000);
 }
 
-void Metrics::tasks(const std::vector<QueueStat>& by_queue) {
-  double overdue = 0;
-  for (const State state : kStates) {
-    double tasks = 0;
-    for (const QueueStat& stat : by_queue) tasks += stat.state == state ? static_cast<double>(stat.tasks) : 0;
-    families_->tasks.Add({{"state", std::string(to_word(state))}}).Set(tasks);
+// REQUIRES: mutex_ is held.
+void Metrics::attachments(const Vitals& vitals) {
+  auto& gauges = families_->attached_queues;
+  for (auto it = gauges.begin(); it != gauges.end();) {
+    const bool stays =
+        std::ranges::any_of(vitals.attached, [&](const auto& q) { return q.first == it->first; });
+    if (!stays) families_->attached.Remove(it->second);
+    it = stays ? std::next(it) : gauges.erase(it);
   }
-  for (const QueueStat& stat : by_queue) overdue += static_cast<double>(stat.overdue);
+  for (const auto& [queue, attached] : vitals.attached) {
+    auto& gauge = gauges[queue];
+    if (gauge == nullptr) gauge = &families_->attached.Add({{"queue", queue}});
+    gauge->Set(attached ? 1 : 0);
+  }
+}
+
+// REQUIRES: mutex_ is held.
+void Metrics::lateness(const bridge::Lateness& now) {
+  auto& before = families_->late;
+  auto& histogram = families_->lateness.Add(
+      {}, prometheus::Histogram::BucketBoundaries(now.kSeconds.begin(), now.kSeconds.end()));
+  std::vector<double> more;
+  for (std::size_t i = 0; i < now.counts.size(); ++i) {
+    if (now.counts[i] < before.counts[i]) return;  // a loop that does not answer says 0
+    more.push_back(static_cast<double>(now.counts[i] - before.counts[i]));
+  }
+  histogram.ObserveMultiple(more, now.sum - before.sum);
+  before = now;
+}
+
+void Metrics::tasks(const std::vector<QueueStat>& by_queue, const std::vector<std::string>& queues) {
+  constexpr const char* kOther = "(other)";
+  double overdue = 0;
+  std::map<std::pair<std::string, State>, double> tasks;
+  const auto shown = [&](const std::string& queue) {
+    return std::ranges::find(queues, queue) != queues.end();
+  };
+  for (const State state : kStates) {
+    tasks[{kOther, state}] = 0;
+    for (const std::string& queue : queues) {
+      if (shown(queue)) tasks[{queue, state}] = 0;
+    }
+  }
+  for (const QueueStat& stat : by_queue) {
+    tasks[{shown(stat.queue) ? stat.queue : kOther, stat.state}] += static_cast<double>(stat.tasks);
+    overdue += static_cast<double>(stat.overdue);
+  }
+  for (const auto& [of, count] : tasks)
+    families_->tasks.Add({{"queue", of.first}, {"state", std::string(to_word(of.second))}}).Set(count);
   families_->overdue.Add({}).Set(overdue);
 }
 

@@ -1,5 +1,5 @@
 // What /metrics shows, by prometheus-cpp's core. Labels are of a few values each, all known beforehand: no
-// queue, no tag, nothing that a message says. Thread: any.
+// queue but those that the config names, no tag, nothing that a message says. Thread: any.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,8 @@ class Metrics {
 
   // Set before each text(); what the database says, now and then.
   void vitals(const Vitals& vitals, int connections);
-  void tasks(const std::vector<QueueStat>& by_queue);
+  // `queues`: those of the config, which have a label of their own; all others are "(other)".
+  void tasks(const std::vector<QueueStat>& by_queue, const std::vector<std::string>& queues);
   // Whether what the database says is older than it may be; then whoever asks gets it (one at a time). The
   // slower it is to get, the longer it holds.
   bool wants_tasks();
@@ -39,7 +40,9 @@ class Metrics {
   std::string text() const;  // in Prometheus's format
 
  private:
+  void lateness(const bridge::Lateness& now);
   struct Families;
+  void attachments(const Vitals& vitals);
   const std::unique_ptr<Families> families_;
   std::mutex mutex_;
   BootMs fresh_until_{0};  // guarded by mutex_

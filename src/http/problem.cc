@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "src/core/utf8.h"
+
 namespace rung::http {
 
 std::string_view title_of(int status) {
@@ -67,7 +69,8 @@ Response problem(const FieldErrors& errors, std::string_view instance) {
 
 Response problem(const Error& error, std::string_view instance) {
   switch (error.kind) {
-    case Error::Kind::transient: {
+    case Error::Kind::transient:
+    case Error::Kind::refused: {
       Response response = problem(503, error.message, instance);
       response.headers.emplace_back("Retry-After", "1");
       return response;
@@ -83,7 +86,7 @@ Response problem(const Error& error, std::string_view instance) {
 Response answer(int status, const Json& json) {
   Response response;
   response.status = status;
-  response.body = dump(json) + "\n";
+  response.body = escape_controls_in_json(dump(json)) + "\n";
   return response;
 }
 

@@ -34,6 +34,7 @@ Response problem(const FieldErrors& errors, std::string_view instance);
 // What a store or the bridge said: transient is 503 with Retry-After, not_found 404, the rest 500.
 Response problem(const Error& error, std::string_view instance);
 
+// Control and format characters in its texts are escaped: answers are shown on terminals, too.
 Response answer(int status, const Json& json);
 // Compact; never throws: broken UTF-8 is replaced.
 std::string dump(const Json& json);

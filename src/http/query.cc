@@ -11,8 +11,11 @@ namespace rung::http {
 namespace {
 
 constexpr std::string_view kNames =
-    "queue, exchange, tag, state, kind, message_id, ladder, error, due_after, due_before, created_after, "
+    "queue, exchange, tag, state, kind, message_id, correlation_id, header.NAME, ladder, error, due_after, "
+    "due_before, created_after, "
     "created_before";
+
+constexpr std::string_view kHeader = "header.";
 
 struct Reader {
   Filter filter;
@@ -37,23 +40,44 @@ struct Reader {
     if (!out) wrong(name, "it is a point in time as RFC 3339 has it: 2026-11-21T17:05:00Z");
   }
 
+  // One, or several with commas between them.
+  void states(const std::string& name, const std::string& value) {
+    std::size_t from = 0;
+    while (from <= value.size()) {
+      const std::size_t to = std::min(value.find(',', from), value.size());
+      const auto state = state_from(value.substr(from, to - from));
+      if (!state) {
+        return wrong(name,
+                     "it is scheduled, publishing, awaiting, succeeded, parked, cancelled or discarded, or "
+                     "several of these with commas between them");
+      }
+      filter.states.push_back(*state);
+      from = to + 1;
+    }
+    if (filter.states.size() > 1) return;
+    filter.state = filter.states.front();
+    filter.states.clear();
+  }
+
   bool take(const std::string& name, const std::string& value) {
     if (name == "queue") return text(name, value, filter.queue), true;
     if (name == "exchange") return text(name, value, filter.exchange), true;
     if (name == "tag") return text(name, value, filter.tag), true;
     if (name == "message_id") return text(name, value, filter.message_id), true;
+    if (name == "correlation_id") return text(name, value, filter.correlation_id), true;
+    if (name.starts_with(kHeader) && name.size() > kHeader.size()) {
+      std::string wanted;
+      text(name, value, wanted);
+      filter.headers.emplace_back(name.substr(kHeader.size()), std::move(wanted));
+      return true;
+    }
     if (name == "ladder") return text(name, value, filter.ladder), true;
     if (name == "error") return text(name, value, filter.error_contains), true;
     if (name == "due_after") return time(name, value, filter.due_after), true;
     if (name == "due_before") return time(name, value, filter.due_before), true;
     if (name == "created_after") return time(name, value, filter.created_after), true;
     if (name == "created_before") return time(name, value, filter.created_before), true;
-    if (name == "state") {
-      filter.state = state_from(value);
-      if (!filter.state)
-        wrong(name, "it is scheduled, publishing, awaiting, succeeded, parked, cancelled or discarded");
-      return true;
-    }
+    if (name == "state") return states(name, value), true;
     if (name == "kind") {
       filter.kind = kind_from(value);
       if (!filter.kind) wrong(name, "it is retry or delay");
@@ -104,6 +128,12 @@ Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors
 }
 
 Filter read_page(const Pairs& query, FieldErrors& errors) { return read(query, "", true, errors); }
+
+Response filter_problem(const Filter& filter, const Error& error, std::string_view instance) {
+  // A header that is not indexed: only the store knows which are.
+  const bool ours = error.kind == Error::Kind::permanent && !filter.headers.empty();
+  return ours ? problem(400, error.message, instance) : problem(error, instance);
+}
 
 Json page_json(std::vector<TaskRow> rows, int limit) {
   const bool more = rows.size() > static_cast<std::size_t>(limit);

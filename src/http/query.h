@@ -3,13 +3,15 @@
 #pragma once
 
 #include "src/http/fields.h"
+#include "src/http/problem.h"
 #include "src/store/store.h"
 
 namespace rung::http {
 
 inline constexpr int kMostOnPage = 1000;
 
-// One condition after the other: queue, exchange, tag, state, kind, message_id, ladder, error, due_after,
+// One condition after the other: queue, exchange, tag, state, kind, message_id,
+// correlation_id, header.NAME, ladder, error, due_after,
 // due_before, created_after, created_before. Wrong ones and unknown names go to `errors`, with `prefix`
 // before them.
 Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors& errors);
@@ -19,6 +21,9 @@ Filter read_page(const Pairs& query, FieldErrors& errors);
 
 // {"tasks": [...], "next": cursor or null}. REQUIRES: `rows` were listed with a limit of `limit` + 1.
 Json page_json(std::vector<TaskRow> rows, int limit);
+
+// The answer where the store refused a filter, or could not be asked.
+Response filter_problem(const Filter& filter, const Error& error, std::string_view instance);
 
 // A bulk's filter: an object of texts. The text that its row keeps is its dump().
 Filter read_filter_object(const Json& json, FieldErrors& errors);

@@ -56,7 +56,10 @@ class Reads {
       auto made = factory_();
       if (!made) {
         give_back(nullptr);
-        return tl::unexpected(made.error());
+        Error error = made.error();
+        if (error.kind == Error::Kind::permanent)
+          error.kind = Error::Kind::refused;  // not the caller's mistake
+        return tl::unexpected(std::move(error));
       }
       *store = *std::move(made);
     }

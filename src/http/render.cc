@@ -1,5 +1,9 @@
 #include "src/http/render.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "levels/duration.h"
 #include "src/core/rfc3339.h"
 
@@ -21,6 +25,53 @@ Json as_json(const std::string& text) {
   return json.is_discarded() ? Json(text) : json;
 }
 
+// The words of a command line as shell_quote() writes them: plain, 'quoted', or $'quoted' with octal escapes.
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  bool in_word = false, in_quotes = false, octal = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == ' ' && !in_quotes) {
+      in_word = false;
+      continue;
+    }
+    if (!in_word) words.emplace_back();
+    in_word = true;
+    if (c == '\'') {
+      in_quotes = !in_quotes;
+    } else if (c == '$' && !in_quotes && text.substr(i + 1).starts_with('\'')) {
+      octal = in_quotes = true;
+      ++i;
+      continue;
+    } else if (c == '\\' && in_quotes && octal && i + 3 < text.size() && text[i + 1] >= '0' &&
+               text[i + 1] <= '3') {
+      words.back() +=
+          static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
+      i += 3;
+    } else if (c == '\\' && (!in_quotes || octal) && i + 1 < text.size()) {
+      words.back() += text[++i];
+    } else {
+      words.back() += c;
+    }
+    octal = octal && in_quotes;
+  }
+  return words;
+}
+
+// A bulk's filter: JSON where it was made by HTTP, flags where the command line made it.
+Json filter_of(const std::string& text) {
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_object()) return json;
+  json = Json::object();
+  const std::vector<std::string> words = words_of(text);
+  for (std::size_t i = 0; i + 1 < words.size(); i += 2) {
+    std::string name = words[i].substr(std::min(words[i].find_first_not_of('-'), words[i].size()));
+    std::ranges::replace(name, '-', '_');
+    json[name == "created_since" ? "created_after" : name] = words[i + 1];
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string etag(const Task& task) { return "\"" + std::to_string(task.version) + "\""; }
@@ -29,31 +80,33 @@ Json to_json(const TaskRow& row) {
   const Task& t = row.task;
   const std::optional<EpochMs> failed =
       t.first_failed_at.ms == 0 ? std::nullopt : std::optional(t.first_failed_at);
-  return {{"retry_id", t.id.str()},
-          {"kind", to_word(t.kind)},
-          {"queue", text_or_null(t.queue)},
-          {"exchange", text_or_null(t.exchange)},
-          {"routing_key", text_or_null(t.routing_key)},
-          {"tag", text_or_null(t.tag)},
-          {"message_id", text_or_null(t.message_id)},
-          {"state", to_word(t.state)},
-          {"attempt", t.attempt},
-          {"level", t.level},
-          {"levels", t.levels},
-          {"ladder", t.ladder},
-          {"max_attempts", t.max_attempts == 0 ? Json(nullptr) : Json(t.max_attempts)},
-          {"success", silence_or_null(t.silence)},
-          {"next_due_at", time_or_null(t.next_at)},
-          {"first_failed_at", time_or_null(failed)},
-          {"created_at", to_rfc3339(t.created_at)},
-          {"finished_at", time_or_null(t.finished_at)},
-          {"finished_by", text_or_null(to_word(t.finished_by))},
-          {"last_error", text_or_null(t.last_error)},
-          {"error_type", text_or_null(t.error_type)},
-          {"body_bytes", t.body_bytes},
-          {"shard", t.shard},
-          {"node", text_or_null(row.node)},
-          {"version", t.version}};
+  Json json = {{"retry_id", t.id.str()},
+               {"kind", to_word(t.kind)},
+               {"queue", text_or_null(t.queue)},
+               {"exchange", text_or_null(t.exchange)},
+               {"routing_key", text_or_null(t.routing_key)},
+               {"tag", text_or_null(t.tag)},
+               {"message_id", text_or_null(t.message_id)},
+               {"state", to_word(t.state)},
+               {"attempt", t.attempt},
+               {"level", t.level},
+               {"levels", t.levels},
+               {"ladder", t.ladder},
+               {"max_attempts", t.max_attempts == 0 ? Json(nullptr) : Json(t.max_attempts)},
+               {"success", silence_or_null(t.silence)},
+               {"next_due_at", time_or_null(t.next_at)},
+               {"first_failed_at", time_or_null(failed)},
+               {"created_at", to_rfc3339(t.created_at)},
+               {"finished_at", time_or_null(t.finished_at)},
+               {"finished_by", text_or_null(to_word(t.finished_by))},
+               {"last_error", text_or_null(t.last_error)},
+               {"error_type", text_or_null(t.error_type)},
+               {"body_bytes", t.body_bytes},
+               {"shard", t.shard},
+               {"node", text_or_null(row.node)},
+               {"version", t.version}};
+  if (row.correlation_id) json["correlation_id"] = text_or_null(*row.correlation_id);
+  return json;
 }
 
 Json to_json(const AttemptRow& row) {
@@ -88,7 +141,7 @@ Json to_json(const Bulk& b) {
   return {{"id", b.id},
           {"action", to_word(b.action)},
           {"state", to_word(b.state)},
-          {"filter", as_json(b.filter_text)},
+          {"filter", filter_of(b.filter_text)},
           {"reason", text_or_null(b.reason)},
           {"elsewhere", elsewhere},
           {"rate", b.rate},

@@ -21,6 +21,7 @@ struct Route {
   std::string_view method, pattern;  // "POST", "/v1/tasks/{id}/cancel"
   enum class Needs { nothing, read, full } needs;
   std::function<Response(const Call&)> handle;
+  bool for_probes = false;  // also answered on a spare connection
 };
 
 class Router {

@@ -7,13 +7,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <list>
 #include <mutex>
 #include <thread>
 
+#include "src/http/budget.h"
 #include "src/http/channel.h"
 #include "src/http/listener.h"
+#include "src/http/places.h"
 #include "src/http/problem.h"
 #include "src/http/wire.h"
 #include "src/io/log.h"
@@ -22,13 +23,14 @@ namespace rung::http {
 namespace {
 
 constexpr std::size_t kMostPath = 512;  // the library's patterns recurse by a path's length
-constexpr Ms kRoomWithin{1000};         // an idle connection that is ended for a new one, on a busy machine
-// Connections beyond http.connections: whoever asks whether this process lives is answered also when it is
-// busy, else it would be restarted for a database that is slow.
-constexpr int kSpare = 4;
-constexpr Ms kSpareTimeout{2000};
-// Bodies that are held at once, by their announced lengths. Read as JSON they are several times that.
-constexpr std::int64_t kMostHeld = 256 << 20;
+// An answer that ends the connection is read only when what was sent before has been taken.
+constexpr Ms kLinger{500};
+constexpr Ms kLingerOnBody{2000};  // also the rest of a body that was refused
+constexpr Ms kSpareTimeout{2000};  // for the request of a connection that has a spare place
+// Bodies of all requests together. A small one is never refused for want of memory.
+constexpr std::int64_t kMostBodies = 64 << 20;
+constexpr std::size_t kSmallBody = 64 * 1024;
+constexpr std::size_t kReadSize = 64 * 1024;
 
 // A wire as the library wants it.
 class WireStream final : public httplib::Stream {
@@ -60,7 +62,7 @@ class WireStream final : public httplib::Stream {
 // Of the connection that this thread serves, and the request that it is at.
 thread_local Wire* wire = nullptr;
 thread_local Request* request = nullptr;
-thread_local std::int64_t holds = 0;  // of HttpServer::held_
+thread_local Budget::Share* share = nullptr;  // of HttpServer::bodies_
 
 constexpr const char* kLate = "the request did not arrive in time (http.timeout)";
 
@@ -97,16 +99,16 @@ Response refuse(int status, std::string_view detail, std::string_view path) {
 class HttpServer final : public Server, private httplib::Server {
  public:
   HttpServer(ServerOptions options, Admit admit, Handle handle)
-      : options_(std::move(options)), admit_(std::move(admit)), handle_(std::move(handle)) {
+      : options_(std::move(options)),
+        admit_(std::move(admit)),
+        handle_(std::move(handle)),
+        places_(options_.connections, options_.connections_of_one_address()) {
     set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(options_.idle).count());
     set_keep_alive_max_count(1'000'000);
     set_pre_routing_handler([this](const auto&, auto& res) { return before_body(res); });
-    const auto all = [this](const httplib::Request& req, httplib::Response& res) {
-      request->body = req.body;
-      put(res, handle_(*request));
-    };
-    Get("/.*", all);
-    Post("/.*", all);
+    Get("/.*", [this](const auto&, auto& res) { put(res, handle_(*request)); });
+    // With a content reader, which is not used: the library would read a body into memory that nobody counts.
+    Post("/.*", [this](const auto&, auto& res, const httplib::ContentReader&) { answer_post(res); });
     set_error_handler(HandlerWithResponse([](const auto&, auto& res) { return library_error(res); }));
     set_exception_handler([](const auto&, auto& res, const std::exception_ptr&) {
       log::error("a request ended in an exception",
@@ -147,10 +149,7 @@ class HttpServer final : public Server, private httplib::Server {
 
   int port() const override { return port_; }
 
-  int connections() const override {
-    const std::lock_guard lock(mutex_);
-    return threads_ + spare_;
-  }
+  int connections() const override { return places_.count(); }
 
   void drain() override {
     draining_ = true;
@@ -163,24 +162,18 @@ class HttpServer final : public Server, private httplib::Server {
   bool stop(Ms most) override {
     drain();
     if (acceptor_.joinable()) acceptor_.join();
-    std::unique_lock lock(mutex_);
-    const auto none = [this] { return threads_ + spare_ == 0; };
-    bool all = ended_.wait_for(lock, most, none);
+    bool all = places_.wait_until_empty(most);
     if (!all) {
-      for (const Connection* c : open_) shutdown(c->fd, SHUT_RDWR);
-      all = ended_.wait_for(lock, Ms{200}, none);
+      places_.shut_all();
+      all = places_.wait_until_empty(Ms{200});
     }
+    const std::lock_guard lock(mutex_);
     if (all && last_.joinable()) last_.join();
     return all;
   }
 
  private:
-  struct Connection {
-    int fd = -1;
-    BootMs idle_since{0};  // guarded by mutex_; 0 = at a request
-    bool spare = false;
-    bool unwanted = false;  // guarded by mutex_; ended for another one
-  };
+  using Place = Places::Place;
   using Threads = std::list<std::thread>;
 
   void accept_loop() {
@@ -204,35 +197,19 @@ class HttpServer final : public Server, private httplib::Server {
   }
 
   void take(int fd, std::string peer) {
-    std::unique_lock lock(mutex_);
-    const auto room = [this] { return threads_ < options_.connections; };
-    if (!room()) {
-      Connection* oldest = nullptr;
-      for (Connection* c : open_) {
-        if (c->idle_since.ms != 0 && !c->spare && (oldest == nullptr || c->idle_since < oldest->idle_since))
-          oldest = c;
-      }
-      if (oldest != nullptr) {
-        oldest->unwanted = true;
-        shutdown(oldest->fd, SHUT_RDWR);
-        ended_.wait_for(lock, kRoomWithin, room);
-      }
-    }
-    const bool spare = !room();
-    if (spare && spare_ >= kSpare) {
-      lock.unlock();
-      return turn_away(fd);
-    }
+    Place* place = places_.take(fd, std::move(peer));
+    if (place == nullptr) return turn_away(fd);
+    const std::lock_guard lock(mutex_);
     const auto me = serving_.emplace(serving_.end());
     try {
-      *me = std::thread([this, fd, spare, me, peer = std::move(peer)] {
-        serve(fd, spare, peer);
-        thread_ended(spare, me);
+      *me = std::thread([this, place, me] {
+        serve(*place);
+        thread_ended(*place, me);
       });
-      ++(spare ? spare_ : threads_);
     } catch (const std::system_error&) {
       serving_.erase(me);
-      lock.unlock();
+      places_.forget_file(*place);
+      places_.release(*place);
       turn_away(fd);
     }
   }
@@ -253,12 +230,11 @@ class HttpServer final : public Server, private httplib::Server {
   // What a thread has of its own ends after its function (the connector to the database keeps something for
   // each), and it must not meet the end of the process. So each is joined by the next that ends, the last by
   // stop().
-  void thread_ended(bool spare, Threads::iterator me) {
+  void thread_ended(Place& place, Threads::iterator me) {
     std::unique_lock lock(mutex_);
     std::thread before = std::exchange(last_, std::move(*me));
     serving_.erase(me);
-    --(spare ? spare_ : threads_);
-    ended_.notify_all();
+    places_.release(place);
     lock.unlock();
     if (before.joinable()) before.join();
   }
@@ -268,56 +244,58 @@ class HttpServer final : public Server, private httplib::Server {
     return spare ? std::min(options_.timeout, kSpareTimeout) : options_.timeout;
   }
 
-  void serve(int fd, bool spare, const std::string& peer) {
-    Connection connection{fd, {0}, spare};
-    auto channel = tls_ ? tls_->channel(fd) : plain_channel(fd);
-    {
-      const std::lock_guard lock(mutex_);
-      open_.push_back(&connection);
-    }
+  void serve(Place& place) {
+    auto channel = tls_ ? tls_->channel(place.fd) : plain_channel(place.fd);
     // Also one that was taken just before the drain, where its request is there already.
-    const bool wanted = !draining_ || wait_readable(fd, wake_, boot_now());
-    if (wanted && channel->open(boot_now() + timeout(spare))) {
+    const bool wanted = !draining_ || wait_readable(place.fd, wake_, boot_now());
+    if (wanted && channel->open(boot_now() + timeout(place.spare))) {
       Wire mine(*channel);
-      WireStream stream(mine, fd);
+      WireStream stream(mine, place.fd);
       wire = &mine;
-      while (one_request(connection, mine, stream, peer)) {
+      while (one_request(place, mine, stream)) {
       }
       wire = nullptr;
     }
-    {
-      const std::lock_guard lock(mutex_);  // before its number can be another file's
-      std::erase(open_, &connection);
-    }
+    places_.forget_file(place);
     channel.reset();
   }
 
   // false: the connection ends.
-  bool one_request(Connection& connection, Wire& mine, WireStream& stream, const std::string& peer) {
-    const Ms most = timeout(connection.spare);
-    begin_idle(connection);
-    const BootMs until = boot_now() + (connection.spare ? most : options_.idle);
-    if (!mine.has_input() && !wait_readable(connection.fd, wake_, until)) return false;
-    if (!end_idle(connection)) return false;
+  bool one_request(Place& place, Wire& mine, WireStream& stream) {
+    const Ms most = timeout(place.spare);
+    places_.waits(place);
+    const BootMs until = boot_now() + (place.spare ? most : options_.idle);
+    if (!mine.has_input() && !wait_readable(place.fd, wake_, until)) return false;
+    // A spare place is given up until all of the head is there.
+    if (!place.spare && !places_.serves(place)) return false;
     const auto head = mine.read_head(boot_now() + most, options_.most_body);
     if (head == Wire::Head::ended) return false;
+    if (place.spare && !places_.serves(place)) return false;
     if (head != Wire::Head::there) return refuse_head(head, mine), false;
     const RequestHead& said = mine.head();
     const std::string wish = said.get("connection");
     mine.close =
-        draining_ || connection.spare || said.version != "HTTP/1.1" || strcasecmp(wish.c_str(), "close") == 0;
-    Request at_hand = request_of(said);
-    at_hand.peer = peer;
-    at_hand.spare = connection.spare;
-    request = &at_hand;
+        draining_ || place.spare || said.version != "HTTP/1.1" || strcasecmp(wish.c_str(), "close") == 0;
     bool ends = false;
-    const bool ok = process_request(stream, false, ends, nullptr);
-    held_ -= std::exchange(holds, 0);
-    request = nullptr;
+    const bool ok = answered(place, said, stream, ends);
     const bool written = mine.flush(boot_now() + options_.timeout);
     const bool more = ok && written && !ends && !mine.close;
-    if (!more && written) mine.linger(boot_now() + Ms{500});
+    if (!more && place.spare) places_.waits(place);
+    if (!more && written) mine.linger(boot_now() + (said.has_body() ? kLingerOnBody : kLinger));
     return more;
+  }
+
+  bool answered(const Place& place, const RequestHead& said, WireStream& stream, bool& ends) {
+    Request at_hand = request_of(said);
+    at_hand.peer = place.peer;
+    at_hand.spare = place.spare;
+    Budget::Share mine(bodies_);
+    request = &at_hand;
+    share = &mine;
+    const bool ok = process_request(stream, false, ends, nullptr);
+    request = nullptr;
+    share = nullptr;
+    return ok;
   }
 
   void refuse_head(Wire::Head head, Wire& mine) {
@@ -333,19 +311,7 @@ class HttpServer final : public Server, private httplib::Server {
         "\r\nContent-Type: application/problem+json\r\nConnection: close\r\nContent-Length: " +
         std::to_string(body.size()) + "\r\n\r\n" + body;
     mine.write(text);
-    if (mine.flush(boot_now() + options_.timeout)) mine.linger(boot_now() + Ms{500});
-  }
-
-  void begin_idle(Connection& connection) {
-    const std::lock_guard lock(mutex_);
-    connection.idle_since = boot_now();
-  }
-
-  // false: it was ended meanwhile. What has just arrived there could not be answered, and is not begun.
-  bool end_idle(Connection& connection) {
-    const std::lock_guard lock(mutex_);
-    connection.idle_since = {0};
-    return !connection.unwanted;
+    if (mine.flush(boot_now() + options_.timeout)) mine.linger(boot_now() + kLinger);
   }
 
   HandlerResponse before_body(httplib::Response& res) {
@@ -363,6 +329,8 @@ class HttpServer final : public Server, private httplib::Server {
   std::optional<Response> unsound(const RequestHead& head) const {
     if (request->path.size() > kMostPath || !request->path.starts_with('/'))
       return refuse(404, "there is no such path: see /openapi.json", "");
+    if (head.version == "HTTP/1.1" && head.find("host") == nullptr)
+      return refuse(400, "an HTTP/1.1 request has the header Host", request->path);
     if (const std::size_t at = head.target.find('?'); at != std::string::npos) {
       auto query = parse_query(std::string_view(head.target).substr(at + 1));
       if (!query) return refuse(400, query.error().message, request->path);
@@ -376,16 +344,45 @@ class HttpServer final : public Server, private httplib::Server {
     return std::nullopt;
   }
 
-  // How long a body without a length is, is not known before.
-  std::optional<Response> no_room(const RequestHead& head) {
-    if (!head.has_body()) return std::nullopt;
-    holds = static_cast<std::int64_t>(head.chunked ? options_.most_body : head.length);
-    // One alone is taken, whatever its size.
-    if (const std::int64_t others = held_.fetch_add(holds); others == 0 || others + holds <= kMostHeld)
-      return std::nullopt;
+  // Before a body is read. How long one without a length is, is not known yet: it is counted as it comes.
+  std::optional<Response> no_room(const RequestHead& head) const {
+    if (head.chunked || head.length <= kSmallBody) return std::nullopt;
+    if (share->grow(static_cast<std::int64_t>(head.length))) return std::nullopt;
+    return no_memory();
+  }
+
+  static Response no_memory() {
     Response response = problem(503, "too many large bodies are being read: try again later", request->path);
     response.headers.emplace_back("Retry-After", "1");
+    response.close = true;
     return response;
+  }
+
+  void answer_post(httplib::Response& res) {
+    std::string body;
+    if (auto no = read_body(wire->head(), body)) return put(res, *std::move(no));
+    request->body = body;
+    put(res, handle_(*request));
+  }
+
+  // All of it; an answer: it did not arrive as it should.
+  std::optional<Response> read_body(const RequestHead& head, std::string& body) {
+    body.reserve(head.chunked ? kSmallBody : head.length);
+    char piece[kReadSize];
+    while (true) {
+      const long n = wire->read(piece, sizeof piece);
+      if (n == 0) return std::nullopt;
+      if (n < 0) return broken_body();
+      const std::size_t size = body.size() + static_cast<std::size_t>(n);
+      if (size > body.capacity()) {
+        const std::size_t room = std::max(size, 2 * body.capacity());
+        // While it is copied both are there.
+        const std::size_t more = room - static_cast<std::size_t>(share->bytes());
+        if (!share->grow(static_cast<std::int64_t>(more))) return no_memory();
+        body.reserve(room);
+      }
+      body.append(piece, static_cast<std::size_t>(n));
+    }
   }
 
   Response too_large(const std::string& path) const {
@@ -393,24 +390,18 @@ class HttpServer final : public Server, private httplib::Server {
                   path);
   }
 
-  // Where the library itself ends a request: a method that it doesn't know, or a body that did not arrive.
+  static Response broken_body() {
+    if (wire->too_large) return refuse(413, "the body is larger than http.max_body allows", request->path);
+    if (wire->late) return refuse(408, kLate, request->path);
+    if (wire->broken) return refuse(400, "the body's chunks are not as HTTP has them", request->path);
+    return refuse(400, "the request's body did not arrive as it was announced", request->path);
+  }
+
+  // Where the library itself ends a request: a method that it doesn't know.
   static HandlerResponse library_error(httplib::Response& res) {
     if (!res.body.empty()) return HandlerResponse::Handled;  // ours
-    int status = res.status;
-    std::string detail =
-        status == 404 ? "there is no such path: see /openapi.json" : "this is no HTTP request";
-    if (wire->too_large) {
-      status = 413;
-      detail = "the body is larger than http.max_body allows";
-    } else if (wire->late) {
-      status = 408;
-      detail = kLate;
-    } else if (wire->broken) {
-      detail = "the body's chunks are not as HTTP has them";
-    } else if (status == 400 && request->has_body) {
-      detail = "the request's body did not arrive as it was announced";
-    }
-    put(res, refuse(status, detail, request->path));
+    put(res, res.status == 404 ? refuse(404, "there is no such path: see /openapi.json", request->path)
+                               : refuse(res.status, "this is no HTTP request", request->path));
     return HandlerResponse::Handled;
   }
 
@@ -421,13 +412,11 @@ class HttpServer final : public Server, private httplib::Server {
   int listener_ = -1, wake_ = -1, port_ = 0;
   std::atomic<bool> draining_{false};
   std::thread acceptor_;
-  mutable std::mutex mutex_;
-  std::condition_variable ended_;
-  std::vector<Connection*> open_;  // guarded by mutex_
-  int threads_ = 0, spare_ = 0;    // guarded by mutex_
-  Threads serving_;                // guarded by mutex_
-  std::thread last_;               // guarded by mutex_; ended, and not joined yet
-  std::atomic<std::int64_t> held_{0};
+  Places places_;
+  Budget bodies_{kMostBodies};
+  std::mutex mutex_;
+  Threads serving_;   // guarded by mutex_
+  std::thread last_;  // guarded by mutex_; ended, and not joined yet
 };
 
 }  // namespace

@@ -20,12 +20,18 @@ struct ServerOptions {
   int port = 0;                       // 0 = any
   std::string cert, key;              // both: TLS
   std::size_t most_body = 16u << 20;  // bytes of a request
-  // A thread each. Of more, those that wait longest for a request are ended; where none waits, a few are
-  // taken whose Request is `spare`.
+  // A thread each. For a further one, the connection that waits longest for a request is ended; where none
+  // waits, it gets a spare place (places.h), and its Request is `spare`.
   int connections = 64;
+  int connections_per_address = 0;       // of them; 0 = three quarters
   Ms timeout{std::chrono::seconds{10}};  // for a request to arrive, and for its answer to be taken
   Ms idle{std::chrono::seconds{60}};     // between two requests
   bool beyond_this_machine = false;      // also an address that others reach
+
+  int connections_of_one_address() const {
+    const int share = connections_per_address > 0 ? connections_per_address : connections * 3 / 4;
+    return share < 1 ? 1 : share > connections ? connections : share;
+  }
 };
 
 class Server {

@@ -1,4 +1,5 @@
 // /healthz, /readyz, /metrics, /openapi.json; and the table of all routes.
+#include "src/core/rfc3339.h"
 #include "src/http/context.h"
 #include "src/http/openapi.h"
 #include "src/http/problem.h"
@@ -25,12 +26,18 @@ Response show_ready(Context& context, const Call& call) {
   check("database", v.database);
   check("shards", v.shards > 0);
   check("taking", vitals.has_value() && !v.draining);
+  Json problems = Json::array();
+  for (const HealthProblem& p : v.problems) {
+    if (p.not_ready) check(p.name.c_str(), false);
+    problems.push_back({{"name", p.name}, {"detail", p.detail}, {"since", to_rfc3339(p.since)}});
+  }
   std::string missing;
   for (const auto& [name, ok] : checks.items()) {
     if (!ok.get<bool>()) missing.append(missing.empty() ? "" : ", ").append(name);
   }
-  if (missing.empty()) return answer(200, {{"status", "ready"}, {"checks", checks}});
-  return problem(503, "not ready: " + missing, call.request.path, {{"checks", checks}});
+  if (missing.empty()) return answer(200, {{"status", "ready"}, {"checks", checks}, {"problems", problems}});
+  return problem(503, "not ready: " + missing, call.request.path,
+                 {{"checks", checks}, {"problems", problems}});
 }
 
 Response show_metrics(Context& context, const Call&, int connections) {
@@ -41,7 +48,9 @@ Response show_metrics(Context& context, const Call&, int connections) {
     const auto stats = context.reads.run([](Store& store) { return store.by_queue(); });
     context.counts_failed = !stats;
     if (!stats) return context.metrics.tasks_failed();
-    context.metrics.tasks(*stats);
+    std::vector<std::string> queues;
+    for (const auto& [name, rules] : context.rules()->queues()) queues.push_back(name);
+    context.metrics.tasks(*stats, queues);
     context.metrics.tasks_took(boot_now() - began);
   };
   if (context.metrics.wants_tasks()) context.counting.run(count, kCountWithin);
@@ -71,6 +80,7 @@ std::vector<Route> all_routes(Context& c, const std::function<int()>& connection
       {"GET", "/v1/tasks/{id}", read, with(show_task)},
       {"GET", "/v1/tasks/{id}/audit", read, with(show_audit)},
       {"POST", "/v1/tasks/{id}/cancel", full, with(cancel_task)},
+      {"POST", "/v1/tasks/{id}/discard", full, with(discard_task)},
       {"POST", "/v1/tasks/{id}/reschedule", full, with(reschedule_task)},
       {"POST", "/v1/tasks/{id}/fire", full, with(fire_task)},
       {"POST", "/v1/tasks/{id}/finish", full, with(finish_task)},
@@ -81,10 +91,10 @@ std::vector<Route> all_routes(Context& c, const std::function<int()>& connection
       {"POST", "/v1/bulk/{id}/pause", full, with(pause_bulk)},
       {"POST", "/v1/bulk/{id}/resume", full, with(resume_bulk)},
       {"POST", "/v1/bulk/{id}/abort", full, with(abort_bulk)},
-      {"GET", "/healthz", nothing, with(show_health)},
-      {"GET", "/readyz", nothing, with(show_ready)},
+      {"GET", "/healthz", nothing, with(show_health), true},
+      {"GET", "/readyz", nothing, with(show_ready), true},
       {"GET", "/metrics", read,
-       [&c, connections](const Call& call) { return show_metrics(c, call, connections()); }},
+       [&c, connections](const Call& call) { return show_metrics(c, call, connections()); }, true},
       {"GET", "/openapi.json", nothing, [](const Call& call) { return show_openapi(call); }},
   };
 }

@@ -157,7 +157,7 @@ ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules, 
   Fields fields(json, std::move(prefix), errors);
   bridge::Submission& s = out.submission;
   Task& task = s.task.task;
-  const Target target = fields.target();
+  const Target target = fields.target(rules.targets());
   task.queue = target.queue;
   task.exchange = target.exchange;
   task.routing_key = target.routing_key;

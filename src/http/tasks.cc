@@ -164,6 +164,10 @@ Response many_answers(std::vector<Item> items) {
     same += item.status == 200 ? 1 : 0;
     failed += item.status >= 300 ? 1 : 0;
     Json one = {{"status", item.status}};
+    if (item.status < 300) {
+      one["location"] = kPath + ("/" + item.id);
+      one["etag"] = item.etag;
+    }
     one[item.status < 300 ? "task" : "error"] = std::move(item.json);
     results.push_back(std::move(one));
   }
@@ -198,7 +202,7 @@ Response list_tasks(Context& context, const Call& call) {
   if (!errors.empty()) return problem(errors, call.request.path);
   const int limit = filter.limit++;
   auto rows = context.reads.run([&](Store& store) { return store.list(filter); });
-  if (!rows) return problem(rows.error(), call.request.path);
+  if (!rows) return filter_problem(filter, rows.error(), call.request.path);
   return answer(200, page_json(*std::move(rows), limit));
 }
 

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::size_t kMostHeader = 16 * 1024;
 constexpr std::size_t kMostHeaderLines = 100;
-constexpr std::size_t kReadSize = 16 * 1024;
-constexpr std::size_t kMostLinger = 4u << 20;
+constexpr std::size_t kWireRead = 16 * 1024;
+constexpr std::size_t kMostLinger = 32u << 20;
 constexpr std::size_t kMostFrameLine = 1024;  // of a chunk's size, or a trailer
 constexpr int kMostTrailers = 32;
 
@@ -46,6 +46,26 @@ bool only_once(std::string_view name) {
   return std::ranges::find(kNames, name) != std::end(kNames);
 }
 
+// uri-host [":" port] of RFC 9110, without percent-encoding: no user, no path. Empty is allowed there, not
+// here.
+bool is_host(std::string_view text) {
+  constexpr std::string_view kOthers = "-._~";
+  const bool bracket = text.starts_with('[');
+  const std::size_t end = bracket ? text.find(']') : text.find(':');
+  const std::string_view name = text.substr(bracket ? 1 : 0, bracket ? end - 1 : end);
+  std::string_view rest = end == std::string_view::npos ? "" : text.substr(bracket ? end + 1 : end);
+  const auto fits = [&](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+           kOthers.find(c) != std::string_view::npos || (bracket && c == ':');
+  };
+  if (name.empty() || (bracket && end == std::string_view::npos) || !std::ranges::all_of(name, fits))
+    return false;
+  if (rest.empty()) return true;
+  const bool colon = rest.starts_with(':');
+  rest.remove_prefix(1);
+  return colon && rest.size() <= 5 && rest.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 Result<void> read_request_line(std::string_view line, RequestHead& head) {
   const std::size_t first = line.find(' '), last = line.rfind(' ');
   if (first == std::string_view::npos || first == last) return permanent("this is no HTTP request");
@@ -75,6 +95,8 @@ Result<void> read_header(std::string_view line, RequestHead& head) {
     if (error != std::errc{} || end != value.data() + value.size() || value.empty())
       return permanent("Content-Length is a number");
   }
+  if (name == "host" && !is_host(value))
+    return permanent("Host is a name or an address, with or without a port: rung.example:8025");
   head.headers.emplace_back(std::move(name), value);
   return {};
 }
@@ -120,7 +142,12 @@ Result<Pairs> parse_query(std::string_view text) {
   return out;
 }
 
-std::string decode_path(std::string_view text) { return decoded(text, false).value_or(std::string(text)); }
+std::string decode_path(std::string_view text) {
+  for (const std::string_view slash : {"%2f", "%2F"}) {
+    if (text.find(slash) != std::string_view::npos) return std::string(text);
+  }
+  return decoded(text, false).value_or(std::string(text));
+}
 
 const std::string* RequestHead::find(std::string_view name) const {
   for (const auto& [mine, value] : headers) {
@@ -281,8 +308,8 @@ bool Wire::more() {
 long Wire::fill() {
   in_.erase(0, std::exchange(at_, 0));
   const std::size_t had = in_.size();
-  in_.resize(had + kReadSize);
-  const long n = channel_.read(in_.data() + had, kReadSize, deadline_);
+  in_.resize(had + kWireRead);
+  const long n = channel_.read(in_.data() + had, kWireRead, deadline_);
   in_.resize(had + static_cast<std::size_t>(std::max(n, 0L)));
   return n;
 }
@@ -295,7 +322,7 @@ bool Wire::flush(BootMs deadline) {
 
 void Wire::linger(BootMs deadline) {
   channel_.finish();
-  std::string rest(kReadSize, '\0');
+  std::string rest(kWireRead, '\0');
   for (std::size_t taken = 0; taken < kMostLinger;) {
     const long n = channel_.read(rest.data(), rest.size(), deadline);
     if (n <= 0) return;

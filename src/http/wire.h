@@ -31,7 +31,8 @@ struct RequestHead {
 
 // What stands behind the ? of a target: NAME=VALUE, split at the first =, percent-decoded, a + is a blank.
 Result<Pairs> parse_query(std::string_view text);
-// Percent-decoded where that can be done; what is left is no path of ours.
+// Percent-decoded where that can be done; what is left is no path of ours. With an encoded slash nothing is
+// decoded: it is part of a segment, and a proxy that compares paths sees one segment.
 std::string decode_path(std::string_view text);
 
 // `text`: all lines, each with its CRLF, without the empty one. An error is a sentence for a 400.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/core/time.h"
+#include "src/core/utf8.h"
 
 namespace rung::log {
 namespace {
@@ -45,11 +46,14 @@ std::string_view name(Level level) {
   return "info";
 }
 
-// Quoted where a reader could not tell where it ends. JSON's quoting, so that one line stays one line.
+// Quoted where a reader could not tell where it ends, or where something is escaped. JSON's quoting, so that
+// one line stays one line.
 std::string text_value(const Field& field) {
-  if (!field.value.empty() && field.value.find_first_of(" \t\n\r\"\\=") == std::string::npos)
-    return field.value;
-  return nlohmann::json(field.value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string quoted = escape_controls_in_json(
+      nlohmann::json(field.value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  const bool as_it_is = !field.value.empty() && field.value.find_first_of(" =") == std::string::npos &&
+                        std::string_view(quoted).substr(1, quoted.size() - 2) == field.value;
+  return as_it_is ? field.value : quoted;
 }
 
 std::string text_line(Level level, std::string_view event, std::initializer_list<Field> fields) {
@@ -64,7 +68,7 @@ std::string json_line(Level level, std::string_view event, std::initializer_list
     line[std::string(field.key)] = field.quoted ? nlohmann::ordered_json(field.value)
                                                 : nlohmann::ordered_json::parse(field.value, nullptr, false);
   }
-  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return escape_controls_in_json(line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 }  // namespace

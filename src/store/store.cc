@@ -1,11 +1,14 @@
 #include "src/store/store.h"
 
 #include <array>
+#include <variant>
+
+#include "src/core/utf8.h"
 
 namespace rung {
 namespace {
 
-constexpr std::array<std::string_view, 3> kActions{"cancel", "fire", "redrive"};
+constexpr std::array<std::string_view, 4> kActions{"cancel", "fire", "redrive", "discard"};
 constexpr std::array<std::string_view, 4> kStates{"running", "paused", "aborted", "done"};
 
 template <typename Enum, std::size_t N>
@@ -23,10 +26,22 @@ std::string_view to_word(BulkState state) { return kStates[static_cast<std::size
 std::optional<BulkAction> bulk_action_from(std::string_view word) { return from<BulkAction>(kActions, word); }
 std::optional<BulkState> bulk_state_from(std::string_view word) { return from<BulkState>(kStates, word); }
 
+std::string indexed_value(const Message& message, std::string_view header) {
+  const Value* value = find(message.headers, header);
+  if (value == nullptr) return {};
+  if (const auto* truth = std::get_if<bool>(&value->v)) return *truth ? "true" : "false";
+  if (const auto number = value->as_int()) return std::to_string(*number);
+  const auto* text = std::get_if<std::string>(&value->v);
+  return text != nullptr && is_utf8(*text) ? clean_utf8(*text, kIndexedBytes) : std::string();
+}
+
 Filter of_bulk(const NewBulk& bulk) {
   Filter filter = bulk.filter;
   filter.below.reset();
-  if (!filter.state) filter.state = bulk.action == BulkAction::redrive ? State::parked : State::scheduled;
+  if (!filter.state && filter.states.empty()) {
+    const bool parked = bulk.action == BulkAction::redrive || bulk.action == BulkAction::discard;
+    filter.state = parked ? State::parked : State::scheduled;
+  }
   return filter;
 }
 
@@ -34,6 +49,7 @@ Event event_of(const Bulk& bulk, TaskId id) {
   Event event{id, event::Cancel{bulk.reason}, ByHand{bulk.who, {}}};
   if (bulk.action == BulkAction::fire) event.what = event::Fire{};
   if (bulk.action == BulkAction::redrive) event.what = event::Redrive{bulk.elsewhere};
+  if (bulk.action == BulkAction::discard) event.what = event::Discard{bulk.reason};
   return event;
 }
 

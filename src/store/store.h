@@ -4,7 +4,10 @@
 // Thread: a Store is one connection, for one thread at a time. Every call blocks, is one transaction, and may
 // be repeated after a transient error: writes are keyed (ids made by the caller) or guarded (decide()), so
 // that a repeat after a lost answer changes nothing twice. Errors: transient = try again (server away,
-// deadlock, lock wait); permanent = will fail again (access denied, too large, newer schema).
+// deadlock, lock wait); refused = the database's trouble too, but it answers (a right, a table is missing,
+// read-only): try again, and tell; permanent = about this row's data (too large, out of range). Opening a
+// store, migrate() and check_schema() answer permanent where a login or a right is refused, or the schema is
+// newer.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +20,30 @@
 #include <utility>
 #include <vector>
 
+#include "src/core/addresses.h"
 #include "src/core/audit.h"
+#include "src/core/health.h"
 #include "src/core/machine.h"
 #include "src/core/result.h"
 #include "src/core/task.h"
+#include "src/store/server_risks.h"
 
 namespace rung {
 
 struct StoreOptions {
-  std::string url;            // mysql://user:password@host:port/schema
-  std::string password_file;  // its first line, instead of the URL's password
+  std::string url;  // mysql://user:password@host:port/schema
+  // Further addresses of the same database: the same schema. Those that are read-only are passed over.
+  std::vector<std::string> other_urls;
+  // Shared by the connections of one process, so that all are at one address; none: each has its own.
+  std::shared_ptr<Addresses> addresses;
+  std::string password_file;  // its first line, instead of the URLs' passwords
   std::string tls = "off";    // off | required (no check) is not offered: off | verify
   std::string ca, cert, key;  // for tls: verify, which checks CA and host
   bool migrate = true;
   int connections = 3;
   Ms timeout{std::chrono::seconds{10}};  // connect, read, write
+  // Message headers by whose value tasks can be found (rung_task_headers). Written when a task is taken in.
+  std::vector<std::string> index_headers;
 };
 
 struct Lease {
@@ -48,11 +60,20 @@ struct ShardRow {
   std::optional<EpochMs> acquired_at;
 };
 
+// An instance's connection for publishing. Persisted as numbers. NOTE: only append.
+enum class BrokerLink : std::uint8_t {
+  lost = 0,  // for longer than a lease: it gets no shards while another instance is `up`
+  up = 1,
+  interrupted = 2,  // not for long: it keeps its shards, but nobody gives shards up for its sake
+};
+
 struct NodeRow {
   int id = 0;
   std::string name;
   EpochMs started_at, seen_at, expires_at;
-  std::string version, address;  // address: host and pid
+  std::string version, address;         // address: host and pid
+  std::vector<HealthProblem> problems;  // as of its last heartbeat
+  BrokerLink link = BrokerLink::up;     // the same
 };
 
 // What of a shard should have gone out by now. `oldest` = the longest due of it; it may be claimed just now.
@@ -65,6 +86,16 @@ struct ShardOverdue {
 struct NodeIdentity {
   std::string name, version, address;
   std::uint64_t incarnation = 0;  // random, of this process
+};
+
+// Something that happened to the system itself, not to a task: rung_events, the view retry_events.
+struct SystemEvent {
+  std::int64_t id = 0;  // given by the store
+  EpochMs at;           // given by the store
+  std::string node;     // its name; given by the store
+  std::string kind;     // a constant word: "topology_repaired", "clock_step" ...
+  std::string subject;  // what it happened to: a queue, an exchange, a node; may be ""
+  std::string detail;   // for people
 };
 
 // On whose behalf a write is made: checked against the leases, under a lock, in the write's transaction.
@@ -95,21 +126,41 @@ struct DueEntry {
   bool operator==(const DueEntry&) const = default;
 };
 
+// A header's value as rung_task_headers keeps it: text, a number, true or false; the first kIndexedBytes of
+// it.
+// "" = no such header, or one whose value can't be searched for (a table, an array, bytes that are not
+// UTF-8).
+inline constexpr std::size_t kIndexedBytes = 255;
+std::string indexed_value(const Message& message, std::string_view header);
+
 // Which rows list() shows. Empty = all; the newest first.
 struct Filter {
+  enum class Order : std::uint8_t {
+    newest,
+    oldest,
+    due
+  };  // due: the next due first; what isn't due comes last
+
   std::optional<State> state = {};
+  std::vector<State> states = {};  // any of these; empty = as `state` says
   std::optional<Kind> kind = {};
   std::string queue = {}, exchange = {}, tag = {}, message_id = {}, ladder = {};
   std::string error_contains = {};
   std::optional<EpochMs> due_before = {}, due_after = {}, created_before = {}, created_after = {};
   std::optional<TaskId> below = {};  // cursor: ids smaller than this
   int limit = 50;
+  std::string correlation_id = {};
+  // Name and value of headers in StoreOptions::index_headers; all have to match.
+  std::vector<std::pair<std::string, std::string>> headers = {};
+  Order order = Order::newest;
 };
 
 // retry_current, retry_history, for people: with the node's name instead of its number.
 struct TaskRow {
   Task task;
   std::string node;
+  // Property `correlation_id`; "" = none; nullopt: not read, the row was made from a change's outcome.
+  std::optional<std::string> correlation_id = {};
 };
 struct KnownTask {
   TaskRow row;
@@ -129,7 +180,7 @@ struct QueueStat {  // retry_by_queue
 
 // One action on many tasks, over the ids that matched when it was made. Persisted as words. NOTE: only
 // append.
-enum class BulkAction : std::uint8_t { cancel = 1, fire, redrive };
+enum class BulkAction : std::uint8_t { cancel = 1, fire, redrive, discard };
 enum class BulkState : std::uint8_t { running = 1, paused, aborted, done };
 std::string_view to_word(BulkAction);
 std::string_view to_word(BulkState);
@@ -140,7 +191,7 @@ struct NewBulk {
   BulkAction action = BulkAction::cancel;
   Filter filter;            // limit and below are not looked at
   std::string filter_text;  // the filter as it was asked for: for people
-  std::string reason;       // of a cancel
+  std::string reason;       // of a cancel or a discard
   Target elsewhere;         // of a redrive
   double rate = 0;          // tasks a second; 0 = as fast as it goes
   std::string who;
@@ -210,7 +261,7 @@ struct Swept {
   std::optional<TaskId> next;  // go on here; none: through
 };
 struct OldRecords {
-  std::int64_t audit = 0, bulks = 0;  // gone now
+  std::int64_t audit = 0, bulks = 0, events = 0;  // gone now
   bool more = false;
 };
 
@@ -234,12 +285,18 @@ class Store {
   // --- nodes and leases (src/bridge/shards decides, this writes)
   // Takes the name: the id is the same each time. A former incarnation's heartbeat fails from now on.
   virtual Result<int> register_node(const NodeIdentity& identity, Ms ttl) = 0;
-  // false: another process took the name. `now` = database time of the beat.
+  // false: another process took the name, or the database went back in time. `now` = database time of the
+  // beat. `name` and `beats`: of the row as it stands now; each registration and each beat counts one. Where
+  // `beats` is not higher than after our last beat, the row is an older one. No such row: "" and 0.
   struct Beat {
     bool still_ours = false;
     EpochMs now;
+    std::string name = {};
+    std::uint64_t beats = 0;
   };
-  virtual Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl) = 0;
+  virtual Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl,
+                                 const std::vector<HealthProblem>& problems,
+                                 BrokerLink link = BrokerLink::up) = 0;
   // Its heartbeat ends, and whatever it owns is free, also what nobody told it that it took. Nothing happens
   // where another process has the name by now.
   virtual Result<void> leave(int node, std::uint64_t incarnation) = 0;
@@ -248,8 +305,9 @@ class Store {
   // Takes those of `shards` that are free or expired, and those owned by `node` itself (under an older
   // epoch). Each gets a new epoch. Returns what was taken: nothing where another process has the node's name
   // by now, and never a shard in which somebody's write is open; such a one is passed over, not waited for.
+  // New epochs are higher than `above`, too.
   virtual Result<std::vector<Lease>> acquire(int node, std::uint64_t incarnation, std::span<const int> shards,
-                                             Ms ttl) = 0;
+                                             Ms ttl, std::uint64_t above = 0) = 0;
   // Returns those still held, now until now + ttl. `now` as in Beat.
   struct Renewal {
     std::vector<Lease> held;
@@ -308,8 +366,20 @@ class Store {
   virtual Result<PartEnd> drop_part(const Part& part) = 0;
   // Attempts and bodies whose task is gone, from <= id < to, in the order of ids: `limit` tasks at most.
   virtual Result<Swept> sweep(TaskId from, TaskId to, int limit) = 0;
-  // Audit rows from before `before`, and bulks with their items that ended before it: `limit` rows at most.
+  // Audit rows and events from before `before`, and bulks with their items that ended before it: `limit` rows
+  // at most.
   virtual Result<OldRecords> let_go_records(EpochMs before, int limit) = 0;
+
+  // --- the system itself
+  // Of the server that answers now.
+  virtual Result<ServerVariables> server_variables() = 0;
+  virtual Result<void> record_event(int node, const SystemEvent& event) = 0;
+  virtual Result<std::vector<SystemEvent>> events(int limit) = 0;  // the newest first
+  // What all instances share. The value that stands, `if_absent` where none did: then that is written, unless
+  // it is
+  // "". Two at once get the same answer.
+  virtual Result<std::string> setting(std::string_view name, std::string_view if_absent) = 0;
+  virtual Result<void> set_setting(std::string_view name, std::string_view value) = 0;
 
   // --- for people
   // How many match, at most `most`: counting stops there.

@@ -73,7 +73,7 @@ void hold_travel(const Message& message, Task task) {
   hold(same(strip(stripped, nullptr, header::kDelay), stripped), "strip is done once");
   hold(!stripped.headers || find(*stripped.headers, header::kDelay) == nullptr, "x-delay is off");
   task.attempt = 1;
-  const Message dressed = dress(stripped, task);
+  const Message dressed = dress(stripped, task, "1-token");
   hold(find(dressed.headers, header::kFirstFailedAt) == nullptr, "nothing has failed");
   hold(same(strip(dressed, nullptr).headers.value_or(Table{}), stripped.headers.value_or(Table{})),
        "strip takes off what dress puts on");

@@ -93,7 +93,7 @@ Message hold_travel(const Message& message, const Task& task) {
   const Message stripped = strip(message, &origin);
   hold(headers_from_json(origin).has_value(), "what was taken off is kept", origin);
   hold(same(strip(stripped, nullptr), stripped), "strip is done once");
-  const Message dressed = dress(stripped, task);
+  const Message dressed = dress(stripped, task, "1-token");
   const Message again = strip(dressed, &origin);
   hold(same(headers_of(again), headers_of(stripped)), "strip takes off what dress puts on");
   hold(again.properties == stripped.properties && again.body == message.body, "the rest stays");

@@ -2,6 +2,7 @@
 // Thread: any.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -31,6 +32,10 @@ class BrokerRecorder final : public BrokerSink {
   }
   void on_status(const BrokerStatus& status) override {
     add([&] { statuses_.push_back(status); });
+  }
+
+  void on_topology(const TopologyReport& report) override {
+    add([&] { topology_.push_back(report); });
   }
 
   // Waits until `count` deliveries have come; returns what has, and forgets it.
@@ -72,6 +77,24 @@ class BrokerRecorder final : public BrokerSink {
   bool up(Ms within = kWithin) {
     return status([](const BrokerStatus& s) { return s.consuming && s.publishing; }, within);
   }
+  // Waits for a report of the topology for which `is` holds.
+  template <typename Is>
+  bool topology(Is&& is, Ms within = kWithin) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, within, [&] { return std::ranges::any_of(topology_, is); });
+  }
+  // How often `name` was repaired so far.
+  std::size_t repairs(const std::string& name) const {
+    std::lock_guard lock(mutex_);
+    std::size_t count = 0;
+    for (const TopologyReport& report : topology_)
+      count += static_cast<std::size_t>(std::ranges::count(report.repaired, name));
+    return count;
+  }
+  void forget_topology() {
+    std::lock_guard lock(mutex_);
+    topology_.clear();
+  }
   std::vector<BrokerStatus> statuses() const {
     std::lock_guard lock(mutex_);
     return statuses_;
@@ -91,6 +114,7 @@ class BrokerRecorder final : public BrokerSink {
   std::map<std::uint64_t, std::vector<PublishResult>> results_;
   std::size_t count_ = 0;
   std::vector<BrokerStatus> statuses_;
+  std::vector<TopologyReport> topology_;
 };
 
 }  // namespace rung::test

@@ -1,8 +1,11 @@
 // Messages with everything in them. Thread: pure.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <string>
+#include <utility>
+#include <variant>
 
 #include "src/core/message.h"
 
@@ -34,6 +37,31 @@ inline Table every_field_type() {
           {"twice", 1},
           {"twice", 2},
           {std::string(255, 'n'), "longest name"}};
+}
+
+// What a broker is free to change when it hands headers on: RabbitMQ 4 sorts tables by name, and an unsigned
+// 64-bit number comes out as a signed one of the same bits. What is equal after this is the same to a
+// consumer.
+inline Value canonical(Value value);
+inline Table canonical(Table table) {
+  for (auto& [name, value] : table) value = canonical(std::move(value));
+  const auto name_of = [](const auto& entry) -> const std::string& { return entry.first; };
+  std::ranges::stable_sort(table, {}, name_of);
+  const auto later = std::ranges::unique(table, {}, name_of);
+  table.erase(later.begin(), later.end());
+  return table;
+}
+inline Value canonical(Value value) {
+  if (const auto* u64 = std::get_if<std::uint64_t>(&value.v)) return static_cast<std::int64_t>(*u64);
+  if (auto* table = std::get_if<Table>(&value.v)) return canonical(std::move(*table));
+  if (auto* array = std::get_if<Array>(&value.v)) {
+    for (Value& item : *array) item = canonical(std::move(item));
+  }
+  return value;
+}
+inline Message canonical(Message message) {
+  if (message.headers) message.headers = canonical(std::move(*message.headers));
+  return message;
 }
 
 inline Message full_message() {

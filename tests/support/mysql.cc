@@ -110,6 +110,21 @@ std::string MysqlSchema::value(const std::string& sql) {
 
 void MysqlSchema::exec(const std::string& sql) { connection_->statement->execute(sql); }
 
+bool MysqlSchema::is_mariadb() { return value("SELECT VERSION()").find("MariaDB") != std::string::npos; }
+
+std::vector<std::map<std::string, std::string>> MysqlSchema::explain(const std::string& statement) {
+  // MySQL's own default is a tree as text; MariaDB names the parts only when it is asked.
+  const std::string explain =
+      (is_mariadb() ? "EXPLAIN PARTITIONS " : "EXPLAIN FORMAT=TRADITIONAL ") + statement;
+  const auto names = columns(explain);
+  std::vector<std::map<std::string, std::string>> out;
+  for (const auto& row : query(explain)) {
+    auto& line = out.emplace_back();
+    for (std::size_t i = 0; i < names.size(); ++i) line[names[i]] = row[i];
+  }
+  return out;
+}
+
 std::unique_ptr<Store> MysqlSchema::open_store() {
   auto store = open_mysql_store(options());
   if (!store) throw std::runtime_error(store.error().message);
@@ -117,6 +132,22 @@ std::unique_ptr<Store> MysqlSchema::open_store() {
   if (!migrated) throw std::runtime_error(migrated.error().message);
   exec("USE `" + name_ + "`");
   return std::move(*store);
+}
+
+std::string numbers(int count, const std::string& alias) {
+  std::string digit = "(SELECT 0 d";
+  for (int d = 1; d < 10; ++d) digit += " UNION ALL SELECT " + std::to_string(d);
+  digit += ")";
+  std::string sum = "1", tables;
+  int power = 1, place = 0;
+  do {
+    const std::string name = "d" + std::to_string(place++);
+    sum += " + " + std::to_string(power) + " * " + name + ".d";
+    tables += (tables.empty() ? "" : ", ") + digit + " " + name;
+    power *= 10;
+  } while (power < count);
+  return "(SELECT " + sum + " AS seq FROM " + tables + " HAVING seq <= " + std::to_string(count) + ") " +
+         alias;
 }
 
 }  // namespace rung::test

@@ -2,6 +2,7 @@
 // store. Thread: one at a time.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +29,10 @@ class MysqlSchema {
   std::vector<std::string> columns(const std::string& sql);  // the names of a result's columns
   std::string value(const std::string& sql);                 // the first cell
   void exec(const std::string& sql);
+  // EXPLAIN's rows, by column: table, partitions, type, key, Extra and the rest are named alike by MySQL and
+  // MariaDB.
+  std::vector<std::map<std::string, std::string>> explain(const std::string& statement);
+  bool is_mariadb();
 
   // Opened and migrated; throws where that fails.
   std::unique_ptr<Store> open_store();
@@ -37,5 +42,9 @@ class MysqlSchema {
   std::string name_;
   std::unique_ptr<Connection> connection_;
 };
+
+// A derived table with the numbers 1 to `count` in its column `seq`: MySQL has no tables like MariaDB's
+// seq_1_to_100. 1 <= count <= 10^6.
+std::string numbers(int count, const std::string& alias = "numbers");
 
 }  // namespace rung::test

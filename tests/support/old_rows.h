@@ -33,9 +33,9 @@ inline std::string add_old_rows(MysqlSchema& schema) {
                 end + "))");
   }
   const auto fill = [&](const std::string& from, int many, const std::string& state, int days) {
+    const std::string seq = numbers(many);
     const std::string time = "UTC_DATE() - INTERVAL " + std::to_string(days) + " DAY",
                       id = from + " + seq * 4194304";
-    const std::string seq = "seq_1_to_" + std::to_string(many);
     schema.exec(
         "INSERT INTO rung_tasks (id, shard, state, attempt, queue, message_id, first_failed_at, created_at, "
         "finished_at) SELECT " +
@@ -43,7 +43,8 @@ inline std::string add_old_rows(MysqlSchema& schema) {
         " + INTERVAL seq SECOND FROM " + seq);
     schema.exec("INSERT INTO rung_bodies SELECT " + id + ", '{}', NULL, '{}', 'old body' FROM " + seq);
     schema.exec("INSERT INTO rung_attempts (task_id, attempt, level, due_at, outcome) SELECT " + from +
-                " + s.seq * 4194304, a.seq, a.seq, " + time + ", 'failed' FROM " + seq + " s, seq_1_to_2 a");
+                " + s.seq * 4194304, a.seq, a.seq, " + time + ", 'failed' FROM " + numbers(many, "s") + ", " +
+                numbers(2, "a"));
   };
   std::string a = first, b = second;
   fill(a, kOldOver, "succeeded", 5);

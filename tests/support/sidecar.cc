@@ -39,9 +39,31 @@ void SidecarConfig::queue(std::string_view name, std::string_view rules) {
   queues += "  " + yaml(name) + ": " + std::string(rules) + "\n";
 }
 
+namespace {
+
+// $RUNG_TEST_SIDECAR_USER, "user:password": the sidecars log in at both servers as this user instead
+// (tests/permissions); the tests themselves go on as they are.
+std::string as_sidecar_user(std::string url) {
+  const char* user = std::getenv("RUNG_TEST_SIDECAR_USER");
+  if (user == nullptr || *user == '\0') return url;
+  const auto begin = url.find("://");
+  if (begin == std::string::npos) return url;
+  const auto end = url.find('/', begin + 3), at = url.rfind('@', end);
+  const auto host = at == std::string::npos || at < begin ? begin + 3 : at + 1;
+  return url.substr(0, begin + 3) + user + "@" + url.substr(host);
+}
+
+}  // namespace
+
 std::string SidecarConfig::text() const {
-  std::string out = "broker:\n  url: " + yaml(broker_url) + "\n  prefix: " + yaml(prefix) + "\n" + broker +
-                    "store:\n  url: " + yaml(store_url) + "\n" + store + "node: " + yaml(node) +
+  const auto address = [](const std::string& url, const std::vector<std::string>& urls) {
+    if (urls.empty()) return "  url: " + yaml(as_sidecar_user(url)) + "\n";
+    std::string lines = "  urls:\n";
+    for (const std::string& one : urls) lines += "    - " + yaml(as_sidecar_user(one)) + "\n";
+    return lines;
+  };
+  std::string out = "broker:\n" + address(broker_url, broker_urls) + "  prefix: " + yaml(prefix) + "\n" +
+                    broker + "store:\n" + address(store_url, store_urls) + store + "node: " + yaml(node) +
                     "\nlog: " + log + "\nladders:\n  default: " + ladder + "\n" + ladders + more;
   if (!queues.empty()) out += "queues:\n" + queues;
   return out;
@@ -166,7 +188,7 @@ SidecarTest::~SidecarTest() {
     for (const char* room : {"failed", "delay", "results", "parked"})
       queues_.push_back(config.prefix + "." + room);
     for (const std::string& queue : queues_) amqp.remove(queue);
-    for (const char* room : {"failed", "delay", "results", "parked"}) {
+    for (const char* room : {"failed", "delay", "results", "parked", "return"}) {
       amqp.remove_exchange(config.prefix + "." + room);
     }
   } catch (const std::exception& e) {
@@ -215,6 +237,7 @@ void SidecarTest::report(const Received& delivered, std::string_view result, std
   Message word;
   word.headers = Table{{"retry-id", text_header(delivered.message, "retry-id")},
                        {"retry-attempt", int_header(delivered.message, "retry-attempt")},
+                       {"retry-token", text_header(delivered.message, "retry-token")},
                        {"retry-result", std::string(result)}};
   if (!error.empty()) word.headers->emplace_back("retry-error", std::string(error));
   EXPECT_TRUE(amqp.publish(results(), "", word));

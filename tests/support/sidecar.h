@@ -28,8 +28,9 @@ std::string yaml(std::string_view text);
 // What the rung.yaml of a test says. The texts are YAML.
 struct SidecarConfig {
   std::string broker_url = amqp_url();
-  std::string store_url;                  // MysqlSchema::url()
-  std::string prefix = unique_name("p");  // broker.prefix
+  std::string store_url;                             // MysqlSchema::url()
+  std::vector<std::string> broker_urls, store_urls;  // where not empty: `urls` instead of `url`
+  std::string prefix = unique_name("p");             // broker.prefix
   std::string node = "node-1";
   std::string broker;                            // more keys of broker: "  prefetch: 10\n"
   std::string store;                             // more keys of store

@@ -111,7 +111,10 @@ class Client {
 
   // A word on a delivery of Rung's to rung.results: `added` holds retry-result.
   void report(const amqp_table_t& headers, const Added& added) {
-    std::vector<amqp_table_entry_t> entries = {*find(headers, "retry-id"), *find(headers, "retry-attempt")};
+    std::vector<amqp_table_entry_t> entries;
+    for (const char* name : {"retry-id", "retry-attempt", "retry-token"}) {  // as the delivery had them
+      if (const auto* entry = find(headers, name)) entries.push_back(*entry);
+    }
     for (const auto& [name, value] : added) entries.push_back(text_entry(name, value));
     amqp_basic_properties_t properties{};
     properties._flags = AMQP_BASIC_HEADERS_FLAG | AMQP_BASIC_DELIVERY_MODE_FLAG;

@@ -63,7 +63,8 @@ async function onMessage(channel, message) {
   // 3. Report that a retry succeeded. Left out, silence means success after `presumed_after`.
   console.log(`${key}: attempt ${attempt} done`);
   if (attempt > 0) {
-    const word = { 'retry-id': headers['retry-id'], 'retry-attempt': attempt, 'retry-result': 'succeeded' };
+    const word = { 'retry-result': 'succeeded' };
+    for (const name of ['retry-id', 'retry-attempt', 'retry-token']) word[name] = headers[name]; // as they came
     await publish(channel, 'rung.results', Buffer.alloc(0), { headers: word });
   }
   channel.ack(message);

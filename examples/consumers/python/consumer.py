@@ -64,7 +64,8 @@ def on_message(channel, method, properties, body):
     # 3. Report that a retry succeeded. Left out, silence means success after `presumed_after`.
     print(f"{key}: attempt {attempt} done", flush=True)
     if attempt > 0:
-        word = {"retry-id": headers["retry-id"], "retry-attempt": attempt, "retry-result": "succeeded"}
+        word = {"retry-id": headers["retry-id"], "retry-attempt": attempt,
+                "retry-token": headers.get("retry-token"), "retry-result": "succeeded"}
         channel.basic_publish("rung.results", QUEUE, b"", pika.BasicProperties(headers=word, delivery_mode=2))
     channel.basic_ack(method.delivery_tag)
 

@@ -105,7 +105,8 @@ class Handlers:
         self.by_tag[job.tag](job)
 
     def _report(self, channel, job, word):
-        word = {"retry-id": job.retry_id, "retry-attempt": job.attempt, "retry-executor": EXECUTOR, **word}
+        word = {"retry-id": job.retry_id, "retry-attempt": job.attempt, "retry-executor": EXECUTOR,
+                "retry-token": job.headers.get("retry-token", ""), **word}
         channel.basic_publish(f"{self.prefix}.results", "", b"", pika.BasicProperties(headers=word, delivery_mode=2))
 
     def _report_failure(self, channel, queue, properties, job, error):

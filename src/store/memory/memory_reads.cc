@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 
+#include "src/core/utf8.h"
 #include "src/store/memory/memory_store_impl.h"
 
 namespace rung {
@@ -60,10 +61,19 @@ Result<std::vector<DueEntry>> MemoryStore::stranded(std::span<const Lease> lease
 
 // --- for people
 
+bool MemoryStore::has_headers(const Filter& f, const Message& message) {
+  if (!f.correlation_id.empty() && message.properties.correlation_id != f.correlation_id) return false;
+  return std::ranges::all_of(f.headers, [&](const auto& header) {
+    const std::string value = indexed_value(message, header.first);
+    return !value.empty() && value == clean_utf8(header.second, kIndexedBytes);
+  });
+}
+
 bool MemoryStore::shows(const Filter& f, const Task& t) {
   const bool is_due = (t.state == State::scheduled || t.state == State::publishing) && t.next_at;
   const EpochMs due = t.next_at.value_or(EpochMs{});
   return (!f.state || t.state == *f.state) && (!f.kind || t.kind == *f.kind) &&
+         (f.states.empty() || std::ranges::find(f.states, t.state) != f.states.end()) &&
          (f.queue.empty() || t.queue == f.queue) && (f.exchange.empty() || t.exchange == f.exchange) &&
          (f.tag.empty() || t.tag == f.tag) && (f.message_id.empty() || t.message_id == f.message_id) &&
          (f.ladder.empty() || t.ladder == f.ladder) &&
@@ -76,8 +86,9 @@ bool MemoryStore::shows(const Filter& f, const Task& t) {
 
 Result<std::int64_t> MemoryStore::count(const Filter& filter, std::int64_t most) {
   return call([&] {
-    const auto n =
-        std::ranges::count_if(db_.tasks_, [&](const auto& row) { return shows(filter, row.second.task); });
+    const auto n = std::ranges::count_if(db_.tasks_, [&](const auto& row) {
+      return shows(filter, row.second.task) && has_headers(filter, *row.second.message);
+    });
     return std::min<std::int64_t>(n, most);
   });
 }
@@ -85,10 +96,21 @@ Result<std::int64_t> MemoryStore::count(const Filter& filter, std::int64_t most)
 Result<std::vector<TaskRow>> MemoryStore::list(const Filter& filter) {
   return call([&] {
     std::vector<TaskRow> out;
-    for (auto it = db_.tasks_.rbegin();
-         it != db_.tasks_.rend() && static_cast<int>(out.size()) < filter.limit; ++it) {
-      if (shows(filter, it->second.task)) out.push_back({it->second.task, node_name(it->second.task.node)});
+    for (auto it = db_.tasks_.rbegin(); it != db_.tasks_.rend(); ++it) {
+      const auto& row = it->second;
+      if (!shows(filter, row.task) || !has_headers(filter, *row.message)) continue;
+      out.push_back(row_of(row));
     }
+    if (filter.order == Filter::Order::oldest) std::ranges::reverse(out);
+    if (filter.order == Filter::Order::due) {
+      const auto due = [](const TaskRow& row) {
+        const bool waits = row.task.state == State::scheduled || row.task.state == State::publishing;
+        return std::pair(waits && row.task.next_at ? row.task.next_at->ms : INT64_MAX, row.task.id);
+      };
+      std::ranges::sort(out, {}, due);
+    }
+    if (static_cast<int>(out.size()) > filter.limit)
+      out.resize(static_cast<std::size_t>(std::max(0, filter.limit)));
     return out;
   });
 }
@@ -97,7 +119,7 @@ Result<std::optional<TaskRow>> MemoryStore::find(TaskId id) {
   return call([&] {
     std::optional<TaskRow> out;
     if (const auto it = db_.tasks_.find(id); it != db_.tasks_.end()) {
-      out = TaskRow{it->second.task, node_name(it->second.task.node)};
+      out = row_of(it->second);
     }
     return out;
   });
@@ -131,7 +153,7 @@ Result<std::vector<KnownTask>> MemoryStore::known(std::span<const TaskId> ids) {
     for (const TaskId id : ids) {
       const auto it = db_.tasks_.find(id);
       if (it == db_.tasks_.end()) continue;
-      out.push_back({{it->second.task, node_name(it->second.task.node)}, it->second.origin});
+      out.push_back({row_of(it->second), it->second.origin});
     }
     return out;
   });

@@ -86,6 +86,11 @@ Result<OldRecords> MemoryStore::let_go_records(EpochMs before, int limit) {
       out.more = out.more || (old && out.audit == limit);
       return old && out.audit < limit && ++out.audit > 0;
     });
+    std::erase_if(db_.events_, [&](const SystemEvent& event) {
+      const bool old = event.at < before;
+      out.more = out.more || (old && out.events == limit);
+      return old && out.events < limit && ++out.events > 0;
+    });
     for (MemoryDb::BulkRow& row : db_.bulks_) {
       const bool old = !under_way(row.bulk) && row.bulk.finished_at && *row.bulk.finished_at < before;
       if (!old || row.gone) continue;
@@ -95,6 +100,44 @@ Result<OldRecords> MemoryStore::let_go_records(EpochMs before, int limit) {
     }
     return out;
   });
+}
+
+Result<void> MemoryStore::record_event(int node, const SystemEvent& event) {
+  auto done = call([&] {
+    SystemEvent row = event;
+    row.id = static_cast<std::int64_t>(db_.events_.size()) + 1;
+    row.at = db_.now_locked();
+    row.node = node_name(node);
+    db_.events_.push_back(std::move(row));
+    return true;
+  });
+  if (!done) return tl::unexpected(done.error());
+  return {};
+}
+
+Result<std::vector<SystemEvent>> MemoryStore::events(int limit) {
+  return call([&] {
+    const auto most = std::min(db_.events_.size(), static_cast<std::size_t>(limit));
+    return std::vector<SystemEvent>(db_.events_.rbegin(),
+                                    db_.events_.rbegin() + static_cast<std::ptrdiff_t>(most));
+  });
+}
+
+Result<std::string> MemoryStore::setting(std::string_view name, std::string_view if_absent) {
+  return call([&] {
+    if (!if_absent.empty()) db_.settings_.emplace(name, if_absent);
+    const auto it = db_.settings_.find(std::string(name));
+    return it == db_.settings_.end() ? std::string() : it->second;
+  });
+}
+
+Result<void> MemoryStore::set_setting(std::string_view name, std::string_view value) {
+  auto done = call([&] {
+    db_.settings_[std::string(name)] = value;
+    return true;
+  });
+  if (!done) return tl::unexpected(done.error());
+  return {};
 }
 
 }  // namespace rung

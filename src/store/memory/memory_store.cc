@@ -31,13 +31,24 @@ void MemoryDb::advance(Ms by) {
   const std::lock_guard lock(mutex_);
   now_ = now_locked() + by;
 }
-void MemoryDb::fail_next(int calls) {
+void MemoryDb::fail_next(int calls, Error::Kind kind) {
   const std::lock_guard lock(mutex_);
   fail_ = calls;
+  fail_kind_ = kind;
 }
 void MemoryDb::lose_next_answers(int calls) {
   const std::lock_guard lock(mutex_);
   lose_ = calls;
+}
+std::function<void()> MemoryDb::back_up() {
+  const std::lock_guard lock(mutex_);
+  return [this, nodes = nodes_, shards = shards_, tasks = tasks_, keys = keys_] {
+    const std::lock_guard restoring(mutex_);
+    nodes_ = nodes;
+    shards_ = shards;
+    tasks_ = tasks;
+    keys_ = keys;
+  };
 }
 void MemoryDb::set_max_body(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
@@ -57,21 +68,30 @@ Result<int> MemoryStore::register_node(const NodeIdentity& identity, Ms ttl) {
       it->row.name = identity.name;
     }
     it->incarnation = identity.incarnation;
+    ++it->beats;
     it->row.started_at = it->row.seen_at = now;
     it->row.expires_at = now + ttl;
     it->row.version = identity.version;
     it->row.address = identity.address;
+    it->row.link = BrokerLink::up;
     return it->row.id;
   });
 }
 
-Result<Store::Beat> MemoryStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl) {
+Result<Store::Beat> MemoryStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
+                                           const std::vector<HealthProblem>& problems, BrokerLink link) {
   return call([&] {
-    Beat beat{false, db_.now_locked()};
+    Beat beat{false, db_.now_locked(), {}, 0};
     for (auto& n : db_.nodes_) {
-      if (n.row.id != node || n.incarnation != incarnation) continue;
+      if (n.row.id != node) continue;
+      if (n.incarnation == incarnation) ++n.beats;
+      beat.name = n.row.name;
+      beat.beats = n.beats;
+      if (n.incarnation != incarnation) continue;
       n.row.seen_at = beat.now;
       n.row.expires_at = beat.now + ttl;
+      n.row.problems = problems;
+      n.row.link = link;
       beat.still_ours = true;
     }
     return beat;
@@ -130,7 +150,7 @@ Result<std::vector<ShardOverdue>> MemoryStore::overdue() {
 }
 
 Result<std::vector<Lease>> MemoryStore::acquire(int node, std::uint64_t incarnation,
-                                                std::span<const int> shards, Ms ttl) {
+                                                std::span<const int> shards, Ms ttl, std::uint64_t above) {
   return call([&] {
     std::vector<Lease> taken;
     if (!is_incarnation(node, incarnation)) return taken;
@@ -139,7 +159,7 @@ Result<std::vector<Lease>> MemoryStore::acquire(int node, std::uint64_t incarnat
       if (std::find(shards.begin(), shards.end(), s.shard) == shards.end()) continue;
       if (s.owner != 0 && s.owner != node && s.expires_at && *s.expires_at > now) continue;
       s.owner = node;
-      ++s.epoch;
+      s.epoch = std::max(s.epoch, above) + 1;
       s.acquired_at = now;
       s.expires_at = now + ttl;
       taken.push_back({s.shard, s.epoch});
@@ -227,14 +247,19 @@ Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<
   } else if (!leases.empty()) {
     at.home_shard = leases[std::hash<TaskId>{}(task.id) % leases.size()].shard;
   }
+  if (task.state == State::publishing) {
+    const ShardRow& claimed = shard(task.shard);
+    at.claim_stands = claimed.owner != 0 && claimed.epoch == task.epoch && claimed.expires_at > at.now;
+  }
   if (changed_meanwhile(event, task)) return refuse_changed(task);
   Decision d = decide(task, event.what, at);
   if (d.verdict == Decision::Verdict::applied) {
-    if (event.by_hand) {
-      db_.audit_.push_back(audit_of(event, task, d.task, at.now));
+    if (auto row = audit_of(event, task, d.task, at.now)) {
+      db_.audit_.push_back(*std::move(row));
       db_.audit_.back().id = ++db_.audited_;
     }
     task = d.task;
+    if (d.overtaken) attempts.add(*d.overtaken, false);
     if (d.attempt) attempts.add(*d.attempt, d.drop_attempt);
   }
   return d;

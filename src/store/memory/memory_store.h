@@ -3,6 +3,7 @@
 // time, as every Store.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,10 +26,12 @@ class MemoryDb {
   void set_now(EpochMs now);
   void advance(Ms by);
 
-  // The next `calls` calls of any handle fail transiently before they do anything ...
-  void fail_next(int calls);
+  // The next `calls` calls of any handle fail, transiently or as said, before they do anything ...
+  void fail_next(int calls, Error::Kind kind = Error::Kind::transient);
   // ... or do what they are asked and then fail, as a lost answer does.
   void lose_next_answers(int calls);
+  // A backup, for tests: what it answers puts everything back as it is now, as a restore does.
+  std::function<void()> back_up();
   // Bodies larger than this are Inserted::too_large.
   void set_max_body(std::size_t bytes);
 
@@ -37,6 +40,7 @@ class MemoryDb {
   struct Node {
     NodeRow row;
     std::uint64_t incarnation = 0;
+    std::uint64_t beats = 0;
   };
   struct Row {
     Task task;
@@ -56,6 +60,7 @@ class MemoryDb {
   // Guarded by mutex_.
   std::optional<EpochMs> now_;
   int fail_ = 0, lose_ = 0;
+  Error::Kind fail_kind_ = Error::Kind::transient;
   std::size_t max_body_ = std::size_t{16} << 20U;
   bool migrated_ = false;
   std::vector<Node> nodes_;  // id = index + 1
@@ -66,6 +71,8 @@ class MemoryDb {
   std::vector<Part> parts_;            // by end
   std::int64_t audited_ = 0;           // rows ever
   std::vector<AuditRow> audit_;
+  std::vector<SystemEvent> events_;
+  std::map<std::string, std::string> settings_;
   std::vector<BulkRow> bulks_;  // id = index + 1
 };
 

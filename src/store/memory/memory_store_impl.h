@@ -36,14 +36,15 @@ class MemoryStore final : public Store {
   }
 
   Result<int> register_node(const NodeIdentity& identity, Ms ttl) override;
-  Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl) override;
+  Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl,
+                         const std::vector<HealthProblem>& problems, BrokerLink link) override;
   Result<void> leave(int node, std::uint64_t incarnation) override;
   Result<std::vector<NodeRow>> live_nodes() override;
   Result<std::vector<ShardRow>> shards() override {
     return call([&] { return db_.shards_; });
   }
-  Result<std::vector<Lease>> acquire(int node, std::uint64_t incarnation, std::span<const int> shards,
-                                     Ms ttl) override;
+  Result<std::vector<Lease>> acquire(int node, std::uint64_t incarnation, std::span<const int> shards, Ms ttl,
+                                     std::uint64_t above) override;
   Result<Renewal> renew(int node, std::span<const Lease> leases, Ms ttl) override;
   Result<void> release(int node, std::span<const Lease> leases) override;
 
@@ -72,6 +73,12 @@ class MemoryStore final : public Store {
   Result<Swept> sweep(TaskId from, TaskId to, int limit) override;
   Result<OldRecords> let_go_records(EpochMs before, int limit) override;
 
+  Result<ServerVariables> server_variables() override { return ServerVariables{}; }
+  Result<void> record_event(int node, const SystemEvent& event) override;
+  Result<std::vector<SystemEvent>> events(int limit) override;
+  Result<std::string> setting(std::string_view name, std::string_view if_absent) override;
+  Result<void> set_setting(std::string_view name, std::string_view value) override;
+
   Result<std::int64_t> count(const Filter& filter, std::int64_t most) override;
   Result<std::vector<AuditRow>> audit(TaskId id) override;
 
@@ -93,7 +100,7 @@ class MemoryStore final : public Store {
     const std::lock_guard lock(db_.mutex_);
     if (db_.fail_ > 0) {
       --db_.fail_;
-      return transient("the memory store was told to fail");
+      return tl::unexpected(Error{db_.fail_kind_, "the memory store was told to fail"});
     }
     auto out = body();
     if (db_.lose_ > 0) {
@@ -118,12 +125,16 @@ class MemoryStore final : public Store {
     });
   }
   ShardRow& shard(int id) { return db_.shards_[static_cast<std::size_t>(id)]; }
+  TaskRow row_of(const auto& stored) const {
+    return {stored.task, node_name(stored.task.node), stored.message->properties.correlation_id.value_or("")};
+  }
   std::string node_name(int id) const {
     return id >= 1 && id <= static_cast<int>(db_.nodes_.size())
                ? db_.nodes_[static_cast<std::size_t>(id - 1)].row.name
                : std::string();
   }
   static bool shows(const Filter& filter, const Task& task);
+  static bool has_headers(const Filter& filter, const Message& message);  // and the correlation-id
   Inserted insert_one(const NewTask& n, const std::vector<Lease>& leases, bool by_hand);
   Decision apply_one(const Event& event, int node, const std::vector<Lease>& leases, const Decider& decide,
                      AttemptChanges& attempts);

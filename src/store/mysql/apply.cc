@@ -129,7 +129,7 @@ class Application {
     return decisions;
   }
 
-  Circumstances circumstances(const Task& task) const {
+  Circumstances circumstances(const Task& task) {
     Circumstances at{now_, dice(), node_, 0, -1};
     const auto lease =
         std::find_if(held_.begin(), held_.end(), [&](const Lease& l) { return l.shard == task.shard; });
@@ -138,7 +138,20 @@ class Application {
     } else if (!held_.empty()) {
       at.home_shard = held_[std::hash<TaskId>{}(task.id) % held_.size()].shard;
     }
+    if (task.state == State::publishing)
+      at.claim_stands = at.epoch != 0 ? at.epoch == task.epoch : stands({task.shard, task.epoch});
     return at;
+  }
+
+  // Whether another instance holds that lease now. A lease that has run out is never renewed, so no lock is
+  // needed: one that is read as valid only makes the caller ask again.
+  bool stands(const Lease& lease) {
+    if (!standing_) {
+      standing_.emplace();
+      auto rows = session_.query(render("leases_standing"));
+      while (rows->next()) standing_->push_back({rows->getInt(1), rows->getUInt64(2)});
+    }
+    return std::ranges::find(*standing_, lease) != standing_->end();
   }
 
   Decision ask(const Event& event, const Decider& decide) {
@@ -154,11 +167,12 @@ class Application {
     if (changed_meanwhile(event, locked.task)) return refuse_changed(locked.task);
     Decision d = decide(locked.task, event.what, circumstances(locked.task));
     if (d.verdict != Decision::Verdict::applied) return d;
-    if (event.by_hand) audit_.push_back(audit_of(event, locked.task, d.task, now_));
+    if (auto row = audit_of(event, locked.task, d.task, now_)) audit_.push_back(*std::move(row));
     if (!(d.task == locked.task)) {
       if (!locked.before) locked.before = std::move(locked.task);
       locked.task = d.task;
     }
+    if (d.overtaken) attempts_.add(*d.overtaken, false);
     if (d.attempt) attempts_.add(*d.attempt, d.drop_attempt);
     return d;
   }
@@ -279,6 +293,7 @@ class Application {
   const std::span<const Event> events_;
   const int node_;
   const std::vector<Lease> held_;
+  std::optional<std::vector<Lease>> standing_;  // of all instances; read where it is asked for
   EpochMs now_;
   std::map<std::int64_t, Locked> tasks_;  // by id: the order in which they are locked and written
   AttemptChanges attempts_;

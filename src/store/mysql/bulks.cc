@@ -64,6 +64,7 @@ std::vector<Bulk> MysqlStore::read_bulks(const std::string& sql) {
 
 Result<Bulk> MysqlStore::create_bulk(const NewBulk& asked) {
   const Filter filter = of_bulk(asked);
+  if (auto good = check_headers(filter); !good) return tl::unexpected(good.error());
   return session_->transaction_for(
       [&] {
         session_->exec(

@@ -187,6 +187,7 @@ class Intake {
       }
       const std::span<const std::size_t> chunk(fresh.data() + from, to - from);
       write_tasks(chunk);
+      write_headers(chunk);
       if (bodies <= std::min(kAsText, most_bytes)) {
         write_bodies_as_text(chunk);
       } else {
@@ -212,6 +213,22 @@ class Intake {
     }
     session_.exec(
         render("insert_tasks", {{"columns", Literal::rendered(std::move(names))}, {"rows", rows.done()}}));
+  }
+
+  void write_headers(std::span<const std::size_t> chunk) {
+    const auto& names = session_.options().index_headers;
+    if (names.empty()) return;
+    Rows rows;
+    bool any = false;
+    for (const std::size_t i : chunk) {
+      for (const std::string& name : names) {
+        const std::string value = indexed_value(*tasks_[i].message, name);
+        if (value.empty()) continue;
+        any = true;
+        rows.row() << Literal::number(tasks_[i].task.id.value) << Literal::text(name) << Literal::text(value);
+      }
+    }
+    if (any) session_.exec(render("insert_headers", {{"rows", rows.done()}}));
   }
 
   void write_bodies_as_text(std::span<const std::size_t> chunk) {

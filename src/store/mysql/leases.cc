@@ -75,15 +75,23 @@ Result<int> MysqlStore::register_node(const NodeIdentity& identity, Ms ttl) {
       "register");
 }
 
-Result<Store::Beat> MysqlStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl) {
+Result<Store::Beat> MysqlStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
+                                          const std::vector<HealthProblem>& problems, BrokerLink link) {
   return session_->transaction_for(
       [&] {
         Beat beat;
         beat.now = session_->now();
         beat.still_ours =
             session_->exec(render("node_beat", {{"ttl_us", micros(ttl)},
+                                                {"problems", Literal::text(problems_to_json(problems))},
+                                                {"broker_link", Literal::number(static_cast<int>(link))},
                                                 {"node", Literal::number(node)},
                                                 {"incarnation", Literal::number(incarnation)}})) == 1;
+        auto row = session_->query(render("node_beats", {{"node", Literal::number(node)}}));
+        if (row->next()) {
+          beat.name = text_at(*row, 1);
+          beat.beats = row->getUInt64(2);
+        }
         return beat;
       },
       "beat");
@@ -118,6 +126,8 @@ Result<std::vector<NodeRow>> MysqlStore::read_nodes(std::string_view statement) 
       n.expires_at = time_at(*row, 5).value_or(EpochMs{});
       n.version = text_at(*row, 6);
       n.address = text_at(*row, 7);
+      n.problems = problems_from_json(text_at(*row, 8));
+      n.link = static_cast<BrokerLink>(row->getInt(9));
       nodes.push_back(std::move(n));
     }
     return nodes;
@@ -152,7 +162,7 @@ Result<std::vector<ShardRow>> MysqlStore::shards() {
 }
 
 Result<std::vector<Lease>> MysqlStore::acquire(int node, std::uint64_t incarnation,
-                                               std::span<const int> shards, Ms ttl) {
+                                               std::span<const int> shards, Ms ttl, std::uint64_t above) {
   if (shards.empty()) return std::vector<Lease>{};
   return session_->transaction_for(
       [&] {
@@ -166,8 +176,9 @@ Result<std::vector<Lease>> MysqlStore::acquire(int node, std::uint64_t incarnati
         if (taken.empty()) return taken;
         session_->exec(render("leases_take", {{"node", Literal::number(node)},
                                               {"ttl_us", micros(ttl)},
+                                              {"above", Literal::number(above)},
                                               {"shards", Literal::numbers(shards_of(taken))}}));
-        for (Lease& l : taken) ++l.epoch;
+        for (Lease& l : taken) l.epoch = std::max(l.epoch, above) + 1;
         return taken;
       },
       "acquire");

@@ -102,7 +102,7 @@ Result<std::vector<std::string>> MysqlStore::migrate() {
   if (!up_to_date) return tl::unexpected(up_to_date.error());
   if (*up_to_date) return std::vector<std::string>{};
   // A connection of its own: it waits longer, and its end releases the lock whatever happens.
-  Session session(session_->options(), session_->url(), kMigration);
+  Session session(session_->options(), session_->addresses(), kMigration);
   return session.run_for([&] {
     lock(session);
     std::vector<std::string> applied = upgrade(session);
@@ -113,8 +113,10 @@ Result<std::vector<std::string>> MysqlStore::migrate() {
 
 Result<void> MysqlStore::check_schema() {
   const std::string advice = ": run `rung migrate`";
-  if (!session_->has_database())
-    return permanent("the database '" + session_->url().path + "' is missing" + advice);
+  if (!session_->has_database()) {
+    return tl::unexpected(
+        Error{Error::Kind::refused, "the database '" + session_->schema() + "' is missing" + advice});
+  }
   return session_->run([&] {
     const std::vector<int> versions = versions_if_any(*session_);
     refuse_newer(versions);
@@ -129,13 +131,22 @@ Result<void> MysqlStore::check_schema() {
 
 namespace rung {
 
+Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options) {
+  auto urls = parse_urls(options.url, options.other_urls);
+  if (!urls) return permanent("store.url: " + urls.error().message);
+  for (const Url& url : *urls) {
+    if (url.scheme != "mysql") return permanent("store.url begins with mysql://");
+    if (url.path.empty()) return permanent("store.url names no database: mysql://user@host:port/DATABASE");
+    if (url.path != urls->front().path) return permanent("store.urls: all of them name the same database");
+  }
+  return std::make_shared<Addresses>(*std::move(urls), mysql::kUsualPort, Addresses::Order::listed);
+}
+
 Result<std::unique_ptr<Store>> open_mysql_store(const StoreOptions& options, Ms silence) {
-  auto url = parse_url(options.url);
-  if (!url) return tl::unexpected(url.error());
-  if (url->scheme != "mysql") return permanent("store.url begins with mysql://");
-  if (url->path.empty()) return permanent("store.url names no database: mysql://user@host:port/DATABASE");
+  auto addresses = options.addresses ? options.addresses : mysql_addresses(options);
+  if (!addresses) return tl::unexpected(addresses.error());
   if (options.tls != "off" && options.tls != "verify") return permanent("store.tls is off or verify");
-  auto session = std::make_unique<mysql::Session>(options, *url, options.timeout, silence);
+  auto session = std::make_unique<mysql::Session>(options, *addresses, options.timeout, silence);
   if (auto connected = session->connect(); !connected) return tl::unexpected(connected.error());
   if (!session->has_database() && options.migrate) {
     if (auto made = session->create_database(); !made) return tl::unexpected(made.error());

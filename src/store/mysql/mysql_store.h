@@ -8,6 +8,9 @@
 
 namespace rung {
 
+// The addresses of the options, to be shared by several stores. Permanent errors: what is no database's URL.
+Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options);
+
 // Connects. Creates the database where it is missing, options.migrate is set and the user may; the tables are
 // made by migrate() alone. A connection that breaks is made again by the next call, so a Store can be kept
 // after a transient error.

@@ -67,7 +67,7 @@ std::string reorganize(std::string_view table, std::span<const Part> parts) {
 
 Result<bool> MysqlStore::change_tables(const std::function<void(Session&)>& body) {
   // Its end releases whatever it holds, also where something fails.
-  Session session(session_->options(), session_->url(), kLongestChange);
+  Session session(session_->options(), session_->addresses(), kLongestChange);
   return session.run_for([&] {
     session.exec(render("part_session"));
     try {

@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "src/core/message_json.h"
+#include "src/core/utf8.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
@@ -32,11 +33,22 @@ std::string conditions(const Filter& f) {
   auto also = [&](std::string_view name, Place place) { sql += ' ' + render(name, {std::move(place)}); };
   if (f.below) also("list.below", {"id", Literal::number(f.below->value)});
   if (f.state) also("list.state", {"state", Literal::text(to_word(*f.state))});
+  if (!f.states.empty()) {
+    std::vector<Literal> states;
+    for (const State state : f.states) states.push_back(Literal::text(to_word(state)));
+    also("list.states", {"states", Literal::list(states)});
+  }
   if (f.kind) also("list.kind", {"kind", Literal::text(to_word(*f.kind))});
   if (!f.queue.empty()) also("list.queue", {"queue", Literal::text(f.queue)});
   if (!f.exchange.empty()) also("list.exchange", {"exchange", Literal::text(f.exchange)});
   if (!f.tag.empty()) also("list.tag", {"tag", Literal::text(f.tag)});
   if (!f.message_id.empty()) also("list.message_id", {"message_id", Literal::text(f.message_id)});
+  if (!f.correlation_id.empty())
+    also("list.correlation_id", {"correlation_id", Literal::text(f.correlation_id)});
+  for (const auto& [header, value] : f.headers) {
+    sql += ' ' + render("list.header", {{"name", Literal::text(header)},
+                                        {"value", Literal::text(clean_utf8(value, kIndexedBytes))}});
+  }
   if (!f.ladder.empty()) also("list.ladder", {"ladder", Literal::text(f.ladder)});
   if (!f.error_contains.empty()) also("list.error", {"text", Literal::text(f.error_contains)});
   if (f.due_before) also("list.due_before", {"time", Literal::time(*f.due_before)});
@@ -48,7 +60,21 @@ std::string conditions(const Filter& f) {
 
 namespace {
 
-TaskRow task_row_at(const ::sql::ResultSet& row) { return {task_at(row), text_at(row, kTaskColumns + 1)}; }
+TaskRow task_row_at(const ::sql::ResultSet& row) {
+  return {task_at(row), text_at(row, kTaskColumns + 1), text_at(row, kTaskColumns + 2)};
+}
+
+std::string_view end_of(Filter::Order order) {
+  switch (order) {
+    case Filter::Order::oldest:
+      return "list.end_oldest";
+    case Filter::Order::due:
+      return "list.end_due";
+    case Filter::Order::newest:
+      break;
+  }
+  return "list.end";
+}
 
 MessagePtr message_at(const ::sql::ResultSet& row) {
   auto message = std::make_shared<Message>();
@@ -173,7 +199,21 @@ Result<std::vector<DueEntry>> MysqlStore::stranded(std::span<const Lease> leases
       render("stranded", {{"leases", Literal::rendered(std::move(any))}, {"limit", Literal::number(limit)}}));
 }
 
+Result<void> MysqlStore::check_headers(const Filter& filter) const {
+  const auto& indexed = session_->options().index_headers;
+  for (const auto& [name, value] : filter.headers) {
+    if (std::ranges::find(indexed, name) == indexed.end()) {
+      return permanent(
+          "the header '" + name +
+          "' is not indexed: name it in `index_headers` of the config; messages taken in from then on "
+          "are found by it");
+    }
+  }
+  return {};
+}
+
 Result<std::int64_t> MysqlStore::count(const Filter& filter, std::int64_t most) {
+  if (auto good = check_headers(filter); !good) return tl::unexpected(good.error());
   return session_->run_for([&] {
     auto row = session_->query(render("count_matching") + conditions(filter) + ' ' +
                                render("count_matching.end", {{"most", Literal::number(most)}}));
@@ -182,10 +222,12 @@ Result<std::int64_t> MysqlStore::count(const Filter& filter, std::int64_t most) 
 }
 
 Result<std::vector<TaskRow>> MysqlStore::list(const Filter& filter) {
+  if (auto good = check_headers(filter); !good) return tl::unexpected(good.error());
   return session_->run_for([&] {
     std::vector<TaskRow> out;
-    auto row = session_->query(render("list") + conditions(filter) + ' ' +
-                               render("list.end", {{"limit", Literal::number(std::max(0, filter.limit))}}));
+    auto row = session_->query(
+        render("list") + conditions(filter) + ' ' +
+        render(end_of(filter.order), {{"limit", Literal::number(std::max(0, filter.limit))}}));
     while (row->next()) out.push_back(task_row_at(*row));
     return out;
   });

@@ -59,6 +59,7 @@ Result<LetGo> MysqlStore::let_go(EpochMs before, const OverPlace& from, int limi
         auto ids = ids_of(*session_, render("over_lock", {{"ids", Literal::ids(over)}, {"before", old}}));
         without_bulks(*session_, ids);
         LetGo out = page;
+        erase(*session_, "over_delete_headers", ids);
         out.tasks = erase(*session_, "over_delete", ids);
         return out;
       },
@@ -105,6 +106,9 @@ Result<OldRecords> MysqlStore::let_go_records(EpochMs before, int limit) {
     out.audit = erase(*session_, "old_audit_delete",
                       ids_of(*session_, render("old_audit", {{"before", old}, {"limit", most}})));
     out.more = out.audit == limit;
+    out.events = erase(*session_, "old_events_delete",
+                       ids_of(*session_, render("old_events", {{"before", old}, {"limit", most}})));
+    out.more = out.more || out.events == limit;
     const auto bulks = ids_of(*session_, render("old_bulk", {{"before", old}}));
     if (bulks.empty()) return out;
     out.more = true;  // this one may have further items, or not be the last

@@ -93,6 +93,15 @@ Attempt attempt_at(const ::sql::ResultSet& row) {
   return a;
 }
 
+namespace {
+
+std::string_view correlation_id(const NewTask& n) {
+  const auto& id = n.message->properties.correlation_id;
+  return id ? std::string_view(*id) : std::string_view();
+}
+
+}  // namespace
+
 std::span<const NewTaskColumn> new_task_columns() {
   using N = const NewTask&;
   static constexpr NewTaskColumn kColumns[] = {
@@ -122,6 +131,8 @@ std::span<const NewTaskColumn> new_task_columns() {
       {"tag", [](N n) { return !n.task.tag.empty(); }, [](N n) { return name(n.task.tag); }},
       {"message_id", [](N n) { return !n.task.message_id.empty(); },
        [](N n) { return name(n.task.message_id); }},
+      {"correlation_id", [](N n) { return !correlation_id(n).empty(); },
+       [](N n) { return correlation_id(n).empty() ? Literal::null() : name(correlation_id(n)); }},
       {"first_failed_at", [](N n) { return n.task.first_failed_at.ms > 0; },
        [](N n) { return Literal::time(n.task.first_failed_at); }},
       {"created_at", nullptr, [](N n) { return Literal::time(n.task.created_at); }},

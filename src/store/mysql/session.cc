@@ -4,7 +4,6 @@
 #include <cppconn/exception.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <fstream>
 #include <random>
@@ -12,25 +11,42 @@
 #include <utility>
 
 #include "src/core/failpoint.h"
+#include "src/store/mysql/errors.h"
 #include "src/store/mysql/render.h"
+#include "src/store/mysql/rows.h"
 
 namespace rung::mysql {
 namespace {
 
 constexpr int kTries = 6;  // of a transaction, after deadlocks and the like
-constexpr int kDuplicate = 1062, kNoDatabase = 1049, kDenied = 1045;
+constexpr int kDuplicate = 1062, kNoDatabase = 1049, kDenied = 1045, kNotUnderstood = 1064;
 
-// Errors after which the connection is of no use.
-constexpr std::array kGone = {1053, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2002,
-                              2003, 2005, 2006, 2013, 2014, 2027, 2055, 3169, 4031};
-// Errors of the moment, on a connection that lives: too many connections, out of memory, disk full, table
-// full, killed query, read-only (a failover), cluster not ready, time-outs.
-constexpr std::array kPassing = {1021, 1023, 1037, 1040, 1041, 1047, 1114, 1129, 1135, 1180, 1203,
-                                 1205, 1206, 1213, 1226, 1290, 1317, 1637, 1836, 1969, 3024, 3572};
-
-template <std::size_t N>
-bool is_one_of(const std::array<int, N>& codes, int code) {
-  return std::find(codes.begin(), codes.end(), code) != codes.end();
+// What a person has to do about a refusal; "" where the server's words say it.
+std::string_view advice(int code) {
+  switch (code) {
+    case 1044:
+    case 1142:
+    case 1143:
+    case 1227:
+    case 1370:
+      return "; a right is missing: GRANT it to this user (docs/permissions.md lists what Rung needs)";
+    case 1045:
+    case 1698:
+      return "; check the user and the password in store.url (or store.password_file). MariaDB says the same "
+             "where "
+             "it takes encrypted connections only: then set store.tls: verify";
+    case 1049:
+      return "; create the database, or check its name in store.url";
+    case 3159:
+      return "; the server takes encrypted connections only: set store.tls: verify, and store.ca where its "
+             "certificate is of an authority of your own";
+    case 2059:
+    case 2061:
+      return "; this user's authentication plugin needs TLS or is not there on this machine: set store.tls: "
+             "verify, or ALTER USER ... IDENTIFIED WITH a plugin that the client library has";
+    default:
+      return "";
+  }
 }
 
 // The connector wants to know of each thread that uses it.
@@ -56,7 +72,7 @@ std::string read_password(const StoreOptions& options, const Url& url) {
   std::ifstream file(options.password_file);
   std::string line;
   if (!file || !std::getline(file, line)) {
-    throw Abort{{Error::Kind::permanent, "cannot read the password file " + options.password_file}};
+    throw Abort{{Error::Kind::refused, "cannot read the password file " + options.password_file}};
   }
   if (line.ends_with('\r')) line.pop_back();
   return line;
@@ -64,25 +80,28 @@ std::string read_password(const StoreOptions& options, const Url& url) {
 
 }  // namespace
 
-Session::Session(StoreOptions options, Url url, Ms timeout, Ms silence)
-    : options_(std::move(options)), url_(std::move(url)), timeout_(timeout) {
+Session::Session(StoreOptions options, std::shared_ptr<Addresses> addresses, Ms timeout, Ms silence)
+    : options_(std::move(options)), addresses_(std::move(addresses)), timeout_(timeout) {
   if (silence.count() > 0)
     silence_ = std::max(std::chrono::floor<std::chrono::seconds>(silence), std::chrono::seconds{1});
 }
 
 Session::~Session() = default;
 
-void Session::open() {
-  const int seconds = std::max(1, static_cast<int>((timeout_.count() + 999) / 1000));
-  const int port = url_.port == 0 ? 3306 : url_.port;
+void Session::open(const Address& address, Ms most) {
+  const auto whole_seconds = [](Ms ms) { return std::max(1, static_cast<int>((ms.count() + 999) / 1000)); };
+  const int seconds = whole_seconds(timeout_);
+  Url url = address.url;
+  if (!address.ip.empty()) url.host = address.ip;
+  const int port = url.port == 0 ? kUsualPort : url.port;
   ::sql::ConnectOptionsMap map;
   // tcp:// because "localhost" alone would be a Unix socket, whatever the port.
-  map["hostName"] = ::sql::SQLString("tcp://" + url_.host_port(3306));
+  map["hostName"] = ::sql::SQLString("tcp://" + url.host_port(kUsualPort));
   map["port"] = port;
-  map["userName"] = ::sql::SQLString(url_.user);
-  map["password"] = ::sql::SQLString(read_password(options_, url_));
+  map["userName"] = ::sql::SQLString(url.user);
+  map["password"] = ::sql::SQLString(read_password(options_, url));
   map["CLIENT_FOUND_ROWS"] = true;
-  map["OPT_CONNECT_TIMEOUT"] = seconds;
+  map["OPT_CONNECT_TIMEOUT"] = whole_seconds(most);  // of TCP, and of each answer until we are logged in
   map["OPT_READ_TIMEOUT"] = seconds;
   map["OPT_WRITE_TIMEOUT"] = seconds;
   map["OPT_CHARSET_NAME"] = ::sql::SQLString("utf8mb4");
@@ -95,15 +114,14 @@ void Session::open() {
   }
   connection_.reset(driver()->connect(map));
   statement_.reset(connection_->createStatement());
-  set_up();
 }
 
 void Session::set_up() {
   if (options_.tls == "verify") {
     auto row = query(render("session_cipher"));
     if (!row->next() || row->getString(2).length() == 0) {
-      throw Abort{{Error::Kind::permanent,
-                   "the database did not encrypt the connection, and tls: verify asks for it"}};
+      throw Abort{
+          {Error::Kind::refused, "the database did not encrypt the connection, and tls: verify asks for it"}};
     }
   }
   // A lock is given up well before the read would time out, so that the connection survives.
@@ -118,7 +136,7 @@ void Session::set_up() {
   if (limits->next()) max_packet_ = limits->getInt64(1);
   has_database_ = false;
   try {
-    exec(render("use_database", {{"schema", Literal::identifier(url_.path)}}));
+    exec(render("use_database", {{"schema", Literal::identifier(schema())}}));
     has_database_ = true;
   } catch (const ::sql::SQLException& e) {
     if (e.getErrorCode() != kNoDatabase) throw;
@@ -130,45 +148,96 @@ Result<void> Session::ensure() {
   const auto silent_since = std::exchange(last_used_, now);
   if (silence_.count() > 0 && now - silent_since > Ms{silence_} / 2) {
     // There was nothing to do: the server ends such a session, or has already.
-    statement_.reset();
-    connection_.reset();
+    drop();
   }
+  // Only one server is written to at a time: where one of us had to go, the others follow.
+  if (connection_ != nullptr && addresses_->left(address_)) drop();
   if (connection_ != nullptr) {
     driver();  // this thread may be a new one
     return {};
   }
+  return connect_anywhere();
+}
+
+Result<void> Session::connect_anywhere() {
+  // By its ip the server's certificate could not be checked: with TLS a name stays one address.
+  const bool names = options_.tls == "verify";
+  const bool several = addresses_->urls().size() > 1;
+  std::optional<Address> read_only;
+  auto connected = addresses_->connect(
+      timeout_, {},
+      [&](const Address& address, Addresses::Clock::time_point until) -> Result<void> {
+        const auto left = std::chrono::ceil<Ms>(until - Addresses::Clock::now());
+        auto done = connect_to(address, left, !address.alone);
+        if (!done && is_read_only_) read_only = address;
+        return done;
+      },
+      names);
+  // Without a choice what is read-only is better than nothing: it can be read.
+  if (!connected && read_only && !several) return connect_to(*read_only, timeout_, false);
+  return connected;
+}
+
+Result<void> Session::connect_to(const Address& address, Ms most, bool choosy) {
+  address_ = address;
+  is_read_only_ = false;
   try {
-    open();
+    open(address, most);
+    if (choosy) expect_writable();
+    set_up();
     return {};
   } catch (const ::sql::SQLException& e) {
-    statement_.reset();
-    connection_.reset();
+    drop();
     return tl::unexpected(to_error(e.getErrorCode(), e.what()));
   } catch (const Abort& abort) {
-    statement_.reset();
-    connection_.reset();
+    drop();
     return tl::unexpected(abort.error);
   } catch (const std::exception& e) {
-    connection_.reset();
-    return transient(std::string("cannot connect to the database: ") + e.what());
+    drop();
+    return transient("cannot connect to the database " + address.shown + ": " + e.what());
   }
+}
+
+void Session::drop() {
+  statement_.reset();
+  connection_.reset();
+}
+
+bool Session::takes_writes() {
+  auto row = query(render("session_read_only"));
+  const std::string says = row->next() ? text_at(*row, 1) : "";
+  return says == "0" || says == "OFF";
+}
+
+// A replica, a primary that was deposed, a node of Galera outside of its cluster.
+void Session::expect_writable() {
+  is_read_only_ = !takes_writes();
+  if (is_read_only_)
+    throw Abort{{Error::Kind::transient, "database " + address_.shown + ": it is read-only: a replica?"}};
+  auto galera = query(render("session_is_galera"));
+  if (!galera->next() || text_at(*galera, 2) != "ON") return;
+  auto ready = query(render("session_galera_ready"));
+  if (ready->next() && text_at(*ready, 2) == "OFF")
+    throw Abort{
+        {Error::Kind::transient, "database " + address_.shown + ": it is not ready (wsrep_ready is OFF)"}};
 }
 
 Result<void> Session::connect() { return ensure(); }
 
 Result<void> Session::create_database() {
   auto done = run([&] {
-    const auto schema = Literal::identifier(url_.path);
-    exec(render("create_database", {{"schema", schema}}));
-    exec(render("use_database", {{"schema", schema}}));
+    const auto name = Literal::identifier(schema());
+    exec(render("create_database", {{"schema", name}}));
+    exec(render("use_database", {{"schema", name}}));
   });
   if (done) {
     has_database_ = true;
     return {};
   }
-  if (done.error().is_transient()) return done;
-  return permanent("the database '" + url_.path +
-                   "' does not exist and could not be created: " + done.error().message);
+  if (done.error().kind == Error::Kind::transient) return done;
+  return tl::unexpected(Error{
+      done.error().kind,
+      "the database '" + schema() + "' does not exist and could not be created: " + done.error().message});
 }
 
 Result<void> Session::run(const std::function<void()>& body) {
@@ -223,32 +292,42 @@ void Session::rollback() noexcept {
   try {
     exec(render("rollback"));
   } catch (...) {  // then the server does it, as the connection ends
-    statement_.reset();
-    connection_.reset();
+    drop();
   }
 }
 
-// Tells transient from permanent, and drops a connection that is gone. The server's words are handed on, but
+// Tells the kinds of errors apart, and drops a connection that is gone. The server's words are handed on, but
 // for those that quote values: they may be a message's.
 Error Session::to_error(int code, const std::string& text) {
-  const std::string where = "database " + url_.host_port(3306) + ": ";
-  const std::string number = " (" + std::to_string(code) + ")";
-  if (is_one_of(kGone, code)) {
-    statement_.reset();
-    connection_.reset();
-    return {Error::Kind::transient, where + text + number};
+  std::string what = text;
+  if (code == kDuplicate) {
+    what = "duplicate key";
+  } else if (code == kNotUnderstood) {
+    what = "it does not understand a statement of ours";
+  } else if (code == kDenied) {
+    what = "access denied for user '" + address_.url.user + "'";
+  } else if (quotes_values(code)) {
+    what = "a value that its column does not take";
   }
-  if (is_one_of(kPassing, code)) return {Error::Kind::transient, where + text + number};
-  if (code == kDuplicate) return {Error::Kind::permanent, where + "duplicate key" + number};
-  if (code == 1064)
-    return {Error::Kind::permanent, where + "it does not understand a statement of ours" + number};
-  if (code == 1366 || code == 1292 || code == 1300 || code == 1406) {
-    return {Error::Kind::permanent, where + "a value that its column does not take" + number};
+  Error error{Error::Kind::refused, "database " + address_.shown + ": " + what + " (" + std::to_string(code) +
+                                        ")" + std::string(advice(code))};
+  switch (trouble_of(code, text)) {
+    case Trouble::elsewhere:
+      addresses_->failed(address_);
+      [[fallthrough]];
+    case Trouble::gone:
+      drop();
+      [[fallthrough]];
+    case Trouble::passing:
+      error.kind = Error::Kind::transient;
+      break;
+    case Trouble::row:
+      error.kind = Error::Kind::permanent;
+      break;
+    case Trouble::refused:
+      break;
   }
-  if (code == kDenied) {
-    return {Error::Kind::permanent, where + "access denied for user '" + url_.user + "'" + number};
-  }
-  return {Error::Kind::permanent, where + text + number};
+  return error;
 }
 
 std::int64_t Session::exec(const std::string& sql) { return statement_->executeUpdate(sql); }

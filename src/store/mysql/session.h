@@ -17,12 +17,13 @@
 #include <string>
 #include <string_view>
 
+#include "src/core/addresses.h"
 #include "src/core/result.h"
-#include "src/core/url.h"
 #include "src/store/store.h"
 
 namespace rung::mysql {
 
+inline constexpr int kUsualPort = 3306;
 // The server's errors after which a transaction is worth another try.
 inline constexpr int kLockWaitOver = 1205, kDeadlock = 1213;
 
@@ -40,12 +41,14 @@ inline bool is_duplicate(const ::sql::SQLException& e) { return e.getErrorCode()
 class Session {
  public:
   // `timeout` bounds connecting, each read and each write. `silence`: see open_mysql_store().
-  Session(StoreOptions options, Url url, Ms timeout, Ms silence = Ms{0});
+  // `addresses`: shared with all others of the process; not null.
+  Session(StoreOptions options, std::shared_ptr<Addresses> addresses, Ms timeout, Ms silence = Ms{0});
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Connects where there is no connection. A missing database is no error: has_database() tells.
+  // Connects where there is no connection, to the address that serves. A missing database is no error:
+  // has_database() tells. Of several servers those that are read-only are passed over.
   Result<void> connect();
   bool has_database() const { return has_database_; }
   Result<void> create_database();
@@ -78,26 +81,35 @@ class Session {
   std::unique_ptr<::sql::ResultSet> query(const std::string& sql);
   std::unique_ptr<::sql::PreparedStatement> prepare(const std::string& sql);
   EpochMs now();
+  bool takes_writes();  // false: a replica, or a primary that was deposed
 
   // Largest statement or row the server takes, bytes; 0 before the first connection.
   std::int64_t max_packet() const { return max_packet_; }
   const StoreOptions& options() const { return options_; }
-  const Url& url() const { return url_; }
+  const std::shared_ptr<Addresses>& addresses() const { return addresses_; }
+  const std::string& schema() const { return addresses_->first().path; }
 
  private:
-  void open();    // throws
-  void set_up();  // throws
+  void open(const Address& address, Ms most);  // throws
+  void set_up();                               // throws
+  void expect_writable();                      // throws
   Result<void> ensure();
+  Result<void> connect_anywhere();
+  // One try. `choosy`: not to a server that does not take writes.
+  Result<void> connect_to(const Address& address, Ms most, bool choosy);
+  void drop();
   void rollback() noexcept;
   Error to_error(int code, const std::string& text);
 
   const StoreOptions options_;
-  const Url url_;
+  const std::shared_ptr<Addresses> addresses_;
   const Ms timeout_;
+  Address address_;  // of the connection, or of the last try
   std::unique_ptr<::sql::Connection> connection_;
   std::unique_ptr<::sql::Statement> statement_;
   std::int64_t max_packet_ = 0;
   bool has_database_ = false;
+  bool is_read_only_ = false;  // the server of the last try
   std::chrono::seconds silence_{0};
   std::chrono::steady_clock::time_point last_used_;
 };

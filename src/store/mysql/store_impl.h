@@ -16,6 +16,9 @@
 
 namespace rung::mysql {
 
+// Inside Session::run().
+ServerVariables read_variables(Session& session);
+
 // The conditions of a filter, for a statement in which rung_tasks is t. Begins with a blank, or is empty.
 std::string conditions(const Filter& filter);
 
@@ -29,12 +32,13 @@ class MysqlStore final : public Store {
   Result<EpochUs> clock() override;
 
   Result<int> register_node(const NodeIdentity& identity, Ms ttl) override;
-  Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl) override;
+  Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl,
+                         const std::vector<HealthProblem>& problems, BrokerLink link) override;
   Result<void> leave(int node, std::uint64_t incarnation) override;
   Result<std::vector<NodeRow>> live_nodes() override;
   Result<std::vector<ShardRow>> shards() override;
-  Result<std::vector<Lease>> acquire(int node, std::uint64_t incarnation, std::span<const int> shards,
-                                     Ms ttl) override;
+  Result<std::vector<Lease>> acquire(int node, std::uint64_t incarnation, std::span<const int> shards, Ms ttl,
+                                     std::uint64_t above) override;
   Result<Renewal> renew(int node, std::span<const Lease> leases, Ms ttl) override;
   Result<void> release(int node, std::span<const Lease> leases) override;
 
@@ -62,6 +66,12 @@ class MysqlStore final : public Store {
   Result<Swept> sweep(TaskId from, TaskId to, int limit) override;
   Result<OldRecords> let_go_records(EpochMs before, int limit) override;
 
+  Result<ServerVariables> server_variables() override;
+  Result<void> record_event(int node, const SystemEvent& event) override;
+  Result<std::vector<SystemEvent>> events(int limit) override;
+  Result<std::string> setting(std::string_view name, std::string_view if_absent) override;
+  Result<void> set_setting(std::string_view name, std::string_view value) override;
+
   Result<std::int64_t> count(const Filter& filter, std::int64_t most) override;
   Result<std::vector<AuditRow>> audit(TaskId id) override;
 
@@ -75,6 +85,8 @@ class MysqlStore final : public Store {
   Result<std::vector<ShardOverdue>> overdue() override;
 
  private:
+  // Permanent error where the filter names a header that is not indexed.
+  Result<void> check_headers(const Filter& filter) const;
   // Inside a transaction: those of `leases` that `node` holds, by shard, their rows locked by `statement`.
   // `now`: the time, read before any lock was waited for; only where it holds one.
   std::vector<Lease> lock_leases(std::string_view statement, int node, std::span<const Lease> leases,

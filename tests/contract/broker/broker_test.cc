@@ -12,7 +12,6 @@ namespace rung::test {
 namespace {
 
 using How = PublishResult::How;
-using testing::Optional;
 
 constexpr Ms kLong{60000};
 constexpr Ms kSoon{10000};  // for what takes milliseconds, on a machine that does much else
@@ -63,7 +62,9 @@ TEST_P(BrokerContract, PublishesToAQueueAndConfirms) {
   const Message message = full_message();
   world_->broker().publish({outgoing(7, message)});
   EXPECT_EQ(how(7), How::confirmed);
-  EXPECT_THAT(world_->take(queue_), Optional(message));
+  const std::optional<Message> taken = world_->take(queue_);
+  ASSERT_TRUE(taken);
+  EXPECT_TRUE(canonical(*taken) == canonical(message));
 }
 
 TEST_P(BrokerContract, TellsWhatHasNoQueueFromWhatHas) {
@@ -89,7 +90,7 @@ TEST_P(BrokerContract, DeliversWhatFailedToTheByte) {
   std::vector<Delivery> got = sink_.deliveries(2);
   ASSERT_EQ(got.size(), 2U);
   if (got[0].inlet != Inlet::failed) std::swap(got[0], got[1]);
-  EXPECT_EQ(got[0].message, message);
+  EXPECT_TRUE(canonical(got[0].message) == canonical(message));
   EXPECT_EQ(got[0].exchange, world_->prefix() + ".failed");
   EXPECT_EQ(got[0].routing_key, "some.key");
   EXPECT_FALSE(got[0].redelivered);
@@ -284,6 +285,86 @@ TEST_P(BrokerContract, AfterStopIntakeNothingComesAndAcksStillCount) {
   world_->broker().stop(Ms{3000});
   EXPECT_TRUE(eventually([&] { return world_->depth(world_->prefix() + ".failed") == 1; }));
   EXPECT_EQ(world_->take(world_->prefix() + ".failed")->body, "two");
+}
+
+TEST_P(BrokerContract, APauseThatIsOverAtOnceGivesBackAllTheSame) {
+  start();
+  const std::string failed = world_->prefix() + ".failed";
+  ASSERT_TRUE(world_->put(failed, "", text("one")));
+  const auto got = sink_.deliveries(1);
+  ASSERT_EQ(got.size(), 1U);
+  world_->broker().pause_intake(true);
+  world_->broker().pause_intake(false);
+  const auto again = sink_.deliveries(1);
+  ASSERT_EQ(again.size(), 1U);
+  EXPECT_TRUE(again[0].redelivered);
+  EXPECT_GT(again[0].tag.connection, got[0].tag.connection);
+}
+
+TEST_P(BrokerContract, WhilePausedWhatIsUnackedIsTheBrokersAgain) {
+  start();
+  const std::string failed = world_->prefix() + ".failed";
+  for (const char* body : {"one", "two", "three"}) ASSERT_TRUE(world_->put(failed, "", text(body)));
+  const auto got = sink_.deliveries(3);
+  ASSERT_EQ(got.size(), 3U);
+  world_->broker().ack({got[0].tag});
+  world_->broker().pause_intake(true);
+  EXPECT_TRUE(eventually([&] { return world_->depth(failed) == 2; }));
+  EXPECT_FALSE(world_->broker().stands(got[1].tag));
+  world_->broker().ack({got[1].tag});  // too late: it is anybody's
+  ASSERT_TRUE(world_->put(failed, "", text("four")));
+  EXPECT_TRUE(sink_.deliveries(1, Ms{300}).empty());
+  EXPECT_EQ(world_->depth(failed), 3U);
+
+  world_->broker().pause_intake(false);
+  auto again = sink_.deliveries(3);
+  ASSERT_EQ(again.size(), 3U);
+  std::ranges::sort(again, {}, [](const Delivery& d) { return d.message.body; });
+  EXPECT_EQ(again[0].message.body, "four");
+  EXPECT_EQ(again[1].message.body, "three");
+  EXPECT_EQ(again[2].message.body, "two");
+  EXPECT_TRUE(again[2].redelivered);
+  EXPECT_GT(again[2].tag.connection, got[2].tag.connection);
+  EXPECT_TRUE(world_->broker().stands(again[2].tag));
+  world_->broker().ack({again[0].tag, again[1].tag, again[2].tag});
+  world_->broker().pause_intake(true);
+  world_->broker().pause_intake(false);
+  EXPECT_TRUE(sink_.deliveries(1, Ms{300}).empty()) << "what was acked comes again";
+  ASSERT_TRUE(world_->put(failed, "", text("five")));
+  EXPECT_EQ(sink_.deliveries(1).size(), 1U);
+}
+
+// More often than RabbitMQ 4 lets a quorum queue deliver a message by default.
+TEST_P(BrokerContract, PausedAgainAndAgainAQuorumQueueKeepsIts) {
+  BrokerOptions options;
+  options.queue_type = "quorum";
+  build(options);
+  start();
+  const std::string failed = world_->prefix() + ".failed";
+  ASSERT_TRUE(world_->put(failed, "", text("one")));
+  for (int i = 0; i < 25; ++i) {
+    ASSERT_EQ(sink_.deliveries(1).size(), 1U) << i;
+    world_->broker().pause_intake(true);
+    ASSERT_TRUE(eventually([&] { return world_->depth(failed) == 1; })) << i;
+    world_->broker().pause_intake(false);
+  }
+  const auto got = sink_.deliveries(1);
+  ASSERT_EQ(got.size(), 1U);
+  world_->broker().ack({got[0].tag});
+  EXPECT_EQ(world_->depth(world_->prefix() + ".parked"), 0U);
+}
+
+// The connection goes while nothing is consumed: the next one consumes nothing either.
+TEST_P(BrokerContract, APauseOutlivesTheConnection) {
+  start();
+  const std::string failed = world_->prefix() + ".failed";
+  world_->broker().pause_intake(true);
+  world_->cut();
+  ASSERT_TRUE(sink_.up());
+  ASSERT_TRUE(world_->put(failed, "", text("one")));
+  EXPECT_TRUE(sink_.deliveries(1, Ms{1000}).empty());
+  world_->broker().pause_intake(false);
+  EXPECT_EQ(sink_.deliveries(1).size(), 1U);
 }
 
 TEST_P(BrokerContract, OneResultEachAlsoAtStop) {

@@ -144,9 +144,11 @@ TEST_P(StoreContract, WhatIsNoLongerAsItWasSeenIsDecidedAsItIs) {
   const auto claimed = must(store_->apply(claims, fence, decider()));
   const EpochMs now = must(store_->now());
   for (const Decision& d : claimed) confirms.push_back(confirm_as_seen(d.task, now));
-  // The consumer was quicker: one has failed, one has succeeded.
+  // One could not be sent; of one the consumer was quicker.
   const TaskId failed = claimed[7].task.id, succeeded = claimed[8].task.id;
-  apply_one(*store_, fence, failed, event::Failed{1, "boom", "E", {}});
+  event::Failed unsendable{1, "boom", "E", {}};
+  unsendable.by_publisher = true;
+  apply_one(*store_, fence, failed, unsendable);
   apply_one(*store_, fence, succeeded, event::Succeeded{1});
   const auto confirmed = must(store_->apply(confirms, fence, decider()));
   for (std::size_t i = 0; i < confirmed.size(); ++i) {
@@ -241,7 +243,13 @@ TEST_P(StoreContract, AFailureQuickerThanTheConfirmKeepsItsWordAndGetsItsTime) {
   const TaskId id = due_task(*store_, fence);
   Climb climb(*store_, fence);
   climb(id, event::Claim{});
-  climb(id, event::Failed{1, "quick", "", {}});
+  // The copy may not have left yet, for all that the database knows: its confirm is waited for.
+  const Decision early = climb(id, event::Failed{1, "quick", "", {}});
+  EXPECT_EQ(early.verdict, Verdict::refused);
+  EXPECT_EQ(early.reason, kBeingPublished);
+  // Its owner is gone: nobody will say what became of the publish, and the word counts.
+  join(*store_, "a");
+  EXPECT_EQ(climb(id, event::Failed{1, "quick", "", {}}).verdict, Verdict::applied);
   EXPECT_FALSE(must(store_->history(id)).at(0).attempt.published_at);
   const Task before = get(*store_, id);
   const EpochMs at = climb.now();
@@ -251,6 +259,28 @@ TEST_P(StoreContract, AFailureQuickerThanTheConfirmKeepsItsWordAndGetsItsTime) {
   EXPECT_EQ(row.published_at, at);
   EXPECT_EQ(row.outcome, Outcome::failed);
   EXPECT_EQ(row.error, "quick");
+}
+
+// Who holds no lease (the command line), or other leases, sees that the claim's owner lives.
+TEST_P(StoreContract, NobodyEndsAnAttemptThatAnotherInstanceMayStillPublish) {
+  const Fence a = join(*store_, "a", {0});
+  const Fence b = join(*store_, "b", {5});
+  NewTask n = task();
+  n.task.shard = 0;
+  n.task.next_at = must(store_->now()) + Ms{60};
+  must(store_->insert(std::span(&n, 1), a));
+  ASSERT_EQ(apply_one(*store_, a, n.task.id, event::Claim{Ms{100}}).verdict, Verdict::applied);
+  for (const Fence& fence : {a, b, Fence{}}) {
+    for (const Happening& what : {Happening{event::Finish{false, ""}}, Happening{event::Finish{true, ""}},
+                                  Happening{event::Failed{1, "", "", {}}}}) {
+      const Decision d = apply_one(*store_, fence, n.task.id, what);
+      EXPECT_EQ(d.verdict, Verdict::refused) << fence.node;
+      EXPECT_TRUE(d.reason == kNotPublishedYet || d.reason == kBeingPublished) << d.reason;
+    }
+    EXPECT_EQ(apply_one(*store_, fence, n.task.id, event::Cancel{""}).verdict, Verdict::refused);
+  }
+  must(store_->release(a.node, a.leases));
+  EXPECT_EQ(apply_one(*store_, Fence{}, n.task.id, event::Finish{false, ""}).verdict, Verdict::applied);
 }
 
 TEST_P(StoreContract, ALadderIsClimbedToItsEndAndTheTaskParked) {
@@ -288,6 +318,32 @@ TEST_P(StoreContract, ALadderIsClimbedToItsEndAndTheTaskParked) {
   EXPECT_FALSE(t.finished_at);
   climb.deliver(id, 4);
   EXPECT_EQ(must(store_->history(id)).size(), 4U);
+}
+
+// The store had lost what followed the first delivery: the row is brought to where the delivery was.
+TEST_P(StoreContract, AFailureOfALaterAttemptIsWrittenWithWhatItOvertook) {
+  const Fence fence = join(*store_, "a");
+  const TaskId id = due_task(*store_, fence);
+  Climb happens(*store_, fence);
+  happens.deliver(id, 1);
+  event::Failed third{3, "no stock", "", {}};
+  third.proven = third.asked_again = true;
+  third.level = 2;
+  const Decision d = happens(id, third);
+  ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
+  EXPECT_TRUE(get(*store_, id) == d.task);
+  EXPECT_EQ(d.task.attempt, 3);
+  EXPECT_EQ(d.task.level, 3);
+  const auto rows = must(store_->history(id));
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].attempt.attempt, 1);
+  EXPECT_EQ(rows[0].attempt.outcome, Outcome::failed);
+  EXPECT_TRUE(rows[0].attempt.published_at) << "what stood there stays";
+  EXPECT_EQ(rows[1].attempt.attempt, 3);
+  EXPECT_EQ(rows[1].attempt.level, 2);
+  EXPECT_EQ(rows[1].attempt.outcome, Outcome::failed);
+  EXPECT_FALSE(rows[1].attempt.published_at);
+  EXPECT_EQ(rows[1].node, "") << "nobody knows who sent it";
 }
 
 TEST_P(StoreContract, ReturnedIsAFailureWithATime) {
@@ -390,6 +446,7 @@ TEST_P(StoreContract, WhoTakesAFailureInOfAForeignShardTakesTheTask) {
   n.task.shard = 0;
   must(store_->insert(std::span(&n, 1), a));
   apply_one(*store_, a, n.task.id, event::Claim{});
+  apply_one(*store_, a, n.task.id, event::Confirmed{1, must(store_->now())});
   ASSERT_EQ(apply_one(*store_, b, n.task.id, event::Failed{1, "e", "", {}}).verdict, Verdict::applied);
   EXPECT_EQ(get(*store_, n.task.id).shard, 5);
   wait_until([&] { return apply_one(*store_, b, n.task.id, event::Claim{}).verdict == Verdict::applied; });

@@ -260,6 +260,26 @@ TEST_P(ByHandTest, ARedriveFreezesWhatIsParked) {
   EXPECT_EQ(get(*store_, n.task.id).queue, "repaired");
 }
 
+TEST_P(ByHandTest, ADiscardEndsWhatIsParked) {
+  const TaskId scheduled = waiting();
+  NewTask n = task();
+  begin_parked(n.task, "poison", *rules(), must(store_->now()));
+  ASSERT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, Inserted::How::inserted);
+  NewBulk asked = cancel_all();
+  asked.action = BulkAction::discard;
+  asked.reason = "refunded";
+  const Bulk made = must(store_->create_bulk(asked));
+  EXPECT_EQ(made.total, 1) << "without a state: what is parked";
+  EXPECT_EQ(must(store_->bulks(10)).at(0).action, BulkAction::discard);
+  ASSERT_TRUE(must(store_->take_bulk("us", kTtl)));
+  EXPECT_EQ(must(step(made, "us", 10)), 1U);
+  const Task ended = get(*store_, n.task.id);
+  EXPECT_EQ(ended.state, State::discarded);
+  EXPECT_EQ(ended.last_error, "refunded");
+  EXPECT_EQ(must(store_->audit(n.task.id)).at(0).what, "discard");
+  EXPECT_EQ(get(*store_, scheduled).state, State::scheduled);
+}
+
 INSTANTIATE_TEST_SUITE_P(Stores, ByHandTest, testing::Values("memory", "mysql"),
                          [](const auto& p) { return p.param; });
 

@@ -7,14 +7,40 @@
 namespace rung::test {
 namespace {
 
+TEST_P(StoreContract, ABeatSaysWhatIsWrongWithTheNode) {
+  const int a = must(store_->register_node({"a", "1.0", "here", 1}, kTtl));
+  const std::vector<HealthProblem> problems = {{"clock", "an hour \"ahead\"", EpochMs{1700000000000}, true}};
+  must(store_->heartbeat(a, 1, kTtl, problems));
+  EXPECT_EQ(must(store_->live_nodes()).at(0).problems, problems);
+  must(store_->heartbeat(a, 1, kTtl, {}, BrokerLink::lost));
+  EXPECT_EQ(must(store_->live_nodes()).at(0).link, BrokerLink::lost);
+  EXPECT_TRUE(must(store_->live_nodes()).at(0).problems.empty());
+}
+
+TEST_P(StoreContract, EventsAndSettingsAreKept) {
+  const int a = must(store_->register_node({"a", "1.0", "here", 1}, kTtl));
+  must(store_->record_event(a, {0, {}, "", "topology_repaired", "rung.failed", "declared again"}));
+  must(store_->record_event(0, {0, {}, "", "clock_step", "", "an hour"}));
+  const auto events = must(store_->events(10));
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events[0].kind, "clock_step");
+  EXPECT_EQ(events[1].node, "a");
+  EXPECT_EQ(events[1].subject, "rung.failed");
+  EXPECT_EQ(must(store_->setting("s", "")), "");
+  EXPECT_EQ(must(store_->setting("s", "one")), "one");
+  EXPECT_EQ(must(store_->setting("s", "two")), "one");
+  must(store_->set_setting("s", "three"));
+  EXPECT_EQ(must(store_->setting("s", "two")), "three");
+}
+
 TEST_P(StoreContract, ANodesNameKeepsItsNumberAndItsLastIncarnationAlone) {
   const int a = must(store_->register_node({"a", "0.1", "h:1", 1}, kTtl));
   const int b = must(store_->register_node({"b", "0.1", "h:2", 2}, kTtl));
   EXPECT_NE(a, b);
-  EXPECT_TRUE(must(store_->heartbeat(a, 1, kTtl)).still_ours);
+  EXPECT_TRUE(must(store_->heartbeat(a, 1, kTtl, {})).still_ours);
   EXPECT_EQ(must(store_->register_node({"a", "0.2", "h:3", 18'000'000'000'000'000'003U}, kTtl)), a);
-  EXPECT_FALSE(must(store_->heartbeat(a, 1, kTtl)).still_ours);
-  EXPECT_TRUE(must(store_->heartbeat(a, 18'000'000'000'000'000'003U, kTtl)).still_ours);
+  EXPECT_FALSE(must(store_->heartbeat(a, 1, kTtl, {})).still_ours);
+  EXPECT_TRUE(must(store_->heartbeat(a, 18'000'000'000'000'000'003U, kTtl, {})).still_ours);
   const auto nodes = must(store_->live_nodes());
   ASSERT_EQ(nodes.size(), 2U);
   EXPECT_EQ(nodes[0].name, "a");
@@ -30,7 +56,7 @@ TEST_P(StoreContract, ANodesNameKeepsItsNumberAndItsLastIncarnationAlone) {
 TEST_P(StoreContract, AHeartbeatTellsTheDatabasesTime) {
   const int a = must(store_->register_node({"a", "0.1", "h:1", 1}, kTtl));
   const EpochMs before = must(store_->now());
-  const EpochMs beat = must(store_->heartbeat(a, 1, kTtl)).now;
+  const EpochMs beat = must(store_->heartbeat(a, 1, kTtl, {})).now;
   EXPECT_LE(before, beat);
   EXPECT_LE(beat, must(store_->now()));
 }

@@ -102,6 +102,16 @@ TEST_P(StoreContract, ListShowsWhatItsFilterSays) {
     EXPECT_EQ(ids_of(must(store_->list(f))), ids);
   };
   only([](Filter& f) { f.state = State::awaiting; }, {1});
+  only([](Filter& f) { f.states = {State::awaiting, State::scheduled}; }, {3, 2, 1, 0});
+  only([](Filter& f) { f.states = {State::awaiting, State::parked}; }, {1});
+  only([](Filter& f) { f.order = Filter::Order::oldest; }, {0, 1, 2, 3});
+  only(
+      [](Filter& f) {
+        f.order = Filter::Order::due;
+        f.due_after = EpochMs{1};
+        f.queue = "orders";
+      },
+      {0, 3});
   only([](Filter& f) { f.kind = Kind::delay; }, {1});
   only([](Filter& f) { f.queue = "Orders"; }, {1});
   only([](Filter& f) { f.queue = "orders "; }, {2});
@@ -127,6 +137,24 @@ TEST_P(StoreContract, ListShowsWhatItsFilterSays) {
         f.state = State::scheduled;
       },
       {});
+}
+
+TEST_P(StoreContract, ListFindsACorrelationId) {
+  const Fence fence = join(*store_, "a");
+  std::vector<NewTask> tasks;
+  for (const char* id : {"", "c-1", "c-1 "}) {
+    tasks.push_back(task());
+    auto message = std::make_shared<Message>(*tasks.back().message);
+    if (*id != '\0') message->properties.correlation_id = id;
+    tasks.back().message = std::move(message);
+  }
+  must(store_->insert(tasks, fence));
+  Filter filter;
+  filter.correlation_id = "c-1";
+  const auto found = must(store_->list(filter));
+  ASSERT_EQ(ids_of(found), std::vector{tasks[1].task.id});
+  EXPECT_EQ(found[0].correlation_id, "c-1");
+  EXPECT_EQ(must(store_->count(filter, 10)), 1);
 }
 
 TEST_P(StoreContract, ByQueueCountsStatesAndWhatIsOverdue) {

@@ -285,7 +285,7 @@ TEST_P(RetentionTest, OldRecordsGo) {
   must(store_->set_bulk(done.id, BulkState::aborted, {}));
   OldRecords gone;
   EXPECT_EQ(must(store_->let_go_records(must(store_->now()) - kDay, 2)).audit, 0);
-  for (OldRecords step{0, 0, true}; step.more;) {
+  for (OldRecords step{0, 0, 0, true}; step.more;) {
     step = must(store_->let_go_records(tomorrow(), 2));
     EXPECT_LE(step.audit, 2);
     gone.audit += step.audit;

@@ -10,11 +10,13 @@ RuleBookPtr rules() {
     ladders.emplace("default", levels::Ladder::from_list({Ms{1}, Ms{1}, Ms{1}}).value());
     ladders.emplace("long", levels::Ladder::from_list({Ms{3'600'000}, Ms{3'600'000}}).value());
     std::map<std::string, QueueRules, std::less<>> queues;
-    queues["default"].silence = {Silence::Means::success, Ms{3'600'000}};
+    QueueRules defaults;
+    defaults.silence = {Silence::Means::success, Ms{3'600'000}};
     queues["presumed"].silence = {Silence::Means::success, Ms{1}};
     queues["strict"].silence = {Silence::Means::failure, Ms{1}};
     queues["loud"].publish_parked = true;
-    return std::make_shared<const RuleBook>(std::move(ladders), std::move(queues));
+    return std::make_shared<const RuleBook>(std::move(ladders), std::move(queues), RuleBook::Tags{},
+                                            defaults);
   }();
   return book;
 }

@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "tests/faults/outage/fixture.h"
+#include "tests/support/http_client.h"
 
 namespace rung::test {
 namespace {
@@ -83,6 +84,79 @@ TEST_F(LeftBehind, InTheQueueForTheDatabase) {
   rabbit.refuse(false);
   ASSERT_TRUE(rung().logged("the broker is back")) << rung().log_tail();
   expect_one_life();
+}
+
+// The database is away for one instance alone: what that one has unacked is its peer's after a lease, not
+// when the database is back.
+class WithoutDatabase : public OutageTest {
+ protected:
+  static constexpr std::size_t kHeld = 30;
+
+  WithoutDatabase() {
+    config.ladder = "[200ms, 1h]";
+    config.more = "lease: 3s\nhttp: { listen: \"127.0.0.1:" + std::to_string(port_) + "\" }\n";
+  }
+  void lose_it() {
+    start();
+    ASSERT_TRUE(rung().logged("shards taken"));
+    queue_ = attached("q");
+    mysql.refuse();
+    mysql.cut();
+    publish_failed(queue_, kHeld);
+    ASSERT_TRUE(eventually([&] { return amqp.depth(failed()).value_or(99) == 0; }, kBound)) << "all in hand";
+  }
+  std::int64_t tasks() { return number("SELECT COUNT(*) FROM {}.retry_current"); }
+  // Of /readyz.
+  bool tells(const std::string& problem) {
+    HttpClient http(port_);
+    const HttpAnswer answer = http.call("GET", "/readyz");
+    return answer.status == 503 && answer.body.find("\"" + problem + "\"") != std::string::npos;
+  }
+
+  const int port_ = free_port();
+  std::string queue_;
+};
+
+TEST_F(WithoutDatabase, WhatItHasUnackedIsItsPeersAfterALease) {
+  lose_it();
+  SidecarConfig other = config;
+  other.node = "node-2";
+  other.broker_url = amqp_url();
+  other.store_url = db.url();
+  other.more = "lease: 3s\n";
+  Sidecar second(other);
+  second.start();
+  EXPECT_TRUE(eventually([&] { return tasks() == kHeld; }, kBound))
+      << tasks() << " of " << kHeld << " are taken in";
+  EXPECT_EQ(times("messages are taken in again"), 0);
+  EXPECT_EQ(times("the database does not answer"), 1);
+  EXPECT_TRUE(tells("intake"));
+  // Nothing of it comes to a second life when the database is back.
+  mysql.refuse(false);
+  ASSERT_TRUE(rung().logged("messages are taken in again", kBound * 2));
+  publish_failed(queue_, 5, "after");
+  ASSERT_TRUE(eventually([&] { return tasks() == kHeld + 5; }, kBound)) << tasks();
+  EXPECT_EQ(number("SELECT COUNT(*) FROM {}.retry_current WHERE state = 'parked'"), 0);
+  EXPECT_EQ(number("SELECT COUNT(DISTINCT message_id) FROM {}.retry_current"),
+            number("SELECT COUNT(*) FROM {}.retry_current"));
+  ASSERT_TRUE(eventually(
+      [&] { return number("SELECT COUNT(*) FROM {}.retry_events WHERE kind = 'intake_paused'") == 1; },
+      kBound));
+}
+
+TEST_F(WithoutDatabase, AloneItLeavesThemInTheQueueAndHandsNothingToAndFro) {
+  lose_it();
+  ASSERT_TRUE(eventually([&] { return amqp.depth(failed()).value_or(0) == kHeld; }, kBound))
+      << "still unacked";
+  EXPECT_TRUE(tells("intake"));
+  for (int i = 0; i < 40; ++i) {  // longer than two leases
+    EXPECT_EQ(amqp.depth(failed()), kHeld);
+    last(Ms{200});
+  }
+  EXPECT_EQ(times("the database does not answer"), 1);
+  mysql.refuse(false);
+  EXPECT_TRUE(eventually([&] { return tasks() == kHeld; }, kBound * 2)) << tasks();
+  EXPECT_TRUE(eventually([&] { return !tells("intake"); }, kBound));
 }
 
 }  // namespace

@@ -66,6 +66,18 @@ TEST_F(MysqlAway, Killed) {
   once();
 }
 
+// As after a failover to a replica that is not promoted yet: it answers, reads, and refuses to write.
+TEST_F(MysqlAway, ReadOnly) {
+  const std::string variable = db.is_mariadb() ? "tx_read_only" : "transaction_read_only";
+  db.exec("SET GLOBAL " + variable + " = 1");
+  mysql.cut();
+  ASSERT_TRUE(rung().logged("READ ONLY transaction")) << rung().log_tail();
+  fail_meanwhile();
+  db.exec("SET GLOBAL " + variable + " = 0");
+  EXPECT_EQ(all_ended(queue, *consumer, kBefore + kMeanwhile), 0U);
+  once();
+}
+
 // Longer than the lease, and nobody says that it is gone.
 TEST_F(MysqlAway, Stalled) {
   mysql.stall();
@@ -84,6 +96,28 @@ TEST_F(MysqlAway, HalfOpen) {
   // own.
   EXPECT_LE(times("the database is away"), 3);
   EXPECT_EQ(times("the database is away"), times("the database is back"));
+}
+
+// A session of ours that says nothing for two thirds of a lease is ended by the database: whoever had nothing
+// to do has closed it before. Retention has something to do every 10 s.
+class Idle : public OutageTest {};
+
+TEST_F(Idle, NoConnectionIsCutByItsOwnTimeout) {
+  config.more += "retention: 1h\n";  // the lease is 2 s: it would be cut after one
+  start();
+  ASSERT_TRUE(rung().logged("shards taken"));
+  const auto aborted = [&] {
+    return std::stoll(db.query("SHOW GLOBAL STATUS LIKE 'Aborted_clients'").at(0).at(1));
+  };
+  // The server counts the killed sidecars of other tests, too, once it has noticed.
+  const std::string others =
+      "SELECT COUNT(*) FROM information_schema.processlist WHERE db LIKE 'rung%' AND db <> '" + db.name() +
+      "'";
+  ASSERT_TRUE(eventually([&] { return db.value(others) == "0"; }, kBound)) << db.value(others);
+  const auto before = aborted();
+  last(Ms{8000});
+  EXPECT_EQ(aborted(), before);
+  EXPECT_EQ(times("the database is away"), 0);
 }
 
 // Rows in `publishing` when the lease runs out, their publishes stuck on the way: taken again under a new

@@ -49,6 +49,16 @@ TEST_F(NotThereAtStart, Mysql) {
   EXPECT_EQ(times("the broker is away"), 0);
 }
 
+TEST_F(NotThereAtStart, ADatabaseThatTakesEncryptedConnectionsOnly) {
+  db.exec("SET GLOBAL require_secure_transport = ON");
+  start_unready();
+  EXPECT_TRUE(rung().logged("set store.tls: verify")) << rung().log_tail();
+  EXPECT_TRUE(rung().running());
+  db.exec("SET GLOBAL require_secure_transport = OFF");
+  EXPECT_TRUE(rung().logged("the database is back"));
+  messages_flow();
+}
+
 // Really nobody there: no process that listens.
 TEST_F(NotThereAtStart, Both) {
   config.broker_url = amqp_url();
@@ -72,6 +82,18 @@ TEST_F(NotThereAtStart, Both) {
   for (const char* said :
        {"the broker is away", "the broker is back", "the database is away", "the database is back"})
     EXPECT_EQ(times(said), 1) << said;
+}
+
+TEST(StartWarns, OfWhatTheServersSettingsPutAtRisk) {
+  MysqlSchema admin;
+  admin.exec("SET GLOBAL innodb_flush_log_at_trx_commit = 2");
+  SidecarConfig config;
+  config.store_url = admin.url();
+  Sidecar sidecar(config);
+  sidecar.start();
+  EXPECT_TRUE(sidecar.logged("check=database.flush")) << sidecar.log_tail();
+  admin.exec("SET GLOBAL innodb_flush_log_at_trx_commit = 1");
+  EXPECT_EQ(sidecar.log().find("check=database.wsrep"), std::string::npos);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 """The faults: each strikes, stays a while, heals. What strikes when is drawn from the seed before the run begins."""
+import contextlib
 import dataclasses
 import os
 import random
@@ -25,12 +26,19 @@ KINDS = {
     "half-open": ("link", 2.0, 6.0, True),
     "stall": ("link", LONG + 2, LONG + 6, True),
     "cut": ("link", 1.0, 4.0, True),
+    "no-broker": ("link", 2 * LONG + 2, 2 * LONG + 6, True),
     "slow": ("link", 2.0, 5.0, True),
     "sql-kill": ("db", 1.5, 4.0, False),
     "alarm": ("broker", 2.0, 5.0, False),
     "delete": ("queue", 0.3, 3.0, False),
     "clock": ("clock", 2.0, 5.0, False),
+    "rename": ("db", 1.0, 5.0, True),
+    "revoke": ("db", 1.0, 5.0, True),
+    "rights": ("broker", 1.0, 6.0, True),
+    "return": ("broker", 0.5, 3.0, True),
 }
+METHODS = {"return": "return_"}  # where the name is a keyword
+TABLES = ["rung_tasks", "rung_bodies", "rung_attempts", "rung_shards", "rung_nodes"]
 LAGS_BEFORE = {"kill", "pause", "rst", "half-open", "stall", "cut"}
 MAY_REPEAT = {kind for kind, facts in KINDS.items() if facts[3]}
 
@@ -106,7 +114,7 @@ class Faults:
             with self.locks[strike.target]:
                 if strike.kind in LAGS_BEFORE and strike.dice % 3:
                     self.lag(strike)
-                getattr(self, strike.kind.replace("-", "_"))(strike)
+                getattr(self, METHODS.get(strike.kind, strike.kind.replace("-", "_")))(strike)
         except Exception as error:  # the fault could not be made: the run says so and fails
             self.errors.append(f"{strike.kind} on {strike.target}: {error!r}")
         finally:
@@ -222,6 +230,25 @@ class Faults:
             self.world.rabbit("set_vm_memory_high_watermark", "0.6")
             self.ledger.healed(entry)
 
+    def rights(self, strike):
+        """The broker takes every right from the sidecars' user; it asks again when a connection begins: all are cut."""
+        entry = self.ledger.fault("rights", "broker", f"none for {strike.stay:.1f} s")
+        self.world.permit_at_broker("^$")
+        try:
+            for sidecar in self.world.sidecars:
+                self.world.proxies.do((sidecar.name, "broker"), "cut")
+            self.stay(strike)
+        finally:
+            self.world.permit_at_broker(".*")
+            self.ledger.healed(entry)
+
+    def return_(self, strike):
+        """The exchange that keeps routing keys is deleted, and with it every binding."""
+        entry = self.ledger.fault("return", "broker", f"{script.PREFIX}.return deleted")
+        self.on_broker(lambda channel: channel.exchange_delete(script.PREFIX + ".return"))
+        self.stay(strike)
+        self.ledger.healed(entry)
+
     def sql_kill(self, strike):
         """KILL of sessions of the schema, those within a transaction first."""
         entry = self.ledger.fault("sql-kill", "db", f"for {strike.stay:.1f} s")
@@ -257,6 +284,58 @@ class Faults:
             return True
         except pymysql.Error:
             return False  # it ended by itself
+
+    def rename(self, strike):
+        """A table is renamed away, and back: every statement that names it is refused."""
+        table = random.Random(strike.dice).choice(TABLES)
+        entry = self.ledger.fault("rename", "db", f"{table} away for {strike.stay:.1f} s")
+        self.on_db(f"RENAME TABLE {table} TO away")
+        try:
+            self.stay(strike)
+        finally:
+            self.on_db(f"RENAME TABLE away TO {table}")
+            self.ledger.healed(entry)
+
+    def revoke(self, strike):
+        """A right of the sidecars' user is revoked; it is looked at when a connection begins, so all of them are ended."""
+        right = random.Random(strike.dice).choice(["INSERT", "UPDATE", "SELECT", "INSERT, UPDATE, DELETE"])
+        entry = self.ledger.fault("revoke", "db", f"{right} for {strike.stay:.1f} s")
+        on = f"ON {script.SCHEMA}.*"
+        self.on_db(f"REVOKE {right} {on} FROM '{script.USER}'@'%'")
+        self.end_sessions()
+        try:
+            self.stay(strike)
+        finally:
+            self.on_db(f"GRANT {right} {on} TO '{script.USER}'@'%'")
+            self.ledger.healed(entry)
+
+    def end_sessions(self):
+        """The sidecars' with the database. One by one: MySQL has no KILL USER."""
+        try:
+            with self.world.db() as db, db.cursor() as cursor:
+                cursor.execute("SELECT id AS id FROM information_schema.processlist WHERE user = %s", (script.USER,))
+                sessions = [row["id"] for row in cursor.fetchall()]
+        except (pymysql.Error, OSError):
+            return  # the server is down: so are they
+        for session in sessions:
+            self.on_db_once(f"KILL {session}")
+
+    def on_db_once(self, statement):
+        with contextlib.suppress(pymysql.Error, OSError), self.world.db() as db, db.cursor() as cursor:
+            cursor.execute(statement)
+
+    def on_db(self, *statements):
+        """Until all is done: a session may be killed by another fault, or a lock be held for too long."""
+        left, deadline = list(statements), time.monotonic() + 90
+        while left:
+            try:
+                with self.world.db() as db, db.cursor() as cursor:
+                    cursor.execute(left[0])
+                left.pop(0)
+            except (pymysql.Error, OSError):
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.3)
 
     def delete(self, strike):
         entry = self.ledger.fault("delete", "wobbly", f"away for {strike.stay:.1f} s")
@@ -314,6 +393,17 @@ class Faults:
         self.world.proxies.do((strike.target, strike.side), "lag", lag)
         self.stay(strike)
         self.world.proxies.do((strike.target, strike.side), "lag", 0.0)
+        self.ledger.healed(entry)
+
+    def no_broker(self, strike):
+        """One sidecar alone loses the broker for longer than its lease: it gives its shards to the others."""
+        entry = self.ledger.fault(strike.kind, f"{strike.target} to broker", f"{strike.stay:.1f} s")
+        until = time.monotonic() + strike.stay
+        self.world.proxies.do((strike.target, "broker"), "cut_after", 0)
+        while not self.stop.is_set() and time.monotonic() < until:
+            self.world.proxies.do((strike.target, "broker"), "cut")
+            self.stop.wait(0.2)
+        self.world.proxies.do((strike.target, "broker"), "cut_after", None)
         self.ledger.healed(entry)
 
     def cut(self, strike):

@@ -240,12 +240,26 @@ class Judge:
         told = (first["level"], first["levels"], first["ladder"])
         if told != (attempt, len(queue.delays), queue.ladder):
             self.blame("attempts", number, f"attempt {attempt} says level, levels, ladder {told}")
+        self.routed(number, attempt, sightings, queue)
         self.early(number, retry_id, attempt, sightings, row, queue)
         if row is not None and row["published_at"] is None:
             self.note("delivered, the time of publishing not known", number)
             if not self.near(first["at"] - 1000, first["at"] + AFTERMATH_MS):
                 self.blame("history", number, f"attempt {attempt} was delivered, its row has no published_at")
         self.repeats(number, attempt, sightings)
+
+    def routed(self, number, attempt, sightings, queue):
+        """A dead letter tells its routing key; a failure that its consumer published doesn't."""
+        if not all(w["way"] == "reject" for w in self.words[number, None, 0]):
+            return
+        for sighting in sightings:
+            if sighting["routing_key"] == script.route_of(queue, number)[1]:
+                continue
+            # Without the right to bind, it comes by the default exchange.
+            if self.near(sighting["at"] - AFTERMATH_MS, sighting["at"], {"rights"}):
+                self.note("came without its routing key", number)
+            else:
+                self.blame("changed", number, f"attempt {attempt} has routing key {sighting['routing_key']!r}")
 
     def early(self, number, retry_id, attempt, sightings, row, queue):
         at = min(s["at"] for s in sightings)

@@ -40,10 +40,10 @@ class Run:
     def begin(self, plan):
         o = self.options
         self.say("servers and sidecars start")
-        self.world = World(self.folder, o.rung, o.instances, "clock" in o.faults)
+        self.world = self.make_world()
         self.world.start_sidecars()
         self.world.declare_queues()
-        self.faults = Faults(self.world, self.ledger, plan)
+        self.faults = self.make_faults(plan)
         self.canceller = traffic.Canceller(self.world, self.ledger, self.stop_all)
         self.canceller.start()
         threading.Thread(target=self.ledger.watch_cpu, args=(self.stop_all,), daemon=True).start()
@@ -54,6 +54,12 @@ class Run:
                           for _ in range(2)]
         for thread in self.consumers + self.producers:
             thread.start()
+
+    def make_world(self):
+        return World(self.folder, self.options.rung, self.options.instances, "clock" in self.options.faults)
+
+    def make_faults(self, plan):
+        return Faults(self.world, self.ledger, plan)
 
     def strike(self):
         o = self.options

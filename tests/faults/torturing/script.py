@@ -6,6 +6,8 @@ import random
 PREFIX = "rung"
 FAILED, RESULTS = PREFIX + ".failed", PREFIX + ".results"
 SCHEMA = "torture"
+USER, PASSWORD = "sidecars", "word"  # at the broker and at the database
+EXCHANGE = "shop"  # of type topic
 LEASE_S = 3.0
 HEARTBEAT_S = 1.0
 STORE_TIMEOUT_S = 2.0
@@ -20,6 +22,8 @@ class Queue:
     silence: float  # s
     dead_letters: bool  # rejected messages come to Rung
     quorum: bool  # with dead-lettering at least once; a classic queue's is at most once when the broker is killed
+    by_topic: bool = False  # its messages come by the topic exchange, with a routing key of their own
+    no_limit: bool = False  # of deliveries: a consumer that loses its node over and over must not use up RabbitMQ 4's 20
 
     def arguments(self):
         args = {}
@@ -29,12 +33,14 @@ class Queue:
             args["x-queue-type"] = "quorum"
             args["x-dead-letter-strategy"] = "at-least-once"
             args["x-overflow"] = "reject-publish"
+        if self.no_limit:
+            args["x-delivery-limit"] = -1
         return args
 
 
 QUEUES = {q.name: q for q in [
     Queue("orders", "quick", (1, 2, 4), True, 4, True, False),
-    Queue("payments", "steady", (1, 2, 4, 4), False, 3, True, True),
+    Queue("payments", "steady", (1, 2, 4, 4), False, 3, True, True, by_topic=True),
     Queue("mails", "computed", (1, 2, 4), True, 4, False, False),
     Queue("invoices", "flat", (3, 3), False, 4, True, True),
     # Deleted and made again under way. Its consumers only ever publish their failures: a reject is worth nothing once
@@ -66,6 +72,11 @@ class Plan:
     never: bool = False  # retry-never with its first failure
     max_attempts: int = 0
     cancel_after: float = -1.0  # s after its first failure; below 0: it isn't cancelled
+
+
+def route_of(queue, number):
+    """Exchange and routing key by which it is sent."""
+    return (EXCHANGE, f"{queue.name}.created.{number % 7}") if queue.by_topic else ("", queue.name)
 
 
 def plan_of(seed, number):

@@ -55,7 +55,8 @@ class Producer(threading.Thread):
         properties = pika.BasicProperties(message_id=f"m-{number}", delivery_mode=2, type="torture",
                                           headers={"number": number})
         self.ledger.send(number, plan.queue)
-        channel.basic_publish("", plan.queue, script.body_of(self.seed, number), properties, mandatory=True)
+        exchange, key = script.route_of(script.QUEUES[plan.queue], number)
+        channel.basic_publish(exchange, key, script.body_of(self.seed, number), properties, mandatory=True)
         self.ledger.confirmed(number)
 
 
@@ -111,7 +112,7 @@ class Consumer(threading.Thread):
         if act.way == "reject":
             channel.basic_reject(method.delivery_tag, requeue=False)
         else:
-            self.speak(out, properties, body, act, retry_id, attempt)
+            self.speak(out, properties, body, act)
             channel.basic_ack(method.delivery_tag)
         self.ledger.said(number, entry)
         if act.word == "failed" and attempt == 0 and plan.cancel_after >= 0:
@@ -119,6 +120,7 @@ class Consumer(threading.Thread):
 
     def facts(self, number, method, properties, headers, body):
         facts = {"at": now_ms(), "queue": self.queue.name, "redelivered": method.redelivered,
+                 "routing_key": method.routing_key,
                  "retry_id": headers.get("retry-id"), "attempt": headers.get("retry-attempt", 0)}
         if facts["retry_id"] is not None:
             facts.update(level=headers.get("retry-level"), levels=headers.get("retry-levels"),
@@ -127,14 +129,16 @@ class Consumer(threading.Thread):
         if body != sent or properties.message_id != f"m-{number}" or headers.get("number") != number:
             facts["changed"] = f"body {hashlib.sha256(body).hexdigest()[:12]}, sent " \
                                f"{hashlib.sha256(sent).hexdigest()[:12]}, message-id {properties.message_id}"
-        foreign = [h for h in headers if h.startswith("x-") and h != "x-delivery-count"]
+        foreign = [h for h in headers if h.startswith("x-") and h not in ("x-delivery-count", "x-acquired-count")]
         if facts["retry_id"] is not None and foreign:
             facts["changed"] = f"headers that should be off: {foreign}"
         return facts
 
-    def speak(self, out, properties, body, act, retry_id, attempt):
+    def speak(self, out, properties, body, act):
+        headers = properties.headers or {}
+        attempt, retry_id = headers.get("retry-attempt", 0), headers.get("retry-id")
         if act.way in ("report", "result"):
-            word = {"retry-id": retry_id, "retry-attempt": attempt,
+            word = {"retry-id": retry_id, "retry-attempt": attempt, "retry-token": headers.get("retry-token"),
                     "retry-result": "succeeded" if act.word == "ok" else "failed", **act.headers}
             if act.word != "ok":
                 word["retry-error"] = f"result of attempt {attempt}"

@@ -48,7 +48,8 @@ class Sidecar:
     def write_config(self, max_loaded):
         ports = self.world.proxies.ports
         with open(self.config, "w", encoding="utf-8") as out:
-            out.write(self.world.config(ports[self.name, "broker"], ports[self.name, "db"], self.name, max_loaded))
+            out.write(self.world.config(ports[self.name, "broker"], ports[self.name, "db"], self.name, max_loaded,
+                                        f"{script.USER}:{script.PASSWORD}", f"{script.USER}:{script.PASSWORD}"))
 
     def start(self):
         env = dict(os.environ)
@@ -91,6 +92,7 @@ class World:
         self.broker_port = urllib.parse.urlsplit(self.amqp).port
         self.db_port = urllib.parse.urlsplit(env["RUNG_TEST_MYSQL"]).port
         self.rabbitmqctl = env["RUNG_TEST_RABBITMQCTL"]
+        self.create_users()
         names = [f"sidecar-{i + 1}" for i in range(instances)]
         self.proxies = Proxies({(n, kind): port for n in names
                                 for kind, port in (("broker", self.broker_port), ("db", self.db_port))})
@@ -107,10 +109,10 @@ class World:
             return dict(re.findall(r"(RUNG_TEST_\w+)=(\S+)", file.read()))
 
     @staticmethod
-    def config(broker_port, db_port, node, max_loaded):
-        return (f"broker: {{ url: \"amqp://guest:guest@127.0.0.1:{broker_port}/%2f\", prefix: {script.PREFIX},"
+    def config(broker_port, db_port, node, max_loaded, login="root", broker_login="guest:guest"):
+        return (f"broker: {{ url: \"amqp://{broker_login}@127.0.0.1:{broker_port}/%2f\", prefix: {script.PREFIX},"
                 f" heartbeat: {int(script.HEARTBEAT_S)}s, prefetch: 200 }}\n"
-                f"store: {{ url: \"mysql://root@127.0.0.1:{db_port}/{script.SCHEMA}\","
+                f"store: {{ url: \"mysql://{login}@127.0.0.1:{db_port}/{script.SCHEMA}\","
                 f" timeout: {int(script.STORE_TIMEOUT_S)}s }}\n"
                 f"node: {node}\nlease: {int(script.LEASE_S)}s\nwindow: 5s\ndrain: 10s\nmax_loaded: {max_loaded}\n"
                 f"log: {{ level: debug }}\nladders:\n{script.LADDERS}queues:\n{script.queues_yaml()}")
@@ -128,16 +130,30 @@ class World:
     def declare_queues(self):
         with self.connect() as connection:
             channel = connection.channel()
+            channel.exchange_declare(script.EXCHANGE, "topic", durable=True)
             for queue in script.QUEUES.values():
                 channel.queue_declare(queue.name, durable=True, arguments=queue.arguments())
+                if queue.by_topic:
+                    channel.queue_bind(queue.name, script.EXCHANGE, f"{queue.name}.#")
 
     def connect(self):
         """A connection to the broker past the proxies. No heartbeat: a broker that is killed is noticed by the RST."""
         parameters = pika.URLParameters(self.amqp + "?heartbeat=0&socket_timeout=5&stack_timeout=10")
         return pika.BlockingConnection(parameters)
 
-    def db(self):
-        return pymysql.connect(host="127.0.0.1", port=self.db_port, user="root", database=script.SCHEMA,
+    def create_users(self):
+        """The sidecars', so that their rights can be revoked without hurting the harness."""
+        self.rabbit("add_user", script.USER, script.PASSWORD)
+        self.permit_at_broker(".*")
+        with self.db(None) as db, db.cursor() as cursor:
+            cursor.execute(f"CREATE USER '{script.USER}'@'%' IDENTIFIED BY '{script.PASSWORD}'")
+            cursor.execute(f"GRANT ALL ON {script.SCHEMA}.* TO '{script.USER}'@'%'")
+
+    def permit_at_broker(self, pattern):
+        self.rabbit("set_permissions", script.USER, pattern, pattern, pattern)
+
+    def db(self, database=script.SCHEMA):
+        return pymysql.connect(host="127.0.0.1", port=self.db_port, user="root", database=database,
                                autocommit=True, connect_timeout=5, read_timeout=20,
                                init_command="SET time_zone = '+00:00'", cursorclass=pymysql.cursors.DictCursor)
 
@@ -155,8 +171,10 @@ class World:
         return best
 
     def server(self, command):
-        subprocess.run([SERVERS, command, self.servers], check=True, start_new_session=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        ran = subprocess.run([SERVERS, command, self.servers], check=False, start_new_session=True, text=True,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        if ran.returncode != 0:
+            raise RuntimeError(f"tests/servers {command} exited {ran.returncode}: {ran.stderr[-2000:]}")
 
     def ctl_run(self, *arguments, timeout=60):
         return subprocess.run([self.rung, *arguments, "-c", self.ctl], capture_output=True, text=True, timeout=timeout,

@@ -102,6 +102,24 @@ TEST_P(Attach, KeepsWhatThePolicyInEffectSays) {
   EXPECT_TRUE(dead_letter_arrives(name));
 }
 
+TEST_P(Attach, TellsWhatAQuorumQueueDoesByItself) {
+  const std::string name = queue(test::unique_name("orders"), {{"x-queue-type", "quorum"},
+                                                               {"x-delivery-limit", std::int32_t{3}},
+                                                               {"x-delayed-retry-type", "failed"},
+                                                               {"x-delayed-retry-min", std::int32_t{1000}},
+                                                               {"x-delayed-retry-max", std::int32_t{3000}}});
+  for (const char* result : {"attached", "already attached"}) {
+    const Ran ran = rung({"attach", name, "--json"});
+    ASSERT_EQ(ran.exit, 0) << ran.err;
+    const json said = json::parse(ran.out);
+    EXPECT_EQ(said["result"], result);
+    EXPECT_THAT(said["notes"], ::testing::ElementsAre(HasSubstr("dead letters leave it at most once"),
+                                                      HasSubstr("RabbitMQ's own delayed retry (failed)")))
+        << said;
+  }
+  EXPECT_THAT(rung({"attach", name}).out, HasSubstr("\n  note: dead letters leave it at most once"));
+}
+
 TEST_P(Attach, OddNames) {
   const std::string name = queue(test::unique_name("o'd d/é$(x)\\\"#^.*\tz`!"));
   const std::string other = queue(name + "more");

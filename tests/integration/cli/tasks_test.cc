@@ -1,4 +1,5 @@
 // migrate, list, show, history on rows as the sidecar writes them.
+#include "src/core/utf8.h"
 #include "tests/integration/cli/fixture.h"
 
 namespace rung::cli {
@@ -154,6 +155,120 @@ TEST_F(Tasks, HistoryIsTheWholeStory) {
   EXPECT_GE(story["attempts"][0]["late_ms"], 1000);
   EXPECT_EQ(story["first_error"], "ValueError: first boom");
   EXPECT_EQ(story["task"]["level"], 2);
+}
+
+TEST_F(Tasks, AreFoundByCorrelationIdAndByIndexedHeaders) {
+  write_config("index_headers: [tenant, priority]\n");
+  ASSERT_EQ(rung({"migrate"}).exit, 0);
+  const auto submit = [&](const std::string& tenant, const std::string& correlation) {
+    const json made =
+        rung_json({"submit", "--queue", "orders", "--delay", "1h", "--header", "tenant=" + tenant, "--header",
+                   "other=x", "--property", "correlation_id=" + correlation});
+    const json& task = made.contains("task") ? made["task"] : made;
+    return task["retry_id"].get<std::string>();
+  };
+  const std::string a = submit("acme", "c-1"), b = submit("umbrella", "c-2");
+  EXPECT_EQ(ids_of(rung_json({"list", "--correlation-id", "c-2"})), std::vector{b});
+  EXPECT_EQ(ids_of(rung_json({"list", "--header", "tenant=acme"})), std::vector{a});
+  EXPECT_EQ(ids_of(rung_json({"list", "--header", "tenant=nobody"})), std::vector<std::string>{});
+  EXPECT_EQ(rung({"list", "--header", "tenant=acme", "--count"}).out, "1\n");
+  EXPECT_EQ(rung_json({"list", "--correlation-id", "c-1"})["tasks"][0]["correlation_id"], "c-1");
+  EXPECT_EQ(db.value("SELECT correlation_id FROM " + db.name() + ".retry_current WHERE retry_id = " + a),
+            "c-1");
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM " + db.name() + ".rung_task_headers"), "2");
+  // A header that is not indexed is an error, not an empty answer.
+  const Ran other = rung({"list", "--header", "other=x"});
+  EXPECT_EQ(other.exit, 1);
+  EXPECT_THAT(other.err, HasSubstr("the header 'other' is not indexed: name it in `index_headers`"));
+  EXPECT_EQ(rung({"list", "--header", "tenant"}).exit, 1);
+  // Of a bulk.
+  EXPECT_EQ(rung({"cancel", "--header", "tenant=acme", "--yes"}).exit, 0);
+  EXPECT_EQ(rung_json({"list", "--state", "cancelled"})["tasks"][0]["retry_id"], a);
+}
+
+TEST_F(Tasks, ShowPrintsTheBody) {
+  ASSERT_EQ(rung({"migrate"}).exit, 0);
+  const TaskId id = insert(fresh("orders", 10min));
+  EXPECT_THAT(rung({"show", id.str(), "--body"}).out, HasSubstr("\n\nhello\n"));
+  EXPECT_EQ(rung({"show", id.str(), "--raw"}).out, "hello");
+  EXPECT_EQ(rung_json({"show", id.str(), "--body"})["body"], "hello");
+  EXPECT_FALSE(rung_json({"show", id.str()}).contains("body"));
+  NewTask odd = fresh("orders", 10min);
+  auto message = std::make_shared<Message>(*odd.message);
+  message->body = std::string("\xff\x00[\x1b", 4);
+  odd.message = message;
+  insert(odd);
+  const std::string odd_id = odd.task.id.str();
+  EXPECT_THAT(rung({"show", odd_id, "--body"}).out, HasSubstr("\n\n\\xff\\x00[\\x1b\n"));
+  EXPECT_EQ(rung({"show", odd_id, "--raw"}).out, message->body);
+  EXPECT_EQ(rung_json({"show", odd_id, "--body"})["body_base64"], "/wBbGw==");
+}
+
+TEST_F(Tasks, ListTakesSeveralStatesSortsAndCounts) {
+  ASSERT_EQ(rung({"migrate"}).exit, 0);
+  const TaskId late = insert(fresh("orders", 20min)), soon = insert(fresh("orders", 10min));
+  const TaskId off = insert(fresh("orders", 15min));
+  ASSERT_EQ(rung({"cancel", off.str()}).exit, 0);
+  using Ids = std::vector<std::string>;
+  EXPECT_EQ(ids_of(rung_json({"list", "--state", "scheduled,cancelled"})),
+            (Ids{off.str(), soon.str(), late.str()}));
+  EXPECT_EQ(ids_of(rung_json({"list", "--state", "parked", "--state", "cancelled"})), Ids{off.str()});
+  EXPECT_EQ(ids_of(rung_json({"list", "--sort", "oldest"})), (Ids{late.str(), soon.str(), off.str()}));
+  EXPECT_EQ(ids_of(rung_json({"list", "--sort", "due"})), (Ids{soon.str(), late.str(), off.str()}));
+  EXPECT_EQ(rung({"list", "--state", "scheduled", "--count"}).out, "2\n");
+  EXPECT_EQ(rung_json({"list", "--count"})["count"], 3);
+  EXPECT_EQ(rung({"list", "--sort", "due", "--all"}).exit, 1);
+  EXPECT_EQ(rung({"list", "--watch", "--json"}).exit, 1);
+}
+
+// Whatever a message says: nothing of it acts on the terminal, and scripts get it back as it was.
+TEST_F(Tasks, NoControlOrFormatCharacterReachesTheTerminal) {
+  const std::string bad =
+      "\x1b[2J\x7f\u009b31m\u00ad\u061c\u200b\u200d\u200e\u2028\u2029\u202e\u2060\u2066\ufeff\U000e0041"
+      "e";
+  NewTask one = fresh("q" + bad, -1s, "m" + bad);
+  one.task.tag = "t" + bad;
+  const TaskId id = insert(one);
+  happen(id, event::Claim{});
+  happen(id, event::Confirmed{1, now()});
+  happen(id, event::Failed{1, "boom " + bad, "Type" + bad, {}});
+  const int node = *store().register_node({"n" + bad, "9.9", "host:1", 7}, std::chrono::hours{1});
+  ASSERT_TRUE(
+      store().heartbeat(node, 7, std::chrono::hours{1}, {{"detached", "queue q" + bad, now(), false}}));
+  const auto harmless = [](const std::string& text) {
+    for (std::size_t at = 0; at < text.size();) {
+      const char32_t c = next_char(text, at);
+      if (c != '\n' && is_control_or_format(c)) return false;
+    }
+    return is_utf8(text);
+  };
+  const std::vector<std::vector<std::string>> commands = {
+      {"list"},
+      {"list", "--queue", "q" + bad},
+      {"show", "m" + bad},
+      {"history", id.str()},
+      {"audit", id.str()},
+      {"stats"},
+      {"nodes"},
+      {"show", "none" + bad},
+      {"list", "--queue" + bad},
+      {"cancel", "--queue", "q" + bad, "--reason", bad, "--yes"},
+      {"cancel", id.str()},
+      {"reschedule", id.str(), "--delay", bad},
+      {"audit", id.str()},
+      {"bulk", "list"},
+      {bad}};
+  for (const auto& words : commands) {
+    for (const bool as_json : {false, true}) {
+      auto all = words;
+      if (as_json) all.emplace_back("--json");
+      const Ran ran = rung(all);
+      EXPECT_TRUE(harmless(ran.out)) << words.front() << ": " << ran.out;
+      EXPECT_TRUE(harmless(ran.err)) << words.front() << ": " << ran.err;
+    }
+  }
+  EXPECT_EQ(rung_json({"show", id.str()})["message_id"], "m" + bad);
+  EXPECT_EQ(rung_json({"list", "--queue", "q" + bad})["tasks"][0]["tag"], "t" + bad);
 }
 
 }  // namespace

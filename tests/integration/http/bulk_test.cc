@@ -166,7 +166,7 @@ TEST_F(HttpBulk, BadInput) {
   up();
   const auto detail = [&](const json& body) { return refused(post("/v1/bulk", body), 400); };
   EXPECT_THAT(detail({{"filter", {{"queue", "q"}}}}),
-              HasSubstr("action: it is \"cancel\", \"fire\" or \"redrive\""));
+              HasSubstr("action: it is \"cancel\", \"discard\", \"fire\" or \"redrive\""));
   EXPECT_THAT(detail({{"action", "delete"}, {"filter", {{"queue", "q"}}}}), HasSubstr("action: it is"));
   EXPECT_THAT(detail({{"action", "cancel"}}), HasSubstr("filter: say which tasks"));
   EXPECT_THAT(detail({{"action", "cancel"}, {"filter", json::object()}}),
@@ -188,6 +188,9 @@ TEST_F(HttpBulk, BadInput) {
               HasSubstr("reason: it goes"));
   EXPECT_THAT(detail({{"action", "fire"}, {"filter", {{"queue", "q"}}}, {"elsewhere", {{"queue", "x"}}}}),
               HasSubstr("elsewhere: it goes with the action redrive"));
+  EXPECT_THAT(
+      detail({{"action", "redrive"}, {"filter", {{"queue", "q"}}}, {"elsewhere", {{"queue", failed()}}}}),
+      HasSubstr("elsewhere.queue: '" + failed() + "' begins with " + config.prefix + "."));
   EXPECT_THAT(detail({{"action", "fire"}, {"filter", {{"queue", "q"}}}, {"limit", 5}}),
               HasSubstr("limit: there is no"));
   EXPECT_THAT(detail(json::array()), HasSubstr("an object"));

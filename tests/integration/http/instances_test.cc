@@ -71,6 +71,52 @@ TEST_F(HttpInstances, AChangeOfAnothersTaskTakesEffectWithinASecond) {
   EXPECT_GE(wall_ms(), now + 500);
 }
 
+// In its last 100 ms a task is claimed, and its message held back until it is due. Neither a person, at any
+// instance, nor a consumer's word may make it `scheduled` then: a cancel would be answered, and the message
+// would go out.
+TEST_F(HttpInstances, NothingGoesOutAfterAnAnsweredCancelOfWhatWasHeldBack) {
+  config.ladder = "[1h]";  // what did fail comes no second time
+  both_up();
+  const std::string queue = new_name();
+  amqp.declare(queue);
+  int in_time = 0;
+  for (int i = 0; i < 200 && in_time < 30; ++i) {
+    const std::string id = submit({{"queue", queue}, {"delay", "400ms"}});
+    while (task(id).at("state") == "scheduled") {
+    }
+    const bool by_word = i % 4 == 3;
+    HttpAnswer finished;
+    if (by_word) {
+      Message word;
+      word.headers = {{"retry-id", id}, {"retry-result", std::string("failed")}};
+      amqp.publish("", results(), word);
+    } else {
+      const std::string path = "/v1/tasks/" + id + "/finish";
+      const std::string body = json{{"result", i % 4 == 2 ? "succeeded" : "failed"}}.dump();
+      finished = i % 2 == 0 ? other("POST", path, body) : call("POST", path, body);
+      if (finished.status == 409) {
+        ++in_time;
+        EXPECT_THAT(refused(finished, 409), HasSubstr("nothing has been delivered yet"));
+        EXPECT_EQ(finished.json().at("state"), "publishing");
+      }
+    }
+    const HttpAnswer cancelled = call("POST", "/v1/tasks/" + id + "/cancel");
+    const auto at_answer = amqp.depth(queue).value_or(0);
+    if (finished.status == 409) {
+      EXPECT_EQ(cancelled.status, 409) << cancelled.body;
+    }
+    const auto got = amqp.get_within(queue, Ms{cancelled.status == 200 && at_answer == 0 ? 600 : 10'000});
+    if (cancelled.status == 200 && at_answer == 0) {
+      EXPECT_FALSE(got) << "published after a cancel that was answered: " << id;
+    } else {
+      EXPECT_TRUE(got) << id;
+    }
+    if (got) amqp.ack(*got);
+    EXPECT_EQ(amqp.depth(queue), 0U);
+  }
+  EXPECT_GE(in_time, 30) << "too few were claimed and not due";
+}
+
 TEST_F(HttpInstances, ACancelByAnotherIsKept) {
   both_up();
   const std::string queue = new_name();

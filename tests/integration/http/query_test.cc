@@ -55,6 +55,30 @@ TEST_F(HttpQuery, EachConditionAlone) {
   EXPECT_EQ(ids("?queue=q1?x%26y"), Ids{odd});
 }
 
+TEST_F(HttpQuery, ByCorrelationIdHeaderAndSeveralStates) {
+  config.more += "index_headers: [tenant]\n";
+  up();
+  const std::string a = submit({{"queue", "a"},
+                                {"delay", "1h"},
+                                {"headers", {{"tenant", "acme"}}},
+                                {"properties", {{"correlation_id", "c-1"}}}});
+  const std::string b = submit({{"queue", "a"}, {"delay", "1h"}, {"headers", {{"tenant", 7}}}});
+  EXPECT_EQ(ids("?correlation_id=c-1"), Ids{a});
+  EXPECT_EQ(task(a).at("correlation_id"), "c-1");
+  EXPECT_EQ(ids("?header.tenant=acme"), Ids{a});
+  EXPECT_EQ(ids("?header.tenant=7"), Ids{b});
+  EXPECT_EQ(ids("?header.tenant=acme&correlation_id=c-2"), Ids{});
+  EXPECT_EQ(post("/v1/tasks/" + a + "/discard", {{"reason", "refunded"}}).json().at("state"), "discarded");
+  EXPECT_EQ(post("/v1/tasks/" + a + "/discard").status, 200) << "said twice";
+  EXPECT_EQ(post("/v1/tasks/" + a + "/fire").status, 409);
+  EXPECT_EQ(ids("?state=discarded,scheduled"), (Ids{b, a}));
+  EXPECT_EQ(ids("?state=discarded,parked"), Ids{a});
+  EXPECT_EQ(get("/v1/tasks?state=discarded,").status, 400);
+  const HttpAnswer other = get("/v1/tasks?header.region=eu");
+  EXPECT_EQ(other.status, 400);
+  EXPECT_NE(other.body.find("index_headers"), std::string::npos);
+}
+
 TEST_F(HttpQuery, PagesStayWhileRowsMove) {
   up();
   json tasks = json::array();

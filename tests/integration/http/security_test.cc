@@ -122,6 +122,19 @@ TEST_F(HttpSecurity, Tls) {
     many.push_back({{"queue", "q"}, {"delay", "1h"}, {"body", std::string(200, 'b')}});
   EXPECT_EQ(checked("POST", "/v1/tasks", tls.call("POST", "/v1/tasks", many.dump())).status, 201);
   EXPECT_EQ(raw(request("GET /healthz")).find("HTTP/1.1 200"), std::string::npos) << "plain at a TLS port";
+  // Authenticated encryption and forward secrecy only.
+  const auto handshake = [&](const std::string& options) {
+    return run_shell("openssl s_client -connect 127.0.0.1:" + std::to_string(port) + " -CAfile " +
+                     env("RUNG_TEST_CA") + " " + options + " </dev/null 2>&1")
+        .code;
+  };
+  EXPECT_EQ(handshake("-tls1_3"), 0);
+  for (const auto* suite : {"ECDHE+AESGCM", "ECDHE+CHACHA20"})
+    EXPECT_EQ(handshake("-tls1_2 -cipher " + std::string(suite)), 0) << suite;
+  for (const auto* suite : {"ECDHE-RSA-AES256-SHA384:ECDHE-ECDSA-AES256-SHA384",
+                            "ECDHE-RSA-AES128-SHA:ECDHE-ECDSA-AES128-SHA", "AES128-GCM-SHA256", "AES128-SHA"})
+    EXPECT_NE(handshake("-tls1_2 -cipher " + std::string(suite) + ":@SECLEVEL=0"), 0) << suite;
+  EXPECT_NE(handshake("-tls1_1 -cipher ALL:@SECLEVEL=0"), 0);
   EXPECT_EQ(checked("GET", "/v1/tasks", tls.call("GET", "/v1/tasks")).status, 200);
 }
 
@@ -304,7 +317,7 @@ TEST_F(HttpSecurity, NoAddressThatOnlyLooksLikeThisMachine) {
 }
 
 TEST_F(HttpSecurity, ConnectionsAreBounded) {
-  listen(", connections: 4, timeout: 2m");
+  listen(", connections: 4, connections_per_address: 4, timeout: 2m");
   up();
   // Those that wait for a request make room for a new one.
   std::vector<HttpClient> idle;
@@ -326,11 +339,67 @@ TEST_F(HttpSecurity, ConnectionsAreBounded) {
       one->send("POST /v1/tasks HTTP/1.1\r\nHost: a\r\n");
     }
     return says("/v1/tasks", "HTTP/1.1 503") && says("/healthz", "HTTP/1.1 200") &&
-           says("/readyz", "HTTP/1.1 200") && says("/metrics", "http.connections");
+           says("/readyz", "HTTP/1.1 200") && says("/metrics", "HTTP/1.1 200") &&
+           says("/v1/bulk", "http.connections");
   };
   EXPECT_TRUE(eventually(saturated, kBound));
   busy.clear();
-  EXPECT_TRUE(eventually([&] { return HttpClient(port).call("GET", "/healthz").status == 200; }, kBound));
+  EXPECT_TRUE(eventually([&] { return HttpClient(port).call("GET", "/v1/tasks").status == 200; }, kBound));
+}
+
+TEST_F(HttpSecurity, ProbesAreAnsweredWhileHalfSentRequestsTakeAllConnections) {
+  listen(", timeout: 2m");
+  up();
+  std::vector<std::unique_ptr<SlowClient>> half_sent(100);
+  const auto attack = [&] {
+    for (auto& one : half_sent) {
+      if (one != nullptr && !one->heard()) continue;
+      one = std::make_unique<SlowClient>(port);
+      one->send("POST /v1/tasks HTTP/1.1\r\nHost: a\r\n");
+    }
+  };
+  for (int i = 0; i < 100; ++i) {
+    attack();  // all of them again, also those that were ended for a probe
+    const std::string path = i % 10 == 1 ? "/metrics" : i % 10 == 2 ? "/readyz" : "/healthz";
+    ASSERT_THAT(raw(request("GET " + path)), HasSubstr("HTTP/1.1 200")) << path << ", try " << i;
+  }
+  EXPECT_THAT(raw(request("GET /v1/tasks")), HasSubstr("HTTP/1.1 503")) << "the attack was one";
+}
+
+TEST_F(HttpSecurity, OneAddressDoesNotTakeAllConnections) {
+  listen(", connections: 8, connections_per_address: 6, timeout: 2m");
+  up();
+  std::vector<std::unique_ptr<SlowClient>> busy(8);
+  const auto saturated = [&] {
+    for (auto& one : busy) {
+      if (one != nullptr && !one->heard()) continue;
+      one = std::make_unique<SlowClient>(port);
+      one->send("POST /v1/tasks HTTP/1.1\r\nHost: a\r\n");
+    }
+    return raw(request("GET /v1/tasks")).find("http.connections_per_address") != std::string::npos;
+  };
+  EXPECT_TRUE(eventually(saturated, kBound));
+  const SlowClient other(port, INADDR_LOOPBACK + 1);
+  other.send(request("GET /v1/tasks"));
+  EXPECT_THAT(other.rest(), HasSubstr("HTTP/1.1 200"));
+}
+
+TEST_F(HttpSecurity, AHostThatIsNoneIsRefused) {
+  up();
+  EXPECT_THAT(raw("GET /v1/tasks HTTP/1.1\r\nConnection: close\r\n\r\n"), HasSubstr("HTTP/1.1 400"));
+  EXPECT_THAT(raw("GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n"), HasSubstr("the header Host"));
+  for (const auto* host : {"localhost:80@evil", "evil@localhost", "localhost/evil", ""})
+    EXPECT_THAT(raw("GET /v1/tasks HTTP/1.1\r\nHost: " + std::string(host) + "\r\n\r\n"),
+                HasSubstr("HTTP/1.1 400"))
+        << host;
+  EXPECT_THAT(raw("GET /healthz HTTP/1.0\r\n\r\n"), HasSubstr("HTTP/1.1 200")) << "HTTP/1.0 has no Host";
+}
+
+TEST_F(HttpSecurity, AnEncodedSlashIsNoSlash) {
+  up();
+  for (const auto* path : {"/v1%2ftasks", "/v1%2Ftasks", "/%76%31%2ftasks", "/v1/tasks/1%2faudit"})
+    EXPECT_THAT(raw(request(std::string("GET ") + path)), HasSubstr("HTTP/1.1 404")) << path;
+  EXPECT_THAT(raw(request("GET /v1/%74asks")), HasSubstr("HTTP/1.1 200"));
 }
 
 }  // namespace

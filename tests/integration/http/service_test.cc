@@ -23,13 +23,18 @@ class HttpService : public HttpTest {
 
 TEST_F(HttpService, TheDocumentNamesWhatIsRouted) {
   const json document = json::parse(http::openapi_json());
-  std::set<std::string> written, routed;
+  std::set<std::string> written, routed, ids;
   for (const auto& [path, operations] : document.at("paths").items()) {
     for (const auto& [method, operation] : operations.items()) {
       std::string upper;
       for (const char c : method) upper += static_cast<char>(std::toupper(c));
       written.insert(upper + " " + path);
       EXPECT_FALSE(operation.at("summary").get<std::string>().empty());
+      const auto id = operation.value("operationId", "");
+      EXPECT_TRUE(!id.empty() && std::islower(id.front()) != 0 &&
+                  std::ranges::all_of(id, [](char c) { return std::isalnum(c) != 0; }))
+          << upper << " " << path << ": " << id;
+      EXPECT_TRUE(ids.insert(id).second) << id << " stands there twice";
     }
   }
   http::Context context({}, {}, {}, nullptr, "0", 1, Ms{1});
@@ -84,12 +89,12 @@ TEST_F(HttpService, NotReadyWithoutItsBroker) {
       [&] {
         const HttpAnswer answer = get("/readyz");
         problem = answer.json();
-        return answer.status == 503 && problem.at("checks").at("shards") == true;
+        return answer.status == 503 && problem.at("checks").at("database") == true;
       },
       kBound));
-  EXPECT_EQ(problem.at("detail"), "not ready: broker");
-  // The database is there: tasks are taken all the same.
-  submit({{"queue", "q"}, {"delay", "1h"}});
+  // It takes no shards before it can publish, so it takes no tasks either.
+  EXPECT_EQ(problem.at("detail"), "not ready: broker, shards");
+  EXPECT_EQ(post("/v1/tasks", {{"queue", "q"}, {"delay", "1h"}}).status, 503);
 }
 
 // Of a database that hangs nothing is heard, and no connection breaks.
@@ -148,13 +153,13 @@ TEST_F(HttpService, Metrics) {
   EXPECT_EQ(metric("rung_overdue_tasks"), 0);
   EXPECT_EQ(metric("rung_retention_deleted_total{what=\"tasks\"}"), 0);
   // Counted at the first scrape; what it says holds for some seconds.
-  EXPECT_EQ(metric("rung_tasks{state=\"scheduled\"}"), 1);
-  EXPECT_EQ(metric("rung_tasks{state=\"cancelled\"}"), 1);
+  EXPECT_EQ(metric("rung_tasks{queue=\"(other)\",state=\"scheduled\"}"), 1);
+  EXPECT_EQ(metric("rung_tasks{queue=\"(other)\",state=\"cancelled\"}"), 1);
   // One word before each name, base units, no label that a message could fill.
   const std::string text = get("/metrics").body;
   std::istringstream lines(text);
-  const std::set<std::string> labels = {"method", "route",   "status",  "result", "action",
-                                        "state",  "service", "version", "what",   "le"};
+  const std::set<std::string> labels = {"method",  "route", "status", "result", "action",  "state", "service",
+                                        "version", "what",  "le",     "queue",  "problem", "inlet"};
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line.starts_with("#")) continue;
     EXPECT_TRUE(line.starts_with("rung_")) << line;
@@ -163,7 +168,26 @@ TEST_F(HttpService, Metrics) {
       EXPECT_TRUE(labels.contains(line.substr(from, at - from))) << line;
     }
   }
+  EXPECT_EQ(metric("rung_topology_repairs_total"), 0);
+  EXPECT_EQ(metric("rung_unconfirmed_messages"), 0);
+  EXPECT_EQ(metric("rung_quarantined_queues"), 0);
+  EXPECT_EQ(metric("rung_lateness_seconds_count"), 0);
   EXPECT_EQ(get("/metrics").header("content-type").substr(0, 10), "text/plain");
+}
+
+TEST_F(HttpService, MetricsOfConfiguredQueuesAndOfWhatWasPublished) {
+  const std::string queue = new_name();
+  config.queue(queue, "{ ladder: default }");
+  up();
+  amqp.declare(queue);
+  submit({{"queue", queue}, {"delay", 0}});
+  delivery(queue);
+  ASSERT_TRUE(eventually([&] { return metric("rung_lateness_seconds_count") == 1; }, kBound));
+  EXPECT_GE(metric("rung_publish_window"), 16);
+  submit({{"queue", "another"}, {"delay", "1h"}});
+  const std::string of = "{queue=\"" + queue + "\",state=";
+  ASSERT_TRUE(eventually([&] { return metric("rung_tasks" + of + "\"awaiting\"}") == 1; }, kBound));
+  EXPECT_EQ(metric("rung_tasks" + of + "\"parked\"}"), 0);
 }
 
 }  // namespace

@@ -14,7 +14,13 @@ namespace rung::test {
 
 class SlowClient {
  public:
-  explicit SlowClient(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  // `from`: the address that it comes from, one of 127.0.0.0/8.
+  explicit SlowClient(int port, std::uint32_t from = INADDR_LOOPBACK)
+      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in mine{};
+    mine.sin_family = AF_INET;
+    mine.sin_addr.s_addr = htonl(from);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&mine), sizeof mine), 0);
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(static_cast<std::uint16_t>(port));

@@ -140,6 +140,9 @@ TEST_F(HttpSubmit, ManyAtOnce) {
   EXPECT_EQ(body.at("created"), 1000);
   EXPECT_EQ(body.at("results").size(), 1000U);
   EXPECT_EQ(body.at("results")[999].at("task").at("message_id"), "m999");
+  const json& last = body.at("results")[999];
+  EXPECT_EQ(last.at("location"), "/v1/tasks/" + last.at("task").at("retry_id").get<std::string>());
+  EXPECT_EQ(last.at("etag"), "\"1\"");
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current"), "1000");
 
   // The same again, one of them other, one broken, one new, one twice.
@@ -238,7 +241,6 @@ TEST_F(HttpSubmit, WhatTheDatabaseDoesNotTakeIsTold) {
 TEST_F(HttpSubmit, WhileTheDatabaseIsAwayItAsksToComeAgain) {
   listen(", timeout: 2s");
   up();
-  db.exec("CREATE TABLE IF NOT EXISTS `" + db.name() + "`.held (x INT)");
   db.exec("LOCK TABLES `" + db.name() + "`.rung_tasks WRITE");
   const HttpAnswer answer = post("/v1/tasks", {{"queue", "q"}, {"delay", "1h"}, {"message_id", "later"}});
   EXPECT_THAT(refused(answer, 503), HasSubstr("it may still happen"));

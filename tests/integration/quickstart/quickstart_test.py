@@ -28,7 +28,7 @@ class Terminal:
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             environment = dict(os.environ, TMPDIR=tmp, RUNG_PROGRAM=PROGRAM)
-            command = [str(QUICKSTART)] if not plain else ["/bin/bash", "-c", f"'{QUICKSTART}' | cat"]
+            command = [str(QUICKSTART)] if not plain else ["/bin/bash", "-c", f"set -o pipefail; '{QUICKSTART}' | cat"]
             os.execve(command[0], command, environment)
 
     def read_until(self, pattern, seconds):
@@ -52,6 +52,7 @@ class Terminal:
             self.read_until(None, 0.1)
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
+                self.read_until(None, 1)  # what it printed last
                 os.close(self.master)
                 return os.waitstatus_to_exitcode(status)
         os.kill(self.pid, signal.SIGKILL)

@@ -128,7 +128,8 @@ TEST_F(Faults, ABrokerThatIsNotThereAtStart) {
   broker_->publish({outgoing(1)});
   ASSERT_TRUE(sink_.status([](const BrokerStatus& s) { return !s.reason.empty(); }));
   ASSERT_TRUE(eventually([&] { return proxy.accepted() >= 6; }));
-  EXPECT_LE(sink_.statuses().size(), 4U);  // told once, not at each attempt
+  // Told once for each reason, not at each attempt; a reset connection has several, as it is read or written.
+  EXPECT_LT(sink_.statuses().size(), 6U);
   proxy.refuse(false);
   ASSERT_TRUE(sink_.up());
   EXPECT_EQ(how(1), How::confirmed);

@@ -52,6 +52,7 @@ class RabbitTest : public testing::Test {
       probe.remove(options_.prefix + name);
       probe.remove_exchange(options_.prefix + name);
     }
+    probe.remove_exchange(options_.prefix + ".return");
   }
   void start() {
     broker_ = make_rabbit_broker(options_);

@@ -43,11 +43,11 @@ TEST_F(Messages, BodiesOfEverySizeBothWays) {
     ASSERT_EQ(how(token), How::confirmed) << size;
     const auto there = probe().take(queue_, 1);
     ASSERT_EQ(there.size(), 1U) << size;
-    EXPECT_TRUE(there[0].message == message) << size;
+    EXPECT_TRUE(canonical(there[0].message) == canonical(message)) << size;
     ASSERT_TRUE(probe().publish(failed(), "", message));
     const auto back = sink_.deliveries(1);
     ASSERT_EQ(back.size(), 1U) << size;
-    EXPECT_TRUE(back[0].message == message) << size;
+    EXPECT_TRUE(canonical(back[0].message) == canonical(message)) << size;
     broker_->ack({back[0].tag});
   }
 }
@@ -94,7 +94,8 @@ TEST_F(Messages, NumbersThatRabbitMQDoesNotHaveAreSentAsText) {
   EXPECT_EQ(how(1), How::confirmed);
   const auto got = probe().take(queue_, 1);
   ASSERT_EQ(got.size(), 1U);
-  EXPECT_EQ(got[0].message.headers, (Table{{"nan", "NaN"}, {"inf", "Infinity"}, {"-inf", "-Infinity"}}));
+  EXPECT_EQ(canonical(*got[0].message.headers),
+            (Table{{"-inf", "-Infinity"}, {"inf", "Infinity"}, {"nan", "NaN"}}));
 }
 
 TEST_F(Messages, WhyNumbersAreSentAsTextAndWhatNamesAQueueCanHave) {

@@ -80,7 +80,54 @@ TEST_F(Refusals, ManyToAnExchangeThatIsNotThereCostOneChannel) {
 
 TEST_F(Refusals, InternalExchange) {
   // amq.rabbitmq.trace is internal: nobody may publish to it.
-  one_bad_among_many({0, "amq.rabbitmq.trace", "k", {}}, "amq.rabbitmq.trace");
+  one_bad_among_many({0, "amq.rabbitmq.trace", "k", {}}, "amq.rabbitmq.trace", How::returned);
+}
+
+// Refusals of exchanges that were never used close no channel that others use: nothing is in doubt, nothing
+// arrives twice.
+TEST_F(Refusals, UnprovenExchangesThatRefuseHurtNobody) {
+  start_up();
+  constexpr std::uint64_t kRounds = 30, kGood = 20;
+  std::uint64_t token = 0;
+  std::vector<std::uint64_t> good, bad;
+  for (std::uint64_t round = 0; round < kRounds; ++round) {
+    std::vector<Outgoing> batch;
+    for (std::uint64_t i = 0; i < kGood; ++i) {
+      good.push_back(++token);
+      batch.push_back(outgoing(token, text(std::to_string(token))));
+    }
+    const std::string none = options_.prefix + ".none" + std::to_string(round);
+    for (const std::string& exchange : {none, std::string("amq.rabbitmq.trace")}) {
+      bad.push_back(++token);
+      batch.insert(batch.begin() + kGood / 2, Outgoing{token, exchange, "k", text("bad")});
+    }
+    broker_->publish(std::move(batch));
+    ASSERT_TRUE(eventually([&] { return sink_.ways().size() > 0; }));
+  }
+  ASSERT_TRUE(sink_.published(token, Ms{30000}));
+  for (const std::uint64_t one : good) EXPECT_EQ(how(one), How::confirmed) << one;
+  for (const std::uint64_t one : bad) EXPECT_EQ(how(one), How::returned) << one;
+  EXPECT_EQ(probe().depth(queue_), good.size()) << "a repeat";
+}
+
+// Once an exchange has taken a message, its messages go beside the others.
+TEST_F(Refusals, AnExchangeIsProvenByItsFirstMessage) {
+  start_up();
+  const std::string exchange = options_.prefix + ".x";
+  probe().declare_exchange(exchange);
+  probe().bind(queue_, exchange);
+  std::vector<Outgoing> batch;
+  for (std::uint64_t i = 1; i <= 1000; ++i) batch.push_back({i, exchange, "k", text(std::to_string(i))});
+  broker_->publish(std::move(batch));
+  ASSERT_TRUE(sink_.published(1000, Ms{30000}));
+  EXPECT_EQ(sink_.ways()[static_cast<int>(How::confirmed)], 1000);
+  EXPECT_EQ(probe().depth(queue_), 1000U);
+  // Gone later: the channel is closed once more, and then it is unproven again.
+  probe().remove_exchange(exchange);
+  broker_->publish({Outgoing{2000, exchange, "k", text("late")}});
+  EXPECT_EQ(how(2000), How::returned);
+  broker_->publish({outgoing(2001)});
+  EXPECT_EQ(how(2001), How::confirmed);
 }
 
 TEST_F(Refusals, OneWhoseReasonNamesNobodyIsFoundByTryingEachAlone) {

@@ -23,7 +23,7 @@ class Tls : public RabbitTest {
     const Message message = full_message();
     broker_->publish({outgoing(1, message)});
     EXPECT_EQ(how(1), How::confirmed);
-    EXPECT_EQ(probe().take(queue_, 1)[0].message, message);
+    EXPECT_TRUE(canonical(probe().take(queue_, 1)[0].message) == canonical(message));
     Message large = text(std::string(3'000'000, 'L'));
     broker_->publish({outgoing(2, large)});
     EXPECT_EQ(how(2), How::confirmed);

@@ -20,6 +20,20 @@ TEST_F(Topology, ExchangesAndQueuesAreDeclaredDurableAndBound) {
   EXPECT_EQ(probe().consumers(failed()), 1U);
   EXPECT_EQ(probe().consumers(options_.prefix + ".results"), 1U);
   EXPECT_EQ(probe().consumers(options_.prefix + ".delay"), 0U);
+  EXPECT_NO_THROW(probe().declare_exchange(options_.prefix + ".return", "direct"));
+}
+
+// Retries go out without it: they only lose their routing key.
+TEST_F(Topology, AnotherExchangeOfTheReturnExchangesNameKeepsNothingFromStarting) {
+  options_.topology_check = Ms{200};
+  const std::string to_return = options_.prefix + ".return";
+  probe().declare_exchange(to_return, "topic");
+  start_up();
+  ASSERT_TRUE(probe().publish(failed(), "", text("one")));
+  EXPECT_EQ(sink_.deliveries(1).size(), 1U);
+  EXPECT_TRUE(sink_.topology([&](const TopologyReport& r) {
+    return r.problem.find("exchange " + to_return + ": PRECONDITION_FAILED") != std::string::npos;
+  }));
 }
 
 TEST_F(Topology, QuorumQueuesHaveADeliveryLimitThatNeverBites) {
@@ -70,6 +84,27 @@ TEST_F(Topology, AnInletDeletedUnderWayIsDeclaredAndConsumedAgain) {
   EXPECT_EQ(probe().consumers(options_.prefix + ".results"), 1U);
 }
 
+// The refusal closes a channel, and with it its delivery tags end: not the one that consumes.
+TEST_F(Topology, AnInletDeletedWhileTheReturnExchangeIsRefused) {
+  probe().declare_exchange(options_.prefix + ".return", "topic");
+  start_up();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(probe().publish(failed(), "", text("before")));
+    const auto got = sink_.deliveries(1);
+    ASSERT_EQ(got.size(), 1U);
+    broker_->ack({got[0].tag});
+  }
+  ASSERT_TRUE(eventually([&] { return probe().depth(failed()) == 0U; }));
+  probe().remove(failed());
+  ASSERT_TRUE(eventually([&] { return probe().consumers(failed()) == 1U; }));
+  ASSERT_TRUE(probe().publish(failed(), "", text("after")));
+  const auto after = sink_.deliveries(1);
+  ASSERT_EQ(after.size(), 1U);
+  broker_->ack({after[0].tag});
+  broker_->stop(Ms{2000});
+  EXPECT_TRUE(probe().take(failed(), 1, Ms{500}).empty()) << "it was acked";
+}
+
 TEST_F(Topology, AllInletsDeletedAtOnceAndTheirExchangesToo) {
   start_up();
   for (int round = 0; round < 3; ++round) {
@@ -83,6 +118,81 @@ TEST_F(Topology, AllInletsDeletedAtOnceAndTheirExchangesToo) {
   }
   ASSERT_TRUE(probe().publish(failed(), "", text("still")));
   EXPECT_EQ(sink_.deliveries(1).size(), 1U);
+}
+
+// What somebody deletes while Rung runs comes back: checked every 200 ms here.
+class TopologyRepair : public Topology {
+ protected:
+  void SetUp() override {
+    options_.topology_check = Ms{200};
+    probe().declare(queue_, {{"x-dead-letter-exchange", failed()}});
+    start();
+    ASSERT_TRUE(sink_.up()) << sink_.statuses().back().reason;
+  }
+  bool repaired(const std::string& what) {
+    return sink_.topology([&](const TopologyReport& r) { return std::ranges::count(r.repaired, what) > 0; });
+  }
+  // Rejects a message; whether it arrives at Rung.
+  bool rejected_arrives() {
+    if (!probe().publish("", queue_, text("rejected"))) return false;
+    const auto received = probe().get_within(queue_);
+    if (!received) return false;
+    probe().reject(*received);
+    return sink_.deliveries(1).size() == 1U;
+  }
+};
+
+TEST_F(TopologyRepair, ADeletedExchangeIsDeclaredAndBoundAgain) {
+  probe().remove_exchange(failed());
+  ASSERT_TRUE(repaired("exchange " + failed()));
+  EXPECT_TRUE(rejected_arrives());
+  EXPECT_EQ(sink_.repairs("exchange " + failed()), 1U);
+}
+
+TEST_F(TopologyRepair, TheDeletedReturnExchangeIsDeclaredAgain) {
+  probe().remove_exchange(options_.prefix + ".return");
+  ASSERT_TRUE(repaired("exchange " + options_.prefix + ".return"));
+  EXPECT_NO_THROW(probe().declare_exchange(options_.prefix + ".return", "direct"));
+}
+
+TEST_F(TopologyRepair, ADeletedBindingIsRestored) {
+  ASSERT_NE(amqp_queue_unbind(probe().raw(), 1, amqp_cstring_bytes(failed().c_str()),
+                              amqp_cstring_bytes(failed().c_str()), amqp_empty_bytes, amqp_empty_table),
+            nullptr);
+  ASSERT_TRUE(eventually([&] { return probe().publish(failed(), "", text("routed")); }));
+  ASSERT_EQ(sink_.deliveries(1).size(), 1U);
+  EXPECT_TRUE(rejected_arrives());
+}
+
+TEST_F(TopologyRepair, ADeletedQueueIsDeclaredAgainAndReported) {
+  probe().remove(options_.prefix + ".parked");  // not consumed: nobody is told that it went
+  ASSERT_TRUE(repaired("queue " + options_.prefix + ".parked"));
+  EXPECT_TRUE(probe().publish(options_.prefix + ".parked", "", text("kept")));
+  probe().remove(failed());
+  ASSERT_TRUE(repaired("queue " + failed()));
+  EXPECT_TRUE(rejected_arrives());
+}
+
+TEST_F(TopologyRepair, WhatCannotBeRepairedIsReportedAndConsumingGoesOn) {
+  ASSERT_TRUE(probe().publish(failed(), "", text("before")));
+  const auto before = sink_.deliveries(1);
+  ASSERT_EQ(before.size(), 1U);
+  const std::string results = options_.prefix + ".results";
+  probe().remove_exchange(results);
+  probe().declare_exchange(results, "topic");
+  ASSERT_TRUE(sink_.topology([&](const TopologyReport& r) {
+    return r.problem.find("exchange " + results + ": PRECONDITION_FAILED") != std::string::npos &&
+           r.problem.find("delete exchange name=" + results) != std::string::npos;
+  }));
+  ASSERT_TRUE(probe().publish(failed(), "", text("after")));
+  const auto after = sink_.deliveries(1);
+  ASSERT_EQ(after.size(), 1U);
+  EXPECT_EQ(after[0].tag.connection, before[0].tag.connection);
+  probe().remove_exchange(results);
+  ASSERT_TRUE(repaired("exchange " + results));
+  sink_.forget_topology();
+  EXPECT_TRUE(
+      sink_.topology([](const TopologyReport& r) { return r.problem.empty() && r.repaired.empty(); }));
 }
 
 TEST_F(Topology, WrongCredentialsAreToldWithoutThem) {

@@ -144,7 +144,7 @@ TEST_F(Climb, AddedHeadersHaveTheirTypes) {
   fail(queue, order());
   const Received back = delivery(queue);
   const Table& headers = *back.message.headers;
-  EXPECT_EQ(headers.size(), 2U + 6U);
+  EXPECT_EQ(headers.size(), 2U + 10U);
   EXPECT_TRUE(std::holds_alternative<std::string>(find(headers, "retry-id")->v));
   EXPECT_TRUE(std::holds_alternative<std::string>(find(headers, "retry-ladder")->v));
   for (const char* name : {"retry-attempt", "retry-level", "retry-levels", "retry-first-failed-at"}) {
@@ -180,6 +180,9 @@ TEST_F(Climb, TakenOff) {
   message.properties.delivery_mode = 1;
   message.headers->emplace_back("CC", Array{Value{copies}});
   message.headers->emplace_back("BCC", Array{Value{hidden}});
+  // Year 2096: whoever acted on it would keep the message.
+  message.headers->emplace_back("x-opt-delivery-time", std::int64_t{4'000'000'000'000});
+  message.headers->emplace_back("x-opt-mine", "an annotation of AMQP 1.0");
   fail(queue, message);
   for (int attempt = 1; attempt <= 3; ++attempt) {
     const Received back = delivery(queue);
@@ -190,6 +193,10 @@ TEST_F(Climb, TakenOff) {
     amqp.reject(back);
   }
   wait_state(queue, "parked");
+  const std::string kept = db.value(
+      "SELECT origin FROM rung_bodies JOIN rung_tasks ON task_id = id WHERE queue = '" + queue + "'");
+  EXPECT_NE(kept.find("\"x-opt-mine\":\"an annotation of AMQP 1.0\""), std::string::npos) << kept;
+  EXPECT_NE(kept.find("x-opt-delivery-time"), std::string::npos) << kept;
   EXPECT_EQ(amqp.depth(copies), 1U) << "CC fanned out again";
   EXPECT_EQ(amqp.depth(hidden), 1U) << "BCC fanned out again";
 }
@@ -208,6 +215,7 @@ TEST_F(Climb, TakenOffWhereAConsumerForwardsThem) {
   }
   message.headers->emplace_back("x-delivery-count", std::int64_t{4});
   message.headers->emplace_back("x-acquired-count", std::int64_t{5});
+  message.headers->emplace_back("x-opt-delivery-time", std::int64_t{4'000'000'000'000});
   message.headers->emplace_back("retry-queue", queue);
   message.headers->emplace_back("retry-error", "no");
   ASSERT_TRUE(amqp.publish(failed(), "", message));

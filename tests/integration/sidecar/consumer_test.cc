@@ -27,7 +27,6 @@ TEST_F(Consumer, SaysWhyAndForwardsItsHeaders) {
   say_failed(message, {{"retry-queue", queue}, {"retry-error", "no stock"}, {"retry-error-type", "Stock"}});
   const Received first = delivery(queue);
   expect_same(message, first.message);
-  EXPECT_EQ(without_added(first.message) == *message.headers, true) << "in another order";
   EXPECT_EQ(current(queue)[0]["last_error"], "no stock");
   amqp.ack(first);
   say_failed(first.message, {{"retry-queue", queue}, {"retry-error", "still none"}});
@@ -109,6 +108,7 @@ TEST_F(Consumer, RetryAfterWithAResult) {
   amqp.ack(first);
   Message word;
   word.headers = Table{{"retry-id", retry_id(first)},
+                       {"retry-token", text_header(first.message, "retry-token")},
                        {"retry-result", "failed"},
                        {"retry-error", "busy"},
                        {"retry-after", "200ms"}};

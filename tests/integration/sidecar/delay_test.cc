@@ -84,7 +84,7 @@ TEST_F(Delay, ComesWhenItsTimeHasComeAsItWas) {
   EXPECT_FALSE(has_header(back.message, "retry-first-failed-at"));
   Message plain = message;
   plain.headers->pop_back();
-  EXPECT_EQ(without_added(back.message), *plain.headers);
+  EXPECT_EQ(canonical(without_added(back.message)), canonical(*plain.headers));
   Row row = row_of(message);
   EXPECT_EQ(row["kind"], "delay");
   EXPECT_EQ(row["level"], "0");
@@ -287,7 +287,8 @@ TEST_F(Delay, ByAnExchangeItsFirstDeadLetterTellsTheQueueAndItClimbs) {
     EXPECT_EQ(int_header(back.message, "retry-attempt"), level + 1);
     EXPECT_EQ(int_header(back.message, "retry-level"), level);
     EXPECT_TRUE(has_header(back.message, "retry-first-failed-at"));
-    EXPECT_EQ(back.exchange, "") << "to its queue alone";
+    EXPECT_EQ(back.exchange, config.prefix + ".return") << "to its queue alone";
+    EXPECT_EQ(back.routing_key, "key");
     amqp.reject(back);
   }
   Row row = wait_row(message, "parked");
@@ -478,6 +479,7 @@ TEST_F(Delay, WhoHandledItStandsInTheHistory) {
     Message word;
     word.headers = Table{{"retry-id", retry_id(back)},
                          {"retry-attempt", int_header(back.message, "retry-attempt")},
+                         {"retry-token", text_header(back.message, "retry-token")},
                          {"retry-result", result},
                          {"retry-error", "a stack"},
                          {"retry-executor", executor}};

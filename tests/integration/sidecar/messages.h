@@ -5,6 +5,7 @@
 #include <random>
 #include <string>
 
+#include "tests/support/messages.h"
 #include "tests/support/sidecar.h"
 
 namespace rung::test {

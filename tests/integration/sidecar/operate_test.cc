@@ -285,5 +285,29 @@ TEST_F(Operate, SigtermAndSigintDrainAndExitZero) {
   }
 }
 
+TEST_F(Operate, ADeletedExchangeComesBackAndIsRecorded) {
+  config.broker = "  topology_check: 200ms\n";
+  start();
+  ASSERT_TRUE(rung().logged("shards taken"));
+  const std::string queue = attached();
+  amqp.remove_exchange(failed());
+  ASSERT_TRUE(rung().logged("topology repaired"));
+  const auto events = [&] {
+    return rows("SELECT subject, node FROM retry_events WHERE kind = 'topology_repaired'");
+  };
+  ASSERT_TRUE(eventually([&] { return events().size() == 1U; }, kBound));
+  EXPECT_EQ(events()[0].at("subject"), "exchange " + failed());
+  EXPECT_EQ(events()[0].at("node"), "node-1");
+  fail(queue, order());
+  delivery(queue);
+  // One that can't be repaired is a problem of the instance, until it can.
+  amqp.remove_exchange(parked());
+  amqp.declare_exchange(parked(), "direct");
+  const auto problems = [&] { return rows("SELECT problems FROM rung_nodes")[0].at("problems"); };
+  EXPECT_TRUE(eventually([&] { return problems().find("\"topology\"") != std::string::npos; }, kBound));
+  amqp.remove_exchange(parked());
+  EXPECT_TRUE(eventually([&] { return problems().find("\"topology\"") == std::string::npos; }, kBound));
+}
+
 }  // namespace
 }  // namespace rung::test

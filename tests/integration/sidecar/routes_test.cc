@@ -75,6 +75,100 @@ TEST_F(Routes, MissingQueueIsolatesItsOwnMessages) {
   EXPECT_EQ(returned(here), 0U);
 }
 
+// Exchanges that refuse close a channel each time: none that others use. Nothing of theirs comes twice.
+TEST_F(Routes, ExchangesThatRefuseRepeatNothingOfOthers) {
+  start();
+  const std::string queue = new_name();
+  amqp.declare(queue);
+  const auto delayed = [](Table headers) {
+    Message message = order();
+    message.properties.message_id = unique_name("m");
+    message.headers = std::move(headers);
+    return message;
+  };
+  // 400 good ones, 20 bad ones, spread over two seconds.
+  std::vector<Message> all;
+  constexpr std::int64_t kGood = 400;
+  for (std::int64_t i = 0; i < kGood; ++i)
+    all.push_back(delayed({{"x-delay", 1500 + i * 5}, {"retry-queue", queue}}));
+  for (std::int64_t i = 0; i < 20; ++i) {
+    const std::string exchange = i % 2 == 0 ? "nosuch" + std::to_string(i) : "amq.rabbitmq.trace";
+    all.push_back(delayed({{"x-delay", 1500 + i * 100}, {"retry-exchange", exchange}}));
+  }
+  amqp.publish_all(config.prefix + ".delay", "k", all);
+  std::map<std::string, int> copies;
+  for (const Received& one : amqp.take(queue, kGood, kBound)) ++copies[retry_id(one)];
+  ASSERT_TRUE(eventually(
+      [&] { return rows("SELECT * FROM retry_history WHERE outcome = 'returned'").size() >= 20; }, kBound));
+  EXPECT_EQ(copies.size(), static_cast<std::size_t>(kGood));
+  EXPECT_EQ(amqp.depth(queue), 0U) << "repeats";
+  EXPECT_TRUE(rung().logged("messages for an exchange are refused"));
+}
+
+// A queue bound to a topic exchange: the retry has the original routing key, and nobody else gets a copy.
+TEST_F(Routes, RetryKeepsItsRoutingKey) {
+  start();
+  const std::string queue = attached(), other = new_name("other"), key = new_name("key");
+  const std::string exchange = unique_name("topic");
+  amqp.declare(other);
+  amqp.declare(key);  // a queue whose name is the routing key
+  amqp.declare_exchange(exchange, "topic");
+  amqp.bind(queue, exchange, "#");
+  amqp.bind(other, exchange, "#");
+  const Message message = order();
+  ASSERT_TRUE(amqp.publish(exchange, key, message));
+  const Received first = delivery(queue);
+  EXPECT_EQ(first.routing_key, key);
+  amqp.reject(first);
+  for (int attempt = 1; attempt <= 2; ++attempt) {
+    const Received back = delivery(queue);
+    EXPECT_EQ(back.routing_key, key);
+    EXPECT_EQ(int_header(back.message, "retry-attempt"), attempt);
+    EXPECT_EQ(text_header(back.message, "retry-origin-exchange"), exchange);
+    EXPECT_EQ(text_header(back.message, "retry-origin-routing-key"), key);
+    EXPECT_EQ(text_header(back.message, "retry-reason"), "rejected");
+    EXPECT_FALSE(has_header(back.message, "BCC"));
+    expect_same(message, back.message);
+    const std::vector<Row> row = current(queue);
+    ASSERT_EQ(row.size(), 1U);
+    EXPECT_EQ(row[0].at("exchange"), exchange);
+    EXPECT_EQ(row[0].at("routing_key"), key);
+    // The binding goes with the queue, and is made again.
+    if (attempt == 1) {
+      amqp.reject(back);
+      ASSERT_TRUE(eventually([&] { return current(queue)[0]["attempt"] == "1"; }, kBound));
+      amqp.remove(queue);
+      declare_attached(queue);
+    } else {
+      amqp.ack(back);
+    }
+  }
+  EXPECT_EQ(amqp.depth(other), 1U) << "only the original";
+  EXPECT_EQ(amqp.depth(key), 0U);
+  EXPECT_TRUE(rows("SELECT * FROM retry_history WHERE outcome = 'returned'").empty());
+  amqp.remove_exchange(exchange);
+}
+
+// A routing key that looks like a binding of ours must not reach that other queue.
+TEST_F(Routes, RoutingKeyThatLooksLikeABindingGetsNoCopy) {
+  start();
+  const std::string queue = attached(), victim = attached("victim"), exchange = unique_name("topic");
+  amqp.declare_exchange(exchange, "topic");
+  amqp.bind(queue, exchange, "#");
+  amqp.bind(victim, exchange, "for.victim");
+  ASSERT_TRUE(amqp.publish(exchange, "for.victim", order()));
+  amqp.ack(delivery(queue));
+  amqp.reject(delivery(victim));
+  amqp.ack(delivery(victim));  // its binding stands
+  ASSERT_TRUE(amqp.publish(exchange, "queue:" + victim, order()));
+  amqp.reject(delivery(queue));
+  const Received back = delivery(queue);
+  EXPECT_EQ(back.routing_key, queue);
+  amqp.ack(back);
+  EXPECT_EQ(amqp.depth(victim), 0U);
+  amqp.remove_exchange(exchange);
+}
+
 TEST_F(Routes, QueueNamesWithEveryOddCharacter) {
   config.ladders = "  odd: [150ms, 1h]\n";
   const std::string base = unique_name("odd") + " ";

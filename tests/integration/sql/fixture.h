@@ -32,7 +32,8 @@ inline void fill(MysqlSchema& schema) {
       "FROM " +
       digits + " a, " + digits + " b, " + digits + " c, " + digits + " e, " + digits + " f WHERE f.d < 4");
   schema.exec(
-      "INSERT INTO rung_nodes VALUES (1, 'sidecar-1', 1, UTC_TIMESTAMP(3), UTC_TIMESTAMP(3), "
+      "INSERT INTO rung_nodes (id, name, incarnation, started_at, seen_at, expires_at, version, address) "
+      "VALUES (1, 'sidecar-1', 1, UTC_TIMESTAMP(3), UTC_TIMESTAMP(3), "
       "UTC_TIMESTAMP(3) + INTERVAL 1 HOUR, '0.1.0', 'h:1')");
   schema.exec(
       "UPDATE rung_shards SET owner = 1, epoch = 1, expires_at = UTC_TIMESTAMP(3) + INTERVAL 1 HOUR WHERE id "

@@ -112,17 +112,17 @@ TEST(Migrate, AUserWhoMayNotCreateIsToldSo) {
   const User user(schema, "");
   const auto store = open_mysql_store(user.options("s3cret-of-it"));
   ASSERT_FALSE(store);
-  EXPECT_EQ(store.error().kind, Error::Kind::permanent);
+  EXPECT_EQ(store.error().kind, Error::Kind::refused);
   EXPECT_THAT(store.error().message, testing::HasSubstr(schema.name()));
   EXPECT_THAT(store.error().message, testing::Not(testing::HasSubstr("s3cret")));
 }
 
-TEST(Migrate, AWrongPasswordIsPermanentAndNotTold) {
+TEST(Migrate, AWrongPasswordIsRefusedAndNotTold) {
   MysqlSchema schema;
   const User user(schema, "");
   const auto store = open_mysql_store(user.options("s3cret-but-wrong"));
   ASSERT_FALSE(store);
-  EXPECT_EQ(store.error().kind, Error::Kind::permanent);
+  EXPECT_EQ(store.error().kind, Error::Kind::refused);
   EXPECT_THAT(store.error().message, testing::HasSubstr("denied"));
   EXPECT_THAT(store.error().message, testing::Not(testing::HasSubstr("s3cret")));
 }

@@ -1,4 +1,6 @@
 // What a connection does when the server, the network or a person hurts it.
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdlib>
 
@@ -211,7 +213,7 @@ TEST_F(Tls, AnotherCaIsRefused) {
   options_.ca = "/etc/ssl/certs/ca-certificates.crt";
   const auto store = open_mysql_store(options_);
   ASSERT_FALSE(store);
-  EXPECT_EQ(store.error().kind, Error::Kind::permanent) << store.error().message;
+  EXPECT_EQ(store.error().kind, Error::Kind::refused) << store.error().message;
 }
 
 TEST_F(Tls, AnotherHostsCertificateIsRefused) {
@@ -222,6 +224,24 @@ TEST_F(Tls, AnotherHostsCertificateIsRefused) {
   ASSERT_FALSE(store);
   options_.tls = "off";
   EXPECT_TRUE(open_mysql_store(options_));  // it is there, under that name
+}
+
+// MySQL's own way to log in. Without TLS, and with a password that the server has not seen since its start,
+// the client must ask for the server's key.
+TEST(Login, ByAPasswordThatIsNotInTheServersCache) {
+  MysqlSchema schema;
+  if (schema.is_mariadb()) GTEST_SKIP() << "caching_sha2_password is MySQL's";
+  schema.open_store();
+  const std::string user = "cached" + std::to_string(getpid());
+  schema.exec("CREATE USER '" + user + "'@'%' IDENTIFIED WITH caching_sha2_password BY 'pw'");
+  schema.exec("GRANT ALL ON `" + schema.name() + "`.* TO '" + user + "'@'%'");
+  StoreOptions options = schema.options();
+  options.url.replace(0, options.url.find('@'), "mysql://" + user + ":pw");
+  for (const char* how : {"asks for the key", "is in the cache"}) {
+    auto store = must(open_mysql_store(options));
+    EXPECT_TRUE(store->clock()) << how;
+  }
+  schema.exec("DROP USER '" + user + "'@'%'");
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
               ElementsAre("retry_id", "kind", "queue", "exchange", "routing_key", "tag", "message_id",
                           "state", "attempt", "level", "levels", "ladder", "next_due_at", "first_failed_at",
                           "created_at", "finished_at", "finished_by", "last_error", "body_bytes", "shard",
-                          "node", "version", "error_type"));
+                          "node", "version", "error_type", "correlation_id"));
   EXPECT_THAT(schema.columns("SELECT * FROM retry_history"),
               ElementsAre("retry_id", "queue", "message_id", "attempt", "level", "due_at", "published_at",
                           "late_ms", "outcome", "outcome_at", "error", "node", "executor"));
@@ -61,11 +61,11 @@ TEST(Views, ShowWhatTheStoreWrote) {
   n.message = std::make_shared<const Message>(Message{{}, {}, "abc"});
   n.origin_json = "{}";
   must(store->insert(std::span(&n, 1), fence));
-  EXPECT_THAT(
-      schema.query("SELECT * FROM retry_current"),
-      ElementsAre(ElementsAre("4711", "retry", "orders", "shop", "order.created", "Order", "m-1", "scheduled",
-                              "0", "1", "9", "default", "2026-09-10 00:26:40.123", "2026-09-10 00:26:39.001",
-                              "2026-09-10 00:26:39.001", "NULL", "NULL", "boom", "3", "7", "NULL", "1", "")));
+  EXPECT_THAT(schema.query("SELECT * FROM retry_current"),
+              ElementsAre(ElementsAre("4711", "retry", "orders", "shop", "order.created", "Order", "m-1",
+                                      "scheduled", "0", "1", "9", "default", "2026-09-10 00:26:40.123",
+                                      "2026-09-10 00:26:39.001", "2026-09-10 00:26:39.001", "NULL", "NULL",
+                                      "boom", "3", "7", "NULL", "1", "", "NULL")));
   EXPECT_THAT(schema.query("SELECT * FROM retry_by_queue"),
               ElementsAre(ElementsAre("orders", "scheduled", "1", "2026-09-10 00:26:40.123", "1")));
 

@@ -11,8 +11,8 @@
 namespace rung::bridge {
 namespace {
 
-constexpr Ms kBound{10'000};
-constexpr Ms kHour{3600 * 1000};
+constexpr Ms kPassBound{10'000};
+constexpr Ms kOneHour{3600 * 1000};
 
 struct Upkeep {
   Upkeep(io::Loop& loop, const std::shared_ptr<MemoryDb>& db, const std::string& name, std::uint64_t number,
@@ -22,14 +22,14 @@ struct Upkeep {
             [](const StoreThreads::Status&) {}),
         shards(loop, threads, clock, {{name, "0", "here", number}, Ms{1000}, Ms{1000}},
                {[](const std::vector<Gained>&) {}, [](const std::vector<int>&) {}, [](BootMs) {},
-                [](int) { return false; }, [] {}}),
+                [](int) { return false; }, [] {}, [](const Shards::Notice&) {}}),
         retention(loop, {threads, shards, clock}, keep) {
     shards.start();
     retention.start();
   }
   ~Upkeep() {
     threads.stop();
-    threads.join(kBound);
+    threads.join(kPassBound);
   }
   DbClock clock;
   StoreThreads threads;
@@ -58,7 +58,7 @@ class RetentionPasses : public testing::Test {
     bool met = false;
     io::Timer look(loop, [&] {
       met = condition();
-      if (met || boot_now() - from > kBound) loop.stop();
+      if (met || boot_now() - from > kPassBound) loop.stop();
     });
     look.start(Ms{0}, Ms{2});
     loop.run();
@@ -72,17 +72,17 @@ class RetentionPasses : public testing::Test {
 };
 
 TEST_F(RetentionPasses, OldOnesGoPartsAreMadeAndReloadHoldsAtOnce) {
-  const TaskId gone = old(kHour * 3, State::succeeded), young = old(kHour, State::cancelled);
-  const TaskId parked = old(kHour * 3, State::parked), waiting = old(kHour * 3, State::scheduled);
-  Upkeep one(loop, db, "one", 1, kHour * 2);
+  const TaskId gone = old(kOneHour * 3, State::succeeded), young = old(kOneHour, State::cancelled);
+  const TaskId parked = old(kOneHour * 3, State::parked), waiting = old(kOneHour * 3, State::scheduled);
+  Upkeep one(loop, db, "one", 1, kOneHour * 2);
   ASSERT_TRUE(until([&] { return one.retention.done().tasks == 1; }));
   EXPECT_FALSE(there(gone));
   for (const TaskId id : {young, parked, waiting}) EXPECT_TRUE(there(id));
   EXPECT_TRUE(one.retention.done().last);
   EXPECT_GE(store->parts().value().size(), 8U);
-  one.retention.reload(kHour / 2);
+  one.retention.reload(kOneHour / 2);
   ASSERT_TRUE(until([&] { return !there(young); }));
-  EXPECT_EQ(one.retention.done().tasks, 2);
+  EXPECT_TRUE(until([&] { return one.retention.done().tasks == 2; }));  // counted once the pass is back
   EXPECT_TRUE(there(parked));
 }
 
@@ -95,7 +95,7 @@ TEST_F(RetentionPasses, OffDeletesNothing) {
   one.retention.reload(kDay * 500);
   ASSERT_TRUE(until([&] { return !there(older); }));
   EXPECT_TRUE(there(id));
-  EXPECT_EQ(one.retention.done().tasks, 1);
+  EXPECT_TRUE(until([&] { return one.retention.done().tasks == 1; }));
 }
 
 TEST_F(RetentionPasses, APartOfTheTimeBeforeIsDroppedAndOneThatIsHeldEmptied) {
@@ -107,7 +107,7 @@ TEST_F(RetentionPasses, APartOfTheTimeBeforeIsDroppedAndOneThatIsHeldEmptied) {
   ASSERT_EQ(store->add_parts(parts).value(), PartsAdded::added);
   const TaskId stays = old(kDay * 7, State::parked), left = old(kDay * 6, State::succeeded);
   const TaskId gone = old(kDay * 4, State::succeeded);
-  Upkeep one(loop, db, "one", 1, kHour);
+  Upkeep one(loop, db, "one", 1, kOneHour);
   const auto has_body = [&](TaskId id) { return store->messages({&id, 1}).value().size() == 1; };
   ASSERT_TRUE(until([&] { return one.retention.done().parts == 1; }));
   ASSERT_TRUE(until([&] { return !has_body(left); }));
@@ -118,15 +118,15 @@ TEST_F(RetentionPasses, APartOfTheTimeBeforeIsDroppedAndOneThatIsHeldEmptied) {
 }
 
 TEST_F(RetentionPasses, OfTwoOneDoesItAndTheOtherGoesOnWhenThatLeaves) {
-  auto one = std::make_unique<Upkeep>(loop, db, "one", 1, kHour * 2);
+  auto one = std::make_unique<Upkeep>(loop, db, "one", 1, kOneHour * 2);
   ASSERT_TRUE(until([&] { return one->shards.held(0); }));
-  Upkeep two(loop, db, "two", 2, kHour * 2);
+  Upkeep two(loop, db, "two", 2, kOneHour * 2);
   ASSERT_TRUE(until([&] { return two.shards.count() > 0; }));
-  const TaskId first = old(kHour * 3, State::succeeded);
+  const TaskId first = old(kOneHour * 3, State::succeeded);
   Retention& doing = one->shards.held(0) ? one->retention : two.retention;
   Retention& idle = one->shards.held(0) ? two.retention : one->retention;
-  doing.reload(kHour);
-  idle.reload(kHour);
+  doing.reload(kOneHour);
+  idle.reload(kOneHour);
   ASSERT_TRUE(until([&] { return !there(first); }));
   EXPECT_EQ(doing.done().tasks, 1);
   EXPECT_EQ(idle.done().tasks, 0);
@@ -135,7 +135,7 @@ TEST_F(RetentionPasses, OfTwoOneDoesItAndTheOtherGoesOnWhenThatLeaves) {
   one->retention.stop();
   one->shards.leave([&] { left = true; });
   ASSERT_TRUE(until([&] { return left && two.shards.held(0); }));
-  const TaskId second = old(kHour * 3, State::succeeded);
+  const TaskId second = old(kOneHour * 3, State::succeeded);
   ASSERT_TRUE(until([&] { return !there(second); }));
   EXPECT_EQ(two.retention.done().tasks, 1);
 }

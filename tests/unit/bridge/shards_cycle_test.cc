@@ -12,7 +12,7 @@ namespace rung::bridge {
 namespace {
 
 constexpr Ms kLease{500};
-constexpr Ms kBound{10'000};
+constexpr Ms kCycleBound{10'000};
 
 struct Instance {
   Instance(io::Loop& loop, const std::shared_ptr<MemoryDb>& db, const std::string& name, std::uint64_t number,
@@ -26,16 +26,18 @@ struct Instance {
                   publish_until = until;
                   if (left && until.ms != 0) opened_after_leaving = true;
                 },
-                [this](int shard) { return in_use(shard); }, [this] { name_taken = true; }}) {}
+                [this](int shard) { return in_use(shard); }, [this] { name_taken = true; },
+                [this](const Shards::Notice& notice) { notices.push_back(notice); }}) {}
   ~Instance() {
     threads.stop();
-    threads.join(kBound);
+    threads.join(kCycleBound);
   }
 
   DbClock clock;
   BootMs publish_until{0};
   std::function<bool(int)> in_use = [](int) { return false; };
   bool left = false, opened_after_leaving = false, name_taken = false;
+  std::vector<Shards::Notice> notices;
   StoreThreads threads;
   Shards shards;
 };
@@ -53,7 +55,7 @@ class ShardsCycle : public testing::Test {
     bool met = false;
     io::Timer look(loop, [&] {
       met = condition();
-      if (met || boot_now() - from > kBound) loop.stop();
+      if (met || boot_now() - from > kCycleBound) loop.stop();
     });
     look.start(Ms{0}, Ms{2});
     loop.run();
@@ -65,6 +67,12 @@ class ShardsCycle : public testing::Test {
     return static_cast<int>(std::ranges::count_if(rows, [&](const ShardRow& row) {
       return row.owner != 0 && row.owner == instance.shards.node() && *row.expires_at > db->now();
     }));
+  }
+  // What the others read about its connection to the broker.
+  BrokerLink told(const Instance& instance) const {
+    const auto nodes = *eyes->live_nodes();
+    const auto its = std::ranges::find(nodes, instance.shards.node(), &NodeRow::id);
+    return its == nodes.end() ? BrokerLink::up : its->link;
   }
   bool balanced() const {
     return std::ranges::all_of(all, [&](const auto& one) {
@@ -85,6 +93,50 @@ TEST_F(ShardsCycle, ShareWithinTwoLeases) {
     add(name).shards.start();
     EXPECT_LT(until([&] { return balanced(); }), kLease * 2) << all.size() << " instances";
   }
+}
+
+TEST_F(ShardsCycle, WhoLosesTheBrokerAloneGivesItsShardsUpUntilItIsBack) {
+  lease = Ms{2000};  // a lease that runs out on a busy machine would change hands, too
+  for (const char* name : {"a", "b"}) add(name).shards.start();
+  until([&] { return balanced(); });
+  Instance &cut = *all[0], &peer = *all[1];
+  cut.shards.set_link(BrokerLink::interrupted);
+  peer.shards.set_link(BrokerLink::interrupted);
+  until([&] { return told(cut) == BrokerLink::interrupted && told(peer) == BrokerLink::interrupted; });
+  cut.shards.set_link(BrokerLink::lost);
+  const BootMs from = boot_now();
+  until([&] { return boot_now() - from > lease * 2; });
+  EXPECT_TRUE(balanced()) << "nobody can publish: shards stay where they are";
+  peer.shards.set_link(BrokerLink::up);
+  const auto changed_hands = [&] { return owned(peer) == kShards && owned(cut) == 0; };
+  EXPECT_LT(until([&] { return changed_hands() && cut.shards.stepped_back(); }), lease * 2);
+  EXPECT_EQ(cut.publish_until.ms, 0) << "the fence is closed";
+  cut.shards.set_link(BrokerLink::up);
+  EXPECT_LT(until([&] { return balanced() && !cut.shards.stepped_back(); }), lease * 2);
+}
+
+TEST_F(ShardsCycle, ALinkThatChangesDuringACycleIsToldAtOnce) {
+  lease = Ms{9000};
+  Instance& one = add("a");
+  one.shards.start();
+  // Fires right after the timer that begins the first cycle, and before its answer.
+  io::Timer change(loop, [&] { one.shards.set_link(BrokerLink::interrupted); });
+  change.start(Ms{0});
+  EXPECT_LT(until([&] { return told(one) == BrokerLink::interrupted; }), lease / 3 / 2);
+}
+
+TEST_F(ShardsCycle, WhereTheOnlyOneThatCanPublishBlinksNothingChangesHands) {
+  lease = Ms{2000};
+  for (const char* name : {"a", "b"}) add(name).shards.start();
+  until([&] { return balanced(); });
+  Instance &cut = *all[0], &peer = *all[1];
+  cut.shards.set_link(BrokerLink::lost);
+  until([&] { return owned(peer) == kShards; });
+  peer.shards.set_link(BrokerLink::interrupted);
+  const BootMs from = boot_now();
+  until([&] { return boot_now() - from > lease * 2; });
+  EXPECT_EQ(owned(peer), kShards);
+  EXPECT_EQ(owned(cut), 0);
 }
 
 // Every claim ends, but there is always the next one, as long as the shard takes any.
@@ -180,6 +232,67 @@ TEST_F(ShardsCycle, WhoseNameIsTakenStopsAndTakesNothing) {
   until([&] { return former.name_taken && next.shards.count() == kShards; });
   EXPECT_EQ(former.publish_until.ms, 0);
   EXPECT_EQ(former.shards.node(), next.shards.node());
+}
+
+// A restored backup: the row counts fewer heartbeats than this process has written. It is no other process.
+TEST_F(ShardsCycle, ADatabaseThatWentBackInTimeIsNoOtherProcessWithItsName) {
+  Instance& first = add("a");
+  first.shards.start();
+  Instance& second = add("b");
+  second.shards.start();
+  until([&] { return balanced(); });
+  const auto restore = db->back_up();
+  const BootMs from = boot_now();
+  until([&] { return boot_now() - from > kLease * 2; });
+  std::uint64_t highest = 0;
+  const auto before = *eyes->shards();
+  for (const ShardRow& row : before) highest = std::max(highest, row.epoch);
+  restore();
+  until([&] { return first.notices.size() == 1 && second.notices.size() == 1; });
+  EXPECT_EQ(first.notices.at(0).kind, Shards::Notice::Kind::restored);
+  until([&] { return balanced(); });
+  EXPECT_FALSE(first.name_taken || second.name_taken);
+  const auto after = *eyes->shards();
+  for (const ShardRow& row : after) EXPECT_GT(row.epoch, highest) << "a write of before would pass the fence";
+}
+
+TEST_F(ShardsCycle, ANodeWhoseRowIsGoneRegistersAnew) {
+  const auto restore = db->back_up();  // empty
+  Instance& one = add("a");
+  one.shards.start();
+  until([&] { return one.shards.count() == kShards; });
+  restore();
+  until([&] { return one.notices.size() == 1 && owned(one) == kShards; });
+  EXPECT_EQ(one.notices.at(0).kind, Shards::Notice::Kind::restored);
+  EXPECT_FALSE(one.name_taken);
+}
+
+// The former process must still end where another takes its name after the restore.
+TEST_F(ShardsCycle, AfterARestoreASecondProcessStillTakesTheName) {
+  Instance& former = add("a");
+  former.shards.start();
+  until([&] { return former.shards.count() == kShards; });
+  const auto restore = db->back_up();
+  const BootMs from = boot_now();
+  until([&] { return boot_now() - from > kLease; });
+  restore();
+  until([&] { return former.notices.size() == 1; });
+  Instance& next = add("a");
+  next.shards.start();
+  until([&] { return former.name_taken && next.shards.count() == kShards; });
+}
+
+TEST_F(ShardsCycle, AStepOfTheDatabasesClockIsNoticed) {
+  Instance& one = add("a");
+  one.shards.start();
+  until([&] { return one.shards.count() == kShards; });
+  db->advance(Ms{3'600'000});
+  until([&] { return one.notices.size() == 1; });
+  EXPECT_EQ(one.notices.at(0).kind, Shards::Notice::Kind::clock_stepped);
+  EXPECT_EQ(one.notices.at(0).detail.substr(0, 13), "forward by 35") << one.notices.at(0).detail;
+  db->advance(Ms{-3'600'000});
+  until([&] { return one.notices.size() == 2; });
+  EXPECT_EQ(one.notices.at(1).detail.substr(0, 10), "back by 36") << one.notices.at(1).detail;
 }
 
 }  // namespace

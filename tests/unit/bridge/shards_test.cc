@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "src/bridge/ability.h"
+
 namespace rung::bridge {
 namespace {
 
@@ -24,6 +26,39 @@ TEST(FairShare, AddsUpAndDiffersByOneAtMost) {
 }
 
 TEST(FairShare, ALoneInstanceHasAll) { EXPECT_EQ(fair_share(7, {7}), kShards); }
+
+TEST(FairShare, WhoHasLostTheBrokerGetsNoneWhileAnotherInstanceCanPublish) {
+  const auto node = [](int id, BrokerLink link) {
+    NodeRow row;
+    row.id = id;
+    row.link = link;
+    return row;
+  };
+  using enum BrokerLink;
+  EXPECT_EQ(sharers({node(1, up), node(2, lost), node(3, up)}), (std::vector<int>{1, 3}));
+  EXPECT_EQ(sharers({node(1, up), node(2, interrupted)}), (std::vector<int>{1, 2}));
+  // An outage for all: shards stay where they are.
+  EXPECT_EQ(sharers({node(1, interrupted), node(2, lost)}), (std::vector<int>{1, 2}));
+  EXPECT_EQ(fair_share(2, {1, 3}), 0);
+}
+
+TEST(Ability, IsLostAfterItsPatienceAndBackAfterTheSame) {
+  using enum BrokerLink;
+  Ability ability(Ms{9000});
+  BootMs now{1000};
+  EXPECT_EQ(ability.link(now), interrupted);
+  ability.publishing(true, now);
+  EXPECT_EQ(ability.link(now), up);
+  ability.publishing(false, now);
+  EXPECT_EQ(ability.link(now + Ms{9000}), interrupted);
+  // A connection that is gone again at once does not end the outage.
+  ability.publishing(true, now + Ms{5000});
+  ability.publishing(false, now + Ms{7000});
+  EXPECT_EQ(ability.link(now + Ms{9001}), lost);
+  ability.publishing(true, now + Ms{20'000});
+  EXPECT_EQ(ability.link(now + Ms{28'999}), lost);
+  EXPECT_EQ(ability.link(now + Ms{29'000}), up);
+}
 
 }  // namespace
 }  // namespace rung::bridge

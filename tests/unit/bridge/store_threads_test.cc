@@ -22,7 +22,11 @@ class StoreThreadsTest : public testing::Test {
     };
   }
   std::function<void(const StoreThreads::Status&)> listener() {
-    return [this](const StoreThreads::Status& status) { said_.push_back(status.away); };
+    return [this](const StoreThreads::Status& status) {
+      said_.push_back(status.away);
+      if (status.away) reasons_.push_back(status.reason);
+      refused_ = refused_ || status.refused;
+    };
   }
   void run() {
     io::Timer bound(loop_, [this] {
@@ -37,6 +41,8 @@ class StoreThreadsTest : public testing::Test {
   const std::shared_ptr<MemoryDb> db_ = std::make_shared<MemoryDb>();
   std::atomic<int> opened_{0}, refusals_{0};
   std::vector<bool> said_;
+  std::vector<std::string> reasons_;
+  bool refused_ = false;
 };
 
 TEST_F(StoreThreadsTest, AJobIsTriedAgainUntilTheDatabaseIsBackAndTheOutageIsSaidOnce) {
@@ -72,6 +78,59 @@ TEST_F(StoreThreadsTest, ATransientErrorOfTheJobIsTriedAgainOnANewConnection) {
   run();
   EXPECT_EQ(*tries, 3);
   EXPECT_EQ(opened_, 3);
+}
+
+tl::unexpected<Error> refuses(std::string why) {
+  return tl::unexpected<Error>(Error{Error::Kind::refused, std::move(why)});
+}
+
+TEST_F(StoreThreadsTest, WhatTheDatabaseRefusesIsTriedAgainAndEachReasonIsSaidOnce) {
+  StoreThreads threads(loop_, factory(), 1, listener());
+  auto tries = std::make_shared<std::atomic<int>>(0);
+  threads.submit<int>(
+      Lane::flow,
+      [tries](Store&) -> Result<int> {
+        const int n = ++*tries;
+        if (n < 5) return refuses(n < 3 ? "INSERT command denied" : "no such table");
+        return 1;
+      },
+      [&](const Result<int>& result) {
+        EXPECT_TRUE(result);
+        loop_.stop();
+      });
+  run();
+  EXPECT_EQ(*tries, 5);
+  EXPECT_EQ(reasons_, (std::vector<std::string>{"INSERT command denied", "no such table"}));
+  EXPECT_TRUE(refused_);
+}
+
+// What may be left undone is no outage: a user without the right to drop parts works all the same.
+TEST_F(StoreThreadsTest, WhatTheDatabaseRefusesTheUpkeepIsAnAnswer) {
+  StoreThreads threads(loop_, factory(), 1, listener());
+  threads.submit<int>(
+      Lane::upkeep, [](Store&) -> Result<int> { return refuses("DROP command denied"); },
+      [&](const Result<int>& result) {
+        ASSERT_FALSE(result);
+        EXPECT_EQ(result.error().kind, Error::Kind::refused);
+        loop_.stop();
+      });
+  run();
+  EXPECT_TRUE(said_.empty());
+}
+
+TEST_F(StoreThreadsTest, AThreadThatHasNothingToDoClosesItsConnection) {
+  constexpr Ms kIdle{50};
+  StoreThreads threads(loop_, factory(), 1, listener(), kIdle);
+  io::Timer again(loop_, [&] {
+    threads.submit<int>(
+        Lane::flow, [](Store&) -> Result<int> { return 2; }, [&](const Result<int>&) { loop_.stop(); });
+  });
+  threads.submit<int>(
+      Lane::flow, [](Store&) -> Result<int> { return 1; },
+      [&](const Result<int>&) { again.start(kIdle * 20); });
+  run();
+  EXPECT_EQ(opened_, 2);
+  EXPECT_TRUE(said_.empty()) << "nothing was away";
 }
 
 TEST_F(StoreThreadsTest, APermanentErrorIsAnAnswer) {

@@ -12,7 +12,7 @@
 namespace rung::bridge {
 namespace {
 
-constexpr Ms kLease{2000};
+constexpr Ms kLongLease{2000};
 
 class SubmissionsTest : public testing::Test {
  protected:
@@ -71,10 +71,18 @@ class SubmissionsTest : public testing::Test {
   Shards shards{loop,
                 threads,
                 clock,
-                {{"a", "0", "here", 42}, kLease, Ms{1000}},
+                {{"a", "0", "here", 42}, kLongLease, Ms{1000}},
                 {[this](const std::vector<Gained>&) { submissions.flush(); }, [](const std::vector<int>&) {},
-                 [](BootMs) {}, [](int) { return false; }, [] {}}};
-  Transitions transitions{loop, threads, [this] { return shards.fence(); }, [this] { return rules; }, [] {}};
+                 [](BootMs) {}, [](int) { return false; }, [] {}, [](const Shards::Notice&) {}}};
+  Health health{[] {}};
+  LeftUnacked left{loop, health, [] {}};
+  Transitions transitions{loop,
+                          threads,
+                          [this] { return shards.fence(); },
+                          [this] { return rules; },
+                          [] {},
+                          [](TaskId) { return false; },
+                          left};
   Submissions submissions{{loop, threads, shards, transitions, clock, [this] { return rules; },
                            [this](const Task& task) { taken.push_back(task); },
                            [this](const Decision& decision) { settled.push_back(decision); }}};
@@ -119,7 +127,7 @@ TEST_F(SubmissionsTest, WhatALostShardRefusedGoesIntoAnother) {
   take_shards();
   // All shards get another epoch behind our back; the next cycle notices.
   for (int i = 0; i < kShards; ++i)
-    ASSERT_TRUE(eyes->acquire(shards.node(), 42, std::vector<int>{i}, kLease));
+    ASSERT_TRUE(eyes->acquire(shards.node(), 42, std::vector<int>{i}, kLongLease));
   const auto answer = submit({submission("orders")});
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->at(0).answer.how, Inserted::How::inserted);

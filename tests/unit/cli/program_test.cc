@@ -149,12 +149,12 @@ TEST_F(Program, AFileThatIsNotThereIsAWarningForCheckAndNothingForTheDatabase) {
   const Ran check = rung({"check", "-c", config});
   EXPECT_EQ(check.exit, 0);
   EXPECT_THAT(check.out, HasSubstr("ladder default: 9 levels"));
-  EXPECT_EQ(count_lines(check.err), 2U) << check.err;
+  EXPECT_EQ(count_lines(check.err), 3U) << check.err;  // the third: others may read the passwords
   EXPECT_THAT(check.err, HasSubstr(config + ":3:47: warning: http.token_file: \"" + folder_.string() +
                                    "/no-token\" cannot be read: No such file or directory; `rung run`"));
   const auto json = nlohmann::json::parse(rung({"check", "--json", "-c", config}).out);
   EXPECT_TRUE(json["ok"].get<bool>());
-  EXPECT_EQ(json["warnings"].size(), 2U);
+  EXPECT_EQ(json["warnings"].size(), 3U);
   const Ran run = rung({"run", "-c", config});
   EXPECT_EQ(run.exit, 1);
   EXPECT_THAT(run.err, HasSubstr(config + ":3:47: http.token_file: "));
@@ -237,6 +237,56 @@ TEST_F(Program, WordsThatAreNoTimes) {
   const Ran ran = rung({"cancel", "order-17", "-c", good()});
   EXPECT_EQ(ran.exit, 1);
   EXPECT_THAT(ran.err, HasSubstr("'order-17' is not a retry-id"));
+}
+
+TEST_F(Program, HelpOfACommand) {
+  EXPECT_EQ(rung({"help"}).out, rung({"--help"}).out);
+  EXPECT_EQ(rung({"help", "list"}).out, rung({"list", "--help"}).out);
+  EXPECT_EQ(rung({"help", "bulk", "show"}).out, rung({"bulk", "show", "--help"}).out);
+  const Ran wrong = rung({"help", "lst"});
+  EXPECT_EQ(wrong.exit, 1);
+  EXPECT_EQ(wrong.err, "rung: there is no command \"lst\": did you mean list?\n");
+  EXPECT_EQ(rung({"version"}).out, rung({"--version"}).out);
+}
+
+TEST_F(Program, CompletionIsAValidScriptAndCompletes) {
+  const std::string script = write("completion.bash", rung({"completion", "bash"}).out);
+  const auto complete = [&](const std::string& words) {
+    auto ran = run_program({"bash", "-c",
+                            "source " + script + "; COMP_WORDS=(" + words +
+                                "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _rung; echo ${COMPREPLY[@]}"},
+                           60s);
+    EXPECT_TRUE(ran) << ran.error().message;
+    EXPECT_EQ(ran->err, "");
+    return ran->out;
+  };
+  EXPECT_EQ(complete("rung canc"), "cancel\n");
+  EXPECT_EQ(complete("rung list --corr"), "--correlation-id\n");
+  EXPECT_EQ(complete("rung bulk sh"), "show\n");
+  EXPECT_THAT(complete("rung bulk show --j"), HasSubstr("--json"));
+  for (const char* shell : {"zsh", "fish"}) {
+    const Ran ran = rung({"completion", shell});
+    EXPECT_EQ(ran.exit, 0);
+    EXPECT_THAT(ran.out, AllOf(HasSubstr("discard"), HasSubstr("correlation-id"))) << shell;
+  }
+  EXPECT_EQ(rung({"completion", "tcsh"}).exit, 1);
+}
+
+TEST_F(Program, ManPagesAreWrittenForEachCommand) {
+  const std::string folder = folder_ / "man1";
+  ASSERT_EQ(rung({"man", folder}).exit, 0);
+  std::size_t pages = 0;
+  for (const auto& page : std::filesystem::directory_iterator(folder)) {
+    ++pages;
+    std::ifstream file(page.path());
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_TRUE(text.starts_with(".TH RUNG")) << page.path();
+    EXPECT_FALSE(page.path().stem().string().ends_with('-'))
+        << page.path() << ": a group of options, no command";
+    EXPECT_THAT(text, HasSubstr(".SH NAME"));
+  }
+  EXPECT_GT(pages, 20U);
+  EXPECT_TRUE(std::filesystem::exists(folder + "/rung-bulk-show.1"));
 }
 
 }  // namespace

@@ -54,6 +54,8 @@ TEST(OneLine, MakesControlCharactersVisible) {
 TEST(Lines, KeepsBreaksAndIndentsThem) {
   EXPECT_EQ(lines("one\ntwo\x1b[2J", 3), "one\n   two\\x1b[2J");
   EXPECT_EQ(lines("one\r\ntwo", 0), "one\ntwo");
+  EXPECT_EQ(lines("a\tb\rc\n", 2), "a  b\\rc\n  ");
+  EXPECT_EQ(lines("soft\u00adhyphen \u200b\ufeff", 0), "soft\\xadhyphen \\u200b\\ufeff");
 }
 
 TEST(Shorten, CutsOnCharacters) {
@@ -79,6 +81,24 @@ TEST(Table, CutsTheLastColumnToTheTerminal) {
   table.row({"1", std::string(200, 'x')});
   const std::string out = table.str({.colour = false, .width = 40});
   EXPECT_EQ(out.substr(out.find('\n') + 1), "1   " + std::string(35, 'x') + "…\n");
+}
+
+TEST(Table, LeavesOutWhatIsSparedWhereTheTerminalIsNarrow) {
+  using enum Table::Align;
+  Table table(
+      {{"ID", left}, {"QUEUE", left, 8}, {"VER", right, 0, 2}, {"AGE", right, 0, 1}, {"ERROR", left}});
+  table.row({"249107395289088", "a-queue-with-a-long-name", "12", "4m12s", std::string(100, 'x')});
+  for (const std::size_t width : {100U, 60U, 54U, 47U, 39U}) {
+    const std::string out = table.str({.colour = false, .width = width});
+    const std::string row = out.substr(out.find('\n') + 1);
+    EXPECT_LE(rung::cli::width(row.substr(0, row.size() - 1)), width) << out;
+    EXPECT_THAT(row, HasSubstr("249107395289088"));
+  }
+  EXPECT_THAT(table.str({.colour = false, .width = 60}), HasSubstr("VER"));
+  const std::string narrow = table.str({.colour = false, .width = 47});
+  EXPECT_THAT(narrow, Not(HasSubstr("VER")));
+  EXPECT_THAT(narrow, HasSubstr("AGE"));
+  EXPECT_THAT(table.str({}), HasSubstr("a-queue-with-a-long-name")) << "not a terminal: nothing is left out";
 }
 
 TEST(Table, ColoursDoNotCount) {

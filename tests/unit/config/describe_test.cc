@@ -27,6 +27,11 @@ TEST_F(ConfigDescription, OfTheDefaultLadder) {
             "  queue        ladder   silence after a retry  parked\n"
             "  (any other)  default  succeeded after 10m    keep\n"
             "\n"
+            "targets: a message's headers may name every queue and exchange but rung.* and amq.*; "
+            "broker.targets.allow bounds that\n"
+            "results: retry-token is asked for where this release or a later one made the database "
+            "(results.require_token is not set)\n"
+            "\n"
             "retention: off, nothing is deleted\n");
 }
 
@@ -54,6 +59,11 @@ TEST_F(ConfigDescription, OfJitterQueuesAndTheirSilence) {
             "  größe        spread   succeeded after 10m    publish to shop.parked\n"
             "  invoices     default  failed after 5m        keep\n"
             "  (any other)  default  succeeded after 10m    keep\n"
+            "\n"
+            "targets: a message's headers may name every queue and exchange but shop.* and amq.*; "
+            "broker.targets.allow bounds that\n"
+            "results: retry-token is asked for where this release or a later one made the database "
+            "(results.require_token is not set)\n"
             "\n"
             "retention: off, nothing is deleted\n");
 }

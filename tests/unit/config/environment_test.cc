@@ -139,6 +139,71 @@ TEST_F(ConfigEnvironment, APasswordFileThatCannotServe) {
       "rung.yaml:1:43: broker.password_file: the password has no user: write amqp://USER@... in broker.url");
 }
 
+TEST_F(ConfigEnvironment, AddressesAreAListOrATextWithCommas) {
+  env("RUNG_TEST_BROKERS", "amqp://me:a%2Cb@h1:1/x, amqp://you:c@h2/x");
+  const auto config = good(
+      "broker: { urls: \"${RUNG_TEST_BROKERS}\" }\n"
+      "store: { urls: [\"mysql://me:a@h1/s\", \"mysql://you@h1:3307/s\", \"mysql://me@h2/s\"] }\n");
+  EXPECT_EQ(config.broker.url, "amqp://me:a%2Cb@h1:1/x");
+  EXPECT_THAT(config.broker.other_urls, testing::ElementsAre("amqp://you:c@h2/x"));
+  EXPECT_EQ(config.store.url, "mysql://me:a@h1/s");
+  EXPECT_THAT(config.store.other_urls, testing::ElementsAre("mysql://you@h1:3307/s", "mysql://me@h2/s"));
+}
+
+TEST_F(ConfigEnvironment, APasswordFileGoesIntoAllUrls) {
+  write("pw", "p@ss\n");
+  const auto config = good(
+      "broker: { urls: [\"amqp://me:old@h/%2f\", \"amqp://you@i/%2f\"], password_file: pw }\n"
+      "store: { urls: [\"mysql://me@h/s\", \"mysql://me@i/s\"], password_file: pw }\n");
+  EXPECT_EQ(config.broker.url, "amqp://me:p%40ss@h/%2F");
+  EXPECT_THAT(config.broker.other_urls, testing::ElementsAre("amqp://you:p%40ss@i/%2F"));
+  EXPECT_THAT(config.store.other_urls, testing::ElementsAre("mysql://me:p%40ss@i/s"));
+}
+
+TEST_F(ConfigEnvironment, AddressesThatAreNotOfOneService) {
+  const auto with = [&](const std::string& broker, const std::string& store) {
+    const auto lines = problems("broker: { " + broker + " }\nstore: { " + store + " }\n");
+    return lines.size() == 1 ? lines[0] : testing::PrintToString(lines);
+  };
+  const std::string broker = "url: \"amqp://me@h\"", store = "url: \"mysql://me@h/s\"";
+  EXPECT_EQ(with(broker + ", urls: [\"amqp://me@i\"]", store),
+            "rung.yaml:1:37: broker.urls: broker.url is given too: keep one of them; all addresses in "
+            "broker.urls, or a single one in broker.url");
+  EXPECT_EQ(with(broker, store + ", urls: [\"mysql://me@i/s\"]"),
+            "rung.yaml:2:39: store.urls: store.url is given too: keep one of them; all addresses in "
+            "store.urls, or a single one in store.url");
+  EXPECT_EQ(with("urls: [\"amqp://h/a\", \"amqp://i/a\", \"amqp://j/b\"]", store),
+            "rung.yaml:1:17: broker.urls: [3] has another virtual host than [1]: they are addresses of one "
+            "service, write the same in all");
+  EXPECT_EQ(
+      with("urls: [\"amqps://h\", \"amqp://i\"]", store),
+      "rung.yaml:1:17: broker.urls: [2] has another scheme (amqp://) than [1]: they are addresses of one "
+      "service, write the same in all");
+  EXPECT_EQ(with(broker, "urls: [\"mysql://me@h/s\", \"mysql://me@i/t\"]"),
+            "rung.yaml:2:16: store.urls: [2] has another schema than [1]: they are addresses of one service, "
+            "write the same in all");
+  EXPECT_EQ(with(broker, "urls: [\"mysql://me@h/s\", \"mysql://you@h:3306/s\"]"),
+            "rung.yaml:2:16: store.urls: [2] is the same host and port as [1]: leave it out");
+  EXPECT_EQ(with(broker, "urls: [\"mysql://me@h/s\", \"mysql://i/s\"]"),
+            "rung.yaml:2:16: store.urls: [2] the user is missing: mysql://user:password@host:port/schema");
+  EXPECT_EQ(with("urls: []", store), "rung.yaml:1:17: broker.urls: the list is empty: one URL at least");
+  EXPECT_EQ(with("urls: { a: b }", store),
+            "rung.yaml:1:17: broker.urls: a list of URLs belongs here: [amqp://HOST, ...]");
+}
+
+TEST_F(ConfigEnvironment, NoErrorAboutAddressesHoldsAPieceOfAPassword) {
+  env("RUNG_TEST_BROKERS", "amqp://me:hun,ter2@h");
+  for (const std::string text : {"\"${RUNG_TEST_BROKERS}\"", "[\"amqp://me:hun/ter2@h\"]",
+                                 "[\"amqp://me:hunter2@h/a\", \"amqp://me:hunter2@h/b\"]"}) {
+    const auto lines = problems("broker: { urls: " + text + " }\nstore: { url: \"mysql://a@b/c\" }\n");
+    EXPECT_FALSE(lines.empty());
+    for (const auto& line : lines) {
+      EXPECT_THAT(line, Not(HasSubstr("hun"))) << text;
+      EXPECT_THAT(line, Not(HasSubstr("ter2"))) << text;
+    }
+  }
+}
+
 TEST_F(ConfigEnvironment, TheDescriptionHoldsNoSecret) {
   write("pw", "hunter2\n");
   const auto config = good(

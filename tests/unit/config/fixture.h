@@ -37,6 +37,7 @@ class ConfigTest : public testing::Test {
 
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(path(name), std::ios::binary) << text;
+    std::filesystem::permissions(path(name), std::filesystem::perms{0600});  // as a file with a secret has
     return path(name);
   }
 

@@ -47,11 +47,12 @@ TEST_F(ConfigKeys, AreEachThereOnceAndExplained) {
   }
 }
 
-TEST_F(ConfigKeys, OnlyLaddersQueuesAndTagsReload) {
+TEST_F(ConfigKeys, OnlyRulesReload) {
   for (const auto& key : config_keys()) {
     const bool rules = key.path.starts_with("ladders.") || key.path.starts_with("queues.") ||
-                       key.path.starts_with("tags.") || key.path == "parked" || key.path == "catch_up" ||
-                       key.path == "retention";
+                       key.path.starts_with("tags.") || key.path.starts_with("defaults.") ||
+                       key.path.starts_with("broker.targets.") || key.path == "parked" ||
+                       key.path == "catch_up" || key.path == "retention";
     EXPECT_EQ(key.reloadable, rules) << key.path;
   }
 }
@@ -61,17 +62,19 @@ TEST_F(ConfigKeys, WhatMayHoldAPasswordIsSecret) {
   for (const auto& key : config_keys()) {
     if (key.secret) secret.insert(key.path);
   }
-  EXPECT_EQ(secret, (std::set<std::string_view>{"broker.url", "broker.management", "store.url"}));
+  EXPECT_EQ(secret, (std::set<std::string_view>{"broker.url", "broker.urls", "broker.management", "store.url",
+                                                "store.urls"}));
 }
 
 TEST_F(ConfigKeys, TheFallbacksOfTheTableAreThoseOfTheProgram) {
   // Each fallback written out gives the config that leaving it out gives.
   const Config plain = good(kServers);
   std::string text = "node: n\n";
-  std::string broker, store, http, log;
+  std::string broker, store, http, log, start;
   for (const auto& key : config_keys()) {
     if (key.fallback.empty() || key.path.find('*') != std::string_view::npos) continue;
-    if (key.path == "broker.verify_host") continue;  // means nothing without amqps://
+    if (key.path == "broker.verify_host") continue;   // means nothing without amqps://
+    if (key.path.starts_with("defaults.")) continue;  // below
     const auto dot = key.path.find('.');
     const std::string line = std::string(key.path.substr(dot == std::string_view::npos ? 0 : dot + 1)) +
                              ": " + std::string(key.fallback);
@@ -81,12 +84,15 @@ TEST_F(ConfigKeys, TheFallbacksOfTheTableAreThoseOfTheProgram) {
       (key.path.starts_with("broker")  ? broker
        : key.path.starts_with("store") ? store
        : key.path.starts_with("http")  ? http
+       : key.path.starts_with("start") ? start
                                        : log) += ", " + line;
   }
   text += "broker: { url: \"amqp://guest:guest@127.0.0.1:5672/%2f\"" + broker + " }\n";
   text += "store: { url: \"mysql://rung:secret@127.0.0.1:3306/rung\"" + store + " }\n";
   text += "http: { " + http.substr(2) + " }\n";
+  text += "start: { " + start.substr(2) + " }\n";
   text += "log: { " + log.substr(2) + " }\n";
+  text += "defaults: { ladder: default, success: { presumed_after: 10m }, catch_up: 1000, parked: keep }\n";
   const Config spelled = good(text);
   EXPECT_EQ(spelled.broker.prefix, plain.broker.prefix);
   EXPECT_EQ(spelled.broker.prefetch, plain.broker.prefetch);
@@ -100,9 +106,11 @@ TEST_F(ConfigKeys, TheFallbacksOfTheTableAreThoseOfTheProgram) {
   EXPECT_EQ(spelled.lease, plain.lease);
   EXPECT_EQ(spelled.window, plain.window);
   EXPECT_EQ(spelled.drain, plain.drain);
+  EXPECT_EQ(spelled.start_wait, plain.start_wait);
   EXPECT_EQ(spelled.max_loaded, plain.max_loaded);
   EXPECT_EQ(spelled.retention, plain.retention);
   EXPECT_EQ(spelled.http.connections, plain.http.connections);
+  EXPECT_EQ(spelled.http.connections_per_address, plain.http.connections_per_address);
   EXPECT_EQ(spelled.http.max_body, plain.http.max_body);
   EXPECT_EQ(spelled.http.timeout, plain.http.timeout);
   EXPECT_EQ(spelled.log.level, plain.log.level);
@@ -126,6 +134,8 @@ TEST_F(ConfigKeys, FullYamlHoldsEveryKeyAndLoads) {
   const auto loaded = load(text);
   for (const auto& problem : loaded.problems) ADD_FAILURE() << problem.str();
   std::set<std::string_view> used(loaded.keys_used.begin(), loaded.keys_used.end());
+  used.insert("defaults.success.reported_within");  // excludes presumed_after beside it: a comment has it
+  used.insert({"broker.urls", "store.urls"});       // exclude url beside them: comments have them
   for (const auto& key : config_keys())
     EXPECT_TRUE(used.contains(key.path)) << key.path << " is not in examples/full.yaml";
   EXPECT_EQ(used.size(), config_keys().size());

@@ -16,14 +16,15 @@ using testing::HasSubstr;
 constexpr EpochMs kNow{1'800'000'000'000};
 const DelayRoutes kRoutes{"rung.delay", {{"my-delayed", "my-exchange"}, {"plain", "amq.direct"}}};
 
-Message with(Table headers) {
+Message delayed_with(Table headers) {
   Message m;
   m.body = "body";
   m.headers = std::move(headers);
   return m;
 }
-DelayRequest read(Table headers, std::string_view exchange = "rung.delay", std::string_view key = "orders") {
-  return read_delay(with(std::move(headers)), exchange, key, kRoutes);
+DelayRequest request_of(Table headers, std::string_view exchange = "rung.delay",
+                        std::string_view key = "orders") {
+  return read_delay(delayed_with(std::move(headers)), exchange, key, kRoutes);
 }
 
 struct Case {
@@ -78,7 +79,7 @@ TEST(ReadDelay, EveryFormOfXDelay) {
       {"null, as if it were not there", Value{}, 0},
   };
   for (const Case& one : cases) {
-    const DelayRequest request = read({{"x-delay", one.value}});
+    const DelayRequest request = request_of({{"x-delay", one.value}});
     if (one.delay < 0) {
       EXPECT_THAT(request.refusal, HasSubstr("x-delay")) << one.name;
       continue;
@@ -87,38 +88,40 @@ TEST(ReadDelay, EveryFormOfXDelay) {
     EXPECT_EQ(request.delay.count(), one.delay) << one.name;
     EXPECT_EQ(request.due(kNow), kNow + Ms{one.delay}) << one.name;
   }
-  EXPECT_EQ(read({}).due(kNow), kNow) << "nothing said: at once";
+  EXPECT_EQ(request_of({}).due(kNow), kNow) << "nothing said: at once";
 }
 
 TEST(ReadDelay, TheReasonsAreForPeople) {
-  EXPECT_EQ(read({{"x-delay", "soon"}}).refusal, "x-delay 'soon' is no number of milliseconds");
-  EXPECT_EQ(read({{"x-delay", true}}).refusal, "x-delay is no number of milliseconds");
-  EXPECT_EQ(read({{"x-delay", std::numeric_limits<std::int64_t>::max()}}).refusal,
+  EXPECT_EQ(request_of({{"x-delay", "soon"}}).refusal, "x-delay 'soon' is no number of milliseconds");
+  EXPECT_EQ(request_of({{"x-delay", true}}).refusal, "x-delay is no number of milliseconds");
+  EXPECT_EQ(request_of({{"x-delay", std::numeric_limits<std::int64_t>::max()}}).refusal,
             "x-delay is longer than 3650d, the longest delay that is taken");
   EXPECT_EQ(
-      read({{"retry-not-before", 1'800'000'000}}).refusal,
+      request_of({{"retry-not-before", 1'800'000'000}}).refusal,
       "retry-not-before 1800000000 looks like seconds since 1970: milliseconds belong there (1000 times as "
       "much)");
 }
 
 TEST(ReadDelay, NotBefore) {
   const EpochMs later = kNow + std::chrono::hours{2};
-  EXPECT_EQ(read({{"retry-not-before", later.ms}}).due(kNow), later);
-  EXPECT_EQ(read({{"retry-not-before", std::to_string(later.ms)}}).due(kNow), later);
-  EXPECT_EQ(read({{"retry-not-before", Timestamp{static_cast<std::uint64_t>(later.ms / 1000)}}}).due(kNow),
-            later);
-  EXPECT_EQ(read({{"retry-not-before", static_cast<double>(later.ms)}}).due(kNow), later);
+  EXPECT_EQ(request_of({{"retry-not-before", later.ms}}).due(kNow), later);
+  EXPECT_EQ(request_of({{"retry-not-before", std::to_string(later.ms)}}).due(kNow), later);
+  EXPECT_EQ(
+      request_of({{"retry-not-before", Timestamp{static_cast<std::uint64_t>(later.ms / 1000)}}}).due(kNow),
+      later);
+  EXPECT_EQ(request_of({{"retry-not-before", static_cast<double>(later.ms)}}).due(kNow), later);
   // Over is at once.
   for (const std::int64_t past : {kNow.ms - 1, std::int64_t{0}, std::int64_t{-7}, std::int64_t{999'999'999}})
-    EXPECT_EQ(read({{"retry-not-before", past}}).due(kNow), kNow) << past;
-  EXPECT_EQ(read({{"retry-not-before", Timestamp{7}}}).due(kNow), kNow);
+    EXPECT_EQ(request_of({{"retry-not-before", past}}).due(kNow), kNow) << past;
+  EXPECT_EQ(request_of({{"retry-not-before", Timestamp{7}}}).due(kNow), kNow);
   // Of both the later one.
-  EXPECT_EQ(read({{"x-delay", 1000}, {"retry-not-before", later.ms}}).due(kNow), later);
-  EXPECT_EQ(read({{"x-delay", 10'000'000}, {"retry-not-before", later.ms}}).due(kNow), kNow + Ms{10'000'000});
+  EXPECT_EQ(request_of({{"x-delay", 1000}, {"retry-not-before", later.ms}}).due(kNow), later);
+  EXPECT_EQ(request_of({{"x-delay", 10'000'000}, {"retry-not-before", later.ms}}).due(kNow),
+            kNow + Ms{10'000'000});
   for (const Value& wrong :
        {Value{"tomorrow"}, Value{std::int64_t{253'402'300'800'000}}, Value{Timestamp{253'402'300'800}},
         Value{std::numeric_limits<std::uint64_t>::max()}, Value{Table{}}, Value{false}})
-    EXPECT_THAT(read({{"retry-not-before", wrong}}).refusal, HasSubstr("retry-not-before"));
+    EXPECT_THAT(request_of({{"retry-not-before", wrong}}).refusal, HasSubstr("retry-not-before"));
 }
 
 struct Where {
@@ -158,7 +161,7 @@ TEST(ReadDelay, Targets) {
       {"an empty queue is not said", {{"retry-queue", ""}}, "rung.delay", "o", {}, "o"},
   };
   for (const Where& one : cases) {
-    const DelayRequest request = read(one.headers, one.exchange, one.key);
+    const DelayRequest request = request_of(one.headers, one.exchange, one.key);
     EXPECT_EQ(request.target, one.target) << one.name;
     EXPECT_EQ(request.otherwise, one.otherwise) << one.name;
     EXPECT_EQ(request.refusal, "") << one.name;
@@ -167,15 +170,15 @@ TEST(ReadDelay, Targets) {
 
 TEST(ReadDelay, NamesThatCannotBeKeptArePutAside) {
   const std::string long_name(256, 'q');
-  EXPECT_THAT(read({{"retry-queue", long_name}}).refusal, HasSubstr("retry-queue is no name"));
-  EXPECT_THAT(read({{"retry-exchange", "\xff"}}).refusal, HasSubstr("retry-exchange is no name"));
-  EXPECT_THAT(read({{"retry-routing-key", 7}}).refusal, HasSubstr("retry-routing-key is no name"));
-  EXPECT_THAT(read({}, "my-delayed", "\xff\xfe").refusal, HasSubstr("routing key cannot be kept"));
-  EXPECT_EQ(read({}, "rung.delay", "\xff\xfe").otherwise, "");
+  EXPECT_THAT(request_of({{"retry-queue", long_name}}).refusal, HasSubstr("retry-queue is no name"));
+  EXPECT_THAT(request_of({{"retry-exchange", "\xff"}}).refusal, HasSubstr("retry-exchange is no name"));
+  EXPECT_THAT(request_of({{"retry-routing-key", 7}}).refusal, HasSubstr("retry-routing-key is no name"));
+  EXPECT_THAT(request_of({}, "my-delayed", "\xff\xfe").refusal, HasSubstr("routing key cannot be kept"));
+  EXPECT_EQ(request_of({}, "rung.delay", "\xff\xfe").otherwise, "");
 }
 
 TEST(ReadDelay, WhatItSaysOfItsRetries) {
-  const auto said = [](Table headers) { return read(std::move(headers)).directives; };
+  const auto said = [](Table headers) { return request_of(std::move(headers)).directives; };
   EXPECT_EQ(said({{"retry-ladder", "slow"}}).ladder, "slow");
   EXPECT_EQ(said({{"retry-max-attempts", 3}}).max_attempts, 3);
   // Before a failure "never again" means: once. It is not parked undelivered.
@@ -187,15 +190,15 @@ TEST(ReadDelay, WhatItSaysOfItsRetries) {
 }
 
 TEST(ReadDelay, StripTakesOffWhatAskedForTheDelay) {
-  const Message m = with({{"x-delay", 5},
-                          {"app", 1},
-                          {"retry-not-before", 5},
-                          {"retry-exchange", "x"},
-                          {"CC", Array{"q"}},
-                          {"BCC", Array{"q"}},
-                          {"retry-routing-key", "k"},
-                          {"retry-ladder", "slow"},
-                          {"retry-executor", "me"}});
+  const Message m = delayed_with({{"x-delay", 5},
+                                  {"app", 1},
+                                  {"retry-not-before", 5},
+                                  {"retry-exchange", "x"},
+                                  {"CC", Array{"q"}},
+                                  {"BCC", Array{"q"}},
+                                  {"retry-routing-key", "k"},
+                                  {"retry-ladder", "slow"},
+                                  {"retry-executor", "me"}});
   std::string origin;
   EXPECT_EQ(strip(m, &origin, header::kDelay).headers, (Table{{"app", 1}}));
   EXPECT_THAT(origin, HasSubstr("x-delay"));
@@ -215,12 +218,13 @@ TEST(ReadDelay, DressSaysNothingOfAFailureThatWasNot) {
                           {"retry-attempt", std::int64_t{1}},
                           {"retry-level", std::int64_t{0}},
                           {"retry-levels", std::int64_t{3}},
-                          {"retry-ladder", "default"}};
-  EXPECT_EQ(dress(Message{}, t).headers, expected);
+                          {"retry-ladder", "default"},
+                          {"retry-token", "1-token"}};
+  EXPECT_EQ(dress(Message{}, t, "1-token").headers, expected);
 }
 
 TEST(ReadDelay, ItsKeyCoversTargetAndDelay) {
-  Message m = with({{"x-delay", 5000}});
+  Message m = delayed_with({{"x-delay", 5000}});
   m.properties.message_id = "m-1";
   const auto key = [&](const Message& message, std::string_view exchange = "my-delayed",
                        std::string_view k = "a") {
@@ -256,9 +260,10 @@ TEST(ReadDelay, ItsKeyCoversTargetAndDelay) {
 }
 
 TEST(ReadExecutor, OfAFailureAndOfAResult) {
-  EXPECT_EQ(read_failure(with({{"retry-executor", "10.0.0.7:4711"}}), "", "").executor, "10.0.0.7:4711");
-  EXPECT_EQ(read_failure(with({}), "", "").executor, "");
-  EXPECT_EQ(read_result(with({{"retry-executor", std::string(300, 'x')}})).executor.size(), 255U);
+  EXPECT_EQ(read_failure(delayed_with({{"retry-executor", "10.0.0.7:4711"}}), "", "").executor,
+            "10.0.0.7:4711");
+  EXPECT_EQ(read_failure(delayed_with({}), "", "").executor, "");
+  EXPECT_EQ(read_result(delayed_with({{"retry-executor", std::string(300, 'x')}})).executor.size(), 255U);
 }
 
 }  // namespace

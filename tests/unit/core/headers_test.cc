@@ -15,17 +15,17 @@ using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-Message with(Table headers) {
+Message message_with(Table headers) {
   Message m;
   m.headers = std::move(headers);
   m.body = "body";
   return m;
 }
 
-Failure read(const Message& m) { return read_failure(m, "rung.failed", "rk"); }
-Failure read(Table headers) { return read(with(std::move(headers))); }
+Failure failure_of(const Message& m) { return read_failure(m, "rung.failed", "rk"); }
+Failure failure_of(Table headers) { return failure_of(message_with(std::move(headers))); }
 Directives directives(const char* name, Value value) {
-  return read(Table{{name, std::move(value)}}).directives;
+  return failure_of(Table{{name, std::move(value)}}).directives;
 }
 
 // As RabbitMQ writes it.
@@ -38,9 +38,9 @@ Table death(const char* queue, const char* reason = "rejected") {
 // ---- x-death
 
 TEST(ReadDeath, TheNewestIsTheFirst) {
-  const Failure f = read(Table{{"x-death", Array{death("orders"), death("older", "expired")}},
-                               {"x-first-death-queue", "first"},
-                               {"x-last-death-queue", "last"}});
+  const Failure f = failure_of(Table{{"x-death", Array{death("orders"), death("older", "expired")}},
+                                     {"x-first-death-queue", "first"},
+                                     {"x-last-death-queue", "last"}});
   EXPECT_EQ(f.queue, "orders");
   EXPECT_EQ(f.exchange, "shop");
   EXPECT_EQ(f.routing_key, "order.new");
@@ -71,24 +71,25 @@ TEST(ReadDeath, WhateverItHoldsInstead) {
                                        Array{Table{{"routing-keys", Array{}}, {"time", "x"}, {"count", "x"}}},
                                        Array{Table{{"routing-keys", Table{}}, {"reason", Array{}}}}};
   for (std::size_t i = 0; i < oddities.size(); ++i) {
-    const Failure alone = read(Table{{"x-death", oddities[i]}, {"x-first-death-queue", "first"}});
+    const Failure alone = failure_of(Table{{"x-death", oddities[i]}, {"x-first-death-queue", "first"}});
     EXPECT_EQ(alone.queue, "") << i << ": the first death is where it came from once, not now";
     EXPECT_EQ(alone.routing_key, "rk") << i;
     EXPECT_NE(alone.error, "") << i;
-    const Failure fallback =
-        read(Table{{"x-death", oddities[i]}, {"x-last-death-queue", "last"}, {"x-first-death-queue", "f"}});
+    const Failure fallback = failure_of(
+        Table{{"x-death", oddities[i]}, {"x-last-death-queue", "last"}, {"x-first-death-queue", "f"}});
     EXPECT_EQ(fallback.queue, "last") << i;
   }
 }
 
 TEST(ReadDeath, OnlyTheShortHeaders) {
-  const Failure f = read(Table{{"x-last-death-queue", "orders"}, {"x-last-death-reason", "delivery_limit"}});
+  const Failure f =
+      failure_of(Table{{"x-last-death-queue", "orders"}, {"x-last-death-reason", "delivery_limit"}});
   EXPECT_EQ(f.queue, "orders");
   EXPECT_EQ(f.error, "dead-lettered: delivery_limit (queue orders)");
 }
 
 TEST(ReadDeath, NoHeadersAtAll) {
-  const Failure f = read(Message{});
+  const Failure f = failure_of(Message{});
   EXPECT_EQ(f.queue, "");
   EXPECT_EQ(f.exchange, "rung.failed");
   EXPECT_EQ(f.routing_key, "rk");
@@ -99,14 +100,14 @@ TEST(ReadDeath, NoHeadersAtAll) {
 TEST(ReadDeath, TheDefaultExchangeIsAnExchange) {
   Table d = death("orders");
   d[4].second = "";
-  EXPECT_EQ(read(Table{{"x-death", Array{d}}}).exchange, "");
+  EXPECT_EQ(failure_of(Table{{"x-death", Array{d}}}).exchange, "");
 }
 
 TEST(ReadDeath, WhatPeopleReadFitsTheColumns) {
   Table d = death("orders");
   d[4].second = std::string(400, 'e');
   d[5].second = Array{"\xFF" + std::string(400, 'k')};
-  const Failure f = read(Table{{"x-death", Array{d}}});
+  const Failure f = failure_of(Table{{"x-death", Array{d}}});
   EXPECT_EQ(f.exchange.size(), 255u);
   EXPECT_LE(f.routing_key.size(), 255u);
   EXPECT_TRUE(is_utf8(f.routing_key));
@@ -115,32 +116,32 @@ TEST(ReadDeath, WhatPeopleReadFitsTheColumns) {
 // ---- what a consumer says
 
 TEST(ReadFailure, RetryQueueBeatsXDeath) {
-  EXPECT_EQ(read(Table{{"retry-queue", "mine"}, {"x-death", Array{death("orders")}}}).queue, "mine");
-  EXPECT_EQ(read(Table{{"retry-queue", Bytes{"mine"}}}).queue, "mine");
+  EXPECT_EQ(failure_of(Table{{"retry-queue", "mine"}, {"x-death", Array{death("orders")}}}).queue, "mine");
+  EXPECT_EQ(failure_of(Table{{"retry-queue", Bytes{"mine"}}}).queue, "mine");
 }
 
 TEST(ReadFailure, AQueueThatCannotBeIsNoQueue) {
   for (const Value& name :
        {Value{""}, Value{std::string(256, 'q')}, Value{"\xFF\xFE"}, Value{5}, Value{Table{}}}) {
-    const Failure f = read(Table{{"retry-queue", name}, {"x-death", Array{death("orders")}}});
+    const Failure f = failure_of(Table{{"retry-queue", name}, {"x-death", Array{death("orders")}}});
     EXPECT_EQ(f.queue, "orders");
     EXPECT_NE(f.directives.complaint.find("retry-queue"), std::string::npos);
-    EXPECT_EQ(read(Table{{"retry-queue", name}}).queue, "");
+    EXPECT_EQ(failure_of(Table{{"retry-queue", name}}).queue, "");
   }
-  EXPECT_EQ(read(Table{{"retry-queue", std::string(255, 'q')}}).queue.size(), 255u);
-  EXPECT_EQ(read(Table{{"retry-queue", "ö #*/\\\"'%\t"}}).queue, "ö #*/\\\"'%\t");
+  EXPECT_EQ(failure_of(Table{{"retry-queue", std::string(255, 'q')}}).queue.size(), 255u);
+  EXPECT_EQ(failure_of(Table{{"retry-queue", "ö #*/\\\"'%\t"}}).queue, "ö #*/\\\"'%\t");
 }
 
 TEST(ReadFailure, TheErrorText) {
-  const Failure f = read(Table{
+  const Failure f = failure_of(Table{
       {"retry-error", "no stock"}, {"retry-error-type", "StockError"}, {"x-death", Array{death("orders")}}});
   EXPECT_EQ(f.error, "no stock");
   EXPECT_EQ(f.error_type, "StockError");
-  const Failure bytes = read(Table{{"retry-error", Bytes{std::string("a\0\xFF", 3)}}});
+  const Failure bytes = failure_of(Table{{"retry-error", Bytes{std::string("a\0\xFF", 3)}}});
   EXPECT_EQ(bytes.error, "a\xEF\xBF\xBD\xEF\xBF\xBD");
-  EXPECT_EQ(read(Table{{"retry-error", std::string(200'000, 'x')}}).error.size(), kErrorBytes);
-  EXPECT_EQ(read(Table{{"retry-error-type", std::string(999, 'x')}}).error_type.size(), 255u);
-  EXPECT_NE(read(Table{{"retry-error", Table{}}}).error, "");
+  EXPECT_EQ(failure_of(Table{{"retry-error", std::string(200'000, 'x')}}).error.size(), kErrorBytes);
+  EXPECT_EQ(failure_of(Table{{"retry-error-type", std::string(999, 'x')}}).error_type.size(), 255u);
+  EXPECT_NE(failure_of(Table{{"retry-error", Table{}}}).error, "");
 }
 
 TEST(ReadFailure, NumbersOfEveryWidthAndAsText) {
@@ -148,10 +149,10 @@ TEST(ReadFailure, NumbersOfEveryWidthAndAsText) {
                                      std::int32_t{7},  std::uint32_t{7}, std::int64_t{7}, std::uint64_t{7},
                                      std::string("7"), Bytes{"7"}};
   for (std::size_t i = 0; i < sevens.size(); ++i) {
-    const Failure f = read(Table{{"retry-id", sevens[i]},
-                                 {"retry-attempt", sevens[i]},
-                                 {"retry-after", sevens[i]},
-                                 {"retry-max-attempts", sevens[i]}});
+    const Failure f = failure_of(Table{{"retry-id", sevens[i]},
+                                       {"retry-attempt", sevens[i]},
+                                       {"retry-after", sevens[i]},
+                                       {"retry-max-attempts", sevens[i]}});
     ASSERT_TRUE(f.id) << i;
     EXPECT_EQ(f.id->value, 7) << i;
     EXPECT_EQ(f.attempt, 7) << i;
@@ -165,22 +166,22 @@ TEST(ReadFailure, AnIdOrAttemptThatIsNone) {
   for (const Value& v : {Value{}, Value{0}, Value{-1}, Value{""}, Value{"0"}, Value{"-4"}, Value{"x"},
                          Value{"7x"}, Value{7.0}, Value{true}, Value{Table{}},
                          Value{std::numeric_limits<std::uint64_t>::max()}, Value{"9223372036854775808"}}) {
-    const Failure f = read(Table{{"retry-id", v}, {"retry-attempt", v}});
+    const Failure f = failure_of(Table{{"retry-id", v}, {"retry-attempt", v}});
     EXPECT_FALSE(f.id);
     EXPECT_EQ(f.attempt, 0);
   }
-  const Failure far = read(Table{{"retry-attempt", std::int64_t{5'000'000'000}}});
+  const Failure far = failure_of(Table{{"retry-attempt", std::int64_t{5'000'000'000}}});
   EXPECT_EQ(far.attempt, 0);
   EXPECT_NE(far.directives.complaint.find("retry-attempt is not understood"), std::string::npos);
-  EXPECT_EQ(read(Table{{"retry-attempt", Value{}}}).directives.complaint, "") << "null is not said";
-  EXPECT_EQ(read(Table{{"retry-id", "9223372036854775807"}}).id->value, 9223372036854775807);
+  EXPECT_EQ(failure_of(Table{{"retry-attempt", Value{}}}).directives.complaint, "") << "null is not said";
+  EXPECT_EQ(failure_of(Table{{"retry-id", "9223372036854775807"}}).id->value, 9223372036854775807);
 }
 
 // Found by fuzzing: seconds that are no date overflowed when they were made ms, and no column took what came
 // out.
 TEST(ReadFailure, ADeathWithoutADate) {
   const auto died = [](std::uint64_t at) {
-    return read(Table{{"x-death", Array{Value{Table{{"queue", "orders"}, {"time", Timestamp{at}}}}}}})
+    return failure_of(Table{{"x-death", Array{Value{Table{{"queue", "orders"}, {"time", Timestamp{at}}}}}}})
         .died_at_s;
   };
   EXPECT_EQ(died(1'700'000'000), 1'700'000'000);
@@ -192,11 +193,12 @@ TEST(ReadFailure, ADeathWithoutADate) {
 }
 
 TEST(ReadFailure, AQueueThatIsNoneIsToldWithTheError) {
-  const Failure f = read(Table{{"retry-queue", "\xff"}, {"retry-error", "no stock"}});
+  const Failure f = failure_of(Table{{"retry-queue", "\xff"}, {"retry-error", "no stock"}});
   EXPECT_EQ(f.queue, "");
   EXPECT_EQ(f.error, "no stock [retry-queue is not understood: the name of a queue]");
-  EXPECT_EQ(read(Table{{"retry-queue", 5}, {"x-last-death-queue", "orders"}, {"retry-error", "no"}}).error,
-            "no")
+  EXPECT_EQ(
+      failure_of(Table{{"retry-queue", 5}, {"x-last-death-queue", "orders"}, {"retry-error", "no"}}).error,
+      "no")
       << "elsewhere the row says it";
 }
 
@@ -241,12 +243,12 @@ TEST(ReadFailure, RetryNever) {
 }
 
 TEST(ReadFailure, NullIsNotSaid) {
-  const Failure f = read(Table{{"retry-after", Value{}},
-                               {"retry-max-attempts", Value{}},
-                               {"retry-never", Value{}},
-                               {"retry-ladder", Value{}},
-                               {"retry-queue", Value{}},
-                               {"retry-error", Value{}}});
+  const Failure f = failure_of(Table{{"retry-after", Value{}},
+                                     {"retry-max-attempts", Value{}},
+                                     {"retry-never", Value{}},
+                                     {"retry-ladder", Value{}},
+                                     {"retry-queue", Value{}},
+                                     {"retry-error", Value{}}});
   EXPECT_EQ(f.directives.complaint, "");
   EXPECT_FALSE(f.directives.never);
   EXPECT_FALSE(f.directives.retry_after);
@@ -254,30 +256,31 @@ TEST(ReadFailure, NullIsNotSaid) {
 }
 
 TEST(ReadFailure, EveryComplaintIsHeard) {
-  const Failure f = read(Table{{"retry-after", "x"}, {"retry-max-attempts", "x"}, {"retry-never", "x"}});
+  const Failure f =
+      failure_of(Table{{"retry-after", "x"}, {"retry-max-attempts", "x"}, {"retry-never", "x"}});
   for (const char* name : {"retry-after", "retry-max-attempts", "retry-never"}) {
     EXPECT_NE(f.directives.complaint.find(name), std::string::npos) << f.directives.complaint;
   }
 }
 
 TEST(ReadFailure, TheFirstOfARepeatedHeaderHolds) {
-  EXPECT_EQ(read(Table{{"retry-queue", "a"}, {"retry-queue", "b"}}).queue, "a");
+  EXPECT_EQ(failure_of(Table{{"retry-queue", "a"}, {"retry-queue", "b"}}).queue, "a");
 }
 
 // ---- results
 
 TEST(ReadResult, SucceededAndFailed) {
   const ResultWord yes =
-      read_result(with({{"retry-id", "12"}, {"retry-attempt", 3}, {"retry-result", "succeeded"}}));
+      read_result(message_with({{"retry-id", "12"}, {"retry-attempt", 3}, {"retry-result", "succeeded"}}));
   EXPECT_EQ(yes.complaint, "");
   EXPECT_EQ(yes.id->value, 12);
   EXPECT_EQ(yes.attempt, 3);
   EXPECT_TRUE(yes.succeeded);
-  const ResultWord no = read_result(with({{"retry-id", std::int64_t{12}},
-                                          {"retry-result", "failed"},
-                                          {"retry-error", "boom"},
-                                          {"retry-error-type", "E"},
-                                          {"retry-after", "10s"}}));
+  const ResultWord no = read_result(message_with({{"retry-id", std::int64_t{12}},
+                                                  {"retry-result", "failed"},
+                                                  {"retry-error", "boom"},
+                                                  {"retry-error-type", "E"},
+                                                  {"retry-after", "10s"}}));
   EXPECT_EQ(no.complaint, "");
   EXPECT_FALSE(no.succeeded);
   EXPECT_EQ(no.attempt, 0);
@@ -288,14 +291,15 @@ TEST(ReadResult, SucceededAndFailed) {
 
 TEST(ReadResult, WhatCannotBeUsedSaysWhy) {
   EXPECT_NE(read_result(Message{}).complaint.find("retry-id"), std::string::npos);
-  EXPECT_NE(read_result(with({{"retry-result", "succeeded"}})).complaint.find("retry-id"), std::string::npos);
+  EXPECT_NE(read_result(message_with({{"retry-result", "succeeded"}})).complaint.find("retry-id"),
+            std::string::npos);
   for (const Value& v : {Value{""}, Value{"Succeeded"}, Value{"ok\xFF"}, Value{true}, Value{Table{}}}) {
-    const ResultWord r = read_result(with({{"retry-id", 5}, {"retry-result", v}}));
+    const ResultWord r = read_result(message_with({{"retry-id", 5}, {"retry-result", v}}));
     EXPECT_NE(r.complaint.find("retry-result"), std::string::npos);
     EXPECT_TRUE(is_utf8(r.complaint));
     EXPECT_FALSE(r.succeeded);
   }
-  EXPECT_NE(read_result(with({{"retry-id", 5}})).complaint, "");
+  EXPECT_NE(read_result(message_with({{"retry-id", 5}})).complaint, "");
 }
 
 // ---- what goes out again
@@ -311,23 +315,27 @@ TEST(Strip, TakesOffTheBrokersAndOurs) {
                  {"x-delivery-count", 4},
                  {"x-acquired-count", 5},
                  {"CC", Array{"copy"}},
-                 {"BCC", Array{"secret copy"}}};
+                 {"BCC", Array{"secret copy"}},
+                 {"x-opt-delivery-time", Timestamp{4'000'000'000}},
+                 {"x-opt-mine", Array{1, "b"}}};
   for (const char* ours :
        {"retry-id", "retry-attempt", "retry-level", "retry-levels", "retry-ladder", "retry-first-failed-at",
         "retry-queue", "retry-error", "retry-error-type", "retry-after", "retry-max-attempts", "retry-never",
-        "retry-result", "retry-not-before"}) {
+        "retry-result", "retry-not-before", "retry-origin-exchange", "retry-origin-routing-key",
+        "retry-reason"}) {
     taken.emplace_back(ours, "ours");
   }
-  const Table kept = {{"app", 1}, {"X-Death", "another case"},      {"cc", "lower case"}, {"app", 2},
-                      {"!", ""},  {"retry-count", "another's"},     {"", Value{}},        {"x-match", "any"},
-                      {"x", 1.5}, {"x-delivery-counter", "another"}};
+  const Table kept = {
+      {"app", 1}, {"X-Death", "another case"},       {"cc", "lower case"},    {"app", 2},
+      {"!", ""},  {"retry-count", "another's"},      {"", Value{}},           {"x-match", "any"},
+      {"x", 1.5}, {"x-delivery-counter", "another"}, {"x-option", "another"}, {"x-opt", 1}};
   Table all;
   for (std::size_t i = 0; i < std::max(taken.size(), kept.size()); ++i) {
     if (i < taken.size()) all.push_back(taken[i]);
     if (i < kept.size()) all.push_back(kept[i]);
   }
   std::string origin;
-  const Message out = strip(with(all), &origin);
+  const Message out = strip(message_with(all), &origin);
   EXPECT_EQ(out.headers, kept) << "in their order, what stands there twice too";
   EXPECT_EQ(out.body, "body");
 
@@ -385,7 +393,7 @@ TEST(Strip, AbsentDeliveryModeIsTransientAndGoesOutPersistent) {
 }
 
 TEST(Strip, TwiceIsOnce) {
-  const Message once = strip(with({{"x-death", Array{death("q")}}, {"app", 1}}), nullptr);
+  const Message once = strip(message_with({{"x-death", Array{death("q")}}, {"app", 1}}), nullptr);
   EXPECT_EQ(strip(once, nullptr), once);
 }
 
@@ -397,16 +405,23 @@ TEST(Dress, PutsOnWhatTheContractNames) {
   t.levels = 9;
   t.ladder = "default";
   t.first_failed_at = {1'800'000'000'123};
-  const Message out = dress(with({{"app", 1}}), t);
+  t.exchange = "events";
+  t.routing_key = "order.paid";
+  t.last_error = "dead-lettered: expired (queue orders)";
+  const Message out = dress(message_with({{"app", 1}}), t, "1-token");
   const Table expected = {{"app", 1},
                           {"retry-id", "123456789012345"},
                           {"retry-attempt", std::int64_t{4}},
                           {"retry-level", std::int64_t{3}},
                           {"retry-levels", std::int64_t{9}},
                           {"retry-ladder", "default"},
+                          {"retry-origin-exchange", "events"},
+                          {"retry-origin-routing-key", "order.paid"},
+                          {"retry-reason", "expired"},
+                          {"retry-token", "1-token"},
                           {"retry-first-failed-at", std::int64_t{1'800'000'000'123}}};
   EXPECT_EQ(out.headers, expected);
-  EXPECT_TRUE(dress(Message{}, t).headers);
+  EXPECT_TRUE(dress(Message{}, t, "1-token").headers);
 }
 
 TEST(Dress, WhatItPutsOnIsReadBackAndTakenOffAgain) {
@@ -414,9 +429,9 @@ TEST(Dress, WhatItPutsOnIsReadBackAndTakenOffAgain) {
   t.id = {77};
   t.attempt = 2;
   t.ladder = "default";
-  const Message m = strip(with({{"app", 1}}), nullptr);
-  const Message dressed = dress(m, t);
-  const Failure f = read(dressed);
+  const Message m = strip(message_with({{"app", 1}}), nullptr);
+  const Message dressed = dress(m, t, "1-token");
+  const Failure f = failure_of(dressed);
   EXPECT_EQ(f.id, t.id);
   EXPECT_EQ(f.attempt, 2);
   EXPECT_EQ(strip(dressed, nullptr), m);

@@ -159,6 +159,7 @@ TEST(MachineTable, PeopleAndTheParkingLot) {
     {"reschedule",       event::Reschedule{{}, hours(1)}, "S  S  x  x  x  x  x  x  x  x  x  x  x "},
     {"reschedule, same", event::Reschedule{kNow + seconds(20), Ms{0}}, "=  S  x  x  x  x  x  x  x  x  x  x  x "},
     {"fire",             event::Fire{},                 "S  =  =  =  =  =  =  x  x  x  x  x  x "},
+    {"discard",          event::Discard{},              "D  D  x  x  x  x  x  x  x  D  D  x  = "},
     {"finish, succeeded", event::Finish{true, ""},      "Y  Y  Y+ Y+ Y+ Y+ Y+ =  Y  Y  Y  x  x "},
     {"finish, failed",   event::Finish{false, "e"},     "x  x  S+ S+ S+ S+ S+ x  x  x  x  x  x "},
   }, at());

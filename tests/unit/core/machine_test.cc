@@ -587,6 +587,57 @@ TEST(Cancel, KeepsTheErrorWhereNoReasonIsGiven) {
             "the error before");
 }
 
+// Claimed, and the lease of the claim is valid: whoever claimed it may still publish a copy. Were the attempt
+// ended now, a cancel would be answered, and the copy would go out after it.
+TEST(BeingPublished, NothingEndsTheAttemptBeforeTheBrokersAnswer) {
+  const Happening ends[] = {failed(2), failed(0), event::Finish{false, "e"}, event::Finish{true, ""}};
+  for (const int node : {kUs, kOther}) {
+    for (const auto due : {kNow + Ms{40}, kNow - seconds(1)}) {
+      Task held = task_in(State::publishing, due);
+      held.node = node;
+      Circumstances c = at(kNow, node == kUs ? kEpoch : 0);
+      c.claim_stands = true;
+      for (const Happening& what : ends) {
+        const Decision d = decide(held, what, rules(), c);
+        EXPECT_EQ(d.verdict, Verdict::refused) << name_of(what);
+        EXPECT_EQ(d.reason, due > kNow ? kNotPublishedYet : kBeingPublished) << name_of(what);
+        EXPECT_EQ(decide(d.task, event::Cancel{}, rules(), c).verdict, Verdict::refused);
+        // Once that lease is over, nobody can publish it any more: a consumer's word counts at once.
+        EXPECT_EQ(decide(held, what, rules(), at(kNow, 0)).verdict, Verdict::applied) << name_of(what);
+      }
+    }
+  }
+}
+
+TEST(BeingPublished, WhoClaimedItMayStillSayThatItCannotBeSent) {
+  Circumstances c = at();
+  c.claim_stands = true;
+  event::Failed unsendable = failed(2);
+  unsendable.by_publisher = true;
+  EXPECT_EQ(decide(task_in(State::publishing, kNow), unsendable, rules(), c).verdict, Verdict::applied);
+}
+
+// Two instances had a copy: the confirm of the first leaves the row to the second, whose copy may not have
+// left.
+TEST(BeingPublished, AFormerOwnersConfirmOnlyFillsTheHistory) {
+  Task claimed = task_in(State::publishing, kNow);
+  claimed.node = kOther;
+  Circumstances c = at(kNow, 0);
+  c.claim_stands = true;
+  const Decision d = decide(claimed, event::Confirmed{2, kNow}, rules(), c);
+  EXPECT_EQ(d.verdict, Verdict::applied);
+  EXPECT_EQ(d.task.state, State::publishing);
+  EXPECT_EQ(d.attempt->published_at, kNow);
+}
+
+TEST(BeingPublished, ALateSuccessOfAnEarlierAttemptStillEndsTheTask) {
+  Circumstances c = at();
+  c.claim_stands = true;
+  const Decision d = decide(task_in(State::publishing, kNow), event::Succeeded{1}, rules(), c);
+  EXPECT_EQ(d.task.state, State::succeeded);
+  EXPECT_EQ(decide(d.task, event::Cancel{}, rules(), c).verdict, Verdict::refused);
+}
+
 TEST(Finish, ByHandAfterAFailureLeavesHistoryTrue) {
   Life life{task_in(State::awaiting), {}};
   life.happens(failed(2), kNow);

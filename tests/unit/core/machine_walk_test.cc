@@ -4,6 +4,7 @@
 #include <iostream>
 #include <random>
 
+#include "tests/support/seed.h"
 #include "tests/unit/core/machine_fixture.h"
 
 namespace rung {
@@ -11,15 +12,6 @@ namespace {
 
 using namespace rung::testing;
 using Verdict = Decision::Verdict;
-
-unsigned seed() {
-  const char* given = std::getenv("RUNG_TEST_SEED");
-  const unsigned s =
-      given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device{}();
-  std::cout << "RUNG_TEST_SEED=" << s << '\n';
-  ::testing::Test::RecordProperty("seed", std::to_string(s));
-  return s;
-}
 
 class Walk {
  public:
@@ -211,7 +203,7 @@ class Walk {
 };
 
 TEST(MachineWalk, WhateverHappensTheTaskStaysSound) {
-  Walk walk(seed());
+  Walk walk(test::seed());
   for (int life = 0; life < 400; ++life) {
     walk.begin_task();
     for (int i = 0; i < 100; ++i) {
@@ -224,7 +216,7 @@ TEST(MachineWalk, WhateverHappensTheTaskStaysSound) {
 
 // Whatever state a task is in, somebody can bring it to an end.
 TEST(MachineWalk, EveryLifeCanBeEnded) {
-  Walk walk(seed());
+  Walk walk(test::seed());
   for (int life = 0; life < 200; ++life) {
     walk.begin_task();
     for (int i = 0; i < life % 30; ++i) walk.step();

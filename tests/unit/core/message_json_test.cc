@@ -11,6 +11,7 @@
 #include <random>
 
 #include "src/core/utf8.h"
+#include "tests/support/seed.h"
 
 namespace rung {
 namespace {
@@ -195,21 +196,13 @@ class Maker {
   std::mt19937_64 dice_;
 };
 
-unsigned seed() {
-  const char* given = std::getenv("RUNG_TEST_SEED");
-  const unsigned s =
-      given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device{}();
-  std::cout << "RUNG_TEST_SEED=" << s << '\n';
-  return s;
-}
-
 TEST(MessageJson, RandomTables) {
-  Maker make(seed());
+  Maker make(test::seed());
   for (int i = 0; i < 5000 && !HasFailure(); ++i) expect_exact(make.table(4));
 }
 
 TEST(MessageJson, RandomProperties) {
-  Maker make(seed());
+  Maker make(test::seed());
   for (int i = 0; i < 3000; ++i) {
     Properties p;
     const auto text = [&](std::optional<std::string>& field) {
@@ -302,7 +295,7 @@ TEST(MessageJson, HostileTextIsAnErrorAndNoException) {
 }
 
 TEST(MessageJson, TextThatIsCutOrBent) {
-  Maker make(seed());
+  Maker make(test::seed());
   for (int i = 0; i < 2000; ++i) {
     std::string text = headers_to_json(make.table(3));
     (void)headers_from_json(

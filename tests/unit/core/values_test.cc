@@ -1,12 +1,15 @@
 // The small values: ids, times, words, UTF-8, the rule book.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 #include <unordered_set>
 
+#include "src/core/health.h"
 #include "src/core/ids.h"
 #include "src/core/policy.h"
 #include "src/core/task.h"
@@ -265,11 +268,11 @@ TEST(Utf8, CutsBetweenCharacters) {
 
 RuleBook book(bool with_default) {
   const auto ladder = [](Ms d) { return levels::Ladder::from_list({d}).value(); };
-  std::map<std::string, QueueRules, std::less<>> queues = {{"orders", {"quick", {}, true}}};
-  if (with_default) queues["default"] = {"slow", {Silence::Means::failure, minutes(1)}, false};
+  QueueRules defaults;
+  if (with_default) defaults = {"slow", {Silence::Means::failure, minutes(1)}, false};
   return RuleBook(
       {{"default", ladder(seconds(5))}, {"quick", ladder(seconds(1))}, {"slow", ladder(minutes(1))}},
-      std::move(queues));
+      {{"orders", {"quick", {}, true}}}, {}, defaults);
 }
 
 TEST(RuleBook, ANamedQueue) {
@@ -277,13 +280,20 @@ TEST(RuleBook, ANamedQueue) {
   EXPECT_TRUE(book(true).queue("orders").publish_parked);
 }
 
-TEST(RuleBook, OthersTakeQueuesDefaultElseTheLadderDefault) {
+TEST(RuleBook, OthersTakeTheDefaultsElseTheLadderDefault) {
   for (const char* name : {"unknown", "", "Orders", "orders "}) {
     EXPECT_EQ(book(true).queue(name).ladder, "slow") << name;
     EXPECT_EQ(book(true).queue(name).silence.means, Silence::Means::failure) << name;
     EXPECT_EQ(book(false).queue(name), QueueRules{}) << name;
     EXPECT_EQ(book(false).queue(name).ladder, "default") << name;
   }
+}
+
+TEST(RuleBook, AQueueNamedDefaultIsAQueueLikeAnother) {
+  const auto ladder = levels::Ladder::from_list({Ms(seconds(5))}).value();
+  const RuleBook named({{"default", ladder}, {"slow", ladder}}, {{"default", {"slow", {}, false}}});
+  EXPECT_EQ(named.queue("default").ladder, "slow");
+  EXPECT_EQ(named.queue("other").ladder, "default");
 }
 
 TEST(RuleBook, Ladders) {
@@ -296,6 +306,83 @@ TEST(RuleBook, TheFallbackOutlivesAMove) {
   RuleBook a = book(true);
   const RuleBook b = std::move(a);
   EXPECT_EQ(b.queue("unknown").ladder, "slow");
+}
+
+}  // namespace
+}  // namespace rung
+
+namespace rung {
+namespace {
+
+TEST(HealthProblems, ComeBackFromTheirJson) {
+  const std::vector<HealthProblem> problems = {
+      {"database", "1142 \"denied\"\n", EpochMs{1700000000123}, true}, {"clock", "", EpochMs{1}, false}};
+  EXPECT_EQ(problems_from_json(problems_to_json(problems)), problems);
+}
+
+TEST(HealthProblems, NoneFromTextThatIsNoArray) {
+  for (const char* text : {"", "null", "{}", "[1, \"x\"]", "["})
+    EXPECT_TRUE(problems_from_json(text).empty()) << text;
+}
+
+std::string utf8_of(char32_t c) {
+  const auto byte = [](char32_t bits) { return static_cast<char>(bits); };
+  if (c < 0x80) return {byte(c)};
+  if (c < 0x800) return {byte(0xC0 | (c >> 6)), byte(0x80 | (c & 0x3F))};
+  if (c < 0x10000) return {byte(0xE0 | (c >> 12)), byte(0x80 | ((c >> 6) & 0x3F)), byte(0x80 | (c & 0x3F))};
+  return {byte(0xF0 | (c >> 18)), byte(0x80 | ((c >> 12) & 0x3F)), byte(0x80 | ((c >> 6) & 0x3F)),
+          byte(0x80 | (c & 0x3F))};
+}
+
+TEST(Controls, EveryClassIsKnown) {
+  for (const char32_t c :
+       {U'\0',     U'\x1b',   U'\n',     U'\x7f',   U'\x80',   U'\x9b',   U'\x9f',    U'\xad',    U'\x61c',
+        U'\x180e', U'\x200b', U'\x200c', U'\x200d', U'\x200e', U'\x200f', U'\x2028',  U'\x2029',  U'\x202a',
+        U'\x202e', U'\x2060', U'\x2066', U'\x2069', U'\xfeff', U'\xfff9', U'\xe0001', U'\xe0041', U'\xe007f'})
+    EXPECT_TRUE(is_control_or_format(c)) << static_cast<unsigned>(c);
+  for (const char32_t c :
+       {U' ', U'~', U'\xa0', U'\xac', U'\xae', U'\xdf', U'\x61b', U'\x200a', U'\x2010', U'\x2027', U'\x202f',
+        U'\x2065', U'\x2070', U'\x6ce8', U'\xfffd', U'\x1f600', U'\xe0100'})
+    EXPECT_FALSE(is_control_or_format(c)) << static_cast<unsigned>(c);
+}
+
+// Over all of Unicode: nothing that is escaped is left, nothing else is changed, and JSON gives the same text
+// back.
+TEST(Controls, NoneIsLeft) {
+  int escaped = 0;
+  std::string harmless;
+  for (char32_t c = 1; c <= 0x10FFFF; ++c) {
+    if (c >= 0xD800 && c <= 0xDFFF) continue;
+    if (!is_control_or_format(c)) {
+      harmless += utf8_of(c);
+      continue;
+    }
+    const std::string text = "a" + utf8_of(c) + "z";
+    const std::string shown = escape_controls(text);
+    ++escaped;
+    EXPECT_TRUE(std::ranges::all_of(shown, [](char b) { return b >= ' ' && b < 0x7f; }))
+        << static_cast<unsigned>(c);
+    EXPECT_EQ(shown[1], '\\') << static_cast<unsigned>(c);
+    const std::string json = escape_controls_in_json(nlohmann::json(text).dump());
+    EXPECT_TRUE(std::ranges::all_of(json, [](char b) { return b >= ' ' && b < 0x7f; }))
+        << static_cast<unsigned>(c);
+    EXPECT_EQ(nlohmann::json::parse(json), nlohmann::json(text));
+  }
+  EXPECT_TRUE(escape_controls(harmless) == harmless);
+  EXPECT_TRUE(escape_controls_in_json(harmless) == harmless);
+  EXPECT_EQ(escaped, 64 + 172);  // Cc without NUL; Cf, Zl and Zp
+}
+
+TEST(Controls, AreReadableAndKeepTheRest) {
+  EXPECT_EQ(escape_controls("a\nb\tc\rd \x1b[2J \xC2\x9B \xE2\x80\xAE \xF3\xA0\x81\x81"),
+            "a\\nb\\tc\\rd \\x1b[2J \\x9b \\u202e \\U000e0041");
+  EXPECT_EQ(escape_controls("\x9b"
+                            "31m"),
+            "\xEF\xBF\xBD"
+            "31m")
+      << "a byte that some terminals take for a control";
+  const std::string pretty = "{\n  \"a\": \"gr\xC3\xBC\xC3\x9F\"\n}";
+  EXPECT_EQ(escape_controls_in_json(pretty), pretty);
 }
 
 }  // namespace

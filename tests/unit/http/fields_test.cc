@@ -21,7 +21,7 @@ TEST(Fields, ReadWhatIsThere) {
   EXPECT_EQ(fields.text("null", 5), std::nullopt) << "null is as if it were not there";
   EXPECT_EQ(fields.text("absent", 5), std::nullopt);
   EXPECT_EQ(fields.silence("s"), (Silence{Silence::Means::failure, Ms{1000}}));
-  EXPECT_EQ(fields.target(), (Target{"q", "", ""}));
+  EXPECT_EQ(fields.target(TargetRules{}), (Target{"q", "", ""}));
   fields.finish();
   EXPECT_EQ(errors, FieldErrors{});
 }

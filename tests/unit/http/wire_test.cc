@@ -173,6 +173,20 @@ TEST(Wire, Queries) {
   for (const auto* text : {"a=%", "a=%4", "a=%4g", "%zz=1"}) EXPECT_FALSE(parse_query(text)) << text;
   EXPECT_EQ(decode_path("/v1/tasks/%35+"), "/v1/tasks/5+");
   EXPECT_EQ(decode_path("/%zz"), "/%zz");
+  EXPECT_EQ(decode_path("/v1%2ftasks"), "/v1%2ftasks") << "not a path separator";
+  EXPECT_EQ(decode_path("/v1%2Ftasks/%35"), "/v1%2Ftasks/%35");
+}
+
+TEST(Wire, HostIsANameOrAnAddress) {
+  for (const auto* good : {"localhost", "localhost:80", "127.0.0.1:8025", "[::1]", "[::1]:8025",
+                           "rung.example.", "my_host-1", "localhost:"})
+    EXPECT_EQ(why("GET / HTTP/1.1\r\nHost: " + std::string(good) + "\r\n"), "") << good;
+  for (const auto* bad :
+       {"", "localhost:80@evil", "user@localhost", "localhost/x", "localhost:x", "localhost:123456", "[::1",
+        "[::1]x", "[]", "a b", "a,b", ":80", "localhost?x", "local%68ost", "\xC3\xA4"})
+    EXPECT_NE(why("GET / HTTP/1.1\r\nHost: " + std::string(bad) + "\r\n").find("Host is a name"),
+              std::string::npos)
+        << bad;
 }
 
 }  // namespace

@@ -1,0 +1,30 @@
+#include "plugin/rabbitmq/place.h"
+
+#include <utility>
+
+#include "plugin/rabbitmq/connection.h"
+
+namespace rung::rabbit {
+
+Result<Place> place_of(const BrokerOptions& options) {
+  auto urls = parse_urls(options.url, options.other_urls);
+  if (!urls) return permanent("broker.url: " + urls.error().message);
+  const std::string& scheme = urls->front().scheme;
+  if (scheme != "amqp" && scheme != "amqps")
+    return permanent("broker.url: \"" + scheme + "\" is not a broker's scheme: amqp:// or amqps://");
+  for (const Url& url : *urls) {
+    if (url.scheme != scheme) return permanent("broker.urls: all of them begin with " + scheme + "://");
+  }
+  Place place;
+  const bool tls = scheme == "amqps";
+  if (tls) {
+    auto loaded = Tls::load(options);
+    if (!loaded) return tl::unexpected(loaded.error());
+    place.tls = *std::move(loaded);
+  }
+  place.addresses =
+      std::make_unique<Addresses>(*std::move(urls), usual_port(tls), Addresses::Order::shuffled);
+  return place;
+}
+
+}  // namespace rung::rabbit

@@ -1,0 +1,129 @@
+// Names, patterns and command lines of policies, and what the policies of a queue mean for its dead letters.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "plugin/rabbitmq/management.h"
+
+namespace rung::rabbit {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kDeadLetterKey = "dead-letter-exchange";
+
+bool is_word(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+         std::string_view("-_./:@%+=,").find(c) != std::string_view::npos;
+}
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+bool is_ascii(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
+}  // namespace
+
+AttachedAnswer judge_attached(std::string_view prefix, const QueueFacts& facts,
+                              const std::vector<Policy>& policies) {
+  const std::string ours = failed_exchange(prefix);
+  if (const auto& argument = facts.dead_letter_argument) {
+    if (*argument == ours) return {Attached::yes_by_argument, {}};
+    return {Attached::no,
+            "its argument x-dead-letter-exchange is '" + *argument + "', which wins over any policy"};
+  }
+  const auto find = [&](std::string_view name) -> const Policy* {
+    const auto it = std::ranges::find(policies, name, &Policy::name);
+    return name.empty() || it == policies.end() ? nullptr : &*it;
+  };
+  const Policy* effective = find(facts.policy);
+  std::optional<std::string> goes_to;
+  if (effective != nullptr) {
+    const json definition = json::parse(effective->definition, nullptr, false);
+    if (definition.is_object() && definition.contains(kDeadLetterKey))
+      goes_to = definition[kDeadLetterKey].is_string() ? definition[kDeadLetterKey].get<std::string>()
+                                                       : std::string();
+  }
+  if (goes_to == ours) return {Attached::yes_by_policy, facts.policy};
+  std::string detail = "nothing says where its dead letters go";
+  if (goes_to) detail = "policy '" + facts.policy + "' sends its dead letters to '" + *goes_to + "'";
+  const Policy* made = find(policy_name(facts.name));
+  if (effective != nullptr && made != nullptr && made != effective) {
+    detail = "policy '" + effective->name + "' (priority " + std::to_string(effective->priority) +
+             ") stands in the way of '" + made->name + "' (priority " + std::to_string(made->priority) +
+             "): " + detail;
+  }
+  return {Attached::no, detail};
+}
+
+AttachedLook look_at_attached(QueueAdmin& admin, std::string_view prefix,
+                              const std::vector<std::string>& queues) {
+  const auto all_unknown = [&](const Error& error) {
+    return AttachedLook{std::vector<AttachedAnswer>(queues.size(), {Attached::unknown, error.message}), {}};
+  };
+  auto facts = admin.queues();
+  if (!facts) return all_unknown(facts.error());
+  auto policies = admin.policies();
+  if (!policies) return all_unknown(policies.error());
+  AttachedLook look;
+  for (const std::string& queue : queues) {
+    const auto it = std::ranges::find(*facts, queue, &QueueFacts::name);
+    look.answers.push_back(it == facts->end()
+                               ? AttachedAnswer{Attached::no_such_queue, "no queue '" + queue + "'"}
+                               : judge_attached(prefix, *it, *policies));
+  }
+  look.all.emplace();
+  for (const QueueFacts& queue : *facts) {
+    if (is_attached(judge_attached(prefix, queue, *policies).attached)) look.all->push_back(queue.name);
+  }
+  return look;
+}
+
+std::string failed_exchange(std::string_view prefix) { return std::string(prefix) + ".failed"; }
+std::string policy_name(std::string_view queue) { return "rung-" + std::string(queue); }
+
+std::string policy_pattern(std::string_view queue) {
+  std::string out = "^";
+  for (const char c : queue) {
+    if (std::string_view("\\^$.|?*+()[]{}").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out + "$";
+}
+
+std::string policy_definition(std::string_view prefix) {
+  return json{{kDeadLetterKey, failed_exchange(prefix)}}.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string shell_quote(std::string_view text) {
+  if (!text.empty() && std::ranges::all_of(text, is_word)) return std::string(text);
+  if (std::ranges::none_of(text, is_control)) {
+    std::string out = "'";
+    for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
+    return out + "'";
+  }
+  // A control character would be lost or run as a command on its way through a terminal.
+  constexpr std::string_view kOctal = "01234567";
+  std::string out = "$'";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (is_control(c)) {
+      out += '\\';
+      for (const int shift : {6, 3, 0}) out += kOctal[(byte >> shift) & 7];
+    } else {
+      if (c == '\'' || c == '\\') out += '\\';
+      out += c;
+    }
+  }
+  return out + "'";
+}
+
+std::string policy_command(std::string_view prefix, std::string_view vhost, std::string_view queue) {
+  // rabbitmqctl reads its words in the locale's encoding: in C a name beyond ASCII would become another.
+  std::string out = is_ascii(queue) && is_ascii(vhost) && is_ascii(prefix) ? "" : "LC_ALL=C.UTF-8 ";
+  out += "rabbitmqctl set_policy ";
+  out += vhost.starts_with('-') ? "--vhost=" + shell_quote(vhost) : "-p " + shell_quote(vhost);
+  out += " --apply-to queues " + shell_quote(policy_name(queue)) + " " + shell_quote(policy_pattern(queue)) +
+         " " + shell_quote(policy_definition(prefix));
+  return out;
+}
+
+}  // namespace rung::rabbit

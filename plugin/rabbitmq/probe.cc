@@ -1,0 +1,121 @@
+#include "plugin/rabbitmq/probe.h"
+
+#include "plugin/rabbitmq/place.h"
+
+namespace rung::rabbit {
+namespace {
+
+const Connection::Others kIgnore = [](const Frame&) {};
+constexpr std::uint8_t kContentHeader = 2;  // a frame's type
+
+}  // namespace
+
+Result<std::unique_ptr<Probe>> Probe::open(const BrokerOptions& options, Ms timeout) {
+  auto place = place_of(options);
+  if (!place) return tl::unexpected(place.error());
+  std::unique_ptr<Probe> probe(new Probe);
+  probe->timeout_ = timeout;
+  probe->tls_ = place->tls;
+  auto opened = Connection::open(*place->addresses, probe->tls_.get(), options.heartbeat,
+                                 options.connection_name + " (doctor)", probe->waker_, timeout);
+  if (!opened) return tl::unexpected(opened.error());
+  probe->connection_ = *std::move(opened);
+  return probe;
+}
+
+std::vector<AddressFacts> look_at_addresses(const BrokerOptions& options, Ms timeout) {
+  const auto place = place_of(options);
+  if (!place) return {{"broker.urls", place.error(), ""}};
+  std::vector<AddressFacts> all;
+  const auto found = place->addresses->find(Clock::now() + timeout, {});
+  for (const Address& address : found.all) {
+    Waker waker;
+    auto opened = Connection::open_at(address, place->tls.get(), options.heartbeat,
+                                      options.connection_name + " (doctor)", waker, Clock::now() + timeout);
+    if (!opened) {
+      all.push_back({address.shown, opened.error(), ""});
+      continue;
+    }
+    all.push_back({address.shown, Error{Error::Kind::transient, ""}, (*opened)->cluster()});
+    (*opened)->close(Clock::now() + std::chrono::seconds{1});
+  }
+  for (const Error& error : found.missing) all.push_back({"a host of broker.urls", error, ""});
+  return all;
+}
+
+Probe::~Probe() {
+  if (connection_ != nullptr) connection_->close(Clock::now() + std::chrono::seconds{1});
+}
+
+Result<void> Probe::channel() {
+  if (channel_open_) return {};
+  auto opened = connection_->open_channel(waker_, Clock::now() + timeout_, kIgnore);
+  channel_open_ = opened.has_value();
+  return opened;
+}
+
+Result<void> Probe::ask(amqp_method_number_t id, const void* fields, amqp_method_number_t answer) {
+  auto done = connection_->call(id, fields, answer, waker_, Clock::now() + timeout_, kIgnore);
+  if (done) return {};
+  channel_open_ = false;
+  if (connection_->closing().code == AMQP_NOT_FOUND) return not_found(done.error().message);
+  return tl::unexpected(done.error());
+}
+
+Result<void> Probe::exchange_exists(std::string_view name) {
+  if (auto ready = channel(); !ready) return ready;
+  amqp_exchange_declare_t fields{};
+  fields.exchange = bytes(name);
+  fields.type = amqp_cstring_bytes("fanout");
+  fields.passive = 1;
+  return ask(AMQP_EXCHANGE_DECLARE_METHOD, &fields, AMQP_EXCHANGE_DECLARE_OK_METHOD);
+}
+
+Result<void> Probe::queue_exists(std::string_view name) {
+  if (auto ready = channel(); !ready) return ready;
+  amqp_queue_declare_t fields{};
+  fields.queue = bytes(name);
+  fields.passive = 1;
+  return ask(AMQP_QUEUE_DECLARE_METHOD, &fields, AMQP_QUEUE_DECLARE_OK_METHOD);
+}
+
+Result<void> Probe::may_bind(std::string_view queue, std::string_view exchange) {
+  if (auto ready = channel(); !ready) return ready;
+  amqp_queue_unbind_t fields{};
+  fields.queue = bytes(queue);
+  fields.exchange = bytes(exchange);
+  fields.routing_key = bytes("rung.doctor: no such binding");
+  return ask(AMQP_QUEUE_UNBIND_METHOD, &fields, AMQP_QUEUE_UNBIND_OK_METHOD);
+}
+
+Result<void> Probe::may_declare(const std::string& name) {
+  if (auto ready = channel(); !ready) return ready;
+  amqp_queue_declare_t fields{};
+  fields.queue = bytes(name);
+  fields.exclusive = 1;
+  fields.auto_delete = 1;
+  return ask(AMQP_QUEUE_DECLARE_METHOD, &fields, AMQP_QUEUE_DECLARE_OK_METHOD);
+}
+
+Result<void> Probe::may_read(std::string_view queue) {
+  if (auto ready = channel(); !ready) return ready;
+  amqp_basic_get_t fields{};
+  fields.queue = bytes(queue);
+  fields.no_ack = 1;
+  return ask(AMQP_BASIC_GET_METHOD, &fields, AMQP_BASIC_GET_EMPTY_METHOD);
+}
+
+Result<void> Probe::may_publish(std::string_view exchange, std::string_view unbound_key) {
+  if (auto ready = channel(); !ready) return ready;
+  amqp_basic_publish_t fields{};
+  fields.exchange = bytes(exchange);
+  fields.routing_key = bytes(unbound_key);
+  connection_->method(kChannel, AMQP_BASIC_PUBLISH_METHOD, &fields);
+  // Class basic, no weight, a body of no bytes, no properties.
+  connection_->frame(kContentHeader, kChannel, std::string_view("\0\x3c\0\0\0\0\0\0\0\0\0\0\0\0", 14));
+  // A refusal comes before the answer to what was asked after it.
+  amqp_basic_qos_t qos{};
+  return ask(AMQP_BASIC_QOS_METHOD, &qos, AMQP_BASIC_QOS_OK_METHOD);
+}
+
+}  // namespace rung::rabbit

@@ -1,0 +1,67 @@
+// The exchanges that have answered a publish on the present connection. A publish to any other exchange goes
+// over a connection of its own first, because a refusal closes its channel. The default exchange is always
+// proven; it is not stored here. Thread: any.
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+namespace rung::rabbit {
+
+class ProvenExchanges {
+ public:
+  bool contains(const std::string& exchange) const {
+    if (exchange.empty()) return true;
+    const std::lock_guard lock(mutex_);
+    return names_.contains(exchange);
+  }
+  void add(const std::string& exchange) {
+    const std::lock_guard lock(mutex_);
+    if (names_.size() >= kMost) names_.clear();  // names come from messages
+    names_.insert(exchange);
+  }
+  void remove(const std::string& exchange) {
+    const std::lock_guard lock(mutex_);
+    names_.erase(exchange);
+  }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    names_.clear();
+    unbindable_.clear();
+  }
+
+  // Queues by binding key that cannot be bound to <prefix>.return, and why. Tried again after kAgain: the
+  // right may have been granted since.
+  void set_unbindable(const std::string& binding_key, std::string why) {
+    const std::lock_guard lock(mutex_);
+    if (unbindable_.size() >= kMost) unbindable_.clear();
+    unbindable_[binding_key] = {std::move(why), std::chrono::steady_clock::now() + kAgain};
+  }
+  std::optional<std::string> unbindable(const std::string& binding_key) const {
+    const std::lock_guard lock(mutex_);
+    const auto known = unbindable_.find(binding_key);
+    if (known == unbindable_.end() || std::chrono::steady_clock::now() > known->second.until)
+      return std::nullopt;
+    return known->second.why;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 10'000;
+  static constexpr std::chrono::seconds kAgain{60};
+  struct Unbindable {
+    std::string why;
+    std::chrono::steady_clock::time_point until;
+  };
+  mutable std::mutex mutex_;
+  // Guarded by mutex_. Exchanges, and binding keys "queue:<name>" of <prefix>.return, which cannot be mixed
+  // up harmfully: an exchange of such a name would only skip its proof.
+  std::unordered_set<std::string> names_;
+  std::unordered_map<std::string, Unbindable> unbindable_;
+};
+
+}  // namespace rung::rabbit

@@ -1,0 +1,37 @@
+// Publishes to <prefix>.return, which keep the message's original routing key. The caller names the target
+// queue in the header BCC, as its binding key "queue:<name>". The publisher for unproven exchanges binds the
+// queue on first use. Where that is refused, the message goes by the default exchange and loses the routing
+// key. Thread: pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "plugin/broker.h"
+
+namespace rung::rabbit {
+
+inline constexpr std::string_view kBcc = "BCC";
+
+// The binding key of the target queue; "" where the message doesn't go by `return_exchange`.
+inline std::string binding_key(const Outgoing& outgoing, const std::string& return_exchange) {
+  if (outgoing.exchange != return_exchange) return {};
+  const Value* bcc = find(outgoing.message.headers, kBcc);
+  const Array* keys = bcc != nullptr ? std::get_if<Array>(&bcc->v) : nullptr;
+  const auto* key =
+      keys != nullptr && keys->size() == 1 ? std::get_if<std::string>(&keys->front().v) : nullptr;
+  return key != nullptr ? *key : std::string();
+}
+
+inline std::string queue_of(std::string_view binding_key) {
+  return std::string(binding_key.substr(std::string_view("queue:").size()));
+}
+
+// The same message by the default exchange.
+inline void use_default_exchange(Outgoing& outgoing, std::string_view binding_key) {
+  outgoing.exchange.clear();
+  outgoing.routing_key = queue_of(binding_key);
+  std::erase_if(*outgoing.message.headers, [](const auto& header) { return header.first == kBcc; });
+}
+
+}  // namespace rung::rabbit

@@ -1,0 +1,32 @@
+-- What is wrong with an instance, written with its heartbeat: a JSON array (src/core/health.h). ADD is taken for done
+-- where the column is there already.
+ALTER TABLE rung_nodes ADD COLUMN problems TEXT NULL;
+
+-- What happened to the system itself: mended topology, attachments, clock steps, a restored backup. kind is a constant
+-- word, subject what it happened to (a queue, an exchange, a node).
+CREATE TABLE IF NOT EXISTS rung_events (
+  id      BIGINT NOT NULL AUTO_INCREMENT,
+  at      DATETIME(3) NOT NULL,
+  node    SMALLINT UNSIGNED NOT NULL DEFAULT 0,
+  kind    VARCHAR(64) NOT NULL,
+  subject VARCHAR(255) NOT NULL DEFAULT '',
+  detail  TEXT NOT NULL,
+  PRIMARY KEY (id),
+  KEY by_at (at)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+CREATE OR REPLACE SQL SECURITY INVOKER VIEW retry_events AS
+SELECT e.id AS event_id, e.at, n.name AS node, e.kind, e.subject, e.detail
+FROM rung_events e
+LEFT JOIN rung_nodes n ON n.id = e.node;
+
+-- What all instances share, and a person seldom looks at: written once, by whichever instance comes first.
+CREATE TABLE IF NOT EXISTS rung_settings (
+  name  VARCHAR(64) NOT NULL,
+  value VARCHAR(1024) NOT NULL,
+  PRIMARY KEY (name)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Whether this database was in use before 0007: some defaults are stricter for new installations.
+INSERT IGNORE INTO rung_settings (name, value)
+SELECT 'installed_at_schema', IF(EXISTS(SELECT 1 FROM rung_nodes) OR EXISTS(SELECT 1 FROM rung_tasks), '6', '7');

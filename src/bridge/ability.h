@@ -1,0 +1,41 @@
+// What the other instances are told about our connection for publishing (BrokerLink), so that shards do not
+// change hands with every connection that comes and goes. It counts as lost once it has been down for longer
+// than `patience`, and as up again once it has been up for as long. A connection that lasts for less than a
+// third of that does not end the outage. Thread: the loop's.
+#pragma once
+
+#include <optional>
+
+#include "src/core/time.h"
+#include "src/store/store.h"
+
+namespace rung::bridge {
+
+class Ability {
+ public:
+  explicit Ability(Ms patience) : patience_(patience) {}
+
+  // The connection comes or goes.
+  void publishing(bool up, BootMs now) {
+    if (up == up_since_.has_value()) return;
+    if (up) {
+      up_since_ = now;
+      return;
+    }
+    if (!down_since_ || now - *up_since_ >= patience_ / 3) down_since_ = now;
+    up_since_.reset();
+  }
+  BrokerLink link(BootMs now) {
+    if (!up_since_ && down_since_ && now - *down_since_ > patience_) lost_ = true;
+    if (up_since_ && now - *up_since_ >= patience_) lost_ = false;
+    if (lost_) return BrokerLink::lost;
+    return up_since_ ? BrokerLink::up : BrokerLink::interrupted;
+  }
+
+ private:
+  const Ms patience_;
+  bool lost_ = false;
+  std::optional<BootMs> up_since_, down_since_;
+};
+
+}  // namespace rung::bridge

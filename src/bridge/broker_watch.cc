@@ -1,0 +1,111 @@
+#include "src/bridge/broker_watch.h"
+
+#include <utility>
+
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kLookAtLink{500};
+
+bool serves(const BrokerStatus& status) { return status.consuming && status.publishing; }
+
+std::string address_of(const BrokerStatus& status) {
+  if (status.consuming_at == status.publishing_at) return status.publishing_at;
+  return status.publishing_at + " (publishes), " + status.consuming_at + " (takes in)";
+}
+
+}  // namespace
+
+BrokerWatch::BrokerWatch(io::Loop& loop, Parts parts, std::string node, Ms patience)
+    : parts_(std::move(parts)),
+      node_(std::move(node)),
+      ability_(patience),
+      timer_(loop, [this] { look(); }) {}
+
+void BrokerWatch::start() { timer_.start(kLookAtLink, kLookAtLink); }
+void BrokerWatch::stop() { timer_.stop(); }
+
+void BrokerWatch::changed(const BrokerStatus& status) {
+  const BrokerStatus before = std::exchange(status_, status);
+  say_away(before.refused);
+  if (serves(status) && !serves(before)) {
+    if (away_since_.ms != 0) {
+      log::info("the broker is back",
+                {{"away_ms", (boot_now() - away_since_).count()}, {"address", address_of(status)}});
+    } else {
+      log::info("the broker is connected", {{"address", address_of(status)}});
+    }
+    away_since_ = {0};
+    has_served_ = true;
+    if (!stepped_back_) parts_.health.clear("broker");
+  }
+  ability_.publishing(status.publishing, boot_now());
+  if (status.blocked == before.blocked) return;
+  if (status.blocked) {
+    log::warn("the broker blocks publishing (memory or disk alarm): retries wait, attempts are not counted",
+              {{"reason", status.reason}});
+  } else {
+    log::info("the broker takes messages again");
+  }
+}
+
+// Said once: when it goes, and when it is back; not with each try. Again where a broker that was not reached
+// now refuses us.
+void BrokerWatch::say_away(bool refused_before) {
+  if (serves(status_) || status_.reason.empty()) return;
+  if (!stepped_back_) parts_.health.set("broker", status_.reason, Health::Effect::not_ready);
+  const bool again = status_.refused && !refused_before;
+  if (away_since_.ms != 0 && !again) return;
+  if (away_since_.ms == 0) away_since_ = boot_now();
+  if (status_.refused) {
+    log::error("the broker refuses this instance: it is asked again every 5 s at most",
+               {{"reason", status_.reason}});
+  } else {
+    log::warn("the broker is away", {{"reason", status_.reason}});
+  }
+}
+
+void BrokerWatch::checked(const TopologyReport& report) {
+  for (const std::string& name : report.repaired) {
+    ++repairs_;
+    log::warn("topology repaired", {{"missing", name}});
+    parts_.record(
+        {0, {}, "", "topology_repaired", name, "it was missing in RabbitMQ and was declared again"});
+  }
+  if (report.problem.empty()) {
+    if (parts_.health.has("topology")) log::info("the topology is complete again");
+    return parts_.health.clear("topology");
+  }
+  if (!parts_.health.has("topology"))
+    log::warn("the topology cannot be repaired", {{"reason", report.problem}});
+  parts_.health.set("topology", report.problem);
+}
+
+void BrokerWatch::look() {
+  BrokerLink link = ability_.link(boot_now());
+  // Connected again, though not for long, and still with all its shards: after an outage for all, those that
+  // reconnect first must not get the shards of the others.
+  if (link == BrokerLink::lost && status_.publishing && !parts_.shards.stepped_back())
+    link = BrokerLink::interrupted;
+  parts_.shards.set_link(link);
+  const bool back = parts_.shards.stepped_back();
+  if (back) parts_.given_up();
+  if (back == std::exchange(stepped_back_, back)) return;
+  if (back) {
+    parts_.health.set("broker", "cannot publish, and another instance has its shards: " + status_.reason,
+                      Health::Effect::not_ready);
+    parts_.record({0, {}, "", "shards_given_up", node_, status_.reason});
+  } else {
+    if (serves(status_)) parts_.health.clear("broker");
+    parts_.record({0,
+                   {},
+                   "",
+                   "shards_taken_again",
+                   node_,
+                   status_.publishing ? "it can publish" : "no other instance can publish"});
+  }
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,68 @@
+#include "src/bridge/delivery_proof.h"
+
+#include <charconv>
+
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr int kFirstWithTokens = 7;  // the schema of the first release whose deliveries carry retry-token
+constexpr Ms kBetweenWarnings{10'000};
+
+bool made_with_tokens(const std::string& version) {
+  int number = 0;
+  std::from_chars(version.data(), version.data() + version.size(), number);
+  return number >= kFirstWithTokens;
+}
+
+}  // namespace
+
+Result<DeliveryProof::Shared> DeliveryProof::read(Store& store) {
+  auto key = store.setting("result_token_key", DeliveryTokens::new_key());
+  if (!key) return tl::unexpected(key.error());
+  auto since = store.setting("installed_at_schema", "");
+  if (!since) return tl::unexpected(since.error());
+  return Shared{*std::move(key), *std::move(since)};
+}
+
+bool DeliveryProof::set(const Shared& shared) {
+  tokens_ = DeliveryTokens::from_hex(shared.key);
+  if (!tokens_) return false;
+  required_ = configured_.value_or(made_with_tokens(shared.made_since));
+  if (!required_) {
+    log::warn("results are taken without retry-token: whoever may write to rung.results can end any task",
+              {{"because", configured_ ? "results.require_token is false"
+                                       : "an earlier release made the database; write results: { "
+                                         "require_token: true } when all consumers copy retry-token"}});
+  }
+  return true;
+}
+
+bool DeliveryProof::takes_result(const Claim& claim) {
+  if (believes(claim)) return true;
+  ++refused_.results;
+  tell(claim, "a result without the delivery's retry-token changes nothing");
+  return false;
+}
+
+bool DeliveryProof::takes_failure(const Claim& claim) {
+  if (believes(claim)) return true;
+  ++refused_.failures;
+  tell(claim, "a failed message names a task without its delivery's retry-token: taken in as new");
+  return false;
+}
+
+void DeliveryProof::tell(const Claim& claim, std::string_view what) {
+  const BootMs now = boot_now();
+  if (now < tell_again_) return;
+  tell_again_ = now + kBetweenWarnings;
+  const std::int64_t all = refused_.results + refused_.failures;
+  log::warn(what, {{"id", claim.id.value},
+                   {"attempt", claim.attempt},
+                   {"token", claim.token.empty() ? "missing" : "wrong"},
+                   {"since_last_warning", all - told_}});
+  told_ = all;
+}
+
+}  // namespace rung::bridge

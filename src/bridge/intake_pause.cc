@@ -1,0 +1,78 @@
+#include "src/bridge/intake_pause.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kLookForAnAnswer{250};
+constexpr int kLasts = 3;          // times the patience: a return of the database that lasted
+constexpr int kLongestLeast = 12;  // times the patience
+
+}  // namespace
+
+IntakePause::IntakePause(io::Loop& loop, Parts parts, Ms patience)
+    : parts_(std::move(parts)), patience_(patience), timer_(loop, [this] { look(); }) {}
+
+void IntakePause::database_away(bool yes) {
+  away_ = yes;
+  look();
+}
+
+void IntakePause::drain() {
+  draining_ = true;
+  timer_.stop();
+}
+
+void IntakePause::look() {
+  if (draining_) return;
+  const BootMs now = boot_now();
+  const BootMs answered = parts_.answered();
+  if (!paused_) {
+    if (!away_) return timer_.stop();
+    if (now - answered < patience_) return timer_.start(patience_ - (now - answered));
+    pause(now);
+  } else if (answered > paused_at_ && now - paused_at_ >= least_) {
+    resume(now);
+    if (!away_) return timer_.stop();  // else another kind of job still waits
+  }
+  timer_.start(kLookForAnAnswer);
+}
+
+void IntakePause::pause(BootMs now) {
+  const bool lasted = resumed_at_.ms == 0 || now - resumed_at_ > patience_ * kLasts;
+  least_ = lasted ? Ms{0} : std::clamp(least_ * 2, patience_, patience_ * kLongestLeast);
+  paused_ = true;
+  paused_at_ = now;
+  parts_.broker.pause_intake(true);
+  parts_.forget();
+  log::warn("the database does not answer: nothing is taken in, what was unacked goes back to RabbitMQ",
+            {{"for_ms", patience_.count()}});
+  parts_.health.set("intake",
+                    "no answer from the database for " + std::to_string(patience_.count()) +
+                        " ms: nothing is taken in, and what was unacked went back to RabbitMQ",
+                    Health::Effect::not_ready);
+}
+
+void IntakePause::resume(BootMs now) {
+  paused_ = false;
+  resumed_at_ = now;
+  const std::string length = std::to_string((now - paused_at_).count());
+  log::info("messages are taken in again", {{"paused_ms", (now - paused_at_).count()}});
+  parts_.broker.pause_intake(false);
+  parts_.health.clear("intake");
+  // Only now can it be written.
+  parts_.record({0,
+                 {},
+                 "",
+                 "intake_paused",
+                 parts_.node,
+                 "for " + length +
+                     " ms it took nothing in, because its database did not answer: what it had "
+                     "unacked went back to RabbitMQ"});
+}
+
+}  // namespace rung::bridge

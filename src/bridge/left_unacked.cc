@@ -1,0 +1,49 @@
+#include "src/bridge/left_unacked.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rung::bridge {
+
+LeftUnacked::LeftUnacked(io::Loop& loop, Health& health, std::function<void()> after, Ms every)
+    : health_(health), after_(std::move(after)), every_(every), timer_(loop, [this] { turn(); }) {}
+
+void LeftUnacked::add(std::uint32_t connection, const std::string& reason, std::function<void()> again) {
+  if (draining_) return;
+  waiting_.push_back({connection, std::move(again)});
+  tell(reason);
+  if (!timer_.active()) timer_.start(every_, every_);
+}
+
+void LeftUnacked::tell(const std::string& reason) {
+  health_.set("unrecorded", std::to_string(waiting_.size()) +
+                                " deliveries or results could not be recorded, and are tried again every " +
+                                std::to_string(every_.count() / 1000) + " s: " + reason);
+}
+
+void LeftUnacked::forget_before(std::uint32_t connection) {
+  std::erase_if(waiting_,
+                [&](const Item& item) { return item.connection != 0 && item.connection < connection; });
+}
+
+void LeftUnacked::drain() {
+  draining_ = true;
+  timer_.stop();
+  waiting_.clear();
+}
+
+void LeftUnacked::turn() {
+  // Nothing came back since the last turn: it is over.
+  if (waiting_.empty()) {
+    timer_.stop();
+    return health_.clear("unrecorded");
+  }
+  for (std::size_t left = std::min(waiting_.size(), kMostAtOnce); left > 0; --left) {
+    const Item item = std::move(waiting_.front());
+    waiting_.pop_front();
+    item.again();
+  }
+  after_();
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,45 @@
+// Log lines about where messages can't be published, at most one a minute for each name. Names come from
+// messages: bounded. Thread: the loop's.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "src/core/time.h"
+#include "src/io/log.h"
+
+namespace rung::bridge {
+
+class RouteLog {
+ public:
+  void exchange_refused(const std::string& exchange, const std::string& reason) {
+    if (due(exchange))
+      log::warn("messages for an exchange are refused: their attempts fail",
+                {{"exchange", exchange}, {"reason", reason}});
+  }
+  // Once for each queue.
+  void routing_key_lost(const std::string& queue, const std::string& reason) {
+    constexpr std::size_t kMost = 10'000;
+    if (queues_.size() >= kMost || !queues_.insert(queue).second) return;
+    log::warn("a queue gets its retries without their routing key: it can't be bound",
+              {{"queue", queue}, {"reason", reason}});
+  }
+
+ private:
+  bool due(const std::string& name) {
+    constexpr Ms kEvery{60'000};
+    constexpr std::size_t kMost = 1000;
+    const BootMs now = boot_now();
+    const auto known = said_.find(name);
+    if (known != said_.end() && now - known->second < kEvery) return false;
+    if (said_.size() >= kMost) said_.clear();
+    said_[name] = now;
+    return true;
+  }
+
+  std::unordered_map<std::string, BootMs> said_;
+  std::unordered_set<std::string> queues_;
+};
+
+}  // namespace rung::bridge

@@ -1,0 +1,66 @@
+#include "src/bridge/store_watch.h"
+
+#include <utility>
+
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kNoticeStands{std::chrono::minutes{10}};  // as a problem: for people to see
+
+}  // namespace
+
+StoreWatch::StoreWatch(io::Loop& loop, Health& health, std::function<void(SystemEvent)> record,
+                       std::string node)
+    : health_(health),
+      record_(std::move(record)),
+      node_(std::move(node)),
+      clock_calm_(loop, [this] { health_.clear("clock"); }),
+      restored_calm_(loop, [this] { health_.clear("restored"); }),
+      behind_calm_(loop, [this] { health_.clear("behind"); }) {}
+
+void StoreWatch::changed(const StoreThreads::Status& status) {
+  if (!status.away) {
+    refusal_.clear();
+    if (!std::exchange(away_, false)) return;
+    log::info("the database is back", {{"away_ms", (boot_now() - away_since_).count()}});
+    return health_.clear("database");
+  }
+  refusal_ = status.refused ? status.reason : "";
+  const bool first = !std::exchange(away_, true);
+  if (first) away_since_ = boot_now();
+  if (status.refused) {
+    log::warn("the database refuses this instance: intake waits unacked", {{"reason", status.reason}});
+  } else {
+    log::warn(first ? "the database is away: intake waits unacked" : "the outage of the database goes on",
+              {{"reason", status.reason}});
+  }
+  health_.set("database", status.reason, Health::Effect::not_ready);
+}
+
+void StoreWatch::noticed(const Shards::Notice& notice) {
+  const bool restored = notice.kind == Shards::Notice::Kind::restored;
+  log::write(restored ? log::Level::error : log::Level::warn,
+             restored ? "the database went back in time, as by a restored backup: registered anew"
+                      : "the database's clock stepped",
+             {{"detail", notice.detail}});
+  health_.set(restored ? "restored" : "clock", notice.detail);
+  (restored ? restored_calm_ : clock_calm_).start(kNoticeStands);
+  record_({0, {}, "", restored ? "database_restored" : "clock_step", node_, notice.detail});
+}
+
+void StoreWatch::behind(TaskId id, const std::string& how) {
+  ++rows_behind_;
+  log::warn("a row is older than its delivery: it counts as that attempt", {{"id", id.value}, {"how", how}});
+  const std::string detail =
+      "the database lacks what it had committed (a replica was promoted without it, or a node lags); the "
+      "last "
+      "row: retry-id " +
+      id.str() + ", " + how;
+  if (!health_.has("behind")) record_({0, {}, "", "rows_behind", node_, detail});
+  health_.set("behind", detail);
+  behind_calm_.start(kNoticeStands);
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,44 @@
+// How the database stands: logs each change, and keeps the problems "database", "clock", "restored" and
+// "behind" of Health. Thread: the loop's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "src/bridge/health.h"
+#include "src/bridge/shards.h"
+#include "src/bridge/store_threads.h"
+#include "src/core/time.h"
+#include "src/io/loop.h"
+#include "src/store/store.h"
+
+namespace rung::bridge {
+
+class StoreWatch {
+ public:
+  // `node`: our name, for events.
+  StoreWatch(io::Loop& loop, Health& health, std::function<void(SystemEvent)> record, std::string node);
+
+  void changed(const StoreThreads::Status& status);
+  void noticed(const Shards::Notice& notice);
+  // A delivery of ours was answered of which the task's row knew nothing, or there is none: commits are
+  // missing.
+  void behind(TaskId id, const std::string& how);
+
+  bool away() const { return away_; }
+  std::int64_t rows_behind() const { return rows_behind_; }  // since the start
+  const std::string& refusal() const { return refusal_; }    // "" = the database does not refuse us
+
+ private:
+  Health& health_;
+  const std::function<void(SystemEvent)> record_;
+  const std::string node_;
+  bool away_ = false;
+  BootMs away_since_{0};
+  std::string refusal_;
+  std::int64_t rows_behind_ = 0;
+  io::Timer clock_calm_, restored_calm_, behind_calm_;  // end the problems of these names
+};
+
+}  // namespace rung::bridge

@@ -1,0 +1,273 @@
+#include "src/cli/attach_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "src/cli/attach_plan.h"
+#include "src/cli/ctl.h"
+#include "src/cli/quorum_notes.h"
+
+namespace rung::cli {
+namespace {
+
+using rabbit::Policy;
+using rabbit::QueueAdmin;
+using rabbit::QueueFacts;
+using FactsByQueue = std::map<std::string, QueueFacts, std::less<>>;
+
+constexpr Ms kManagementTimeout{std::chrono::seconds{5}};
+constexpr Ms kAmqpTimeout{std::chrono::seconds{10}};
+constexpr int kLooks = 50;  // until a policy must have taken effect
+constexpr Ms kBetweenTries{200};
+
+Outcome failed(const std::string& queue, Exit code, std::string what) {
+  return {queue, code, code == kNotFound ? "not found" : "failed", std::move(what), std::nullopt};
+}
+Outcome failed(const std::string& queue, const Error& error) {
+  return failed(queue, exit_of(error), error.message);
+}
+std::vector<Outcome> all_failed(const std::vector<std::string>& queues, const Error& error) {
+  return {failed(queues.empty() ? "" : queues.front(), error)};
+}
+
+// Those of `queues` that exist. One is asked for alone: a broker may have thousands.
+Result<FactsByQueue> look_at(QueueAdmin& admin, const std::vector<std::string>& queues) {
+  FactsByQueue found;
+  if (queues.size() == 1) {
+    auto facts = admin.queue(queues[0]);
+    if (!facts) {
+      if (facts.error().kind != Error::Kind::not_found) return tl::unexpected(facts.error());
+      return found;
+    }
+    found[queues[0]] = *std::move(facts);
+    return found;
+  }
+  auto all = admin.queues();
+  if (!all) return tl::unexpected(all.error());
+  for (QueueFacts& facts : *all) {
+    if (std::ranges::find(queues, facts.name) != queues.end()) found[facts.name] = std::move(facts);
+  }
+  return found;
+}
+
+// First the place where dead letters go, then the sign that points there.
+Result<void> make_place(QueueAdmin& admin, const BrokerOptions& broker) {
+  if (auto declared = rabbit::declare_once(broker, kAmqpTimeout); !declared) return declared;
+  const std::string ours = rabbit::failed_exchange(broker.prefix);
+  auto there = admin.exchange_exists(ours);
+  if (!there) return tl::unexpected(there.error());
+  if (*there) return {};
+  return transient(
+      fmt::format("{} speaks for another broker than broker.url: exchange {}, just declared, is not there",
+                  admin.name(), ours));
+}
+
+Outcome attached(QueueAdmin& admin, const std::string& queue, const AttachPlan& plan) {
+  std::string detail = fmt::format("queue {} is attached by policy {} (priority {}, set by {})", queue,
+                                   plan.policy.name, plan.policy.priority, admin.name());
+  if (!plan.over.empty()) {
+    detail += fmt::format(
+        "; it takes over what policy {} says now: a later change there needs another attach", plan.over);
+  }
+  if (!plan.elsewhere.empty()) detail += fmt::format("; its dead letters went to {} before", plan.elsewhere);
+  return {queue, kDone, "attached", std::move(detail), plan.policy};
+}
+
+// A policy takes effect a moment after it was accepted. Removes from `waiting` what has.
+Result<void> wait_for(QueueAdmin& admin, std::map<std::string, std::string>& waiting) {
+  for (int look = 0; look < kLooks && !waiting.empty(); ++look) {
+    if (look > 0) std::this_thread::sleep_for(kBetweenTries);
+    std::vector<std::string> names;
+    for (const auto& [queue, policy] : waiting) names.push_back(queue);
+    auto facts = look_at(admin, names);
+    if (!facts) return tl::unexpected(facts.error());
+    std::erase_if(waiting, [&](const auto& entry) {
+      const auto it = facts->find(entry.first);
+      return it != facts->end() && it->second.policy == entry.second;
+    });
+  }
+  return {};
+}
+
+// What is done without a policy; none where one is to be put.
+std::optional<Outcome> settled(const std::string& queue, const QueueFacts& facts, const AttachPlan& plan,
+                               bool named) {
+  if (plan.what == AttachPlan::Do::nothing) {
+    return Outcome{queue, kDone, "already attached", "queue " + queue + " is attached already, " + plan.why,
+                   std::nullopt};
+  }
+  const auto skipped = [&](const std::string& why) {
+    return Outcome{queue, kDone, "skipped", "queue " + queue + " is left as it is: " + why, std::nullopt};
+  };
+  if (!named && facts.exclusive) return skipped("it belongs to one connection (exclusive)");
+  if (plan.what == AttachPlan::Do::refuse) {
+    if (!named) return skipped(plan.why);
+    return failed(queue, kMistake, "queue " + queue + " cannot be attached by a policy: " + plan.why);
+  }
+  if (!named && !plan.elsewhere.empty())
+    return skipped("its dead letters go to " + plan.elsewhere + "; name the queue to attach it all the same");
+  return std::nullopt;
+}
+
+std::vector<std::string> notes_of(const QueueFacts& facts, const std::vector<Policy>& policies) {
+  std::vector<std::string> notes;
+  for (const QuorumNote& note : quorum_notes(facts, policies, std::nullopt)) {
+    // A limit of its own is somebody's choice. What delays or cancels beside us, everybody should know.
+    if (!note.fine) {
+      notes.push_back(note.what + "; " + note.fix);
+    } else if (note.name == "delayed_retry" || note.name == "consumer_timeout") {
+      notes.push_back(note.what);
+    }
+  }
+  return notes;
+}
+
+Outcome detach_one(QueueAdmin& admin, const std::string& prefix, const std::string& queue,
+                   const QueueFacts* facts, const std::vector<Policy>& policies) {
+  const std::string name = rabbit::policy_name(queue);
+  const Policy* ours = find_policy(policies, name);
+  if (ours != nullptr && ours->pattern != rabbit::policy_pattern(queue)) {
+    return failed(queue, kMistake,
+                  fmt::format("policy {} has another pattern than attach gives it ({}): remove it by hand",
+                              name, ours->pattern));
+  }
+  if (ours != nullptr && !attached_by(*ours, prefix)) {
+    return failed(
+        queue, kMistake,
+        fmt::format("policy {} does not send dead letters to {}: attach with this config did not make it, "
+                    "remove it by hand",
+                    name, rabbit::failed_exchange(prefix)));
+  }
+  if (ours != nullptr) {
+    if (auto gone = admin.remove(name); !gone) return failed(queue, gone.error());
+  }
+  if (facts == nullptr && ours == nullptr)
+    return failed(queue, kNotFound, "no queue '" + queue + "', and no policy " + name);
+  const std::string exchange = rabbit::failed_exchange(prefix);
+  if (facts != nullptr && facts->dead_letter_argument == exchange) {
+    return failed(queue, kMistake,
+                  "queue " + queue +
+                      " is attached by its argument x-dead-letter-exchange: only "
+                      "declaring it anew detaches it");
+  }
+  if (facts != nullptr && facts->policy != name && dead_letters_by_policy(*facts, policies) == exchange) {
+    return failed(queue, kMistake,
+                  "queue " + queue + " is attached by policy " + facts->policy +
+                      ", which attach did not make: change it by hand");
+  }
+  if (ours == nullptr)
+    return {queue, kDone, "not attached",
+            fmt::format("queue {} is not attached: there is nothing to do", queue), std::nullopt};
+  return {queue, kDone, "detached", fmt::format("queue {} is detached: policy {} is removed", queue, name),
+          std::nullopt};
+}
+
+}  // namespace
+
+FoundAdmin find_admin(const BrokerOptions& broker) {
+  FoundAdmin tried;
+  std::vector<std::unique_ptr<QueueAdmin>> candidates;
+  if (auto management = rabbit::management_admin(broker, kManagementTimeout)) {
+    candidates.push_back(*std::move(management));
+  } else {
+    tried.mistake = management.error();
+    return tried;
+  }
+  candidates.push_back(ctl_admin(broker));
+  for (auto& candidate : candidates) {
+    auto reached = candidate->reach();
+    if (reached) {
+      tried.admin = std::move(candidate);
+      return tried;
+    }
+    tried.why_not.push_back(reached.error().message);
+  }
+  return tried;
+}
+
+std::vector<Outcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broker,
+                                   const std::vector<std::string>& queues, bool named) {
+  auto facts = look_at(admin, queues);
+  if (!facts) return all_failed(queues, facts.error());
+  auto policies = admin.policies();
+  if (!policies) return all_failed(queues, policies.error());
+  std::vector<Outcome> done;
+  std::vector<std::pair<std::string, AttachPlan>> to_put;
+  for (const std::string& queue : queues) {
+    const auto it = facts->find(queue);
+    if (it == facts->end()) {
+      done.push_back(failed(queue, kNotFound, "no queue '" + queue + "' in the virtual host of broker.url"));
+      continue;
+    }
+    AttachPlan plan = plan_attach(broker.prefix, queue, it->second, *policies);
+    if (auto outcome = settled(queue, it->second, plan, named)) {
+      if (plan.what == AttachPlan::Do::nothing) outcome->notes = notes_of(it->second, *policies);
+      done.push_back(*std::move(outcome));
+    } else {
+      to_put.emplace_back(queue, std::move(plan));
+    }
+  }
+  const bool any = std::ranges::any_of(
+      done, [](const Outcome& o) { return std::string_view(o.result) == "already attached"; });
+  if (!to_put.empty() || any) {
+    if (auto made = make_place(admin, broker); !made) return all_failed(queues, made.error());
+  }
+  std::map<std::string, std::string> waiting;
+  for (const auto& [queue, plan] : to_put) {
+    if (auto put = admin.put(plan.policy)) {
+      waiting[queue] = plan.policy.name;
+      done.push_back(attached(admin, queue, plan));
+      done.back().notes = notes_of(facts->at(queue), *policies);
+    } else {
+      done.push_back(failed(queue, put.error()));
+    }
+  }
+  if (auto waited = wait_for(admin, waiting); !waited) return all_failed(queues, waited.error());
+  for (Outcome& outcome : done) {
+    const auto it = waiting.find(outcome.queue);
+    if (it == waiting.end()) continue;
+    outcome =
+        failed(outcome.queue, kMistake,
+               fmt::format("policy {} is set but not in effect for queue {}: another of the same or a higher "
+                           "priority holds (rabbitmqctl list_policies)",
+                           it->second, outcome.queue));
+  }
+  return done;
+}
+
+std::vector<Outcome> detach_queues(QueueAdmin& admin, const BrokerOptions& broker,
+                                   const std::vector<std::string>& queues) {
+  auto policies = admin.policies();
+  if (!policies) return all_failed(queues, policies.error());
+  auto facts = look_at(admin, queues);
+  if (!facts) return all_failed(queues, facts.error());
+  std::vector<Outcome> done;
+  for (const std::string& queue : queues) {
+    const auto it = facts->find(queue);
+    done.push_back(
+        detach_one(admin, broker.prefix, queue, it == facts->end() ? nullptr : &it->second, *policies));
+  }
+  return done;
+}
+
+bool is_own_queue(std::string_view prefix, std::string_view queue) {
+  return queue.starts_with("amq.") || queue.starts_with(std::string(prefix) + ".");
+}
+
+std::optional<std::string> attached_by(const Policy& policy, std::string_view prefix) {
+  constexpr std::string_view kNameBegins = "rung-";
+  if (!policy.name.starts_with(kNameBegins)) return std::nullopt;
+  std::string queue = policy.name.substr(kNameBegins.size());
+  if (policy.pattern != rabbit::policy_pattern(queue)) return std::nullopt;
+  const auto definition = nlohmann::json::parse(policy.definition, nullptr, false);
+  if (!definition.is_object() || definition.value("dead-letter-exchange", nlohmann::json()) !=
+                                     nlohmann::json(rabbit::failed_exchange(prefix)))
+    return std::nullopt;
+  return queue;
+}
+
+}  // namespace rung::cli

@@ -1,0 +1,107 @@
+#include "src/cli/attach_watch.h"
+
+#include <utility>
+
+#include "src/core/url.h"
+
+namespace rung::cli {
+
+std::string attach_command(const std::string& queue) {
+  return "rung attach " + std::string(queue.starts_with('-') ? "-- " : "") + rabbit::shell_quote(queue);
+}
+
+namespace {
+
+std::string vhost_of(const BrokerOptions& broker) {
+  const auto url = parse_url(broker.url);
+  return url ? url->vhost() : "/";
+}
+
+}  // namespace
+
+AttachWatch::AttachWatch(io::Loop& loop, BrokerOptions broker, Queues queues, Found found)
+    : loop_(loop),
+      broker_(std::move(broker)),
+      vhost_(vhost_of(broker_)),
+      queues_(std::move(queues)),
+      found_(std::move(found)),
+      timer_(loop, [this] { ask(); }) {}
+
+AttachWatch::~AttachWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    if (admin_ != nullptr) admin_->interrupt();
+  }
+  asked_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void AttachWatch::start(Ms every) {
+  thread_ = std::thread([this] { work(); });
+  timer_.start(Ms{0}, every);
+}
+
+// A look that takes longer than the interval swallows the next.
+void AttachWatch::ask() {
+  std::vector<std::string> queues = queues_();
+  {
+    const std::lock_guard lock(mutex_);
+    wanted_ = std::move(queues);
+  }
+  asked_.notify_one();
+}
+
+void AttachWatch::work() {
+  for (;;) {
+    std::vector<std::string> queues;
+    {
+      std::unique_lock lock(mutex_);
+      asked_.wait(lock, [this] { return stopping_ || wanted_; });
+      if (stopping_) return;
+      queues = *std::exchange(wanted_, std::nullopt);
+    }
+    const BootMs asked_at = boot_now();
+    auto answers = look(queues);
+    answers.asked_at = asked_at;
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    loop_.post([this, answers = std::move(answers)] { found_(answers); });
+  }
+}
+
+bridge::AttachmentLook AttachWatch::look(const std::vector<std::string>& queues) {
+  using State = bridge::QueueAttachment::State;
+  rabbit::AttachedLook seen;
+  auto admin = rabbit::management_admin(broker_, kTimeout);
+  if (!admin) {
+    seen.answers.assign(queues.size(), {rabbit::Attached::unknown, admin.error().message});
+  } else {
+    rabbit::QueueAdmin* asked = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      admin_ = *std::move(admin);
+      asked = admin_.get();
+    }
+    seen = rabbit::look_at_attached(*asked, broker_.prefix, queues);
+    const std::lock_guard lock(mutex_);
+    admin_.reset();
+  }
+  bridge::AttachmentLook found;
+  if (seen.all) found.attached.emplace(seen.all->begin(), seen.all->end());
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    const rabbit::AttachedAnswer& answer = seen.answers[i];
+    const State state = is_attached(answer.attached)                         ? State::attached
+                        : answer.attached == rabbit::Attached::no            ? State::detached
+                        : answer.attached == rabbit::Attached::no_such_queue ? State::no_queue
+                                                                             : State::unknown;
+    std::string detail = answer.detail;
+    if (answer.attached == rabbit::Attached::yes_by_argument) detail = "queue argument";
+    if (answer.attached == rabbit::Attached::yes_by_policy) detail = "policy " + answer.detail;
+    found.queues.push_back({queues[i], state, std::move(detail), attach_command(queues[i]),
+                            rabbit::policy_command(broker_.prefix, vhost_, queues[i])});
+  }
+  return found;
+}
+
+}  // namespace rung::cli

@@ -1,0 +1,137 @@
+// rung attached: which queues are attached, and of the others, why not.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <set>
+
+#include "src/cli/attach_run.h"
+#include "src/cli/attach_watch.h"
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
+#include "src/cli/story.h"
+#include "src/cli/text.h"
+
+namespace rung::cli {
+namespace {
+
+using rabbit::Attached;
+
+struct Line {
+  std::string queue;
+  rabbit::AttachedAnswer answer;
+  bool configured = false;
+};
+
+std::set<std::string> configured_queues(const Config& config) {
+  std::set<std::string> names;
+  for (const auto& [name, rules] : config.rules->queues()) {
+    names.insert(name);
+  }
+  return names;
+}
+
+// All queues of the virtual host but those of Rung, of the broker and of single connections; and those that
+// the config names. With `only`: these.
+Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
+                               const std::vector<std::string>& only) {
+  auto queues = admin.queues();
+  if (!queues) return tl::unexpected(queues.error());
+  auto policies = admin.policies();
+  if (!policies) return tl::unexpected(policies.error());
+  const std::set<std::string> configured = configured_queues(config);
+  std::set<std::string> wanted(only.begin(), only.end());
+  if (only.empty()) {
+    wanted = configured;
+    for (const auto& facts : *queues) {
+      if (!facts.exclusive && !is_own_queue(config.broker.prefix, facts.name)) wanted.insert(facts.name);
+    }
+  }
+  std::vector<Line> lines;
+  for (const std::string& queue : wanted) {
+    const auto it = std::ranges::find(*queues, queue, &rabbit::QueueFacts::name);
+    Line line{queue, {Attached::no_such_queue, "there is no such queue"}, configured.contains(queue)};
+    if (it != queues->end()) line.answer = rabbit::judge_attached(config.broker.prefix, *it, *policies);
+    if (it != queues->end() && it->type == "stream")
+      line.answer = {Attached::no, "a stream has no dead letters"};
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+Json line_json(const Line& line) {
+  const Attached how = line.answer.attached;
+  Json json = {{"queue", line.queue},
+               {"attached", is_attached(how)},
+               {"configured", line.configured},
+               {"exists", how != Attached::no_such_queue}};
+  json["by"] = how == Attached::yes_by_policy     ? Json("policy")
+               : how == Attached::yes_by_argument ? Json("argument")
+                                                  : Json();
+  json["policy"] = how == Attached::yes_by_policy ? Json(line.answer.detail) : Json();
+  json["why_not"] = is_attached(how) ? Json() : Json(line.answer.detail);
+  return json;
+}
+
+std::string to_text(const std::vector<Line>& lines) {
+  using enum Table::Align;
+  if (lines.empty()) return "no queues\n";
+  Table table({{"QUEUE", left}, {"ATTACHED", left}, {"CONFIG", left}, {"BY, OR WHY NOT", left}});
+  for (const Line& line : lines) {
+    const bool yes = is_attached(line.answer.attached);
+    std::string detail = line.answer.detail;
+    if (line.answer.attached == Attached::yes_by_policy) detail = "policy " + detail;
+    if (line.answer.attached == Attached::yes_by_argument) detail = "queue argument";
+    table.row({line.queue,
+               {yes ? "yes" : "no", yes               ? Colour::green
+                                    : line.configured ? Colour::red
+                                                      : Colour::none},
+               line.configured ? "named" : "-",
+               detail});
+  }
+  std::string out = table.str(Terminal::of_stdout(), false);
+  for (const Line& line : lines) {
+    if (line.configured && line.answer.attached == Attached::no)
+      out += "\nto attach it: " + attach_command(line.queue);
+  }
+  return out + (out.ends_with('\n') ? "" : "\n");
+}
+
+int run(const Common& common, const std::vector<std::string>& only) {
+  Config config;
+  if (const int code = load(common, config, ConfigFor::broker); code != kDone) return code;
+  FoundAdmin found = find_admin(config.broker);
+  if (found.mistake) return complain(*found.mistake);
+  if (found.admin == nullptr) {
+    std::string why;
+    for (const std::string& each : found.why_not) why += (why.empty() ? "" : "; ") + each;
+    return complain(kNotReached, why);
+  }
+  auto lines = read(*found.admin, config, only);
+  if (!lines) return complain(lines.error());
+  if (!common.json) {
+    print(to_text(*lines));
+    return kDone;
+  }
+  Json json = Json::array();
+  for (const Line& line : *lines) json.push_back(line_json(line));
+  print(dump(json) + "\n");
+  return kDone;
+}
+
+}  // namespace
+
+void add_attached(CLI::App& app, int* exit) {
+  auto common = std::make_shared<Common>();
+  auto only = std::make_shared<std::vector<std::string>>();
+  CLI::App& c = add_command(app, "attached", "Lists which queues are attached, and of the others, why not",
+                            "Examples:\n"
+                            "  rung attached\n"
+                            "  rung attached orders --json\n"
+                            "Asks the management API, else rabbitmqctl; not the database.",
+                            *common);
+  c.add_option("QUEUE", *only, "These queues alone");
+  c.callback([common, only, exit] { *exit = run(*common, *only); });
+}
+
+}  // namespace rung::cli

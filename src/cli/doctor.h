@@ -1,0 +1,43 @@
+// rung doctor: what it finds out, a line each. A check of a service that was not reached is skipped.
+// Thread: one; the checks block, bounded by time-outs. They change nothing on the servers.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/config/config.h"
+
+namespace rung::cli {
+
+struct Finding {
+  enum class Status { ok, warn, wrong, skipped };
+  std::string name;  // "broker.login": for scripts
+  Status status = Status::ok;
+  std::string what;  // a sentence
+  std::string fix;   // the command, or the change, that mends it; "" where nothing is to be mended
+};
+using Findings = std::vector<Finding>;
+
+inline Finding good(std::string name, std::string what) {
+  return {std::move(name), Finding::Status::ok, std::move(what), {}};
+}
+inline Finding warning(std::string name, std::string what, std::string fix) {
+  return {std::move(name), Finding::Status::warn, std::move(what), std::move(fix)};
+}
+inline Finding wrong(std::string name, std::string what, std::string fix) {
+  return {std::move(name), Finding::Status::wrong, std::move(what), std::move(fix)};
+}
+inline Finding skipped(std::string name, std::string what) {
+  return {std::move(name), Finding::Status::skipped, std::move(what), {}};
+}
+
+// AMQP: login, virtual host, permissions, exchanges and queues of Rung.
+Findings check_broker(const Config& config);
+// The management API: access, attachment of the queues that the config names, their types and policies.
+Findings check_management(const Config& config);
+Findings check_database(const Config& config);
+// This machine: the HTTP address, the rights of files with secrets.
+Findings check_machine(const Config& config, const std::string& config_path);
+
+}  // namespace rung::cli

@@ -1,0 +1,212 @@
+// What AMQP alone tells: login, virtual host, permissions, exchanges and queues.
+#include <unistd.h>
+
+#include <set>
+
+#include "plugin/rabbitmq/management.h"
+#include "plugin/rabbitmq/probe.h"
+#include "src/cli/doctor.h"
+#include "src/core/url.h"
+
+namespace rung::cli {
+namespace {
+
+using rabbit::shell_quote;
+
+constexpr Ms kTimeout{std::chrono::seconds{5}};
+
+struct Broker {
+  const Config& config;
+  Url url;
+  std::string user, vhost;
+
+  std::string where() const {
+    return config.broker.other_urls.empty() ? url.host_port(5672) : "any of broker.urls";
+  }
+  // As docs/permissions.md has it.
+  std::string grant() const {
+    std::string own = "^";
+    for (const char c : config.broker.prefix) own += c == '.' ? std::string("\\.") : std::string(1, c);
+    own += "\\.";
+    return "rabbitmqctl set_permissions -p " + shell_quote(vhost) + " " + shell_quote(user) + " " +
+           shell_quote(own) + " " + shell_quote(".*") + " " + shell_quote(own) + " (docs/permissions.md)";
+  }
+};
+
+std::string user_of(const Url& url) { return url.user.empty() ? "guest" : url.user; }
+
+bool says(const Error& error, std::string_view text) { return error.message.find(text) != std::string::npos; }
+
+// Why there is no connection, and what would mend it.
+Findings not_opened(const Broker& b, const Error& error) {
+  Findings all;
+  const bool reached = says(error, "vhost");
+  if (says(error, "Login was refused") || says(error, "ACCESS_REFUSED - Login")) {
+    all.push_back(wrong(
+        "broker.login", "the broker refuses user '" + b.user + "': wrong password, or no such user",
+        "correct broker.url, or run: rabbitmqctl change_password " + shell_quote(b.user) + " PASSWORD"));
+  } else if (reached) {
+    all.push_back(good("broker.login", "user '" + b.user + "' at " + b.url.host_port(5672)));
+    const bool missing = says(error, "not found");
+    all.push_back(
+        wrong("broker.vhost",
+              missing ? "there is no virtual host '" + b.vhost + "'"
+                      : "user '" + b.user + "' has no access to virtual host '" + b.vhost + "'",
+              missing ? "correct the end of broker.url, or run: rabbitmqctl add_vhost " + shell_quote(b.vhost)
+                      : b.grant()));
+  } else {
+    all.push_back(wrong("broker.login", "no connection to " + b.where() + ": " + error.message,
+                        "start RabbitMQ, or correct host and port of broker.url"));
+  }
+  for (const char* name : {"broker.vhost", "broker.permissions", "broker.topology"}) {
+    if (!(reached && std::string_view(name) == "broker.vhost"))
+      all.push_back(skipped(name, "there is no connection"));
+  }
+  return all;
+}
+
+// Each address of several: whether it answers. `serving`: the one that the other checks ask.
+Findings check_addresses(const Config& config, const std::string& serving) {
+  Findings all;
+  if (config.broker.other_urls.empty()) return all;
+  const auto addresses = rabbit::look_at_addresses(config.broker, Addresses::kSlice);
+  std::set<std::string> clusters;
+  std::string where;
+  for (const rabbit::AddressFacts& one : addresses) {
+    if (!one.error.message.empty()) {
+      all.push_back(warning("broker.address", one.address + " does not serve: " + one.error.message,
+                            "start RabbitMQ there, or correct broker.urls"));
+      continue;
+    }
+    all.push_back(
+        good("broker.address", one.address + (one.address == serving ? " answers, and serves us now"
+                                                                     : " answers, and could serve")));
+    if (clusters.insert(one.cluster).second)
+      where += (where.empty() ? "" : ", ") + one.address + " of '" + one.cluster + "'";
+  }
+  if (clusters.size() > 1) {
+    all.push_back(wrong("broker.cluster",
+                        "the addresses are of several brokers, which do not share their queues: " + where,
+                        "write the nodes of one cluster in broker.urls"));
+  }
+  return all;
+}
+
+Findings check_permissions(const Broker& b, rabbit::Probe& probe) {
+  Findings all;
+  const auto judge = [&](const char* name, const std::string& right, const Result<void>& done) {
+    all.push_back(done ? good(name, "user '" + b.user + "' may " + right)
+                       : wrong(name, "user '" + b.user + "' may not " + right + ": " + done.error().message,
+                               b.grant()));
+    return done.has_value();
+  };
+  const std::string temporary = b.config.broker.prefix + ".doctor-" + std::to_string(getpid());
+  const std::string own = "what begins with " + b.config.broker.prefix + ".";
+  const bool declared = judge("broker.configure", "declare " + own, probe.may_declare(temporary));
+  if (declared) {
+    judge("broker.read", "read from " + own, probe.may_read(temporary));
+  } else {
+    all.push_back(skipped("broker.read", "no queue could be declared to read from"));
+  }
+  const std::string failed = rabbit::failed_exchange(b.config.broker.prefix);
+  auto bind = probe.may_bind(failed, failed);
+  if (!bind && bind.error().kind == Error::Kind::not_found) {
+    all.push_back(skipped("broker.write", failed + " is not there yet"));
+  } else {
+    judge("broker.write", "bind " + own, bind);
+  }
+  judge("broker.write_queues", "publish to queues (exchange amq.default)",
+        probe.may_publish("", temporary + "-none"));
+  return all;
+}
+
+Findings check_topology(const Broker& b, rabbit::Probe& probe) {
+  Findings all;
+  std::string missing;
+  for (const char* end : {".failed", ".delay", ".results", ".parked"}) {
+    const std::string name = b.config.broker.prefix + end;
+    auto exchange = probe.exchange_exists(name);
+    auto queue = probe.queue_exists(name);
+    for (const auto* done : {&exchange, &queue}) {
+      if (*done) continue;
+      if (done->error().kind == Error::Kind::not_found) {
+        if (missing.find(name) == std::string::npos) missing += (missing.empty() ? "" : ", ") + name;
+      } else {
+        all.push_back(
+            wrong("broker.topology", name + " cannot be looked at: " + done->error().message, b.grant()));
+      }
+    }
+  }
+  const std::string to_return = return_exchange(b.config.broker.prefix);
+  if (auto there = probe.exchange_exists(to_return); !there)
+    missing += (missing.empty() ? "" : ", ") + to_return;
+  if (!missing.empty()) {
+    all.push_back(warning("broker.topology", "exchanges or queues are missing: " + missing,
+                          "rung run declares them at its start"));
+  } else if (all.empty()) {
+    all.push_back(
+        good("broker.topology", "exchanges and queues of " + b.config.broker.prefix + ". are there"));
+  }
+  for (const auto& [from, to] : b.config.delays) {
+    for (const std::string& name : {from, to}) {
+      auto there = probe.exchange_exists(name);
+      if (!there)
+        all.push_back(warning("broker.delays", "exchange '" + name + "' of delays: " + there.error().message,
+                              name == from ? "rung run declares it at its start" : "declare it"));
+    }
+  }
+  return all;
+}
+
+// Whether retries of the config's queues can keep their routing key: the sidecar binds each queue to
+// <prefix>.return on first use.
+Findings check_routing_keys(const Broker& b, rabbit::Probe& probe) {
+  Findings all;
+  const std::string exchange = return_exchange(b.config.broker.prefix);
+  for (const auto& [queue, rules] : b.config.rules->queues()) {
+    const std::string name = "queue." + queue + ".routing_key";
+    // RabbitMQ 4.3 refuses even this look to a user without rights; then the attempt to bind says which.
+    const auto missing = [](const Result<void>& there) {
+      return !there && there.error().kind == Error::Kind::not_found;
+    };
+    if (missing(probe.queue_exists(queue)) || missing(probe.exchange_exists(exchange))) {
+      all.push_back(skipped(name, "the queue or " + exchange + " is not there yet"));
+      continue;
+    }
+    const auto bind = probe.may_bind(queue, exchange);
+    if (bind) {
+      all.push_back(good(name, "its retries keep their routing key, by the exchange " + exchange));
+    } else {
+      all.push_back(warning(name,
+                            "its retries lose their routing key: user '" + b.user + "' may not bind it to " +
+                                exchange + ": " + bind.error().message,
+                            b.grant()));
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+Findings check_broker(const Config& config) {
+  const auto url = parse_url(config.broker.url);
+  if (!url) return {wrong("broker.login", "broker.url: " + url.error().message, "correct broker.url")};
+  Broker b{config, *url, user_of(*url), url->vhost()};
+  auto probe = rabbit::Probe::open(config.broker, kTimeout);
+  if (!probe) {
+    Findings all = check_addresses(config, "");
+    const Findings why = not_opened(b, probe.error());
+    all.insert(all.end(), why.begin(), why.end());
+    return all;
+  }
+  const std::string serving = (*probe)->address().shown;
+  b.user = user_of((*probe)->address().url);
+  Findings all = {good("broker.login", "user '" + b.user + "' at " + serving),
+                  good("broker.vhost", "virtual host '" + b.vhost + "'")};
+  for (const Findings& part : {check_addresses(config, serving), check_permissions(b, **probe),
+                               check_topology(b, **probe), check_routing_keys(b, **probe)})
+    all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+}  // namespace rung::cli

@@ -1,0 +1,197 @@
+// What the database tells: login, version, grants, durability, clock, schema.
+#include <algorithm>
+#include <cstdlib>
+
+#include "levels/duration.h"
+#include "src/cli/doctor.h"
+#include "src/core/url.h"
+#include "src/store/mysql/diagnosis.h"
+
+namespace rung::cli {
+namespace {
+
+constexpr Ms kMostOffset{500};
+constexpr std::int64_t kLeastPacket = 16LL * 1024 * 1024;  // bodies of messages travel in one statement
+
+struct Database {
+  const Config& config;
+  const DatabaseFacts& facts;
+  Url url;
+
+  std::string variable(const char* name) const {
+    const auto it = facts.variables.find(name);
+    return it == facts.variables.end() ? "" : it->second;
+  }
+  std::string grant(const std::string& privileges) const {
+    return "GRANT " + privileges + " ON `" + url.path + "`.* TO '" + url.user +
+           "'@'HOST' (docs/permissions.md)";
+  }
+};
+
+Findings not_connected(const Url& url, const Error& error) {
+  Findings all;
+  if (error.kind == Error::Kind::transient) {
+    all.push_back(wrong("database.login", "no connection to " + url.host_port(3306) + ": " + error.message,
+                        "start the database, or correct host and port of store.url"));
+  } else if (error.message.find("to database") != std::string::npos) {
+    all.push_back(wrong("database.grants", error.message,
+                        "GRANT SELECT, INSERT, UPDATE, DELETE, ... ON `" + url.path + "`.* TO '" + url.user +
+                            "'@'HOST' (docs/permissions.md)"));
+  } else if (error.message.find("(3159)") != std::string::npos) {
+    all.push_back(wrong("database.login", "the database refuses user '" + url.user + "': " + error.message,
+                        "set store.tls: verify in the config (docs/security.md)"));
+  } else {
+    all.push_back(wrong("database.login", "the database refuses user '" + url.user + "': " + error.message,
+                        "correct the password in store.url or store.password_file, or run: ALTER USER '" +
+                            url.user + "'@'HOST' IDENTIFIED BY 'PASSWORD'"));
+  }
+  for (const char* name : {"database.schema", "database.settings", "database.clock"})
+    all.push_back(skipped(name, "there is no connection"));
+  return all;
+}
+
+void check_schema(const Database& db, Findings& all) {
+  const DatabaseFacts& facts = db.facts;
+  const bool migrates = db.config.store.migrate;
+  const std::string migrate = migrates ? "rung run makes it at its start" : "rung migrate";
+  const auto missing = [&](const std::string& what) {
+    all.push_back(migrates ? warning("database.schema", what, migrate)
+                           : wrong("database.schema", what, migrate));
+  };
+  if (!facts.has_schema) {
+    missing("there is no database '" + db.url.path + "'");
+  } else if (facts.version == 0) {
+    missing("Rung's tables are not there yet");
+  } else if (facts.version < facts.newest_version) {
+    missing("the tables have version " + std::to_string(facts.version) + ", this program needs " +
+            std::to_string(facts.newest_version));
+  } else if (facts.version > facts.newest_version) {
+    all.push_back(wrong("database.schema",
+                        "the tables have version " + std::to_string(facts.version) +
+                            ", this program knows up to " + std::to_string(facts.newest_version),
+                        "use the newer rung that made them"));
+  } else {
+    all.push_back(good("database.schema", "version " + std::to_string(facts.version)));
+  }
+}
+
+void check_grants(const Database& db, Findings& all) {
+  std::vector<std::string> wanted = {"SELECT",      "INSERT", "UPDATE", "DELETE",
+                                     "LOCK TABLES", "CREATE", "ALTER",  "DROP"};
+  if (db.config.store.migrate) wanted.insert(wanted.end(), {"INDEX", "CREATE VIEW"});
+  bool roles = false;
+  const auto have = granted(db.facts.grants, db.url.path, wanted, &roles);
+  std::string missing;
+  for (const std::string& privilege : wanted) {
+    if (!have.contains(privilege)) missing += (missing.empty() ? "" : ", ") + privilege;
+  }
+  if (missing.empty()) {
+    all.push_back(good("database.grants", "user '" + db.url.user + "' has all privileges that Rung needs"));
+  } else if (roles) {
+    all.push_back(
+        warning("database.grants", "not granted directly, perhaps by a role: " + missing, db.grant(missing)));
+  } else {
+    all.push_back(
+        wrong("database.grants", "user '" + db.url.user + "' lacks: " + missing, db.grant(missing)));
+  }
+}
+
+void check_settings(const Database& db, Findings& all) {
+  if (db.variable("innodb_flush_log_at_trx_commit") == "1")
+    all.push_back(good("database.flush", "commits are flushed to disk (innodb_flush_log_at_trx_commit = 1)"));
+  for (const ServerRisk& risk : server_risks(db.facts.variables))
+    all.push_back(risk.serves ? warning(risk.name, risk.what, risk.fix)
+                              : wrong(risk.name, risk.what, risk.fix));
+  const std::string isolation = db.variable(
+      db.facts.variables.contains("transaction_isolation") ? "transaction_isolation" : "tx_isolation");
+  all.push_back(isolation == "READ-COMMITTED"
+                    ? good("database.isolation", "sessions of Rung run at READ COMMITTED")
+                    : wrong("database.isolation",
+                            "the session's isolation is " + isolation + ", Rung asked for READ COMMITTED",
+                            "look for a proxy between Rung and the database that changes it"));
+  const std::int64_t packet = std::atoll(db.variable("max_allowed_packet").c_str());
+  const std::string mb = std::to_string(packet / (1024 * 1024)) + " MB";
+  all.push_back(packet >= kLeastPacket
+                    ? good("database.packet", "max_allowed_packet is " + mb)
+                    : warning("database.packet",
+                              "max_allowed_packet is " + mb + ": larger messages go to the parked queue",
+                              "SET GLOBAL max_allowed_packet = 67108864, and in the server's config"));
+}
+
+void check_clock(const Database& db, Findings& all) {
+  const Ms offset = db.facts.clock_offset < Ms{0} ? -db.facts.clock_offset : db.facts.clock_offset;
+  const std::string how = db.facts.clock_offset < Ms{0} ? "behind" : "ahead of";
+  const std::string what = "the database's clock is " + levels::format_duration(std::max(offset, Ms{1})) +
+                           " " + how + " this machine's (within " +
+                           levels::format_duration(std::max(db.facts.round_trip, Ms{1})) + ")";
+  all.push_back(offset <= kMostOffset + db.facts.round_trip
+                    ? good("database.clock", what)
+                    : warning("database.clock", what + "; due times follow the database's",
+                              "run chrony or ntpd on both"));
+}
+
+// Each address of several: whether it answers, and whether it is the one that serves.
+Findings check_addresses(const std::vector<DatabaseAddress>& addresses, const DatabaseAddress* serving) {
+  Findings all;
+  std::string writers;
+  for (const DatabaseAddress& one : addresses) {
+    const bool writes = !one.away && !one.read_only;
+    if (writes) writers += (writers.empty() ? "" : ", ") + one.shown;
+    if (one.away) {
+      all.push_back(warning("database.address", one.shown + " does not serve: " + one.away->message,
+                            "start the database there, or correct store.urls"));
+    } else if (one.read_only) {
+      all.push_back(good("database.address", one.shown + " answers, is read-only, and is passed over"));
+    } else {
+      all.push_back(
+          good("database.address", one.shown + (&one == serving ? " takes writes, and serves us now"
+                                                                : " takes writes, and could serve")));
+    }
+  }
+  if (writers.find(',') != std::string::npos) {
+    all.push_back(
+        warning("database.writers",
+                "several addresses take writes: " + writers +
+                    "; sidecars that reach different ones would not see each other's leases in time",
+                "SET GLOBAL read_only = 1 on all but one; each sidecar takes the first of store.urls "
+                "that it reaches"));
+  } else if (serving == nullptr) {
+    all.push_back(wrong("database.read_only", "no address of store.urls takes writes",
+                        "promote one, or add the primary to store.urls"));
+  }
+  return all;
+}
+
+// What all other checks ask: the address that serves.
+Findings check_one(const Config& config, const StoreOptions& options, const Url& url, const std::string& at) {
+  const auto facts = diagnose_mysql(options);
+  if (!facts) return not_connected(url, facts.error());
+  const Database db{config, *facts, url};
+  Findings all = {good("database.login", "user '" + url.user + "' at " + at + ", " + db.variable("version") +
+                                             " " + db.variable("version_comment"))};
+  check_schema(db, all);
+  check_grants(db, all);
+  check_settings(db, all);
+  check_clock(db, all);
+  return all;
+}
+
+}  // namespace
+
+Findings check_database(const Config& config) {
+  const auto url = parse_url(config.store.url);
+  if (!url) return {wrong("database.login", "store.url: " + url.error().message, "correct store.url")};
+  if (config.store.other_urls.empty()) return check_one(config, config.store, *url, url->host_port(3306));
+  const auto addresses = look_at_mysql_addresses(config.store, Addresses::kSlice);
+  const auto serving =
+      std::ranges::find_if(addresses, [](const DatabaseAddress& one) { return !one.away && !one.read_only; });
+  const bool any = serving != addresses.end();
+  Findings all = check_addresses(addresses, any ? &*serving : nullptr);
+  const Findings rest =
+      any ? check_one(config, serving->options, serving->options.addresses->first(), serving->shown)
+          : not_connected(*url, {Error::Kind::transient, "no address serves"});
+  all.insert(all.end(), rest.begin(), rest.end());
+  return all;
+}
+
+}  // namespace rung::cli

@@ -1,0 +1,151 @@
+// rung help, version, completion, man.
+#include "src/cli/help.h"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
+#include "src/config/document.h"
+
+namespace rung::cli {
+
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* one) { return !one->get_name().empty(); });
+}
+
+namespace {
+
+// The text of --help; get_formatter: the program's own help() would show the command that is being run,
+// `help`.
+std::string help_of(const CLI::App& command, const std::string& name) {
+  return command.get_formatter()->make_help(&command, name, CLI::AppFormatMode::Normal);
+}
+
+int help(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* at = &app;
+  std::string name = "rung", before;
+  for (const std::string& word : words) {
+    std::vector<std::string> names;
+    const CLI::App* found = nullptr;
+    for (const CLI::App* command : commands_of(*at)) {
+      names.push_back(command->get_name());
+      if (command->get_name() == word) found = command;
+    }
+    if (found == nullptr) {
+      const std::string meant = confile::closest(word, names);
+      return complain(kMistake,
+                      "there is no command " + confile::in_quotes(before + word) +
+                          (meant.empty() ? " (see rung help)" : ": did you mean " + before + meant + "?"));
+    }
+    at = found;
+    name += " " + word;
+    before += word + " ";
+  }
+  print(help_of(*at, name));
+  return kDone;
+}
+
+// Lines of a help text for roff: nothing in it is taken for a request.
+std::string roff(const std::string& text) {
+  std::string out;
+  bool line_begins = true;
+  for (const char c : text) {
+    if (line_begins && (c == '.' || c == '\'')) out += "\\&";
+    if (c == '\\') {
+      out += "\\e";
+    } else if (c == '-') {
+      out += "\\-";
+    } else {
+      out += c;
+    }
+    line_begins = c == '\n';
+  }
+  return out;
+}
+
+void add_pages(const CLI::App& command, const std::string& name, const std::string& version,
+               std::vector<ManPage>& pages) {
+  std::string dashed = name, upper;
+  for (char& c : dashed) c = c == ' ' ? '-' : c;
+  for (const char c : dashed) upper += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  const std::string does = command.get_description();
+  pages.push_back({dashed + ".1", ".TH " + upper + " 1 \"\" \"rung " + version + "\" \"Rung\"\n.SH NAME\n" +
+                                      roff(dashed) + " \\- " + roff(does.substr(0, does.find('\n'))) +
+                                      "\n.SH DESCRIPTION\n.nf\n" + roff(help_of(command, name)) +
+                                      "\n.fi\n.SH SEE ALSO\nrung(1)\n"});
+  for (const CLI::App* inner : commands_of(command))
+    add_pages(*inner, name + " " + inner->get_name(), version, pages);
+}
+
+int write_man(const CLI::App& app, const std::string& folder) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  for (const ManPage& page : man_pages(app, RUNG_VERSION)) {
+    const std::filesystem::path path = std::filesystem::path(folder) / page.file;
+    std::ofstream file(path);
+    file << page.text;
+    file.close();
+    if (!file) return complain(kMistake, "cannot write " + path.string() + ": " + std::strerror(errno));
+  }
+  return kDone;
+}
+
+// Help, version and completion take neither -c nor --json.
+CLI::App& plain_command(CLI::App& app, const std::string& name, const std::string& does,
+                        const std::string& teach) {
+  CLI::App& command = *app.add_subcommand(name, does);
+  command.footer("\n" + teach);
+  return command;
+}
+
+}  // namespace
+
+std::vector<ManPage> man_pages(const CLI::App& app, const std::string& version) {
+  std::vector<ManPage> pages;
+  add_pages(app, "rung", version, pages);
+  return pages;
+}
+
+void add_help(CLI::App& app, int* exit) {
+  auto words = std::make_shared<std::vector<std::string>>();
+  CLI::App& c = plain_command(app, "help", "What a command does, and its options",
+                              "Examples:\n  rung help\n  rung help list\n  rung help bulk show");
+  c.add_option("COMMAND", *words, "The command");
+  c.callback([&app, words, exit] { *exit = help(app, *words); });
+
+  plain_command(app, "version", "This program's version", "Example:\n  rung version").callback([exit] {
+    print("rung " RUNG_VERSION "\n");
+    *exit = kDone;
+  });
+
+  auto shell = std::make_shared<std::string>();
+  CLI::App& completion =
+      plain_command(app, "completion", "A script that completes commands and options in a shell",
+                    "Examples:\n"
+                    "  rung completion bash > /usr/share/bash-completion/completions/rung\n"
+                    "  rung completion zsh > /usr/share/zsh/vendor-completions/_rung\n"
+                    "  rung completion fish > ~/.config/fish/completions/rung.fish");
+  completion.add_option("SHELL", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  completion.callback([&app, shell, exit] {
+    print(*shell == "bash"  ? bash_completion(app)
+          : *shell == "zsh" ? zsh_completion(app)
+                            : fish_completion(app));
+    *exit = kDone;
+  });
+
+  auto folder = std::make_shared<std::string>();
+  CLI::App& man = plain_command(app, "man", "Writes a man page for each command",
+                                "Example:\n  rung man /usr/local/share/man/man1");
+  man.add_option("FOLDER", *folder, "Made where it does not exist")->required();
+  man.callback([&app, folder, exit] { *exit = write_man(app, *folder); });
+}
+
+}  // namespace rung::cli

@@ -1,0 +1,143 @@
+#include "src/cli/quorum_notes.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "levels/duration.h"
+#include "src/cli/attach_plan.h"
+
+namespace rung::cli {
+namespace {
+
+using PlainJson = nlohmann::json;
+using rabbit::Policy;
+using rabbit::QueueFacts;
+
+constexpr std::int64_t kDefaultLimit = 20;  // RabbitMQ 4
+
+struct Quorum {
+  const QueueFacts& facts;
+  const std::vector<Policy>& policies;
+
+  PlainJson setting(const char* name) const { return queue_setting(facts, policies, name); }
+  std::optional<std::int64_t> number(const char* name) const {
+    const PlainJson value = setting(name);
+    return value.is_number_integer() ? std::optional(value.get<std::int64_t>()) : std::nullopt;
+  }
+};
+
+// What counts to the limit differs between brokers: who sets one should know what it is that he limits.
+QuorumNote limit_note(const Quorum& queue) {
+  constexpr const char* kCounts =
+      "; since RabbitMQ 4.3 basic.reject with requeue counts to it, and basic.nack with requeue doesn't";
+  const PlainJson limit = queue.setting("delivery-limit");
+  if (limit.is_null()) {
+    return {
+        "limit", false,
+        std::string("a quorum queue without a delivery limit of its own: RabbitMQ 4 dead-letters a message "
+                    "after 20 deliveries that failed") +
+            kCounts,
+        "set delivery-limit by a policy, or the argument x-delivery-limit, if 20 is not what you want"};
+  }
+  return {"limit", true, "delivery limit " + limit.dump() + kCounts, {}};
+}
+
+QuorumNote strategy_note(const Quorum& queue) {
+  if (queue.setting("dead-letter-strategy") != "at-least-once") {
+    return {"strategy", false,
+            "dead letters leave it at most once, those over its delivery limit, too: one is lost where the "
+            "broker fails at that moment",
+            "set dead-letter-strategy: at-least-once and overflow: reject-publish by a policy"};
+  }
+  if (queue.setting("overflow") != "reject-publish") {
+    return {"strategy", false,
+            "dead-letter-strategy at-least-once has no effect without overflow: reject-publish",
+            "set overflow: reject-publish by a policy"};
+  }
+  return {"strategy", true, "dead letters leave it at least once", {}};
+}
+
+// The longest that the broker itself holds a delivery back until its limit: min(n * least, most) for each of
+// the retries.
+Ms longest_hold(std::int64_t least, std::int64_t most, std::int64_t limit) {
+  const std::int64_t longest = levels::kLongest.count();
+  std::int64_t all = 0;
+  for (std::int64_t n = 1; n <= limit && all < longest; ++n)
+    all += std::min({most, least > longest / n ? longest : least * n, longest});
+  return Ms{std::min(all, longest)};
+}
+
+std::optional<QuorumNote> delayed_retry_note(const Quorum& queue, const std::optional<Silence>& silence) {
+  const PlainJson type = queue.setting("delayed-retry-type");
+  const auto least = queue.number("delayed-retry-min");
+  // Without a minimum the broker delays nothing.
+  if (!type.is_string() || type == "disabled" || !least || *least <= 0) return std::nullopt;
+  const std::int64_t most = queue.number("delayed-retry-max").value_or(*least);
+  const std::int64_t limit = queue.number("delivery-limit").value_or(kDefaultLimit);
+  const std::string given_back = type == "all"        ? "what is given back to it"
+                                 : type == "returned" ? "what is given back to it by basic.nack"
+                                                      : "what is given back to it by basic.reject";
+  std::string what = "RabbitMQ's own delayed retry (" + type.get<std::string>() + ") holds back " +
+                     given_back + ", " + levels::format_duration(Ms{*least}) +
+                     " times the deliveries, at most " + levels::format_duration(Ms{std::max(most, *least)}) +
+                     ": only what is rejected without requeue, or is over the delivery limit, comes to Rung, "
+                     "and after each retry of Rung it begins anew";
+  if (limit < 0 || type == "returned") {
+    return QuorumNote{
+        "delayed_retry", false,
+        what + (limit < 0 ? "; without a delivery limit it never ends"
+                          : "; what is given back by basic.nack doesn't count to the limit, so it "
+                            "never ends"),
+        "set delayed-retry-type: failed and a delivery-limit, and let consumers reject"};
+  }
+  const Ms hold = longest_hold(*least, std::max(most, *least), limit);
+  what += "; up to " + levels::format_duration(hold) + " until the limit of " + std::to_string(limit);
+  if (silence && silence->after <= hold) {
+    return QuorumNote{"delayed_retry", false,
+                      what + ", which is longer than success." +
+                          (silence->means == Silence::Means::success ? "presumed_after" : "reported_within") +
+                          " (" + levels::format_duration(silence->after) + "): Rung counts a retry as " +
+                          (silence->means == Silence::Means::success ? "succeeded" : "failed") +
+                          " that the broker still holds",
+                      "set it to more than " + levels::format_duration(hold) +
+                          ", or a smaller delivery-limit or delayed-retry-max"};
+  }
+  return QuorumNote{"delayed_retry", true, std::move(what), {}};
+}
+
+std::optional<QuorumNote> consumer_timeout_note(const Quorum& queue) {
+  const auto timeout = queue.number("consumer-timeout");
+  if (!timeout || *timeout <= 0) return std::nullopt;
+  return QuorumNote{
+      "consumer_timeout",
+      true,
+      "a consumer that keeps a message unacked for " + levels::format_duration(Ms{*timeout}) +
+          " is cancelled by RabbitMQ 4.3 (basic.cancel), and what it had goes back to the queue: it "
+          "must consume again by itself",
+      {}};
+}
+
+}  // namespace
+
+std::vector<QuorumNote> quorum_notes(const QueueFacts& facts, const std::vector<Policy>& policies,
+                                     const std::optional<Silence>& silence) {
+  if (facts.type != "quorum") return {};
+  const Quorum queue{facts, policies};
+  std::vector<QuorumNote> notes = {limit_note(queue), strategy_note(queue)};
+  for (auto note : {delayed_retry_note(queue, silence), consumer_timeout_note(queue)}) {
+    if (note) notes.push_back(*std::move(note));
+  }
+  return notes;
+}
+
+PlainJson queue_setting(const QueueFacts& facts, const std::vector<Policy>& policies,
+                        const std::string& name) {
+  const PlainJson arguments = PlainJson::parse(facts.arguments, nullptr, false);
+  if (arguments.is_object() && arguments.contains("x-" + name)) return arguments["x-" + name];
+  const Policy* policy = find_policy(policies, facts.policy);
+  const PlainJson definition =
+      policy == nullptr ? PlainJson() : PlainJson::parse(policy->definition, nullptr, false);
+  return definition.is_object() && definition.contains(name) ? definition[name] : PlainJson();
+}
+
+}  // namespace rung::cli

@@ -1,0 +1,103 @@
+#include "src/core/delivery_token.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/params.h>
+#include <openssl/rand.h>
+
+#include <array>
+#include <charconv>
+#include <stdexcept>
+#include <utility>
+
+namespace rung {
+namespace {
+
+constexpr std::size_t kKeyBytes = 32;
+constexpr std::size_t kTokenBytes = 16;  // of the HMAC's 32
+
+std::string to_hex(const unsigned char* bytes, std::size_t count) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  out.reserve(count * 2);
+  for (std::size_t i = 0; i < count; ++i) {
+    out += kDigits[bytes[i] >> 4U];
+    out += kDigits[bytes[i] & 15U];
+  }
+  return out;
+}
+
+}  // namespace
+
+struct DeliveryTokens::Context {
+  EVP_MAC* mac = nullptr;
+  EVP_MAC_CTX* keyed = nullptr;
+  Context() = default;
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  ~Context() {
+    EVP_MAC_CTX_free(keyed);
+    EVP_MAC_free(mac);
+  }
+};
+
+DeliveryTokens::DeliveryTokens(std::unique_ptr<Context> context) : context_(std::move(context)) {}
+DeliveryTokens::~DeliveryTokens() = default;
+DeliveryTokens::DeliveryTokens(DeliveryTokens&&) noexcept = default;
+DeliveryTokens& DeliveryTokens::operator=(DeliveryTokens&&) noexcept = default;
+
+std::string DeliveryTokens::new_key() {
+  std::array<unsigned char, kKeyBytes> key{};
+  if (RAND_bytes(key.data(), static_cast<int>(key.size())) != 1)
+    throw std::runtime_error("OpenSSL has no random numbers");
+  return to_hex(key.data(), key.size());
+}
+
+std::optional<DeliveryTokens> DeliveryTokens::from_hex(std::string_view key) {
+  std::array<unsigned char, kKeyBytes> bytes{};
+  if (key.size() != bytes.size() * 2) return std::nullopt;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const char* from = key.data() + i * 2;
+    const auto [end, error] = std::from_chars(from, from + 2, bytes[i], 16);
+    if (error != std::errc{} || end != from + 2) return std::nullopt;
+  }
+  auto context = std::make_unique<Context>();
+  context->mac = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
+  context->keyed = context->mac != nullptr ? EVP_MAC_CTX_new(context->mac) : nullptr;
+  std::array<char, 7> digest{"SHA256"};
+  const std::array<OSSL_PARAM, 2> params = {OSSL_PARAM_construct_utf8_string("digest", digest.data(), 0),
+                                            OSSL_PARAM_construct_end()};
+  if (context->keyed == nullptr ||
+      EVP_MAC_init(context->keyed, bytes.data(), bytes.size(), params.data()) != 1)
+    return std::nullopt;
+  return DeliveryTokens(std::move(context));
+}
+
+std::string DeliveryTokens::token(TaskId id, int attempt) const {
+  const std::string facts = id.str() + "/" + std::to_string(attempt);
+  std::array<unsigned char, 32> digest{};
+  std::size_t size = 0;
+  // Without a key: the same key again, from the start.
+  const bool made = EVP_MAC_init(context_->keyed, nullptr, 0, nullptr) == 1 &&
+                    EVP_MAC_update(context_->keyed, reinterpret_cast<const unsigned char*>(facts.data()),
+                                   facts.size()) == 1 &&
+                    EVP_MAC_final(context_->keyed, digest.data(), &size, digest.size()) == 1;
+  if (!made || size != digest.size()) throw std::runtime_error("OpenSSL computes no HMAC");
+  return std::to_string(attempt) + "-" + to_hex(digest.data(), kTokenBytes);
+}
+
+bool DeliveryTokens::proves(std::string_view token, TaskId id, int attempt) const {
+  const int said = attempt_of_token(token);
+  if (said == 0 || (attempt != 0 && attempt != said)) return false;
+  const std::string right = this->token(id, said);
+  return right.size() == token.size() && CRYPTO_memcmp(right.data(), token.data(), right.size()) == 0;
+}
+
+int attempt_of_token(std::string_view token) {
+  int attempt = 0;
+  const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), attempt);
+  const bool good = error == std::errc{} && end != token.data() + token.size() && *end == '-' && attempt > 0;
+  return good ? attempt : 0;
+}
+
+}  // namespace rung

@@ -1,0 +1,47 @@
+#include "src/core/origin.h"
+
+#include <algorithm>
+#include <array>
+
+namespace rung {
+namespace {
+
+// Bindings of <prefix>.return are "queue:<name>": a key is 255 bytes at most. A routing key that looks like
+// one would reach that queue, too.
+constexpr std::string_view kBindingPrefix = "queue:";
+constexpr std::size_t kLongestName = 255 - kBindingPrefix.size();
+
+}  // namespace
+
+std::string_view retry_reason(const Task& task) {
+  if (task.first_failed_at.ms == 0) return {};
+  if (task.error_type == "returned") return "returned";
+  if (task.error_type == "timed_out") return "silent";
+  constexpr std::string_view kDead = "dead-lettered: ";  // as read_failure() writes it
+  constexpr std::array<std::string_view, 3> kReasons{"expired", "maxlen", "delivery_limit"};
+  const std::string_view error = task.last_error;
+  if (!error.starts_with(kDead)) return "rejected";
+  const std::string_view rest = error.substr(kDead.size());
+  const auto found = std::ranges::find_if(
+      kReasons, [&](std::string_view r) { return rest.starts_with(std::string(r) + " "); });
+  return found == kReasons.end() ? "rejected" : *found;
+}
+
+void add_origin(Table& headers, const Task& task) {
+  if (task.first_failed_at.ms == 0) return;
+  headers.emplace_back(header::kOriginExchange, task.exchange);
+  headers.emplace_back(header::kOriginRoutingKey, task.routing_key);
+  headers.emplace_back(header::kReason, std::string(retry_reason(task)));
+}
+
+bool keeps_routing_key(const Task& task, std::string_view prefix) {
+  if (task.queue.empty() || task.first_failed_at.ms == 0) return false;
+  if (task.exchange.empty() || task.routing_key == task.queue) return false;
+  // Published to us by a consumer or for a delay: the original key is not known.
+  if (task.exchange.starts_with(prefix) && task.exchange.substr(prefix.size()).starts_with(".")) return false;
+  if (task.queue.size() > kLongestName || task.routing_key.starts_with(kBindingPrefix)) return false;
+  // The row holds UTF-8. A key that was not has U+FFFD in it by now and is another key.
+  return task.routing_key.find("\xEF\xBF\xBD") == std::string::npos;
+}
+
+}  // namespace rung

@@ -1,0 +1,38 @@
+// Which queues and exchanges a message's headers may name as its target: broker.targets of the config. Who
+// may publish to <prefix>.failed or <prefix>.delay must not thereby reach every queue that Rung can write to.
+// Thread: immutable after construction; pure functions.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rung {
+
+// `pattern` with * for any run of characters, also an empty one; every other character stands for itself.
+bool matches_pattern(std::string_view pattern, std::string_view text);
+
+struct TargetRules {
+  using Names = std::set<std::string, std::less<>>;
+  using Patterns = std::vector<std::string>;
+
+  std::string own;                // "<prefix>.": Rung's own queues and exchanges begin with it; "" = none
+  std::optional<Patterns> allow;  // none: every name that is not denied
+  Patterns deny;                  // wins over `allow` and over `configured`
+  Names configured;               // queues and exchanges that the config names: allowed
+  Names attached;                 // queues whose dead letters come here, as the broker said last: allowed
+
+  // One of Rung's own names. Nothing is sent there, whoever asks.
+  bool is_own(std::string_view name) const { return !own.empty() && name.starts_with(own); }
+  // May a header name it? Names that begin with amq. are the broker's: only a pattern in `allow` that begins
+  // with amq. itself, or the config, permits one.
+  bool allows(std::string_view name) const;
+};
+
+// "the header retry-queue names 'x', which broker.targets does not allow". `named_by`: what names it.
+std::string not_allowed(std::string_view named_by, std::string_view name);
+
+}  // namespace rung

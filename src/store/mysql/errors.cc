@@ -1,0 +1,70 @@
+#include "src/store/mysql/errors.h"
+
+#include <algorithm>
+#include <array>
+
+namespace rung::mysql {
+namespace {
+
+// Errors after which the connection is of no use.
+constexpr std::array kGone = {1053, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2002,
+                              2003, 2005, 2006, 2013, 2014, 2027, 2055, 3169, 4031};
+
+// Errors of the moment, on a connection that lives: too many connections, out of memory, disk full, table
+// full, killed query, time-outs.
+constexpr std::array kPassing = {1021, 1023, 1037, 1040, 1041, 1114, 1129, 1135, 1180, 1203,
+                                 1205, 1206, 1213, 1226, 1317, 1637, 1969, 3024, 3572};
+
+// A server that was a primary until a moment ago (1290 --read-only, 1792 and 1836 read-only), and a node of
+// Galera that is not ready (1047).
+constexpr std::array kElsewhere = {1047, 1290, 1792, 1836};
+
+// Errors about the data of one row. Short on purpose: an error that is missing here is waited out, and what
+// stands here wrongly makes us give up a message that the database would take later.
+constexpr std::array kRow = {
+    1048,  // a column cannot be NULL
+    1062,  // duplicate key, where the caller does not expect one
+    1118,  // row size too large
+    1153,  // packet larger than max_allowed_packet
+    1162,  // result string longer than max_allowed_packet
+    1264,  // out of range
+    1265,  // data truncated
+    1292,  // wrong value for a type
+    1300,  // invalid character string
+    1301,  // result larger than max_allowed_packet
+    1366,  // wrong value for a column
+    1367,  // illegal value while parsing
+    1406,  // data too long
+    1411,  // wrong value for a function
+    1690,  // a number out of range in an expression
+    2020,  // the client's word for 1153
+    3140,  // invalid JSON (MySQL)
+    3819,  // a CHECK is violated (MySQL)
+    4025,  // a CHECK is violated (MariaDB)
+};
+
+constexpr int kUnknown = 1105;       // the connector's code for several things
+constexpr int kBadStatement = 1064;  // quotes the statement
+
+template <std::size_t N>
+bool is_one_of(const std::array<int, N>& codes, int code) {
+  return std::ranges::find(codes, code) != codes.end();
+}
+
+}  // namespace
+
+Trouble trouble_of(int code, std::string_view text) {
+  if (is_one_of(kGone, code)) return Trouble::gone;
+  if (is_one_of(kElsewhere, code)) return Trouble::elsewhere;
+  if (is_one_of(kPassing, code)) return Trouble::passing;
+  if (is_one_of(kRow, code)) return Trouble::row;
+  if (code == kUnknown && text.find("max_allowed_packet") != std::string_view::npos) return Trouble::row;
+  return Trouble::refused;
+}
+
+bool quotes_values(int code) {
+  return code == kBadStatement ||
+         (is_one_of(kRow, code) && code != 1153 && code != 1162 && code != 1301 && code != 2020);
+}
+
+}  // namespace rung::mysql

@@ -1,0 +1,137 @@
+// RabbitMQ at several addresses: what is silent, refuses or cannot be logged in to is passed over.
+#include <set>
+
+#include "plugin/rabbitmq/connection.h"
+#include "plugin/rabbitmq/management.h"
+#include "tests/integration/rabbitmq/fixture.h"
+#include "tests/support/silent.h"
+
+namespace rung::test {
+namespace {
+
+class BrokerAddresses : public RabbitTest {
+ protected:
+  static std::string at_port(int port) { return with_port(amqp_url(), port); }
+
+  // With `bad` among the addresses it is up, at the good one, and what it shall publish is confirmed. Which
+  // one is tried first is diced: often enough that each is.
+  void serves_beside(const std::string& bad) {
+    for (int i = 0; i < 4; ++i) {
+      BrokerRecorder sink;
+      options_.url = i % 2 == 0 ? bad : good_;
+      options_.other_urls = {i % 2 == 0 ? good_ : bad};
+      const auto began = std::chrono::steady_clock::now();
+      const auto broker = make_rabbit_broker(options_);
+      ASSERT_TRUE(broker->start(sink));
+      broker->allow_publish_until(boot_now() + Ms{300'000});
+      EXPECT_TRUE(sink.up()) << sink.statuses().back().reason;
+      EXPECT_LT(std::chrono::steady_clock::now() - began, rabbit::kSetUp);  // 2 s of its own, not all of it
+      broker->publish({outgoing(1)});
+      const auto result = sink.result(1);
+      EXPECT_TRUE(result && result->how == How::confirmed);
+      EXPECT_EQ(sink.statuses().back().publishing_at, parse_url(good_)->host_port(5672));
+      EXPECT_EQ(sink.statuses().back().consuming_at, parse_url(good_)->host_port(5672));
+      broker->stop(Ms{2000});
+    }
+  }
+
+  void SetUp() override { probe().declare(queue_); }
+
+  std::string good_ = amqp_url();
+};
+
+TEST_F(BrokerAddresses, OneThatTakesConnectionsAndSaysNothing) {
+  const SilentPort silent(SilentPort::Kind::answers_syn);
+  serves_beside(at_port(silent.port()));
+}
+
+TEST_F(BrokerAddresses, OneThatAnswersNothingAtAll) {
+  const SilentPort gone(SilentPort::Kind::answers_nothing);
+  serves_beside(at_port(gone.port()));
+}
+
+TEST_F(BrokerAddresses, OneThatRefusesConnections) { serves_beside(at_port(1)); }
+
+TEST_F(BrokerAddresses, OneWhoseNameIsNotKnown) {
+  serves_beside("amqp://guest:guest@no-such-host.invalid/%2f");
+}
+
+TEST_F(BrokerAddresses, OneThatRefusesTheLogin) {
+  const auto url = parse_url(amqp_url());
+  TcpProxy same(url->host, url->port);
+  Url wrong = *parse_url(at_port(same.port()));
+  wrong.password = "wrong";
+  serves_beside(format_url(wrong));
+}
+
+TEST_F(BrokerAddresses, OneWithAnotherCertificate) {
+  options_.ca = env("RUNG_TEST_CA");
+  Url url = *parse_url(env("RUNG_TEST_AMQPS"));
+  good_ = format_url(url);
+  url.host = "127.1";  // the same address, by a name that the certificate does not hold
+  serves_beside(format_url(url));
+}
+
+TEST_F(BrokerAddresses, OneThatSpeaksNoTls) {
+  options_.ca = env("RUNG_TEST_CA");
+  good_ = env("RUNG_TEST_AMQPS");
+  Url url = *parse_url(good_);
+  url.port = parse_url(amqp_url())->port;
+  serves_beside(format_url(url));
+}
+
+TEST_F(BrokerAddresses, AllThatDoNotServeAreNamed) {
+  options_.url = at_port(1);
+  options_.other_urls = {at_port(2)};
+  start();
+  EXPECT_TRUE(sink_.status([](const BrokerStatus& s) {
+    return s.reason.find("127.0.0.1:1: ") != s.reason.npos && s.reason.find("127.0.0.1:2: ") != s.reason.npos;
+  })) << sink_.statuses().back().reason;
+}
+
+// Two proxies before one broker, as a cluster's two nodes: the one that serves dies, the other takes over.
+TEST_F(BrokerAddresses, OneThatGoesAwayWhileItServes) {
+  const auto url = parse_url(amqp_url());
+  TcpProxy a(url->host, url->port), b(url->host, url->port);
+  options_.url = at_port(a.port());
+  options_.other_urls = {at_port(b.port())};
+  start();
+  ASSERT_TRUE(sink_.up());
+  std::set<std::string> at;
+  for (std::uint64_t token = 1; token <= 3; ++token) {
+    broker_->publish({outgoing(token)});
+    EXPECT_EQ(how(token), How::confirmed);
+    const std::string here = sink_.statuses().back().publishing_at;
+    at.insert(here);
+    const bool at_a = here == "127.0.0.1:" + std::to_string(a.port());
+    TcpProxy &dies = at_a ? a : b, &lives = at_a ? b : a;
+    lives.refuse(false);
+    dies.refuse();
+    dies.cut();
+    ASSERT_TRUE(sink_.status([&](const BrokerStatus& s) {
+      return s.consuming && s.publishing && s.publishing_at != here && s.consuming_at != here;
+    })) << sink_.statuses().back().reason;
+  }
+  EXPECT_EQ(at.size(), 2U);
+  EXPECT_EQ(probe().depth(queue_), 3U);
+}
+
+// The management API is asked at the broker's hosts: of them the first that answers.
+TEST_F(BrokerAddresses, TheManagementApiOfAHostThatIsNotThere) {
+  // Port 15672 is not ours to listen at: what is asked is which hosts are tried, and that none is the last.
+  options_.url = "amqp://guest:guest@127.77.0.1:5672/%2f";
+  options_.other_urls = {"amqp://guest:guest@127.77.0.2:5672/%2f"};
+  auto admin = rabbit::management_admin(options_, Ms{1000});
+  ASSERT_TRUE(admin);
+  EXPECT_EQ((*admin)->name(), "the management API at 127.77.0.1:15672");
+  EXPECT_FALSE((*admin)->reach());
+  EXPECT_EQ((*admin)->name(), "the management API at 127.77.0.2:15672");
+  options_.management = env("RUNG_TEST_MANAGEMENT");
+  admin = rabbit::management_admin(options_, Ms{5000});
+  ASSERT_TRUE(admin);
+  const auto reached = (*admin)->reach();
+  EXPECT_TRUE(reached) << reached.error().message;
+}
+
+}  // namespace
+}  // namespace rung::test

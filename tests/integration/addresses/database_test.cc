@@ -1,0 +1,160 @@
+// A database at several addresses: what is silent, refuses or takes no writes is passed over, and all
+// connections of a process are at the same one.
+#include <gmock/gmock.h>
+
+#include "src/core/url.h"
+#include "src/store/mysql/mysql_store.h"
+#include "tests/integration/addresses/second_database.h"
+#include "tests/support/mysql.h"
+#include "tests/support/proxy.h"
+#include "tests/support/silent.h"
+
+namespace rung::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class DatabaseAddresses : public testing::Test {
+ protected:
+  DatabaseAddresses() { schema_.open_store(); }
+
+  std::string at_port(int port) const { return with_port(schema_.url(), port); }
+  int port() const { return parse_url(schema_.url())->port; }
+  static std::unique_ptr<Store> must_open(const StoreOptions& options) {
+    auto store = open_mysql_store(options);
+    if (!store) throw std::runtime_error(store.error().message);
+    return *std::move(store);
+  }
+  StoreOptions options(const std::string& first, const std::vector<std::string>& others) const {
+    StoreOptions made = schema_.options();
+    made.url = first;
+    made.other_urls = others;
+    return made;
+  }
+  // With `bad` before it the good one serves, soon.
+  void serves_after(const std::string& bad, StoreOptions made = {}) {
+    const std::string good = made.url.empty() ? schema_.url() : made.url;
+    if (made.url.empty()) made = schema_.options();
+    made.url = bad;
+    made.other_urls = {good};
+    const auto began = std::chrono::steady_clock::now();
+    const auto store = open_mysql_store(made);
+    ASSERT_TRUE(store) << store.error().message;
+    EXPECT_TRUE((*store)->now());
+    // 2 s of its own, not all of the timeout.
+    EXPECT_LT(std::chrono::steady_clock::now() - began, made.timeout);
+  }
+
+  MysqlSchema schema_;
+};
+
+TEST_F(DatabaseAddresses, OneThatTakesConnectionsAndSaysNothing) {
+  const SilentPort silent(SilentPort::Kind::answers_syn);
+  serves_after(at_port(silent.port()));
+}
+
+TEST_F(DatabaseAddresses, OneThatAnswersNothingAtAll) {
+  const SilentPort gone(SilentPort::Kind::answers_nothing);
+  serves_after(at_port(gone.port()));
+}
+
+TEST_F(DatabaseAddresses, OneThatRefusesConnections) { serves_after(at_port(1)); }
+
+TEST_F(DatabaseAddresses, OneThatRefusesTheLogin) {
+  Url wrong = *parse_url(schema_.url());
+  const TcpProxy same(wrong.host, wrong.port);
+  wrong.port = same.port();
+  wrong.user = "nobody";
+  wrong.password = "geheim";
+  serves_after(format_url(wrong));
+}
+
+TEST_F(DatabaseAddresses, OneWithAnotherCertificate) {
+  StoreOptions tls = schema_.options();
+  tls.tls = "verify";
+  tls.ca = std::getenv("RUNG_TEST_MYSQL_CA");
+  Url other = *parse_url(schema_.url());
+  other.host = "127.1";
+  serves_after(format_url(other), tls);
+}
+
+TEST_F(DatabaseAddresses, OneThatIsReadOnly) {
+  SecondDatabase second;
+  second.sql("CREATE DATABASE IF NOT EXISTS " + schema_.name());
+  const std::string replica = plain_user(second, schema_.name(), second.port());
+  second.read_only(true);
+  std::vector<std::string> told;
+  StoreOptions made = options(replica, {schema_.url()});
+  made.addresses = *mysql_addresses(made);
+  made.addresses->on_change([&](const std::string& address, const std::string& passed_over) {
+    told.push_back(address + " after " + passed_over);
+  });
+  const auto store = open_mysql_store(made);
+  ASSERT_TRUE(store) << store.error().message;
+  EXPECT_TRUE((*store)->check_schema());
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_THAT(told[0], testing::StartsWith("127.0.0.1:" + std::to_string(port()) + " after "));
+  EXPECT_THAT(told[0], HasSubstr("read-only"));
+}
+
+TEST_F(DatabaseAddresses, AllThatAreReadOnly) {
+  SecondDatabase second;
+  const std::string url = plain_user(second, schema_.name(), second.port());
+  second.read_only(true);
+  const auto none = open_mysql_store(options(url, {at_port(1)}));
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().kind, Error::Kind::transient);
+  EXPECT_THAT(none.error().message, HasSubstr("read-only"));
+  EXPECT_THAT(none.error().message, HasSubstr("127.0.0.1:1"));
+  // A single address is taken as it is: it can be read.
+  StoreOptions single = options(url, {});
+  single.migrate = false;
+  EXPECT_TRUE(open_mysql_store(single));
+}
+
+// A primary that is deposed while it serves: the write fails, the next goes to the one that takes writes.
+TEST_F(DatabaseAddresses, OneThatBecomesReadOnlyWhileItServes) {
+  SecondDatabase second;
+  const std::string first = plain_user(second, schema_.name(), second.port());
+  const auto store = must_open(options(first, {schema_.url()}));
+  ASSERT_TRUE(store->migrate());
+  ASSERT_TRUE(store->set_setting("where", "second"));
+  second.read_only(true);
+  const auto failed = store->set_setting("where", "lost");
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().kind, Error::Kind::transient) << failed.error().message;
+  EXPECT_TRUE(store->set_setting("where", "shared"));
+  EXPECT_EQ(schema_.value("SELECT value FROM rung_settings WHERE name = 'where'"), "shared");
+  EXPECT_EQ(second.sql("SELECT value FROM " + schema_.name() + ".rung_settings WHERE name = 'where'"),
+            "second\n");
+}
+
+// One writer at a time: where one connection had to go elsewhere, the others follow.
+TEST_F(DatabaseAddresses, AllConnectionsAreAtTheSameOne) {
+  const auto url = parse_url(schema_.url());
+  TcpProxy a(url->host, url->port), b(url->host, url->port);
+  StoreOptions made = options(at_port(a.port()), {at_port(b.port())});
+  made.addresses = *mysql_addresses(made);
+  const auto one = must_open(made), two = must_open(made);
+  EXPECT_EQ(a.connections(), 2U);
+  a.refuse();  // new ones alone: those that stand go on
+  const auto three = must_open(made);
+  EXPECT_EQ(b.connections(), 1U);
+  EXPECT_TRUE(one->now());
+  EXPECT_TRUE(two->now());
+  EXPECT_EQ(b.connections(), 3U);
+}
+
+TEST_F(DatabaseAddresses, ACutConnectionComesBackToTheSameOne) {
+  const auto url = parse_url(schema_.url());
+  TcpProxy a(url->host, url->port), b(url->host, url->port);
+  const auto store = must_open(options(at_port(a.port()), {at_port(b.port())}));
+  a.cut();
+  EXPECT_FALSE(store->now());
+  EXPECT_TRUE(store->now());
+  EXPECT_EQ(b.accepted(), 0U);
+}
+
+}  // namespace
+}  // namespace rung::test

@@ -1,0 +1,118 @@
+// The program with several addresses: what its log says, that nothing is lost on the way from one to the
+// other, and what rung check and rung doctor say of them.
+#include "tests/support/sidecar.h"
+
+#include "src/core/url.h"
+#include "tests/integration/addresses/second_database.h"
+#include "tests/support/proxy.h"
+#include "tests/support/silent.h"
+
+namespace rung::test {
+namespace {
+
+class SidecarAddresses : public SidecarTest {
+ protected:
+  // A message that failed climbs until it is parked.
+  void climbs(const std::string& queue, const std::string& body) {
+    Message message;
+    message.body = body;
+    fail(queue, message);
+    // A publish whose confirm was cut off comes again: not what is looked for here.
+    std::string came;
+    for (int i = 0; i < 5 && came != body; ++i) came = delivery(queue).message.body;
+    EXPECT_EQ(came, body);
+  }
+  std::string proxied(const std::string& url, const TcpProxy& proxy) { return with_port(url, proxy.port()); }
+  Ran doctor() { return run_shell("'" + rung_program() + "' doctor -c '" + rung().config_path() + "'"); }
+};
+
+TEST_F(SidecarAddresses, OneOfTheBrokersIsSilentAndOneOfTheDatabases) {
+  const SilentPort silent(SilentPort::Kind::answers_syn), gone(SilentPort::Kind::answers_nothing);
+  config.broker_urls = {with_port(amqp_url(), silent.port()), amqp_url(), with_port(amqp_url(), gone.port())};
+  config.store_urls = {with_port(db.url(), gone.port()), with_port(db.url(), silent.port()), db.url()};
+  const std::string queue = attached();
+  start();
+  climbs(queue, "one");
+  EXPECT_TRUE(rung().logged("the broker is connected address=" + parse_url(amqp_url())->host_port(5672)))
+      << rung().log_tail();
+  EXPECT_TRUE(rung().logged("the database is connected address=" + parse_url(db.url())->host_port(3306)))
+      << rung().log_tail();
+  EXPECT_NE(rung().log().find("passed_over="), std::string::npos);
+  EXPECT_EQ(rung().log().find("guest:guest"), std::string::npos);
+  const Ran ran = doctor();
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  for (const std::string& word :
+       {std::to_string(silent.port()) + " does not serve", std::to_string(gone.port()) + " does not serve",
+        parse_url(amqp_url())->host_port(5672) + " answers, and serves us now",
+        parse_url(db.url())->host_port(3306) + " takes writes, and serves us now"})
+    EXPECT_NE(ran.out.find(word), std::string::npos) << word << "\n" << ran.out;
+}
+
+// Two proxies before one broker and before one database, as two nodes: each in turn dies.
+TEST_F(SidecarAddresses, TheOneThatServesDies) {
+  const auto amqp_at = *parse_url(amqp_url()), db_at = *parse_url(db.url());
+  TcpProxy broker_a(amqp_at.host, amqp_at.port), broker_b(amqp_at.host, amqp_at.port);
+  TcpProxy db_a(db_at.host, db_at.port), db_b(db_at.host, db_at.port);
+  config.broker_urls = {proxied(amqp_url(), broker_a), proxied(amqp_url(), broker_b)};
+  config.store_urls = {proxied(db.url(), db_a), proxied(db.url(), db_b)};
+  const std::string queue = attached();
+  start();
+  climbs(queue, "before");
+  for (TcpProxy* one : {&broker_a, &db_a}) {
+    one->refuse();
+    one->cut();
+  }
+  climbs(queue, "with b");
+  EXPECT_TRUE(rung().logged("the database is connected address=127.0.0.1:" + std::to_string(db_b.port())))
+      << rung().log_tail();
+  for (TcpProxy* one : {&broker_a, &db_a}) one->refuse(false);
+  for (TcpProxy* one : {&broker_b, &db_b}) {
+    one->refuse();
+    one->cut();
+  }
+  climbs(queue, "with a again");
+}
+
+// The primary is deposed, and another one takes writes: the sidecar goes there, and says so.
+TEST_F(SidecarAddresses, TheDatabaseThatServesBecomesReadOnly) {
+  SecondDatabase second;
+  config.store_urls = {plain_user(second, db.name(), second.port()),
+                       plain_user(second, db.name(), parse_url(db.url())->port)};
+  second.sql("CREATE DATABASE IF NOT EXISTS " + db.name());
+  const std::string queue = attached();
+  start();
+  climbs(queue, "before");
+  EXPECT_TRUE(rung().logged("the database is connected address=127.0.0.1:" + std::to_string(second.port())));
+  second.read_only(true);
+  db.open_store();  // an empty one: what matters is that the flow goes there
+  EXPECT_TRUE(rung().logged("the database is connected address=" + parse_url(db.url())->host_port(3306)))
+      << rung().log_tail();
+  climbs(queue, "after");
+  const Ran ran = doctor();
+  for (const std::string& word :
+       {std::to_string(second.port()) + " answers, is read-only, and is passed over",
+        parse_url(db.url())->host_port(3306) + " takes writes, and serves us now"})
+    EXPECT_NE(ran.out.find(word), std::string::npos) << word << "\n" << ran.out;
+}
+
+TEST_F(SidecarAddresses, DoctorTellsBrokersThatAreNotOfOneCluster) {
+  SecondDatabase second;
+  config.broker_urls = {amqp_url(), second.broker()};
+  sidecar_ = std::make_unique<Sidecar>(config);
+  const Ran ran = doctor();
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_NE(ran.out.find("of several brokers, which do not share their queues"), std::string::npos)
+      << ran.out;
+}
+
+TEST_F(SidecarAddresses, DoctorTellsDatabasesThatBothTakeWrites) {
+  SecondDatabase second;
+  second.sql("CREATE DATABASE IF NOT EXISTS " + db.name());
+  config.store_urls = {db.url(), with_port(db.url(), second.port())};
+  sidecar_ = std::make_unique<Sidecar>(config);
+  const Ran ran = doctor();
+  EXPECT_NE(ran.out.find("several addresses take writes"), std::string::npos) << ran.out;
+}
+
+}  // namespace
+}  // namespace rung::test

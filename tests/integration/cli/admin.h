@@ -1,0 +1,84 @@
+// RabbitMQ's management API as the user guest, for tests: a virtual host and users of the test's own.
+// Thread: one at a time.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "src/core/url.h"
+#include "tests/integration/cli/fixture.h"
+#include "tests/support/http_client.h"
+
+namespace rung::cli {
+
+class BrokerAdmin {
+ public:
+  BrokerAdmin() : http_(parse_url(needed("RUNG_TEST_MANAGEMENT"))->port) {
+    call("PUT", "/api/vhosts/" + vhost, "{}");
+    permit("guest", ".*", ".*", ".*");
+  }
+  ~BrokerAdmin() {
+    for (const std::string& user : users_) http_.call("DELETE", "/api/users/" + user, {}, headers());
+    http_.call("DELETE", "/api/vhosts/" + vhost, {}, headers());
+  }
+  BrokerAdmin(const BrokerAdmin&) = delete;
+  BrokerAdmin& operator=(const BrokerAdmin&) = delete;
+
+  // With the password "pw". Returns its name.
+  std::string user(const std::string& tags) {
+    users_.push_back(test::unique_name("u"));
+    call("PUT", "/api/users/" + users_.back(), json{{"password", "pw"}, {"tags", tags}}.dump());
+    return users_.back();
+  }
+  void permit(const std::string& user, const std::string& configure, const std::string& write,
+              const std::string& read) {
+    call("PUT", "/api/permissions/" + vhost + "/" + user,
+         json{{"configure", configure}, {"write", write}, {"read", read}}.dump());
+  }
+  void queue(const std::string& name, const json& arguments = json::object()) {
+    call("PUT", "/api/queues/" + vhost + "/" + percent_encode(name),
+         json{{"durable", true}, {"arguments", arguments}}.dump());
+  }
+  void remove_queue(const std::string& name) {
+    call("DELETE", "/api/queues/" + vhost + "/" + percent_encode(name), {});
+  }
+  void policy(const std::string& name, const std::string& pattern, const json& definition, int priority = 0) {
+    call("PUT", "/api/policies/" + vhost + "/" + percent_encode(name),
+         json{{"pattern", pattern}, {"definition", definition}, {"priority", priority}}.dump());
+  }
+  void remove_policy(const std::string& name) {
+    call("DELETE", "/api/policies/" + vhost + "/" + percent_encode(name), {});
+  }
+  json get(const std::string& path) { return http_.call("GET", path, {}, headers()).json(); }
+  // Names of the policies, sorted by the broker.
+  std::vector<std::string> policies() {
+    std::vector<std::string> names;
+    for (const json& policy : get("/api/policies/" + vhost)) names.push_back(policy["name"]);
+    return names;
+  }
+  // The broker's URL for a user, at this virtual host.
+  std::string url(const std::string& user, const std::string& password = "pw") const {
+    const auto broker = *parse_url(test::amqp_url());
+    return "amqp://" + user + ":" + password + "@" + broker.host_port(5672) + "/" + vhost;
+  }
+
+  const std::string vhost = test::unique_name("v");
+
+ private:
+  static test::HttpClient::Headers headers() {
+    return {{"authorization", "Basic Z3Vlc3Q6Z3Vlc3Q="}};  // guest:guest
+  }
+  void call(const std::string& method, const std::string& path, const std::optional<std::string>& body) {
+    const auto answer = http_.call(method, path, body, headers());
+    if (answer.status < 200 || answer.status > 299)
+      throw std::runtime_error(method + " " + path + ": " + std::to_string(answer.status) + " " +
+                               answer.body);
+  }
+
+  test::HttpClient http_;
+  std::vector<std::string> users_;
+};
+
+}  // namespace rung::cli

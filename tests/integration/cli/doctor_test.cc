@@ -1,0 +1,154 @@
+// rung doctor on a system that is right, and on broken ones.
+#include "tests/integration/cli/admin.h"
+
+namespace rung::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Doctor : public CliTest {
+ protected:
+  Doctor() {
+    admin.queue("orders");
+    store();  // makes the tables
+    setenv("RUNG_RABBITMQCTL", "/no/such/rabbitmqctl", 1);
+    use(admin.url("guest", "guest"), db.url());
+    if (rung({"attach", "orders"}).exit != 0) throw std::runtime_error("rung attach failed");
+  }
+  ~Doctor() override {
+    if (!database_user_.empty()) db.exec("DROP USER IF EXISTS '" + database_user_ + "'@'%'");
+  }
+  void use(const std::string& broker_url, const std::string& store_url) {
+    std::ofstream(config_path()) << "broker: { url: \"" << broker_url << "\", prefix: " << prefix
+                                 << ", management: \"" << needed("RUNG_TEST_MANAGEMENT") << "\" }\n"
+                                 << "store: { url: \"" << store_url << "\" }\n"
+                                 << "queues: { orders: {} }\n";
+  }
+  // The database's URL for a user of its own, with the password "pw" and these privileges.
+  std::string database_url(const std::string& privileges, const std::string& password = "pw") {
+    database_user_ = "doc" + std::to_string(getpid());
+    db.exec("CREATE USER '" + database_user_ + "'@'%' IDENTIFIED BY 'pw'");
+    db.exec("GRANT " + privileges + " ON `" + db.name() + "`.* TO '" + database_user_ + "'@'%'");
+    std::string url = db.url();
+    const auto host = url.rfind('@') + 1;
+    return "mysql://" + database_user_ + ":" + password + "@" + url.substr(host);
+  }
+  // What the check of this name says: "status: what, fix".
+  std::string said(const std::string& name) {
+    for (const json& check : answer["checks"]) {
+      if (check["name"] == name)
+        return check["status"].get<std::string>() + ": " + check["what"].get<std::string>() + ", " +
+               (check["fix"].is_null() ? "" : check["fix"].get<std::string>());
+    }
+    return "no such check in " + answer.dump(1);
+  }
+  int examine() {
+    const Ran ran = rung({"doctor", "--json"});
+    answer = json::parse(ran.out, nullptr, false);
+    EXPECT_TRUE(answer.is_object()) << ran.out << ran.err;
+    return ran.exit;
+  }
+
+  BrokerAdmin admin;
+  json answer;
+
+ private:
+  std::string database_user_;
+};
+
+TEST_F(Doctor, AllIsRight) {
+  const json before = admin.get("/api/definitions/" + admin.vhost);
+  EXPECT_EQ(examine(), 0) << answer.dump(1);
+  EXPECT_EQ(answer["healthy"], true);
+  for (const json& check : answer["checks"]) {
+    if (check["name"] != "files.config" && check["name"] != "http.listen") {
+      EXPECT_EQ(check["status"], "ok") << check.dump();
+    }
+  }
+  EXPECT_THAT(said("queue.orders"), HasSubstr("attached by policy rung-orders"));
+  // It leaves nothing behind.
+  EXPECT_EQ(admin.get("/api/definitions/" + admin.vhost), before);
+}
+
+TEST_F(Doctor, AWrongPasswordOfTheDatabase) {
+  use(admin.url("guest", "guest"), database_url("ALL PRIVILEGES", "wrong"));
+  EXPECT_EQ(examine(), 1);
+  EXPECT_THAT(said("database.login"), HasSubstr("wrong: the database refuses user"));
+  EXPECT_THAT(said("database.clock"), HasSubstr("skipped"));
+  EXPECT_THAT(said("broker.login"), HasSubstr("ok"));
+}
+
+TEST_F(Doctor, AMissingGrant) {
+  use(admin.url("guest", "guest"),
+      database_url("SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, LOCK TABLES, INDEX"));
+  EXPECT_EQ(examine(), 1);
+  EXPECT_THAT(said("database.grants"), HasSubstr("lacks: CREATE VIEW, GRANT CREATE VIEW ON"));
+}
+
+TEST_F(Doctor, AWrongVirtualHost) {
+  std::string url = admin.url("guest", "guest");
+  url.replace(url.rfind('/'), std::string::npos, "/no-such-vhost");
+  use(url, db.url());
+  EXPECT_EQ(examine(), 1);
+  EXPECT_THAT(said("broker.vhost"), HasSubstr("wrong: there is no virtual host 'no-such-vhost'"));
+  EXPECT_THAT(said("broker.topology"), HasSubstr("skipped"));
+}
+
+TEST_F(Doctor, AWrongPasswordOfTheBroker) {
+  const std::string user = admin.user("management");
+  admin.permit(user, ".*", ".*", ".*");
+  use(admin.url(user, "wrong"), db.url());
+  EXPECT_EQ(examine(), 1);
+  EXPECT_THAT(said("broker.login"), HasSubstr("wrong password"));
+  EXPECT_THAT(said("management"), HasSubstr("is wrong"));
+}
+
+TEST_F(Doctor, MissingRightsAtTheBroker) {
+  const std::string user = admin.user("management");
+  admin.permit(user, "^other", "^other", "^other");
+  use(admin.url(user), db.url());
+  EXPECT_EQ(examine(), 1);
+  for (const char* name : {"broker.configure", "broker.write", "broker.write_queues"})
+    EXPECT_THAT(said(name), HasSubstr("rabbitmqctl set_permissions -p " + admin.vhost + " " + user));
+  admin.permit(user, "^" + prefix, "^(" + prefix + "|amq.default)", "^" + prefix);
+  EXPECT_EQ(examine(), 0) << answer.dump(1);
+  EXPECT_THAT(said("queue.orders.routing_key"), HasSubstr("warn: its retries lose their routing key"));
+}
+
+TEST_F(Doctor, AQueueThatIsNotThereKeepsNoRoutingKey) {
+  admin.remove_queue("orders");
+  examine();
+  EXPECT_THAT(said("queue.orders.routing_key"), HasSubstr("skipped"));
+}
+
+// RabbitMQ 4.3 does what these arguments say; older ones keep them and do nothing.
+TEST_F(Doctor, AQuorumQueueThatDelaysByItself) {
+  admin.remove_queue("orders");
+  admin.queue("orders", {{"x-queue-type", "quorum"},
+                         {"x-delivery-limit", 3},
+                         {"x-delayed-retry-type", "failed"},
+                         {"x-delayed-retry-min", 200'000},
+                         {"x-delayed-retry-max", 400'000}});
+  ASSERT_TRUE(test::eventually([&] {
+    EXPECT_EQ(examine(), 0) << answer.dump(1);
+    return said("queue.orders").find("ok: attached") != std::string::npos;
+  }));
+  EXPECT_THAT(said("queue.orders.limit"), HasSubstr("ok: delivery limit 3; since RabbitMQ 4.3 basic.reject"));
+  EXPECT_THAT(said("queue.orders.strategy"), HasSubstr("warn: dead letters leave it at most once"));
+  // 200 + 400 + 400 s, and the config leaves presumed_after at ten minutes.
+  EXPECT_THAT(said("queue.orders.delayed_retry"),
+              ::testing::AllOf(HasSubstr("warn: "), HasSubstr("up to 16m40s until the limit of 3"),
+                               HasSubstr("success.presumed_after (10m)")));
+}
+
+TEST_F(Doctor, ADetachedQueueIsAWarning) {
+  admin.remove_policy("rung-orders");
+  EXPECT_TRUE(test::eventually([&] {
+    EXPECT_EQ(examine(), 0);
+    return said("queue.orders").find("warn: not attached") != std::string::npos;
+  }));
+  EXPECT_THAT(said("queue.orders"), HasSubstr("rung attach orders"));
+}
+
+}  // namespace
+}  // namespace rung::cli

@@ -1,0 +1,105 @@
+// What large bodies may take of this process's memory, all requests together.
+#include <atomic>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include "tests/integration/http/fixture.h"
+#include "tests/integration/http/slow_client.h"
+
+namespace rung::test {
+namespace {
+
+class HttpMemory : public HttpTest {
+ protected:
+  static constexpr std::size_t kBody = 8 << 20;
+  static constexpr int kRequests = 24;
+
+  static std::string head(std::size_t length) {
+    return "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: "
+           "application/json\r\n"
+           "Expect: 100-continue\r\nContent-Length: " +
+           std::to_string(length) + "\r\n\r\n";
+  }
+  // A task of kBody bytes whose body is the most expensive JSON there is: many small values.
+  static std::string many_values() {
+    std::string text = R"({"queue": "q", "delay": "1h", "body": [0)";
+    while (text.size() + 4 < kBody) text += ",0";
+    return text + "]}";
+  }
+  double peak_mb() {
+    std::ifstream status("/proc/" + std::to_string(rung().pid()) + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) / 1024;
+    }
+    return 0;
+  }
+};
+
+TEST_F(HttpMemory, BodiesBeyondTheBudgetAreRefusedBeforeTheyAreSent) {
+  listen(", timeout: 2m");
+  up();
+  std::vector<std::unique_ptr<SlowClient>> clients;
+  int admitted = 0, refused = 0;
+  for (int i = 0; i < kRequests; ++i) {
+    clients.push_back(std::make_unique<SlowClient>(port));
+    clients.back()->send(head(kBody));
+    const std::string answer = clients.back()->rest("\r\n\r\n");
+    admitted += answer.starts_with("HTTP/1.1 100 ") ? 1 : 0;
+    const bool no =
+        answer.starts_with("HTTP/1.1 503 ") && answer.find("Retry-After: 1\r\n") != std::string::npos;
+    refused += no ? 1 : 0;
+  }
+  EXPECT_EQ(admitted, 8) << "64 MB of 8 MB each";
+  EXPECT_EQ(refused, kRequests - 8);
+  EXPECT_EQ(call("POST", "/v1/tasks", R"({"queue": "q", "delay": "1h"})").status, 201)
+      << "a small one always";
+  // Bodies without a length count as they come.
+  const SlowClient chunked(port);
+  chunked.send(
+      "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+      "Transfer-Encoding: chunked\r\n\r\n40000\r\n" +
+      std::string(0x40000, 'x'));
+  EXPECT_THAT(chunked.rest(), HasSubstr("HTTP/1.1 503"));
+  clients.clear();
+  const auto room = [&] {
+    const SlowClient next(port);
+    next.send(head(kBody));
+    return next.rest("\r\n\r\n").starts_with("HTTP/1.1 100 ");
+  };
+  EXPECT_TRUE(eventually(room, kBound)) << "what was held is given back";
+}
+
+TEST_F(HttpMemory, ManyLargeRequestsAtOnceStayBelow400MB) {
+  listen(", timeout: 5m");
+  up();
+  const std::string task = many_values();
+  std::atomic<int> created{0}, refused{0}, others{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kRequests; ++i) {
+    threads.emplace_back([&] {
+      const SlowClient client(port);
+      client.send(head(task.size()));
+      std::string answer = client.rest("\r\n\r\n");
+      if (answer.starts_with("HTTP/1.1 100 ")) {
+        client.send(task);
+        answer = client.rest();
+      }
+      const bool busy =
+          answer.starts_with("HTTP/1.1 503 ") && answer.find("Retry-After: ") != std::string::npos;
+      ++(answer.starts_with("HTTP/1.1 201 ") ? created : busy ? refused : others);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GE(created, 1);
+  EXPECT_GE(refused, 1);
+  EXPECT_EQ(others, 0);
+  std::cout << "24 requests of 8 MB at once: " << created << " taken, " << refused
+            << " told to come again, peak RSS " << static_cast<int>(peak_mb()) << " MB\n";
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+  EXPECT_LT(peak_mb(), 400);
+#endif
+}
+
+}  // namespace
+}  // namespace rung::test

@@ -1,0 +1,72 @@
+"""A message that the database holds and the broker doesn't take: RabbitMQ 4's max_message_size is 16 MiB by default.
+
+usage: message_size_test.py RUNG-PROGRAM
+Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT; RabbitMQ 4.0 or newer. The broker closes the channel for it.
+"""
+import sys
+import time
+import unittest
+
+import pika
+
+import servers
+
+LARGE = 17_000_000
+
+
+class MessageSize(servers.Sidecar):
+    more = "queues: { sized: { parked: publish } }"
+
+    def test_only_the_large_one_is_parked(self):
+        self.declare("sized")
+        large = self.folder / "large"
+        large.write_bytes(b"x" * LARGE)
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 6))
+        small = [f"small-{n}" for n in range(20)]
+        for n, name in enumerate([*small[:10], "large", *small[10:]]):
+            body = ["--file", str(large)] if name == "large" else ["--body", name]
+            self.rung("submit", "--queue", "sized", "--at", at, "--message-id", name, *body)
+        parameters = pika.URLParameters(self.amqp)
+        parameters.heartbeat = 0
+        connection = pika.BlockingConnection(parameters)
+        self.addCleanup(connection.close)
+        channel = connection.channel()
+        got = []
+
+        def all_came():
+            method, properties, _ = channel.basic_get("sized", auto_ack=True)
+            if method:
+                got.append((properties.message_id, properties.headers["retry-attempt"]))
+            return set(small) <= {name for name, _ in got}
+
+        self.until(all_came, "the small ones come")
+        self.until(lambda: self.row("large")["state"] == "parked", "the large one is parked")
+        self.assertIn(f"message size {LARGE} is larger than", self.row("large")["last_error"])
+        self.assertEqual({attempt for _, attempt in got}, {1}, "no other attempt is used up")
+        self.assertEqual({self.row(name)["attempt"] for name in small}, {1})
+        # Its copy for rung.parked is just as large. It is owed no more, else each turn would close the channel again.
+        self.until(lambda: "cannot be sent to the parked queue" in self.log.read_text(), "the log says that there is no copy")
+        before = self.row("large"), self.closed_channels()
+        time.sleep(4)
+        self.assertEqual((self.row("large"), self.closed_channels()), before, self.log.read_text())
+        self.assertEqual(self.log.read_text().count("cannot be sent to the parked queue"), 1)
+        # A person may want it elsewhere; it is the same again.
+        self.rung("redrive", str(self.row("large")["retry_id"]))
+        self.until(lambda: self.row("large")["state"] == "parked" and self.row("large")["version"] > before[0]["version"] + 1,
+                   "parked again")
+        self.rung("submit", "--queue", "sized", "--delay", "0s", "--message-id", "after", "--body", "after")
+        self.until(lambda: channel.basic_get("sized", auto_ack=True)[0], "what comes after goes out")
+
+    def row(self, name):
+        return self.sql("SELECT retry_id, state, attempt, last_error, version FROM retry_current WHERE message_id = %s",
+                        name)[0]
+
+    def closed_channels(self):
+        """Sidecar's ones: by the log of what it lost."""
+        return self.log.read_text().count("larger than")
+
+
+if __name__ == "__main__":
+    servers.Sidecar.program = sys.argv.pop(1)
+    servers.skip_below(4, 0)
+    unittest.main(verbosity=2)

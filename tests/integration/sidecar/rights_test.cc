@@ -1,0 +1,207 @@
+// The broker refuses our user: rights that are revoked and given back, and targets that refuse. A vhost and a
+// user of each test's own.
+#include <cstdlib>
+
+#include "src/core/url.h"
+#include "tests/integration/sidecar/messages.h"
+#include "tests/support/http_client.h"
+
+namespace rung::test {
+namespace {
+
+class Rights : public SidecarTest {
+ protected:
+  Rights() {
+    const char* management = std::getenv("RUNG_TEST_MANAGEMENT");
+    if (management == nullptr) throw std::runtime_error("RUNG_TEST_MANAGEMENT is not set: see tests/run");
+    http_.emplace(parse_url(management)->port);
+    call("PUT", "/api/vhosts/" + vhost, "{}");
+    call("PUT", "/api/users/" + user, R"({"password":"secret","tags":""})");
+    call("PUT", "/api/permissions/" + vhost + "/guest", all());
+    allow(".*", ".*", ".*");
+    own.emplace(url("guest", "guest"));
+    config.broker_url = url(user, "secret");
+  }
+  ~Rights() override {
+    sidecar_.reset();
+    own.reset();
+    call("DELETE", "/api/users/" + user, {});
+    call("DELETE", "/api/vhosts/" + vhost, {});
+  }
+
+  void start_there() {
+    sidecar_ = std::make_unique<Sidecar>(config);
+    sidecar_->start();
+    ASSERT_TRUE(rung().logged("the broker is connected")) << rung().log_tail();
+    ASSERT_TRUE(eventually([&] { return own->consumers(failed()).value_or(0) > 0; }, kBound));
+  }
+  static std::string all() { return R"({"configure":".*","write":".*","read":".*"})"; }
+  std::string url(const std::string& name, const std::string& password) const {
+    const auto at = parse_url(amqp_url());
+    return "amqp://" + name + ":" + password + "@" + at->host + ":" + std::to_string(at->port) + "/" + vhost;
+  }
+  HttpAnswer call(const std::string& method, const std::string& path,
+                  const std::optional<std::string>& body) {
+    return http_->call(method, path, body, {{"authorization", "Basic Z3Vlc3Q6Z3Vlc3Q="}});
+  }
+  void allow(const std::string& configure, const std::string& write, const std::string& read) {
+    const std::string body =
+        R"({"configure":")" + configure + R"(","write":")" + write + R"(","read":")" + read + R"("})";
+    const HttpAnswer answer = call("PUT", "/api/permissions/" + vhost + "/" + user, body);
+    ASSERT_LT(answer.status, 300) << answer.body;
+  }
+  // The management API knows of a connection only after a while.
+  void cut_connections() {
+    const auto ours = [&] { return call("GET", "/api/vhosts/" + vhost + "/connections", {}).json(); };
+    std::size_t cut = 0;
+    ASSERT_TRUE(eventually(
+        [&] {
+          for (const auto& connection : ours()) {
+            if (connection.value("user", "") != user) continue;
+            std::string name;
+            for (const char c : connection.value("name", ""))
+              name += c == ' ' ? "%20" : c == '>' ? "%3E" : std::string(1, c);
+            if (call("DELETE", "/api/connections/" + name, {}).status < 300) ++cut;
+          }
+          return cut >= 2;
+        },
+        kBound));
+  }
+  Message delay(const std::string& queue, std::int64_t ms) const {
+    Message message = order(unique_name("body"));
+    message.properties.message_id = unique_name("m");
+    message.headers->emplace_back("x-delay", ms);
+    message.headers->emplace_back("retry-queue", queue);
+    return message;
+  }
+
+  const std::string vhost = unique_name("v"), user = unique_name("u");
+  std::optional<AmqpProbe> own;  // on the vhost, as guest
+  std::optional<HttpClient> http_;
+};
+
+TEST_F(Rights, RevokedForSecondsCostNoAttempt) {
+  start_there();
+  own->declare("orders");
+  constexpr std::size_t kDelays = 100;
+  std::vector<Message> delays;
+  const std::int64_t due = wall_ms() + 8000;
+  for (std::size_t i = 0; i < kDelays; ++i) delays.push_back(delay("orders", due - wall_ms()));
+  own->publish_all(config.prefix + ".delay", "", delays);
+  ASSERT_TRUE(eventually([&] { return current("orders").size() == kDelays; }, kBound));
+  allow("^$", "^$", "^$");
+  cut_connections();
+  ASSERT_TRUE(rung().logged("the broker is away"));
+  ASSERT_TRUE(rung().logged("ACCESS_REFUSED"));
+  ASSERT_TRUE(eventually([&] { return wall_ms() > due + 3000; }, kBound));
+  EXPECT_EQ(own->depth("orders"), 0U);
+  allow(".*", ".*", ".*");
+  const std::vector<Received> back = own->take("orders", kDelays, kBound);
+  EXPECT_EQ(back.size(), kDelays) << rung().log_tail();
+  for (const Received& one : back) EXPECT_EQ(int_header(one.message, "retry-attempt"), 1);
+  EXPECT_EQ(rows("SELECT * FROM retry_current WHERE state = 'parked'").size(), 0U);
+  EXPECT_EQ(rows("SELECT * FROM retry_history WHERE attempt > 1 OR outcome = 'failed'").size(), 0U);
+  EXPECT_TRUE(rung().logged("the broker is back"));
+}
+
+// Rights go while the connection stands: a target that refuses is not blamed for it.
+TEST_F(Rights, RevokedUnderAStandingConnection) {
+  config.ladder = "[300ms, 300ms]";
+  start_there();
+  own->declare("orders");
+  own->declare_exchange("topics", "topic");
+  own->bind("orders", "topics", "#");
+  Message message = order();
+  message.headers->emplace_back("x-delay", std::int64_t{2500});
+  message.headers->emplace_back("retry-exchange", "topics");
+  message.headers->emplace_back("retry-routing-key", "a.b");
+  own->publish_all(config.prefix + ".delay", "", {message});
+  ASSERT_TRUE(eventually([&] { return rows("SELECT * FROM retry_current").size() == 1; }, kBound));
+  allow("^$", "^$", "^$");
+  ASSERT_TRUE(rung().logged("ACCESS_REFUSED")) << rung().log_tail();
+  allow(".*", ".*", ".*");
+  const std::vector<Received> back = own->take("orders", 1, kBound);
+  ASSERT_EQ(back.size(), 1U) << rung().log_tail();
+  EXPECT_EQ(int_header(back[0].message, "retry-attempt"), 1);
+}
+
+// It goes on taking in while another has its shards: else it would sit on as many messages as its prefetch.
+TEST_F(Rights, WhoCannotPublishTakesInForTheOthers) {
+  config.more = "lease: 2s\n";
+  start_there();
+  own->declare("orders");
+  SidecarConfig peers = config;
+  peers.node = "node-2";
+  peers.broker_url = url("guest", "guest");
+  Sidecar peer(peers);
+  peer.start();
+  ASSERT_TRUE(peer.logged("the broker is connected")) << peer.log_tail();
+  allow(".*", "^" + config.prefix + "[.]", ".*");  // it can declare and bind, and publish to no queue
+  cut_connections();
+  ASSERT_TRUE(rung().logged("the shards are given up")) << rung().log_tail();
+  ASSERT_TRUE(eventually([&] { return own->consumers(failed()) == 2U; }, kBound));
+  constexpr std::size_t kFailed = 50;
+  std::vector<Message> failures;
+  for (std::size_t i = 0; i < kFailed; ++i) {
+    failures.push_back(order("m-" + std::to_string(i)));
+    failures.back().properties.message_id = "m-" + std::to_string(i);
+    failures.back().headers->emplace_back("retry-queue", "orders");
+  }
+  own->publish_all(failed(), "", failures);
+  EXPECT_EQ(own->take("orders", kFailed, kBound).size(), kFailed) << rung().log_tail();
+}
+
+// A right that one exchange lacks: its messages climb, as those to an exchange that isn't there.
+TEST_F(Rights, OneExchangeThatRefusesClimbs) {
+  config.ladder = "[300ms, 300ms]";
+  start_there();
+  own->declare("orders");
+  own->declare_exchange("secret", "topic");
+  own->bind("orders", "secret", "#");
+  allow(".*", "^(?!secret).*$", ".*");
+  Message message = order();
+  message.headers->emplace_back("x-delay", std::int64_t{100});
+  message.headers->emplace_back("retry-exchange", "secret");
+  message.headers->emplace_back("retry-routing-key", "a.b");
+  own->publish_all(config.prefix + ".delay", "", {message});
+  std::vector<Row> found;
+  ASSERT_TRUE(eventually(
+      [&] {
+        found = rows("SELECT * FROM retry_history WHERE outcome = 'returned'");
+        return found.size() == 3;
+      },
+      kBound))
+      << rung().log_tail();
+  EXPECT_NE(found[0]["error"].find("ACCESS_REFUSED"), std::string::npos) << found[0]["error"];
+  EXPECT_TRUE(rung().logged("messages for an exchange are refused"));
+  // The others are not held up.
+  own->publish_all(config.prefix + ".delay", "", {delay("orders", 100)});
+  EXPECT_EQ(own->take("orders", 1, kBound).size(), 1U);
+}
+
+// Where the queue can't be bound to rung.return, the retry loses its routing key, and the log says so.
+TEST_F(Rights, WithoutTheRightToBindTheDefaultExchangeServes) {
+  allow("^(?!.*[.]return$).*$", ".*", ".*");
+  start_there();
+  own->declare("orders", {{"x-dead-letter-exchange", failed()}});
+  own->declare_exchange("topics", "topic");
+  own->bind("orders", "topics", "#");
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(own->publish("topics", "a.b", order()));
+    const auto first = own->get_within("orders", kBound);
+    ASSERT_TRUE(first);
+    own->reject(*first);
+    const auto back = own->get_within("orders", kBound);
+    ASSERT_TRUE(back) << rung().log_tail();
+    EXPECT_EQ(back->routing_key, "orders");
+    EXPECT_EQ(text_header(back->message, "retry-origin-exchange"), "topics");
+    EXPECT_EQ(text_header(back->message, "retry-origin-routing-key"), "a.b");
+    own->ack(*back);
+  }
+  const std::string said = "a queue gets its retries without their routing key";
+  ASSERT_TRUE(rung().logged(said));
+  EXPECT_EQ(rung().log().find(said), rung().log().rfind(said)) << "once";
+}
+
+}  // namespace
+}  // namespace rung::test

@@ -1,0 +1,243 @@
+// What somebody can do who may write to Rung's exchanges and to nothing else: a broker's user of its own,
+// with rights on ^<prefix>\. alone.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+#include "src/core/url.h"
+#include "tests/integration/sidecar/messages.h"
+
+namespace rung::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Outsider : public SidecarTest {
+ protected:
+  Outsider() : user_(unique_name("u")) { config.more = "defaults: { success: { reported_within: 1h } }\n"; }
+  ~Outsider() override {
+    if (!outsider_) return;
+    outsider_.reset();
+    control("delete_user " + user_);
+  }
+
+  // After the sidecar has made its exchanges.
+  AmqpProbe& outsider() {
+    if (outsider_) return *outsider_;
+    control("add_user " + user_ + " secret");
+    const std::string ours = "'^" + config.prefix + "\\.'";
+    control("set_permissions " + user_ + " '^$' " + ours + " '^$'");
+    auto url = parse_url(amqp_url());
+    url->user = user_;
+    url->password = "secret";
+    outsider_.emplace(format_url(*url));
+    return *outsider_;
+  }
+  static void control(const std::string& command) {
+    const Ran ran = run_shell(std::string(std::getenv("RUNG_TEST_RABBITMQCTL")) + " -q " + command);
+    EXPECT_EQ(ran.code, 0) << ran.out;
+  }
+
+  void say(Table headers) {
+    Message word;
+    word.headers = std::move(headers);
+    EXPECT_TRUE(outsider().publish(results(), "", word));
+  }
+  bool empty(const std::string& inlet) {
+    return eventually([&] { return amqp.depth(inlet) == 0U; }, kBound);
+  }
+  Row parked_row(const std::string& message_id) {
+    Row row;
+    EXPECT_TRUE(eventually(
+        [&] {
+          auto found =
+              rows("SELECT * FROM retry_current WHERE COALESCE(message_id, '') = '" + message_id + "'");
+          if (!found.empty()) row = found[0];
+          return row["state"] == "parked";
+        },
+        kBound))
+        << message_id << " is " << row["state"];
+    return row;
+  }
+  std::vector<Row> audit(const std::string& id) {
+    return rows("SELECT * FROM retry_audit WHERE retry_id = " + id);
+  }
+
+ private:
+  const std::string user_;
+  std::optional<AmqpProbe> outsider_;
+};
+
+TEST_F(Outsider, CannotEndAnothersTaskByAResult) {
+  start();
+  const std::string queue = attached();
+  fail(queue, order());
+  const Received back = delivery(queue);
+  amqp.ack(back);
+  const std::string id = retry_id(back), token = text_header(back.message, "retry-token");
+  wait_id(id, "awaiting");
+  for (const char* result : {"succeeded", "failed"}) {
+    say({{"retry-id", id}, {"retry-attempt", std::int64_t{1}}, {"retry-result", result}});
+    say({{"retry-id", id}, {"retry-result", result}, {"retry-never", true}});
+    std::string wrong = token;
+    wrong.back() = wrong.back() == '0' ? '1' : '0';
+    say({{"retry-id", id}, {"retry-token", wrong}, {"retry-result", result}});
+    say({{"retry-id", id},
+         {"retry-attempt", std::int64_t{2}},
+         {"retry-token", token},
+         {"retry-result", result}});
+  }
+  EXPECT_TRUE(rung().logged("a result without the delivery's retry-token changes nothing", kBound));
+  ASSERT_TRUE(empty(results()));
+  report(back, "succeeded");  // the consumer's, behind all of them
+  wait_id(id, "succeeded");
+  EXPECT_EQ(history(id).size(), 1U);
+  EXPECT_EQ(audit(id).size(), 0U);
+}
+
+TEST_F(Outsider, CannotFailOrParkAnothersTaskByAFailure) {
+  start();
+  const std::string queue = attached();
+  fail(queue, order("the victim"));
+  const Received back = delivery(queue);
+  amqp.ack(back);
+  const std::string id = retry_id(back);
+  wait_id(id, "awaiting");
+  Message forged = order("forged");
+  forged.properties.message_id.reset();  // another message's message-id would give it away
+  forged.headers = Table{
+      {"retry-id", id}, {"retry-attempt", std::int64_t{1}}, {"retry-queue", queue}, {"retry-never", true}};
+  ASSERT_TRUE(outsider().publish(failed(), "", forged));
+  EXPECT_NE(parked_row("")["retry_id"], id);  // a task of its own
+  EXPECT_EQ(rows("SELECT state FROM retry_current WHERE retry_id = " + id).at(0)["state"], "awaiting");
+  // The delivery itself fails its task.
+  Message real = back.message;
+  real.headers->emplace_back("retry-queue", queue);
+  ASSERT_TRUE(outsider().publish(failed(), "", real));
+  EXPECT_EQ(int_header(delivery(queue).message, "retry-attempt"), 2);
+}
+
+TEST_F(Outsider, ReachesOnlyQueuesThatAreAllowed) {
+  config.queue("ours", "{}");
+  config.broker += "  targets: { allow: [" + yaml(config.prefix + "-allowed*") + "] }\n";
+  start();
+  const std::string secret = new_name("secret"), allowed = config.prefix + "-allowed-1";
+  amqp.declare(secret);
+  amqp.declare(allowed);
+  remove_at_end(allowed);
+  const auto send = [&](const std::string& exchange, const std::string& key, const std::string& id,
+                        Table headers) {
+    Message message = order(id);
+    message.properties.message_id = id;
+    message.headers = std::move(headers);
+    ASSERT_TRUE(outsider().publish(exchange, key, message));
+  };
+  const std::string inlet = config.prefix + ".delay";
+  const Table death{{"queue", secret}, {"reason", "rejected"}, {"exchange", ""}};
+  send(failed(), "", "by-queue", {{"retry-queue", secret}});
+  send(failed(), "", "by-death", {{"x-death", Array{death}}});
+  send(inlet, "", "by-delay", {{"retry-queue", secret}, {"x-delay", std::int64_t{1}}});
+  send(inlet, "", "by-exchange", {{"retry-exchange", "amq.topic"}, {"x-delay", std::int64_t{1}}});
+  send(inlet, secret, "by-key", {{"x-delay", std::int64_t{1}}});
+  send(failed(), "", "to-itself", {{"retry-queue", inlet}});
+  for (const auto& [id, named_by] : std::vector<std::pair<std::string, std::string>>{
+           {"by-queue", "the header retry-queue names '" + secret + "'"},
+           {"by-death", "the header x-death names '" + secret + "'"},
+           {"by-delay", "the header retry-queue names '" + secret + "'"},
+           {"by-exchange", "the header retry-exchange names 'amq.topic'"},
+           {"by-key", "the routing key names '" + secret + "'"},
+           {"to-itself", "the header retry-queue names '" + inlet + "'"}}) {
+    EXPECT_THAT(parked_row(id)["last_error"], HasSubstr(named_by + ", which broker.targets does not allow"));
+  }
+  EXPECT_TRUE(rung().logged("which broker.targets does not allow", kBound));
+  send(failed(), "", "good", {{"retry-queue", allowed}});
+  EXPECT_EQ(delivery(allowed).message.body, "good");
+  EXPECT_EQ(amqp.depth(secret), 0U);
+}
+
+// The broker says which queues are attached: a dead letter that waits when the sidecar starts is taken in
+// only once it is known that its queue is.
+TEST_F(Outsider, AnAttachedQueueIsAllowed) {
+  const char* management = std::getenv("RUNG_TEST_MANAGEMENT");
+  ASSERT_NE(management, nullptr) << "see tests/run";
+  config.broker += "  targets: { allow: [nothing-of-ours] }\n  management: \"" + std::string(management) +
+                   "\"\n  attachment_check: 1s\n";
+  start();
+  rung().signal(SIGTERM);
+  ASSERT_TRUE(rung().wait_exit());
+  const std::string queue = attached(), stranger = new_name("stranger");
+  amqp.declare(stranger);
+  fail(queue, order());
+  Message message = order();
+  message.properties.message_id = "stranger";
+  message.headers = Table{{"retry-queue", stranger}};
+  ASSERT_TRUE(outsider().publish(failed(), "", message));
+  start();
+  EXPECT_EQ(int_header(delivery(queue).message, "retry-attempt"), 1);
+  EXPECT_THAT(parked_row("stranger")["last_error"], HasSubstr("which broker.targets does not allow"));
+}
+
+TEST_F(Outsider, WithoutTheManagementApiNoAttachedQueueIsKnownAndWorkGoesOn) {
+  config.queue("ours", "{}");
+  config.broker +=
+      "  targets: { allow: [nothing-of-ours] }\n  management: \"http://127.0.0.1:1\"\n  attachment_check: "
+      "1s\n";
+  start();
+  const std::string queue = attached();
+  Message message = order();
+  message.properties.message_id = "unknown";
+  fail(queue, message);
+  EXPECT_THAT(parked_row("unknown")["last_error"], HasSubstr("which broker.targets does not allow"));
+}
+
+TEST_F(Outsider, WithoutAnAllowListOnlyRungsOwnNamesAreRefused) {
+  start();
+  EXPECT_TRUE(rung().logged("headers may name any queue or exchange as a message's target", kBound));
+  Message message = order();
+  message.properties.message_id = "loop";
+  message.headers = Table{{"retry-queue", results()}};
+  ASSERT_TRUE(outsider().publish(failed(), "", message));
+  EXPECT_THAT(parked_row("loop")["last_error"], HasSubstr("which broker.targets does not allow"));
+  const std::string other = new_name("other");
+  amqp.declare(other);
+  message.properties.message_id = "other";
+  message.headers = Table{{"retry-queue", other}};
+  ASSERT_TRUE(outsider().publish(failed(), "", message));
+  EXPECT_EQ(delivery(other).message.properties.message_id, "other");
+}
+
+TEST_F(Outsider, AResultForAFinishedTaskLeavesAnAuditRow) {
+  config.more = "defaults: { success: { presumed_after: 300ms } }\n";
+  start();
+  const std::string queue = attached();
+  fail(queue, order());
+  const Received back = delivery(queue);
+  amqp.ack(back);
+  const std::string id = retry_id(back);
+  wait_id(id, "succeeded");
+  report(back, "failed", "too late");
+  delivery(queue);
+  const auto audited = audit(id);
+  ASSERT_EQ(audited.size(), 1U);
+  EXPECT_EQ(audited[0].at("who"), "a consumer (amqp, with retry-token)");
+  EXPECT_EQ(audited[0].at("what"), "failed");
+}
+
+TEST_F(Outsider, ADatabaseOfAnEarlierReleaseAsksForNoToken) {
+  start();
+  rung().signal(SIGTERM);
+  ASSERT_TRUE(rung().wait_exit());
+  rows("SELECT 1");  // into the schema
+  db.exec("UPDATE rung_settings SET value = '6' WHERE name = 'installed_at_schema'");
+  start();
+  EXPECT_TRUE(rung().logged("results are taken without retry-token", kBound));
+  const std::string queue = attached();
+  fail(queue, order());
+  const Received back = delivery(queue);
+  amqp.ack(back);
+  say({{"retry-id", retry_id(back)}, {"retry-result", "succeeded"}});
+  wait_id(retry_id(back), "succeeded");
+}
+
+}  // namespace
+}  // namespace rung::test

@@ -1,0 +1,105 @@
+// A start with a login, a right or a declaration that is refused: the log says exactly what, and the process
+// ends after start.wait. What is merely not reached is waited for.
+#include <functional>
+
+#include "src/core/url.h"
+#include "tests/support/sidecar.h"
+
+namespace rung::test {
+namespace {
+
+class StartRefused : public SidecarTest {
+ protected:
+  StartRefused() { config.more = "start: { wait: 1s }\n"; }
+
+  static std::string with(const std::string& url, const std::function<void(Url&)>& change) {
+    Url changed = *parse_url(url);
+    change(changed);
+    return format_url(changed);
+  }
+  // It ends with exit code 1, and its log says all of `words`.
+  void ends_saying(const std::vector<std::string>& words) {
+    sidecar_ = std::make_unique<Sidecar>(config);
+    sidecar_->start();
+    const auto code = sidecar_->wait_exit(kBound);
+    ASSERT_TRUE(code) << "it waits for ever\n" << sidecar_->log_tail();
+    EXPECT_EQ(*code, 1);
+    for (const std::string& word : words)
+      EXPECT_NE(sidecar_->log().find(word), std::string::npos) << word << "\n" << sidecar_->log_tail();
+  }
+};
+
+TEST_F(StartRefused, ByTheDatabasesLogin) {
+  config.store_url = with(config.store_url, [](Url& url) {
+    url.user = "rung-nobody";
+    url.password = "wrong";
+  });
+  ends_saying({"access denied for user 'rung-nobody'", "the database refuses this instance",
+               "check the user and the password in store.url", "start.wait"});
+}
+
+TEST_F(StartRefused, ByAMissingGrant) {
+  const std::string user = unique_name("u").substr(0, 32);
+  db.exec("CREATE USER '" + user + "'@'%' IDENTIFIED BY 'secret'");
+  config.store_url = with(config.store_url, [&](Url& url) {
+    url.user = user;
+    url.password = "secret";
+  });
+  ends_saying({"Access denied for user '" + user, "a right is missing: GRANT it", "start.wait"});
+  db.exec("DROP USER '" + user + "'@'%'");
+}
+
+TEST_F(StartRefused, ByTheDatabaseThatIsNotThere) {
+  config.store = "  migrate: false\n";
+  ends_saying({"the database '" + db.name() + "' is missing: run `rung migrate`", "start.wait"});
+}
+
+TEST_F(StartRefused, ByTheBrokersLogin) {
+  config.broker_url = with(config.broker_url, [](Url& url) { url.password = "wrong"; });
+  ends_saying(
+      {"ACCESS_REFUSED", "and its password in broker.url", "the broker refuses this instance", "start.wait"});
+}
+
+TEST_F(StartRefused, ByTheVirtualHost) {
+  config.broker_url = with(config.broker_url, [](Url& url) { url.path = "no-such-vhost"; });
+  ends_saying({"no-such-vhost", "check the virtual host", "start.wait"});
+}
+
+TEST_F(StartRefused, ByAQueueOfAnotherType) {
+  amqp.declare(failed());
+  remove_at_end(failed());
+  config.broker = "  queue_type: quorum\n";
+  ends_saying(
+      {"declaring " + failed(), "PRECONDITION_FAILED", "set broker.queue_type to the type that it has"});
+}
+
+TEST_F(StartRefused, WhatIsNotReachedIsWaitedFor) {
+  config.more = "start: { wait: 0s }\n";
+  config.broker_url = with(config.broker_url, [](Url& url) { url.port = 1; });
+  sidecar_ = std::make_unique<Sidecar>(config);
+  sidecar_->start();
+  ASSERT_TRUE(sidecar_->logged("the broker is away"));
+  EXPECT_FALSE(sidecar_->wait_exit(Ms{2000})) << sidecar_->log_tail();
+}
+
+// Else it would have all the shards, and the process that can publish would end: "another process runs as
+// ...".
+TEST_F(StartRefused, AProcessThatTheBrokerRefusesTakesNobodysName) {
+  start();
+  ASSERT_TRUE(
+      eventually([&] { return rows("SELECT owner FROM rung_shards WHERE owner > 0").size() == 64; }, kBound));
+  SidecarConfig same = config;
+  same.broker_url = with(config.broker_url, [](Url& url) { url.password = "wrong"; });
+  Sidecar second(same);
+  second.start();
+  EXPECT_EQ(second.wait_exit(kBound), 1);
+  EXPECT_TRUE(rung().running()) << rung().log_tail();
+  EXPECT_EQ(rung().log().find("another process"), std::string::npos);
+  const std::string queue = attached();
+  amqp.publish("", queue, Message{});
+  amqp.reject(delivery(queue));
+  amqp.ack(delivery(queue));
+}
+
+}  // namespace
+}  // namespace rung::test

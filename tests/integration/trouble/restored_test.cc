@@ -1,0 +1,94 @@
+// A backup is made under traffic, work goes on, and the backup is read in beside the running sidecars, as
+// `mysql < dump` does it. docs/backup.md has the figures that this prints.
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+#include "tests/integration/trouble/fixture.h"
+
+namespace rung::test {
+namespace {
+
+class Restored : public TroubleTest {
+ protected:
+  Restored() { config.ladder = "[3s, 1h]"; }
+  ~Restored() override { std::filesystem::remove(dump_); }
+
+  // `program`: the variable that names the database's client, or its dump program.
+  void run(const char* program, const std::string& arguments) {
+    const char* path = std::getenv(program);
+    ASSERT_NE(path, nullptr) << program << " is not set: tests/servers start DIR";
+    const Ran ran = run_shell("'" + std::string(path) + "' 2>&1 " + arguments);
+    ASSERT_EQ(ran.code, 0) << ran.out;
+  }
+  void back_up() { run("RUNG_TEST_DUMP", "--single-transaction '" + db.name() + "' > '" + dump_ + "'"); }
+  void restore() { run("RUNG_TEST_SQL", "'" + db.name() + "' < '" + dump_ + "'"); }
+  std::int64_t tasks(const std::string& condition = "TRUE") {
+    return std::stoll(db.value("SELECT COUNT(*) FROM retry_current WHERE " + condition));
+  }
+
+  const std::string dump_ = std::filesystem::temp_directory_path() / (unique_name("dump") + ".sql");
+};
+
+TEST_F(Restored, TheSidecarsSayItGoOnAndPublishAgainWhatTheDumpSaysIsDue) {
+  begin();
+  back_up();
+  ASSERT_TRUE(eventually([&, n = traffic->count()] { return traffic->count() > n + 300; }, kBound));
+  restore();
+  for (Sidecar* one : {&rung(), second.get()}) {
+    EXPECT_TRUE(one->logged("the database went back in time")) << one->log_tail();
+    EXPECT_TRUE(one->running());
+    EXPECT_EQ(one->log().find("another process runs as node"), std::string::npos);
+  }
+  ASSERT_TRUE(eventually([&] { return both_ready(); }, kBound)) << ready(ports[0]).body;
+  EXPECT_TRUE(has_problem(ready(ports[0]), "restored"));
+  const std::string events = "SELECT COUNT(*) FROM retry_events WHERE kind = 'database_restored'";
+  EXPECT_TRUE(eventually([&] { return db.value(events) == "2"; }, kBound)) << db.value(events);
+  // All that is confirmed from here on stands in the restored database.
+  const std::size_t before = traffic->count();
+  ASSERT_TRUE(eventually([&] { return traffic->count() > before + 60; }, kBound));
+  traffic->stop();
+  EXPECT_TRUE(eventually([&] { return tasks("state IN ('scheduled', 'publishing')") == 0; }, kBound));
+  EXPECT_EQ(amqp.depth(failed()).value_or(1), 0U);
+
+  std::map<std::string, std::map<std::string, int>> seen;  // body -> retry-id/attempt -> deliveries
+  std::size_t deliveries = 0, repeats = 0;
+  while (auto received = amqp.get(queue)) {
+    ++deliveries;
+    const std::string name = retry_id(*received) + "/" + text_header(received->message, "retry-attempt") +
+                             std::to_string(int_header(received->message, "retry-attempt"));
+    if (++seen[received->message.body][name] > 1) ++repeats;
+    amqp.ack(*received);
+  }
+  std::size_t gone = 0;
+  for (std::size_t i = 0; i < traffic->count(); ++i) gone += seen.contains("m-" + std::to_string(i)) ? 0 : 1;
+  for (const auto& [body, names] : seen) EXPECT_EQ(names.size(), 1U) << body << " came back under two names";
+  EXPECT_GT(repeats, 0U) << "what was scheduled in the dump is due again";
+  for (std::size_t i = before; i < traffic->count(); ++i)
+    EXPECT_TRUE(seen.contains("m-" + std::to_string(i))) << "m-" << i << " was confirmed after the restore";
+  std::printf("published %zu, delivered %zu times, %zu of them repeats, %zu gone (never delivered)\n",
+              traffic->count(), deliveries, repeats, gone);
+}
+
+// A node that the dump doesn't know: its row is gone, and its number may be another's.
+TEST_F(Restored, ANodeThatTheDumpDoesNotKnowRegistersAnew) {
+  start();
+  ASSERT_TRUE(rung().logged("shards taken"));
+  rows("SELECT 1");  // into the schema
+  rung().signal(SIGTERM);
+  ASSERT_EQ(rung().wait_exit(), 0);
+  sidecar_.reset();
+  db.exec("DELETE FROM rung_nodes");  // as if the dump were older than the first start
+  back_up();
+  begin();
+  restore();
+  for (Sidecar* one : {&rung(), second.get()}) {
+    EXPECT_TRUE(one->logged("the database went back in time")) << one->log_tail();
+    EXPECT_TRUE(one->running());
+  }
+  ASSERT_TRUE(eventually([&] { return both_ready(); }, kBound)) << ready(ports[0]).body;
+  EXPECT_EQ(db.value("SELECT COUNT(DISTINCT owner) FROM rung_shards"), "2");
+}
+
+}  // namespace
+}  // namespace rung::test

@@ -1,0 +1,87 @@
+#include "src/bridge/left_unacked.h"
+
+#include <gtest/gtest.h>
+
+#include "src/bridge/transitions.h"
+#include "src/store/memory/memory_store.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kEvery{20};
+
+class LeftUnackedTest : public testing::Test {
+ protected:
+  void until(const std::function<bool()>& condition) {
+    const BootMs from = boot_now();
+    io::Timer look(loop, [&] {
+      if (condition() || boot_now() - from > Ms{10'000}) loop.stop();
+    });
+    look.start(Ms{0}, Ms{2});
+    loop.run();
+    EXPECT_TRUE(condition());
+  }
+
+  io::Loop loop;
+  Health health{[] {}};
+  LeftUnacked left{loop, health, [] {}, kEvery};
+};
+
+TEST_F(LeftUnackedTest, IsTriedUntilItSucceedsAndShowsMeanwhile) {
+  int tries = 0;
+  std::function<void()> again = [&] {
+    if (++tries < 3) left.add(1, "no", again);
+  };
+  left.add(1, "no", again);
+  EXPECT_TRUE(health.has("unrecorded"));
+  until([&] { return tries == 3 && !health.has("unrecorded"); });
+  EXPECT_EQ(left.size(), 0U);
+}
+
+TEST_F(LeftUnackedTest, WhatCameByAnOlderConnectionIsLetGo) {
+  int tries = 0;
+  left.add(1, "no", [&] { ++tries; });
+  left.add(0, "no", [&] { ++tries; });  // of no connection: it stays
+  left.forget_before(2);
+  EXPECT_EQ(left.size(), 1U);
+  until([&] { return tries == 1; });
+}
+
+// What the database does not take for good, and nobody else would bring again.
+TEST_F(LeftUnackedTest, ATransitionThatIsToBeKeptIsTriedAgainAndItsCallerHearsTheEndAlone) {
+  const auto db = std::make_shared<MemoryDb>();
+  StoreThreads threads(
+      loop, [&]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db); }, 1,
+      [](const StoreThreads::Status&) {});
+  const RuleBookPtr rules = std::make_shared<RuleBook>(
+      RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
+  Transitions* all = nullptr;
+  LeftUnacked kept(
+      loop, health, [&] { all->flush(); }, kEvery);
+  Transitions transitions(
+      loop, threads, [] { return Fence{}; }, [&] { return rules; }, [] {}, [](TaskId) { return false; },
+      kept);
+  all = &transitions;
+  db->fail_next(2, Error::Kind::permanent);
+  int answers = 0;
+  const auto done = [&](const Result<Decision>& decision) {
+    EXPECT_TRUE(decision);
+    ++answers;
+  };
+  transitions.add({TaskId{7}, event::Succeeded{1, ""}}, done, 3, Transitions::OnError::keep);
+  transitions.flush();
+  until([&] { return answers == 1; });
+  until([&] { return !health.has("unrecorded"); });
+  db->fail_next(1, Error::Kind::permanent);
+  bool failed = false;
+  transitions.add({TaskId{7}, event::Succeeded{1, ""}},
+                  [&](const Result<Decision>& decision) { failed = !decision; });
+  transitions.flush();
+  until([&] { return failed; });
+  EXPECT_EQ(kept.size(), 0U);
+  threads.stop();
+  threads.join(Ms{5000});
+}
+
+}  // namespace
+}  // namespace rung::bridge

@@ -1,0 +1,104 @@
+// What is told about a quorum queue's limits, delays and time-outs.
+#include "src/cli/quorum_notes.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace rung::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+rabbit::QueueFacts quorum(const json& arguments, const std::string& policy = "") {
+  rabbit::QueueFacts facts{std::nullopt, policy, "quorum", "orders"};
+  facts.arguments = arguments.dump();
+  return facts;
+}
+
+QuorumNote note(const std::string& name, const json& arguments, std::optional<Silence> silence = std::nullopt,
+                const json& policy = json::object()) {
+  const std::vector<rabbit::Policy> policies = {{"p", ".*", "queues", policy.dump(), 0}};
+  const auto notes = quorum_notes(quorum(arguments, "p"), policies, silence);
+  const auto it = std::ranges::find(notes, name, &QuorumNote::name);
+  return it == notes.end() ? QuorumNote{"none", false, "", ""} : *it;
+}
+
+TEST(QuorumNotes, OfOtherTypesNothingIsSaid) {
+  rabbit::QueueFacts facts = quorum({{"x-delivery-limit", 3}});
+  facts.type = "classic";
+  EXPECT_TRUE(quorum_notes(facts, {}, std::nullopt).empty());
+}
+
+TEST(QuorumNotes, DeliveryLimit) {
+  EXPECT_FALSE(note("limit", json::object()).fine);
+  const QuorumNote own = note("limit", {{"x-delivery-limit", 3}});
+  EXPECT_TRUE(own.fine);
+  EXPECT_THAT(own.what, AllOf(HasSubstr("delivery limit 3"), HasSubstr("basic.nack with requeue doesn't")));
+  EXPECT_TRUE(note("limit", json::object(), std::nullopt, {{"delivery-limit", 5}}).fine);
+}
+
+TEST(QuorumNotes, Strategy) {
+  const QuorumNote most = note("strategy", json::object());
+  EXPECT_FALSE(most.fine);
+  EXPECT_THAT(most.what, HasSubstr("those over its delivery limit, too"));
+  EXPECT_THAT(note("strategy", {{"x-dead-letter-strategy", "at-least-once"}}).fix,
+              HasSubstr("overflow: reject-publish"));
+  EXPECT_TRUE(note("strategy", {{"x-dead-letter-strategy", "at-least-once"}}, std::nullopt,
+                   {{"overflow", "reject-publish"}})
+                  .fine);
+}
+
+TEST(QuorumNotes, DelayedRetry) {
+  // Without a minimum RabbitMQ delays nothing.
+  for (const json& none : {json::object(), json{{"x-delayed-retry-type", "failed"}},
+                           json{{"x-delayed-retry-type", "disabled"}, {"x-delayed-retry-min", 1000}}})
+    EXPECT_EQ(note("delayed_retry", none).name, "none") << none;
+  const json set = {{"x-delayed-retry-type", "failed"},
+                    {"x-delayed-retry-min", 1000},
+                    {"x-delayed-retry-max", 3000},
+                    {"x-delivery-limit", 5}};
+  // 1 + 2 + 3 + 3 + 3
+  const QuorumNote fine = note("delayed_retry", set, Silence{Silence::Means::success, 13s});
+  EXPECT_TRUE(fine.fine);
+  EXPECT_THAT(fine.what, AllOf(HasSubstr("by basic.reject"), HasSubstr("up to 12s until the limit of 5")));
+  const QuorumNote silent = note("delayed_retry", set, Silence{Silence::Means::success, 12s});
+  EXPECT_FALSE(silent.fine);
+  EXPECT_THAT(silent.what, HasSubstr("longer than success.presumed_after (12s)"));
+  EXPECT_THAT(note("delayed_retry", set, Silence{Silence::Means::failure, 2s}).what,
+              HasSubstr("reported_within (2s): Rung counts a retry as failed"));
+  EXPECT_TRUE(
+      note("delayed_retry", {{"x-delayed-retry-type", "all"}}, std::nullopt, {{"delayed-retry-min", 10}})
+          .fine)
+      << "half by argument, half by policy";
+}
+
+TEST(QuorumNotes, DelayedRetryWithoutAnEnd) {
+  EXPECT_THAT(
+      note("delayed_retry", {{"x-delayed-retry-type", "returned"}, {"x-delayed-retry-min", 1000}}).what,
+      HasSubstr("never ends"));
+  EXPECT_THAT(
+      note("delayed_retry",
+           {{"x-delayed-retry-type", "failed"}, {"x-delayed-retry-min", 1000}, {"x-delivery-limit", -1}})
+          .what,
+      HasSubstr("without a delivery limit it never ends"));
+  // Numbers that anybody can set.
+  const QuorumNote large = note("delayed_retry", {{"x-delayed-retry-type", "failed"},
+                                                  {"x-delayed-retry-min", 9'000'000'000'000'000'000},
+                                                  {"x-delayed-retry-max", 9'000'000'000'000'000'000},
+                                                  {"x-delivery-limit", 9'000'000'000'000'000'000}});
+  EXPECT_THAT(large.what, HasSubstr("up to 3650d"));
+}
+
+TEST(QuorumNotes, ConsumerTimeout) {
+  EXPECT_EQ(note("consumer_timeout", json::object()).name, "none");
+  EXPECT_THAT(note("consumer_timeout", json::object(), std::nullopt, {{"consumer-timeout", 60000}}).what,
+              HasSubstr("unacked for 1m is cancelled"));
+}
+
+}  // namespace
+}  // namespace rung::cli

@@ -1,0 +1,114 @@
+// What concerns who may do what: targets, tokens, the rights of files; and the rules of all other queues.
+#include "tests/unit/config/fixture.h"
+
+namespace rung {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+namespace fs = std::filesystem;
+
+class ConfigSecurity : public ConfigTest {
+ protected:
+  std::vector<std::string> warnings(const std::string& text, fs::perms mode = fs::perms{0600},
+                                    ConfigFor purpose = ConfigFor::check) const {
+    const std::string file = write("rung.yaml", text);
+    fs::permissions(file, mode);
+    std::vector<std::string> lines;
+    for (const ConfigProblem& warning : load_config(file, purpose).warnings) lines.push_back(warning.what);
+    return lines;
+  }
+};
+
+TEST_F(ConfigSecurity, TargetsThatHeadersMayName) {
+  const Config config = good(
+      "broker: { url: \"amqp://u:p@h\", targets: { allow: [\"billing.*\"], deny: [billing.internal] } }\n"
+      "store: { url: \"mysql://u:p@h/s\" }\n"
+      "queues: { orders: {} }\n"
+      "tags: { remind: { exchange: shop } }\n"
+      "delays: [{ from: my-delayed, to: my-exchange }]\n");
+  const TargetRules& targets = config.rules->targets();
+  for (const char* name : {"orders", "shop", "my-exchange", "billing.eu"})
+    EXPECT_TRUE(targets.allows(name)) << name;
+  for (const char* name : {"billing.internal", "my-delayed", "other", "rung.failed", "amq.topic"})
+    EXPECT_FALSE(targets.allows(name)) << name;
+  EXPECT_TRUE(good(kServers).rules->targets().allows("other"));
+  EXPECT_FALSE(good(kServers).rules->targets().allows("rung.delay"));
+}
+
+TEST_F(ConfigSecurity, TargetsThatMakeNoSense) {
+  const std::string begin = "broker: { url: \"amqp://h\", targets: { allow: ";
+  const std::string end = " } }\nstore: { url: \"mysql://u:p@h/s\" }\n";
+  EXPECT_THAT(problems(begin + "orders" + end),
+              ElementsAre(HasSubstr("broker.targets.allow: a list of names belongs here")));
+  EXPECT_THAT(problems(begin + "[rung.delay]" + end),
+              ElementsAre(HasSubstr("names that begin with rung. are Rung's own and never a target")));
+  EXPECT_THAT(problems(begin + "[]" + end), IsEmpty());
+}
+
+TEST_F(ConfigSecurity, RequireToken) {
+  EXPECT_FALSE(good(kServers).require_token.has_value());
+  EXPECT_EQ(good(kServers + "results: { require_token: false }\n").require_token, false);
+  EXPECT_EQ(good(kServers + "results: { require_token: true }\n").require_token, true);
+}
+
+TEST_F(ConfigSecurity, APasswordInAFileThatOthersMayRead) {
+  EXPECT_THAT(warnings(kServers), IsEmpty());
+  EXPECT_THAT(warnings(kServers, fs::perms{0640}), IsEmpty());
+  EXPECT_THAT(warnings(kServers, fs::perms{0644}),
+              ElementsAre(AllOf(HasSubstr("broker.url holds a password"), HasSubstr("(mode 0644): chmod 640"),
+                                HasSubstr(path("rung.yaml")))));
+  EXPECT_THAT(warnings(kServers, fs::perms{0644}, ConfigFor::database), IsEmpty());
+  env("RUNG_AMQP", "amqp://u:p@h");
+  env("RUNG_MYSQL", "mysql://u:p@h/s");
+  EXPECT_THAT(
+      warnings("broker: { url: \"${RUNG_AMQP}\" }\nstore: { url: \"${RUNG_MYSQL}\" }\n", fs::perms{0644}),
+      IsEmpty());
+}
+
+TEST_F(ConfigSecurity, ATokenFileThatOthersMayRead) {
+  const std::string token = write("token", "abcdefgh\n");
+  const std::string text = kServers + "http: { token_file: token }\n";
+  fs::permissions(token, fs::perms{0604});
+  EXPECT_THAT(warnings(text), ElementsAre(AllOf(HasSubstr("http.token_file is a secret"), HasSubstr(token),
+                                                HasSubstr("chmod 640"))));
+  fs::permissions(token, fs::perms{0640});
+  EXPECT_THAT(warnings(text), IsEmpty());
+}
+
+TEST_F(ConfigSecurity, AQueueNamedDefault) {
+  const std::string queues =
+      "queues: { default: { ladder: quick, success: { reported_within: 3m } }, other: {} }\n";
+  // The old spelling: what holds for all others.
+  const Config old = good(kServers + queues);
+  EXPECT_EQ(old.rules->queue("nobody named it").ladder, "quick");
+  EXPECT_EQ(old.rules->queue("other").ladder, "quick");
+  EXPECT_FALSE(old.rules->queues().contains("default"));
+  EXPECT_THAT(warnings(kServers + queues),
+              ElementsAre(HasSubstr("queues.default is the old spelling of defaults:")));
+  // Beside defaults: a queue of that name.
+  const std::string with_defaults = kServers + "defaults: { ladder: patient }\n" + queues;
+  const Config config = good(with_defaults);
+  EXPECT_EQ(config.rules->queue("nobody named it"), config.rules->defaults());
+  EXPECT_EQ(config.rules->defaults().ladder, "patient");
+  EXPECT_EQ(config.rules->queue("other").ladder, "patient");
+  EXPECT_EQ(config.rules->queue("default").ladder, "quick");
+  EXPECT_EQ(config.rules->queue("default").silence.after, Ms{180'000});
+  EXPECT_THAT(warnings(with_defaults), IsEmpty());
+  EXPECT_THAT(describe(config), HasSubstr("\n  default      quick    failed after 3m"));
+}
+
+TEST_F(ConfigSecurity, DefaultsHoldWhatAQueueHolds) {
+  const QueueRules rules =
+      good(kServers +
+           "defaults: { ladder: quick, success: { reported_within: 3m }, catch_up: 7, parked: publish }\n")
+          .rules->queue("any");
+  EXPECT_EQ(rules, (QueueRules{"quick", {Silence::Means::failure, Ms{180'000}}, true, 7}));
+  EXPECT_THAT(problem("defaults: { ladder: zzz }\n"),
+              HasSubstr("rung.yaml:3:21: defaults.ladder: no ladder"));
+  EXPECT_THAT(problem("defaults: { success: {} }\n"), HasSubstr("defaults.success: write presumed_after"));
+}
+
+}  // namespace
+}  // namespace rung

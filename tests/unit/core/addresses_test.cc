@@ -1,0 +1,261 @@
+// The order in which a service's addresses are tried, and the time of each.
+#include "src/core/addresses.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace rung {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using Clock = Addresses::Clock;
+
+std::vector<Url> hosts(int count) {
+  std::vector<Url> urls;
+  for (int i = 1; i <= count; ++i) {
+    Url url;
+    url.scheme = "amqp";
+    url.user = "me";
+    url.password = "geheim";
+    url.host = "10.0.0." + std::to_string(i);
+    urls.push_back(url);
+  }
+  return urls;
+}
+
+std::vector<Address> found(const Addresses& addresses) {
+  return addresses.find(Clock::now() + std::chrono::seconds{10}, {}).all;
+}
+
+std::string order(const Addresses& addresses) {
+  std::string out;
+  for (const Address& one : addresses.in_order(found(addresses))) out += one.ip.back();
+  return out;
+}
+
+// What happens to an attempt at each place: "" = it serves.
+struct Service {
+  std::vector<Error> errors;
+  std::vector<std::size_t> tried;
+  Result<int> operator()(const Address& address, Clock::time_point) {
+    tried.push_back(address.place);
+    const Error& error = errors[address.place];
+    if (error.message.empty()) return static_cast<int>(address.place);
+    return tl::unexpected(error);
+  }
+};
+
+const Error kServes{};
+Error away(const std::string& message) { return {Error::Kind::transient, message}; }
+Error refused(const std::string& message) { return {Error::Kind::refused, message}; }
+
+Result<int> connect(Addresses& addresses, Service& service) {
+  return addresses.connect(Ms{10'000}, {}, [&](const Address& address, Clock::time_point until) {
+    return service(address, until);
+  });
+}
+
+TEST(AddressesTest, TheShuffledOrderIsTheSeedsAndStays) {
+  std::set<std::string> orders;
+  for (std::uint32_t seed = 1; seed <= 50; ++seed) {
+    const Addresses addresses(hosts(3), 5672, Addresses::Order::shuffled, seed);
+    EXPECT_EQ(order(addresses), order(addresses));
+    orders.insert(order(addresses));
+  }
+  EXPECT_EQ(orders.size(), 6U) << "50 seeds do not make all 6 orders";
+}
+
+TEST(AddressesTest, TheListedOrderIsTheLists) {
+  for (std::uint32_t seed = 1; seed <= 5; ++seed)
+    EXPECT_EQ(order(Addresses(hosts(4), 3306, Addresses::Order::listed, seed)), "1234");
+}
+
+TEST(AddressesTest, TheOneThatServesComesFirst) {
+  for (const auto kind : {Addresses::Order::listed, Addresses::Order::shuffled}) {
+    Addresses addresses(hosts(3), 5672, kind, 7);
+    addresses.serves(found(addresses)[2]);
+    EXPECT_EQ(order(addresses).front(), '3');
+    addresses.serves(found(addresses)[1]);
+    EXPECT_EQ(order(addresses).front(), '2');
+  }
+}
+
+TEST(AddressesTest, WhatFailedComesLastTheLongestAgoFirst) {
+  Addresses addresses(hosts(3), 5672, Addresses::Order::shuffled, 7);
+  const auto all = found(addresses);
+  addresses.serves(all[0]);
+  addresses.failed(all[0]);
+  addresses.failed(all[1]);
+  EXPECT_EQ(order(addresses), "312");
+  addresses.failed(all[2]);
+  EXPECT_EQ(order(addresses), "123");
+  addresses.serves(all[1]);
+  EXPECT_EQ(order(addresses), "213");
+}
+
+// All processes must agree on one writer: nothing of what one of them has met before may matter.
+TEST(AddressesTest, TheListedOrderForgetsFailures) {
+  Addresses addresses(hosts(3), 3306, Addresses::Order::listed);
+  const auto all = found(addresses);
+  addresses.failed(all[0], true);
+  EXPECT_EQ(order(addresses), "123");
+  addresses.serves(all[1]);
+  addresses.failed(all[1]);
+  EXPECT_EQ(order(addresses), "123");
+}
+
+TEST(AddressesTest, EachHasATimeOfItsOwnAndMoreWhenItWasSilent) {
+  Addresses addresses(hosts(2), 5672, Addresses::Order::shuffled);
+  const Address one = found(addresses)[0];
+  EXPECT_EQ(addresses.time_for(one), Ms{2000});
+  addresses.failed(one, true);
+  EXPECT_EQ(addresses.time_for(one), Ms{4000});
+  addresses.failed(one, true);
+  addresses.failed(one, true);
+  EXPECT_EQ(addresses.time_for(one), Ms{8000});
+  EXPECT_EQ(addresses.time_for(found(addresses)[1]), Ms{2000});
+  addresses.failed(one);  // it answered, if only no
+  EXPECT_EQ(addresses.time_for(one), Ms{2000});
+  addresses.failed(one, true);
+  addresses.serves(one);
+  EXPECT_EQ(addresses.time_for(one), Ms{2000});
+}
+
+TEST(AddressesTest, OneThatIsAloneHasAllTheTime) {
+  for (const int count : {1, 2}) {
+    Addresses addresses(hosts(count), 5672, Addresses::Order::listed);
+    const auto began = Clock::now();
+    Clock::time_point until;
+    const auto got = addresses.connect(Ms{10'000}, {}, [&](const Address&, Clock::time_point given) {
+      until = given;
+      return Result<int>(1);
+    });
+    ASSERT_TRUE(got);
+    const Ms least = count == 1 ? Ms{10'000} : Ms{2000};
+    EXPECT_GE(until - began, least);
+    EXPECT_LT(until - began, least + Ms{5000});
+  }
+}
+
+TEST(AddressesTest, TheNextIsTriedAfterAnyFailure) {
+  for (const Error& error :
+       {away("no answer"), refused("ACCESS_REFUSED"), Error{Error::Kind::permanent, "x"}}) {
+    Addresses addresses(hosts(3), 5672, Addresses::Order::listed);
+    Service service{{error, error, kServes}, {}};
+    const auto got = connect(addresses, service);
+    ASSERT_TRUE(got);
+    EXPECT_EQ(*got, 2);
+    EXPECT_THAT(service.tried, ElementsAre(0, 1, 2));
+    service.tried.clear();
+    ASSERT_TRUE(connect(addresses, service));
+    EXPECT_THAT(service.tried, ElementsAre(2));
+  }
+}
+
+TEST(AddressesTest, TheErrorNamesAllInTheListsOrderWhateverTheOrderOfTrying) {
+  std::set<std::string> said;
+  for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+    Addresses addresses(hosts(2), 5672, Addresses::Order::shuffled, seed);
+    Service service{{away("one is silent"), refused("two says no")}, {}};
+    const auto got = connect(addresses, service);
+    ASSERT_FALSE(got);
+    EXPECT_EQ(got.error().kind, Error::Kind::transient);  // the first may let us in when it is back
+    said.insert(got.error().message);
+  }
+  EXPECT_THAT(said, ElementsAre("one is silent; two says no"));
+}
+
+TEST(AddressesTest, RefusedByAllIsRefused) {
+  Addresses addresses(hosts(2), 5672, Addresses::Order::shuffled);
+  Service service{{refused("no"), refused("no, too")}, {}};
+  EXPECT_EQ(connect(addresses, service).error().kind, Error::Kind::refused);
+}
+
+TEST(AddressesTest, OneThatIsAloneFailsInItsOwnWords) {
+  Addresses addresses(hosts(1), 5672, Addresses::Order::listed);
+  Service service{{refused("no")}, {}};
+  const auto got = connect(addresses, service);
+  EXPECT_EQ(got.error().kind, Error::Kind::refused);
+  EXPECT_EQ(got.error().message, "no");
+}
+
+TEST(AddressesTest, TellsOnceWhichServesAndWhatWasPassedOver) {
+  Addresses addresses(hosts(2), 5672, Addresses::Order::listed);
+  std::vector<std::string> told;
+  addresses.on_change([&](const std::string& address, const std::string& passed_over) {
+    told.push_back(address + " / " + passed_over);
+  });
+  Service service{{away("one is silent"), kServes}, {}};
+  ASSERT_TRUE(connect(addresses, service));
+  ASSERT_TRUE(connect(addresses, service));
+  service.errors = {kServes, away("two went")};
+  ASSERT_TRUE(connect(addresses, service));
+  EXPECT_THAT(told, ElementsAre("10.0.0.2:5672 / one is silent", "10.0.0.1:5672 / two went"));
+  for (const std::string& line : told) EXPECT_THAT(line, Not(HasSubstr("geheim")));
+}
+
+TEST(AddressesTest, WhoIsElsewhereLearnsThatAnotherServesNow) {
+  Addresses addresses(hosts(2), 3306, Addresses::Order::listed);
+  const auto all = found(addresses);
+  EXPECT_FALSE(addresses.left(all[0]));
+  addresses.serves(all[0]);
+  EXPECT_FALSE(addresses.left(all[0]));
+  addresses.failed(all[0]);  // for one; the others' connections may stand
+  EXPECT_FALSE(addresses.left(all[0]));
+  addresses.serves(all[1]);
+  EXPECT_TRUE(addresses.left(all[0]));
+  EXPECT_FALSE(addresses.left(all[1]));
+  addresses.serves(all[0]);
+  EXPECT_FALSE(addresses.left(all[1]))
+      << "a name may stand for another address at each look: this one has not failed";
+}
+
+TEST(AddressesTest, StopsBetweenTwo) {
+  Addresses addresses(hosts(2), 5672, Addresses::Order::listed);
+  bool stopping = false;
+  int tried = 0;
+  const auto got = addresses.connect(
+      Ms{10'000}, [&] { return stopping; },
+      [&](const Address&, Clock::time_point) -> Result<int> {
+        ++tried;
+        stopping = true;
+        return transient("no");
+      });
+  EXPECT_FALSE(got);
+  EXPECT_EQ(tried, 1);
+}
+
+TEST(AddressesTest, ANameWithSeveralAddressesCountsAsSeveral) {
+  std::vector<Url> urls = hosts(1);
+  urls[0].host = "localhost";
+  const Addresses addresses(urls, 5672, Addresses::Order::listed);
+  const auto all = found(addresses);
+  ASSERT_FALSE(all.empty());
+  for (const Address& one : all) {
+    EXPECT_EQ(one.alone, all.size() == 1);
+    EXPECT_EQ(one.shown, all.size() == 1 ? "localhost:5672" : "localhost:5672 (" + one.ip + ")");
+  }
+  const auto names = addresses.find(Clock::now(), {}, true).all;
+  ASSERT_EQ(names.size(), 1U);
+  EXPECT_EQ(names[0].ip, "");
+}
+
+TEST(AddressesTest, ANameThatIsNotKnownLeavesTheOthers) {
+  std::vector<Url> urls = hosts(2);
+  urls[0].host = "no-such-host.invalid";
+  Addresses addresses(urls, 5672, Addresses::Order::listed);
+  std::vector<std::string> told;
+  addresses.on_change(
+      [&](const std::string&, const std::string& passed_over) { told.push_back(passed_over); });
+  Service service{{kServes}, {}};
+  ASSERT_TRUE(connect(addresses, service));
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_THAT(told[0], HasSubstr("no-such-host.invalid"));
+}
+
+}  // namespace
+}  // namespace rung

@@ -1,0 +1,87 @@
+#include "src/core/delivery_token.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "src/core/audit.h"
+#include "tests/unit/core/machine_fixture.h"
+
+namespace rung {
+namespace {
+
+using namespace rung::testing;
+
+DeliveryTokens tokens(const std::string& key = std::string(64, 'a')) {
+  return std::move(*DeliveryTokens::from_hex(key));
+}
+
+TEST(DeliveryToken, ProvesItsDeliveryAndNoOther) {
+  const DeliveryTokens ours = tokens();
+  const TaskId id{4711};
+  const std::string token = ours.token(id, 2);
+  EXPECT_TRUE(ours.proves(token, id, 2));
+  EXPECT_TRUE(ours.proves(token, id, 0));  // the attempt was not said: the token's own
+  EXPECT_EQ(attempt_of_token(token), 2);
+  EXPECT_FALSE(ours.proves(token, id, 1));
+  EXPECT_FALSE(ours.proves(token, {4712}, 2));
+  EXPECT_FALSE(ours.proves("1" + token.substr(1), id, 0));
+  EXPECT_FALSE(tokens(std::string(64, 'b')).proves(token, id, 2));
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    std::string other = token;
+    other[i] = other[i] == '0' ? '1' : '0';
+    EXPECT_FALSE(ours.proves(other, id, 0)) << other;
+    EXPECT_FALSE(ours.proves(token.substr(0, i), id, 0)) << i;
+  }
+  for (const std::string& none : {std::string(), std::string("2-"), token + "0", std::string("-2-x"),
+                                  std::string("99999999999999-x"), std::string(1 << 20, '7')}) {
+    EXPECT_FALSE(ours.proves(none, id, 0));
+  }
+}
+
+TEST(DeliveryToken, HoldsAtLeast64BitsAndIsTheSameForAllInstances) {
+  std::set<std::string> seen;
+  for (int attempt = 1; attempt <= 100; ++attempt) {
+    const std::string token = tokens().token({7}, attempt);
+    EXPECT_EQ(token, tokens().token({7}, attempt));
+    EXPECT_EQ(token.substr(token.find('-') + 1).size(), 32U);  // 128 bits in hex
+    EXPECT_TRUE(seen.insert(token.substr(token.find('-') + 1)).second);
+  }
+  // HMAC-SHA256 by another program: printf %s 7/1 | openssl dgst -sha256 -mac HMAC -macopt hexkey:aa...
+  EXPECT_EQ(tokens().token({7}, 1), "1-16dd7f753e1a65e17f664a2fb1464b24");
+}
+
+TEST(DeliveryToken, TheKeyIs64HexDigits) {
+  const std::string key = DeliveryTokens::new_key();
+  EXPECT_TRUE(DeliveryTokens::from_hex(key));
+  EXPECT_NE(key, DeliveryTokens::new_key());
+  for (const std::string& none :
+       {std::string(), std::string(63, 'a'), std::string(65, 'a'), std::string(64, 'g')})
+    EXPECT_FALSE(DeliveryTokens::from_hex(none)) << none;
+}
+
+TEST(Audit, AResultThatChangesAFinishedTaskLeavesARow) {
+  Task before = task_in(State::succeeded);
+  before.finished_by = FinishedBy::presumed;
+  const Event failed{before.id, event::Failed{2, "late", "", {}, "", "", "10.0.0.7", true}};
+  const Decision d = decide(before, failed.what, rules(), at());
+  ASSERT_EQ(d.verdict, Decision::Verdict::applied);
+  const auto row = audit_of(failed, before, d.task, kNow);
+  ASSERT_TRUE(row);
+  EXPECT_EQ(row->who, "10.0.0.7 (amqp, with retry-token)");
+  EXPECT_EQ(row->what, "failed");
+  EXPECT_NE(row->before.find("succeeded"), std::string::npos);
+  const Task parked = task_in(State::parked);
+  const auto late = audit_of({parked.id, event::Succeeded{2}}, parked, before, kNow);
+  ASSERT_TRUE(late);
+  EXPECT_EQ(late->who, "a consumer (amqp, no retry-token)");
+}
+
+TEST(Audit, AResultOfAnAttemptUnderWayLeavesNone) {
+  const Task before = task_in(State::awaiting);
+  EXPECT_FALSE(audit_of({before.id, event::Succeeded{2}}, before, task_in(State::succeeded), kNow));
+  EXPECT_FALSE(audit_of({before.id, event::SilenceOver{}}, task_in(State::succeeded), before, kNow));
+}
+
+}  // namespace
+}  // namespace rung
