@@ -26,6 +26,17 @@ std::string tls_error() {
 
 std::string os_error(int error) { return std::generic_category().message(error); }
 
+constexpr const char* kClosedByBroker = "the broker closed the connection";
+
+// Whether a reset is met by connect, read or write is chance: said in one way, or a broker that is away would
+// be told again and again in turns.
+bool was_reset(int error) { return error == ECONNRESET || error == EPIPE; }
+
+// `error`: an errno, 0 where the operating system gives none.
+Error wire_error(int error) {
+  return {Error::Kind::transient, error == 0 || was_reset(error) ? kClosedByBroker : os_error(error)};
+}
+
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
@@ -65,7 +76,8 @@ Result<int> connect_to(const SocketAddress& address, Waker& waker, Clock::time_p
       }
     }
   }
-  if (error == 0) return fd;
+  // Accepted and closed at once: the first read or write says so.
+  if (error == 0 || was_reset(error)) return fd;
   close(fd);
   return transient(os_error(error));
 }
@@ -141,7 +153,7 @@ Result<void> Wire::shake_hands(const std::string& host, const Tls& tls, Waker& w
       if (verdict != X509_V_OK) {
         return transient(std::string("the broker's certificate: ") + X509_verify_cert_error_string(verdict));
       }
-      return transient(error == SSL_ERROR_SYSCALL ? "the broker closed the connection" : tls_error());
+      return transient(error == SSL_ERROR_SYSCALL ? kClosedByBroker : tls_error());
     }
     waker.sleep(fd_, error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline);
     if (waker.stopping()) return transient("stopping");
@@ -161,9 +173,9 @@ Result<std::size_t> Wire::tls_outcome(int result) {
     case SSL_ERROR_WANT_WRITE:
       return std::size_t{0};
     case SSL_ERROR_ZERO_RETURN:
-      return transient("the broker closed the connection");
+      return transient(kClosedByBroker);
     case SSL_ERROR_SYSCALL:
-      return transient(errno != 0 ? os_error(errno) : "the broker closed the connection");
+      return tl::unexpected(wire_error(errno));
     default:
       return transient("TLS: " + tls_error());
   }
@@ -178,9 +190,9 @@ Result<std::size_t> Wire::read(char* to, std::size_t most) {
   for (;;) {
     const ssize_t n = recv(fd_, to, most, 0);
     if (n > 0) return static_cast<std::size_t>(n);
-    if (n == 0) return transient("the broker closed the connection");
+    if (n == 0) return transient(kClosedByBroker);
     if (errno == EAGAIN || errno == EWOULDBLOCK) return std::size_t{0};
-    if (errno != EINTR) return transient(os_error(errno));
+    if (errno != EINTR) return tl::unexpected(wire_error(errno));
   }
 }
 
@@ -194,7 +206,7 @@ Result<std::size_t> Wire::write(const char* from, std::size_t size) {
     const ssize_t n = send(fd_, from, size, MSG_NOSIGNAL);
     if (n >= 0) return static_cast<std::size_t>(n);
     if (errno == EAGAIN || errno == EWOULDBLOCK) return std::size_t{0};
-    if (errno != EINTR) return transient(os_error(errno));
+    if (errno != EINTR) return tl::unexpected(wire_error(errno));
   }
 }
 
