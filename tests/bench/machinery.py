@@ -42,8 +42,18 @@ def cpu_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def numbers(first: int, last: int, alias: str = "numbers") -> str:
+    """SQL: a derived table with these numbers in its column seq. MariaDB's seq_1_to_N is not in MySQL."""
+    digit = "(" + " UNION ALL ".join(f"SELECT {d}" + (" d" if d == 0 else "") for d in range(10)) + ")"
+    places = len(str(last - first))
+    value = " + ".join([str(first), *(f"{10 ** place} * d{place}.d" for place in range(places))])
+    tables = ", ".join(f"{digit} d{place}" for place in range(places))
+    return f"(SELECT {value} AS seq FROM {tables} HAVING seq <= {last}) {alias}"
+
+
 class Servers:
-    """A RabbitMQ and a MariaDB of this run alone."""
+    """A RabbitMQ and a MariaDB or MySQL of this run alone: those that RUNG_BROKER_ROOT and RUNG_DB_ROOT name
+    (tests/servers --help), else the system's."""
 
     def __init__(self) -> None:
         self.dir = tempfile.mkdtemp(prefix="rung-bench.")
@@ -88,7 +98,7 @@ class Servers:
         return cpu_of(self.database_process())
 
     def database_process(self) -> int:
-        """The pid of mariadbd."""
+        """The pid of mariadbd or mysqld."""
         with open(f"{self.dir}/db.pid", encoding="utf-8") as file:
             return int(file.read())
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from machinery import PREFIX, ROOT, Node, Servers, cpu_of, until
+from machinery import PREFIX, ROOT, Node, Servers, cpu_of, numbers, until
 
 TRAFFIC = f"{ROOT}/build/release/bench_traffic"
 WORK = "bench-work"
@@ -257,12 +257,12 @@ class Bench:
         for done in range(0, count, step):
             many = min(step, count - done)
             self.servers.rows(f"INSERT INTO rung_bodies SELECT {first} + {done} + seq, properties, headers, origin, body "
-                              f"FROM rung_bodies, seq_1_to_{many} WHERE task_id = {first}")
+                              f"FROM rung_bodies, {numbers(1, many)} WHERE task_id = {first}")
             self.servers.rows(
                 f"INSERT INTO rung_tasks (id, shard, state, next_at, message_id, {columns}) SELECT {first} + {done} + seq, "
                 f"seq MOD 64, 'scheduled', UTC_TIMESTAMP(3) + INTERVAL 900 SECOND + "
                 f"INTERVAL ({done} + CAST(seq AS SIGNED)) * {85_000_000 // count} * 1000 MICROSECOND, "
-                f"CONCAT('b-', {done} + seq), {columns} FROM rung_tasks, seq_1_to_{many} WHERE id = {first}")
+                f"CONCAT('b-', {done} + seq), {columns} FROM rung_tasks, {numbers(1, many)} WHERE id = {first}")
         self.servers.rows("DELETE FROM rung_tasks WHERE id = %s", first)
         self.servers.rows("ANALYZE TABLE rung_tasks, rung_bodies")
         return float(self.servers.rows("SELECT SUM(data_length + index_length) FROM information_schema.tables "
