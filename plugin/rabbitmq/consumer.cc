@@ -1,6 +1,7 @@
 #include "plugin/rabbitmq/consumer.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "plugin/rabbitmq/codec.h"
@@ -121,13 +122,13 @@ Result<std::unique_ptr<Connection>> Consumer::connect() {
                           waker_, kSetUp, [this](Connection& connection) { return prepare(connection); });
 }
 
-// While a cluster has no leader for a queue or for its metadata, RabbitMQ does not answer a declare, a bind or
-// a consume, nor does it once there is a leader: what was asked before stays unanswered. A new connection is
-// answered at once. So where there are several addresses, each long wait comes after three short ones.
+// While a cluster has no leader for a queue or for its metadata, RabbitMQ does not answer a declare, a bind
+// or a consume, nor does it once there is a leader: what was asked before stays unanswered. A new connection
+// is answered at once. So where there are several addresses, short tries go before a long one, which a slow
+// broker may need.
 Ms Consumer::time_to_prepare(const Address& address) {
-  constexpr int kShort = 3;
-  const bool is_short = !address.alone && prepared_in_vain_ % (kShort + 1) < kShort;
-  return is_short ? Addresses::kSlice : Ms{kSetUp};
+  constexpr std::array<Ms, 4> kTries{Ms{1000}, Ms{2000}, Ms{2000}, Ms{kSetUp}};
+  return address.alone ? Ms{kSetUp} : kTries[prepared_in_vain_ % kTries.size()];
 }
 
 Result<void> Consumer::prepare(Connection& connection) {

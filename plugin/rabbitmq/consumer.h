@@ -75,7 +75,7 @@ class Consumer {
 
   // The thread's own.
   Backoff backoff_;
-  int prepared_in_vain_ = 0;  // connections in a row
+  std::size_t prepared_in_vain_ = 0;     // connections in a row
   std::uint32_t connection_number_ = 0;  // one more, too, where all was given back
   AckWindow window_;
   std::unordered_map<std::uint64_t, std::size_t> held_;  // bodies' bytes of what the sink has, by tag

@@ -96,8 +96,8 @@ class ManagementAdmin final : public QueueAdmin {
   }
 
   Result<std::vector<QueueFacts>> queues() override {
-    auto answer =
-        get(queues_path() + kFresh + "&columns=name,arguments,policy,type,exclusive,node,members", "list queues");
+    auto answer = get(queues_path() + kFresh + "&columns=name,arguments,policy,type,exclusive,node,members",
+                      "list queues");
     if (!answer) return tl::unexpected(answer.error());
     std::vector<QueueFacts> all;
     for (const json& row : *answer) {

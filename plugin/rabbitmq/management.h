@@ -53,8 +53,8 @@ struct QueueFacts {
   std::string policy;                               // the one in effect; "" = none
   std::string type;                                 // classic, quorum, stream; "" = not told
   std::string name = {};
-  std::string arguments = "{}";  // all of them: a JSON object, as text
-  bool exclusive = false;        // belongs to one connection, goes with it
+  std::string arguments = "{}";         // all of them: a JSON object, as text
+  bool exclusive = false;               // belongs to one connection, goes with it
   std::vector<std::string> nodes = {};  // of the cluster, on which it is known to live; not by rabbitmqctl
 };
 

@@ -19,8 +19,8 @@ constexpr auto kKeptBack =
 constexpr auto kMissing = std::chrono::seconds{1};
 constexpr std::size_t kMostMissing = 1000;  // names come from messages
 // An exchange that has neither confirmed nor refused a message for so long exists and lets us publish: a
-// refusal comes at once. A queue behind it does not answer, and must not hold up other unproven exchanges. Nor
-// must a queue that cannot be bound.
+// refusal comes at once. A queue behind it does not answer, and must not hold up other unproven exchanges.
+// Nor must a queue that cannot be bound.
 constexpr auto kAnswerMost = std::chrono::seconds{3};
 constexpr std::uint64_t kCheckToken = ~std::uint64_t{0};  // the check of our rights; nobody asked for it
 constexpr int kNotFound = 404, kAccessRefused = 403;

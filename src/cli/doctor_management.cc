@@ -81,11 +81,12 @@ void check_queue_type(const Config& config, const Seen& seen, Findings& all) {
   if (config.broker.queue_type == "quorum") {
     all.push_back(good("broker.queue_type", cluster + ", and Rung's own queues are quorum queues"));
   } else {
-    all.push_back(warning("broker.queue_type",
-                          cluster + ", and each of Rung's own queues is a classic queue: it lives on one node, "
-                                    "and nothing is taken in while that node is away",
-                          "set broker.queue_type: quorum; to change it, stop the sidecars while the queues are "
-                          "empty, delete them, and start"));
+    all.push_back(
+        warning("broker.queue_type",
+                cluster + ", and each of Rung's own queues is a classic queue: it lives on one node, "
+                          "and nothing is taken in while that node is away",
+                "set broker.queue_type: quorum; to change it, stop the sidecars while the queues are "
+                "empty, delete them, and start"));
   }
 }
 

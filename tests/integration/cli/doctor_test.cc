@@ -23,7 +23,8 @@ class Doctor : public CliTest {
            const std::string& management = needed("RUNG_TEST_MANAGEMENT"),
            const std::string& queue_type = "classic") {
     std::ofstream(config_path()) << "broker: { url: \"" << broker_url << "\", prefix: " << prefix
-                                 << ", management: \"" << management << "\", queue_type: " << queue_type << " }\n"
+                                 << ", management: \"" << management << "\", queue_type: " << queue_type
+                                 << " }\n"
                                  << "store: { url: \"" << store_url << "\" }\n"
                                  << "queues: { orders: {} }\n";
   }
