@@ -55,11 +55,18 @@ Connection::Connection(std::unique_ptr<Wire> wire, Address address, Ms heartbeat
 Connection::~Connection() { empty_amqp_pool(&pool_); }
 
 Result<std::unique_ptr<Connection>> Connection::open(Addresses& addresses, const Tls* tls, Ms heartbeat,
-                                                     const std::string& name, Waker& waker, Ms most) {
+                                                     const std::string& name, Waker& waker, Ms most,
+                                                     const SetUp& set_up) {
+  using Opened = Result<std::unique_ptr<Connection>>;
   return addresses.connect(
       most, [&] { return waker.stopping(); },
-      [&](const Address& address, Clock::time_point until) {
-        return open_at(address, tls, heartbeat, name, waker, until);
+      [&](const Address& address, Clock::time_point until) -> Opened {
+        auto connection = open_at(address, tls, heartbeat, name, waker, until);
+        if (!connection || !set_up) return connection;
+        auto done = set_up(**connection);
+        if (done) return connection;
+        if (!address.alone) done.error().message = address.shown + ": " + done.error().message;
+        return tl::unexpected(std::move(done.error()));
       });
 }
 

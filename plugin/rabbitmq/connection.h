@@ -49,9 +49,13 @@ inline constexpr std::uint16_t kChannel = 1;  // the only one
 
 class Connection {
  public:
-  // To the first of the addresses that takes us in. `most`: the time of one that has no other beside it.
+  // What a new connection needs before it serves. It bounds its own time.
+  using SetUp = std::function<Result<void>(Connection&)>;
+  // To the first of the addresses that takes us in, and where `set_up` succeeds. `most`: the time of one that
+  // has no other beside it, for the login.
   static Result<std::unique_ptr<Connection>> open(Addresses& addresses, const Tls* tls, Ms heartbeat,
-                                                  const std::string& name, Waker& waker, Ms most);
+                                                  const std::string& name, Waker& waker, Ms most,
+                                                  const SetUp& set_up = {});
   // To this one.
   static Result<std::unique_ptr<Connection>> open_at(const Address& address, const Tls* tls, Ms heartbeat,
                                                      const std::string& name, Waker& waker,

@@ -1,6 +1,7 @@
 #include "plugin/rabbitmq/consumer.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "plugin/rabbitmq/codec.h"
@@ -117,13 +118,17 @@ void Consumer::run() {
 }
 
 Result<std::unique_ptr<Connection>> Consumer::connect() {
-  auto connection = Connection::open(addresses_, tls_.get(), options_.heartbeat,
-                                     options_.connection_name + " (intake)", waker_, kSetUp);
-  if (!connection) return connection;
-  auto ready = prepare(**connection);
-  if (ready) return connection;
-  addresses_.failed((*connection)->address());  // it let us in, and then it did not serve
-  return tl::unexpected(ready.error());
+  return Connection::open(addresses_, tls_.get(), options_.heartbeat, options_.connection_name + " (intake)",
+                          waker_, kSetUp, [this](Connection& connection) { return prepare(connection); });
+}
+
+// While a cluster has no leader for a queue or for its metadata, RabbitMQ does not answer a declare, a bind
+// or a consume, nor does it once there is a leader: what was asked before stays unanswered. A new connection
+// is answered at once. So where there are several addresses, short tries go before a long one, which a slow
+// broker may need.
+Ms Consumer::time_to_prepare(const Address& address) {
+  constexpr std::array<Ms, 4> kTries{Ms{1000}, Ms{2000}, Ms{2000}, Ms{kSetUp}};
+  return address.alone ? Ms{kSetUp} : kTries[prepared_in_vain_ % kTries.size()];
 }
 
 Result<void> Consumer::prepare(Connection& connection) {
@@ -138,15 +143,16 @@ Result<void> Consumer::prepare(Connection& connection) {
   repaired_.clear();
   give_back_due_.store(false, std::memory_order_release);  // the old connection's end has done it
   given_back_ = intake_paused_.load(std::memory_order_acquire);
+  const auto deadline = Clock::now() + time_to_prepare(connection.address());
   const Connection::Others nobody = [](const Frame&) {};
-  if (auto done = connection.open_channel(waker_, Clock::now() + kSetUp, nobody); !done) return done;
-  if (auto done = declare_return_exchange(options_, connection, waker_, Clock::now() + kSetUp, nobody); !done)
-    return done;
-  return set_up(connection);
+  auto done = connection.open_channel(waker_, deadline, nobody);
+  if (done) done = declare_return_exchange(options_, connection, waker_, deadline, nobody);
+  if (done) done = set_up(connection, deadline);
+  prepared_in_vain_ = done ? 0 : prepared_in_vain_ + 1;
+  return done;
 }
 
-Result<void> Consumer::set_up(Connection& connection) {
-  const auto deadline = Clock::now() + kSetUp;
+Result<void> Consumer::set_up(Connection& connection, Clock::time_point deadline) {
   const Connection::Others others = [&](const Frame& frame) { take_frame(connection, frame); };
   if (auto done = declare_topology(options_, connection, waker_, deadline, others); !done) {
     if (done.error().kind == Error::Kind::refused) voice_.topology({{}, done.error().message});
@@ -184,7 +190,7 @@ Error Consumer::serve(Connection& connection) {
       cancelled_by_broker_ = false;
       cancel_consumers(connection);  // those that are left, so that all are started in one way
       consumers_cancelled_ = false;
-      if (auto done = set_up(connection); !done) return done.error();
+      if (auto done = set_up(connection, Clock::now() + kSetUp); !done) return done.error();
       last_turn_ms_.store(boot_now().ms, std::memory_order_release);
       continue;
     }

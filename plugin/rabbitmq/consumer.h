@@ -39,7 +39,8 @@ class Consumer {
   void run();
   Result<std::unique_ptr<Connection>> connect();
   Result<void> prepare(Connection& connection);
-  Result<void> set_up(Connection& connection);
+  Ms time_to_prepare(const Address& address);
+  Result<void> set_up(Connection& connection, Clock::time_point deadline);
   // Until the connection is over: why.
   Error serve(Connection& connection);
   Result<void> read(Connection& connection);
@@ -74,6 +75,7 @@ class Consumer {
 
   // The thread's own.
   Backoff backoff_;
+  std::size_t prepared_in_vain_ = 0;     // connections in a row
   std::uint32_t connection_number_ = 0;  // one more, too, where all was given back
   AckWindow window_;
   std::unordered_map<std::uint64_t, std::size_t> held_;  // bodies' bytes of what the sink has, by tag

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "plugin/rabbitmq/place.h"
 #include "plugin/rabbitmq/topology.h"
@@ -95,8 +96,8 @@ class ManagementAdmin final : public QueueAdmin {
   }
 
   Result<std::vector<QueueFacts>> queues() override {
-    auto answer =
-        get(queues_path() + kFresh + "&columns=name,arguments,policy,type,exclusive", "list queues");
+    auto answer = get(queues_path() + kFresh + "&columns=name,arguments,policy,type,exclusive,node,members",
+                      "list queues");
     if (!answer) return tl::unexpected(answer.error());
     std::vector<QueueFacts> all;
     for (const json& row : *answer) {
@@ -125,6 +126,17 @@ class ManagementAdmin final : public QueueAdmin {
       return not_found(no_queue(queue));
     }
     return answer;
+  }
+
+  // RabbitMQ shows them to the tag monitoring, not to policymaker.
+  Result<std::vector<std::string>> nodes() {
+    auto answer = get("/api/nodes?columns=name", "list nodes");
+    if (!answer) return tl::unexpected(answer.error());
+    std::vector<std::string> names;
+    for (const json& row : *answer) {
+      if (row.is_object()) names.push_back(text_at(row, "name"));
+    }
+    return names;
   }
 
   Result<bool> exchange_exists(std::string_view name) override {
@@ -211,6 +223,12 @@ class ManagementAdmin final : public QueueAdmin {
       facts.arguments = dump(*it);
     if (const auto it = row.find("exclusive"); it != row.end() && it->is_boolean())
       facts.exclusive = it->get<bool>();
+    if (std::string node = text_at(row, "node"); !node.empty()) facts.nodes.push_back(std::move(node));
+    if (const auto it = row.find("members"); it != row.end() && it->is_array()) {  // of a quorum queue
+      for (const json& member : *it) {
+        if (member.is_string()) facts.nodes.push_back(member.get<std::string>());
+      }
+    }
     return facts;
   }
 
@@ -318,6 +336,16 @@ AttachedAnswer ask_attached(const BrokerOptions& options, std::string_view queue
   auto policies = (*admin)->policies();
   if (!policies) return {Attached::unknown, policies.error().message};
   return judge_attached(options.prefix, *facts, *policies);
+}
+
+std::vector<std::string> cluster_nodes(const BrokerOptions& options, const std::vector<QueueFacts>& queues,
+                                       Ms timeout) {
+  if (auto admin = make_admin(options, timeout)) {
+    if (auto all = (*admin)->nodes()) return *std::move(all);
+  }
+  std::set<std::string> names;
+  for (const QueueFacts& queue : queues) names.insert(queue.nodes.begin(), queue.nodes.end());
+  return {names.begin(), names.end()};
 }
 
 Result<void> declare_once(const BrokerOptions& options, Ms timeout) {

@@ -53,8 +53,9 @@ struct QueueFacts {
   std::string policy;                               // the one in effect; "" = none
   std::string type;                                 // classic, quorum, stream; "" = not told
   std::string name = {};
-  std::string arguments = "{}";  // all of them: a JSON object, as text
-  bool exclusive = false;        // belongs to one connection, goes with it
+  std::string arguments = "{}";         // all of them: a JSON object, as text
+  bool exclusive = false;               // belongs to one connection, goes with it
+  std::vector<std::string> nodes = {};  // of the cluster, on which it is known to live; not by rabbitmqctl
 };
 
 struct Policy {
@@ -95,6 +96,11 @@ AttachedLook look_at_attached(QueueAdmin& admin, std::string_view prefix,
 // One queue, by the management API. Waits `timeout` at most for each of connecting and answering.
 AttachedAnswer ask_attached(const BrokerOptions& options, std::string_view queue,
                             Ms timeout = std::chrono::seconds{2});
+
+// The nodes of the cluster, as far as the management API shows them: all of them to a user with the tag
+// monitoring, else those on which one of `queues` lives.
+std::vector<std::string> cluster_nodes(const BrokerOptions& options, const std::vector<QueueFacts>& queues,
+                                       Ms timeout);
 
 // broker.management, else port 15672 of the broker's hosts, of which the first that answers is asked; with
 // its own user, else the broker's. Permanent error where a URL does not parse.

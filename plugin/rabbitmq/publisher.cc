@@ -20,6 +20,7 @@ constexpr auto kMissing = std::chrono::seconds{1};
 constexpr std::size_t kMostMissing = 1000;  // names come from messages
 // An exchange that has neither confirmed nor refused a message for so long exists and lets us publish: a
 // refusal comes at once. A queue behind it does not answer, and must not hold up other unproven exchanges.
+// Nor must a queue that cannot be bound.
 constexpr auto kAnswerMost = std::chrono::seconds{3};
 constexpr std::uint64_t kCheckToken = ~std::uint64_t{0};  // the check of our rights; nobody asked for it
 constexpr int kNotFound = 404, kAccessRefused = 403;
@@ -144,7 +145,9 @@ Result<std::unique_ptr<Connection>> Publisher::connect() {
   return connection;
 }
 
+// REQUIRES: nothing is outstanding.
 Result<void> Publisher::open_channel(Connection& connection) {
+  (void)outstanding_.take_all();  // delivery tags begin at 1 again
   const auto deadline = Clock::now() + kSetUp;
   const Connection::Others others = [&](const Frame& frame) { take_frame(connection, frame); };
   if (auto done = connection.open_channel(waker_, deadline, others); !done) return done;
@@ -414,42 +417,55 @@ std::string Publisher::proof_of(const Outgoing& outgoing) const {
   return key.empty() ? outgoing.exchange : key;
 }
 
-// Falls back to the default exchange where the queue cannot be bound, and for a probe of a queue.
+// Falls back to the default exchange where the broker refuses to bind the queue.
 void Publisher::route(Sent& sent) const {
   const std::string key = binding_key(sent.outgoing, return_exchange_);
   if (key.empty()) return;
   const auto why = siblings_.proven.unbindable(key);
-  const bool unbound_probe = siblings_.role == Role::probe && !siblings_.proven.contains(key);
-  if (!why && !unbound_probe) return;
+  if (!why) return;
   use_default_exchange(sent.outgoing, key);
-  if (why) sent.reason = *why;
+  sent.reason = *why;
 }
 
-// Role::unproven: binds the target queue. False: it has its result, or goes another way.
+// Binds the target queue, unless that is proven. False: the message has its result, or goes another way.
+// Where the broker does not answer, the message waits: it is late rather than without its routing key.
 Result<bool> Publisher::bound(Connection& connection, Sent& sent) {
   const std::string key = binding_key(sent.outgoing, return_exchange_);
-  if (key.empty() || siblings_.role != Role::unproven) return true;
+  if (key.empty() || siblings_.role == Role::main || siblings_.proven.contains(key)) return true;
   const auto done = bind(connection, key);
   if (done) return true;
   const std::string& why = done.error().message;
   const int code = why == connection.closing().text ? connection.closing().code : 0;
   constexpr int kLocked = 405, kPrecondition = 406;
-  if (code != kNotFound && code != kAccessRefused && code != kLocked && code != kPrecondition) {
-    pending_.push_front(std::move(sent));
-    return tl::unexpected(done.error());
-  }
   if (code == kNotFound) {
     result(sent.outgoing.token, How::returned, why);
+  } else if (code == kAccessRefused || code == kLocked || code == kPrecondition) {
+    refused_binding(std::move(sent), key, why);
   } else {
-    siblings_.proven.set_unbindable(key, why);
-    pass_on_.push_back(std::move(sent.outgoing));
+    if (siblings_.role == Role::probe) {
+      result(sent.outgoing.token, How::lost, "its queue could not be bound: " + why);
+    } else {
+      pending_.push_back(std::move(sent));  // other queues first
+    }
+    return tl::unexpected(done.error());
   }
   if (auto open = open_channel(connection); !open) return tl::unexpected(open.error());
   return false;
 }
 
+// Whoever publishes it next takes the default exchange.
+void Publisher::refused_binding(Sent sent, const std::string& key, const std::string& why) {
+  siblings_.proven.set_unbindable(key, why);
+  if (siblings_.role == Role::probe) {
+    sent.end = 0;
+    pending_.push_front(std::move(sent));
+  } else {
+    pass_on_.push_back(std::move(sent.outgoing));
+  }
+}
+
 Result<void> Publisher::bind(Connection& connection, const std::string& key) {
-  const auto deadline = Clock::now() + kSetUp;
+  const auto deadline = Clock::now() + kAnswerMost;
   const Connection::Others others = [&](const Frame& frame) { take_frame(connection, frame); };
   amqp_exchange_declare_t exchange{};
   exchange.exchange = bytes(return_exchange_);
@@ -663,17 +679,9 @@ void Publisher::refused_return(Sent sent, const Closing& why) {
     result(sent.outgoing.token, How::rejected, why.text);
     return;
   }
-  if (siblings_.role == Role::main) {
-    siblings_.proven.clear();  // no binding is left
-  } else {
-    siblings_.proven.set_unbindable(key, why.text);
-  }
-  if (siblings_.role == Role::probe) {
-    sent.end = 0;
-    pending_.push_front(std::move(sent));
-  } else {
-    pass_on_.push_back(std::move(sent.outgoing));
-  }
+  if (siblings_.role != Role::main) return refused_binding(std::move(sent), key, why.text);
+  siblings_.proven.clear();  // no binding is left
+  pass_on_.push_back(std::move(sent.outgoing));
 }
 
 void Publisher::remember_refusal(const Outgoing& outgoing, const std::string& why) {

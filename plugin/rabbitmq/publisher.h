@@ -15,6 +15,11 @@
 // Unproven exchanges: a publish to an exchange that has not answered yet on this connection is handed to
 // another publisher (Role::unproven), which sends one message at a time. A refusal there affects nobody else.
 //
+// Bindings: what goes by <prefix>.return needs the binding of its queue, which Role::unproven and Role::probe
+// make. Where the broker refuses it, the message goes by the default exchange. Where it does not answer, the
+// message waits: with Role::unproven here, behind those for other queues; with Role::probe it is `lost`, and
+// its caller decides when the queue is asked again.
+//
 // When the broker closes the channel (or hangs up) because of a message:
 //   - 403 for one exchange: Role::main hands the message to the publisher for unproven exchanges. There it is
 //     sent twice, each time on a new channel that has passed the check of our rights. Refused twice, it is
@@ -105,6 +110,7 @@ class Publisher {
   void route(Sent& sent) const;
   std::string proof_of(const Outgoing& outgoing) const;
   Result<bool> bound(Connection& connection, Sent& sent);
+  void refused_binding(Sent sent, const std::string& key, const std::string& why);
   Result<void> bind(Connection& connection, const std::string& key);
   Result<void> begin_message(Connection& connection);
   void continue_body(Connection& connection);

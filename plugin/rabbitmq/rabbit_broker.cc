@@ -170,7 +170,8 @@ class RabbitBroker final : public Broker {
   std::mutex probe_mutex_;
   // All below: guarded by probe_mutex_; once probe_stopped_ is set, probe_ stays as it is.
   BootMs allowed_{0};
-  Helper probe_{named(options_, " (probe)", options_.max_unconfirmed), rabbit::Role::probe, {}};
+  // One message at a time: a refused binding closes the channel.
+  Helper probe_{named(options_, " (probe)", 1), rabbit::Role::probe, {}};
   Helper unproven_{named(options_, " (unproven exchanges)", 1), rabbit::Role::unproven, {}};
   bool probe_stopped_ = false;
 };

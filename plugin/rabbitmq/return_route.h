@@ -1,7 +1,8 @@
 // Publishes to <prefix>.return, which keep the message's original routing key. The caller names the target
 // queue in the header BCC, as its binding key "queue:<name>". The publisher for unproven exchanges binds the
-// queue on first use. Where that is refused, the message goes by the default exchange and loses the routing
-// key. Thread: pure functions.
+// queue on first use, and so does the one for probes. Where the broker refuses that, the message goes by the
+// default exchange and loses the routing key; where it does not answer, the message waits. Thread: pure
+// functions.
 #pragma once
 
 #include <string>

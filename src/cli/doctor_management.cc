@@ -73,6 +73,23 @@ void check_own(const Config& config, const Seen& seen, Findings& all) {
   }
 }
 
+// A classic queue lives on one node of a cluster.
+void check_queue_type(const Config& config, const Seen& seen, Findings& all) {
+  const std::size_t nodes = rabbit::cluster_nodes(config.broker, seen.queues, kTimeout).size();
+  if (nodes < 2) return;
+  const std::string cluster = "RabbitMQ is a cluster of " + std::to_string(nodes) + " nodes";
+  if (config.broker.queue_type == "quorum") {
+    all.push_back(good("broker.queue_type", cluster + ", and Rung's own queues are quorum queues"));
+  } else {
+    all.push_back(
+        warning("broker.queue_type",
+                cluster + ", and each of Rung's own queues is a classic queue: it lives on one node, "
+                          "and nothing is taken in while that node is away",
+                "set broker.queue_type: quorum; to change it, stop the sidecars while the queues are "
+                "empty, delete them, and start"));
+  }
+}
+
 }  // namespace
 
 Findings check_management(const Config& config) {
@@ -97,6 +114,7 @@ Findings check_management(const Config& config) {
   const Seen seen{*std::move(queues), *std::move(policies)};
   Findings all = {good("management", (*admin)->name() + " lets us see queues and policies")};
   check_own(config, seen, all);
+  check_queue_type(config, seen, all);
   for (const auto& [queue, rules] : config.rules->queues()) {
     check_queue(config, queue, seen, all);
   }

@@ -82,6 +82,9 @@ class RabbitNode(Node):
                     "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+sbwt none +sbwtdcpu none +sbwtdio none"}
         self.environment = ["env", *(f"{name}={value}" for name, value in settings.items())]
 
+    def log_path(self):
+        return f"{self.folder}/log/rung@{self.address}.log"
+
     def start(self):
         self.launch(*self.environment, "/usr/lib/rabbitmq/bin/rabbitmq-server")
 

@@ -81,6 +81,9 @@ class ClusterWorld(World):
             path = os.path.join(node.folder, "out")
             if os.path.exists(path):
                 shutil.copy(path, os.path.join(self.folder, node.name + ".out"))
+        for broker in self.brokers:
+            if os.path.exists(broker.log_path()):
+                shutil.copy(broker.log_path(), os.path.join(self.folder, broker.name + ".log"))
 
     def close(self):
         for sidecar in self.sidecars:

@@ -325,5 +325,11 @@ class Judge:
             for (other, attempt), sightings in self.seen.items():
                 # An attempt that had come before may come again (the broker's, or a duplicate): judged as such.
                 if other == retry_id and sightings[0]["at"] > cancel["answered"]:
+                    row = self.history.get((retry_id, attempt))
+                    published = ms(row["published_at"]) if row else None
+                    if published is not None and published < cancel["asked"] and len(sightings) == 1:
+                        # It lay in its queue, with no word of it in time: the cancel keeps the next attempt back.
+                        self.note("delivered after a cancel, published before it", cancel["number"])
+                        continue
                     self.blame("cancelled", cancel["number"], f"attempt {attempt} was delivered "
                                f"{sightings[0]['at'] - cancel['answered']:.0f} ms after its cancel was answered")

@@ -116,6 +116,25 @@ TEST_F(BrokerAddresses, OneThatGoesAwayWhileItServes) {
   EXPECT_EQ(probe().depth(queue_), 3U);
 }
 
+// As a node of a cluster whose queues have no leader: it takes us in, and does not answer a declare.
+TEST_F(BrokerAddresses, OneThatTakesUsInAndAnswersNoDeclare) {
+  const auto url = parse_url(amqp_url());
+  for (int i = 0; i < 4; ++i) {  // which one is tried first is diced
+    BrokerRecorder sink;
+    TcpProxy a(url->host, url->port), b(url->host, url->port);
+    for (TcpProxy* one : {&a, &b}) one->deafen("(intake)", failed());
+    options_.url = at_port(a.port());
+    options_.other_urls = {at_port(b.port()), amqp_url()};
+    const auto broker = make_rabbit_broker(options_);
+    ASSERT_TRUE(broker->start(sink));
+    ASSERT_TRUE(sink.up());
+    for (const BrokerStatus& told : sink.statuses())
+      EXPECT_EQ(told.reason, "") << "an outage is told only where no address serves";
+    EXPECT_EQ(sink.statuses().back().consuming_at, url->host_port(5672));
+    broker->stop(Ms{2000});
+  }
+}
+
 // The management API is asked at the broker's hosts: of them the first that answers.
 TEST_F(BrokerAddresses, TheManagementApiOfAHostThatIsNotThere) {
   // Port 15672 is not ours to listen at: what is asked is which hosts are tried, and that none is the last.

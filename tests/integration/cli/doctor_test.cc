@@ -1,5 +1,6 @@
 // rung doctor on a system that is right, and on broken ones.
 #include "tests/integration/cli/admin.h"
+#include "tests/support/http_between.h"
 
 namespace rung::cli {
 namespace {
@@ -18,9 +19,12 @@ class Doctor : public CliTest {
   ~Doctor() override {
     if (!database_user_.empty()) db.exec("DROP USER IF EXISTS '" + database_user_ + "'@'%'");
   }
-  void use(const std::string& broker_url, const std::string& store_url) {
+  void use(const std::string& broker_url, const std::string& store_url,
+           const std::string& management = needed("RUNG_TEST_MANAGEMENT"),
+           const std::string& queue_type = "classic") {
     std::ofstream(config_path()) << "broker: { url: \"" << broker_url << "\", prefix: " << prefix
-                                 << ", management: \"" << needed("RUNG_TEST_MANAGEMENT") << "\" }\n"
+                                 << ", management: \"" << management << "\", queue_type: " << queue_type
+                                 << " }\n"
                                  << "store: { url: \"" << store_url << "\" }\n"
                                  << "queues: { orders: {} }\n";
   }
@@ -113,6 +117,35 @@ TEST_F(Doctor, MissingRightsAtTheBroker) {
   admin.permit(user, "^" + prefix, "^(" + prefix + "|amq.default)", "^" + prefix);
   EXPECT_EQ(examine(), 0) << answer.dump(1);
   EXPECT_THAT(said("queue.orders.routing_key"), HasSubstr("warn: its retries lose their routing key"));
+}
+
+// The management API of a cluster, in front of the one that there is.
+TEST_F(Doctor, ClassicQueuesOfItsOwnOnACluster) {
+  const test::HttpBetween cluster(needed("RUNG_TEST_MANAGEMENT"), [](const std::string& path, auto& said) {
+    if (path == "/api/nodes") said = {200, R"([{"name": "rabbit@a"}, {"name": "rabbit@b"}])"};
+  });
+  use(admin.url("guest", "guest"), db.url(), cluster.url());
+  EXPECT_EQ(examine(), 0) << answer.dump(1);
+  EXPECT_THAT(said("broker.queue_type"), HasSubstr("warn: RabbitMQ is a cluster of 2 nodes"));
+  EXPECT_THAT(said("broker.queue_type"), HasSubstr("set broker.queue_type: quorum"));
+  use(admin.url("guest", "guest"), db.url(), cluster.url(), "quorum");
+  examine();
+  EXPECT_THAT(said("broker.queue_type"), HasSubstr("ok: "));
+}
+
+TEST_F(Doctor, AClusterSeenByItsQueuesAlone) {
+  admin.queue("second");
+  const std::string user = admin.user("policymaker");  // may not list nodes
+  admin.permit(user, ".*", ".*", ".*");
+  const test::HttpBetween cluster(needed("RUNG_TEST_MANAGEMENT"), [](const std::string& path, auto& said) {
+    json rows = json::parse(said.body, nullptr, false);
+    if (!path.starts_with("/api/queues/") || !rows.is_array()) return;
+    for (json& row : rows) row["node"] = "rabbit@" + row["name"].get<std::string>();
+    said.body = rows.dump();
+  });
+  use(admin.url(user), db.url(), cluster.url());
+  examine();
+  EXPECT_THAT(said("broker.queue_type"), HasSubstr("warn: RabbitMQ is a cluster of "));
 }
 
 TEST_F(Doctor, AQueueThatIsNotThereKeepsNoRoutingKey) {

@@ -1,0 +1,85 @@
+// Messages by <prefix>.return: they keep their routing key unless the broker refuses to bind their queue. A
+// broker that does not answer the binding makes them wait.
+#include "tests/integration/rabbitmq/fixture.h"
+
+namespace rung::test {
+namespace {
+
+class ReturnRoute : public RabbitTest {
+ protected:
+  void TearDown() override {
+    probe().remove(other_);
+    RabbitTest::TearDown();
+  }
+  Outgoing retry(std::uint64_t token, const std::string& queue, PublishLane lane) {
+    Message message = text("retry " + std::to_string(token));
+    message.headers = Table{{"BCC", Array{Value{"queue:" + queue}}}};
+    return {token, return_exchange(options_.prefix), kKey, std::move(message), lane};
+  }
+  std::string key_of_next(const std::string& queue) {
+    const auto received = probe().get_within(queue);
+    return received ? received->routing_key : "no message";
+  }
+
+  const std::string kKey = "orders.created";
+  const std::string other_ = unique_name("other");
+};
+
+TEST_F(ReturnRoute, AProbeBindsItsQueue) {
+  start_up();
+  broker_->publish({retry(1, queue_, PublishLane::probe)});
+  EXPECT_EQ(how(1), How::confirmed);
+  EXPECT_EQ(key_of_next(queue_), kKey);
+}
+
+// The caller asks again, as with a queue that does not answer.
+TEST_F(ReturnRoute, AProbeWhoseBindingIsNotAnsweredIsLostAndKeepsItsKeyTheNextTime) {
+  TcpProxy& proxy = through_proxy();
+  start_up();
+  proxy.deafen("(probe)", "queue:" + queue_);
+  broker_->publish({retry(1, queue_, PublishLane::probe)});
+  EXPECT_EQ(how(1), How::lost);
+  EXPECT_TRUE(proxy.deafened());
+  broker_->publish({retry(2, queue_, PublishLane::probe)});
+  EXPECT_EQ(how(2), How::confirmed);
+  EXPECT_EQ(key_of_next(queue_), kKey);
+  EXPECT_EQ(probe().depth(queue_), 0U);
+}
+
+TEST_F(ReturnRoute, AProbeWhoseBindingIsRefusedGoesByTheDefaultExchange) {
+  probe().declare_exchange(return_exchange(options_.prefix), "topic");
+  start_up();
+  broker_->publish({retry(1, queue_, PublishLane::probe)});
+  const auto result = sink_.result(1);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->how, How::confirmed);
+  EXPECT_THAT(result->reason, HasSubstr("PRECONDITION_FAILED"));
+  EXPECT_EQ(key_of_next(queue_), queue_);
+}
+
+TEST_F(ReturnRoute, ARefusedBindingHoldsUpNoOtherQueue) {
+  probe().declare(other_);
+  probe().declare_exchange(return_exchange(options_.prefix), "topic");
+  start_up();
+  broker_->publish({retry(1, queue_, PublishLane::main)});
+  EXPECT_EQ(how(1), How::confirmed);
+  broker_->publish({retry(2, other_, PublishLane::main)});
+  EXPECT_EQ(how(2), How::confirmed);
+  EXPECT_EQ(key_of_next(other_), other_);
+}
+
+TEST_F(ReturnRoute, ABindingThatIsNotAnsweredKeepsTheMessageWaiting) {
+  TcpProxy& proxy = through_proxy();
+  probe().declare(other_);
+  start_up();
+  proxy.deafen("(unproven exchanges)", "queue:" + queue_);
+  broker_->publish({retry(1, queue_, PublishLane::main), retry(2, other_, PublishLane::main)});
+  EXPECT_EQ(how(2), How::confirmed);
+  EXPECT_TRUE(proxy.deafened());
+  EXPECT_EQ(how(1), How::confirmed);
+  EXPECT_EQ(key_of_next(queue_), kKey);
+  EXPECT_EQ(key_of_next(other_), kKey);
+}
+
+}  // namespace
+}  // namespace rung::test

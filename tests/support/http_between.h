@@ -1,0 +1,32 @@
+// An HTTP server that hands each GET on to another server, and lets the test change the answer.
+// Thread: `change` is called on the server's own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace rung::test {
+
+class HttpBetween {
+ public:
+  struct Answer {
+    int status = 200;
+    std::string body;
+  };
+  using Change = std::function<void(const std::string& path, Answer& answer)>;
+
+  // `server`: http://host:port. Throws std::runtime_error where it cannot listen.
+  HttpBetween(std::string server, Change change);
+  ~HttpBetween();
+  HttpBetween(const HttpBetween&) = delete;
+  HttpBetween& operator=(const HttpBetween&) = delete;
+
+  std::string url() const;
+
+ private:
+  struct Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rung::test
