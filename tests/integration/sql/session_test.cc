@@ -163,7 +163,7 @@ TEST_F(Hurt, ABodyJustBelowTheServersLimitGoesThroughAndComesBack) {
   const std::vector<TaskId> ids{large.task.id};
   const auto messages = must(store_->messages(ids));
   ASSERT_EQ(messages.size(), 1U);
-  EXPECT_TRUE(messages[0].second->body == body);
+  EXPECT_TRUE(messages[0].message->body == body);
   const std::vector<NewTask> both{task(2, std::string(limit - 10'000, 'x')), task(3)};
   const auto inserted = must(store_->insert(both, fence_));
   EXPECT_EQ(inserted[0].how, Inserted::How::too_large);
