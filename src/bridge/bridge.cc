@@ -11,6 +11,8 @@ namespace rung::bridge {
 namespace {
 
 constexpr Ms kKeyAgain{5000};
+// Where the leases ran out: what is under way is answered within this, or its connection is given up.
+constexpr Ms kUnansweredMost{1000};
 
 }  // namespace
 
@@ -69,6 +71,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, StoreFactory factory, BridgeSetti
                      [this] { dispatch_.let_go_unfetched(); }},
                     settings_.identity.name, settings_.lease),
       key_timer_(loop, [this] { read_token_key(); }),
+      fence_timer_(loop, [this] { give_up_unanswered(); }),
       drain_timer_(loop, [this] { drain_step(); }) {}
 
 Bridge::~Bridge() = default;
@@ -309,6 +312,7 @@ void Bridge::lost(const std::vector<int>&) {
   // What was claimed under a lost lease may still stand in the publisher's queue. The fence closes until
   // every publish under way has its result; only then does the next renewal open it again.
   fenced_ = true;
+  fence_timer_.start(kUnansweredMost, kUnansweredMost);
   health_.set("fenced", "its leases ran out: nothing is published until they are renewed or taken again",
               Health::Effect::not_ready);
   broker_.allow_publish_until({0});
@@ -321,9 +325,19 @@ void Bridge::publish_until(BootMs deadline) {
     return;
   }
   fenced_ = false;
+  fence_timer_.stop();
   health_.clear("fenced");
   broker_.allow_publish_until(deadline);
   dispatch_.open(may_publish());
+}
+
+// One queue that does not answer would keep the fence closed for all: nothing else ends what is under way.
+void Bridge::give_up_unanswered() {
+  if (outbox_.under_way() == 0) return;
+  log::warn("the leases ran out and publishes are not answered: their connections are given up",
+            {{"under_way", outbox_.under_way()}});
+  for (const PublishLane lane : {PublishLane::main, PublishLane::probe})
+    broker_.drop_publishing(lane, "the leases ran out while it had not answered");
 }
 
 std::vector<std::string> Bridge::configured_queues() const {

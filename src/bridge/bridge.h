@@ -136,6 +136,7 @@ class Bridge final : public BrokerSink {
   void gained(const std::vector<Gained>& shards);
   void lost(const std::vector<int>& shards);
   void publish_until(BootMs deadline);
+  void give_up_unanswered();
   void settled(const Decision& decision);
   void schedule(const Task& task);
   void drain_step();
@@ -185,6 +186,7 @@ class Bridge final : public BrokerSink {
   BootMs consuming_since_{0};
   io::Timer key_timer_;
   bool fenced_ = false;  // leases were lost: closed until what was under way has ended
+  io::Timer fence_timer_;
   bool draining_ = false;
   std::function<void()> drained_;
   io::Timer drain_timer_;

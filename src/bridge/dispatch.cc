@@ -34,13 +34,18 @@ std::size_t share_of(int most) { return static_cast<std::size_t>(most - most / 4
 Dispatch::Dispatch(Parts parts, int most_under_way)
     : parts_(std::move(parts)),
       most_under_way_(static_cast<std::size_t>(most_under_way)),
-      targets_(
-          share_of(most_under_way),
-          [this](std::uint32_t queue) { return parts_.rules()->queue(parts_.names.name(queue)).catch_up; }),
+      targets_(share_of(most_under_way), [this](std::uint32_t queue) { return catch_up(queue); }),
       patience_(kHeldUpMost),
       gather_(parts_.loop, kGather, [this] { pump(); }),
       again_(parts_.loop, [this] { pump(); }),
       release_(parts_.loop, [this] { release(); }) {}
+
+// The rate is the queue's, whoever publishes to it: each instance has the part of it that its shards are of
+// all.
+double Dispatch::catch_up(std::uint32_t queue) const {
+  const double all = parts_.rules()->queue(parts_.names.name(queue)).catch_up;
+  return all * parts_.shards.count() / kShards;
+}
 
 void Dispatch::due(const std::vector<io::DueItem>& items) {
   const EpochMs now = parts_.clock.now();
@@ -241,6 +246,7 @@ void Dispatch::claimed(const std::vector<io::DueItem>& batch, PublishLane lane, 
   const auto here = static_cast<std::ptrdiff_t>(std::min(result->messages.size(), flights.size()));
   publish_all({flights.begin(), flights.begin() + here}, result->messages);
   unfetched_.insert(unfetched_.end(), flights.begin() + here, flights.end());
+  if (draining_) let_go_unfetched();  // nobody fetches any more
 }
 
 void Dispatch::fetch() {
@@ -278,21 +284,25 @@ void Dispatch::fetched(const std::vector<Flight>& batch, const Result<Messages>&
 }
 
 void Dispatch::publish_all(const std::vector<Flight>& flights, const Messages& messages) {
-  std::unordered_map<TaskId, MessagePtr> by_id;
-  for (const auto& [id, message] : messages) by_id.emplace(id, message);
+  std::unordered_map<TaskId, const StoredMessage*> by_id;
+  for (const StoredMessage& stored : messages) by_id.emplace(stored.id, &stored);
   for (const Flight& flight : flights) {
     flight_bytes_ += flight.bytes;
-    const auto message = by_id.find(flight.task->id);
-    if (message == by_id.end()) {
-      log::error("a task has no body in the database", {{"id", flight.task->id.value}});
-      published(flight, {0, How::rejected, "its body is not in the database"});
+    const auto stored = by_id.find(flight.task->id);
+    const MessagePtr message = stored != by_id.end() ? stored->second->message : nullptr;
+    if (message == nullptr) {
+      const std::string why = stored == by_id.end()
+                                  ? "its body is not in the database"
+                                  : "its row in rung_bodies cannot be read: " + stored->second->broken;
+      log::error("a message cannot be read", {{"id", flight.task->id.value}, {"reason", why}});
+      published(flight, {0, How::rejected, why});
       continue;
     }
     mean_body_ = mean_body_ * 0.98 + 0.02 * static_cast<double>(flight.bytes);
     if (flight.task->next_at > parts_.clock.now()) {
-      hold_back(flight, message->second);
+      hold_back(flight, message);
     } else {
-      publish(flight, *message->second);
+      publish(flight, *message);
     }
   }
 }

@@ -99,12 +99,13 @@ class Dispatch {
     Flight flight;
     MessagePtr message;
   };
-  using Messages = std::vector<std::pair<TaskId, MessagePtr>>;
+  using Messages = std::vector<StoredMessage>;
   struct Claimed {
     std::vector<Decision> decisions;
     Messages messages;
   };
 
+  double catch_up(std::uint32_t queue) const;
   void claim_next();
   void probe();
   std::vector<io::DueItem> only_held(std::vector<io::DueItem> batch);

@@ -20,7 +20,12 @@ constexpr Ms kRecent{10'000};  // with much in hand: what became due within this
 constexpr std::size_t kEnoughReady = 5000;
 constexpr int kPerShard = 100;
 constexpr int kSlowTicks = 10;
+constexpr std::size_t kCopyBytes = 16UL * 1024 * 1024;  // bodies of parked copies on their way, about
 constexpr Ms kForgotten{60'000};  // in `publishing` under our own epoch for this long, and not in hand
+
+std::size_t body_bytes_of(const Task& task) {
+  return static_cast<std::size_t>(std::max<std::int64_t>(task.body_bytes, 0));
+}
 
 }  // namespace
 
@@ -112,7 +117,7 @@ void Janitor::deadlines() {
 }
 
 void Janitor::copies() {
-  if (copies_busy_ || !parts_.can_publish()) return;
+  if (copies_busy_ || copy_bytes_ >= kCopyBytes || !parts_.can_publish()) return;
   copies_busy_ = true;
   parts_.threads.submit<std::vector<DueEntry>>(
       Lane::control,
@@ -125,59 +130,77 @@ void Janitor::copies() {
           return log::error("parked copies could not be looked for", {{"reason", rows.error().message}});
         std::vector<TaskId> ids;
         for (const DueEntry& row : *rows) {
-          if (copying_.insert(row.id).second) ids.push_back(row.id);
+          if (!copying_.contains(row.id) && ids.size() < kMostInBatch) ids.push_back(row.id);
         }
         if (!ids.empty()) send_copies(ids);
       });
 }
 
+// On a flow lane. Those whose bodies take no more than `room` together, and one at least.
+Result<std::vector<Janitor::Copy>> Janitor::read_copies(Store& store, const std::vector<TaskId>& ids,
+                                                        std::size_t room) {
+  auto rows = store.known(ids);
+  if (!rows) return tl::unexpected(rows.error());
+  std::vector<Copy> copies;
+  std::vector<TaskId> taken;
+  std::size_t bytes = 0;
+  for (KnownTask& known : *rows) {
+    bytes += body_bytes_of(known.row.task);
+    if (!taken.empty() && bytes > room) break;
+    taken.push_back(known.row.task.id);
+    const TaskId id = known.row.task.id;
+    copies.push_back({std::move(known.row.task), {id, nullptr, "its body is not in the database"}});
+  }
+  auto messages = store.messages(taken);
+  if (!messages) return tl::unexpected(messages.error());
+  for (Copy& copy : copies) {
+    const auto stored = std::ranges::find(*messages, copy.task.id, &StoredMessage::id);
+    if (stored != messages->end()) copy.stored = std::move(*stored);
+  }
+  return copies;
+}
+
 void Janitor::send_copies(const std::vector<TaskId>& ids) {
-  struct Copy {
-    Task task;
-    MessagePtr message;
-  };
+  copies_busy_ = true;
   parts_.threads.submit<std::vector<Copy>>(
-      Lane::control,
-      [ids](Store& store) -> Result<std::vector<Copy>> {
-        auto messages = store.messages(ids);
-        if (!messages) return tl::unexpected(messages.error());
-        std::vector<Copy> copies;
-        for (auto& [id, message] : *messages) {
-          auto row = store.find(id);
-          if (!row) return tl::unexpected(row.error());
-          if (*row) copies.push_back({(*row)->task, std::move(message)});
-        }
-        return copies;
-      },
-      [this, ids](Result<std::vector<Copy>> copies) {
-        if (!copies) {
-          for (const TaskId id : ids) copying_.erase(id);
-          return;
-        }
-        for (Copy& copy : *copies) {
-          Message message = dress(*copy.message, copy.task, parts_.proof.token(copy.task));
-          message.headers->emplace_back(header::kQueue, copy.task.queue);
-          message.headers->emplace_back(header::kError, copy.task.last_error);
-          const TaskId id = copy.task.id;
-          parts_.outbox.send(
-              {0, parts_.parked_exchange, copy.task.queue, std::move(message)},
-              [this, id](const PublishResult& result) {
-                const bool never = result.how == PublishResult::How::rejected;
-                if (result.how != PublishResult::How::confirmed && !never) {
-                  copying_.erase(id);  // the next tick tries again
-                  return;
-                }
-                // Tried again it would end the channel for all others each time. The row has it.
-                if (never)
-                  log::error(
-                      "a parked message cannot be sent to the parked queue: it stands in its row alone",
-                      {{"id", id.value}, {"reason", result.reason}});
-                parts_.transitions.add({id, event::ParkedCopySent{}},
-                                       [this, id](const Result<Decision>&) { copying_.erase(id); });
-              });
-        }
+      Lane::flow,
+      [ids, room = kCopyBytes - copy_bytes_](Store& store) { return read_copies(store, ids, room); },
+      [this](const Result<std::vector<Copy>>& copies) {
+        copies_busy_ = false;
+        if (!copies)
+          return log::error("parked messages could not be read", {{"reason", copies.error().message}});
+        for (const Copy& copy : *copies) send_copy(copy);
         parts_.outbox.flush();
       });
+}
+
+void Janitor::send_copy(const Copy& copy) {
+  const Task& task = copy.task;
+  copying_.insert(task.id);
+  copy_bytes_ += body_bytes_of(task);
+  const auto never = [this, task](const std::string& reason) {
+    log::error("a parked message cannot be sent to the parked queue: it stands in its row alone",
+               {{"id", task.id.value}, {"reason", reason}});
+    copy_done(task);
+  };
+  if (copy.stored.message == nullptr) return never(copy.stored.broken);
+  Message message = dress(*copy.stored.message, task, parts_.proof.token(task));
+  message.headers->emplace_back(header::kQueue, task.queue);
+  message.headers->emplace_back(header::kError, task.last_error);
+  parts_.outbox.send({0, parts_.parked_exchange, task.queue, std::move(message)},
+                     [this, task, never](const PublishResult& result) {
+                       if (result.how == PublishResult::How::confirmed) return copy_done(task);
+                       // Tried again it would end the channel for all others each time. The row has it.
+                       if (result.how == PublishResult::How::rejected) return never(result.reason);
+                       copying_.erase(task.id);  // the next tick tries again
+                       copy_bytes_ -= body_bytes_of(task);
+                     });
+}
+
+void Janitor::copy_done(const Task& task) {
+  copy_bytes_ -= body_bytes_of(task);
+  parts_.transitions.add({task.id, event::ParkedCopySent{}},
+                         [this, id = task.id](const Result<Decision>&) { copying_.erase(id); });
 }
 
 void Janitor::stranded() {

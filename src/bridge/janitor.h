@@ -17,6 +17,7 @@
 #include "src/bridge/outbox.h"
 #include "src/bridge/shards.h"
 #include "src/bridge/transitions.h"
+#include "src/store/store.h"
 
 namespace rung::bridge {
 
@@ -50,7 +51,15 @@ class Janitor {
   void sweep_on();
   void deadlines();
   void copies();
+  struct Copy {
+    Task task;
+    StoredMessage stored;
+  };
+  static Result<std::vector<Copy>> read_copies(Store& store, const std::vector<TaskId>& ids,
+                                               std::size_t room);
   void send_copies(const std::vector<TaskId>& ids);
+  void send_copy(const Copy& copy);
+  void copy_done(const Task& task);
   void stranded();
   void forgotten();
 
@@ -59,7 +68,8 @@ class Janitor {
   io::Timer sweep_on_;  // the last sweep found more than it took
   std::vector<Gained> to_recover_;
   std::unordered_set<TaskId> ending_;   // silence that is being ended
-  std::unordered_set<TaskId> copying_;  // copies on their way
+  std::unordered_set<TaskId> copying_;  // copies sent, and not recorded yet
+  std::size_t copy_bytes_ = 0;          // of their bodies
   int ticks_ = 0;
   bool look_recent_ = false;  // the next sweep: at what has become due of late alone
   bool sweeping_ = false;

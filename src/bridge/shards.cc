@@ -348,6 +348,7 @@ void Shards::end_cycle(const Cycle& cycle) {
     slot(lease.shard) = {};
     lost.push_back(lease.shard);
   }
+  const std::size_t kept = leases().size();
   for (const Gained& g : cycle.gained) slot(g.lease.shard) = {g.lease.epoch, false};
   count_ = static_cast<int>(leases().size());
   if (cycle.stepped_back != stepped_back_) step_back(cycle.stepped_back);
@@ -355,7 +356,7 @@ void Shards::end_cycle(const Cycle& cycle) {
   if (!cycle.release.empty())
     log::info("shards given back", {{"given", cycle.release.size()}, {"held", count_}, {"of", kShards}});
   if (!lost.empty()) {
-    log::warn("leases lost", {{"shards", lost.size()}, {"held", count_}});
+    log::warn("leases lost", {{"shards", lost.size()}, {"held", kept}});
     listener_.lost(lost);
   }
   // A margin for the way from the check to the socket, and for clocks that run a little apart.

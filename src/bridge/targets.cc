@@ -18,7 +18,7 @@ constexpr std::size_t kPerTurn = 100;  // of one target before the next has its 
 
 }  // namespace
 
-Targets::Targets(std::size_t most, std::function<int(std::uint32_t)> rate)
+Targets::Targets(std::size_t most, std::function<double(std::uint32_t)> rate)
     : most_(std::max(most, kFirstWindow)), rate_(std::move(rate)) {}
 
 void Targets::add(const io::DueItem& item, bool overdue) {

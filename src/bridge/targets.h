@@ -33,8 +33,9 @@ class Targets {
   // A queue that refused (it is full) is asked again after this.
   static constexpr Ms kRefusedPause{5000};
 
-  // `most`: under way for one target at most. `rate`: the catch-up rate of a queue, in tasks a second.
-  Targets(std::size_t most, std::function<int(std::uint32_t queue)> rate);
+  // `most`: under way for one target at most. `rate`: our share of the catch-up rate of a queue, in tasks a
+  // second.
+  Targets(std::size_t most, std::function<double(std::uint32_t queue)> rate);
 
   // `overdue`: it goes out at the catch-up rate.
   void add(const io::DueItem& item, bool overdue);
@@ -107,7 +108,7 @@ class Targets {
   std::size_t take_from(Target& target, std::size_t most, std::vector<io::DueItem>& out);
 
   const std::size_t most_;
-  const std::function<int(std::uint32_t)> rate_;
+  const std::function<double(std::uint32_t)> rate_;
   std::map<std::uint32_t, Target> targets_;
   std::optional<std::uint32_t> probing_;
   BootMs probing_since_{0};

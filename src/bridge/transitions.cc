@@ -188,7 +188,12 @@ void Transitions::leave(std::vector<Item> batch) {
 void Transitions::arrived(std::vector<Item>& batch, Result<std::vector<Decision>> result) {
   if (result) {
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      if (ask_again(batch[i], (*result)[i]) || look_again(batch[i], (*result)[i])) continue;
+      const Decision& decision = (*result)[i];
+      if (ask_again(batch[i], decision) || look_again(batch[i], decision)) continue;
+      if (decision.reason == kUnknownState && batch[i].on_error == OnError::keep) {
+        keep(std::move(batch[i]), decision.reason);
+        continue;
+      }
       batch[i].done((*result)[i]);
     }
     return;

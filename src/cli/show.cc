@@ -135,8 +135,11 @@ int read_facts(Session& session, TaskId id, Facts& facts) {
   const TaskId ids[] = {id};
   auto messages = session.store->messages(ids);
   if (!messages) return complain(messages.error());
-  if (messages->empty() || messages->front().second == nullptr) return kDone;
-  facts.message = messages->front().second;
+  if (messages->empty()) return kDone;
+  if (const StoredMessage& stored = messages->front(); stored.message == nullptr)
+    return complain(kMistake,
+                    fmt::format("the message of task {} cannot be read: {}", id.str(), stored.broken));
+  facts.message = messages->front().message;
   const Message& message = *facts.message;
   facts.properties = parsed(properties_to_json(message.properties));
   if (message.headers) facts.headers = parsed(headers_to_json(*message.headers));

@@ -93,6 +93,8 @@ std::string what_next(const TaskRow& row, const RuleBook& rules, EpochMs now) {
     case State::cancelled:
     case State::discarded:
       break;
+    case State::unknown:
+      return "unknown to this version of Rung: a newer one has written it";
   }
   std::string text = std::string(to_word(task.state)) + " " + tries(task);
   if (task.finished_at) text += ", at " + at(*task.finished_at, now);

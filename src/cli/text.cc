@@ -75,6 +75,7 @@ Colour colour_of(State state) {
       return Colour::red;
     case State::cancelled:
     case State::discarded:
+    case State::unknown:
       return Colour::dim;
   }
   return Colour::none;

@@ -447,6 +447,7 @@ std::string_view name_of(const Happening& what) {
 }
 
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at) {
+  if (task.state == State::unknown) return refused(task, std::string(kUnknownState));
   Decision d = std::visit(Machine{task, rules, at}, what);
   // That the copy for <prefix>.parked is there shows nowhere: whoever saw the task parked still sees it so.
   const bool shows = !std::holds_alternative<event::ParkedCopySent>(what);

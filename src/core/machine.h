@@ -116,6 +116,9 @@ struct Circumstances {
 
 // The reason of a refusal where there is no row; a store says it, decide() is not asked.
 inline constexpr std::string_view kNoSuchTask = "no such task";
+// The reason of a refusal where the row has a word that this program does not know: its newer instances do.
+inline constexpr std::string_view kUnknownState =
+    "a newer version of Rung has written its row: ask that version";
 // The reason of a refusal where a failed message carries another message's retry-id.
 inline constexpr std::string_view kAnothersTask = "it belongs to another message";
 // The reason of a refusal where ByHand::if_version is not the task's.

@@ -29,7 +29,7 @@ std::string_view word_of(const std::array<std::string_view, n>& words, Enum valu
 
 }  // namespace
 
-std::string_view to_word(State s) { return word_of(kStates, s); }
+std::string_view to_word(State s) { return s == State::unknown ? "unknown" : word_of(kStates, s); }
 std::string_view to_word(Kind k) { return word_of(kKinds, k); }
 std::string_view to_word(Outcome o) { return word_of(kOutcomes, o); }
 std::string_view to_word(FinishedBy f) { return word_of(kFinishers, f); }

@@ -16,6 +16,7 @@ namespace rung {
 
 // Persisted as the words below (ENUM columns). NOTE: do not change or reorder; only append.
 enum class State : std::uint8_t {
+  unknown = 0,  // the row has a word that a newer version of Rung wrote; decide() refuses everything
   scheduled = 1,
   publishing,
   awaiting,

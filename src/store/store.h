@@ -118,6 +118,12 @@ struct Inserted {
   TaskId id;
 };
 
+struct StoredMessage {
+  TaskId id;
+  MessagePtr message;  // nullptr: its row cannot be read, e.g. because it was changed by hand ...
+  std::string broken = {};  // ... and why
+};
+
 struct DueEntry {
   TaskId id;
   int shard = 0;
@@ -325,8 +331,8 @@ class Store {
   // was applied. `step`: the events are the next of that bulk (bulk_next), which has moved past them then.
   virtual Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
                                               const Decider& decide, const BulkStep* step = nullptr) = 0;
-  // Those that exist, in any order.
-  virtual Result<std::vector<std::pair<TaskId, MessagePtr>>> messages(std::span<const TaskId> ids) = 0;
+  // Those that exist, in any order. One that cannot be read fails none of the others.
+  virtual Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) = 0;
 
   // --- what has to be done. Rows of `state` in `shards` with after < next_at <= until (no lower bound where
   // `after` is none), earliest first within each shard, at most `per_shard` of each.

@@ -6,13 +6,13 @@
 
 namespace rung {
 
-Result<std::vector<std::pair<TaskId, MessagePtr>>> MemoryStore::messages(std::span<const TaskId> ids) {
+Result<std::vector<StoredMessage>> MemoryStore::messages(std::span<const TaskId> ids) {
   return call([&] {
-    std::vector<std::pair<TaskId, MessagePtr>> out;
+    std::vector<StoredMessage> out;
     for (const TaskId id : ids) {
       if (const auto it = db_.tasks_.find(id); it != db_.tasks_.end())
-        out.emplace_back(id, it->second.message);
-      if (const auto it = db_.left_.find(id); it != db_.left_.end()) out.emplace_back(id, it->second);
+        out.push_back({id, it->second.message});
+      if (const auto it = db_.left_.find(id); it != db_.left_.end()) out.push_back({id, it->second});
     }
     return out;
   });

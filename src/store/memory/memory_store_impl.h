@@ -51,7 +51,7 @@ class MemoryStore final : public Store {
   Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override;
   Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
                                       const Decider& decide, const BulkStep* step) override;
-  Result<std::vector<std::pair<TaskId, MessagePtr>>> messages(std::span<const TaskId> ids) override;
+  Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) override;
   Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
                                     EpochMs until, int per_shard) override;
   Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) override;

@@ -121,7 +121,7 @@ class Intake {
     if (keys.empty()) return;
     auto rows = session_.query(render("intake_keys", {{"keys", Literal::list(keys)}}));
     while (rows->next()) {
-      const State state = state_from(text_at(*rows, 3)).value_or(State::scheduled);
+      const State state = state_from(text_at(*rows, 3)).value_or(State::unknown);
       const Kind kind = kind_from(text_at(*rows, 4)).value_or(Kind::retry);
       by_key_[text_at(*rows, 1)] = {
           {rows->getInt64(2)}, is_over(state, kind, rows->getInt(5)), time_at(*rows, 6).value_or(EpochMs{})};

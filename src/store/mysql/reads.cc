@@ -76,18 +76,19 @@ std::string_view end_of(Filter::Order order) {
   return "list.end";
 }
 
-MessagePtr message_at(const ::sql::ResultSet& row) {
+StoredMessage message_at(const ::sql::ResultSet& row) {
+  const TaskId id{row.getInt64(1)};
   auto message = std::make_shared<Message>();
   auto properties = properties_from_json(text_at(row, 2));
-  if (!properties) throw Abort{properties.error()};
+  if (!properties) return {id, nullptr, "properties: " + properties.error().message};
   message->properties = std::move(*properties);
   if (!row.isNull(3)) {
     auto headers = headers_from_json(text_at(row, 3));
-    if (!headers) throw Abort{headers.error()};
+    if (!headers) return {id, nullptr, "headers: " + headers.error().message};
     message->headers = std::move(*headers);
   }
   message->body = text_at(row, 4);
-  return message;
+  return {id, std::move(message)};
 }
 
 }  // namespace
@@ -106,13 +107,12 @@ Result<EpochMs> MysqlStore::now() {
   return session_->run_for([&] { return session_->now(); });
 }
 
-Result<std::vector<std::pair<TaskId, MessagePtr>>> MysqlStore::messages(std::span<const TaskId> ids) {
-  std::vector<std::pair<TaskId, MessagePtr>> none;
-  if (ids.empty()) return none;
+Result<std::vector<StoredMessage>> MysqlStore::messages(std::span<const TaskId> ids) {
+  if (ids.empty()) return std::vector<StoredMessage>{};
   return session_->run_for([&] {
-    std::vector<std::pair<TaskId, MessagePtr>> out;
+    std::vector<StoredMessage> out;
     auto row = session_->query(render("messages", {{"ids", Literal::ids(ids)}}));
-    while (row->next()) out.emplace_back(TaskId{row->getInt64(1)}, message_at(*row));
+    while (row->next()) out.push_back(message_at(*row));
     return out;
   });
 }
@@ -286,7 +286,7 @@ Result<std::vector<QueueStat>> MysqlStore::by_queue() {
     std::vector<QueueStat> out;
     auto row = session_->query(render("by_queue"));
     while (row->next()) {
-      out.push_back({text_at(*row, 1), state_from(text_at(*row, 2)).value_or(State::scheduled),
+      out.push_back({text_at(*row, 1), state_from(text_at(*row, 2)).value_or(State::unknown),
                      row->getInt64(3), time_at(*row, 4), row->getInt64(5)});
     }
     return out;

@@ -45,8 +45,10 @@ Task task_at(const ::sql::ResultSet& row) {
   std::uint32_t c = 0;
   t.id = {row.getInt64(++c)};
   t.shard = row.getInt(++c);
-  t.state = state_from(text_at(row, ++c)).value_or(State::scheduled);
-  t.kind = kind_from(text_at(row, ++c)).value_or(Kind::retry);
+  t.state = state_from(text_at(row, ++c)).value_or(State::unknown);
+  const auto kind = kind_from(text_at(row, ++c));
+  if (!kind) t.state = State::unknown;
+  t.kind = kind.value_or(Kind::retry);
   t.next_at = time_at(row, ++c);
   t.attempt = row.getInt(++c);
   t.level = row.getInt(++c);

@@ -97,7 +97,8 @@ TEST_P(StoreContract, MessagesComeBackToTheByte) {
   ids.push_back(TaskId{12345});  // there is none
   auto messages = must(store_->messages(ids));
   ASSERT_EQ(messages.size(), tasks.size());
-  for (const auto& [id, message] : messages) {
+  for (const auto& [id, message, broken] : messages) {
+    EXPECT_EQ(broken, "");
     const auto it =
         std::find_if(tasks.begin(), tasks.end(), [&](const NewTask& n) { return n.task.id == id; });
     ASSERT_NE(it, tasks.end());
@@ -140,7 +141,7 @@ TEST_P(StoreContract, SmallBodiesComeBackToTheByte) {
   must(store_->insert(tasks, fence));
   const auto messages = must(store_->messages(ids));
   EXPECT_EQ(messages.size(), bodies.size());
-  for (const auto& [id, message] : messages) EXPECT_EQ(message->body, wanted.at(id));
+  for (const StoredMessage& m : messages) EXPECT_EQ(m.message->body, wanted.at(m.id));
 }
 
 TEST_P(StoreContract, TheSameCallAgainChangesNothing) {

@@ -23,7 +23,7 @@ class Submit : public CliTest {
   }
   Message message_of(TaskId id) {
     const TaskId ids[] = {id};
-    return *(*store().messages(ids)).front().second;
+    return *(*store().messages(ids)).front().message;
   }
 };
 

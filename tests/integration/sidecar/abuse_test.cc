@@ -499,5 +499,46 @@ TEST_F(Abuse, DeathsThatNeverWere) {
   nothing_stays();
 }
 
+// --- rows changed by hand
+
+TEST_F(Abuse, AMessageThatIsDamagedOrGoneParksAlone) {
+  config.ladder = "[2s]";
+  const std::string queue = attached("damaged"), good = attached("good");
+  config.queue(queue, "{ parked: publish }");
+  start();
+  for (const auto& [name, to] : {std::pair{"broken", queue}, {"gone", queue}, {"good", good}}) {
+    Message message = order();
+    message.properties.message_id = name;
+    fail(to, message);
+  }
+  wait_state(good, "scheduled");
+  ASSERT_TRUE(eventually([&] { return current(queue).size() == 2; }, kBound));
+  const std::string bodies = "`" + db.name() + "`.rung_bodies";
+  const std::string ids =
+      " WHERE task_id = (SELECT id FROM `" + db.name() + "`.rung_tasks WHERE message_id = ";
+  db.exec("UPDATE " + bodies + " SET properties = '['" + ids + "'broken')");
+  db.exec("DELETE FROM " + bodies + ids + "'gone')");
+  EXPECT_EQ(delivery(good).message.properties.message_id, "good");
+  ASSERT_TRUE(eventually(
+      [&] {
+        const auto found = current(queue);
+        return std::ranges::all_of(found, [](const Row& row) { return row.at("state") == "parked"; });
+      },
+      kBound));
+  for (const Row& row : current(queue)) {
+    EXPECT_THAT(row.at("last_error"), HasSubstr(row.at("message_id") == "broken"
+                                                    ? "its row in rung_bodies cannot be read: properties: "
+                                                    : "its body is not in the database"));
+  }
+  // Nobody owes a copy of them any more.
+  EXPECT_TRUE(eventually(
+      [&] {
+        return db.value("SELECT COUNT(*) FROM `" + db.name() +
+                        "`.rung_tasks WHERE state = 'parked' AND next_at IS NOT NULL") == "0";
+      },
+      kBound));
+  EXPECT_EQ(amqp.depth(parked()), 0U);
+}
+
 }  // namespace
 }  // namespace rung::test

@@ -1,0 +1,121 @@
+// The whole flow over a broker and a database in memory: what no single part of it shows.
+#include "src/bridge/bridge.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "plugin/memory/memory_broker.h"
+#include "src/core/headers.h"
+#include "src/store/memory/memory_store.h"
+
+namespace rung::bridge {
+namespace {
+
+class BridgeTest : public testing::Test {
+ protected:
+  ~BridgeTest() override {
+    db_->fail_next(0);
+    if (bridge_) bridge_->stop(Ms{5000});
+  }
+  void start(Ms lease = Ms{10'000}) {
+    BridgeSettings settings;
+    settings.identity = {"a", "0", "here", 42};
+    settings.lease = lease;
+    settings.heartbeat = Ms{500};
+    for (const char* queue : {"orders", "stuck", "rung.parked"}) broker_.declare(queue);
+    const QueueRules defaults{.ladder = "default", .silence = {}, .publish_parked = true};
+    const auto rules =
+        std::make_shared<RuleBook>(RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}},
+                                   RuleBook::Queues{}, RuleBook::Tags{}, defaults);
+    bridge_ = std::make_unique<Bridge>(
+        loop_, broker_, [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db_); },
+        settings, rules, [] {});
+    ASSERT_TRUE(bridge_->start());
+    ASSERT_TRUE(
+        until([&] { return bridge_->status().shards == kShards && bridge_->status().broker.publishing; }));
+  }
+  // Runs the loop until it is so, or for ten seconds.
+  bool until(const std::function<bool()>& condition, Ms most = Ms{10'000}) {
+    const BootMs from = boot_now();
+    bool met = false;
+    io::Timer look(loop_, [&] {
+      met = condition();
+      if (met || boot_now() - from > most) loop_.stop();
+    });
+    look.start(Ms{0}, Ms{2});
+    loop_.run();
+    return met;
+  }
+  void run_for(Ms time) {
+    (void)until([] { return false; }, time);
+  }
+  void submit(const std::string& queue, Ms delay, int count = 1, std::size_t body = 10) {
+    std::vector<Submission> batch;
+    const auto message = std::make_shared<Message>(Message{{}, {}, std::string(body, 'b')});
+    for (int i = 0; i < count; ++i) {
+      Submission one;
+      one.task.message = message;
+      one.task.task.queue = queue;
+      one.task.task.body_bytes = static_cast<std::int64_t>(body);
+      one.delay = delay;
+      batch.push_back(std::move(one));
+    }
+    bool answered = false;
+    bridge_->submit(std::move(batch),
+                    [&](const Result<std::vector<Submitted>>& answer) { answered = answer.has_value(); });
+    ASSERT_TRUE(until([&] { return answered; }));
+  }
+  // A failed message that its consumer gives up on.
+  void fail_for_good(const std::string& queue, std::size_t body) {
+    Message message{{}, Table{}, std::string(body, 'b')};
+    message.headers->emplace_back(std::string(header::kQueue), queue);
+    message.headers->emplace_back(std::string(header::kNever), true);
+    ASSERT_TRUE(broker_.put("rung.failed", "", message));
+  }
+
+  const std::shared_ptr<MemoryDb> db_ = std::make_shared<MemoryDb>();
+  MemoryBroker broker_;
+  io::Loop loop_;
+  std::unique_ptr<Bridge> bridge_;
+};
+
+// One queue that never answers must not keep the fence closed for all the others.
+TEST_F(BridgeTest, APublishWithoutAnAnswerDoesNotOutliveTheLeases) {
+  start(Ms{900});
+  broker_.hold_confirms();
+  submit("stuck", Ms{0});
+  ASSERT_TRUE(until([&] { return broker_.depth("stuck") == 1; }));
+  db_->fail_next(1'000'000);
+  run_for(Ms{1500});  // the leases run out meanwhile
+  db_->fail_next(0);
+  submit("orders", Ms{100});
+  EXPECT_TRUE(until([&] { return broker_.depth("orders") == 1; }));
+}
+
+// More bodies than are held at once are claimed, and the answer comes when nobody fetches any more.
+TEST_F(BridgeTest, ADrainEndsAlthoughItMeetsAClaimOfManyBytes) {
+  start();
+  submit("orders", Ms{400}, 16, 2'000'000);
+  db_->fail_next(1'000'000);
+  run_for(Ms{600});  // the claim is tried again and again
+  bool drained = false;
+  bridge_->drain([&] { drained = true; });
+  db_->fail_next(0);
+  EXPECT_TRUE(until([&] { return drained; }));
+}
+
+TEST_F(BridgeTest, ParkedCopiesOnTheirWayAreBoundedInBytes) {
+  start();
+  broker_.hold_confirms();
+  for (int i = 0; i < 30; ++i) fail_for_good("orders", 1'000'000);
+  ASSERT_TRUE(until([&] { return broker_.depth("rung.parked") >= 16; }));
+  run_for(Ms{2500});
+  EXPECT_LE(broker_.depth("rung.parked"), 18U);
+  broker_.release_confirms();
+  EXPECT_TRUE(until([&] { return broker_.depth("rung.parked") == 30; }));
+}
+
+}  // namespace
+}  // namespace rung::bridge
