@@ -52,7 +52,7 @@ TEST_F(ConfigKeys, OnlyRulesReload) {
     const bool rules = key.path.starts_with("ladders.") || key.path.starts_with("queues.") ||
                        key.path.starts_with("tags.") || key.path.starts_with("defaults.") ||
                        key.path.starts_with("broker.targets.") || key.path == "parked" ||
-                       key.path == "catch_up" || key.path == "retention";
+                       key.path == "catch_up" || key.path == "retention" || key.path == "groups.*.queues";
     EXPECT_EQ(key.reloadable, rules) << key.path;
   }
 }
@@ -63,7 +63,8 @@ TEST_F(ConfigKeys, WhatMayHoldAPasswordIsSecret) {
     if (key.secret) secret.insert(key.path);
   }
   EXPECT_EQ(secret, (std::set<std::string_view>{"broker.url", "broker.urls", "broker.management", "store.url",
-                                                "store.urls"}));
+                                                "store.urls", "groups.*.store.url",
+                                                "groups.*.store.urls"}));
 }
 
 TEST_F(ConfigKeys, TheFallbacksOfTheTableAreThoseOfTheProgram) {
