@@ -84,7 +84,7 @@ class Groups : public ::testing::Test {
     amqp_.reject(*got);
   }
   static std::string count(test::MysqlSchema& db, const std::string& where) {
-    return db.value("SELECT COUNT(*) FROM retry_current WHERE " + where);
+    return db.value("SELECT COUNT(*) FROM " + db.name() + ".retry_current WHERE " + where);
   }
 
   const std::string name_ = test::unique_name("g");
@@ -158,7 +158,7 @@ TEST_F(Groups, ASubmittedTaskGoesToTheGroupOfItsQueue) {
   EXPECT_THAT(unknown.err, HasSubstr("no group has the queue \"nobodys\""));
   EXPECT_THAT(rung({"list"}).err, HasSubstr("say which with --group NAME or RUNG_GROUP: eu, us"));
   EXPECT_EQ(rung({"doctor"}).exit, 1);
-  const std::string id = us_db_.value("SELECT retry_id FROM retry_current");
+  const std::string id = us_db_.value("SELECT retry_id FROM " + us_db_.name() + ".retry_current");
   const Ran elsewhere = rung({"redrive", id, "--group", "us", "--to-queue", eu_queue_});
   EXPECT_EQ(elsewhere.exit, 1);
   EXPECT_THAT(elsewhere.err, HasSubstr("belongs to the group eu, and this is us"));
@@ -167,11 +167,13 @@ TEST_F(Groups, ASubmittedTaskGoesToTheGroupOfItsQueue) {
 // By rung.delay, a message that asks for a queue of another group is for a person to look at.
 TEST_F(Groups, ADelayForAnotherGroupsQueueIsParked) {
   start(*eu_, "eu");
+  ASSERT_TRUE(test::eventually([&] { return rung({"stats", "--group", "eu"}).exit == 0; }, 30s));
   Message message;
   message.headers = Table{{"x-delay", std::int64_t{1}}};
   ASSERT_TRUE(amqp_.publish(name_ + "-eu.delay", us_queue_, message));
   ASSERT_TRUE(test::eventually([&] { return count(eu_db_, "state = 'parked'") == "1"; }, 30s));
-  EXPECT_THAT(eu_db_.value("SELECT last_error FROM retry_current"), HasSubstr("belongs to the group us"));
+  EXPECT_THAT(eu_db_.value("SELECT last_error FROM " + eu_db_.name() + ".retry_current"),
+              HasSubstr("belongs to the group us"));
   EXPECT_FALSE(amqp_.get(us_queue_));
 }
 
