@@ -186,6 +186,12 @@ TargetRules targets_of(const Draft& draft, Problems& problems) {
   targets.allow = draft.allow;
   targets.deny = draft.deny;
   for (const QueueDraft& queue : draft.queues) targets.configured.insert(queue.name);
+  // Also those of other groups: what a group has of a queue goes on when the queue moves.
+  for (const GroupDraft& group : draft.groups) {
+    for (const std::string& queue : group.queues) {
+      if (queue.find('*') == std::string::npos) targets.configured.insert(queue);
+    }
+  }
   for (const TagDraft& tag : draft.tags) {
     if (tag.queue) targets.configured.insert(*tag.queue);
     if (tag.exchange) targets.configured.insert(*tag.exchange);

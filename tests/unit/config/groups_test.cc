@@ -183,6 +183,17 @@ TEST_F(ConfigGroups, EachOnesNamesAreRungsOwn) {
               ElementsAre(HasSubstr("queues that begin with retries-us. are Rung's own")));
 }
 
+// As those under queues: a queue that a group names needs no place in broker.targets.allow.
+TEST_F(ConfigGroups, WhatTheyNameIsConfigured) {
+  std::string text = kBroker + kTwo;
+  text.insert(text.find(" }"), ", targets: { allow: [] }");
+  const Config eu = chosen(text, {"eu"}).config;
+  const TargetRules& targets = eu.rules->targets();
+  EXPECT_TRUE(targets.allows("orders"));
+  EXPECT_TRUE(targets.allows("eu.odd")) << "it may have moved to us with retries under way";
+  EXPECT_FALSE(targets.allows("eu.x")) << "a pattern names nothing";
+}
+
 TEST_F(ConfigGroups, CheckShowsThem) {
   const std::string text = describe(
       chosen(kBroker + "queues: { orders: { parked: publish }, lost: {} }\n" + kTwo, {}, ConfigFor::check)
