@@ -342,7 +342,10 @@ void Bridge::give_up_unanswered() {
 
 std::vector<std::string> Bridge::configured_queues() const {
   std::vector<std::string> names;
-  for (const auto& [name, rules] : rules_->queues()) names.push_back(name);
+  for (const auto& [name, rules] : rules_->queues()) {
+    // Another group's is attached there, not here.
+    if (rules_->targets().groups.elsewhere(name) == nullptr) names.push_back(name);
+  }
   return names;
 }
 

@@ -68,6 +68,12 @@ void begin_delayed(NewTask& fresh, const Newcomer& newcomer, const DelayRequest&
   }
 }
 
+Target target_of_delay(const DelayRequest& request, const Message& message, const RuleBook& rules) {
+  if (request.target.is_set()) return request.target;
+  const TagRules* tag = message.properties.type ? rules.tag(*message.properties.type) : nullptr;
+  return tag != nullptr && tag->target.is_set() ? tag->target : Target{request.otherwise, "", ""};
+}
+
 // The queue or exchange that the message itself names and that it will go to; "" where the config names it.
 std::string target_named(const DelayRequest& request, const Message& message, const RuleBook& rules) {
   if (request.target_by.empty()) return {};
@@ -105,6 +111,8 @@ Newcomer delayed_newcomer(std::shared_ptr<Delivery> delivery, const DelayRoutes&
   const std::string name = target_named(request, delivery->message, rules);
   if (park_reason.empty() && !name.empty() && !rules.targets().allows(name))
     park_reason = not_allowed(request.target_by, name);
+  if (park_reason.empty())
+    park_reason = refused_target(target_of_delay(request, delivery->message, rules), rules.targets());
   return {std::move(delivery), std::move(request), std::move(park_reason)};
 }
 

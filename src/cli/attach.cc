@@ -5,6 +5,8 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <regex>
 
 #include "src/cli/attach_run.h"
@@ -26,6 +28,9 @@ struct AttachOptions {
   bool all = false, print = false, detach = false;
   bool named() const { return !all && pattern.empty(); }
 };
+
+// Queues by the prefix of the group that they belong to.
+using ByPrefix = std::map<std::string, std::vector<std::string>>;
 
 std::string vhost_of(const Config& config) {
   const auto url = parse_url(config.broker.url);
@@ -66,21 +71,26 @@ int tell(const AttachOptions& options, const std::vector<Outcome>& outcomes) {
   return code;
 }
 
-std::string printed_line(const AttachOptions& options, const Config& config, const std::string& queue) {
-  if (!options.detach) return rabbit::policy_command(config.broker.prefix, vhost_of(config), queue);
+std::string printed_line(const AttachOptions& options, const Config& config, const std::string& prefix,
+                         const std::string& queue) {
+  if (!options.detach) return rabbit::policy_command(prefix, vhost_of(config), queue);
   return "rabbitmqctl clear_policy -p " + rabbit::shell_quote(vhost_of(config)) + " " +
          rabbit::shell_quote(rabbit::policy_name(queue));
 }
 
 // Nobody could be reached: what a person can do by hand.
-int by_hand(const AttachOptions& options, const Config& config, const std::vector<std::string>& why_not) {
-  std::string lines;
-  for (const std::string& queue : options.queues) lines += "  " + printed_line(options, config, queue) + "\n";
+int by_hand(const AttachOptions& options, const Config& config, const ByPrefix& queues,
+            const std::vector<std::string>& why_not) {
+  std::string lines, exchanges;
+  for (const auto& [prefix, names] : queues) {
+    exchanges += (exchanges.empty() ? "" : " or ") + rabbit::failed_exchange(prefix);
+    for (const std::string& queue : names)
+      lines += "  " + printed_line(options, config, prefix, queue) + "\n";
+  }
   if (!lines.empty()) {
     std::string text = "Run this where rabbitmqctl reaches the broker:\n\n" + lines;
     if (!options.detach) {
-      text += "\nor declare the queue with the argument x-dead-letter-exchange: " +
-              rabbit::failed_exchange(config.broker.prefix) + "\n";
+      text += "\nor declare the queue with the argument x-dead-letter-exchange: " + exchanges + "\n";
     }
     print(text);
   }
@@ -104,8 +114,8 @@ std::string mistake_in_choice(const AttachOptions& options) {
 std::string mistake_in(const AttachOptions& options, const Config& config) {
   for (const std::string& queue : options.queues) {
     if (queue.empty() || queue.size() > 255) return "a queue's name has 1 to 255 bytes";
-    for (const char* inlet : {".failed", ".results", ".delay", ".parked"}) {
-      if (!options.print && queue == config.broker.prefix + inlet)
+    for (const char* inlet : {"failed", "results", "delay", "parked"}) {
+      if (!options.print && queue == config.rules->targets().own_prefix(queue) + inlet)
         return queue + " is Rung's own queue: its dead letters would go round in a circle";
     }
   }
@@ -122,29 +132,57 @@ Result<std::optional<std::regex>> pattern_of(const AttachOptions& options) {
   }
 }
 
-// The queues that --pattern or --all means: those that exist, or those that attach made a policy for.
-Result<std::vector<std::string>> chosen(const AttachOptions& options, const Config& config,
-                                        QueueAdmin& admin) {
+Result<ByPrefix> by_name(const AttachOptions& options, const Config& config) {
+  ByPrefix queues;
+  for (const std::string& queue : options.queues) {
+    auto prefix = prefix_of_queue(config, queue);
+    if (!prefix) return tl::unexpected(prefix.error());
+    queues[*prefix].push_back(queue);
+  }
+  return queues;
+}
+
+// The prefixes that --pattern and --all mean: the config's, that of the chosen group, or those of all groups.
+std::vector<std::string> prefixes(const Config& config) {
+  if (!config.broker.prefix.empty()) return {config.broker.prefix};
+  std::vector<std::string> all;
+  for (const auto& group : config.groups.all) all.push_back(group.prefix);
+  return all;
+}
+
+// The queues that --pattern or --all means: those that exist, or those that attach made a policy for. Of the
+// groups each has its own; a queue that none has is left out.
+Result<ByPrefix> chosen(const AttachOptions& options, const Config& config, QueueAdmin& admin) {
   auto pattern = pattern_of(options);
   if (!pattern) return tl::unexpected(pattern.error());
-  std::vector<std::string> names;
+  const auto wanted = [&](const std::string& name) {
+    return !*pattern || std::regex_search(name, **pattern);
+  };
+  ByPrefix found;
   if (options.detach) {
     auto policies = admin.policies();
     if (!policies) return tl::unexpected(policies.error());
     for (const rabbit::Policy& policy : *policies) {
-      if (auto queue = attached_by(policy, config.broker.prefix)) names.push_back(*std::move(queue));
+      for (const std::string& prefix : prefixes(config)) {
+        const auto queue = attached_by(policy, prefix);
+        if (queue && wanted(*queue)) found[prefix].push_back(*queue);
+      }
     }
   } else {
     auto queues = admin.queues();
     if (!queues) return tl::unexpected(queues.error());
     for (const rabbit::QueueFacts& facts : *queues) {
-      if (!is_own_queue(config.broker.prefix, facts.name)) names.push_back(facts.name);
+      const auto* group = config.groups.of_queue(facts.name);
+      if (is_own_queue(config, facts.name) || !wanted(facts.name)) continue;
+      if (config.groups.empty()) {
+        found[config.broker.prefix].push_back(facts.name);
+      } else if (group != nullptr && (config.groups.own.empty() || group->name == config.groups.own)) {
+        found[group->prefix].push_back(facts.name);
+      }
     }
   }
-  if (*pattern)
-    std::erase_if(names, [&](const std::string& name) { return !std::regex_search(name, **pattern); });
-  std::ranges::sort(names);
-  return names;
+  for (auto& [prefix, names] : found) std::ranges::sort(names);
+  return found;
 }
 
 int run(const AttachOptions& options) {
@@ -152,22 +190,28 @@ int run(const AttachOptions& options) {
   Config config;
   if (const int code = load(options.common, config, ConfigFor::broker); code != kDone) return code;
   if (const std::string wrong = mistake_in(options, config); !wrong.empty()) return complain(kMistake, wrong);
+  auto queues = by_name(options, config);
+  if (!queues) return complain(queues.error());
   if (options.print) {
-    for (const std::string& queue : options.queues) print(printed_line(options, config, queue) + "\n");
+    for (const auto& [prefix, names] : *queues) {
+      for (const std::string& queue : names) print(printed_line(options, config, prefix, queue) + "\n");
+    }
     return kDone;
   }
   FoundAdmin found = find_admin(config.broker);
   if (found.mistake) return complain(*found.mistake);
-  if (found.admin == nullptr) return by_hand(options, config, found.why_not);
-  std::vector<std::string> queues = options.queues;
-  if (!options.named()) {
-    auto names = chosen(options, config, *found.admin);
-    if (!names) return complain(names.error());
-    queues = *std::move(names);
+  if (found.admin == nullptr) return by_hand(options, config, *queues, found.why_not);
+  if (!options.named()) queues = chosen(options, config, *found.admin);
+  if (!queues) return complain(queues.error());
+  std::vector<Outcome> outcomes;
+  for (const auto& [prefix, names] : *queues) {
+    BrokerOptions broker = config.broker;
+    broker.prefix = prefix;
+    auto done = options.detach ? detach_queues(*found.admin, broker, names)
+                               : attach_queues(*found.admin, broker, names, options.named());
+    std::ranges::move(done, std::back_inserter(outcomes));
   }
-  if (queues.empty()) return tell(options, {});
-  return tell(options, options.detach ? detach_queues(*found.admin, config.broker, queues)
-                                      : attach_queues(*found.admin, config.broker, queues, options.named()));
+  return tell(options, outcomes);
 }
 
 void add_choice(CLI::App& c, AttachOptions& o, const char* all) {

@@ -254,8 +254,22 @@ std::vector<Outcome> detach_queues(QueueAdmin& admin, const BrokerOptions& broke
   return done;
 }
 
-bool is_own_queue(std::string_view prefix, std::string_view queue) {
-  return queue.starts_with("amq.") || queue.starts_with(std::string(prefix) + ".");
+bool is_own_queue(const Config& config, std::string_view queue) {
+  return queue.starts_with("amq.") || config.rules->targets().is_own(queue);
+}
+
+Result<std::string> prefix_of_queue(const Config& config, const std::string& queue) {
+  const QueueGroups& groups = config.groups;
+  if (groups.empty()) return config.broker.prefix;
+  const auto* group = groups.of_queue(queue);
+  if (group != nullptr && (groups.own.empty() || group->name == groups.own)) return group->prefix;
+  if (group != nullptr) {
+    return permanent("the queue '" + queue + "' belongs to the group " + group->name + ", not to " +
+                     groups.own + ": say --group " + group->name + ", or change groups.NAME.queues");
+  }
+  if (!groups.own.empty()) return config.broker.prefix;
+  return permanent("no group has the queue '" + queue +
+                   "': name it in groups.NAME.queues, or say --group NAME: " + groups.names());
 }
 
 std::optional<std::string> attached_by(const Policy& policy, std::string_view prefix) {

@@ -39,8 +39,11 @@ std::vector<Outcome> attach_queues(rabbit::QueueAdmin& admin, const BrokerOption
 std::vector<Outcome> detach_queues(rabbit::QueueAdmin& admin, const BrokerOptions& broker,
                                    const std::vector<std::string>& queues);
 
-// Queues that belong to Rung (<prefix>.*) or to the broker (amq.*).
-bool is_own_queue(std::string_view prefix, std::string_view queue);
+// Queues that belong to Rung (<prefix>.*, of every group) or to the broker (amq.*).
+bool is_own_queue(const Config& config, std::string_view queue);
+// Where the queue's dead letters go: the config's prefix, or that of its group. A group that was chosen takes
+// queues that no group has.
+Result<std::string> prefix_of_queue(const Config& config, const std::string& queue);
 // The queue that attach made this policy for, with this prefix; none where somebody else made it.
 std::optional<std::string> attached_by(const rabbit::Policy& policy, std::string_view prefix);
 

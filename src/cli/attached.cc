@@ -21,6 +21,7 @@ struct Line {
   std::string queue;
   rabbit::AttachedAnswer answer;
   bool configured = false;
+  std::string group = {};  // "" = none has it, or there are none
 };
 
 std::set<std::string> configured_queues(const Config& config) {
@@ -29,6 +30,11 @@ std::set<std::string> configured_queues(const Config& config) {
     names.insert(name);
   }
   return names;
+}
+
+// With --group: not those of other groups.
+bool is_ours(const QueueGroups& groups, const std::string& queue) {
+  return groups.own.empty() || groups.elsewhere(queue) == nullptr;
 }
 
 // All queues of the virtual host but those of Rung, of the broker and of single connections; and those that
@@ -44,14 +50,18 @@ Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
   if (only.empty()) {
     wanted = configured;
     for (const auto& facts : *queues) {
-      if (!facts.exclusive && !is_own_queue(config.broker.prefix, facts.name)) wanted.insert(facts.name);
+      if (!facts.exclusive && !is_own_queue(config, facts.name)) wanted.insert(facts.name);
     }
+    std::erase_if(wanted, [&](const std::string& queue) { return !is_ours(config.groups, queue); });
   }
   std::vector<Line> lines;
   for (const std::string& queue : wanted) {
     const auto it = std::ranges::find(*queues, queue, &rabbit::QueueFacts::name);
     Line line{queue, {Attached::no_such_queue, "there is no such queue"}, configured.contains(queue)};
-    if (it != queues->end()) line.answer = rabbit::judge_attached(config.broker.prefix, *it, *policies);
+    if (const auto* group = config.groups.of_queue(queue); group != nullptr) line.group = group->name;
+    const auto prefix = prefix_of_queue(config, queue);
+    if (it != queues->end() && prefix) line.answer = rabbit::judge_attached(*prefix, *it, *policies);
+    if (it != queues->end() && !prefix) line.answer = {Attached::no, "no group has it"};
     if (it != queues->end() && it->type == "stream")
       line.answer = {Attached::no, "a stream has no dead letters"};
     lines.push_back(std::move(line));
@@ -59,7 +69,7 @@ Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
   return lines;
 }
 
-Json line_json(const Line& line) {
+Json line_json(const Line& line, bool groups) {
   const Attached how = line.answer.attached;
   Json json = {{"queue", line.queue},
                {"attached", is_attached(how)},
@@ -70,24 +80,30 @@ Json line_json(const Line& line) {
                                                   : Json();
   json["policy"] = how == Attached::yes_by_policy ? Json(line.answer.detail) : Json();
   json["why_not"] = is_attached(how) ? Json() : Json(line.answer.detail);
+  if (groups) json["group"] = line.group.empty() ? Json() : Json(line.group);
   return json;
 }
 
-std::string to_text(const std::vector<Line>& lines) {
+std::string to_text(const std::vector<Line>& lines, bool groups) {
   using enum Table::Align;
   if (lines.empty()) return "no queues\n";
-  Table table({{"QUEUE", left}, {"ATTACHED", left}, {"CONFIG", left}, {"BY, OR WHY NOT", left}});
+  std::vector<Table::Column> columns = {{"QUEUE", left}, {"ATTACHED", left}, {"CONFIG", left}};
+  if (groups) columns.push_back({"GROUP", left});
+  columns.push_back({"BY, OR WHY NOT", left});
+  Table table(std::move(columns));
   for (const Line& line : lines) {
     const bool yes = is_attached(line.answer.attached);
     std::string detail = line.answer.detail;
     if (line.answer.attached == Attached::yes_by_policy) detail = "policy " + detail;
     if (line.answer.attached == Attached::yes_by_argument) detail = "queue argument";
-    table.row({line.queue,
-               {yes ? "yes" : "no", yes               ? Colour::green
-                                    : line.configured ? Colour::red
-                                                      : Colour::none},
-               line.configured ? "named" : "-",
-               detail});
+    std::vector<Table::Cell> cells = {line.queue,
+                                      {yes ? "yes" : "no", yes               ? Colour::green
+                                                           : line.configured ? Colour::red
+                                                                             : Colour::none},
+                                      line.configured ? "named" : "-"};
+    if (groups) cells.emplace_back(line.group.empty() ? "-" : line.group);
+    cells.emplace_back(detail);
+    table.row(std::move(cells));
   }
   std::string out = table.str(Terminal::of_stdout(), false);
   for (const Line& line : lines) {
@@ -100,6 +116,9 @@ std::string to_text(const std::vector<Line>& lines) {
 int run(const Common& common, const std::vector<std::string>& only) {
   Config config;
   if (const int code = load(common, config, ConfigFor::broker); code != kDone) return code;
+  for (const std::string& queue : only) {
+    if (const auto prefix = prefix_of_queue(config, queue); !prefix) return complain(prefix.error());
+  }
   FoundAdmin found = find_admin(config.broker);
   if (found.mistake) return complain(*found.mistake);
   if (found.admin == nullptr) {
@@ -110,11 +129,11 @@ int run(const Common& common, const std::vector<std::string>& only) {
   auto lines = read(*found.admin, config, only);
   if (!lines) return complain(lines.error());
   if (!common.json) {
-    print(to_text(*lines));
+    print(to_text(*lines, !config.groups.empty()));
     return kDone;
   }
   Json json = Json::array();
-  for (const Line& line : *lines) json.push_back(line_json(line));
+  for (const Line& line : *lines) json.push_back(line_json(line, !config.groups.empty()));
   print(dump(json) + "\n");
   return kDone;
 }

@@ -227,7 +227,7 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   }
   Session session;
   if (const int code = open_session(common, session); code != kDone) return code;
-  if (const std::string why = own_target(asked.elsewhere, session.config.rules->targets()); !why.empty())
+  if (const std::string why = refused_target(asked.elsewhere, session.config.rules->targets()); !why.empty())
     return complain(kMistake, why);
   if (const int code = read_filter(filter, session.now, asked.filter); code != kDone) return code;
   asked.filter = of_bulk(asked);

@@ -42,6 +42,8 @@ Json check_json(const LoadedConfig& loaded) {
                           {"routing_key", tag.target.routing_key},
                           {"ladder", tag.ladder}};
   }
+  for (const QueueGroups::Group& group : loaded.config.groups.all)
+    json["groups"][group.name] = {{"prefix", group.prefix}, {"queues", group.queues}};
   json["retention_ms"] = loaded.config.retention ? Json(loaded.config.retention->count()) : Json();
   for (const auto& [from, to] : loaded.config.delays) json["delays"].push_back({{"from", from}, {"to", to}});
   return json;
@@ -59,7 +61,7 @@ int check(const Common& common) {
     Config config;
     return load(common, config, ConfigFor::check);  // tells where it has looked
   }
-  const LoadedConfig loaded = load_config(path, ConfigFor::check);
+  const LoadedConfig loaded = load_config(path, ConfigFor::check, group_choice(common));
   print(dump(check_json(loaded)) + "\n");
   return loaded.ok() ? kDone : kMistake;
 }
@@ -87,17 +89,17 @@ int migrate(const Common& common) {
 void add_run(CLI::App& app, int* exit) {
   auto common = std::make_shared<Common>();
   CLI::App& c = *app.add_subcommand("run", "The sidecar, in the foreground");
-  c.add_option("-c,--config", common->config,
-               "The config; else $RUNG_CONFIG, ./rung.yaml, /etc/rung/rung.yaml")
-      ->type_name("FILE");
+  add_config_options(c, *common);
   c.footer(
       "\nExamples:\n"
       "  rung run -c rung.yaml\n"
+      "  rung run --group eu              one of the groups that the config has\n"
       "SIGTERM and SIGINT: drain, then exit 0. SIGHUP: read ladders and queues again.");
   c.callback([common, exit] {
     const std::string path = find_config(*common);
     Config config;
-    *exit = path.empty() ? load(*common, config, ConfigFor::sidecar) : run_sidecar(path);
+    *exit =
+        path.empty() ? load(*common, config, ConfigFor::sidecar) : run_sidecar(path, group_choice(*common));
   });
 }
 

@@ -18,13 +18,19 @@ namespace rung::cli {
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& does,
                       const std::string& teach, Common& common) {
   CLI::App& command = *app.add_subcommand(name, does);
+  add_config_options(command, common);
+  command.add_flag("--json", common.json, "For scripts: JSON on stdout");
+  command.footer("\n" + teach);
+  return command;
+}
+
+void add_config_options(CLI::App& command, Common& common) {
   command
       .add_option("-c,--config", common.config,
                   "The config; else $RUNG_CONFIG, ./rung.yaml, /etc/rung/rung.yaml")
       ->type_name("FILE");
-  command.add_flag("--json", common.json, "For scripts: JSON on stdout");
-  command.footer("\n" + teach);
-  return command;
+  command.add_option("--group", common.group, "Which of the config's groups; else $RUNG_GROUP")
+      ->type_name("NAME");
 }
 
 int complain(Exit code, std::string_view what) {
@@ -57,7 +63,13 @@ std::string find_config(const Common& common) {
   return {};
 }
 
-int load(const Common& common, Config& config, ConfigFor purpose) {
+GroupChoice group_choice(const Common& common, const std::string& queue) {
+  if (!common.group.empty()) return {common.group, "--group", queue};
+  const char* named = std::getenv("RUNG_GROUP");
+  return {named != nullptr ? named : "", "RUNG_GROUP", queue};
+}
+
+int load(const Common& common, Config& config, ConfigFor purpose, const std::string& queue) {
   const std::string path = find_config(common);
   if (path.empty()) {
     return complain(
@@ -65,7 +77,7 @@ int load(const Common& common, Config& config, ConfigFor purpose) {
         "no config: neither -c FILE nor $RUNG_CONFIG is given, and there is no rung.yaml here nor in "
         "/etc/rung");
   }
-  LoadedConfig loaded = load_config(path, purpose);
+  LoadedConfig loaded = load_config(path, purpose, group_choice(common, queue));
   const auto tell = [](const std::string& what) {
     const std::string line = one_line(what) + "\n";
     std::fwrite(line.data(), 1, line.size(), stderr);
@@ -80,17 +92,22 @@ int load(const Common& common, Config& config, ConfigFor purpose) {
   return kDone;
 }
 
-int open_session(const Common& common, Session& session) {
-  if (const int code = load(common, session.config, ConfigFor::database); code != kDone) return code;
+int open_session(const Common& common, Session& session, const std::string& queue) {
+  if (const int code = load(common, session.config, ConfigFor::database, queue); code != kDone) return code;
+  if (auto connected = connect(session); !connected) return complain(connected.error());
+  return kDone;
+}
+
+Result<void> connect(Session& session) {
   session.config.store.migrate = false;
   auto store = open_mysql_store(session.config.store);
-  if (!store) return complain(store.error());
+  if (!store) return tl::unexpected(store.error());
   session.store = *std::move(store);
-  if (auto good = session.store->check_schema(); !good) return complain(good.error());
+  if (auto good = session.store->check_schema(); !good) return good;
   auto now = session.store->now();
-  if (!now) return complain(now.error());
+  if (!now) return tl::unexpected(now.error());
   session.now = *now;
-  return kDone;
+  return {};
 }
 
 CLI::Option* add_watch(CLI::App& command, bool& watch) {
@@ -98,13 +115,21 @@ CLI::Option* add_watch(CLI::App& command, bool& watch) {
 }
 
 int watch(Session& session, const std::function<int()>& draw) {
+  const auto now = [&] {
+    auto read = session.store->now();
+    if (read) session.now = *read;
+    return read;
+  };
+  return watch(now, draw);
+}
+
+int watch(const std::function<Result<EpochMs>()>& now, const std::function<int()>& draw) {
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   for (;;) {
-    const auto now = session.store->now();
-    if (!now) return complain(now.error());
-    session.now = *now;
+    const auto at = now();
+    if (!at) return complain(at.error());
     print((terminal ? "\x1b[H\x1b[2J" : "") + std::string("every 2s, Ctrl-C ends it: ") +
-          format_utc(session.now).substr(0, 19) + " UTC\n\n");
+          format_utc(*at).substr(0, 19) + " UTC\n\n");
     const int code = draw();
     if (code == kNotReached) return code;
     if (!terminal) print("\n");

@@ -17,15 +17,18 @@ namespace rung::cli {
 // The contract's. NOTE: do not change: scripts lean on them.
 enum Exit : int { kDone = 0, kMistake = 1, kNotReached = 2, kNotFound = 3 };
 
-// -c and --json, of every command.
+// -c, --group and --json, of every command.
 struct Common {
   std::string config;
+  std::string group;
   bool json = false;
 };
 
 // A command, with -c/--config and --json; `teach` stands under its --help.
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& does,
                       const std::string& teach, Common& common);
+// -c and --group.
+void add_config_options(CLI::App& command, Common& common);
 
 // One line on stderr; returns `code`.
 int complain(Exit code, std::string_view what);
@@ -35,9 +38,12 @@ Exit exit_of(const Error& error);
 // -c, else $RUNG_CONFIG, else ./rung.yaml, else /etc/rung/rung.yaml. "" = there is none.
 std::string find_config(const Common& common);
 
+// --group, else $RUNG_GROUP, else the group that has `queue`.
+GroupChoice group_choice(const Common& common, const std::string& queue = {});
+
 // Loads the config for what the command does; where it cannot, tells so, one problem a line, and returns
-// kMistake. Warnings are told, too.
-int load(const Common& common, Config& config, ConfigFor purpose);
+// kMistake. Warnings are told, too. `queue`: the one that the command is about.
+int load(const Common& common, Config& config, ConfigFor purpose, const std::string& queue = {});
 
 // The config, and a store whose schema is as this program needs it: made by `rung migrate` or `rung run`,
 // never here, where a slip in store.url would leave a database behind. Tells what is wrong.
@@ -46,13 +52,17 @@ struct Session {
   std::unique_ptr<Store> store;
   EpochMs now;  // the database's clock, at the start
 };
-int open_session(const Common& common, Session& session);
+int open_session(const Common& common, Session& session, const std::string& queue = {});
+// The same with the config that the session has already; nothing is told.
+Result<void> connect(Session& session);
 
 // --watch. The returned option is for excludes().
 CLI::Option* add_watch(CLI::App& command, bool& watch);
 // Draws again every 2 s until Ctrl-C, or until the database can't be reached for a draw; then its exit code.
 // On a terminal each picture replaces the one before. `session.now` is set before each.
 int watch(Session& session, const std::function<int()>& draw);
+// The same for any clock: `now` is asked before each picture.
+int watch(const std::function<Result<EpochMs>()>& now, const std::function<int()>& draw);
 
 // Whose hand it is that changes something here, for the audit: "alice@host (cli)".
 std::string by_whom();

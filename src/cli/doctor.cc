@@ -80,6 +80,8 @@ std::string findings_json(const Findings& findings) {
 int run(const Common& common) {
   Config config;
   if (const int code = load(common, config, ConfigFor::check); code != kDone) return code;
+  if (!config.groups.empty() && config.groups.own.empty())
+    return complain(kMistake, which_group(config.groups));
   Findings all = {good("config", find_config(common) + " is right")};
   for (Findings part : {check_broker(config), check_management(config), check_database(config),
                         check_machine(config, find_config(common))})

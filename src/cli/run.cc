@@ -127,8 +127,9 @@ constexpr Ms kWatchStart{200};
 
 class Sidecar {
  public:
-  Sidecar(std::string config_path, Config config)
+  Sidecar(std::string config_path, GroupChoice choice, Config config)
       : path_(std::move(config_path)),
+        choice_(std::move(choice)),
         config_(std::move(config)),
         stores_(config_.store, config_.lease * 2 / 3,  // what a lease has left at least
                 [this](const std::string& reason) { loop_.post([this, reason] { fatal(reason); }); }),
@@ -181,7 +182,17 @@ class Sidecar {
                               {"window", levels::format_duration(config_.window)},
                               {"retention", config_.retention ? levels::format_duration(*config_.retention)
                                                               : std::string("off")}});
-    for (const auto& [name, rules] : config_.rules->queues()) say_rules("queue", name, rules);
+    const QueueGroups& groups = config_.groups;
+    if (!groups.empty()) {
+      std::string queues;
+      for (const std::string& name : groups.find(groups.own)->queues)
+        queues += (queues.empty() ? "" : ", ") + name;
+      log::info("group",
+                {{"group", groups.own}, {"prefix", config_.broker.prefix}, {"queues", std::move(queues)}});
+    }
+    for (const auto& [name, rules] : config_.rules->queues()) {
+      if (groups.elsewhere(name) == nullptr) say_rules("queue", name, rules);
+    }
     say_rules("other queues", "(any other)", config_.rules->defaults());
     if (config_.rules->queues().empty())
       log::info("no queue is named in the config: every message that comes in takes the rules of defaults");
@@ -296,7 +307,7 @@ class Sidecar {
   }
 
   void reload() {
-    LoadedConfig loaded = load_config(path_);
+    LoadedConfig loaded = load_config(path_, ConfigFor::sidecar, choice_);
     if (!loaded.ok()) {
       for (const ConfigProblem& problem : loaded.problems)
         log::error("config not taken", {{"problem", problem.str()}});
@@ -307,6 +318,7 @@ class Sidecar {
     if (http_ != nullptr) http_->reload(loaded.config.rules);
     log::configure(loaded.config.log.level, loaded.config.log.format);
     const bool more =
+        loaded.config.broker.prefix != config_.broker.prefix ||
         loaded.config.broker.url != config_.broker.url || loaded.config.store.url != config_.store.url ||
         loaded.config.broker.other_urls != config_.broker.other_urls ||
         loaded.config.store.other_urls != config_.store.other_urls || loaded.config.node != config_.node ||
@@ -321,6 +333,7 @@ class Sidecar {
   }
 
   const std::string path_;
+  const GroupChoice choice_;
   Config config_;
   io::Loop loop_;
   Stores stores_;
@@ -342,10 +355,10 @@ class Sidecar {
 
 }  // namespace
 
-int run_sidecar(const std::string& config_path) {
+int run_sidecar(const std::string& config_path, const GroupChoice& choice) {
   // Until the loop catches them there is nothing to drain.
   for (const int number : {SIGTERM, SIGINT}) std::signal(number, [](int) { _exit(0); });
-  LoadedConfig loaded = load_config(config_path);
+  LoadedConfig loaded = load_config(config_path, ConfigFor::sidecar, choice);
   if (print_problems(loaded)) return 1;
   log::configure(loaded.config.log.level, loaded.config.log.format);
   for (const ConfigProblem& warning : loaded.warnings) log::warn("config", {{"warning", warning.str()}});
@@ -355,7 +368,7 @@ int run_sidecar(const std::string& config_path) {
   mallopt(M_MMAP_THRESHOLD, 256 * 1024);
 #endif
   std::signal(SIGPIPE, SIG_IGN);  // a broken connection is an error code, not a death
-  return Sidecar(config_path, std::move(loaded.config)).run();
+  return Sidecar(config_path, choice, std::move(loaded.config)).run();
 }
 
 }  // namespace rung::cli

@@ -4,9 +4,11 @@
 
 #include <string>
 
+#include "src/config/config.h"
+
 namespace rung::cli {
 
 // 0 after SIGTERM or SIGINT, 1 for the user's mistake (config, newer schema, a node's name used twice).
-int run_sidecar(const std::string& config_path);
+int run_sidecar(const std::string& config_path, const GroupChoice& choice);
 
 }  // namespace rung::cli

@@ -22,7 +22,7 @@ namespace {
 struct StatsOptions {
   Common common;
   std::string max_overdue = "1m";
-  bool watch = false;
+  bool watch = false, all = false;
 };
 
 struct Stats {
@@ -94,27 +94,46 @@ std::string queue_cell(const QueueStat& q) {
   return q.state == State::parked ? "(by exchange, or none)" : "(by exchange)";
 }
 
+struct TaskSums {
+  std::map<State, std::int64_t> tasks;
+  std::int64_t overdue = 0;
+};
+
+TaskSums sums_of(const std::vector<QueueStat>& queues) {
+  TaskSums sums;
+  for (const QueueStat& q : queues) {
+    sums.tasks[q.state] += q.tasks;
+    sums.overdue += q.overdue;
+  }
+  return sums;
+}
+
+std::string sums_text(const TaskSums& sums) {
+  std::string out;
+  for (const auto& [state, tasks] : sums.tasks)
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", tasks, to_word(state));
+  return fmt::format("{}; {} overdue", out, sums.overdue);
+}
+
+Json sums_json(const TaskSums& sums) {
+  Json json = Json::object();
+  for (const auto& [state, tasks] : sums.tasks) json[std::string(to_word(state))] = tasks;
+  return json;
+}
+
 std::string queues_text(const Stats& stats, EpochMs now, const Terminal& terminal) {
   using enum Table::Align;
   if (stats.queues.empty()) return "no tasks yet\n";
   Table table(
       {{"QUEUE", left, 12}, {"STATE", left}, {"TASKS", right}, {"OVERDUE", right}, {"OLDEST DUE", left}});
-  std::map<State, std::int64_t> totals;
-  std::int64_t overdue = 0;
   for (const QueueStat& q : stats.queues) {
-    totals[q.state] += q.tasks;
-    overdue += q.overdue;
     table.row({queue_cell(q),
                {std::string(to_word(q.state)), colour_of(q.state)},
                std::to_string(q.tasks),
                {std::to_string(q.overdue), q.overdue > 0 ? Colour::red : Colour::none},
                q.oldest_due_at ? relative(*q.oldest_due_at, now) : "-"});
   }
-  std::string out = table.str(terminal) + "\n";
-  std::string sum;
-  for (const auto& [state, tasks] : totals)
-    sum += fmt::format("{}{} {}", sum.empty() ? "" : ", ", tasks, to_word(state));
-  return out + fmt::format("all together: {}; {} overdue\n", sum, overdue);
+  return table.str(terminal) + "\n" + "all together: " + sums_text(sums_of(stats.queues)) + "\n";
 }
 
 std::string nodes_text(const Stats& stats, EpochMs now, const Terminal& terminal) {
@@ -138,22 +157,18 @@ std::string nodes_text(const Stats& stats, EpochMs now, const Terminal& terminal
 
 Json stats_json(const Stats& stats, EpochMs now) {
   Json json = {{"healthy", stats.problems.empty()}, {"problems", stats.problems}};
-  Json totals = Json::object();
-  std::int64_t overdue = 0;
+  const TaskSums sums = sums_of(stats.queues);
   json["queues"] = Json::array();
   for (const QueueStat& q : stats.queues) {
-    const std::string state(to_word(q.state));
-    totals[state] = totals.value(state, std::int64_t{0}) + q.tasks;
-    overdue += q.overdue;
     json["queues"].push_back(
         {{"queue", q.queue.empty() ? Json() : Json(q.queue)},
-         {"state", state},
+         {"state", to_word(q.state)},
          {"tasks", q.tasks},
          {"oldest_due_at", q.oldest_due_at ? Json(to_rfc3339(*q.oldest_due_at)) : Json()},
          {"overdue", q.overdue}});
   }
-  json["totals"] = totals;
-  json["overdue"] = overdue;
+  json["totals"] = sums_json(sums);
+  json["overdue"] = sums.overdue;
   json["overdue_beyond_bound"] = stats.late.size();
   json["oldest_overdue_ms"] = stats.late.empty() ? Json() : Json((now - stats.late.front().at).count());
   json["shards"] = {
@@ -185,9 +200,116 @@ int show(Session& session, const StatsOptions& options, Ms max_overdue) {
   return stats.problems.empty() ? kDone : kMistake;
 }
 
+// One of the config's groups, on a connection that is kept until it fails.
+struct GroupStats {
+  std::string name;
+  Session session = {};
+  Stats stats = {};
+  Exit code = kDone;
+
+  // What is wrong stands in stats.problems, also that nothing could be read.
+  void look(const std::string& config, Ms max_overdue) {
+    stats = {};
+    code = kDone;
+    if (auto done = read_all(config, max_overdue); !done) {
+      session.store.reset();
+      stats = {};
+      stats.problems = {done.error().message};
+      code = exit_of(done.error());
+      return;
+    }
+    judge(stats, session.now, max_overdue);
+    if (!stats.problems.empty()) code = kMistake;
+  }
+
+  bool reached() const { return session.store != nullptr; }
+
+ private:
+  Result<void> read_all(const std::string& config, Ms max_overdue) {
+    if (session.store == nullptr) {
+      LoadedConfig loaded = load_config(config, ConfigFor::database, {name});
+      if (!loaded.ok()) return permanent(loaded.problems.front().str());
+      session.config = std::move(loaded.config);
+      if (auto connected = connect(session); !connected) return connected;
+    }
+    const auto now = session.store->now();
+    if (!now) return tl::unexpected(now.error());
+    session.now = *now;
+    return read(*session.store, session.now, max_overdue, stats);
+  }
+};
+
+Json groups_json(const std::vector<GroupStats>& groups, const TaskSums& sums) {
+  Json json = {{"healthy", std::ranges::all_of(groups, [](const auto& g) { return g.code == kDone; })},
+               {"groups", Json::object()},
+               {"totals", sums_json(sums)},
+               {"overdue", sums.overdue}};
+  for (const GroupStats& group : groups) {
+    json["groups"][group.name] = group.reached()
+                                     ? stats_json(group.stats, group.session.now)
+                                     : Json{{"healthy", false}, {"problems", group.stats.problems}};
+  }
+  return json;
+}
+
+std::string groups_text(const std::vector<GroupStats>& groups, const TaskSums& sums) {
+  const Terminal terminal = Terminal::of_stdout();
+  std::string out;
+  for (const GroupStats& group : groups) {
+    out += "group " + group.name + "\n";
+    out += group.reached() ? queues_text(group.stats, group.session.now, terminal) + "\n" +
+                                 nodes_text(group.stats, group.session.now, terminal)
+                           : "not read: " + one_line(group.stats.problems.front()) + "\n";
+    out += "\n";
+  }
+  const bool whole = std::ranges::all_of(groups, &GroupStats::reached);
+  return out + fmt::format("all {}groups: {}\n", whole ? "" : "that were read of the ",
+                           sums.tasks.empty() ? "no tasks yet" : sums_text(sums));
+}
+
+// Every group, one after the other; one that is away does not hide the others. The exit code is the worst.
+int show_groups(std::vector<GroupStats>& groups, const StatsOptions& options, Ms max_overdue) {
+  const std::string config = find_config(options.common);
+  TaskSums sums;
+  int worst = kDone;
+  for (GroupStats& group : groups) {
+    group.look(config, max_overdue);
+    worst = std::max<int>(worst, group.code);
+    for (const auto& [state, tasks] : sums_of(group.stats.queues).tasks) sums.tasks[state] += tasks;
+    sums.overdue += sums_of(group.stats.queues).overdue;
+  }
+  print(options.common.json ? dump(groups_json(groups, sums)) + "\n" : groups_text(groups, sums));
+  for (const GroupStats& group : groups) {
+    for (const std::string& problem : group.stats.problems)
+      complain(group.code, "group " + group.name + ": " + problem);
+  }
+  return worst;
+}
+
+int run_groups(const QueueGroups& named, const StatsOptions& options, Ms max_overdue) {
+  std::vector<GroupStats> groups;
+  for (const QueueGroups::Group& group : named.all) groups.push_back({group.name});
+  const auto draw = [&] { return show_groups(groups, options, max_overdue); };
+  if (!options.watch) return draw();
+  const auto now = [] {
+    const auto since = std::chrono::system_clock::now().time_since_epoch();
+    return Result<EpochMs>(EpochMs{std::chrono::duration_cast<Ms>(since).count()});
+  };
+  return watch(now, [&] {
+    draw();
+    return kDone;  // a group that is away comes back
+  });
+}
+
 int run(const StatsOptions& options) {
   const auto max_overdue = levels::parse_duration(options.max_overdue);
   if (!max_overdue) return complain(kMistake, "--max-overdue: " + max_overdue.error());
+  if (options.all) {
+    // Which groups there are; what a group lacks is told with the group.
+    Config config;
+    if (const int code = load(options.common, config, ConfigFor::broker); code != kDone) return code;
+    if (!config.groups.empty()) return run_groups(config.groups, options, *max_overdue);
+  }
   Session session;
   if (const int code = open_session(options.common, session); code != kDone) return code;
   const auto draw = [&] { return show(session, options, *max_overdue); };
@@ -198,17 +320,21 @@ int run(const StatsOptions& options) {
 
 void add_stats(CLI::App& app, int* exit) {
   auto o = std::make_shared<StatsOptions>();
-  CLI::App& c =
-      add_command(app, "stats", "How much there is, who holds it, and whether it moves",
-                  "Examples:\n"
-                  "  rung stats\n"
-                  "  rung stats --json --max-overdue 5m    a health check: exit 1 while something is wrong\n"
-                  "Wrong is: a shard that no live sidecar owns, or tasks overdue by more than the bound.",
-                  o->common);
+  CLI::App& c = add_command(
+      app, "stats", "How much there is, who holds it, and whether it moves",
+      "Examples:\n"
+      "  rung stats\n"
+      "  rung stats --json --max-overdue 5m    a health check: exit 1 while something is wrong\n"
+      "  rung stats --all                      of every group of the config, and their sum\n"
+      "Wrong is: a shard that no live sidecar owns, or tasks overdue by more than the bound. With "
+      "--all also a\ngroup whose database is away: the others are shown, the exit code is the worst.",
+      o->common);
   c.add_option("--max-overdue", o->max_overdue, "How late a task may be before this fails")
       ->type_name("DURATION")
       ->capture_default_str();
   add_watch(c, o->watch)->excludes("--json");
+  c.add_flag("--all", o->all, "Every group of the config; without groups: the same as without --all")
+      ->excludes("--group");
   c.callback([o, exit] { *exit = run(*o); });
 }
 

@@ -165,7 +165,7 @@ Json answer_json(const Answer& answer) {
 
 int submit_one(const SubmitOptions& o) {
   Session session;
-  if (const int code = open_session(o.common, session); code != kDone) return code;
+  if (const int code = open_session(o.common, session, o.flags.queue); code != kDone) return code;
   auto request = to_request(o.flags, session.now);
   if (!request) return complain(request.error());
   Submitter submitter(session);
@@ -306,7 +306,8 @@ void add_submit(CLI::App& app, int* exit) {
     const bool one = o->jsonl.empty();
     for (const CLI::Option* option : c.get_options()) {
       const std::string name = option->get_name();
-      if (one || option->count() == 0 || name == "--jsonl" || name == "--json" || name == "--config")
+      if (one || option->count() == 0 || name == "--jsonl" || name == "--json" || name == "--config" ||
+          name == "--group")
         continue;
       *exit = complain(kMistake, name + " doesn't go with --jsonl: each line says it for itself");
       return;

@@ -25,52 +25,44 @@ class Completion {
 
   void run() {
     required("broker", "amqp://user:password@host:port/%2f");
-    required("store", "mysql://user:password@host:port/schema");
     same_service("broker", "virtual host");
-    same_service("store", "schema");
+    for (const std::string& store : stores()) {
+      required(store, "mysql://user:password@host:port/schema");
+      same_service(store, "schema");
+      schema(store);
+    }
     broker_tls();
     store_tls();
-    schema();
     heartbeat_and_lease();
     node();
     if (draft_.warns()) file_rights();
-    password("broker", draft_.broker_password_file);
-    password("store", config_.store.password_file);
-    delays();
+    password("broker", "broker.password_file", draft_.broker_password_file);
+    store_passwords();
+    take_store(draft_);
+    complete_delays(draft_, problems_);
     http();
   }
 
  private:
-  // From an exchange that Rung declares to one that it only publishes to, and never in a circle.
-  void delays() {
-    const std::string own = config_.broker.prefix + ".";
-    for (std::size_t i = 0; i < draft_.delays.size(); ++i) {
-      const DelayDraft& one = draft_.delays[i];
-      if (one.broken) continue;
-      const std::string path = "delays[" + std::to_string(i + 1) + "]";
-      if (!one.from || !one.to) {
-        problems_.add(one.mark, path + ": " + (one.from ? "to" : "from") +
-                                    " is missing: write { from: EXCHANGE, to: EXCHANGE }");
-      } else if (one.from->starts_with("amq.") || one.from->starts_with(own)) {
-        problems_.add(one.from_mark, path + ".from: exchanges that begin with amq. or " + own +
-                                         " are the broker's or Rung's own");
-      } else if (*one.from == *one.to) {
-        problems_.add(one.to_mark,
-                      path + ".to: it is the exchange that it comes from: the message would go round");
-      } else if (one.to->starts_with(own)) {
-        problems_.add(one.to_mark, path + ".to: exchanges that begin with " + own + " are Rung's own");
-      } else if (!config_.delays.emplace(*one.from, *one.to).second) {
-        problems_.add(one.from_mark, path + ".from: given twice");
+  // The sections that name a database: of the groups each has one.
+  std::vector<std::string> stores() const {
+    if (draft_.groups.empty()) return {"store"};
+    std::vector<std::string> all;
+    for (const GroupDraft& group : draft_.groups) all.push_back(group.path("store"));
+    return all;
+  }
+
+  void store_passwords() {
+    if (draft_.groups.empty()) return password("store", "store.password_file", config_.store.password_file);
+    for (const GroupDraft& group : draft_.groups) {
+      const std::string path = group.path("store.password_file");
+      if (!draft_.reads_files_of(path)) continue;
+      if (draft_.given.contains(path)) {
+        password(group.path("store"), path, group.password_file);
+      } else {
+        password(group.path("store"), "store.password_file", config_.store.password_file);
       }
     }
-    for (std::size_t i = 0; i < draft_.delays.size(); ++i) {
-      const DelayDraft& one = draft_.delays[i];
-      if (one.from && one.to && *one.from != *one.to && config_.delays.contains(*one.to))
-        problems_.add(one.to_mark, "delays[" + std::to_string(i + 1) +
-                                       "].to: it is the from of another: write where it shall end up");
-    }
-    for (const auto& [from, to] : config_.delays) config_.broker.delay_exchanges.push_back(from);
-    config_.broker.consume_delay = true;
   }
 
   // Given, and its value taken.
@@ -93,8 +85,9 @@ class Completion {
 
   void required(const std::string& section, std::string_view example) {
     if (draft_.given.contains(section + ".url") || draft_.given.contains(section + ".urls")) return;
-    problems_.add(mark(section), section + ".url is missing: write " + section + ": { url: \"" +
-                                     std::string(example) + "\" }");
+    problems_.add(
+        mark(section).line > 0 ? mark(section) : mark(section.substr(0, section.rfind('.'))),
+        section + ".url is missing: write " + section + ": { url: \"" + std::string(example) + "\" }");
   }
 
   // The key that holds the section's addresses: "broker.url" or "broker.urls".
@@ -102,10 +95,19 @@ class Completion {
     return section + (draft_.given.contains(section + ".urls") ? ".urls" : ".url");
   }
   std::vector<std::string*> url_texts(const std::string& section) {
-    const bool broker = section == "broker";
-    std::vector<std::string*> all = {broker ? &config_.broker.url : &config_.store.url};
-    for (std::string& one : broker ? config_.broker.other_urls : config_.store.other_urls)
-      all.push_back(&one);
+    std::string* first = &config_.store.url;
+    std::vector<std::string>* others = &config_.store.other_urls;
+    if (section == "broker") {
+      first = &config_.broker.url;
+      others = &config_.broker.other_urls;
+    }
+    for (GroupDraft& group : draft_.groups) {
+      if (section != group.path("store")) continue;
+      first = &group.url;
+      others = &group.other_urls;
+    }
+    std::vector<std::string*> all = {first};
+    for (std::string& one : *others) all.push_back(&one);
     return all;
   }
   // Parsed; none where they were wrong.
@@ -182,14 +184,14 @@ class Completion {
     }
   }
 
-  void schema() {
-    const std::vector<Url> all = urls("store");
+  void schema(const std::string& section) {
+    const std::vector<Url> all = urls(section);
     for (std::size_t i = 0; i < all.size(); ++i) {
       const std::string place = all.size() > 1 ? "[" + std::to_string(i + 1) + "] " : "";
       if (all[i].path.empty())
-        problem(url_key("store"), place + "the schema is missing: mysql://user:password@host:port/schema");
+        problem(url_key(section), place + "the schema is missing: mysql://user:password@host:port/schema");
       if (all[i].user.empty())
-        problem(url_key("store"), place + "the user is missing: mysql://user:password@host:port/schema");
+        problem(url_key(section), place + "the user is missing: mysql://user:password@host:port/schema");
     }
   }
 
@@ -228,11 +230,9 @@ class Completion {
   // A secret that other users of this machine may read is none.
   void file_rights() {
     const auto management = parse_url(config_.broker.management);
-    const std::pair<std::string, std::vector<Url>> holders[] = {
-        {url_key("broker"), urls("broker")},
-        {url_key("store"), urls("store")},
-        {"broker.management", management ? std::vector{*management} : std::vector<Url>{}},
-    };
+    std::vector<std::pair<std::string, std::vector<Url>>> holders = {{url_key("broker"), urls("broker")}};
+    for (const std::string& store : stores()) holders.emplace_back(url_key(store), urls(store));
+    holders.emplace_back("broker.management", management ? std::vector{*management} : std::vector<Url>{});
     for (const auto& [path, all] : holders) {
       const auto place = draft_.given.find(path);
       if (place == draft_.given.end() || !place->second.ok || place->second.substituted) continue;
@@ -240,7 +240,7 @@ class Completion {
       warn_readable(place->second.mark, problems_.file(), path + " holds a password");
       break;  // the same file
     }
-    const std::pair<const char*, const std::string&> files[] = {
+    std::vector<std::pair<std::string, std::string>> files = {
         {"broker.password_file", draft_.broker_password_file},
         {"store.password_file", config_.store.password_file},
         {"http.token_file", config_.http.token_file},
@@ -249,8 +249,10 @@ class Completion {
         {"store.key", config_.store.key},
         {"http.key", config_.http.key},
     };
+    for (const GroupDraft& group : draft_.groups)
+      files.emplace_back(group.path("store.password_file"), group.password_file);
     for (const auto& [path, file] : files) {
-      if (has(path)) warn_readable(mark(path), file, std::string(path) + " is a secret");
+      if (has(path)) warn_readable(mark(path), file, path + " is a secret");
     }
   }
 
@@ -264,8 +266,7 @@ class Completion {
                            "): chmod 640 " + file + ", or 600");
   }
 
-  void password(const std::string& section, const std::string& file) {
-    const std::string path = section + ".password_file";
+  void password(const std::string& section, const std::string& path, const std::string& file) {
     if (!has(path) || !draft_.reads_files_of(path)) return;
     std::vector<Url> all = urls(section);
     for (const Url& url : all) {
@@ -318,16 +319,25 @@ class Completion {
       problem("http.read_token_file", "it needs http.token_file beside it, else everybody may write");
     if (!config_.http.token.empty() && config_.http.token == config_.http.read_token)
       problem("http.read_token_file", "it holds the same token as http.token_file");
-    if (!has("http.listen")) return;
-    const auto at = parse_url("tcp://" + config_.http.listen);
-    config_.http.host = at->host;
-    config_.http.port = at->port;
-    const std::string& host = at->host;
+    if (has("http.listen")) {
+      const auto at = parse_url("tcp://" + config_.http.listen);
+      config_.http.host = at->host;
+      config_.http.port = at->port;
+      needs_token("http.listen", at->host);
+    }
+    for (const GroupDraft& group : draft_.groups) {
+      const std::string path = group.path("http.listen");
+      if (has(path) && group.name != config_.groups.own)
+        needs_token(path, parse_url("tcp://" + group.listen)->host);
+    }
+  }
+
+  void needs_token(const std::string& path, const std::string& host) {
     in_addr four{};
     const bool loopback = host == "localhost" || host == "::1" ||
                           (inet_pton(AF_INET, host.c_str(), &four) == 1 && ntohl(four.s_addr) >> 24U == 127);
     if (!loopback && !draft_.given.contains("http.token_file")) {
-      problem("http.listen",
+      problem(path,
               "others than this machine reach it there: that needs http.token_file, or listen on 127.0.0.1");
     }
   }
@@ -350,6 +360,7 @@ class Completion {
 }  // namespace
 
 void complete(Draft& draft, Problems& problems) {
+  resolve_groups(draft, problems);
   Completion(draft, problems).run();
   draft.config.rules = build_rules(draft, problems);
 }

@@ -41,24 +41,41 @@ tl::expected<std::string, std::string> read_whole(const std::string& path) {
 
 namespace {
 
-// What a command does not use may lack its variables: rung attach needs no password of the database.
-std::vector<std::string_view> unused_sections(ConfigFor purpose) {
-  if (purpose == ConfigFor::broker) return {"store", "http"};
-  return {};
+// What a command does not use may lack its variables: rung attach needs no password of the database, and a
+// group none of another group's.
+confile::Unused unused_sections(ConfigFor purpose, const std::string& group) {
+  if (purpose == ConfigFor::check) return {};
+  return [purpose, own = "groups." + group + ".store"](std::string_view path) {
+    const bool broker = purpose == ConfigFor::broker;
+    if (path.starts_with("groups.") && path.ends_with(".store")) return broker || path != own;
+    return broker && (path == "store" || path == "http");
+  };
+}
+
+// The group that has this queue; "" where none has it, or the file has none.
+std::string group_of_queue(const std::string& text, const std::string& queue) {
+  Problems ignored("");
+  const auto root = confile::parse_document(text, ignored, [](auto) { return true; });
+  if (!root) return {};
+  const QueueGroups groups = confile::groups_of(confile::walk(*root, "", ignored));
+  const auto* group = groups.of_queue(queue);
+  return group != nullptr ? group->name : std::string();
 }
 
 }  // namespace
 
-LoadedConfig load_config(const std::string& path, ConfigFor purpose) {
+LoadedConfig load_config(const std::string& path, ConfigFor purpose, GroupChoice choice) {
   LoadedConfig loaded;
   Problems problems(path);
   const auto text = read_whole(path);
+  if (text && choice.name.empty() && !choice.queue.empty()) choice.name = group_of_queue(*text, choice.queue);
   if (!text) {
     problems.add({}, text.error());
-  } else if (const auto root = confile::parse_document(*text, problems, unused_sections(purpose))) {
+  } else if (const auto root =
+                 confile::parse_document(*text, problems, unused_sections(purpose, choice.name))) {
     const auto slash = path.rfind('/');
-    auto draft =
-        confile::walk(*root, slash == std::string::npos ? "" : path.substr(0, slash), problems, purpose);
+    auto draft = confile::walk(*root, slash == std::string::npos ? "" : path.substr(0, slash), problems,
+                               purpose, std::move(choice));
     confile::complete(draft, problems);
     loaded.config = std::move(draft.config);
     loaded.keys_used.assign(draft.keys_used.begin(), draft.keys_used.end());

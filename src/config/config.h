@@ -47,6 +47,7 @@ struct Config {
   std::optional<Ms> retention;        // none: off
   DelayRoutes::Moves delays;          // from -> to
   std::optional<bool> require_token;  // results.require_token; none: as the database's age says
+  QueueGroups groups;                 // groups.own: the one that prefix, database and so on are of
   RuleBookPtr rules;
 };
 
@@ -66,6 +67,14 @@ enum class ConfigFor {
   check,     // none: what can't be read is a warning; what can is judged
 };
 
+// Which of the config's groups is meant, where it has groups. The sidecar and what asks a database need one;
+// without one broker.prefix is empty.
+struct GroupChoice {
+  std::string name = {};            // "" = not said
+  std::string said_by = "--group";  // for what is told
+  std::string queue = {};           // where no name is said: the group that has this queue
+};
+
 struct LoadedConfig {
   Config config;                        // meaningful where problems is empty
   std::vector<ConfigProblem> problems;  // all of them, in the order of the file
@@ -75,7 +84,8 @@ struct LoadedConfig {
   bool ok() const { return problems.empty(); }
 };
 
-LoadedConfig load_config(const std::string& path, ConfigFor purpose = ConfigFor::sidecar);
+LoadedConfig load_config(const std::string& path, ConfigFor purpose = ConfigFor::sidecar,
+                         GroupChoice choice = {});
 
 // The one table of keys: the loader walks it, `rung check`, examples/full.yaml and docs/configuration.md are
 // held against it by a test.
@@ -92,6 +102,9 @@ std::vector<ConfigKey> config_keys();
 // `rung check`: each ladder as a timeline: level, delay, time since first failure; then which queue uses
 // which, the tags, and which exchanges' messages are delayed.
 std::string describe(const Config& config);
+
+// Where a group must be said and is not: what to do, and which there are.
+std::string which_group(const QueueGroups& groups);
 
 // A URL with its password replaced: for logs and messages.
 std::string without_password(std::string_view url);

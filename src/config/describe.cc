@@ -82,17 +82,42 @@ std::string printable(const std::string& name) {
 }
 
 std::string describe_queues(const Config& config) {
-  Columns table({false, false, false, false});
-  table.row({"queue", "ladder", "silence after a retry", "parked"});
-  const auto row = [&](const std::string& name, const QueueRules& rules) {
+  const bool groups = !config.groups.empty();
+  Columns table({false, false, false, false, false});
+  std::vector<std::string> head = {"queue", "ladder", "silence after a retry", "parked"};
+  if (groups) head.insert(head.begin() + 1, "group");
+  table.row(std::move(head));
+  const auto row = [&](const std::string& name, const std::string& group, const QueueRules& rules) {
     const bool success = rules.silence.means == Silence::Means::success;
-    table.row({name, rules.ladder,
-               (success ? "succeeded after " : "failed after ") + format_duration(rules.silence.after),
-               rules.publish_parked ? "publish to " + config.broker.prefix + ".parked" : "keep"});
+    std::vector<std::string> cells = {
+        name, rules.ladder,
+        (success ? "succeeded after " : "failed after ") + format_duration(rules.silence.after),
+        rules.publish_parked ? "publish to " + (groups ? "PREFIX" : config.broker.prefix) + ".parked"
+                             : "keep"};
+    if (groups) cells.insert(cells.begin() + 1, group);
+    table.row(std::move(cells));
   };
-  for (const auto& [name, rules] : config.rules->queues()) row(printable(name), rules);
-  row("(any other)", config.rules->defaults());
+  for (const auto& [name, rules] : config.rules->queues()) {
+    const auto* group = config.groups.of_queue(name);
+    row(printable(name), group != nullptr ? group->name : "none", rules);
+  }
+  row("(any other)", "", config.rules->defaults());
   return "queues\n" + table.str();
+}
+
+std::string joined(const TargetRules::Patterns& patterns) {
+  std::string out;
+  for (const std::string& pattern : patterns) out += (out.empty() ? "" : ", ") + printable(pattern);
+  return out;
+}
+
+std::string describe_groups(const Config& config) {
+  if (config.groups.empty()) return {};
+  Columns table({false, false, false});
+  table.row({"group", "prefix", "queues"});
+  for (const QueueGroups::Group& group : config.groups.all)
+    table.row({group.name, group.prefix, joined(group.queues)});
+  return "groups\n" + table.str() + "\n";
 }
 
 std::string target_text(const Target& target) {
@@ -126,16 +151,13 @@ std::string describe_delays(const Config& config) {
   return "\ndelayed exchanges\n" + table.str();
 }
 
-std::string joined(const TargetRules::Patterns& patterns) {
-  std::string out;
-  for (const std::string& pattern : patterns) out += (out.empty() ? "" : ", ") + printable(pattern);
-  return out;
-}
-
 std::string describe_targets(const Config& config) {
   const TargetRules& targets = config.rules->targets();
-  const std::string denied =
-      targets.own + "*" + (targets.deny.empty() ? "" : ", " + joined(targets.deny)) + " and amq.*";
+  std::string own = targets.own.empty() ? "" : targets.own + "*";
+  for (const QueueGroups::Group& group : targets.groups.all) {
+    if (group.prefix + "." != targets.own) own += (own.empty() ? "" : ", ") + group.prefix + ".*";
+  }
+  const std::string denied = own + (targets.deny.empty() ? "" : ", " + joined(targets.deny)) + " and amq.*";
   if (!targets.allow) {
     return "\ntargets: a message's headers may name every queue and exchange but " + denied +
            "; broker.targets.allow bounds that\n";
@@ -175,8 +197,9 @@ std::string describe(const Config& config) {
     if (only_ready && !used.contains(name)) continue;
     out += describe_ladder(name, ladder) + "\n";
   }
-  return out + describe_queues(config) + describe_tags(config) + describe_delays(config) +
-         describe_targets(config) + describe_results(config) + describe_retention(config);
+  return out + describe_groups(config) + describe_queues(config) + describe_tags(config) +
+         describe_delays(config) + describe_targets(config) + describe_results(config) +
+         describe_retention(config);
 }
 
 }  // namespace rung

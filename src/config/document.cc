@@ -17,7 +17,7 @@ constexpr int kDeepest = 20;
 
 struct Converter {
   Problems& problems;
-  const std::vector<std::string_view>& unused;
+  const Unused unused;
   bool in_unused = false;
   int nodes = 0;
   bool gave_up = false;
@@ -27,7 +27,8 @@ struct Converter {
     gave_up = true;
   }
 
-  Node convert(const YAML::Node& from, Mark fallback, int depth, bool is_key) {
+  // `path`: of the keys that lead here.
+  Node convert(const YAML::Node& from, Mark fallback, int depth, bool is_key, const std::string& path = {}) {
     Node to;
     const YAML::Mark mark = from.Mark();
     // A value that is not there has no place of its own worth showing: it is told at its key.
@@ -47,8 +48,11 @@ struct Converter {
       to.kind = Node::Kind::map;
       for (const auto& entry : from) {
         Node key = convert(entry.first, to.mark, depth + 1, true);
-        if (depth == 0) in_unused = std::ranges::find(unused, key.text) != unused.end();
-        Node value = convert(entry.second, key.mark, depth + 1, false);
+        const std::string child = path.empty() ? key.text : path + "." + key.text;
+        const bool was_unused = in_unused;
+        in_unused = in_unused || (unused && unused(child));
+        Node value = convert(entry.second, key.mark, depth + 1, false, child);
+        in_unused = was_unused;
         to.entries.push_back({std::move(key), std::move(value)});
       }
     }
@@ -136,8 +140,7 @@ std::vector<ConfigProblem> in_order(std::vector<ConfigProblem> problems) {
 std::vector<ConfigProblem> Problems::take() { return in_order(std::move(found_)); }
 std::vector<ConfigProblem> Problems::take_warnings() { return in_order(std::move(warnings_)); }
 
-std::optional<Node> parse_document(std::string_view text, Problems& problems,
-                                   const std::vector<std::string_view>& unused) {
+std::optional<Node> parse_document(std::string_view text, Problems& problems, Unused unused) {
   try {
     const std::string input(text);
     if (const auto second = second_document(input)) {
@@ -145,7 +148,7 @@ std::optional<Node> parse_document(std::string_view text, Problems& problems,
                    "this belongs to nothing above it: a file holds one YAML document");
       return std::nullopt;
     }
-    Converter converter{problems, unused};
+    Converter converter{problems, std::move(unused)};
     Node root = converter.convert(YAML::Load(input), {}, 0, false);
     if (converter.gave_up) return std::nullopt;
     return root;

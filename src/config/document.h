@@ -2,6 +2,7 @@
 // Thread: parse_document is pure but for the environment; a Node is a value.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,10 +55,10 @@ class Problems {
 };
 
 // None where the text is not YAML at all (a problem says where). An empty text is a Node of kind nothing.
-// `unused`: sections at the top whose variables need not be set. A value with one that is not set is broken,
-// without a problem.
-std::optional<Node> parse_document(std::string_view text, Problems& problems,
-                                   const std::vector<std::string_view>& unused = {});
+// `unused`: tells of a key's path ("store", "groups.eu.store") that the variables below it need not be set. A
+// value with one that is not set is broken, without a problem.
+using Unused = std::function<bool(std::string_view path)>;
+std::optional<Node> parse_document(std::string_view text, Problems& problems, Unused unused = {});
 
 // `text` with each ${NAME} from the environment; "$${" stands for "${". `substituted` tells whether one was
 // there.

@@ -54,8 +54,20 @@ struct DelayDraft {
   Mark mark;
   bool broken = false;  // a part of it was wrong and told
   bool substituted = false;
-  std::optional<std::string> from, to;
-  Mark from_mark, to_mark;
+  std::optional<std::string> from, to, group;
+  Mark from_mark, to_mark, group_mark;
+};
+
+struct GroupDraft {
+  std::string name;
+  Mark mark;
+  std::string prefix;  // "" = left out
+  std::string url, password_file, listen;
+  std::vector<std::string> other_urls;
+  TargetRules::Patterns queues;
+  std::vector<Mark> queue_marks;
+  // Of the keys in the file: "groups.eu.store".
+  std::string path(std::string_view key) const { return "groups." + name + "." + std::string(key); }
 };
 
 struct Draft {
@@ -70,10 +82,13 @@ struct Draft {
   std::vector<QueueDraft> queues;
   std::vector<TagDraft> tags;
   std::vector<DelayDraft> delays;
+  std::vector<GroupDraft> groups;
+  GroupChoice choice;
   // The queue (or the defaults), and the queue or tag, that the walk is in.
   QueueDraft* queue = nullptr;
   RuledDraft* ruled = nullptr;
-  // What the file holds outside single ladders and queues, sections too, by path.
+  // What the file holds outside single ladders and queues, sections too, by path; groups by their own:
+  // "groups.eu.store.url".
   struct Place {
     Mark mark;
     bool ok = false;           // its value was taken
@@ -141,7 +156,20 @@ struct Key {
 const std::vector<Key>& key_table();
 
 // Walks the tree by the key table. Returns the draft; problems say what is wrong with it.
-Draft walk(const Node& root, std::string folder, Problems& problems, ConfigFor purpose = ConfigFor::sidecar);
+Draft walk(const Node& root, std::string folder, Problems& problems, ConfigFor purpose = ConfigFor::sidecar,
+           GroupChoice choice = {});
+
+// The groups as the draft has them, with the prefixes that are left out.
+QueueGroups groups_of(const Draft& draft);
+// Checks the groups against each other and chooses one; its prefix and its http.listen become the config's.
+void resolve_groups(Draft& draft, Problems& problems);
+// The store of the chosen group becomes the config's, when its passwords are in it.
+void take_store(Draft& draft);
+
+// "rung." where the name begins with Rung's prefix, or with that of a group; "" where it is the user's own.
+std::string own_prefix(const Config& config, std::string_view name);
+// Checks `delays`; those of this process's group become the config's.
+void complete_delays(Draft& draft, Problems& problems);
 
 // Checks what concerns several keys, reads the secrets' files, builds the rule book.
 void complete(Draft& draft, Problems& problems);

@@ -19,13 +19,20 @@ LadderDraft& ladder(Value& v) { return v.draft.ladders.back(); }
 QueueDraft& queue(Value& v) { return *v.draft.queue; }
 TagDraft& tag(Value& v) { return v.draft.tags.back(); }
 RuledDraft& ruled(Value& v) { return *v.draft.ruled; }  // a queue or a tag
+GroupDraft& group(Value& v) { return v.draft.groups.back(); }
 DelayDraft& delay(Value& v) { return v.draft.delays.back(); }
 
-bool set_prefix(Value& v) {
+bool set_prefix(Value& v, std::string& out) {
   std::string prefix;
   if (!v.name(prefix, kLongestName)) return false;
   if (prefix.starts_with("amq.")) return v.wrong("names that begin with amq. are the broker's own");
-  config(v).broker.prefix = prefix;
+  out = prefix;
+  return true;
+}
+
+bool set_group_queues(Value& v) {
+  if (!v.list_of_patterns(group(v).queues)) return false;
+  for (const Node& item : v.node.items) group(v).queue_marks.push_back(item.mark);
   return true;
 }
 
@@ -151,7 +158,7 @@ std::vector<Key> make_table() {
      [](Value& v) { return v.file(v.draft.broker_password_file); }},
     {{"broker.prefix", "name", "rung", false, false,
       "first part of the name of every exchange and queue that Rung declares"},
-     set_prefix},
+     [](Value& v) { return set_prefix(v, config(v).broker.prefix); }},
     {{"broker.ca", "file", "", false, false,
       "amqps: certificates (PEM) of the authorities that may have signed the broker's; left out: the system's"},
      [](Value& v) { return v.file(config(v).broker.ca); }},
@@ -225,6 +232,23 @@ std::vector<Key> make_table() {
     {{"store.timeout", "whole seconds", "10s", false, false,
       "the longest that connecting, a read or a write may take"},
      [](Value& v) { return v.whole_seconds(config(v).store.timeout, seconds{1}, minutes{10}); }},
+
+    {{"groups.*.prefix", "name", "rung-NAME", false, false,
+      "broker.prefix of this group, one of several behind one broker; docs/scale.md"},
+     [](Value& v) { return set_prefix(v, group(v).prefix); }},
+    {{"groups.*.queues", "list of names", "", true, false,
+      "the queues that belong to this group; * stands for any characters; a queue that two match belongs to the one that has its plain name, else to the first"},
+     set_group_queues},
+    {{"groups.*.store.url", "URL", "", false, true, "store.url of this group: each has a database of its own"},
+     [](Value& v) { return v.url(group(v).url, {"mysql"}); }},
+    {{"groups.*.store.urls", "list of URLs", "", false, true, "store.urls of this group, instead of its store.url"},
+     [](Value& v) { return v.urls(group(v).url, group(v).other_urls, {"mysql"}); }},
+    {{"groups.*.store.password_file", "file", "", false, false,
+      "store.password_file of this group; left out: the one under store"},
+     [](Value& v) { return v.file(group(v).password_file); }},
+    {{"groups.*.http.listen", "host:port", "", false, false,
+      "http.listen of this group's sidecars; left out: the one under http"},
+     [](Value& v) { return v.host_port(group(v).listen); }},
 
     {{"http.listen", "host:port", "", false, false, "where the HTTP API listens; left out: it doesn't"},
      [](Value& v) { return v.host_port(config(v).http.listen); }},
@@ -348,6 +372,8 @@ std::vector<Key> make_table() {
     {{"delays.*.to", "name", "", false, false,
       "the exchange that it goes on to then, with its routing key"},
      [](Value& v) { return set_delay_end(v, delay(v).to, delay(v).to_mark); }},
+    {{"delays.*.group", "name", "", false, false, "where there are groups: the one that takes these messages in"},
+     [](Value& v) { return set_delay_end(v, delay(v).group, delay(v).group_mark); }},
   };
 }
 // clang-format on

@@ -124,10 +124,9 @@ TagRules tag_of(const TagDraft& tag, const Ladders& ladders, const Draft& draft,
     problems.add(tag.routing_key_mark,
                  path + ".routing_key: it needs exchange beside it; for a queue write queue");
   // What came due would come in again at once, as a row more each time.
-  const std::string own = draft.config.broker.prefix + ".";
-  if (tag.queue && tag.queue->starts_with(own))
+  if (const std::string own = own_prefix(draft.config, tag.queue.value_or("")); !own.empty())
     problems.add(tag.queue_mark, path + ".queue: queues that begin with " + own + " are Rung's own");
-  if (tag.exchange && tag.exchange->starts_with(own))
+  if (const std::string own = own_prefix(draft.config, tag.exchange.value_or("")); !own.empty())
     problems.add(tag.exchange_mark, path + ".exchange: exchanges that begin with " + own + " are Rung's own");
   TagRules rules;
   rules.target = {tag.queue.value_or(""), tag.exchange.value_or(""), tag.routing_key.value_or("")};
@@ -182,10 +181,17 @@ const QueueDraft* defaults_of(const Draft& draft, Problems& problems) {
 
 TargetRules targets_of(const Draft& draft, Problems& problems) {
   TargetRules targets;
-  targets.own = draft.config.broker.prefix + ".";
+  if (!draft.config.broker.prefix.empty()) targets.own = draft.config.broker.prefix + ".";
+  targets.groups = draft.config.groups;
   targets.allow = draft.allow;
   targets.deny = draft.deny;
   for (const QueueDraft& queue : draft.queues) targets.configured.insert(queue.name);
+  // Also those of other groups: what a group has of a queue goes on when the queue moves.
+  for (const GroupDraft& group : draft.groups) {
+    for (const std::string& queue : group.queues) {
+      if (queue.find('*') == std::string::npos) targets.configured.insert(queue);
+    }
+  }
   for (const TagDraft& tag : draft.tags) {
     if (tag.queue) targets.configured.insert(*tag.queue);
     if (tag.exchange) targets.configured.insert(*tag.exchange);
@@ -195,7 +201,7 @@ TargetRules targets_of(const Draft& draft, Problems& problems) {
     if (!targets.is_own(pattern)) continue;
     const auto at = draft.given.find("broker.targets.allow");
     problems.add(at != draft.given.end() ? at->second.mark : Mark{},
-                 "broker.targets.allow: names that begin with " + targets.own +
+                 "broker.targets.allow: names that begin with " + targets.own_prefix(pattern) +
                      " are Rung's own and never a target: leave them out");
     break;
   }

@@ -8,7 +8,10 @@ namespace rung::confile {
 namespace {
 
 // Each entry of these begins something of its own.
-constexpr std::string_view kItems[] = {"ladders.*", "queues.*", "tags.*"};
+constexpr std::string_view kItems[] = {"ladders.*", "queues.*", "tags.*", "groups.*"};
+
+// So that rung-NAME is a prefix.
+constexpr std::size_t kLongestGroup = 59;
 
 const Key* find_key(std::string_view path) {
   const auto& table = key_table();
@@ -96,8 +99,8 @@ class Walker {
     }
     if (path == "ladders.*" && !ok) draft_.ladders.back().broken = true;
     if (success && !ok) draft_.ruled->success_broken = true;
-    if (path.find('*') == std::string::npos)
-      draft_.given[path] = {row != nullptr ? value.mark : key.mark, ok, substituted(value)};
+    if (path.find('*') == std::string::npos || path.starts_with("groups."))
+      draft_.given[shown] = {row != nullptr ? value.mark : key.mark, ok, substituted(value)};
   }
 
   static bool substituted(const Node& value) {
@@ -139,8 +142,17 @@ class Walker {
                   shown + ": further keys belong here" + (names.empty() ? ", a name each" : ": " + names));
   }
 
-  // A ladder, a queue or a tag begins.
+  // A ladder, a queue, a tag or a group begins.
   bool open(const Node& key, const std::string& path, const std::string& shown) {
+    if (path == "groups.*") {
+      Value taken{draft_, problems_, key, shown};
+      std::string name;
+      if (!taken.name(name, kLongestGroup)) return false;
+      GroupDraft& group = draft_.groups.emplace_back();
+      group.name = name;
+      group.mark = key.mark;
+      return true;
+    }
     if (path != "ladders.*") {
       const bool queue = path == "queues.*";
       if (key.text.empty() || key.text.size() > 255) {
@@ -174,7 +186,7 @@ class Walker {
              c == '-' || c == '.';
     });
     const std::string meant = closest(key.text, names_below(path));
-    const bool among_secrets = path == "broker" || path == "store";
+    const bool among_secrets = path == "broker" || path == "store" || path == "groups.*.store";
     if (!like_a_key || (value.kind == Node::Kind::nothing && (among_secrets || meant.empty()))) {
       problems_.add(
           key.mark,
@@ -213,6 +225,9 @@ class Walker {
 }  // namespace
 
 bool Draft::reads_files_of(std::string_view path) const {
+  if (path.starts_with("groups."))
+    return purpose == ConfigFor::check ||
+           (purpose != ConfigFor::broker && path.starts_with("groups." + choice.name + "."));
   switch (purpose) {
     case ConfigFor::sidecar:
     case ConfigFor::check:
@@ -225,8 +240,9 @@ bool Draft::reads_files_of(std::string_view path) const {
   return true;
 }
 
-Draft walk(const Node& root, std::string folder, Problems& problems, ConfigFor purpose) {
+Draft walk(const Node& root, std::string folder, Problems& problems, ConfigFor purpose, GroupChoice choice) {
   Draft draft;
+  draft.choice = std::move(choice);
   draft.folder = std::move(folder);
   draft.purpose = purpose;
   if (root.kind == Node::Kind::map || root.kind == Node::Kind::nothing) {

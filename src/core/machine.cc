@@ -309,8 +309,9 @@ struct Machine {
     }
     const Target target = target_of(next);
     if (!target.is_set()) return refused(task, "nothing says to which queue it belongs");
-    if (std::string why = own_target(target, rules.targets()); !why.empty())
-      return refused(task, std::move(why));
+    std::string why =
+        e.elsewhere.is_set() ? refused_target(target, rules.targets()) : own_target(target, rules.targets());
+    if (!why.empty()) return refused(task, std::move(why));
     next.next_at = at.now;
     return rescheduled(std::move(next));
   }

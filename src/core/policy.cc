@@ -30,9 +30,19 @@ std::shared_ptr<const RuleBook> RuleBook::with_attached(TargetRules::Names queue
 std::string own_target(const Target& target, const TargetRules& rules) {
   const Target normal = normalised(target);
   const std::string& name = normal.queue.empty() ? normal.exchange : normal.queue;
-  if (!rules.is_own(name)) return {};
-  return "'" + name + "' begins with " + rules.own +
+  const std::string prefix = rules.own_prefix(name);
+  if (prefix.empty()) return {};
+  return "'" + name + "' begins with " + prefix +
          ": those queues and exchanges are Rung's own; name one of yours";
+}
+
+std::string refused_target(const Target& target, const TargetRules& rules) {
+  if (std::string why = own_target(target, rules); !why.empty()) return why;
+  const std::string queue = normalised(target).queue;
+  const auto* group = queue.empty() ? nullptr : rules.groups.elsewhere(queue);
+  if (group == nullptr) return {};
+  return "the queue '" + queue + "' belongs to the group " + group->name + ", and this is " +
+         rules.groups.own + ": ask that group";
 }
 
 const levels::Ladder* RuleBook::ladder(std::string_view name) const {

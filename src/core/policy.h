@@ -68,6 +68,12 @@ using RuleBookPtr = std::shared_ptr<const RuleBook>;
 // not.
 std::string own_target(const Target& target, const TargetRules& rules);
 
+// Why nobody may name `target` for a new task, or for one that is sent elsewhere: it is Rung's own, or a
+// queue of another group. Its dead letters would go to that group, which does not know the task. "" where it
+// may. What is on its way already goes on when its queue moves to another group: own_target() alone judges
+// that.
+std::string refused_target(const Target& target, const TargetRules& rules);
+
 // What a consumer may say with a failure, by header (headers.h reads it).
 struct Directives {
   std::optional<Ms> retry_after;  // instead of the level's delay; capped by the ladder's highest

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "src/core/queue_groups.h"
+
 namespace rung {
 
 // `pattern` with * for any run of characters, also an empty one; every other character stands for itself.
@@ -25,8 +27,13 @@ struct TargetRules {
   Names configured;               // queues and exchanges that the config names: allowed
   Names attached;                 // queues whose dead letters come here, as the broker said last: allowed
 
-  // One of Rung's own names. Nothing is sent there, whoever asks.
-  bool is_own(std::string_view name) const { return !own.empty() && name.starts_with(own); }
+  QueueGroups groups;  // whose names are Rung's own, too
+
+  // "rung." where the name is one of Rung's own, else "". Nothing is sent there, whoever asks.
+  std::string own_prefix(std::string_view name) const {
+    return !own.empty() && name.starts_with(own) ? own : groups.own_prefix(name);
+  }
+  bool is_own(std::string_view name) const { return !own_prefix(name).empty(); }
   // May a header name it? Names that begin with amq. are the broker's: only a pattern in `allow` that begins
   // with amq. itself, or the config, permits one.
   bool allows(std::string_view name) const;

@@ -24,7 +24,7 @@ class Context {
           int read_connections, Ms patience)
       : reads(std::move(factory), read_connections, patience),
         writes(std::move(bridging), patience),
-        metrics(version),
+        metrics(version, rules->targets().groups.own),
         ask_(std::move(ask)),
         rules_(std::move(rules)) {}
 

@@ -267,7 +267,7 @@ Target Fields::target(const TargetRules& rules) {
   target.routing_key = name("routing_key").value_or("");
   if (!target.queue.empty() && (!target.exchange.empty() || !target.routing_key.empty()))
     wrong("queue", "it goes alone: either queue, or exchange and routing_key");
-  if (std::string why = own_target(target, rules); !why.empty())
+  if (std::string why = refused_target(target, rules); !why.empty())
     wrong(!target.queue.empty()      ? "queue"
           : !target.exchange.empty() ? "exchange"
                                      : "routing_key",

@@ -49,7 +49,7 @@ class Fields {
   std::optional<EpochMs> time(std::string_view name);           // RFC 3339
   std::optional<Silence> silence(std::string_view name);  // {presumed_after: ...} or {reported_within: ...}
   // queue, or exchange and routing_key; not both.
-  // None of Rung's own names is one.
+  // None of Rung's own names is one, and no queue of another group.
   Target target(const TargetRules& rules);
 
   void wrong(std::string_view name, std::string detail);

@@ -75,7 +75,8 @@ struct Metrics::Families {
       "rung_quarantined_queues", "Queues that held up a connection and are probed one message at a time.");
   prometheus::Family<prometheus::Gauge>& attached = gauge(
       "rung_queue_attached", "1 where the queue's dead letters come here; queues that the config names.");
-  prometheus::Family<prometheus::Gauge>& build = gauge("rung_build_info", "1; the version is a label.");
+  prometheus::Family<prometheus::Gauge>& build =
+      gauge("rung_build_info", "1; the version is a label, and the group where there are groups.");
 
   std::map<std::string, prometheus::Gauge*> problems;         // guarded by mutex_
   bridge::Lateness late;                                      // what the histogram holds; guarded by mutex_
@@ -92,8 +93,10 @@ struct Metrics::Families {
   }
 };
 
-Metrics::Metrics(std::string_view version) : families_(std::make_unique<Families>()) {
-  families_->build.Add({{"version", std::string(version)}}).Set(1);
+Metrics::Metrics(std::string_view version, std::string_view group) : families_(std::make_unique<Families>()) {
+  prometheus::Labels labels = {{"version", std::string(version)}};
+  if (!group.empty()) labels.emplace("group", group);
+  families_->build.Add(labels).Set(1);
   for (const char* result : {"created", "same", "conflict", "invalid", "failed"})
     families_->submitted.Add({{"result", result}});
   families_->let_go_at.Add({}).Set(0);

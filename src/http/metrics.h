@@ -17,7 +17,8 @@ using Vitals = bridge::Bridge::Vitals;  // this instance, as it is now
 
 class Metrics {
  public:
-  explicit Metrics(std::string_view version);
+  // `group`: "" = the config has none.
+  Metrics(std::string_view version, std::string_view group);
   ~Metrics();
 
   // `seconds`: below 0 where it was refused before anything was done.

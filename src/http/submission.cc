@@ -165,9 +165,12 @@ ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules, 
   task.message_id = fields.name("message_id").value_or("");
   if (!target.is_set()) {
     const TagRules* tag = task.tag.empty() ? nullptr : rules.tag(task.tag);
-    if (tag == nullptr || !tag->target.is_set())
+    if (tag == nullptr || !tag->target.is_set()) {
       fields.wrong("queue",
                    "say where it goes: queue, or exchange and routing_key, or a tag that the config maps");
+    } else if (std::string why = refused_target(tag->target, rules.targets()); !why.empty()) {
+      fields.wrong("tag", std::move(why));
+    }
   }
   Message message;
   message.properties.delivery_mode = 2;

@@ -84,6 +84,47 @@ TEST_P(Attach, DeadLettersComeAndDetachEndsIt) {
   policies_.clear();
 }
 
+TEST_P(Attach, TheQueuesOfEachGroupGoToItsPrefix) {
+  const std::string shop = queue(test::unique_name("shop")), bank = queue(test::unique_name("bank"));
+  const std::string lost = queue(test::unique_name("lost"));
+  const auto write_groups = [&](const std::string& of_eu, const std::string& of_us) {
+    std::ofstream(config_path()) << "broker: { url: \"" << test::amqp_url() << "\", management: \""
+                                 << management_ << "\" }\ngroups:\n  eu: { prefix: " << prefix
+                                 << ", store: { url: \"" << db.url() << "\" }, queues: [" << of_eu
+                                 << "] }\n  us: { prefix: " << prefix
+                                 << "-us, store: { url: \"mysql://u:${NOT_SET}@h/s\" }, queues: [" << of_us
+                                 << "] }\n";
+  };
+  write_groups(shop, bank);
+  EXPECT_EQ(rung({"attach", shop, bank}).exit, 0);
+  EXPECT_TRUE(dead_letter_arrives(shop));
+  EXPECT_FALSE(dead_letter_arrives(bank));
+  EXPECT_TRUE(amqp_.get_within(prefix + "-us.failed")) << "it is in the other group";
+  std::map<std::string, json> lines;
+  for (const json& line : rung_json({"attached"})) lines[line["queue"]] = line;
+  EXPECT_EQ(lines[shop]["group"], "eu");
+  EXPECT_EQ(lines[shop]["attached"], true);
+  EXPECT_EQ(lines[bank]["group"], "us");
+  EXPECT_EQ(lines[bank]["attached"], true);
+  EXPECT_TRUE(lines[lost]["group"].is_null());
+  EXPECT_EQ(lines[lost]["why_not"], "no group has it");
+  const Ran other = rung({"attach", bank, "--group", "eu"});
+  EXPECT_EQ(other.exit, 1);
+  EXPECT_THAT(other.err, HasSubstr("belongs to the group us, not to eu: say --group us"));
+  EXPECT_THAT(rung({"attach", lost}).err, HasSubstr("no group has the queue '" + lost + "'"));
+  // It moves: one command.
+  write_groups("x", shop + ", " + bank);
+  EXPECT_THAT(rung({"attach", shop}).out, HasSubstr("its dead letters went to " + prefix + ".failed before"));
+  EXPECT_FALSE(dead_letter_arrives(shop));
+  EXPECT_TRUE(amqp_.get_within(prefix + "-us.failed"));
+  EXPECT_EQ(rung({"detach", "--pattern", shop + "|" + bank}).exit, 0);
+  policies_.clear();
+  for (const char* name : {"-us.failed", "-us.results", "-us.delay", "-us.parked"}) {
+    amqp_.remove(prefix + name);
+    amqp_.remove_exchange(prefix + name);
+  }
+}
+
 TEST_P(Attach, KeepsWhatThePolicyInEffectSays) {
   const std::string name = queue(test::unique_name("orders"));
   const std::string base = test::unique_name("base");

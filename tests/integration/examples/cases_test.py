@@ -98,6 +98,12 @@ class Cases(Own):
         self.assertEqual(sum(row["state"] == "succeeded" for row in self.current().values()), 11, told)
 
 
+    def test_groups(self):
+        told = self.story("two_groups")
+        self.assertIn("two groups, one RabbitMQ, one rung.yaml", told)
+        self.assertIn("belongs to the group us, and this is eu", told)
+
+
 class Handlers(Own):
     """examples/handlers: tags of the config, functions by tag, what they report."""
 

@@ -115,8 +115,9 @@ TEST_F(ConfigErrors, OfDelays) {
   EXPECT_EQ(problem("delays: [{ from: a, to: b }, { from: b, to: c }]\n"),
             "rung.yaml:3:25: delays[1].to: it is the from of another: write where it shall end up");
   EXPECT_EQ(problem("delays: [{ from: rung.failed, to: b }]\n"),
-            "rung.yaml:3:18: delays[1].from: exchanges that begin with amq. or rung. are the broker's or "
-            "Rung's own");
+            "rung.yaml:3:18: delays[1].from: exchanges that begin with rung. are Rung's own");
+  EXPECT_EQ(problem("delays: [{ from: amq.topic, to: b }]\n"),
+            "rung.yaml:3:18: delays[1].from: exchanges that begin with amq. are the broker's own");
   EXPECT_EQ(problem("delays: [{ from: a, to: rung.delay }]\n"),
             "rung.yaml:3:25: delays[1].to: exchanges that begin with rung. are Rung's own");
   EXPECT_THAT(problem("delays: [{ from: a, to: " + std::string(256, 'x') + " }]\n"),

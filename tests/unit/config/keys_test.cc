@@ -52,7 +52,7 @@ TEST_F(ConfigKeys, OnlyRulesReload) {
     const bool rules = key.path.starts_with("ladders.") || key.path.starts_with("queues.") ||
                        key.path.starts_with("tags.") || key.path.starts_with("defaults.") ||
                        key.path.starts_with("broker.targets.") || key.path == "parked" ||
-                       key.path == "catch_up" || key.path == "retention";
+                       key.path == "catch_up" || key.path == "retention" || key.path == "groups.*.queues";
     EXPECT_EQ(key.reloadable, rules) << key.path;
   }
 }
@@ -63,7 +63,7 @@ TEST_F(ConfigKeys, WhatMayHoldAPasswordIsSecret) {
     if (key.secret) secret.insert(key.path);
   }
   EXPECT_EQ(secret, (std::set<std::string_view>{"broker.url", "broker.urls", "broker.management", "store.url",
-                                                "store.urls"}));
+                                                "store.urls", "groups.*.store.url", "groups.*.store.urls"}));
 }
 
 TEST_F(ConfigKeys, TheFallbacksOfTheTableAreThoseOfTheProgram) {
@@ -136,10 +136,23 @@ TEST_F(ConfigKeys, FullYamlHoldsEveryKeyAndLoads) {
   std::set<std::string_view> used(loaded.keys_used.begin(), loaded.keys_used.end());
   used.insert("defaults.success.reported_within");  // excludes presumed_after beside it: a comment has it
   used.insert({"broker.urls", "store.urls"});       // exclude url beside them: comments have them
+  // Exclude store.url: a comment has them.
+  used.insert({"groups.*.prefix", "groups.*.queues", "groups.*.store.url", "groups.*.store.urls",
+               "groups.*.store.password_file", "groups.*.http.listen", "delays.*.group"});
   for (const auto& key : config_keys())
     EXPECT_TRUE(used.contains(key.path)) << key.path << " is not in examples/full.yaml";
   EXPECT_EQ(used.size(), config_keys().size());
   EXPECT_EQ(loaded.config.store.url, "mysql://rung:geheim@db.example.com:3306/rung");
+  // The comment is right, too: without its marks, and without what it excludes.
+  const auto begin = text.find("#   groups:\n"), end = text.find("\n\n", begin);
+  ASSERT_NE(begin, std::string::npos);
+  std::string groups = "broker: { url: \"amqp://h\" }\n";
+  std::istringstream marked(text.substr(begin, end - begin));
+  for (std::string line; std::getline(marked, line);)
+    groups += line.substr(std::string("#   ").size()) + "\n";
+  const auto of_groups = load_config(write("groups.yaml", groups), ConfigFor::sidecar, {"eu"});
+  for (const auto& problem : of_groups.problems) ADD_FAILURE() << problem.str() << "\n" << groups;
+  EXPECT_EQ(of_groups.keys_used.size(), 10U) << groups;
   // Every key has its explanation: a comment on its line or on the one above it or its section.
   std::istringstream lines(text);
   std::string line, before = "#";
