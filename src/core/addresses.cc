@@ -55,12 +55,16 @@ std::vector<Address> Addresses::in_order(std::vector<Address> all) const {
   return all;
 }
 
+Ms Addresses::slice_after(int silent) {
+  Ms slice = kSlice;
+  for (int i = 0; i < silent && slice < kLongestSlice; ++i) slice *= 2;
+  return slice;
+}
+
 Ms Addresses::time_for(const Address& address) const {
   const std::lock_guard lock(mutex_);
   const auto it = failures_.find(key_of(address));
-  Ms slice = kSlice;
-  for (int i = 0; it != failures_.end() && i < it->second.silent && slice < kLongestSlice; ++i) slice *= 2;
-  return slice;
+  return slice_after(it == failures_.end() ? 0 : it->second.silent);
 }
 
 void Addresses::serves(const Address& address, const std::string& passed_over) {
@@ -73,7 +77,7 @@ void Addresses::serves(const Address& address, const std::string& passed_over) {
   if (told_) told_(address.shown, passed_over);
 }
 
-void Addresses::failed(const Address& address, bool silent) {
+void Addresses::failed(const Address& address, bool answered) {
   constexpr std::size_t kMostKept = 100;  // a name may stand for ever new addresses
   const std::lock_guard lock(mutex_);
   const std::string key = key_of(address);
@@ -81,7 +85,13 @@ void Addresses::failed(const Address& address, bool silent) {
   if (failures_.size() >= kMostKept) failures_.clear();
   Failures& failures = failures_[key];
   failures.last = ++count_;
-  failures.silent = silent ? failures.silent + 1 : 0;
+  if (answered) failures.silent = 0;
+}
+
+void Addresses::was_silent(const Address& address, Ms given) {
+  const std::lock_guard lock(mutex_);
+  Failures& failures = failures_[key_of(address)];
+  if (slice_after(failures.silent) == given) ++failures.silent;
 }
 
 bool Addresses::left(const Address& address) const {

@@ -59,13 +59,14 @@ class Addresses {
   Found find(Clock::time_point deadline, const Stopping& stopping, bool names = false) const;
   // The one that serves first, then the others.
   std::vector<Address> in_order(std::vector<Address> all) const;
-  // How long this one may take, where there are others: a silent server must not use up the others' time. One
-  // that was silent before gets more the next time: it may be slow rather than dead.
+  // How long this one may take, where there are others: a silent server must not use up the others' time.
   Ms time_for(const Address& address) const;
 
   void serves(const Address& address, const std::string& passed_over = {});
-  // silent: it used up its time.
-  void failed(const Address& address, bool silent = false);
+  void failed(const Address& address, bool answered = true);
+  // It used up `given`, and no other served: it may be slow rather than dead, and gets twice as much from now
+  // on. Nothing happens where it has more by now: others found the same.
+  void was_silent(const Address& address, Ms given);
   // Whether it has failed, and another address has taken its place since.
   bool left(const Address& address) const;
 
@@ -80,9 +81,10 @@ class Addresses {
  private:
   struct Failures {
     std::uint64_t last = 0;  // counts up with each failure of any
-    int silent = 0;          // in a row
+    int silent = 0;          // rounds in a row in which none served
   };
   static std::string key_of(const Address& address);
+  static Ms slice_after(int silent);
   // `errors` by place: the same words, in whatever order they were tried.
   static Error together(const std::map<std::size_t, Error>& errors, const std::vector<Error>& missing);
 
@@ -107,18 +109,23 @@ auto Addresses::connect(Ms alone, const Stopping& stopping, const Attempt& attem
   if (found.all.empty() && several && alone > kSlice)
     found = find(Clock::now() + alone - kSlice, stopping, names);
   std::map<std::size_t, Error> errors;
+  std::vector<std::pair<Address, Ms>> silent;
   for (const Address& address : in_order(found.all)) {
     if (stopping && stopping()) return transient("stopping");
-    const auto until = Clock::now() + (address.alone ? alone : std::min(alone, time_for(address)));
+    const Ms slice = time_for(address);
+    const auto until = Clock::now() + (address.alone ? alone : std::min(alone, slice));
     auto got = attempt(address, until);
     if (got) {
       serves(address, together(errors, found.missing).message);
       return got;
     }
     if (stopping && stopping()) return got;
-    failed(address, Clock::now() >= until);
+    const bool answered = Clock::now() < until;
+    failed(address, answered);
+    if (!answered) silent.emplace_back(address, slice);
     errors.emplace(address.place, got.error());
   }
+  for (const auto& [address, given] : silent) was_silent(address, given);
   return tl::unexpected(together(errors, found.missing));
 }
 

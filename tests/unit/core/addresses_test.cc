@@ -101,7 +101,7 @@ TEST(AddressesTest, WhatFailedComesLastTheLongestAgoFirst) {
 TEST(AddressesTest, TheListedOrderForgetsFailures) {
   Addresses addresses(hosts(3), 3306, Addresses::Order::listed);
   const auto all = found(addresses);
-  addresses.failed(all[0], true);
+  addresses.failed(all[0]);
   EXPECT_EQ(order(addresses), "123");
   addresses.serves(all[1]);
   addresses.failed(all[1]);
@@ -112,17 +112,33 @@ TEST(AddressesTest, EachHasATimeOfItsOwnAndMoreWhenItWasSilent) {
   Addresses addresses(hosts(2), 5672, Addresses::Order::shuffled);
   const Address one = found(addresses)[0];
   EXPECT_EQ(addresses.time_for(one), Ms{2000});
-  addresses.failed(one, true);
+  addresses.was_silent(one, Ms{2000});
   EXPECT_EQ(addresses.time_for(one), Ms{4000});
-  addresses.failed(one, true);
-  addresses.failed(one, true);
+  addresses.was_silent(one, Ms{2000});  // another connection, in the same round
+  EXPECT_EQ(addresses.time_for(one), Ms{4000});
+  addresses.was_silent(one, Ms{4000});
+  addresses.was_silent(one, Ms{8000});
   EXPECT_EQ(addresses.time_for(one), Ms{8000});
   EXPECT_EQ(addresses.time_for(found(addresses)[1]), Ms{2000});
   addresses.failed(one);  // it answered, if only no
   EXPECT_EQ(addresses.time_for(one), Ms{2000});
-  addresses.failed(one, true);
+  addresses.was_silent(one, Ms{2000});
   addresses.serves(one);
   EXPECT_EQ(addresses.time_for(one), Ms{2000});
+}
+
+// Dead rather than slow: whoever comes next should not wait for it longer than the one before.
+TEST(AddressesTest, OneThatIsSilentGetsNoMoreTimeWhereAnotherServes) {
+  Addresses addresses(hosts(2), 5672, Addresses::Order::listed);
+  const Address one = found(addresses)[0];
+  for (const bool two_serves : {true, false}) {
+    (void)addresses.connect(Ms{20}, {}, [&](const Address& address, Clock::time_point until) -> Result<int> {
+      if (address.place == 1 && two_serves) return 1;
+      std::this_thread::sleep_until(until);
+      return tl::unexpected(away("silent"));
+    });
+    EXPECT_EQ(addresses.time_for(one), two_serves ? Ms{2000} : Ms{4000});
+  }
 }
 
 TEST(AddressesTest, OneThatIsAloneHasAllTheTime) {
