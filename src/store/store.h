@@ -120,7 +120,7 @@ struct Inserted {
 
 struct StoredMessage {
   TaskId id;
-  MessagePtr message;  // nullptr: its row cannot be read, e.g. because it was changed by hand ...
+  MessagePtr message;       // nullptr: its row cannot be read, e.g. because it was changed by hand ...
   std::string broken = {};  // ... and why
 };
 

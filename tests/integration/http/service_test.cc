@@ -37,7 +37,9 @@ TEST_F(HttpService, TheDocumentNamesWhatIsRouted) {
       EXPECT_TRUE(ids.insert(id).second) << id << " stands there twice";
     }
   }
-  http::Context context({}, {}, {}, nullptr, "0", 1, Ms{1});
+  const auto rules = std::make_shared<RuleBook>(
+      RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
+  http::Context context({}, {}, {}, rules, "0", 1, Ms{1});
   for (const http::Route& route : http::all_routes(context, [] { return 0; })) {
     const std::string name = std::string(route.method) + " " + std::string(route.pattern);
     routed.insert(name);

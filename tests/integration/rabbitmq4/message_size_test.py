@@ -1,7 +1,8 @@
-"""A message that the database holds and the broker doesn't take: RabbitMQ 4's max_message_size is 16 MiB by default.
+"""A message that the database holds and the broker doesn't take: max_message_size is 16 MiB by default in RabbitMQ
+4.3.6, and 128 MiB in 4.0.5.
 
 usage: message_size_test.py RUNG-PROGRAM
-Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT; RabbitMQ 4.0 or newer. The broker closes the channel for it.
+Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT; RabbitMQ 4.3 or newer. The broker closes the channel for it.
 """
 import sys
 import time
@@ -68,5 +69,5 @@ class MessageSize(servers.Sidecar):
 
 if __name__ == "__main__":
     servers.Sidecar.program = sys.argv.pop(1)
-    servers.skip_below(4, 0)
+    servers.skip_below(4, 3)
     unittest.main(verbosity=2)
