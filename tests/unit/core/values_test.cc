@@ -193,7 +193,8 @@ TEST(Words, OthersAreNone) {
     EXPECT_FALSE(outcome_from(word));
   }
   EXPECT_FALSE(finished_by_from("nobody"));
-  EXPECT_EQ(to_word(static_cast<State>(0)), "");
+  EXPECT_EQ(to_word(State::unknown), "unknown");  // for people; no row has it
+  EXPECT_FALSE(state_from("unknown"));
   EXPECT_EQ(to_word(static_cast<State>(8)), "");
 }
 
