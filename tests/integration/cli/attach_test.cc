@@ -85,6 +85,8 @@ TEST_P(Attach, DeadLettersComeAndDetachEndsIt) {
 }
 
 TEST_P(Attach, TheQueuesOfEachGroupGoToItsPrefix) {
+  if (GetParam() == By::rabbitmqctl)
+    GTEST_SKIP() << "it differs in nothing, and takes minutes on a busy machine";
   const std::string shop = queue(test::unique_name("shop")), bank = queue(test::unique_name("bank"));
   const std::string lost = queue(test::unique_name("lost"));
   const auto write_groups = [&](const std::string& of_eu, const std::string& of_us) {
