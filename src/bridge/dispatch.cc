@@ -40,8 +40,7 @@ Dispatch::Dispatch(Parts parts, int most_under_way)
       again_(parts_.loop, [this] { pump(); }),
       release_(parts_.loop, [this] { release(); }) {}
 
-// The rate is the queue's, whoever publishes to it: each instance has the part of it that its shards are of
-// all.
+// The rate limits the queue across all instances, in proportion to the shards that each holds.
 double Dispatch::catch_up(std::uint32_t queue) const {
   const double all = parts_.rules()->queue(parts_.names.name(queue)).catch_up;
   return all * parts_.shards.count() / kShards;
