@@ -42,7 +42,8 @@ void add_death(Message& message, const std::string& queue, const std::string& ex
 
 }  // namespace
 
-MemoryBroker::MemoryBroker(BrokerOptions options, Pace pace) : options_(std::move(options)), pace_(pace) {
+MemoryBroker::MemoryBroker(BrokerOptions options, Pace pace, std::shared_ptr<const Clock> clock)
+    : options_(std::move(options)), pace_(pace), clock_(std::move(clock)) {
   for (const std::string_view name : kOurs) queues_.try_emplace(options_.prefix + std::string(name));
 }
 
@@ -154,7 +155,7 @@ void MemoryBroker::publish_waiting(Told& told) {
   if (!confirms_held_) {
     for (auto& [outgoing, result] : std::exchange(unanswered_, {})) settle(told, outgoing, std::move(result));
   }
-  const bool fenced = boot_now() >= allow_until_;
+  const bool fenced = clock_->boot() >= allow_until_;
   if (!fenced && (!status_.publishing || status_.blocked)) return;
   for (const Outgoing& outgoing : std::exchange(waiting_, {})) {
     if (fenced) {

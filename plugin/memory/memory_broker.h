@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "plugin/broker.h"
+#include "src/core/clock.h"
 
 namespace rung {
 
@@ -33,7 +35,8 @@ class MemoryBroker final : public Broker {
     own_thread,
     by_hand,  // nothing moves, and the sink hears nothing, but inside pump() and stop()
   };
-  explicit MemoryBroker(BrokerOptions options = {}, Pace pace = Pace::own_thread);
+  explicit MemoryBroker(BrokerOptions options = {}, Pace pace = Pace::own_thread,
+                        std::shared_ptr<const Clock> clock = std::make_shared<SystemClock>());
   ~MemoryBroker() override;
 
   // --- Broker ---
@@ -121,6 +124,7 @@ class MemoryBroker final : public Broker {
 
   const BrokerOptions options_;
   const Pace pace_;
+  const std::shared_ptr<const Clock> clock_;
   BrokerSink* sink_ = nullptr;  // set in start()
   std::thread thread_;
   std::mutex pumping_;  // one pump at a time, so that the sink hears all in order

@@ -16,33 +16,30 @@ constexpr Ms kUnansweredMost{1000};
 
 }  // namespace
 
-Bridge::Bridge(io::Loop& loop, Broker& broker, StoreFactory factory, BridgeSettings settings,
+Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, BridgeSettings settings,
                RuleBookPtr rules, std::function<void()> name_taken)
     : loop_(loop),
       broker_(broker),
       settings_(std::move(settings)),
       rules_(std::move(rules)),
-      health_([this] { shards_.set_problems(health_.problems()); }),
+      clock_(loop.clock()),
+      health_(loop.clock(), [this] { shards_.set_problems(health_.problems()); }),
       attachments_(health_, [this](SystemEvent event) { record(std::move(event)); }),
       store_watch_(
           loop, health_, [this](SystemEvent event) { record(std::move(event)); }, settings_.identity.name),
       intake_pause_(loop,
-                    {broker, health_, [this] { return threads_.answered(); },
+                    {broker, health_, [this] { return jobs_->answered(); },
                      [this] { forget_before(intake_connection_ + 1); },
                      [this](SystemEvent event) { record(std::move(event)); }, settings_.identity.name},
                     settings_.lease),
-      threads_(
-          loop, std::move(factory), settings_.flow_threads,
-          [this](const StoreThreads::Status& status) {
-            store_watch_.changed(status);
-            intake_pause_.database_away(status.away);
-          },
-          settings_.lease * 2 / 5),  // longer than from one beat to the next; stores end at 2/3
-      proof_(settings_.require_token),
-      outbox_(broker),
+      jobs_(make_jobs([this](const StoreJobs::Status& status) {
+        store_watch_.changed(status);
+        intake_pause_.database_away(status.away);
+      })),
+      proof_(loop.clock(), settings_.require_token),
+      outbox_(broker, loop.clock()),
       acks_(broker),
-      shards_(loop, threads_, clock_,
-              {settings_.identity, settings_.lease, settings_.heartbeat * 3 + Ms{1000}},
+      shards_(loop, *jobs_, clock_, {settings_.identity, settings_.lease, settings_.heartbeat * 3 + Ms{1000}},
               shards_listener(std::move(name_taken))),
       left_(loop, health_,
             [this] {
@@ -50,22 +47,22 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, StoreFactory factory, BridgeSetti
               intake_.flush();
             }),
       transitions_(
-          loop, threads_, [this] { return shards_.fence(); }, [this] { return rules_; },
+          loop, *jobs_, [this] { return shards_.fence(); }, [this] { return rules_; },
           [this] { acks_.flush(); }, [this](TaskId id) { return dispatch_.publishing(id); }, left_),
       dispatch_(dispatch_parts(), settings_.max_unconfirmed),
       heap_(
           loop, clock_, [this](const std::vector<io::DueItem>& due) { dispatch_.due(due); },
           Dispatch::kAhead),
-      horizon_(threads_, shards_, clock_, heap_, names_, [this] { return dispatch_.ready(); },
+      horizon_(*jobs_, shards_, clock_, heap_, names_, [this] { return dispatch_.ready(); },
                {settings_.window, settings_.max_loaded}),
       intake_(loop, intake_parts()),
       results_({transitions_, acks_, proof_, [this](const Decision& d) { settled(d); }}),
       janitor_(loop, janitor_parts()),
       submissions_(submissions_parts()),
       bulks_(loop,
-             {threads_, shards_, [this] { return rules_; },
+             {*jobs_, shards_, [this] { return rules_; },
               [this](const Decision& decision) { settled(decision); }, "node " + settings_.identity.name}),
-      retention_(loop, {threads_, shards_, clock_}, settings_.retention),
+      retention_(loop, {*jobs_, shards_, clock_}, settings_.retention),
       broker_watch_(loop,
                     {health_, shards_, [this](SystemEvent event) { record(std::move(event)); },
                      [this] { dispatch_.let_go_unfetched(); }},
@@ -87,7 +84,7 @@ Shards::Listener Bridge::shards_listener(std::function<void()> name_taken) {
 
 Dispatch::Parts Bridge::dispatch_parts() {
   return {loop_,
-          threads_,
+          *jobs_,
           shards_,
           transitions_,
           outbox_,
@@ -102,7 +99,7 @@ Dispatch::Parts Bridge::dispatch_parts() {
 }
 
 Intake::Parts Bridge::intake_parts() {
-  return {threads_,
+  return {*jobs_,
           shards_,
           transitions_,
           outbox_,
@@ -123,11 +120,12 @@ Intake::Parts Bridge::intake_parts() {
           settings_.prefix + ".parked",
           {settings_.prefix + ".delay", settings_.delays},
           [this](const DeliveryTag& tag) { return broker_.stands(tag); },
-          [this](std::vector<DeliveryTag> tags) { broker_.requeue(std::move(tags)); }};
+          [this](std::vector<DeliveryTag> tags) { broker_.requeue(std::move(tags)); },
+          settings_.identity.incarnation};
 }
 
 Janitor::Parts Bridge::janitor_parts() {
-  return {threads_,
+  return {*jobs_,
           shards_,
           transitions_,
           outbox_,
@@ -144,7 +142,7 @@ Janitor::Parts Bridge::janitor_parts() {
 
 Submissions::Parts Bridge::submissions_parts() {
   return {loop_,
-          threads_,
+          *jobs_,
           shards_,
           transitions_,
           clock_,
@@ -259,7 +257,7 @@ void Bridge::take_in_early() {
 bool Bridge::may_publish() const { return broker_watch_.takes_messages() && !fenced_ && proof_.ready(); }
 
 void Bridge::read_token_key() {
-  threads_.submit<DeliveryProof::Shared>(
+  jobs_->submit<DeliveryProof::Shared>(
       Lane::flow, [](Store& store) { return DeliveryProof::read(store); },
       [this](const Result<DeliveryProof::Shared>& shared) { token_key(shared); });
 }
@@ -280,7 +278,7 @@ void Bridge::broker_status(const BrokerStatus& status) {
   const bool connected = status.consuming && !broker_watch_.status().consuming;
   broker_watch_.changed(status);
   if (connected) {
-    consuming_since_ = boot_now();
+    consuming_since_ = loop_.clock().boot();
     if (ask_attachments_) ask_attachments_();
   }
   // The name, and shards, are for a process that can publish.
@@ -357,7 +355,7 @@ void Bridge::reload(const RuleBookPtr& rules, std::optional<Ms> retention) {
 
 void Bridge::attachments_found(const AttachmentLook& look) {
   if (draining_) return;
-  attachments_.found(look.queues, configured_queues(), boot_now());
+  attachments_.found(look.queues, configured_queues(), loop_.clock().boot());
   // What was seen last stands while the management API does not answer.
   if (look.attached && *look.attached != rules_->targets().attached)
     rules_ = rules_->with_attached(*look.attached);
@@ -371,7 +369,7 @@ void Bridge::record(SystemEvent event) {
     if (auto done = store.record_event(node, event); !done) return tl::unexpected(done.error());
     return true;
   };
-  threads_.submit<bool>(Lane::upkeep, work, [](const Result<bool>& done) {
+  jobs_->submit<bool>(Lane::upkeep, work, [](const Result<bool>& done) {
     if (!done) log::warn("an event was not recorded", {{"reason", done.error().message}});
   });
 }
@@ -430,10 +428,10 @@ void Bridge::give_back(std::function<void()> done) {
 }
 
 bool Bridge::stop(Ms most) {
-  const BootMs until = boot_now() + most;
-  threads_.stop();
+  const BootMs until = loop_.clock().boot() + most;
+  jobs_->stop();
   broker_.stop(most / 2);
-  return threads_.join(until - boot_now());
+  return jobs_->join(until - loop_.clock().boot());
 }
 
 }  // namespace rung::bridge

@@ -25,10 +25,11 @@
 #include "src/bridge/results.h"
 #include "src/bridge/retention.h"
 #include "src/bridge/shards.h"
-#include "src/bridge/store_threads.h"
+#include "src/bridge/store_jobs.h"
 #include "src/bridge/store_watch.h"
 #include "src/bridge/submissions.h"
 #include "src/bridge/transitions.h"
+#include "src/core/db_clock.h"
 #include "src/core/policy.h"
 
 namespace rung::bridge {
@@ -39,7 +40,6 @@ struct BridgeSettings {
   Ms window{std::chrono::minutes{10}};
   std::size_t max_loaded = 1'000'000;
   Ms heartbeat{std::chrono::seconds{10}};  // of the broker's connections
-  int flow_threads = 2;
   int max_unconfirmed = 2000;
   std::string prefix = "rung";
   DelayRoutes::Moves delays;  // delays: of the config
@@ -50,8 +50,8 @@ struct BridgeSettings {
 class Bridge final : public BrokerSink {
  public:
   // `name_taken`: another process runs under our node's name; the owner should end this one.
-  Bridge(io::Loop& loop, Broker& broker, StoreFactory factory, BridgeSettings settings, RuleBookPtr rules,
-         std::function<void()> name_taken);
+  Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, BridgeSettings settings,
+         RuleBookPtr rules, std::function<void()> name_taken);
   ~Bridge() override;
 
   // Fails only for what no waiting mends.
@@ -61,7 +61,8 @@ class Bridge final : public BrokerSink {
   void drain(std::function<void()> done);
   // Gives the shards back as they are: for a drain that takes too long.
   void give_back(std::function<void()> done);
-  // Ends all threads; false where one hangs in a call for longer than `most`. The loop must have stopped.
+  // Ends all jobs and the broker's threads; false where one hangs in a call for longer than `most`. The loop
+  // must have stopped.
   bool stop(Ms most);
 
   // By hand, without the broker. Any thread; `done` is called on the loop. See submissions.h.
@@ -160,7 +161,7 @@ class Bridge final : public BrokerSink {
   Attachments attachments_;
   StoreWatch store_watch_;
   IntakePause intake_pause_;
-  StoreThreads threads_;
+  const std::unique_ptr<StoreJobs> jobs_;
   DeliveryProof proof_;
   Outbox outbox_;
   Acks acks_;

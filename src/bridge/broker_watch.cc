@@ -20,6 +20,7 @@ std::string address_of(const BrokerStatus& status) {
 
 BrokerWatch::BrokerWatch(io::Loop& loop, Parts parts, std::string node, Ms patience)
     : parts_(std::move(parts)),
+      clock_(loop.clock()),
       node_(std::move(node)),
       ability_(patience),
       timer_(loop, [this] { look(); }) {}
@@ -33,7 +34,7 @@ void BrokerWatch::changed(const BrokerStatus& status) {
   if (serves(status) && !serves(before)) {
     if (away_since_.ms != 0) {
       log::info("the broker is back",
-                {{"away_ms", (boot_now() - away_since_).count()}, {"address", address_of(status)}});
+                {{"away_ms", (clock_.boot() - away_since_).count()}, {"address", address_of(status)}});
     } else {
       log::info("the broker is connected", {{"address", address_of(status)}});
     }
@@ -41,7 +42,7 @@ void BrokerWatch::changed(const BrokerStatus& status) {
     has_served_ = true;
     if (!stepped_back_) parts_.health.clear("broker");
   }
-  ability_.publishing(status.publishing, boot_now());
+  ability_.publishing(status.publishing, clock_.boot());
   if (status.blocked == before.blocked) return;
   if (status.blocked) {
     log::warn("the broker blocks publishing (memory or disk alarm): retries wait, attempts are not counted",
@@ -58,7 +59,7 @@ void BrokerWatch::say_away(bool refused_before) {
   if (!stepped_back_) parts_.health.set("broker", status_.reason, Health::Effect::not_ready);
   const bool again = status_.refused && !refused_before;
   if (away_since_.ms != 0 && !again) return;
-  if (away_since_.ms == 0) away_since_ = boot_now();
+  if (away_since_.ms == 0) away_since_ = clock_.boot();
   if (status_.refused) {
     log::error("the broker refuses this instance: it is asked again every 5 s at most",
                {{"reason", status_.reason}});
@@ -84,7 +85,7 @@ void BrokerWatch::checked(const TopologyReport& report) {
 }
 
 void BrokerWatch::look() {
-  BrokerLink link = ability_.link(boot_now());
+  BrokerLink link = ability_.link(clock_.boot());
   // Connected again, though not for long, and still with all its shards: after an outage for all, those that
   // reconnect first must not get the shards of the others.
   if (link == BrokerLink::lost && status_.publishing && !parts_.shards.stepped_back())

@@ -42,6 +42,7 @@ class BrokerWatch {
   void look();
 
   const Parts parts_;
+  const Clock& clock_;
   const std::string node_;
   BrokerStatus status_;
   Ability ability_;

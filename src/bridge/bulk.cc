@@ -29,7 +29,7 @@ struct BulkRunner::Step {
 };
 
 BulkRunner::BulkRunner(io::Loop& loop, Parts parts)
-    : parts_(std::move(parts)), timer_(loop, [this] { step(); }) {}
+    : parts_(std::move(parts)), clock_(loop.clock()), timer_(loop, [this] { step(); }) {}
 
 void BulkRunner::start() { timer_.start(kLook); }
 
@@ -60,7 +60,7 @@ void BulkRunner::step() {
   // to begin.
   if (!parts_.shards.any()) return timer_.start(kLook);
   busy_ = true;
-  parts_.threads.submit<Step>(
+  parts_.jobs.submit<Step>(
       Lane::flow,
       [runner = parts_.runner, fence = parts_.shards.fence(),
        decide = decider(parts_.rules())](Store& store) { return perform(store, runner, fence, decide); },
@@ -77,7 +77,7 @@ void BulkRunner::done(const Result<Step>& step) {
     if (step->decisions.empty()) log::info("a bulk is through", {{"bulk", step->bulk->id}});
     const double rate = step->bulk->rate, many = static_cast<double>(step->decisions.size());
     if (many > 0 && rate > 0)
-      due_[step->bulk->id] = boot_now() + Ms{static_cast<std::int64_t>(1000 * many / rate)};
+      due_[step->bulk->id] = clock_.boot() + Ms{static_cast<std::int64_t>(1000 * many / rate)};
     if (many == 0) due_.erase(step->bulk->id);
     pause = kAtOnce;
   } else {
@@ -88,7 +88,7 @@ void BulkRunner::done(const Result<Step>& step) {
 
 // None is due: until one is that we know, or until another may have come.
 Ms BulkRunner::until_next() {
-  const BootMs now = boot_now();
+  const BootMs now = clock_.boot();
   std::erase_if(due_, [&](const auto& bulk) { return bulk.second + kLook < now; });  // in other hands
   Ms pause = kLook;
   for (const auto& [id, due] : due_) pause = std::min(pause, due - now);

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "src/bridge/shards.h"
-#include "src/bridge/store_threads.h"
+#include "src/bridge/store_jobs.h"
 #include "src/core/policy.h"
 
 namespace rung::bridge {
@@ -17,7 +17,7 @@ namespace rung::bridge {
 class BulkRunner {
  public:
   struct Parts {
-    StoreThreads& threads;
+    StoreJobs& jobs;
     Shards& shards;
     std::function<RuleBookPtr()> rules;
     std::function<void(const Decision&)> settled;  // a task changed
@@ -38,6 +38,7 @@ class BulkRunner {
   Ms until_next();
 
   const Parts parts_;
+  const Clock& clock_;
   io::Timer timer_;
   std::map<std::int64_t, BootMs> due_;  // of bulks that we took a step of: when the next one is
   bool busy_ = false;

@@ -54,7 +54,7 @@ bool DeliveryProof::takes_failure(const Claim& claim) {
 }
 
 void DeliveryProof::tell(const Claim& claim, std::string_view what) {
-  const BootMs now = boot_now();
+  const BootMs now = clock_.boot();
   if (now < tell_again_) return;
   tell_again_ = now + kBetweenWarnings;
   const std::int64_t all = refused_.results + refused_.failures;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "src/core/clock.h"
 #include "src/core/delivery_token.h"
 #include "src/core/task.h"
 #include "src/core/time.h"
@@ -33,7 +34,7 @@ class DeliveryProof {
 
   // `required`: results.require_token of the config; none: where this release or a later one made the
   // database.
-  explicit DeliveryProof(std::optional<bool> required) : configured_(required) {}
+  DeliveryProof(const Clock& clock, std::optional<bool> required) : clock_(clock), configured_(required) {}
 
   // On a store thread. Makes the key where there is none.
   static Result<Shared> read(Store& store);
@@ -56,6 +57,7 @@ class DeliveryProof {
   bool believes(const Claim& claim) const { return !required_ || proven(claim); }
   void tell(const Claim& claim, std::string_view what);
 
+  const Clock& clock_;
   const std::optional<bool> configured_;
   bool required_ = true;
   std::optional<DeliveryTokens> tokens_;

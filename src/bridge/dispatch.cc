@@ -35,6 +35,7 @@ Dispatch::Dispatch(Parts parts, int most_under_way)
     : parts_(std::move(parts)),
       most_under_way_(static_cast<std::size_t>(most_under_way)),
       targets_(share_of(most_under_way), [this](std::uint32_t queue) { return catch_up(queue); }),
+      route_log_(parts_.clock.here()),
       patience_(kHeldUpMost),
       gather_(parts_.loop, kGather, [this] { pump(); }),
       again_(parts_.loop, [this] { pump(); }),
@@ -77,7 +78,7 @@ void Dispatch::open(bool publishing) {
     targets_.sort_out(able_since_);
     // What an alarm or an outage took is nobody's silence.
     parts_.outbox.begin_silence();
-    targets_.begin_silence(boot_now());
+    targets_.begin_silence(parts_.clock.here().boot());
   }
   open_ = publishing;
   pump();
@@ -119,7 +120,7 @@ void Dispatch::pump() {
 }
 
 void Dispatch::tick() {
-  const BootMs now = boot_now();
+  const BootMs now = parts_.clock.here().boot();
   const Ms silent = now - parts_.outbox.heard_at();
   targets_.tidy(now);
   // A connection on which nothing is answered while several queues want something: RabbitMQ keeps a channel
@@ -162,7 +163,7 @@ std::vector<io::DueItem> Dispatch::only_held(std::vector<io::DueItem> batch) {
 void Dispatch::probe() {
   const std::size_t before = jobs_;
   while (jobs_ == before) {
-    const auto item = targets_.take_probe(boot_now());
+    const auto item = targets_.take_probe(parts_.clock.here().boot());
     if (!item) return;
     claim({*item}, PublishLane::probe);
   }
@@ -175,7 +176,7 @@ void Dispatch::claim_next() {
   // A claim for a handful while most of the window is taken would make many small transactions.
   if (most == 0 || (most < kMostInClaim / 4 && most < targets_.waiting() && most < by_bytes)) return;
   if (!pressing_ && targets_.waiting() < kMostInClaim / 2 && gather_.hold()) return;
-  claim(targets_.take(most, boot_now()), PublishLane::main);
+  claim(targets_.take(most, parts_.clock.here().boot()), PublishLane::main);
   gather_.end();
   pressing_ = !targets_.empty();  // what is left has waited
 }
@@ -205,7 +206,7 @@ void Dispatch::claim(std::vector<io::DueItem> items, PublishLane lane) {
     if (!messages) return tl::unexpected(messages.error());
     return Claimed{std::move(*decisions), std::move(*messages)};
   };
-  parts_.threads.submit<Claimed>(Lane::flow, work, [this, lane, batch](Result<Claimed> result) {
+  parts_.jobs.submit<Claimed>(Lane::flow, work, [this, lane, batch](Result<Claimed> result) {
     --jobs_;
     claiming_rows_ -= batch.size();
     for (const io::DueItem& item : batch) --under_way_in_[static_cast<std::size_t>(item.shard)];
@@ -266,7 +267,7 @@ void Dispatch::fetch() {
   }
   if (ids.empty()) return;
   ++jobs_;
-  parts_.threads.submit<Messages>(
+  parts_.jobs.submit<Messages>(
       Lane::flow, [ids = std::move(ids)](Store& store) { return store.messages(ids); },
       [this, batch](const Result<Messages>& messages) {
         --jobs_;
@@ -355,7 +356,7 @@ void Dispatch::publish(Flight flight, const Message& message) {
     flight_bytes_ -= flight.bytes;
     return let_go(flight);
   }
-  targets_.sent(flight.queue, boot_now());
+  targets_.sent(flight.queue, parts_.clock.here().boot());
   Outgoing outgoing = outgoing_for(flight, message);
   parts_.outbox.send(std::move(outgoing), [this, flight = std::move(flight)](const PublishResult& result) {
     published(flight, result);
@@ -396,7 +397,7 @@ void Dispatch::changed(const Task& task) {
 
 void Dispatch::published(const Flight& flight, const PublishResult& result) {
   const Task& task = *flight.task;
-  targets_.answered(flight.queue, result.how, boot_now());
+  targets_.answered(flight.queue, result.how, parts_.clock.here().boot());
   flight_bytes_ -= flight.bytes;
   end(flight);
   if (result.how == How::confirmed) patience_ = kHeldUpMost;

@@ -21,9 +21,10 @@
 #include "src/bridge/queue_names.h"
 #include "src/bridge/route_log.h"
 #include "src/bridge/shards.h"
-#include "src/bridge/store_threads.h"
+#include "src/bridge/store_jobs.h"
 #include "src/bridge/targets.h"
 #include "src/bridge/transitions.h"
+#include "src/core/db_clock.h"
 #include "src/io/due_heap.h"
 
 namespace rung::bridge {
@@ -32,7 +33,7 @@ class Dispatch {
  public:
   struct Parts {
     io::Loop& loop;
-    StoreThreads& threads;
+    StoreJobs& jobs;
     Shards& shards;
     Transitions& transitions;
     Outbox& outbox;

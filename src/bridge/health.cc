@@ -1,23 +1,13 @@
 #include "src/bridge/health.h"
 
 #include <algorithm>
-#include <chrono>
 
 namespace rung::bridge {
-namespace {
-
-EpochMs wall_now() {
-  using std::chrono::system_clock;
-  return {std::chrono::duration_cast<Ms>(system_clock::now().time_since_epoch()).count()};
-}
-
-}  // namespace
-
 void Health::set(std::string_view name, std::string detail, Effect effect) {
   const bool not_ready = effect == Effect::not_ready;
   const auto it = std::ranges::find(problems_, name, &HealthProblem::name);
   if (it == problems_.end()) {
-    problems_.push_back({std::string(name), std::move(detail), wall_now(), not_ready});
+    problems_.push_back({std::string(name), std::move(detail), clock_.wall(), not_ready});
   } else {
     if (it->detail == detail && it->not_ready == not_ready) return;
     it->detail = std::move(detail);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/core/clock.h"
 #include "src/core/health.h"
 
 namespace rung::bridge {
@@ -18,7 +19,7 @@ class Health {
   enum class Effect { warning, not_ready };
 
   // `changed` runs after each change.
-  explicit Health(std::function<void()> changed) : changed_(std::move(changed)) {}
+  Health(const Clock& clock, std::function<void()> changed) : clock_(clock), changed_(std::move(changed)) {}
 
   // Begins a problem, or updates its detail. `name` is a constant: it is a metric's label.
   void set(std::string_view name, std::string detail, Effect effect = Effect::warning);
@@ -27,6 +28,7 @@ class Health {
   const std::vector<HealthProblem>& problems() const { return problems_; }
 
  private:
+  const Clock& clock_;
   const std::function<void()> changed_;
   std::vector<HealthProblem> problems_;
 };

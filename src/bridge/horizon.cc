@@ -13,9 +13,9 @@ constexpr int kLoadPerShard = 2000;  // rows of one shard in one load; a load is
 
 }  // namespace
 
-Horizon::Horizon(StoreThreads& threads, Shards& shards, DbClock& clock, io::DueHeap& heap, QueueNames& names,
+Horizon::Horizon(StoreJobs& jobs, Shards& shards, DbClock& clock, io::DueHeap& heap, QueueNames& names,
                  std::function<std::size_t()> ready, Settings settings)
-    : threads_(threads),
+    : jobs_(jobs),
       shards_(shards),
       clock_(clock),
       heap_(heap),
@@ -55,7 +55,7 @@ void Horizon::extend() {
 
 void Horizon::load(std::vector<int> shards, std::optional<EpochMs> after, EpochMs until) {
   ++loading_;
-  threads_.submit<std::vector<DueEntry>>(
+  jobs_.submit<std::vector<DueEntry>>(
       Lane::control,
       [shards = std::move(shards), after, until](Store& store) {
         return store.due(State::scheduled, shards, after, until, kLoadPerShard);

@@ -9,7 +9,8 @@
 
 #include "src/bridge/queue_names.h"
 #include "src/bridge/shards.h"
-#include "src/bridge/store_threads.h"
+#include "src/bridge/store_jobs.h"
+#include "src/core/db_clock.h"
 #include "src/io/due_heap.h"
 
 namespace rung::bridge {
@@ -21,7 +22,7 @@ class Horizon {
     std::size_t max_loaded = 1'000'000;
   };
   // `ready`: what has left the heap and waits to be claimed; it counts too.
-  Horizon(StoreThreads& threads, Shards& shards, DbClock& clock, io::DueHeap& heap, QueueNames& names,
+  Horizon(StoreJobs& jobs, Shards& shards, DbClock& clock, io::DueHeap& heap, QueueNames& names,
           std::function<std::size_t()> ready, Settings settings);
 
   // A row was scheduled: into the heap where it is near.
@@ -35,7 +36,7 @@ class Horizon {
   void load(std::vector<int> shards, std::optional<EpochMs> after, EpochMs until);
   void bound();
 
-  StoreThreads& threads_;
+  StoreJobs& jobs_;
   Shards& shards_;
   DbClock& clock_;
   io::DueHeap& heap_;

@@ -14,9 +14,7 @@ constexpr Ms kNewcomerWaits{5};
 }  // namespace
 
 Intake::Intake(io::Loop& loop, Parts parts)
-    : parts_(std::move(parts)),
-      gather_(loop, kNewcomerWaits, [this] { flush(); }),
-      dice_(std::random_device{}()) {}
+    : parts_(std::move(parts)), gather_(loop, kNewcomerWaits, [this] { flush(); }), dice_(parts_.seed) {}
 
 void Intake::failed(std::vector<Delivery> deliveries) {
   const RuleBookPtr rules = parts_.rules();
@@ -26,7 +24,7 @@ void Intake::failed(std::vector<Delivery> deliveries) {
     if (failure.id && parts_.proof.takes_failure({*failure.id, failure.attempt, failure.token})) {
       known(std::move(kept), std::move(failure));
     } else {
-      waiting_.push_back(failed_newcomer(std::move(kept), std::move(failure), *rules));
+      wait(failed_newcomer(std::move(kept), std::move(failure), *rules));
     }
   }
   parts_.transitions.flush();
@@ -36,9 +34,13 @@ void Intake::failed(std::vector<Delivery> deliveries) {
 void Intake::delayed(std::vector<Delivery> deliveries) {
   const RuleBookPtr rules = parts_.rules();
   for (Delivery& delivery : deliveries)
-    waiting_.push_back(
-        delayed_newcomer(std::make_shared<Delivery>(std::move(delivery)), parts_.routes, *rules));
+    wait(delayed_newcomer(std::make_shared<Delivery>(std::move(delivery)), parts_.routes, *rules));
   flush();
+}
+
+void Intake::wait(Newcomer item) {
+  item.arrived = parts_.clock.here().boot_us();
+  waiting_.push_back(std::move(item));
 }
 
 void Intake::forget_before(std::uint32_t connection) {
@@ -67,7 +69,7 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
   const bool refused = decision->verdict == Decision::Verdict::refused;
   if (refused && proven && decision->reason == kNoSuchTask) {
     parts_.row_missing(*failure.id, failure.attempt);
-    waiting_.push_back(failed_newcomer(delivery, failure, *parts_.rules()));
+    wait(failed_newcomer(delivery, failure, *parts_.rules()));
     waiting_.back().row_lost = true;
     return flush();
   }
@@ -83,7 +85,7 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
               {{"id", failure.id->value}, {"attempt", failure.attempt}, {"reason", decision->reason}});
     Failure known = failure;
     if (!unknown && known.queue.empty()) known.queue = decision->task.queue;
-    waiting_.push_back(failed_newcomer(delivery, std::move(known), *parts_.rules(), std::move(reason)));
+    wait(failed_newcomer(delivery, std::move(known), *parts_.rules(), std::move(reason)));
     flush();
     return;
   }
@@ -142,7 +144,7 @@ void Intake::insert(std::vector<Newcomer> batch, int shard, bool for_others) {
     tags.push_back(item.delivery->tag);
   }
   ++in_flight_;
-  parts_.threads.submit<Answers>(
+  parts_.jobs.submit<Answers>(
       Lane::flow,
       [this, tags = std::move(tags), tasks, fence = std::move(fence)](Store& store) {
         return insert_standing(store, tags, *tasks, fence);

@@ -16,8 +16,9 @@
 #include "src/bridge/newcomer.h"
 #include "src/bridge/outbox.h"
 #include "src/bridge/shards.h"
-#include "src/bridge/store_threads.h"
+#include "src/bridge/store_jobs.h"
 #include "src/bridge/transitions.h"
+#include "src/core/db_clock.h"
 #include "src/core/headers.h"
 
 namespace rung::bridge {
@@ -25,7 +26,7 @@ namespace rung::bridge {
 class Intake {
  public:
   struct Parts {
-    StoreThreads& threads;
+    StoreJobs& jobs;
     Shards& shards;
     Transitions& transitions;
     Outbox& outbox;
@@ -41,6 +42,7 @@ class Intake {
     DelayRoutes routes;
     std::function<bool(const DeliveryTag&)> stands;              // Broker::stands; on any thread
     std::function<void(std::vector<DeliveryTag> tags)> requeue;  // Broker::requeue
+    std::uint64_t seed = 0;                                      // of the jitter
   };
 
   Intake(io::Loop& loop, Parts parts);
@@ -59,6 +61,7 @@ class Intake {
   bool idle() const { return (draining_ || waiting_.empty()) && in_flight_ == 0 && diverting_ == 0; }
 
  private:
+  void wait(Newcomer item);
   void known(std::shared_ptr<Delivery> delivery, Failure failure);
   void decided(const std::shared_ptr<Delivery>& delivery, const Failure& failure, bool proven,
                const Result<Decision>& decision);

@@ -15,7 +15,7 @@ constexpr int kLongestLeast = 12;  // times the patience
 }  // namespace
 
 IntakePause::IntakePause(io::Loop& loop, Parts parts, Ms patience)
-    : parts_(std::move(parts)), patience_(patience), timer_(loop, [this] { look(); }) {}
+    : parts_(std::move(parts)), clock_(loop.clock()), patience_(patience), timer_(loop, [this] { look(); }) {}
 
 void IntakePause::database_away(bool yes) {
   away_ = yes;
@@ -29,7 +29,7 @@ void IntakePause::drain() {
 
 void IntakePause::look() {
   if (draining_) return;
-  const BootMs now = boot_now();
+  const BootMs now = clock_.boot();
   const BootMs answered = parts_.answered();
   if (!paused_) {
     if (!away_) return timer_.stop();

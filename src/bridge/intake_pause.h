@@ -41,6 +41,7 @@ class IntakePause {
   void resume(BootMs now);
 
   const Parts parts_;
+  const Clock& clock_;
   const Ms patience_;
   io::Timer timer_;
   bool away_ = false;

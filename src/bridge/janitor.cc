@@ -67,7 +67,7 @@ void Janitor::sweep() {
   const EpochMs until = parts_.clock.now() - kSweepGrace;
   std::optional<EpochMs> after;
   if (parts_.dispatch.ready() > kEnoughReady || look_recent_) after = until - kRecent;
-  parts_.threads.submit<std::vector<DueEntry>>(
+  parts_.jobs.submit<std::vector<DueEntry>>(
       Lane::control,
       [shards = parts_.shards.list(), after, until](Store& store) {
         return store.due(State::scheduled, shards, after, until, kPerShard);
@@ -96,7 +96,7 @@ void Janitor::sweep_on() {
 void Janitor::deadlines() {
   if (ending_busy_) return;
   ending_busy_ = true;
-  parts_.threads.submit<std::vector<DueEntry>>(
+  parts_.jobs.submit<std::vector<DueEntry>>(
       Lane::control,
       [shards = parts_.shards.list(), until = parts_.clock.now()](Store& store) {
         return store.due(State::awaiting, shards, std::nullopt, until, kPerShard * 10);
@@ -119,7 +119,7 @@ void Janitor::deadlines() {
 void Janitor::copies() {
   if (copies_busy_ || copy_bytes_ >= kCopyBytes || !parts_.can_publish()) return;
   copies_busy_ = true;
-  parts_.threads.submit<std::vector<DueEntry>>(
+  parts_.jobs.submit<std::vector<DueEntry>>(
       Lane::control,
       [shards = parts_.shards.list(), until = parts_.clock.now()](Store& store) {
         return store.due(State::parked, shards, std::nullopt, until, kPerShard);
@@ -162,7 +162,7 @@ Result<std::vector<Janitor::Copy>> Janitor::read_copies(Store& store, const std:
 
 void Janitor::send_copies(const std::vector<TaskId>& ids) {
   copies_busy_ = true;
-  parts_.threads.submit<std::vector<Copy>>(
+  parts_.jobs.submit<std::vector<Copy>>(
       Lane::flow,
       [ids, room = kCopyBytes - copy_bytes_](Store& store) { return read_copies(store, ids, room); },
       [this](const Result<std::vector<Copy>>& copies) {
@@ -205,7 +205,7 @@ void Janitor::copy_done(const Task& task) {
 
 void Janitor::stranded() {
   std::vector<Lease> ripe;
-  const BootMs now = boot_now();
+  const BootMs now = parts_.clock.here().boot();
   std::erase_if(to_recover_, [&](const Gained& g) {
     if (!parts_.shards.held(g.lease.shard)) return true;  // whoever has it now looks for itself
     if (g.recover_at > now) return false;
@@ -214,11 +214,12 @@ void Janitor::stranded() {
   });
   if (ripe.empty()) return;
   constexpr int kLimit = 5000;
-  parts_.threads.submit<std::vector<DueEntry>>(
+  parts_.jobs.submit<std::vector<DueEntry>>(
       Lane::control, [ripe](Store& store) { return store.stranded(ripe, kLimit); },
       [this, ripe](const Result<std::vector<DueEntry>>& rows) {
         if (!rows) {
-          for (const Lease& lease : ripe) to_recover_.push_back({lease, boot_now() + kEvery * 5});
+          for (const Lease& lease : ripe)
+            to_recover_.push_back({lease, parts_.clock.here().boot() + kEvery * 5});
           return log::error("stranded tasks could not be looked for", {{"reason", rows.error().message}});
         }
         const bool more = rows->size() == static_cast<std::size_t>(kLimit);
@@ -233,7 +234,8 @@ void Janitor::stranded() {
             items.push_back(parts_.names.item(row));
         }
         for (const Lease& lease : ripe) {
-          if (more || unsettled.contains(lease.shard)) to_recover_.push_back({lease, boot_now() + kEvery});
+          if (more || unsettled.contains(lease.shard))
+            to_recover_.push_back({lease, parts_.clock.here().boot() + kEvery});
         }
         if (items.empty()) return;
         log::info("publishing again what the former owner left", {{"tasks", items.size()}});
@@ -243,7 +245,7 @@ void Janitor::stranded() {
 
 // Our own claims whose answer got lost in a way that nobody noticed. None should ever be found.
 void Janitor::forgotten() {
-  parts_.threads.submit<std::vector<DueEntry>>(
+  parts_.jobs.submit<std::vector<DueEntry>>(
       Lane::control,
       [shards = parts_.shards.list(), until = parts_.clock.now() - kForgotten](Store& store) {
         return store.due(State::publishing, shards, std::nullopt, until, kPerShard);

@@ -17,6 +17,7 @@
 #include "src/bridge/outbox.h"
 #include "src/bridge/shards.h"
 #include "src/bridge/transitions.h"
+#include "src/core/db_clock.h"
 #include "src/store/store.h"
 
 namespace rung::bridge {
@@ -24,7 +25,7 @@ namespace rung::bridge {
 class Janitor {
  public:
   struct Parts {
-    StoreThreads& threads;
+    StoreJobs& jobs;
     Shards& shards;
     Transitions& transitions;
     Outbox& outbox;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plugin/broker.h"
+#include "src/core/clock.h"
 
 namespace rung::bridge {
 
@@ -15,11 +16,11 @@ class Outbox {
  public:
   using Done = std::function<void(const PublishResult&)>;
 
-  explicit Outbox(Broker& broker) : broker_(broker) {}
+  Outbox(Broker& broker, const Clock& clock) : broker_(broker), clock_(clock) {}
 
   // Gathered; flush() hands them to the broker as one batch. The token is set here.
   void send(Outgoing message, Done done) {
-    if (done_.empty()) heard_at_ = boot_now();
+    if (done_.empty()) heard_at_ = clock_.boot();
     message.token = ++last_token_;
     done_.emplace(message.token, std::move(done));
     batch_.push_back(std::move(message));
@@ -31,7 +32,7 @@ class Outbox {
     broker_.publish(std::move(batch));
   }
   void arrived(const std::vector<PublishResult>& results) {
-    heard_at_ = boot_now();
+    heard_at_ = clock_.boot();
     for (const PublishResult& result : results) {
       const auto node = done_.extract(result.token);
       if (!node.empty()) node.mapped()(result);
@@ -40,10 +41,11 @@ class Outbox {
   std::size_t under_way() const { return done_.size(); }
   // When the last answer came, or the first of those under way left.
   BootMs heard_at() const { return heard_at_; }
-  void begin_silence() { heard_at_ = boot_now(); }
+  void begin_silence() { heard_at_ = clock_.boot(); }
 
  private:
   Broker& broker_;
+  const Clock& clock_;
   std::uint64_t last_token_ = 0;
   BootMs heard_at_{0};
   std::vector<Outgoing> batch_;

@@ -60,7 +60,7 @@ void Retention::tick() {
 }
 
 void Retention::begin() {
-  const BootMs now = boot_now();
+  const BootMs now = parts_.clock.here().boot();
   Pass pass;
   pass.place = pass_.place;
   if (now >= walk_at_) {
@@ -79,15 +79,16 @@ void Retention::begin() {
 void Retention::submit() {
   if (pass_.stage == Stage::through) return timer_.start(kRest);
   busy_ = true;
-  parts_.threads.submit<Pass>(
-      Lane::upkeep, [pass = pass_](Store& store) { return perform(pass, store); },
+  parts_.jobs.submit<Pass>(
+      Lane::upkeep,
+      [pass = pass_, &here = parts_.clock.here()](Store& store) { return perform(pass, here, store); },
       [this](Result<Pass> pass) { arrived(std::move(pass)); });
 }
 
 // One step. What goes wrong with the tables' parts (the user may not, the tables are in use) holds up nothing
 // else.
-Result<Retention::Pass> Retention::perform(Pass pass, Store& store) {
-  const BootMs from = boot_now();
+Result<Retention::Pass> Retention::perform(Pass pass, const Clock& here, Store& store) {
+  const BootMs from = here.boot();
   pass.done = {};
   const EpochMs before = pass.now - pass.keep.value_or(Ms{0});
   Result<void> step;
@@ -117,7 +118,7 @@ Result<Retention::Pass> Retention::perform(Pass pass, Store& store) {
     if (!swept->next) pass.stage = Stage::drop;
   }
   if (!step) return tl::unexpected(step.error());
-  pass.took = boot_now() - from;
+  pass.took = here.boot() - from;
   return pass;
 }
 
@@ -181,7 +182,7 @@ void Retention::arrived(Result<Pass> pass) {
     if (stopped_) return;
     log::warn("retention stops for a while", {{"reason", pass.error().message}});
     pass_.stage = Stage::through;
-    look_at_ = boot_now() + kLookEvery;
+    look_at_ = parts_.clock.here().boot() + kLookEvery;
     return timer_.start(kLookEvery);
   }
   const bool abandoned = pass_.stage == Stage::through;  // another retention holds by now
@@ -192,7 +193,7 @@ void Retention::arrived(Result<Pass> pass) {
   done_.bulks += now.bulks;
   done_.events += now.events;
   if (now.tasks + now.parts + now.audit + now.bulks + now.events > 0) done_.last = parts_.clock.now();
-  if (now.tasks > 0) look_at_ = std::min(look_at_, boot_now() + kLookSoon);
+  if (now.tasks > 0) look_at_ = std::min(look_at_, parts_.clock.here().boot() + kLookSoon);
   names_.insert(names_.end(), pass->dropped.begin(), pass->dropped.end());
   pass->dropped.clear();
   if (abandoned) {
@@ -200,7 +201,8 @@ void Retention::arrived(Result<Pass> pass) {
     return;
   }
   pass_ = *std::move(pass);
-  if (pass_.stage == Stage::tasks && boot_now() - began_ > kLongestPass) pass_.stage = Stage::records;
+  if (pass_.stage == Stage::tasks && parts_.clock.here().boot() - began_ > kLongestPass)
+    pass_.stage = Stage::records;
   if (pass_.stage == Stage::through) through();
   if (stopped_) return;
   timer_.start(
@@ -208,7 +210,7 @@ void Retention::arrived(Result<Pass> pass) {
 }
 
 void Retention::through() {
-  const BootMs now = boot_now();
+  const BootMs now = parts_.clock.here().boot();
   if (pass_.look) {
     look_at_ = now + kLookEvery;
     if (pass_.busy)

@@ -13,14 +13,15 @@
 
 #include "src/bridge/retention_plan.h"
 #include "src/bridge/shards.h"
-#include "src/bridge/store_threads.h"
+#include "src/bridge/store_jobs.h"
+#include "src/core/db_clock.h"
 
 namespace rung::bridge {
 
 class Retention {
  public:
   struct Parts {
-    StoreThreads& threads;
+    StoreJobs& jobs;
     Shards& shards;
     DbClock& clock;
   };
@@ -62,7 +63,7 @@ class Retention {
   void submit();
   void arrived(Result<Pass> pass);
   void through();
-  static Result<Pass> perform(Pass pass, Store& store);
+  static Result<Pass> perform(Pass pass, const Clock& here, Store& store);
   static Result<void> add(Pass& pass, Store& store);
   static Result<void> list(Pass& pass, Store& store);
   static Result<void> drop(Pass& pass, Store& store);

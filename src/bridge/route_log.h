@@ -6,13 +6,15 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "src/core/time.h"
+#include "src/core/clock.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
 
 class RouteLog {
  public:
+  explicit RouteLog(const Clock& clock) : clock_(clock) {}
+
   void exchange_refused(const std::string& exchange, const std::string& reason) {
     if (due(exchange))
       log::warn("messages for an exchange are refused: their attempts fail",
@@ -30,7 +32,7 @@ class RouteLog {
   bool due(const std::string& name) {
     constexpr Ms kEvery{60'000};
     constexpr std::size_t kMost = 1000;
-    const BootMs now = boot_now();
+    const BootMs now = clock_.boot();
     const auto known = said_.find(name);
     if (known != said_.end() && now - known->second < kEvery) return false;
     if (said_.size() >= kMost) said_.clear();
@@ -38,6 +40,7 @@ class RouteLog {
     return true;
   }
 
+  const Clock& clock_;
   std::unordered_map<std::string, BootMs> said_;
   std::unordered_set<std::string> queues_;
 };

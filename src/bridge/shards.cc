@@ -92,7 +92,7 @@ struct Plan {
 };
 
 // Which shards to take: our own under an older epoch always, then free and expired ones up to our share.
-Plan make_plan(const View& view, int node, const std::vector<Lease>& held, Ms connection_death) {
+Plan make_plan(const View& view, int node, const std::vector<Lease>& held, Ms connection_death, BootMs boot) {
   Plan plan;
   const std::vector<int> live = sharers(view.nodes);
   const auto is_held = [&](int s) {
@@ -101,7 +101,6 @@ Plan make_plan(const View& view, int node, const std::vector<Lease>& held, Ms co
   plan.stepped_back = std::ranges::find(live, node) == live.end();
   plan.share = fair_share(node, live);
   int mine = static_cast<int>(held.size());
-  const BootMs boot = boot_now();
   const auto take = [&](int shard, BootMs recover_at) {
     plan.take.push_back(shard);
     plan.facts.push_back({{shard, 0}, recover_at});
@@ -146,8 +145,8 @@ std::optional<EpochMs> next_foreign_expiry(const View& view, int node) {
 
 }  // namespace
 
-Shards::Shards(io::Loop& loop, StoreThreads& threads, DbClock& clock, Settings settings, Listener listener)
-    : threads_(threads),
+Shards::Shards(io::Loop& loop, StoreJobs& jobs, DbClock& clock, Settings settings, Listener listener)
+    : jobs_(jobs),
       clock_(clock),
       settings_(std::move(settings)),
       listener_(std::move(listener)),
@@ -196,7 +195,7 @@ TaskId Shards::new_id(EpochMs now) {
 
 void Shards::begin_cycle() {
   cycling_ = true;
-  begun_ = boot_now();
+  begun_ = clock_.here().boot();
   Cycle cycle;
   cycle.node = node_;
   cycle.problems = problems_;
@@ -208,8 +207,10 @@ void Shards::begin_cycle() {
     const bool give_back = slot(lease.shard).leaving && !listener_.in_use(lease.shard);
     (give_back ? cycle.release : cycle.renew).push_back(lease);
   }
-  const auto work = [cycle, settings = settings_](Store& store) { return perform(cycle, settings, store); };
-  threads_.submit<Cycle>(Lane::control, work, [this](const Result<Cycle>& result) {
+  const auto work = [cycle, settings = settings_, &here = clock_.here()](Store& store) {
+    return perform(cycle, settings, here, store);
+  };
+  jobs_.submit<Cycle>(Lane::control, work, [this](const Result<Cycle>& result) {
     cycling_ = false;
     if (leaving_) {  // what it took is given back with the rest
       if (result) node_ = result->node;
@@ -226,15 +227,15 @@ void Shards::begin_cycle() {
 }
 
 // The best of some: what it took is what the clock is uncertain by, and so how late all may go out.
-Result<void> Shards::read_clock(Cycle& c, Store& store) {
+Result<void> Shards::read_clock(Cycle& c, const Clock& here, Store& store) {
   constexpr int kReadings = 5;
   for (int i = 0; i < kReadings; ++i) {
     Cycle::Reading reading;
-    reading.sent = boot_now_us();
+    reading.sent = here.boot_us();
     const auto now = store.clock();
     if (!now) return tl::unexpected(now.error());
     reading.db = *now;
-    reading.received = boot_now_us();
+    reading.received = here.boot_us();
     if (i == 0 || reading.took() < c.clock.took()) c.clock = reading;
   }
   return {};
@@ -244,7 +245,8 @@ Result<void> Shards::read_clock(Cycle& c, Store& store) {
 // database was put back. Another process that takes our name goes on counting from there, and never removes
 // the row; so a row that is gone, or that is another's now, means the same. But it may be gone for a moment
 // only, while a dump is being read in: what is registered then would be in the dump's way.
-Result<void> Shards::look_back(Cycle& c, const Settings& settings, Store& store, Store::Beat& beat) {
+Result<void> Shards::look_back(Cycle& c, const Settings& settings, const Clock& here, Store& store,
+                               Store::Beat& beat) {
   const bool gone = beat.name != settings.identity.name;
   const bool known = c.beats > 0;  // this process has beaten before
   if (!known || (!gone && beat.beats > c.beats)) {
@@ -261,7 +263,7 @@ Result<void> Shards::look_back(Cycle& c, const Settings& settings, Store& store,
   const auto node = store.register_node(settings.identity, settings.lease);
   if (!node) return tl::unexpected(node.error());
   c.node = *node;
-  c.sent = boot_now();
+  c.sent = here.boot();
   auto again = store.heartbeat(c.node, settings.identity.incarnation, settings.lease, c.problems, c.link);
   if (!again) return tl::unexpected(again.error());
   beat = *std::move(again);
@@ -269,21 +271,22 @@ Result<void> Shards::look_back(Cycle& c, const Settings& settings, Store& store,
 }
 
 // On the control lane; again from the beginning after a transient error.
-Result<Shards::Cycle> Shards::perform(Cycle c, const Settings& settings, Store& store) {
+Result<Shards::Cycle> Shards::perform(Cycle c, const Settings& settings, const Clock& here, Store& store) {
   const NodeIdentity& identity = settings.identity;
   if (c.node == 0) {
     const auto node = store.register_node(identity, settings.lease);
     if (!node) return tl::unexpected(node.error());
     c.node = *node;
   }
-  c.sent = boot_now();
+  c.sent = here.boot();
   auto beat = store.heartbeat(c.node, identity.incarnation, settings.lease, c.problems, c.link);
   if (!beat) return tl::unexpected(beat.error());
-  if (auto looked = look_back(c, settings, store, *beat); !looked) return tl::unexpected(looked.error());
+  if (auto looked = look_back(c, settings, here, store, *beat); !looked)
+    return tl::unexpected(looked.error());
   if (c.row_gone) return c;
-  c.received = boot_now();
+  c.received = here.boot();
   c.db_now = beat->now;
-  if (auto read = read_clock(c, store); !read) return tl::unexpected(read.error());
+  if (auto read = read_clock(c, here, store); !read) return tl::unexpected(read.error());
   c.name_taken = !beat->still_ours;
   if (c.name_taken) return c;
   c.beats = beat->beats;
@@ -302,7 +305,7 @@ Result<Shards::Cycle> Shards::perform(Cycle c, const Settings& settings, Store& 
   const std::uint64_t above = c.restored ? c.highest_epoch : 0;
   for (const ShardRow& row : *rows) c.highest_epoch = std::max(c.highest_epoch, row.epoch);
   const View view{*rows, *nodes, c.db_now};
-  const Plan plan = make_plan(view, c.node, c.held, settings.connection_death);
+  const Plan plan = make_plan(view, c.node, c.held, settings.connection_death, here.boot());
   c.surplus = plan.surplus;
   if (const auto at = next_foreign_expiry(view, c.node)) c.next_expiry = c.received + (*at - c.db_now);
   if (!plan.take.empty()) {
@@ -312,7 +315,7 @@ Result<Shards::Cycle> Shards::perform(Cycle c, const Settings& settings, Store& 
       c.highest_epoch = std::max(c.highest_epoch, lease.epoch);
       const auto fact =
           std::ranges::find_if(plan.facts, [&](const Gained& g) { return g.lease.shard == lease.shard; });
-      c.gained.push_back({lease, fact != plan.facts.end() ? fact->recover_at : boot_now()});
+      c.gained.push_back({lease, fact != plan.facts.end() ? fact->recover_at : here.boot()});
     }
   }
   c.unsettled = static_cast<int>(c.held.size() + c.gained.size()) != plan.share;
@@ -414,13 +417,13 @@ void Shards::arm(const Cycle* cycle) {
     at = std::min(at, *cycle->next_expiry + kAfterExpiry + some(std::min(kMostSpread, tenth)));
   if (cycle != nullptr && cycle->unsettled) {
     hurry_ = std::clamp(hurry_ * 2, kHurry, std::max(tenth, kHurry));
-    at = std::min(at, boot_now() + hurry_);
+    at = std::min(at, clock_.here().boot() + hurry_);
   } else {
     hurry_ = Ms{0};
   }
   if (cycle != nullptr && cycle->link != link_)
-    at = boot_now();  // it changed meanwhile: the others should know
-  timer_.start(std::max(at - boot_now(), Ms{1}));
+    at = clock_.here().boot();  // it changed meanwhile: the others should know
+  timer_.start(std::max(at - clock_.here().boot(), Ms{1}));
 }
 
 void Shards::leave(std::function<void()> done) {
@@ -445,7 +448,7 @@ void Shards::give_back() {
     if (const auto left = store.leave(node, incarnation); !left) return tl::unexpected(left.error());
     return true;
   };
-  threads_.submit<bool>(Lane::control, work, [done](const Result<bool>&) { done(); });
+  jobs_.submit<bool>(Lane::control, work, [done](const Result<bool>&) { done(); });
 }
 
 }  // namespace rung::bridge

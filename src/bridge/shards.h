@@ -17,8 +17,9 @@
 #include <string>
 #include <vector>
 
-#include "src/bridge/store_threads.h"
-#include "src/core/time.h"
+#include "src/bridge/store_jobs.h"
+#include "src/core/db_clock.h"
+#include "src/io/loop.h"
 #include "src/store/store.h"
 
 namespace rung::bridge {
@@ -53,7 +54,7 @@ class Shards {
     std::function<void(const Notice&)> noticed;
   };
 
-  Shards(io::Loop& loop, StoreThreads& threads, DbClock& clock, Settings settings, Listener listener);
+  Shards(io::Loop& loop, StoreJobs& jobs, DbClock& clock, Settings settings, Listener listener);
 
   // Takes the node's name, and shards. Call when the broker has answered: who cannot publish must not take
   // the name, and the shards, from a process that can. The second call does nothing.
@@ -93,10 +94,11 @@ class Shards {
   Slot& slot(int shard) { return slots_[static_cast<std::size_t>(shard)]; }
 
   void begin_cycle();
-  static Result<void> read_clock(Cycle& cycle, Store& store);
-  static Result<Cycle> perform(Cycle cycle, const Settings& settings, Store& store);
+  static Result<void> read_clock(Cycle& cycle, const Clock& here, Store& store);
+  static Result<Cycle> perform(Cycle cycle, const Settings& settings, const Clock& here, Store& store);
   // Whether the beat says that the database went back in time. Then the name is taken again.
-  static Result<void> look_back(Cycle& cycle, const Settings& settings, Store& store, Store::Beat& beat);
+  static Result<void> look_back(Cycle& cycle, const Settings& settings, const Clock& here, Store& store,
+                                Store::Beat& beat);
   void end_cycle(const Cycle& cycle);
   void notice(const Cycle& cycle);
   void plan_surplus(int surplus);
@@ -105,7 +107,7 @@ class Shards {
   void give_back();
   Ms some(Ms most);  // 0 to most
 
-  StoreThreads& threads_;
+  StoreJobs& jobs_;
   DbClock& clock_;
   const Settings settings_;
   const Listener listener_;

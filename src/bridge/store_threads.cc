@@ -17,9 +17,13 @@ Ms with_jitter(Ms pause) {
 
 }  // namespace
 
-StoreThreads::StoreThreads(io::Loop& loop, StoreFactory factory, int flow_threads,
-                           std::function<void(const Status&)> on_status, Ms idle)
-    : loop_(loop), factory_(std::move(factory)), on_status_(std::move(on_status)), idle_(idle) {
+StoreThreads::StoreThreads(io::Loop& loop, StoreFactory factory, int flow_threads, OnStatus on_status,
+                           Ms idle)
+    : loop_(loop),
+      factory_(std::move(factory)),
+      on_status_(std::move(on_status)),
+      idle_(idle),
+      answered_ms_(loop.clock().boot().ms) {
   running_ = flow_threads + 2;
   threads_.emplace_back([this] { run(Lane::control); });
   threads_.emplace_back([this] { run(Lane::upkeep); });
@@ -89,7 +93,7 @@ void StoreThreads::perform(Lane lane, Job& job, std::unique_ptr<Store>& store) {
     auto error = attempt_once(job, store);
     // A login that is refused is waited out too: somebody may be changing the password right now.
     if (error && !store && !error->is_transient()) error->kind = Error::Kind::refused;
-    if (!error || error->kind != Error::Kind::transient) answered_ms_ = boot_now().ms;
+    if (!error || error->kind != Error::Kind::transient) answered_ms_ = loop_.clock().boot().ms;
     const bool given_up = error && store && error->kind == Error::Kind::refused && lane == Lane::upkeep;
     if (!error || !error->is_transient() || given_up) {
       goes_on(away);

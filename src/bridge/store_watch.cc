@@ -13,23 +13,24 @@ constexpr Ms kNoticeStands{std::chrono::minutes{10}};  // as a problem: for peop
 
 StoreWatch::StoreWatch(io::Loop& loop, Health& health, std::function<void(SystemEvent)> record,
                        std::string node)
-    : health_(health),
+    : clock_(loop.clock()),
+      health_(health),
       record_(std::move(record)),
       node_(std::move(node)),
       clock_calm_(loop, [this] { health_.clear("clock"); }),
       restored_calm_(loop, [this] { health_.clear("restored"); }),
       behind_calm_(loop, [this] { health_.clear("behind"); }) {}
 
-void StoreWatch::changed(const StoreThreads::Status& status) {
+void StoreWatch::changed(const StoreJobs::Status& status) {
   if (!status.away) {
     refusal_.clear();
     if (!std::exchange(away_, false)) return;
-    log::info("the database is back", {{"away_ms", (boot_now() - away_since_).count()}});
+    log::info("the database is back", {{"away_ms", (clock_.boot() - away_since_).count()}});
     return health_.clear("database");
   }
   refusal_ = status.refused ? status.reason : "";
   const bool first = !std::exchange(away_, true);
-  if (first) away_since_ = boot_now();
+  if (first) away_since_ = clock_.boot();
   if (status.refused) {
     log::warn("the database refuses this instance: intake waits unacked", {{"reason", status.reason}});
   } else {

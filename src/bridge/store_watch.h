@@ -8,7 +8,7 @@
 
 #include "src/bridge/health.h"
 #include "src/bridge/shards.h"
-#include "src/bridge/store_threads.h"
+#include "src/bridge/store_jobs.h"
 #include "src/core/time.h"
 #include "src/io/loop.h"
 #include "src/store/store.h"
@@ -20,7 +20,7 @@ class StoreWatch {
   // `node`: our name, for events.
   StoreWatch(io::Loop& loop, Health& health, std::function<void(SystemEvent)> record, std::string node);
 
-  void changed(const StoreThreads::Status& status);
+  void changed(const StoreJobs::Status& status);
   void noticed(const Shards::Notice& notice);
   // A delivery of ours was answered of which the task's row knew nothing, or there is none: commits are
   // missing.
@@ -31,6 +31,7 @@ class StoreWatch {
   const std::string& refusal() const { return refusal_; }    // "" = the database does not refuse us
 
  private:
+  const Clock& clock_;
   Health& health_;
   const std::function<void(SystemEvent)> record_;
   const std::string node_;

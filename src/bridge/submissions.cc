@@ -27,7 +27,7 @@ Submissions::Submissions(Parts parts)
       }) {}
 
 void Submissions::submit(std::vector<Submission> batch, SubmitDone done) {
-  auto call = std::make_shared<Call>(Call{std::move(batch), std::move(done), boot_now()});
+  auto call = std::make_shared<Call>(Call{std::move(batch), std::move(done), parts_.clock.here().boot()});
   parts_.loop.post([this, call] { add(std::move(*call)); });
 }
 
@@ -115,7 +115,7 @@ void Submissions::insert(const std::shared_ptr<Batch>& batch, int shard) {
     for (Submission& submission : call.batch) batch->tasks.push_back(make_task(submission, shard));
   }
   ++in_flight_;
-  parts_.threads.submit<std::vector<Inserted>>(
+  parts_.jobs.submit<std::vector<Inserted>>(
       Lane::flow,
       [batch, fence = parts_.shards.fence()](Store& store) { return store.insert(batch->tasks, fence); },
       [this, batch](const Result<std::vector<Inserted>>& result) {
@@ -171,7 +171,7 @@ void Submissions::again(Batch& batch) {
 }
 
 void Submissions::give_up_old() {
-  const BootMs now = boot_now();
+  const BootMs now = parts_.clock.here().boot();
   while (!waiting_.empty() && now - waiting_.front().since > kCallPatience) {
     const Call call = std::move(waiting_.front());
     waiting_.pop_front();

@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "src/bridge/shards.h"
-#include "src/bridge/store_threads.h"
+#include "src/bridge/store_jobs.h"
 #include "src/bridge/transitions.h"
+#include "src/core/db_clock.h"
 
 namespace rung::bridge {
 
@@ -36,7 +37,7 @@ class Submissions {
  public:
   struct Parts {
     io::Loop& loop;
-    StoreThreads& threads;
+    StoreJobs& jobs;
     Shards& shards;
     Transitions& transitions;
     DbClock& clock;

@@ -31,11 +31,11 @@ bool is_pressing(const Event& event) { return !std::holds_alternative<event::Con
 
 }  // namespace
 
-Transitions::Transitions(io::Loop& loop, StoreThreads& threads, std::function<Fence()> fence,
+Transitions::Transitions(io::Loop& loop, StoreJobs& jobs, std::function<Fence()> fence,
                          std::function<RuleBookPtr()> rules, std::function<void()> after,
                          std::function<bool(TaskId)> publishing, LeftUnacked& left)
     : loop_(loop),
-      threads_(threads),
+      jobs_(jobs),
       fence_(std::move(fence)),
       rules_(std::move(rules)),
       after_(std::move(after)),
@@ -76,7 +76,7 @@ bool Transitions::ask_again(Item& item, const Decision& decision) {
   const bool by_hand = item.event.by_hand.has_value();
   const bool being_published = decision.reason == kBeingPublished;
   if (!being_published && (by_hand || decision.reason != kNotPublishedYet)) return false;
-  const BootMs now = boot_now();
+  const BootMs now = loop_.clock().boot();
   if (item.since.ms == 0) item.since = now;
   if (by_hand && now - item.since >= kPersonWaits) return false;
   const Ms waited = now - item.since;
@@ -102,7 +102,7 @@ bool Transitions::look_again(Item& item, const Decision& decision) {
 }
 
 void Transitions::put_off(Item item, Ms pause) {
-  const BootMs now = boot_now();
+  const BootMs now = loop_.clock().boot();
   item.again_at = now + pause;
   const bool first = std::ranges::all_of(later_, [&](const Item& i) { return item.again_at < i.again_at; });
   if (first) again_.start(pause);
@@ -110,7 +110,7 @@ void Transitions::put_off(Item item, Ms pause) {
 }
 
 void Transitions::ask_those_due() {
-  const BootMs now = boot_now();
+  const BootMs now = loop_.clock().boot();
   std::vector<Item> items;
   items.swap(later_);
   for (Item& item : items) {
@@ -169,7 +169,7 @@ void Transitions::flush() {
 void Transitions::leave(std::vector<Item> batch) {
   ++in_flight_;
   auto shared = std::make_shared<std::vector<Item>>(std::move(batch));
-  threads_.submit<std::vector<Decision>>(
+  jobs_.submit<std::vector<Decision>>(
       Lane::flow,
       [shared, fence = fence_(), decide = decider(rules_())](Store& store) {
         std::vector<Event> events;

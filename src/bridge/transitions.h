@@ -18,7 +18,7 @@
 
 #include "src/bridge/gather.h"
 #include "src/bridge/left_unacked.h"
-#include "src/bridge/store_threads.h"
+#include "src/bridge/store_jobs.h"
 #include "src/core/machine.h"
 
 namespace rung::bridge {
@@ -35,7 +35,7 @@ class Transitions {
   // `fence` is asked when a batch leaves; `rules` too, so that a reload holds from the next batch on.
   // `after` runs once after each batch's callbacks: acks leave together. `publishing`: whether we have
   // claimed the task, and its publish has no recorded answer yet; published() is called when it has.
-  Transitions(io::Loop& loop, StoreThreads& threads, std::function<Fence()> fence,
+  Transitions(io::Loop& loop, StoreJobs& jobs, std::function<Fence()> fence,
               std::function<RuleBookPtr()> rules, std::function<void()> after,
               std::function<bool(TaskId)> publishing, LeftUnacked& left);
 
@@ -75,7 +75,7 @@ class Transitions {
   void ask_those_due();
 
   io::Loop& loop_;
-  StoreThreads& threads_;
+  StoreJobs& jobs_;
   const std::function<Fence()> fence_;
   const std::function<RuleBookPtr()> rules_;
   const std::function<void()> after_;

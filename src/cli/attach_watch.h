@@ -15,7 +15,7 @@
 #include "plugin/broker.h"
 #include "plugin/rabbitmq/management.h"
 #include "src/bridge/attachments.h"
-#include "src/io/loop.h"
+#include "src/io/uv_loop.h"
 
 namespace rung::cli {
 

@@ -14,6 +14,7 @@
 
 #include "plugin/rabbitmq/rabbit_broker.h"
 #include "src/bridge/bridge.h"
+#include "src/bridge/store_threads.h"
 #include "src/cli/attach_watch.h"
 #include "src/config/config.h"
 #include "src/http/api.h"
@@ -114,7 +115,6 @@ bridge::BridgeSettings settings_of(const Config& config) {
   s.window = config.window;
   s.max_loaded = static_cast<std::size_t>(config.max_loaded);
   s.heartbeat = config.broker.heartbeat;
-  s.flow_threads = std::max(config.store.connections - 1, 1);  // one more has the leases
   s.max_unconfirmed = config.broker.max_unconfirmed;
   s.prefix = config.broker.prefix;
   s.delays = config.delays;
@@ -135,7 +135,8 @@ class Sidecar {
                 [this](const std::string& reason) { loop_.post([this, reason] { fatal(reason); }); }),
         broker_(make_rabbit_broker(config_.broker)),
         bridge_(
-            loop_, *broker_, [this] { return stores_.open(); }, settings_of(config_), config_.rules,
+            loop_, *broker_, [this](auto on_status) { return store_threads(std::move(on_status)); },
+            settings_of(config_), config_.rules,
             [this] {
               fatal("another process runs as node '" + config_.node + "': give each its own `node:`");
             }),
@@ -251,6 +252,14 @@ class Sidecar {
     return {};
   }
 
+  std::unique_ptr<bridge::StoreJobs> store_threads(bridge::StoreJobs::OnStatus on_status) {
+    const int flow = std::max(config_.store.connections - 1, 1);  // one more has the leases
+    // A thread keeps its connection from one beat to the next, and ends it before the database does.
+    const Ms idle = config_.lease * 2 / 5;
+    return std::make_unique<bridge::StoreThreads>(
+        loop_, [this] { return stores_.open(); }, flow, std::move(on_status), idle);
+  }
+
   void fatal(const std::string& reason) {
     log::error("cannot go on", {{"reason", reason}});
     code_ = 1;
@@ -263,19 +272,19 @@ class Sidecar {
     const auto start = bridge_.start_state();
     if (start.done || ending_) return start_watch_.stop();
     if (start.refusal.empty()) return refused_since_.reset();
-    if (!refused_since_) refused_since_ = boot_now();
-    if (boot_now() - *refused_since_ < config_.start_wait) return;
+    if (!refused_since_) refused_since_ = clock_.boot();
+    if (clock_.boot() - *refused_since_ < config_.start_wait) return;
     start_watch_.stop();
     fatal(start.refusal + " (for longer than start.wait: " + levels::format_duration(config_.start_wait) +
           ")");
   }
 
-  Ms left() const { return std::max(ends_by_ - boot_now(), Ms{100}); }
+  Ms left() const { return std::max(ends_by_ - clock_.boot(), Ms{100}); }
 
   void drain(const char* why) {
     if (ending_) return;
     ending_ = true;
-    ends_by_ = boot_now() + config_.drain;
+    ends_by_ = clock_.boot() + config_.drain;
     log::info("draining", {{"because", why}, {"most", levels::format_duration(config_.drain)}});
     // Whatever hangs, in our code or in a library: the process ends in time.
     std::thread([most = config_.drain, code = code_] {
@@ -335,7 +344,8 @@ class Sidecar {
   const std::string path_;
   const GroupChoice choice_;
   Config config_;
-  io::Loop loop_;
+  const SystemClock clock_;
+  io::UvLoop loop_{clock_};
   Stores stores_;
   std::unique_ptr<Broker> broker_;
   bridge::Bridge bridge_;

@@ -16,7 +16,7 @@
 namespace rung {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 using Answer = Result<std::vector<std::string>>;
 
 Answer resolve(const std::string& host, int flags) {
@@ -56,12 +56,12 @@ std::shared_ptr<Question> ask(const std::string& host) {
   return question;
 }
 
-Answer wait_for(Question& question, const std::string& host, Clock::time_point deadline,
+Answer wait_for(Question& question, const std::string& host, Steady::time_point deadline,
                 const std::function<bool()>& stopping) {
   std::unique_lock lock(question.mutex);
   while (!question.answer) {
     if (stopping && stopping()) return transient("stopping");
-    if (Clock::now() >= deadline) return transient("looking up " + host + ": no answer");
+    if (Steady::now() >= deadline) return transient("looking up " + host + ": no answer");
     question.changed.wait_for(lock, std::chrono::milliseconds{20});
   }
   return *question.answer;
@@ -69,7 +69,7 @@ Answer wait_for(Question& question, const std::string& host, Clock::time_point d
 
 }  // namespace
 
-std::vector<Answer> look_up(const std::vector<std::string>& hosts, Clock::time_point deadline,
+std::vector<Answer> look_up(const std::vector<std::string>& hosts, Steady::time_point deadline,
                             const std::function<bool()>& stopping) {
   std::vector<Answer> answers;
   std::vector<std::shared_ptr<Question>> asked;

@@ -1,15 +1,8 @@
 #include "src/core/time.h"
 
 #include <chrono>
-#include <ctime>
 
 namespace rung {
-
-BootUs boot_now_us() {
-  timespec t{};
-  clock_gettime(CLOCK_BOOTTIME, &t);
-  return {static_cast<std::int64_t>(t.tv_sec) * 1'000'000 + t.tv_nsec / 1000};
-}
 
 std::string format_utc(EpochMs t) {
   std::int64_t seconds = t.ms / 1000;

@@ -21,9 +21,7 @@ DueHeap::DueHeap(Loop& loop, const DbClock& clock, std::function<void(std::vecto
 
 DueHeap::~DueHeap() = default;
 
-std::int64_t DueHeap::skew() const {
-  return clock_.now().ms - static_cast<std::int64_t>(uv_hrtime() / 1'000'000);
-}
+std::int64_t DueHeap::skew() const { return clock_.now().ms - loop_.timer_clock().count(); }
 
 DueHeap::Slot& DueHeap::slot(Slots& slots, std::int64_t begin, bool fine) {
   auto& found = slots[begin];

@@ -1,4 +1,4 @@
-// The near horizon: what is due soon, on libuv's timer heap. One uv_timer_t per slot, each slot an array of
+// The near horizon: what is due soon, on timers. One per slot, each slot an array of
 // ids: what is due within seconds stands in slots of 1 ms, what is later in slots of about a second that are
 // spread into fine ones as they near, so that a million entries cost tens of bytes each and still fire to the
 // ms. Thread: the loop's.
@@ -12,8 +12,8 @@
 #include <optional>
 #include <vector>
 
+#include "src/core/db_clock.h"
 #include "src/core/ids.h"
-#include "src/core/time.h"
 #include "src/io/loop.h"
 
 namespace rung::io {
@@ -68,7 +68,7 @@ class DueHeap {
   const Ms ahead_;
   Slots fine_, coarse_;
   std::size_t size_ = 0;
-  std::int64_t armed_skew_ = 0;  // database time minus libuv's, when the timers were armed
+  std::int64_t armed_skew_ = 0;  // database time minus that of the timers, when the timers were armed
 };
 
 }  // namespace rung::io

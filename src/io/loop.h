@@ -1,83 +1,50 @@
-// libuv in RAII: the loop, timers, signals, and post(), the one door into the loop from other threads.
-// Thread: everything here belongs to the thread that calls run(), post() excepted, which any thread may call.
+// The event loop: timers, and post(), the one door into it from other threads. What runs on it sees it as an
+// interface, so that a simulator can drive timers and jobs by a clock of its own.
+// Thread: everything here belongs to the loop's own thread; post() and clock() are for any.
 #pragma once
-
-#include <uv.h>
 
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <vector>
+#include <utility>
 
-#include "src/core/time.h"
+#include "src/core/clock.h"
 
 namespace rung::io {
 
 class Loop {
  public:
-  Loop();
-  // REQUIRES: every Timer and Signal on it is gone.
-  ~Loop();
-  Loop(const Loop&) = delete;
-  Loop& operator=(const Loop&) = delete;
+  virtual ~Loop() = default;
 
-  void run();  // returns after stop()
-  void stop();
+  virtual const Clock& clock() const = 0;
 
-  // Runs `task` on the loop, in the order of posting. Whole batches are swapped out, one wake-up an edge.
-  // What is posted is bounded by those who post: a broker by its prefetch and unconfirmed window, a store
-  // thread by the jobs it was given. After run() has returned, what is still posted is dropped by ~Loop.
-  void post(std::function<void()> task);
+  // Runs `task` on the loop, in the order of posting. What is posted is bounded by those who post: a broker
+  // by its prefetch and unconfirmed window, a store thread by the jobs it was given. What is still posted
+  // when the loop has ended is dropped.
+  virtual void post(std::function<void()> task) = 0;
 
-  uv_loop_t* raw() { return &loop_; }
-
- private:
-  static void on_wake(uv_async_t* async);
-
-  uv_loop_t loop_{};
-  uv_async_t wake_{};
-  std::mutex mutex_;
-  std::vector<std::function<void()>> posted_;  // guarded by mutex_
-};
-
-// One libuv handle that outlives its owner until libuv lets go of it (stop, uv_close, free in the callback).
-template <typename Handle>
-class OwnedHandle {
- public:
-  OwnedHandle() : handle_(new Handle{}) {}
-  ~OwnedHandle() {
-    uv_close(reinterpret_cast<uv_handle_t*>(handle_),
-             [](uv_handle_t* closed) { delete reinterpret_cast<Handle*>(closed); });
-  }
-  OwnedHandle(const OwnedHandle&) = delete;
-  OwnedHandle& operator=(const OwnedHandle&) = delete;
-  Handle* get() { return handle_; }
-
- private:
-  Handle* handle_;
+  // What a Timer is made of.
+  class Alarm {
+   public:
+    virtual ~Alarm() = default;
+    virtual void start(Ms delay, Ms repeat) = 0;
+    virtual void stop() = 0;
+    virtual bool active() const = 0;
+  };
+  virtual std::unique_ptr<Alarm> make_alarm(std::function<void()> fire) = 0;
+  // The clock that timers run by. It may stand still while the machine sleeps, which clock() does not.
+  virtual Ms timer_clock() const = 0;
 };
 
 class Timer {
  public:
-  Timer(Loop& loop, std::function<void()> fire);
+  Timer(Loop& loop, std::function<void()> fire) : alarm_(loop.make_alarm(std::move(fire))) {}
   // Fires once after `delay`, then every `repeat` where that is above 0. Starting again replaces.
-  void start(Ms delay, Ms repeat = Ms{0});
-  void stop();
-  bool active();
+  void start(Ms delay, Ms repeat = Ms{0}) { alarm_->start(delay, repeat); }
+  void stop() { alarm_->stop(); }
+  bool active() const { return alarm_->active(); }
 
  private:
-  Loop& loop_;
-  std::function<void()> fire_;
-  OwnedHandle<uv_timer_t> timer_;
-};
-
-class Signal {
- public:
-  Signal(Loop& loop, int number, std::function<void()> caught);
-
- private:
-  std::function<void()> caught_;
-  OwnedHandle<uv_signal_t> signal_;
+  const std::unique_ptr<Loop::Alarm> alarm_;
 };
 
 }  // namespace rung::io

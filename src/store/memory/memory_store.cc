@@ -1,23 +1,23 @@
 #include "src/store/memory/memory_store.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <random>
+#include <utility>
 
 #include "src/core/audit.h"
 #include "src/store/memory/memory_store_impl.h"
 
 namespace rung {
 
-MemoryDb::MemoryDb() {
+MemoryDb::MemoryDb(std::shared_ptr<const Clock> clock, std::uint64_t seed)
+    : clock_(std::move(clock)), dice_(seed) {
   for (int i = 0; i < kShards; ++i) shards_.push_back({i, 0, 0, {}, {}});
 }
 
 EpochMs MemoryDb::now_locked() const {
   if (now_) return *now_;
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  return {std::chrono::duration_cast<Ms>(since).count()};
+  return clock_->wall();
 }
 EpochMs MemoryDb::now() const {
   const std::lock_guard lock(mutex_);
@@ -229,7 +229,6 @@ Result<std::vector<Inserted>> MemoryStore::insert(std::span<const NewTask> tasks
 
 Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<Lease>& leases,
                                 const Decider& decide, AttemptChanges& attempts) {
-  static thread_local std::mt19937_64 dice{std::random_device{}()};
   const auto it = db_.tasks_.find(event.id);
   if (it == db_.tasks_.end()) {
     Decision none;
@@ -239,7 +238,8 @@ Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<
     return none;
   }
   Task& task = it->second.task;
-  Circumstances at{db_.now_locked(), std::uniform_real_distribution<double>(0.0, 1.0)(dice), node, 0, -1};
+  Circumstances at{db_.now_locked(), std::uniform_real_distribution<double>(0.0, 1.0)(db_.dice_), node, 0,
+                   -1};
   const auto lease =
       std::find_if(leases.begin(), leases.end(), [&](const Lease& l) { return l.shard == task.shard; });
   if (lease != leases.end()) {

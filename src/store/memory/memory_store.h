@@ -8,20 +8,24 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "src/core/clock.h"
 #include "src/store/store.h"
 
 namespace rung {
 
 class MemoryDb {
  public:
-  MemoryDb();
+  // `seed`: of the jitter that decide() adds.
+  explicit MemoryDb(std::shared_ptr<const Clock> clock = std::make_shared<SystemClock>(),
+                    std::uint64_t seed = std::random_device{}());
 
-  // The clock is the wall's until it is set; from then on it stands until it is moved.
+  // The clock is the wall clock of `clock` until it is set; from then on it stands until it is moved.
   EpochMs now() const;
   void set_now(EpochMs now);
   void advance(Ms by);
@@ -57,7 +61,9 @@ class MemoryDb {
   EpochMs now_locked() const;
 
   mutable std::mutex mutex_;
+  const std::shared_ptr<const Clock> clock_;
   // Guarded by mutex_.
+  std::mt19937_64 dice_;
   std::optional<EpochMs> now_;
   int fail_ = 0, lose_ = 0;
   Error::Kind fail_kind_ = Error::Kind::transient;

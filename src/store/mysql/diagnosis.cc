@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "sql/sql.h"
+#include "src/core/clock.h"
 #include "src/store/mysql/mysql_store.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
@@ -99,10 +100,10 @@ Result<DatabaseFacts> diagnose_mysql(const StoreOptions& options) {
     return found;
   });
   if (!facts) return facts;
-  const BootMs asked = boot_now();
+  const BootMs asked = SystemClock().boot();
   auto now = session.run_for([&] { return session.now(); });
   if (!now) return tl::unexpected(now.error());
-  facts->round_trip = boot_now() - asked;
+  facts->round_trip = SystemClock().boot() - asked;
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   const EpochMs here{std::chrono::duration_cast<Ms>(wall).count()};
   facts->clock_offset = *now + facts->round_trip / 2 - here;

@@ -6,6 +6,7 @@
 
 #include "tests/contract/broker/world.h"
 #include "tests/support/amqp_probe.h"
+#include "tests/support/clock.h"
 #include "tests/support/messages.h"
 
 namespace rung::test {
@@ -35,7 +36,7 @@ class BrokerContract : public testing::TestWithParam<Kind> {
   void start() {
     ASSERT_TRUE(world_->broker().start(sink_).has_value());
     ASSERT_TRUE(sink_.up());
-    world_->broker().allow_publish_until(boot_now() + kLong);
+    world_->broker().allow_publish_until(test_clock().boot() + kLong);
   }
   Outgoing outgoing(std::uint64_t token, Message message = {}, std::string queue = {}) {
     return {token, "", queue.empty() ? queue_ : std::move(queue), std::move(message)};
@@ -185,10 +186,10 @@ TEST_P(BrokerContract, NothingGoesOutBeforeItIsAllowedNorAfter) {
   ASSERT_TRUE(sink_.up());
   world_->broker().publish({outgoing(1)});
   EXPECT_EQ(how(1), How::fenced);
-  world_->broker().allow_publish_until(boot_now() + kLong);
+  world_->broker().allow_publish_until(test_clock().boot() + kLong);
   world_->broker().publish({outgoing(2, text("in time"))});
   EXPECT_EQ(how(2), How::confirmed);
-  world_->broker().allow_publish_until(boot_now());
+  world_->broker().allow_publish_until(test_clock().boot());
   world_->broker().publish({outgoing(3)});
   EXPECT_EQ(how(3), How::fenced);
   EXPECT_EQ(world_->take(queue_)->body, "in time");
@@ -200,7 +201,7 @@ TEST_P(BrokerContract, WhatWaitsForTheBrokerIsFencedInTime) {
   start();
   world_->go_away();
   ASSERT_TRUE(sink_.status([](const BrokerStatus& s) { return !s.publishing; }));
-  world_->broker().allow_publish_until(boot_now() + Ms{300});
+  world_->broker().allow_publish_until(test_clock().boot() + Ms{300});
   world_->broker().publish({outgoing(1)});
   EXPECT_EQ(how(1), How::fenced);
   EXPECT_EQ(world_->depth(queue_), 0U);

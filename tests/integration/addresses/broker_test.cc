@@ -4,6 +4,7 @@
 #include "plugin/rabbitmq/connection.h"
 #include "plugin/rabbitmq/management.h"
 #include "tests/integration/rabbitmq/fixture.h"
+#include "tests/support/clock.h"
 #include "tests/support/silent.h"
 
 namespace rung::test {
@@ -23,7 +24,7 @@ class BrokerAddresses : public RabbitTest {
       const auto began = std::chrono::steady_clock::now();
       const auto broker = make_rabbit_broker(options_);
       ASSERT_TRUE(broker->start(sink));
-      broker->allow_publish_until(boot_now() + Ms{300'000});
+      broker->allow_publish_until(test_clock().boot() + Ms{300'000});
       EXPECT_TRUE(sink.up()) << sink.statuses().back().reason;
       EXPECT_LT(std::chrono::steady_clock::now() - began, rabbit::kSetUp);  // 2 s of its own, not all of it
       broker->publish({outgoing(1)});

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tests/integration/rabbitmq/fixture.h"
+#include "tests/support/clock.h"
 
 namespace rung::test {
 namespace {
@@ -53,11 +54,11 @@ TEST_F(Faults, TheFenceCutsWhatIsHalfSent) {
   proxy.stall_to_server();
   broker_->publish({outgoing(1, text(std::string(30'000'000, 'f')))});  // more than any socket's buffers hold
   EXPECT_FALSE(sink_.published(1, Ms{300}));
-  broker_->allow_publish_until(boot_now() + Ms{200});
+  broker_->allow_publish_until(test_clock().boot() + Ms{200});
   EXPECT_EQ(how(1), How::fenced);
   proxy.stall_to_server(false);
   ASSERT_TRUE(sink_.up());
-  broker_->allow_publish_until(boot_now() + Ms{60000});
+  broker_->allow_publish_until(test_clock().boot() + Ms{60000});
   broker_->publish({outgoing(2, text("small"))});
   EXPECT_EQ(how(2), How::confirmed);
   EXPECT_EQ(probe().depth(queue_), 1U);

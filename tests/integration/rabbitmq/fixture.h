@@ -12,6 +12,7 @@
 #include "src/core/url.h"
 #include "tests/support/amqp_probe.h"
 #include "tests/support/broker_recorder.h"
+#include "tests/support/clock.h"
 #include "tests/support/messages.h"
 #include "tests/support/proxy.h"
 
@@ -58,7 +59,7 @@ class RabbitTest : public testing::Test {
     broker_ = make_rabbit_broker(options_);
     const auto started = broker_->start(sink_);
     ASSERT_TRUE(started.has_value()) << started.error().message;
-    broker_->allow_publish_until(boot_now() + Ms{300000});
+    broker_->allow_publish_until(test_clock().boot() + Ms{300000});
   }
   void start_up() {
     probe().declare(queue_);

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/support/clock.h"
+
 namespace rung::bridge {
 namespace {
 
@@ -18,7 +20,7 @@ class AttachmentsTest : public ::testing::Test {
   }
   bool problem() const { return health.has("detached"); }
 
-  Health health{[] {}};
+  Health health{test_clock(), [] {}};
   std::vector<std::string> events;
   Attachments attachments{health,
                           [this](SystemEvent event) { events.push_back(event.kind + " " + event.subject); }};

@@ -7,8 +7,11 @@
 #include <string>
 
 #include "plugin/memory/memory_broker.h"
+#include "src/bridge/store_threads.h"
 #include "src/core/headers.h"
+#include "src/io/uv_loop.h"
 #include "src/store/memory/memory_store.h"
+#include "tests/support/clock.h"
 
 namespace rung::bridge {
 namespace {
@@ -30,7 +33,12 @@ class BridgeTest : public testing::Test {
         std::make_shared<RuleBook>(RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}},
                                    RuleBook::Queues{}, RuleBook::Tags{}, defaults);
     bridge_ = std::make_unique<Bridge>(
-        loop_, broker_, [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db_); },
+        loop_, broker_,
+        [this](StoreJobs::OnStatus on_status) {
+          return std::make_unique<StoreThreads>(
+              loop_, [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db_); }, 2,
+              std::move(on_status));
+        },
         settings, rules, [] {});
     ASSERT_TRUE(bridge_->start());
     ASSERT_TRUE(
@@ -38,11 +46,11 @@ class BridgeTest : public testing::Test {
   }
   // Runs the loop until it is so, or for ten seconds.
   bool until(const std::function<bool()>& condition, Ms most = Ms{10'000}) {
-    const BootMs from = boot_now();
+    const BootMs from = test_clock().boot();
     bool met = false;
     io::Timer look(loop_, [&] {
       met = condition();
-      if (met || boot_now() - from > most) loop_.stop();
+      if (met || test_clock().boot() - from > most) loop_.stop();
     });
     look.start(Ms{0}, Ms{2});
     loop_.run();
@@ -77,7 +85,7 @@ class BridgeTest : public testing::Test {
 
   const std::shared_ptr<MemoryDb> db_ = std::make_shared<MemoryDb>();
   MemoryBroker broker_;
-  io::Loop loop_;
+  io::UvLoop loop_{test_clock()};
   std::unique_ptr<Bridge> bridge_;
 };
 

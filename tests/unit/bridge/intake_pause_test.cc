@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "plugin/memory/memory_broker.h"
+#include "src/io/uv_loop.h"
+#include "tests/support/clock.h"
 
 namespace rung::bridge {
 namespace {
@@ -15,21 +17,21 @@ class IntakePauseTest : public testing::Test {
  protected:
   // Runs the loop until then.
   bool until(const std::function<bool()>& condition, Ms within = Ms{10'000}) {
-    const BootMs from = boot_now();
+    const BootMs from = test_clock().boot();
     io::Timer look(loop, [&] {
-      if (condition() || boot_now() - from > within) loop.stop();
+      if (condition() || test_clock().boot() - from > within) loop.stop();
     });
     look.start(Ms{0}, Ms{2});
     loop.run();
     return condition();
   }
   bool paused() { return health.has("intake"); }
-  void answers() { answered = boot_now() + Ms{1}; }
+  void answers() { answered = test_clock().boot() + Ms{1}; }
 
-  io::Loop loop;
-  Health health{[] {}};
+  io::UvLoop loop{test_clock()};
+  Health health{test_clock(), [] {}};
   MemoryBroker broker;
-  BootMs answered = boot_now();
+  BootMs answered = test_clock().boot();
   int forgotten = 0;
   std::vector<SystemEvent> events;
   IntakePause pause{loop,
@@ -39,11 +41,11 @@ class IntakePauseTest : public testing::Test {
 };
 
 TEST_F(IntakePauseTest, AfterAsLongWithoutAnAnswerUntilThereIsOne) {
-  const BootMs from = boot_now();
+  const BootMs from = test_clock().boot();
   answered = from;
   pause.database_away(true);
   ASSERT_TRUE(until([&] { return paused(); }));
-  EXPECT_GE(boot_now() - from, kPatience);
+  EXPECT_GE(test_clock().boot() - from, kPatience);
   EXPECT_EQ(forgotten, 1);
   EXPECT_FALSE(until([&] { return !paused(); }, kPatience * 5)) << "nobody has answered";
   answers();
@@ -58,7 +60,7 @@ TEST_F(IntakePauseTest, NotWhileTheDatabaseAnswersSomebody) {
   pause.database_away(true);
   EXPECT_FALSE(until(
       [&] {
-        answered = boot_now();
+        answered = test_clock().boot();
         return paused();
       },
       kPatience * 5));
@@ -74,11 +76,11 @@ TEST_F(IntakePauseTest, LongerEachTimeWhereTheDatabaseComesAndGoes) {
     answered = BootMs{0};
     pause.database_away(true);
     ASSERT_TRUE(until([&] { return paused(); }));
-    const BootMs from = boot_now();
+    const BootMs from = test_clock().boot();
     answers();
     pause.database_away(false);
     ASSERT_TRUE(until([&] { return !paused(); }));
-    lengths.push_back(boot_now() - from);
+    lengths.push_back(test_clock().boot() - from);
   }
   EXPECT_GE(lengths[1], kPatience - Ms{5});
   EXPECT_GE(lengths[2], kPatience * 2 - Ms{5});

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "src/bridge/store_threads.h"
 #include "src/bridge/transitions.h"
+#include "src/io/uv_loop.h"
 #include "src/store/memory/memory_store.h"
+#include "tests/support/clock.h"
 
 namespace rung::bridge {
 namespace {
@@ -13,17 +16,17 @@ constexpr Ms kEvery{20};
 class LeftUnackedTest : public testing::Test {
  protected:
   void until(const std::function<bool()>& condition) {
-    const BootMs from = boot_now();
+    const BootMs from = test_clock().boot();
     io::Timer look(loop, [&] {
-      if (condition() || boot_now() - from > Ms{10'000}) loop.stop();
+      if (condition() || test_clock().boot() - from > Ms{10'000}) loop.stop();
     });
     look.start(Ms{0}, Ms{2});
     loop.run();
     EXPECT_TRUE(condition());
   }
 
-  io::Loop loop;
-  Health health{[] {}};
+  io::UvLoop loop{test_clock()};
+  Health health{test_clock(), [] {}};
   LeftUnacked left{loop, health, [] {}, kEvery};
 };
 

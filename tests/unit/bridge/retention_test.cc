@@ -6,7 +6,10 @@
 #include <memory>
 #include <string>
 
+#include "src/bridge/store_threads.h"
+#include "src/io/uv_loop.h"
 #include "src/store/memory/memory_store.h"
+#include "tests/support/clock.h"
 
 namespace rung::bridge {
 namespace {
@@ -31,7 +34,7 @@ struct Upkeep {
     threads.stop();
     threads.join(kPassBound);
   }
-  DbClock clock;
+  DbClock clock{test_clock()};
   StoreThreads threads;
   Shards shards;
   Retention retention;
@@ -54,18 +57,18 @@ class RetentionPasses : public testing::Test {
   }
   bool there(TaskId id) { return store->find(id).value().has_value(); }
   bool until(const std::function<bool()>& condition) {
-    const BootMs from = boot_now();
+    const BootMs from = test_clock().boot();
     bool met = false;
     io::Timer look(loop, [&] {
       met = condition();
-      if (met || boot_now() - from > kPassBound) loop.stop();
+      if (met || test_clock().boot() - from > kPassBound) loop.stop();
     });
     look.start(Ms{0}, Ms{2});
     loop.run();
     return met;
   }
 
-  io::Loop loop;
+  io::UvLoop loop{test_clock()};
   std::shared_ptr<MemoryDb> db = std::make_shared<MemoryDb>();
   std::unique_ptr<Store> store;
   IdSource ids{3};

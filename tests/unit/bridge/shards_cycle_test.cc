@@ -6,7 +6,10 @@
 #include <string>
 
 #include "src/bridge/shards.h"
+#include "src/bridge/store_threads.h"
+#include "src/io/uv_loop.h"
 #include "src/store/memory/memory_store.h"
+#include "tests/support/clock.h"
 
 namespace rung::bridge {
 namespace {
@@ -33,7 +36,7 @@ struct Instance {
     threads.join(kCycleBound);
   }
 
-  DbClock clock;
+  DbClock clock{test_clock()};
   BootMs publish_until{0};
   std::function<bool(int)> in_use = [](int) { return false; };
   bool left = false, opened_after_leaving = false, name_taken = false;
@@ -51,16 +54,16 @@ class ShardsCycle : public testing::Test {
   }
   // Runs the loop until it is so; how long that took. A failure of the test after the bound.
   Ms until(std::function<bool()> condition) {
-    const BootMs from = boot_now();
+    const BootMs from = test_clock().boot();
     bool met = false;
     io::Timer look(loop, [&] {
       met = condition();
-      if (met || boot_now() - from > kCycleBound) loop.stop();
+      if (met || test_clock().boot() - from > kCycleBound) loop.stop();
     });
     look.start(Ms{0}, Ms{2});
     loop.run();
     EXPECT_TRUE(met) << "the condition did not come";
-    return boot_now() - from;
+    return test_clock().boot() - from;
   }
   int owned(const Instance& instance) const {
     const auto rows = *eyes->shards();
@@ -84,7 +87,7 @@ class ShardsCycle : public testing::Test {
   std::shared_ptr<MemoryDb> db = std::make_shared<MemoryDb>();
   std::unique_ptr<Store> eyes;
   Ms lease = kLease;
-  io::Loop loop;
+  io::UvLoop loop{test_clock()};
   std::vector<std::unique_ptr<Instance>> all;
 };
 
@@ -104,8 +107,8 @@ TEST_F(ShardsCycle, WhoLosesTheBrokerAloneGivesItsShardsUpUntilItIsBack) {
   peer.shards.set_link(BrokerLink::interrupted);
   until([&] { return told(cut) == BrokerLink::interrupted && told(peer) == BrokerLink::interrupted; });
   cut.shards.set_link(BrokerLink::lost);
-  const BootMs from = boot_now();
-  until([&] { return boot_now() - from > lease * 2; });
+  const BootMs from = test_clock().boot();
+  until([&] { return test_clock().boot() - from > lease * 2; });
   EXPECT_TRUE(balanced()) << "nobody can publish: shards stay where they are";
   peer.shards.set_link(BrokerLink::up);
   const auto changed_hands = [&] { return owned(peer) == kShards && owned(cut) == 0; };
@@ -133,8 +136,8 @@ TEST_F(ShardsCycle, WhereTheOnlyOneThatCanPublishBlinksNothingChangesHands) {
   cut.shards.set_link(BrokerLink::lost);
   until([&] { return owned(peer) == kShards; });
   peer.shards.set_link(BrokerLink::interrupted);
-  const BootMs from = boot_now();
-  until([&] { return boot_now() - from > lease * 2; });
+  const BootMs from = test_clock().boot();
+  until([&] { return test_clock().boot() - from > lease * 2; });
   EXPECT_EQ(owned(peer), kShards);
   EXPECT_EQ(owned(cut), 0);
 }
@@ -147,8 +150,8 @@ TEST_F(ShardsCycle, AShardThatIsAlwaysInUseIsHandedOver) {
   std::array<BootMs, kShards> ends{};
   busy.in_use = [&](int shard) {
     BootMs& end = ends[static_cast<std::size_t>(shard)];
-    if (busy.shards.held(shard)) end = boot_now() + Ms{60};  // claimed again
-    return boot_now() < end;
+    if (busy.shards.held(shard)) end = test_clock().boot() + Ms{60};  // claimed again
+    return test_clock().boot() < end;
   };
   io::Timer work(loop, [&] {
     for (int s = 0; s < kShards; ++s) busy.in_use(s);
@@ -167,8 +170,8 @@ TEST_F(ShardsCycle, AShardWhosePublishHangsIsKeptUntilItEnds) {
   busy.in_use = [&](int shard) { return hangs && shard == 63; };
   add("b").shards.start();
   until([&] { return owned(busy) == 33 && owned(*all[1]) == 31; });
-  const BootMs from = boot_now();
-  until([&] { return boot_now() - from > kLease * 2; });
+  const BootMs from = test_clock().boot();
+  until([&] { return test_clock().boot() - from > kLease * 2; });
   EXPECT_EQ((*eyes->shards())[63].owner, busy.shards.node());
   hangs = false;
   EXPECT_LT(until([&] { return balanced(); }), kLease);
@@ -211,8 +214,8 @@ TEST_F(ShardsCycle, WhoLeavesWhileItsCycleIsUnderWayGivesAllBack) {
     });
     leave.start(Ms{turn / 4});
     until([&] { return gone; });
-    const BootMs from = boot_now();
-    until([&] { return boot_now() - from > Ms{20}; });  // what may still come in
+    const BootMs from = test_clock().boot();
+    until([&] { return test_clock().boot() - from > Ms{20}; });  // what may still come in
     const auto rows = *eyes->shards();
     EXPECT_TRUE(std::ranges::all_of(rows, [](const ShardRow& row) { return row.owner == 0; })) << turn;
     EXPECT_EQ(one.shards.count(), 0);
@@ -242,8 +245,8 @@ TEST_F(ShardsCycle, ADatabaseThatWentBackInTimeIsNoOtherProcessWithItsName) {
   second.shards.start();
   until([&] { return balanced(); });
   const auto restore = db->back_up();
-  const BootMs from = boot_now();
-  until([&] { return boot_now() - from > kLease * 2; });
+  const BootMs from = test_clock().boot();
+  until([&] { return test_clock().boot() - from > kLease * 2; });
   std::uint64_t highest = 0;
   const auto before = *eyes->shards();
   for (const ShardRow& row : before) highest = std::max(highest, row.epoch);
@@ -273,8 +276,8 @@ TEST_F(ShardsCycle, AfterARestoreASecondProcessStillTakesTheName) {
   former.shards.start();
   until([&] { return former.shards.count() == kShards; });
   const auto restore = db->back_up();
-  const BootMs from = boot_now();
-  until([&] { return boot_now() - from > kLease; });
+  const BootMs from = test_clock().boot();
+  until([&] { return test_clock().boot() - from > kLease; });
   restore();
   until([&] { return former.notices.size() == 1; });
   Instance& next = add("a");

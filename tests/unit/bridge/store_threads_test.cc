@@ -4,7 +4,9 @@
 
 #include <atomic>
 
+#include "src/io/uv_loop.h"
 #include "src/store/memory/memory_store.h"
+#include "tests/support/clock.h"
 
 namespace rung::bridge {
 namespace {
@@ -37,7 +39,7 @@ class StoreThreadsTest : public testing::Test {
     loop_.run();
   }
 
-  io::Loop loop_;
+  io::UvLoop loop_{test_clock()};
   const std::shared_ptr<MemoryDb> db_ = std::make_shared<MemoryDb>();
   std::atomic<int> opened_{0}, refusals_{0};
   std::vector<bool> said_;

@@ -7,7 +7,10 @@
 #include <memory>
 #include <string>
 
+#include "src/bridge/store_threads.h"
+#include "src/io/uv_loop.h"
 #include "src/store/memory/memory_store.h"
+#include "tests/support/clock.h"
 
 namespace rung::bridge {
 namespace {
@@ -23,11 +26,11 @@ class SubmissionsTest : public testing::Test {
   }
   // Runs the loop until it is so; a failure of the test after ten seconds.
   void until(std::function<bool()> condition) {
-    const BootMs from = boot_now();
+    const BootMs from = test_clock().boot();
     bool met = false;
     io::Timer look(loop, [&] {
       met = condition();
-      if (met || boot_now() - from > Ms{10'000}) loop.stop();
+      if (met || test_clock().boot() - from > Ms{10'000}) loop.stop();
     });
     look.start(Ms{0}, Ms{2});
     loop.run();
@@ -62,8 +65,8 @@ class SubmissionsTest : public testing::Test {
   const std::unique_ptr<Store> eyes;
   RuleBookPtr rules = std::make_shared<RuleBook>(
       RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
-  io::Loop loop;
-  DbClock clock;
+  io::UvLoop loop{test_clock()};
+  DbClock clock{test_clock()};
   std::vector<Task> taken;
   std::vector<Decision> settled;
   StoreThreads threads{loop, [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db); }, 2,
@@ -74,7 +77,7 @@ class SubmissionsTest : public testing::Test {
                 {{"a", "0", "here", 42}, kLongLease, Ms{1000}},
                 {[this](const std::vector<Gained>&) { submissions.flush(); }, [](const std::vector<int>&) {},
                  [](BootMs) {}, [](int) { return false; }, [] {}, [](const Shards::Notice&) {}}};
-  Health health{[] {}};
+  Health health{test_clock(), [] {}};
   LeftUnacked left{loop, health, [] {}};
   Transitions transitions{loop,
                           threads,

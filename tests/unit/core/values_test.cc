@@ -9,12 +9,14 @@
 #include <set>
 #include <unordered_set>
 
+#include "src/core/db_clock.h"
 #include "src/core/health.h"
 #include "src/core/ids.h"
 #include "src/core/policy.h"
 #include "src/core/task.h"
 #include "src/core/time.h"
 #include "src/core/utf8.h"
+#include "tests/support/clock.h"
 
 namespace rung {
 namespace {
@@ -127,8 +129,8 @@ TEST(Time, Arithmetic) {
 }
 
 TEST(Time, TheDatabasesClockIsWhatWasMeasuredAndGoesOn) {
-  DbClock clock;
-  const BootMs received = boot_now();
+  DbClock clock{test_clock()};
+  const BootMs received = test_clock().boot();
   const auto read = [&](EpochMs now) {
     const BootUs at{received.ms * 1000};
     clock.measured({now.ms * 1000}, at, at);
@@ -144,8 +146,8 @@ TEST(Time, TheDatabasesClockIsWhatWasMeasuredAndGoesOn) {
 }
 
 TEST(Time, TheDatabasesClockIsKnownFromBothSides) {
-  DbClock clock;
-  const BootUs received = boot_now_us();
+  DbClock clock{test_clock()};
+  const BootUs received = test_clock().boot_us();
   clock.measured({kNow.ms * 1000 + 999}, {received.us - 40'000}, received);
   EXPECT_LE(clock.now() + Ms(40), clock.latest()) << "a delay counted from latest() is never cut short";
   EXPECT_GE(clock.latest(received), kNow + Ms(41)) << "in whole ms, and not before its us";

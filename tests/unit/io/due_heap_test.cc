@@ -5,6 +5,9 @@
 #include <random>
 #include <set>
 
+#include "src/io/uv_loop.h"
+#include "tests/support/clock.h"
+
 namespace rung::io {
 namespace {
 
@@ -18,7 +21,9 @@ class DueHeapTest : public testing::Test {
  protected:
   DueHeapTest() { set_db_now({1'800'000'000'000}); }
 
-  void set_db_now(EpochMs now) { clock_.measured({now.ms * 1000}, boot_now_us(), boot_now_us()); }
+  void set_db_now(EpochMs now) {
+    clock_.measured({now.ms * 1000}, test_clock().boot_us(), test_clock().boot_us());
+  }
   void add(std::int64_t id, Ms in) { heap_.add({TaskId{id}, clock_.now() + in, 3}); }
 
   // Runs until `count` have fired, ten seconds at most.
@@ -30,8 +35,8 @@ class DueHeapTest : public testing::Test {
     ASSERT_GE(fired_.size(), count) << "not fired within ten seconds";
   }
 
-  Loop loop_;
-  DbClock clock_;
+  UvLoop loop_{test_clock()};
+  DbClock clock_{test_clock()};
   std::vector<Fired> fired_;
   std::size_t wanted_ = 0;
   DueHeap heap_{loop_, clock_, [this](const std::vector<DueItem>& items) {

@@ -1,5 +1,3 @@
-#include "src/io/loop.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -8,11 +6,14 @@
 #include <optional>
 #include <thread>
 
+#include "src/io/uv_loop.h"
+#include "tests/support/clock.h"
+
 namespace rung::io {
 namespace {
 
 TEST(Loop, RunsWhatOtherThreadsPostInTheirOrder) {
-  Loop loop;
+  UvLoop loop{test_clock()};
   std::vector<int> seen;
   const auto loop_thread = std::this_thread::get_id();
   std::thread other([&] {
@@ -31,7 +32,7 @@ TEST(Loop, RunsWhatOtherThreadsPostInTheirOrder) {
 }
 
 TEST(Loop, WhatIsPostedWithinATaskRunsToo) {
-  Loop loop;
+  UvLoop loop{test_clock()};
   bool ran = false;
   loop.post([&] {
     loop.post([&] {
@@ -44,7 +45,7 @@ TEST(Loop, WhatIsPostedWithinATaskRunsToo) {
 }
 
 TEST(Timer, RepeatsUntilStopped) {
-  Loop loop;
+  UvLoop loop{test_clock()};
   int count = 0;
   Timer* self = nullptr;
   Timer timer(loop, [&] {
@@ -61,7 +62,7 @@ TEST(Timer, RepeatsUntilStopped) {
 }
 
 TEST(Timer, MayEndItselfWhileItFires) {
-  Loop loop;
+  UvLoop loop{test_clock()};
   auto timer = std::make_unique<std::optional<Timer>>();
   timer->emplace(loop, [&] {
     timer->reset();
@@ -73,7 +74,7 @@ TEST(Timer, MayEndItselfWhileItFires) {
 }
 
 TEST(Signal, IsCaughtOnTheLoop) {
-  Loop loop;
+  UvLoop loop{test_clock()};
   bool caught = false;
   const Signal signal(loop, SIGUSR1, [&] {
     caught = true;

@@ -1,0 +1,27 @@
+// What time it is on this machine. main() makes one clock and hands it to whoever needs the time; tests and
+// the simulator bring their own. Thread: any.
+#pragma once
+
+#include "src/core/time.h"
+
+namespace rung {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual BootUs boot_us() const = 0;  // CLOCK_BOOTTIME: leases and waits are measured by it
+  virtual EpochMs wall() const = 0;    // for people to read: nothing is decided by it
+  BootMs boot() const { return {boot_us().us / 1000}; }
+};
+
+class SystemClock final : public Clock {
+ public:
+  BootUs boot_us() const override;
+  EpochMs wall() const override;
+};
+
+// TODO: goes.
+inline BootUs boot_now_us() { return SystemClock().boot_us(); }
+inline BootMs boot_now() { return SystemClock().boot(); }
+
+}  // namespace rung

@@ -1,0 +1,13 @@
+// The machine's clock, for tests.
+#pragma once
+
+#include "src/core/clock.h"
+
+namespace rung {
+
+inline const SystemClock& test_clock() {
+  static const SystemClock clock;
+  return clock;
+}
+
+}  // namespace rung
