@@ -43,12 +43,13 @@ Error login_error_of(const Closing& why, const Url& url) {
 
 }  // namespace
 
-Connection::Connection(std::unique_ptr<Wire> wire, Address address, Ms heartbeat)
+Connection::Connection(std::unique_ptr<Wire> wire, const Clock& clock, Address address, Ms heartbeat)
     : wire_(std::move(wire)),
+      clock_(clock),
       address_(std::move(address)),
       heartbeat_(heartbeat),
-      last_in_(Clock::now()),
-      last_out_(Clock::now()) {
+      last_in_(clock_.boot()),
+      last_out_(clock_.boot()) {
   init_amqp_pool(&pool_, 4096);
 }
 
@@ -60,7 +61,7 @@ Result<std::unique_ptr<Connection>> Connection::open(Addresses& addresses, const
   using Opened = Result<std::unique_ptr<Connection>>;
   return addresses.connect(
       most, [&] { return waker.stopping(); },
-      [&](const Address& address, Clock::time_point until) -> Opened {
+      [&](const Address& address, BootMs until) -> Opened {
         auto connection = open_at(address, tls, heartbeat, name, waker, until);
         if (!connection || !set_up) return connection;
         auto done = set_up(**connection);
@@ -72,12 +73,12 @@ Result<std::unique_ptr<Connection>> Connection::open(Addresses& addresses, const
 
 Result<std::unique_ptr<Connection>> Connection::open_at(const Address& address, const Tls* tls, Ms heartbeat,
                                                         const std::string& name, Waker& waker,
-                                                        Clock::time_point deadline) {
+                                                        BootMs deadline) {
   const Url& url = address.url;
   const int port = url.port != 0 ? url.port : usual_port(tls != nullptr);
   auto wire = Wire::open(address, port, tls, waker, deadline);
   if (!wire) return tl::unexpected(wire.error());
-  std::unique_ptr<Connection> connection(new Connection(std::move(*wire), address, heartbeat));
+  std::unique_ptr<Connection> connection(new Connection(std::move(*wire), waker.clock(), address, heartbeat));
   if (auto done = connection->login(url, name, waker, deadline); !done) {
     Error error = done.error();
     error.message = address.shown + ": " + error.message;
@@ -101,10 +102,10 @@ Result<bool> Connection::fill() {
   if (!got) return tl::unexpected(got.error());
   if (*got > 0) {
     filled_ += *got;
-    last_in_ = Clock::now();
+    last_in_ = clock_.boot();
     return true;
   }
-  if (heartbeat_.count() > 0 && Clock::now() - last_in_ > 2 * heartbeat_) {
+  if (heartbeat_.count() > 0 && clock_.boot() - last_in_ > 2 * heartbeat_) {
     return transient("no heartbeat from the broker for " + std::to_string(2 * heartbeat_.count()) + " ms");
   }
   return false;
@@ -158,7 +159,7 @@ Result<void> Connection::flush() {
     if (*n == 0) break;
     sent_ += *n;
     written_ += *n;
-    last_out_ = Clock::now();
+    last_out_ = clock_.boot();
   }
   if (sent_ == out_.size()) {
     out_.clear();
@@ -174,25 +175,25 @@ Result<void> Connection::flush() {
 
 Result<void> Connection::tick() {
   // With something unsent the socket is full: bytes that leave are as good as a heartbeat.
-  if (heartbeat_.count() == 0 || unsent() > 0 || Clock::now() - last_out_ < heartbeat_ / 2) return {};
+  if (heartbeat_.count() == 0 || unsent() > 0 || clock_.boot() - last_out_ < heartbeat_ / 2) return {};
   frame(AMQP_FRAME_HEARTBEAT, 0, {});
   return flush();
 }
 
-Clock::time_point Connection::wake_at() const {
-  if (heartbeat_.count() == 0) return Clock::now() + std::chrono::seconds{10};
-  const auto check = last_in_ + 2 * heartbeat_ + std::chrono::milliseconds{1};
+BootMs Connection::wake_at() const {
+  if (heartbeat_.count() == 0) return clock_.boot() + std::chrono::seconds{10};
+  const auto check = last_in_ + 2 * heartbeat_ + Ms{1};
   return unsent() > 0 ? check : std::min(check, last_out_ + heartbeat_ / 2);
 }
 
-void Connection::sleep(Waker& waker, Clock::time_point until) {
+void Connection::sleep(Waker& waker, BootMs until) {
   const auto events = static_cast<short>(unsent() > 0 ? POLLIN | POLLOUT : POLLIN);
   waker.sleep(wire_->fd(), events, std::min(until, wake_at()));
 }
 
 // --- talk ---
 
-Result<Frame> Connection::await(Waker& waker, Clock::time_point deadline) {
+Result<Frame> Connection::await(Waker& waker, BootMs deadline) {
   Frame frame;
   for (;;) {
     auto got = next(frame);
@@ -204,7 +205,7 @@ Result<Frame> Connection::await(Waker& waker, Clock::time_point deadline) {
     if (*more) continue;
     if (auto done = tick(); !done) return tl::unexpected(done.error());
     if (waker.stopping()) return transient("stopping");
-    if (Clock::now() >= deadline) return transient("no answer from the broker");
+    if (waker.now() >= deadline) return transient("no answer from the broker");
     sleep(waker, deadline);
   }
 }
@@ -231,7 +232,7 @@ Closing Connection::closed_by_peer(const Frame& frame) {
 }
 
 Result<const void*> Connection::call(amqp_method_number_t id, const void* fields, amqp_method_number_t answer,
-                                     Waker& waker, Clock::time_point deadline, const Others& others) {
+                                     Waker& waker, BootMs deadline, const Others& others) {
   const std::uint16_t channel = (id >> 16) == 10 ? 0 : kChannel;
   method(channel, id, fields);
   for (;;) {
@@ -247,18 +248,18 @@ Result<const void*> Connection::call(amqp_method_number_t id, const void* fields
   }
 }
 
-Result<void> Connection::open_channel(Waker& waker, Clock::time_point deadline, const Others& others) {
+Result<void> Connection::open_channel(Waker& waker, BootMs deadline, const Others& others) {
   const amqp_channel_open_t fields{};
   auto opened = call(AMQP_CHANNEL_OPEN_METHOD, &fields, AMQP_CHANNEL_OPEN_OK_METHOD, waker, deadline, others);
   if (!opened) return tl::unexpected(opened.error());
   return {};
 }
 
-void Connection::close(Clock::time_point deadline) {
+void Connection::close(BootMs deadline) {
   amqp_connection_close_t fields{};
   fields.reply_code = AMQP_REPLY_SUCCESS;
   fields.reply_text = bytes("done");
-  Waker nobody;
+  Waker nobody(clock_);
   (void)call(AMQP_CONNECTION_CLOSE_METHOD, &fields, AMQP_CONNECTION_CLOSE_OK_METHOD, nobody, deadline,
              kNobody);
 }
@@ -295,8 +296,7 @@ std::string cluster_name(const amqp_connection_start_t* start) {
 
 }  // namespace
 
-Result<void> Connection::login(const Url& url, const std::string& name, Waker& waker,
-                               Clock::time_point deadline) {
+Result<void> Connection::login(const Url& url, const std::string& name, Waker& waker, BootMs deadline) {
   out_.append("AMQP\0\0\x09\x01", 8);
   const auto wait_for = [&](std::uint32_t wanted) -> Result<const void*> {
     auto frame = await(waker, deadline);

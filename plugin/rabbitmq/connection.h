@@ -58,8 +58,7 @@ class Connection {
                                                   const SetUp& set_up = {});
   // To this one.
   static Result<std::unique_ptr<Connection>> open_at(const Address& address, const Tls* tls, Ms heartbeat,
-                                                     const std::string& name, Waker& waker,
-                                                     Clock::time_point deadline);
+                                                     const std::string& name, Waker& waker, BootMs deadline);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -93,20 +92,20 @@ class Connection {
   // --- time ---
   // Sends a heartbeat when one is due. When to come back at the latest is wake_at().
   Result<void> tick();
-  Clock::time_point wake_at() const;
+  BootMs wake_at() const;
   // Sleeps until there is something to read, or to write when something is unsent, or a wake-up, or `until`.
-  void sleep(Waker& waker, Clock::time_point until);
+  void sleep(Waker& waker, BootMs until);
 
   // --- talk ---
   using Others = std::function<void(const Frame&)>;
   // Sends a method and waits for its answer; other frames go to `others`. When the broker closes the channel
   // instead, that is answered (close-ok) and closing() has its word: Kind::refused for what it refuses.
   Result<const void*> call(amqp_method_number_t id, const void* fields, amqp_method_number_t answer,
-                           Waker& waker, Clock::time_point deadline, const Others& others);
-  Result<void> open_channel(Waker& waker, Clock::time_point deadline, const Others& others);
+                           Waker& waker, BootMs deadline, const Others& others);
+  Result<void> open_channel(Waker& waker, BootMs deadline, const Others& others);
   // connection.close, and waits for its answer until `deadline`: what was written before has been worked on
   // then.
-  void close(Clock::time_point deadline);
+  void close(BootMs deadline);
   // connection.close or channel.close has come: answers it and returns what it says.
   Closing closed_by_peer(const Frame& frame);
   const Closing& closing() const { return closing_; }
@@ -117,18 +116,19 @@ class Connection {
   const std::string& cluster() const { return cluster_; }  // the name that the broker gives it; "" = none
 
  private:
-  Connection(std::unique_ptr<Wire> wire, Address address, Ms heartbeat);
-  Result<void> login(const Url& url, const std::string& name, Waker& waker, Clock::time_point deadline);
+  Connection(std::unique_ptr<Wire> wire, const Clock& clock, Address address, Ms heartbeat);
+  Result<void> login(const Url& url, const std::string& name, Waker& waker, BootMs deadline);
   Result<void> tune(const void* fields);
-  Result<Frame> await(Waker& waker, Clock::time_point deadline);
+  Result<Frame> await(Waker& waker, BootMs deadline);
   const void* decode(const Frame& frame);
 
   const std::unique_ptr<Wire> wire_;
+  const Clock& clock_;
   const Address address_;
   std::string cluster_;
   std::uint32_t frame_max_ = 131072;
   Ms heartbeat_;  // 0 = none
-  Clock::time_point last_in_, last_out_;
+  BootMs last_in_, last_out_;
   std::string in_;  // [taken_, filled_) is not parsed yet
   std::size_t taken_ = 0, filled_ = 0;
   std::string out_;  // [sent_, end) is not written yet

@@ -36,6 +36,7 @@ Consumer::Consumer(const BrokerOptions& options, Addresses& addresses, std::shar
       addresses_(addresses),
       tls_(std::move(tls)),
       voice_(voice),
+      waker_(addresses.clock()),
       still_most_(std::max(options.heartbeat / 2, kLeastStill)) {}
 
 Consumer::~Consumer() { join(); }
@@ -83,36 +84,36 @@ void Consumer::pause_intake(bool yes) {
 
 bool Consumer::stands(std::uint32_t connection) const {
   return standing_.load(std::memory_order_acquire) == connection &&
-         boot_now().ms - last_turn_ms_.load(std::memory_order_acquire) <= still_most_.count();
+         waker_.now().ms - last_turn_ms_.load(std::memory_order_acquire) <= still_most_.count();
 }
 
 // How long this thread was away, where that is too long. What it then reads may be long somebody else's.
 std::optional<Ms> Consumer::stood_still() {
-  const std::int64_t now = boot_now().ms;
+  const std::int64_t now = waker_.now().ms;
   const Ms away{now - last_turn_ms_.exchange(now, std::memory_order_acq_rel)};
   return away > still_most_ ? std::optional(away) : std::nullopt;
 }
 
 void Consumer::run() {
   while (!waker_.stopping()) {
-    const auto began = Clock::now();
+    const auto began = waker_.now();
     auto connection = connect();
     Error why;
     if (connection) {
       voice_.consuming_at((*connection)->address().shown);
-      last_turn_ms_.store(boot_now().ms, std::memory_order_release);
+      last_turn_ms_.store(waker_.now().ms, std::memory_order_release);
       standing_.store(connection_number_, std::memory_order_release);
       why = serve(**connection);
       standing_.store(0, std::memory_order_release);
       addresses_.failed((*connection)->address());
-      if (Clock::now() - began > kSteady) backoff_.reset();
+      if (waker_.now() - began > kSteady) backoff_.reset();
     } else {
       why = connection.error();
     }
     if (waker_.stopping()) break;
     voice_.not_consuming(why);
-    const auto until = Clock::now() + backoff_.next(why.kind != Error::Kind::transient);
-    while (!waker_.stopping() && Clock::now() < until) waker_.sleep(-1, 0, until);
+    const auto until = waker_.now() + backoff_.next(why.kind != Error::Kind::transient);
+    while (!waker_.stopping() && waker_.now() < until) waker_.sleep(-1, 0, until);
   }
   voice_.not_consuming(Error{Error::Kind::transient, "stopped"});
 }
@@ -143,7 +144,7 @@ Result<void> Consumer::prepare(Connection& connection) {
   repaired_.clear();
   give_back_due_.store(false, std::memory_order_release);  // the old connection's end has done it
   given_back_ = intake_paused_.load(std::memory_order_acquire);
-  const auto deadline = Clock::now() + time_to_prepare(connection.address());
+  const auto deadline = waker_.now() + time_to_prepare(connection.address());
   const Connection::Others nobody = [](const Frame&) {};
   auto done = connection.open_channel(waker_, deadline, nobody);
   if (done) done = declare_return_exchange(options_, connection, waker_, deadline, nobody);
@@ -152,7 +153,7 @@ Result<void> Consumer::prepare(Connection& connection) {
   return done;
 }
 
-Result<void> Consumer::set_up(Connection& connection, Clock::time_point deadline) {
+Result<void> Consumer::set_up(Connection& connection, BootMs deadline) {
   const Connection::Others others = [&](const Frame& frame) { take_frame(connection, frame); };
   if (auto done = declare_topology(options_, connection, waker_, deadline, others); !done) {
     if (done.error().kind == Error::Kind::refused) voice_.topology({{}, done.error().message});
@@ -190,8 +191,8 @@ Error Consumer::serve(Connection& connection) {
       cancelled_by_broker_ = false;
       cancel_consumers(connection);  // those that are left, so that all are started in one way
       consumers_cancelled_ = false;
-      if (auto done = set_up(connection, Clock::now() + kSetUp); !done) return done.error();
-      last_turn_ms_.store(boot_now().ms, std::memory_order_release);
+      if (auto done = set_up(connection, waker_.now() + kSetUp); !done) return done.error();
+      last_turn_ms_.store(waker_.now().ms, std::memory_order_release);
       continue;
     }
     if (auto done = pause_or_go_on(connection); !done) return done.error();
@@ -202,10 +203,10 @@ Error Consumer::serve(Connection& connection) {
     if (acking && connection.unsent() == 0) failpoint("ack.after_write");
     if (auto done = connection.tick(); !done) return done.error();
     if (waker_.stopping()) break;
-    connection.sleep(waker_, Clock::now() + still_most_ / 2);
+    connection.sleep(waker_, waker_.now() + still_most_ / 2);
   }
   write_acks(connection);
-  connection.close(std::min(waker_.deadline(), Clock::now() + kGoodbye));
+  connection.close(std::min(waker_.deadline(), waker_.now() + kGoodbye));
   return Error{Error::Kind::transient, "stopped"};
 }
 
@@ -354,10 +355,10 @@ Result<void> Consumer::pause_or_go_on(Connection& connection) {
   const Connection::Others others = [&](const Frame& frame) { take_frame(connection, frame); };
   Result<void> done;
   if (give) done = give_back(connection);
-  if (done && consume) done = consume_inlets(options_, connection, waker_, Clock::now() + kSetUp, others);
+  if (done && consume) done = consume_inlets(options_, connection, waker_, waker_.now() + kSetUp, others);
   given_back_ = !consume;
   waker_.wake();  // what came with the answers is in hand, and a call to us may have been swallowed
-  last_turn_ms_.store(boot_now().ms, std::memory_order_release);
+  last_turn_ms_.store(waker_.now().ms, std::memory_order_release);
   return done;
 }
 
@@ -367,7 +368,7 @@ Result<void> Consumer::give_back(Connection& connection) {
   write_acks(connection);  // what is committed stays with us
   standing_.store(0, std::memory_order_release);
   const Connection::Others others = [&](const Frame& frame) { take_frame(connection, frame); };
-  if (auto done = cancel_inlets(options_, connection, waker_, Clock::now() + kSetUp, others); !done)
+  if (auto done = cancel_inlets(options_, connection, waker_, waker_.now() + kSetUp, others); !done)
     return done;
   deliveries_.clear();
   std::string& out = connection.out();

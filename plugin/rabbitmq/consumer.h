@@ -32,7 +32,7 @@ class Consumer {
   void pause_intake(bool yes);
   bool stands(std::uint32_t connection) const;  // Broker::stands
   void requeue(std::vector<DeliveryTag> tags);
-  void order_stop(Clock::time_point deadline) { waker_.stop(deadline); }
+  void order_stop(BootMs deadline) { waker_.stop(deadline); }
   void join();
 
  private:
@@ -40,7 +40,7 @@ class Consumer {
   Result<std::unique_ptr<Connection>> connect();
   Result<void> prepare(Connection& connection);
   Ms time_to_prepare(const Address& address);
-  Result<void> set_up(Connection& connection, Clock::time_point deadline);
+  Result<void> set_up(Connection& connection, BootMs deadline);
   // Until the connection is over: why.
   Error serve(Connection& connection);
   Result<void> read(Connection& connection);

@@ -348,19 +348,19 @@ std::vector<std::string> cluster_nodes(const BrokerOptions& options, const std::
   return {names.begin(), names.end()};
 }
 
-Result<void> declare_once(const BrokerOptions& options, Ms timeout) {
-  auto place = place_of(options);
+Result<void> declare_once(const BrokerOptions& options, const Clock& clock, Ms timeout) {
+  auto place = place_of(options, clock);
   if (!place) return tl::unexpected(place.error());
-  Waker waker;
+  Waker waker(clock);
   const Connection::Others nothing = [](const Frame&) {};
   auto opened = Connection::open(*place->addresses, place->tls.get(), options.heartbeat,
                                  options.connection_name + " (attach)", waker, timeout);
   if (!opened) return tl::unexpected(opened.error());
-  const auto deadline = Clock::now() + timeout;
+  const auto deadline = waker.now() + timeout;
   if (auto done = (*opened)->open_channel(waker, deadline, nothing); !done) return done;
   auto done = declare_return_exchange(options, **opened, waker, deadline, nothing);
   if (done) done = declare_topology(options, **opened, waker, deadline, nothing);
-  (*opened)->close(Clock::now() + std::chrono::seconds{1});
+  (*opened)->close(waker.now() + std::chrono::seconds{1});
   return done;
 }
 

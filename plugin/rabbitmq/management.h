@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "plugin/broker.h"
+#include "src/core/clock.h"
 #include "src/core/result.h"
 
 namespace rung::rabbit {
@@ -46,7 +47,7 @@ std::string shell_quote(std::string_view text);
 
 // Declares over AMQP what the sidecar declares at its start, so that a dead letter has a place to wait also
 // before the first one: RabbitMQ drops silently what is dead-lettered to an exchange that does not exist.
-Result<void> declare_once(const BrokerOptions& options, Ms timeout);
+Result<void> declare_once(const BrokerOptions& options, const Clock& clock, Ms timeout);
 
 struct QueueFacts {
   std::optional<std::string> dead_letter_argument;  // x-dead-letter-exchange, which wins over any policy

@@ -6,7 +6,7 @@
 
 namespace rung::rabbit {
 
-Result<Place> place_of(const BrokerOptions& options) {
+Result<Place> place_of(const BrokerOptions& options, const Clock& clock) {
   auto urls = parse_urls(options.url, options.other_urls);
   if (!urls) return permanent("broker.url: " + urls.error().message);
   const std::string& scheme = urls->front().scheme;
@@ -23,7 +23,7 @@ Result<Place> place_of(const BrokerOptions& options) {
     place.tls = *std::move(loaded);
   }
   place.addresses =
-      std::make_unique<Addresses>(*std::move(urls), usual_port(tls), Addresses::Order::shuffled);
+      std::make_unique<Addresses>(*std::move(urls), usual_port(tls), Addresses::Order::shuffled, clock);
   return place;
 }
 

@@ -15,6 +15,7 @@ struct Place {
   std::shared_ptr<Tls> tls;  // nullptr: amqp://
 };
 // Permanent errors: what is no broker's URL, addresses of which only some speak TLS, a file that is missing.
-Result<Place> place_of(const BrokerOptions& options);
+// REQUIRES: `clock` outlives what it returns.
+Result<Place> place_of(const BrokerOptions& options, const Clock& clock);
 
 }  // namespace rung::rabbit

@@ -10,10 +10,10 @@ constexpr std::uint8_t kContentHeader = 2;  // a frame's type
 
 }  // namespace
 
-Result<std::unique_ptr<Probe>> Probe::open(const BrokerOptions& options, Ms timeout) {
-  auto place = place_of(options);
+Result<std::unique_ptr<Probe>> Probe::open(const BrokerOptions& options, const Clock& clock, Ms timeout) {
+  auto place = place_of(options, clock);
   if (!place) return tl::unexpected(place.error());
-  std::unique_ptr<Probe> probe(new Probe);
+  std::unique_ptr<Probe> probe(new Probe(clock));
   probe->timeout_ = timeout;
   probe->tls_ = place->tls;
   auto opened = Connection::open(*place->addresses, probe->tls_.get(), options.heartbeat,
@@ -23,39 +23,39 @@ Result<std::unique_ptr<Probe>> Probe::open(const BrokerOptions& options, Ms time
   return probe;
 }
 
-std::vector<AddressFacts> look_at_addresses(const BrokerOptions& options, Ms timeout) {
-  const auto place = place_of(options);
+std::vector<AddressFacts> look_at_addresses(const BrokerOptions& options, const Clock& clock, Ms timeout) {
+  const auto place = place_of(options, clock);
   if (!place) return {{"broker.urls", place.error(), ""}};
   std::vector<AddressFacts> all;
-  const auto found = place->addresses->find(Clock::now() + timeout, {});
+  const auto found = place->addresses->find(clock.boot() + timeout, {});
   for (const Address& address : found.all) {
-    Waker waker;
+    Waker waker(clock);
     auto opened = Connection::open_at(address, place->tls.get(), options.heartbeat,
-                                      options.connection_name + " (doctor)", waker, Clock::now() + timeout);
+                                      options.connection_name + " (doctor)", waker, clock.boot() + timeout);
     if (!opened) {
       all.push_back({address.shown, opened.error(), ""});
       continue;
     }
     all.push_back({address.shown, Error{Error::Kind::transient, ""}, (*opened)->cluster()});
-    (*opened)->close(Clock::now() + std::chrono::seconds{1});
+    (*opened)->close(clock.boot() + std::chrono::seconds{1});
   }
   for (const Error& error : found.missing) all.push_back({"a host of broker.urls", error, ""});
   return all;
 }
 
 Probe::~Probe() {
-  if (connection_ != nullptr) connection_->close(Clock::now() + std::chrono::seconds{1});
+  if (connection_ != nullptr) connection_->close(waker_.now() + std::chrono::seconds{1});
 }
 
 Result<void> Probe::channel() {
   if (channel_open_) return {};
-  auto opened = connection_->open_channel(waker_, Clock::now() + timeout_, kIgnore);
+  auto opened = connection_->open_channel(waker_, waker_.now() + timeout_, kIgnore);
   channel_open_ = opened.has_value();
   return opened;
 }
 
 Result<void> Probe::ask(amqp_method_number_t id, const void* fields, amqp_method_number_t answer) {
-  auto done = connection_->call(id, fields, answer, waker_, Clock::now() + timeout_, kIgnore);
+  auto done = connection_->call(id, fields, answer, waker_, waker_.now() + timeout_, kIgnore);
   if (done) return {};
   channel_open_ = false;
   if (connection_->closing().code == AMQP_NOT_FOUND) return not_found(done.error().message);

@@ -19,8 +19,8 @@ namespace rung::rabbit {
 // transient = no answer.
 class Probe {
  public:
-  // To the first address that takes us in.
-  static Result<std::unique_ptr<Probe>> open(const BrokerOptions& options, Ms timeout);
+  // To the first address that takes us in. REQUIRES: `clock` outlives it.
+  static Result<std::unique_ptr<Probe>> open(const BrokerOptions& options, const Clock& clock, Ms timeout);
   const Address& address() const { return connection_->address(); }
   ~Probe();
   Probe(const Probe&) = delete;
@@ -38,7 +38,7 @@ class Probe {
   Result<void> may_publish(std::string_view exchange, std::string_view unbound_key);
 
  private:
-  Probe() = default;
+  explicit Probe(const Clock& clock) : waker_(clock) {}
   // The broker closes the channel with each refusal: the next question opens it again.
   Result<void> ask(amqp_method_number_t id, const void* fields, amqp_method_number_t answer);
   Result<void> channel();
@@ -57,6 +57,6 @@ struct AddressFacts {
   std::string cluster;  // its name, as the broker tells it
 };
 // One for each address, hosts that are not known among them. Each has `timeout`.
-std::vector<AddressFacts> look_at_addresses(const BrokerOptions& options, Ms timeout);
+std::vector<AddressFacts> look_at_addresses(const BrokerOptions& options, const Clock& clock, Ms timeout);
 
 }  // namespace rung::rabbit

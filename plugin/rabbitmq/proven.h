@@ -3,7 +3,6 @@
 // proven; it is not stored here. Thread: any.
 #pragma once
 
-#include <chrono>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -11,10 +10,15 @@
 #include <unordered_set>
 #include <utility>
 
+#include "src/core/clock.h"
+
 namespace rung::rabbit {
 
 class ProvenExchanges {
  public:
+  // REQUIRES: `clock` outlives it.
+  explicit ProvenExchanges(const Clock& clock) : clock_(clock) {}
+
   bool contains(const std::string& exchange) const {
     if (exchange.empty()) return true;
     const std::lock_guard lock(mutex_);
@@ -40,23 +44,23 @@ class ProvenExchanges {
   void set_unbindable(const std::string& binding_key, std::string why) {
     const std::lock_guard lock(mutex_);
     if (unbindable_.size() >= kMost) unbindable_.clear();
-    unbindable_[binding_key] = {std::move(why), std::chrono::steady_clock::now() + kAgain};
+    unbindable_[binding_key] = {std::move(why), clock_.boot() + kAgain};
   }
   std::optional<std::string> unbindable(const std::string& binding_key) const {
     const std::lock_guard lock(mutex_);
     const auto known = unbindable_.find(binding_key);
-    if (known == unbindable_.end() || std::chrono::steady_clock::now() > known->second.until)
-      return std::nullopt;
+    if (known == unbindable_.end() || clock_.boot() > known->second.until) return std::nullopt;
     return known->second.why;
   }
 
  private:
   static constexpr std::size_t kMost = 10'000;
-  static constexpr std::chrono::seconds kAgain{60};
+  static constexpr Ms kAgain{60'000};
   struct Unbindable {
     std::string why;
-    std::chrono::steady_clock::time_point until;
+    BootMs until;
   };
+  const Clock& clock_;
   mutable std::mutex mutex_;
   // Guarded by mutex_. Exchanges, and binding keys "queue:<name>" of <prefix>.return, which cannot be mixed
   // up harmfully: an exchange of such a name would only skip its proof.

@@ -58,7 +58,8 @@ Publisher::Publisher(const BrokerOptions& options, Addresses& addresses, std::sh
       tls_(std::move(tls)),
       voice_(voice),
       siblings_(std::move(siblings)),
-      return_exchange_(return_exchange(options.prefix)) {
+      return_exchange_(return_exchange(options.prefix)),
+      waker_(addresses.clock()) {
   if (siblings_.role == Role::main) outstanding_.keep_returned(return_exchange_);
 }
 
@@ -98,14 +99,14 @@ void Publisher::allow_until(BootMs deadline) {
 
 void Publisher::run() {
   while (!waker_.stopping()) {
-    const auto began = Clock::now();
+    const auto began = waker_.now();
     auto connection = connect();
     Error why;
     if (connection) {
       why = serve(**connection);
       // A helper gives its connection up for the sake of a queue or an exchange.
       if (siblings_.role == Role::main) addresses_.failed((*connection)->address());
-      if (Clock::now() - began > kSteady) backoff_.reset();
+      if (waker_.now() - began > kSteady) backoff_.reset();
     } else {
       why = connection.error();
     }
@@ -116,7 +117,7 @@ void Publisher::run() {
       pass_everything_on();
     if (!waker_.stopping()) {
       voice_.not_publishing(why);
-      idle(Clock::now() + backoff_.next(why.kind != Error::Kind::transient));
+      idle(waker_.now() + backoff_.next(why.kind != Error::Kind::transient));
     }
   }
   take_batch();
@@ -148,7 +149,7 @@ Result<std::unique_ptr<Connection>> Publisher::connect() {
 // REQUIRES: nothing is outstanding.
 Result<void> Publisher::open_channel(Connection& connection) {
   (void)outstanding_.take_all();  // delivery tags begin at 1 again
-  const auto deadline = Clock::now() + kSetUp;
+  const auto deadline = waker_.now() + kSetUp;
   const Connection::Others others = [&](const Frame& frame) { take_frame(connection, frame); };
   if (auto done = connection.open_channel(waker_, deadline, others); !done) return done;
   amqp_confirm_select_t select{};
@@ -206,36 +207,36 @@ Error Publisher::serve(Connection& connection) {
       siblings_.proven.add(last_proof_);
       return Error{Error::Kind::transient, "no answer to a publish to an exchange that was not used before"};
     }
-    if (waker_.stopping() && (done_for_now() || Clock::now() + kKeptBack >= waker_.deadline())) break;
+    if (waker_.stopping() && (done_for_now() || waker_.now() + kKeptBack >= waker_.deadline())) break;
     connection.sleep(waker_, next_turn());
   }
-  if (connection.unsent() == 0) connection.close(std::min(waker_.deadline(), Clock::now() + 5 * kKeptBack));
+  if (connection.unsent() == 0) connection.close(std::min(waker_.deadline(), waker_.now() + 5 * kKeptBack));
   return Error{Error::Kind::transient, "stopped"};
 }
 
-Clock::time_point Publisher::next_turn() const {
-  auto at = Clock::now() + std::chrono::seconds{10};
+BootMs Publisher::next_turn() const {
+  auto at = waker_.now() + std::chrono::seconds{10};
   if (waker_.stopping()) at = std::min(at, waker_.deadline() - kKeptBack);
   if (siblings_.role == Role::unproven && !outstanding_.empty() && !checking_ && !blocked_ && writing_ == 0)
     at = std::min(at, sent_at_ + kAnswerMost);
   if (!pending_.empty() || writing_ != 0) {
-    const std::int64_t left = allow_until_.load(std::memory_order_acquire) - boot_now().ms;
-    at = std::min(at, Clock::now() + Ms{std::max<std::int64_t>(left, 0) + 1});
+    const std::int64_t left = allow_until_.load(std::memory_order_acquire) - waker_.now().ms;
+    at = std::min(at, waker_.now() + Ms{std::max<std::int64_t>(left, 0) + 1});
   }
   return at;
 }
 
 bool Publisher::answer_overdue() const {
   return siblings_.role == Role::unproven && !outstanding_.empty() && !checking_ && !blocked_ &&
-         writing_ == 0 && Clock::now() - sent_at_ > kAnswerMost;
+         writing_ == 0 && waker_.now() - sent_at_ >= kAnswerMost;
 }
 
-void Publisher::idle(Clock::time_point until) {
+void Publisher::idle(BootMs until) {
   for (;;) {
     take_batch();
     if (fence_passed()) fence_pending();
     hand_over();
-    if (waker_.stopping() || Clock::now() >= until) return;
+    if (waker_.stopping() || waker_.now() >= until) return;
     waker_.sleep(-1, 0, std::min(until, next_turn()));
   }
 }
@@ -342,7 +343,9 @@ void Publisher::take_batch() {
   }
 }
 
-bool Publisher::fence_passed() const { return boot_now().ms >= allow_until_.load(std::memory_order_acquire); }
+bool Publisher::fence_passed() const {
+  return waker_.now().ms >= allow_until_.load(std::memory_order_acquire);
+}
 
 void Publisher::fence_pending() {
   for (Sent& sent : pending_) {
@@ -398,7 +401,7 @@ const std::string* Publisher::missing(const std::string& exchange) {
   if (missing_.empty()) return nullptr;
   const auto known = missing_.find(exchange);
   if (known == missing_.end()) return nullptr;
-  if (Clock::now() < known->second.until) return &known->second.why;
+  if (waker_.now() < known->second.until) return &known->second.why;
   missing_.erase(known);
   return nullptr;
 }
@@ -465,7 +468,7 @@ void Publisher::refused_binding(Sent sent, const std::string& key, const std::st
 }
 
 Result<void> Publisher::bind(Connection& connection, const std::string& key) {
-  const auto deadline = Clock::now() + kAnswerMost;
+  const auto deadline = waker_.now() + kAnswerMost;
   const Connection::Others others = [&](const Frame& frame) { take_frame(connection, frame); };
   amqp_exchange_declare_t exchange{};
   exchange.exchange = bytes(return_exchange_);
@@ -543,7 +546,7 @@ void Publisher::continue_body(Connection& connection) {
   if (body_at_ < body.size()) return;
   sent->end = connection.appended();
   writing_ = 0;
-  sent_at_ = Clock::now();
+  sent_at_ = waker_.now();
 }
 
 // --- when it goes wrong ---
@@ -688,7 +691,7 @@ void Publisher::remember_refusal(const Outgoing& outgoing, const std::string& wh
   // Rights on topics differ by routing key.
   if (outgoing.exchange.empty() || why.find("access to topic '") != std::string::npos) return;
   if (missing_.size() >= kMostMissing) missing_.clear();
-  missing_[outgoing.exchange] = {why, Clock::now() + kMissing};
+  missing_[outgoing.exchange] = {why, waker_.now() + kMissing};
 }
 
 void Publisher::pass_everything_on() {

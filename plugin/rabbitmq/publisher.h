@@ -4,9 +4,9 @@
 // little lies between the fence and the wire), and stands in outstanding_ until its confirm. Each Outgoing
 // gets exactly one result, whatever happens.
 //
-// The fence: before every write of message bytes allow_publish_until is compared with boot_now(). When it has
-// passed, what is pending is `fenced`; when bytes of a message lie unsent in the buffer, the connection is
-// dropped rather than finished: a message that is cut is never delivered, so it is `fenced`, too.
+// The fence: before every write of message bytes allow_publish_until is compared with the boot clock. When it
+// has passed, what is pending is `fenced`; when bytes of a message lie unsent in the buffer, the connection
+// is dropped rather than finished: a message that is cut is never delivered, so it is `fenced`, too.
 //
 // Rights: on each new channel the first publish is an empty message that no queue takes. Nothing else is sent
 // until the broker has confirmed it. If the broker refuses it (403), our user has lost its rights: the
@@ -83,7 +83,7 @@ class Publisher {
   void publish(std::vector<Outgoing> batch);
   void allow_until(BootMs deadline);
   void drop(std::string reason) { waker_.drop(std::move(reason)); }
-  void order_stop(Clock::time_point deadline) { waker_.stop(deadline); }
+  void order_stop(BootMs deadline) { waker_.stop(deadline); }
   void join();
 
  private:
@@ -130,8 +130,8 @@ class Publisher {
   void result(std::uint64_t token, How how, std::string reason);
   void give_up_pending();
   void hand_over();
-  void idle(Clock::time_point until);
-  Clock::time_point next_turn() const;
+  void idle(BootMs until);
+  BootMs next_turn() const;
 
   const BrokerOptions& options_;
   Addresses& addresses_;
@@ -160,7 +160,7 @@ class Publisher {
   bool rights_lost_ = false;       // the check was refused on this connection
   std::optional<Sent> refused_;    // refused twice; `returned` once the check passes again
   std::string last_proof_;         // Role::unproven: of the last message sent
-  Clock::time_point sent_at_;      // when the last message was whole in the buffer
+  BootMs sent_at_;                 // when the last message was whole in the buffer
   std::vector<Outgoing> pass_on_;  // at the end of the turn
   Content content_;
   Outgoing returned_;  // whose content is being put together
@@ -169,7 +169,7 @@ class Publisher {
   std::vector<Outgoing> batch_;
   struct Missing {
     std::string why;
-    Clock::time_point until;
+    BootMs until;
   };
   std::unordered_map<std::string, Missing> missing_;  // exchanges that were not there
   std::string header_;                                // scratch

@@ -16,17 +16,15 @@
 namespace rung {
 namespace {
 
-using rabbit::Clock;
-
 class RabbitBroker final : public Broker {
  public:
-  explicit RabbitBroker(BrokerOptions options) : options_(std::move(options)) {}
+  RabbitBroker(BrokerOptions options, const Clock& clock) : options_(std::move(options)), clock_(clock) {}
   ~RabbitBroker() override { stop(Ms{0}); }
 
   Result<void> start(BrokerSink& sink) override {
     std::lock_guard lock(mutex_);
     if (consumer_) return permanent("the broker was started before");
-    auto place = rabbit::place_of(options_);
+    auto place = rabbit::place_of(options_, clock_);
     if (!place) return tl::unexpected(place.error());
     addresses_ = std::move(place->addresses);
     const std::shared_ptr<rabbit::Tls> tls = place->tls;
@@ -98,7 +96,7 @@ class RabbitBroker final : public Broker {
     std::lock_guard lock(mutex_);
     if (!consumer_ || stopped_) return;
     stopped_ = true;
-    const auto deadline = Clock::now() + most;
+    const auto deadline = clock_.boot() + most;
     consumer_->order_stop(deadline);
     topology_->order_stop(deadline);
     std::vector<rabbit::Publisher*> all{publisher_.get()};
@@ -156,12 +154,13 @@ class RabbitBroker final : public Broker {
   }
 
   const BrokerOptions options_;
+  const Clock& clock_;
   std::mutex mutex_;  // start against stop
   bool stopped_ = false;
   std::unique_ptr<Addresses> addresses_;
   std::shared_ptr<rabbit::Tls> tls_;
   std::optional<rabbit::Voice> voice_, probe_voice_;
-  rabbit::ProvenExchanges proven_;
+  rabbit::ProvenExchanges proven_{clock_};
   // Set once, in start(), before any other call.
   std::unique_ptr<rabbit::Consumer> consumer_;
   std::unique_ptr<rabbit::Publisher> publisher_;
@@ -178,8 +177,8 @@ class RabbitBroker final : public Broker {
 
 }  // namespace
 
-std::unique_ptr<Broker> make_rabbit_broker(BrokerOptions options) {
-  return std::make_unique<RabbitBroker>(std::move(options));
+std::unique_ptr<Broker> make_rabbit_broker(BrokerOptions options, const Clock& clock) {
+  return std::make_unique<RabbitBroker>(std::move(options), clock);
 }
 
 }  // namespace rung

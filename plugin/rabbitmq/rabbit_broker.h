@@ -6,9 +6,11 @@
 #include <memory>
 
 #include "plugin/broker.h"
+#include "src/core/clock.h"
 
 namespace rung {
 
-std::unique_ptr<Broker> make_rabbit_broker(BrokerOptions options);
+// REQUIRES: `clock` outlives it.
+std::unique_ptr<Broker> make_rabbit_broker(BrokerOptions options, const Clock& clock);
 
 }  // namespace rung

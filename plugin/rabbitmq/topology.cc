@@ -24,7 +24,7 @@ constexpr std::pair<Inlet, std::string_view> kTags[] = {
 
 template <typename Fields>
 Result<void> call(Connection& connection, amqp_method_number_t id, const Fields& fields, Waker& waker,
-                  Clock::time_point deadline, const Connection::Others& others) {
+                  BootMs deadline, const Connection::Others& others) {
   auto answer = connection.call(id, &fields, id + 1, waker, deadline, others);  // X-ok is always X + 1
   if (!answer) return tl::unexpected(answer.error());
   return {};
@@ -45,7 +45,7 @@ amqp_table_t arguments_for(const BrokerOptions& options, std::array<amqp_table_e
 struct Declaring {
   Connection& connection;
   Waker& waker;
-  Clock::time_point deadline;
+  BootMs deadline;
   const Connection::Others& others;
 
   Result<void> exchange(const std::string& name, bool passive = false, const char* type = kFanout) const {
@@ -189,7 +189,7 @@ class Repair {
 }  // namespace
 
 Result<TopologyReport> repair_topology(const BrokerOptions& options, Connection& connection, Waker& waker,
-                                       Clock::time_point deadline) {
+                                       BootMs deadline) {
   const Connection::Others others = [](const Frame&) {};
   const Declaring declare{connection, waker, deadline, others};
   return Repair(options, declare).run();
@@ -215,7 +215,7 @@ std::optional<Inlet> inlet_from(std::string_view tag) {
 }
 
 Result<void> declare_topology(const BrokerOptions& options, Connection& connection, Waker& waker,
-                              Clock::time_point deadline, const Connection::Others& others) {
+                              BootMs deadline, const Connection::Others& others) {
   std::array<amqp_table_entry_t, 2> entries{};
   const amqp_table_t arguments = arguments_for(options, entries);
   const Declaring declare{connection, waker, deadline, others};
@@ -234,7 +234,7 @@ Result<void> declare_topology(const BrokerOptions& options, Connection& connecti
 }
 
 Result<void> declare_return_exchange(const BrokerOptions& options, Connection& connection, Waker& waker,
-                                     Clock::time_point deadline, const Connection::Others& others) {
+                                     BootMs deadline, const Connection::Others& others) {
   const Declaring declare{connection, waker, deadline, others};
   const auto done = declare.exchange(return_exchange(options.prefix), false, kDirect);
   if (done || connection.closing().code == 0) return done;
@@ -242,7 +242,7 @@ Result<void> declare_return_exchange(const BrokerOptions& options, Connection& c
 }
 
 Result<void> cancel_inlets(const BrokerOptions& options, Connection& connection, Waker& waker,
-                           Clock::time_point deadline, const Connection::Others& others) {
+                           BootMs deadline, const Connection::Others& others) {
   for (const Declared& one : topology(options)) {
     if (!one.consumed) continue;
     amqp_basic_cancel_t cancel{};
@@ -254,7 +254,7 @@ Result<void> cancel_inlets(const BrokerOptions& options, Connection& connection,
 }
 
 Result<void> consume_inlets(const BrokerOptions& options, Connection& connection, Waker& waker,
-                            Clock::time_point deadline, const Connection::Others& others) {
+                            BootMs deadline, const Connection::Others& others) {
   amqp_basic_qos_t qos{};
   qos.prefetch_count =
       static_cast<std::uint16_t>(std::clamp(options.prefetch, 1, 65535));  // for each consumer

@@ -25,25 +25,25 @@ std::optional<Inlet> inlet_from(std::string_view consumer_tag);
 // Declares all of it but <prefix>.return. Kind::refused: it exists with other arguments, or we may not; the
 // channel is closed then.
 Result<void> declare_topology(const BrokerOptions& options, Connection& connection, Waker& waker,
-                              Clock::time_point deadline, const Connection::Others& others);
+                              BootMs deadline, const Connection::Others& others);
 
 // Declares <prefix>.return. Where the broker refuses that, retries go out all the same, without their routing
 // key, and the checks of the topology report it: the channel is opened again. So it is for a connection that
 // has not consumed yet. Error: the connection is over.
 Result<void> declare_return_exchange(const BrokerOptions& options, Connection& connection, Waker& waker,
-                                     Clock::time_point deadline, const Connection::Others& others);
+                                     BootMs deadline, const Connection::Others& others);
 
 // Looks at each exchange and queue (a passive declare, which needs no right), and declares what is missing.
 // Binds all anew. The channel may be closed and opened again on the way: not for a connection that consumes.
 // Error: the connection is over.
 Result<TopologyReport> repair_topology(const BrokerOptions& options, Connection& connection, Waker& waker,
-                                       Clock::time_point deadline);
+                                       BootMs deadline);
 
 // basic.qos and basic.consume for each inlet.
 // basic.cancel for each of them, and the broker's answers: what it sent before has come by then.
 Result<void> cancel_inlets(const BrokerOptions& options, Connection& connection, Waker& waker,
-                           Clock::time_point deadline, const Connection::Others& others);
+                           BootMs deadline, const Connection::Others& others);
 Result<void> consume_inlets(const BrokerOptions& options, Connection& connection, Waker& waker,
-                            Clock::time_point deadline, const Connection::Others& others);
+                            BootMs deadline, const Connection::Others& others);
 
 }  // namespace rung::rabbit

@@ -9,7 +9,11 @@ namespace rung::rabbit {
 
 TopologyKeeper::TopologyKeeper(const BrokerOptions& options, Addresses& addresses, std::shared_ptr<Tls> tls,
                                Voice& voice)
-    : options_(options), addresses_(addresses), tls_(std::move(tls)), voice_(voice) {}
+    : options_(options),
+      addresses_(addresses),
+      tls_(std::move(tls)),
+      voice_(voice),
+      waker_(addresses.clock()) {}
 
 TopologyKeeper::~TopologyKeeper() { join(); }
 
@@ -23,23 +27,23 @@ void TopologyKeeper::join() {
 
 // The consumer declares the topology when it connects: the first check comes after one interval.
 void TopologyKeeper::run() {
-  auto next = Clock::now() + options_.topology_check;
+  auto next = waker_.now() + options_.topology_check;
   while (!waker_.stopping()) {
     if (!idle(next)) connection_.reset();
-    if (waker_.stopping() || Clock::now() < next) continue;
+    if (waker_.stopping() || waker_.now() < next) continue;
     if (check()) {
       backoff_.reset();
-      next = Clock::now() + options_.topology_check;
+      next = waker_.now() + options_.topology_check;
     } else {
       connection_.reset();
-      next = Clock::now() + backoff_.next();
+      next = waker_.now() + backoff_.next();
     }
   }
-  if (connection_) connection_->close(std::min(waker_.deadline(), Clock::now() + std::chrono::seconds{1}));
+  if (connection_) connection_->close(std::min(waker_.deadline(), waker_.now() + std::chrono::seconds{1}));
 }
 
-bool TopologyKeeper::idle(Clock::time_point until) {
-  while (!waker_.stopping() && Clock::now() < until) {
+bool TopologyKeeper::idle(BootMs until) {
+  while (!waker_.stopping() && waker_.now() < until) {
     if (!connection_) {
       waker_.sleep(-1, 0, until);
       continue;
@@ -69,9 +73,9 @@ bool TopologyKeeper::check() {
                                    options_.connection_name + " (topology)", waker_, kSetUp);
     if (!opened) return false;
     connection_ = std::move(*opened);
-    if (!connection_->open_channel(waker_, Clock::now() + kSetUp, [](const Frame&) {})) return false;
+    if (!connection_->open_channel(waker_, waker_.now() + kSetUp, [](const Frame&) {})) return false;
   }
-  const auto deadline = Clock::now() + kSetUp;
+  const auto deadline = waker_.now() + kSetUp;
   const auto report = repair_topology(options_, *connection_, waker_, deadline);
   if (!report) return false;
   voice_.topology(*report);

@@ -21,13 +21,13 @@ class TopologyKeeper {
   ~TopologyKeeper();
 
   void start();
-  void order_stop(Clock::time_point deadline) { waker_.stop(deadline); }
+  void order_stop(BootMs deadline) { waker_.stop(deadline); }
   void join();
 
  private:
   void run();
   // Keeps the connection alive until the next check; false where it is over. No connection: sleeps.
-  bool idle(Clock::time_point until);
+  bool idle(BootMs until);
   bool check();
 
   const BrokerOptions& options_;

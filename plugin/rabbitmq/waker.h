@@ -1,5 +1,5 @@
 // What wakes a thread that sleeps in poll(): new work, the order to give the connection up, or to end.
-// Thread: wake(), drop() and stop() from any; the rest from the thread that sleeps.
+// Thread: wake(), drop(), stop() and now() from any; the rest from the thread that sleeps.
 #pragma once
 
 #include <poll.h>
@@ -8,31 +8,34 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
-namespace rung::rabbit {
+#include "src/core/clock.h"
 
-using Clock = std::chrono::steady_clock;
+namespace rung::rabbit {
 
 class Waker {
  public:
-  Waker() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  // REQUIRES: `clock` outlives it.
+  explicit Waker(const Clock& clock) : clock_(clock), fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
   ~Waker() { close(fd_); }
   Waker(const Waker&) = delete;
   Waker& operator=(const Waker&) = delete;
+
+  const Clock& clock() const { return clock_; }
+  BootMs now() const { return clock_.boot(); }
 
   void wake() {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto n = write(fd_, &one, sizeof one);
   }
   // The thread should be gone by then.
-  void stop(Clock::time_point deadline) {
-    deadline_.store(deadline.time_since_epoch().count(), std::memory_order_relaxed);
+  void stop(BootMs deadline) {
+    deadline_.store(deadline.ms, std::memory_order_relaxed);
     stopping_.store(true, std::memory_order_release);
     wake();
   }
@@ -49,15 +52,13 @@ class Waker {
     return std::exchange(drop_why_, std::nullopt);
   }
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
-  Clock::time_point deadline() const {
-    return Clock::time_point(Clock::duration(deadline_.load(std::memory_order_relaxed)));
-  }
+  BootMs deadline() const { return {deadline_.load(std::memory_order_relaxed)}; }
 
   // Sleeps until `fd` (-1 = none) is ready for `events`, wake() was called, or `until` has come. Returns what
   // `fd` is ready for. A wake-up is swallowed: look at what may have woken you after each call.
-  short sleep(int fd, short events, Clock::time_point until) {
+  short sleep(int fd, short events, BootMs until) {
     pollfd fds[2] = {{.fd = fd_, .events = POLLIN, .revents = 0}, {.fd = fd, .events = events, .revents = 0}};
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+    const std::int64_t left = (until - now()).count();
     poll(fds, fd >= 0 ? 2 : 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
     if (fds[0].revents != 0) {
       std::uint64_t count = 0;
@@ -67,9 +68,10 @@ class Waker {
   }
 
  private:
+  const Clock& clock_;
   const int fd_;
   std::atomic<bool> stopping_{false};
-  std::atomic<Clock::rep> deadline_{0};
+  std::atomic<std::int64_t> deadline_{0};  // BootMs
   std::mutex mutex_;
   std::optional<std::string> drop_why_;  // guarded by mutex_
 };

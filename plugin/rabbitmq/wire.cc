@@ -58,7 +58,7 @@ Result<SocketAddress> socket_address(const std::string& ip, int port) {
 }
 
 // A connected socket, or an error.
-Result<int> connect_to(const SocketAddress& address, Waker& waker, Clock::time_point deadline) {
+Result<int> connect_to(const SocketAddress& address, Waker& waker, BootMs deadline) {
   const int fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return transient("socket: " + os_error(errno));
   const int one = 1;
@@ -71,7 +71,7 @@ Result<int> connect_to(const SocketAddress& address, Waker& waker, Clock::time_p
       if (waker.sleep(fd, POLLOUT, deadline) != 0) {
         socklen_t size = sizeof error;
         getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
-      } else if (waker.stopping() || Clock::now() >= deadline) {
+      } else if (waker.stopping() || waker.now() >= deadline) {
         error = ETIMEDOUT;
       }
     }
@@ -125,7 +125,7 @@ Result<std::shared_ptr<Tls>> Tls::load(const BrokerOptions& options) {
 }
 
 Result<std::unique_ptr<Wire>> Wire::open(const Address& address, int port, const Tls* tls, Waker& waker,
-                                         Clock::time_point deadline) {
+                                         BootMs deadline) {
   const auto to = socket_address(address.ip, port);
   const auto fd = to ? connect_to(*to, waker, deadline) : tl::unexpected(to.error());
   if (!fd) return transient("connecting to " + address.shown + ": " + fd.error().message);
@@ -137,8 +137,7 @@ Result<std::unique_ptr<Wire>> Wire::open(const Address& address, int port, const
   return wire;
 }
 
-Result<void> Wire::shake_hands(const std::string& host, const Tls& tls, Waker& waker,
-                               Clock::time_point deadline) {
+Result<void> Wire::shake_hands(const std::string& host, const Tls& tls, Waker& waker, BootMs deadline) {
   ssl_ = SSL_new(tls.context());
   if (ssl_ == nullptr || SSL_set_fd(ssl_, fd_) != 1) return transient(tls_error());
   SSL_set_tlsext_host_name(ssl_, host.c_str());
@@ -157,7 +156,7 @@ Result<void> Wire::shake_hands(const std::string& host, const Tls& tls, Waker& w
     }
     waker.sleep(fd_, error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline);
     if (waker.stopping()) return transient("stopping");
-    if (Clock::now() >= deadline) return transient("no answer");
+    if (waker.now() >= deadline) return transient("no answer");
   }
 }
 

@@ -41,7 +41,7 @@ class Wire {
   // Connects to an address whose ip is known, and shakes hands. `tls` may be null. Gives up at `deadline` or
   // when `waker` says stop.
   static Result<std::unique_ptr<Wire>> open(const Address& address, int port, const Tls* tls, Waker& waker,
-                                            Clock::time_point deadline);
+                                            BootMs deadline);
   ~Wire();
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
@@ -54,7 +54,7 @@ class Wire {
 
  private:
   explicit Wire(int fd) : fd_(fd) {}
-  Result<void> shake_hands(const std::string& host, const Tls& tls, Waker& waker, Clock::time_point deadline);
+  Result<void> shake_hands(const std::string& host, const Tls& tls, Waker& waker, BootMs deadline);
   Result<std::size_t> tls_outcome(int result);
 
   const int fd_;

@@ -10,6 +10,7 @@
 #include "src/cli/attach_plan.h"
 #include "src/cli/ctl.h"
 #include "src/cli/quorum_notes.h"
+#include "src/core/clock.h"
 
 namespace rung::cli {
 namespace {
@@ -56,7 +57,8 @@ Result<FactsByQueue> look_at(QueueAdmin& admin, const std::vector<std::string>& 
 
 // First the place where dead letters go, then the sign that points there.
 Result<void> make_place(QueueAdmin& admin, const BrokerOptions& broker) {
-  if (auto declared = rabbit::declare_once(broker, kAmqpTimeout); !declared) return declared;
+  const SystemClock clock;
+  if (auto declared = rabbit::declare_once(broker, clock, kAmqpTimeout); !declared) return declared;
   const std::string ours = rabbit::failed_exchange(broker.prefix);
   auto there = admin.exchange_exists(ours);
   if (!there) return tl::unexpected(there.error());

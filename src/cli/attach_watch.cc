@@ -61,7 +61,7 @@ void AttachWatch::work() {
       if (stopping_) return;
       queues = *std::exchange(wanted_, std::nullopt);
     }
-    const BootMs asked_at = boot_now();
+    const BootMs asked_at = loop_.clock().boot();
     auto answers = look(queues);
     answers.asked_at = asked_at;
     const std::lock_guard lock(mutex_);

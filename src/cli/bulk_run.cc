@@ -7,7 +7,6 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
@@ -21,8 +20,6 @@
 
 namespace rung::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr Ms kTtl{10'000};                         // a sidecar takes over what we left, after this
 constexpr Ms kBetweenLooks{300};                   // at a bulk that is not due, or that somebody else runs
@@ -51,10 +48,10 @@ class Interrupts {
   std::array<struct sigaction, 2> before_{};
 };
 
-void rest(Ms most) {
-  const auto until = Clock::now() + most;
-  while (interrupted == 0 && Clock::now() < until)
-    std::this_thread::sleep_for(std::min<Clock::duration>(until - Clock::now(), Ms{100}));
+void rest(const Clock& clock, Ms most) {
+  const BootMs until = clock.boot() + most;
+  while (interrupted == 0 && clock.boot() < until)
+    std::this_thread::sleep_for(std::min(until - clock.boot(), Ms{100}));
 }
 
 std::string runner_name() {
@@ -68,6 +65,7 @@ class Run {
  public:
   Run(Session& session, Bulk bulk)
       : session_(session),
+        clock_(*session.clock),
         bulk_(std::move(bulk)),
         runner_(runner_name()),
         decide_(bridge::decider(session.config.rules)) {}
@@ -75,7 +73,7 @@ class Run {
   // Until it is no longer running, or Ctrl-C.
   Result<Bulk> run() {
     const Interrupts interrupts;
-    Progress progress(std::string(to_word(bulk_.action)), bulk_.total);
+    Progress progress(std::string(to_word(bulk_.action)), bulk_.total, clock_);
     while (bulk_.state == BulkState::running && interrupted == 0) {
       progress.at(bulk_.done);
       auto moved = turn();
@@ -93,7 +91,7 @@ class Run {
     auto taken = again([&] { return session_.store->take_bulk(runner_, kTtl, bulk_.id); });
     if (!taken) return tl::unexpected(taken.error());
     if (!*taken) {
-      rest(std::clamp<Ms>(std::chrono::ceil<Ms>(next_ - Clock::now()), Ms{20}, kBetweenLooks));
+      rest(clock_, std::clamp(next_ - clock_.boot(), Ms{20}, kBetweenLooks));
       return look();
     }
     bulk_ = **taken;
@@ -129,15 +127,16 @@ class Run {
     bulk_.done += static_cast<std::int64_t>(ids->size());
     // The table says when the next step is due; here it is only for how long to wait before asking.
     const std::chrono::duration<double> pause(bulk_.rate > 0 ? many / bulk_.rate : 0);
-    next_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(pause);
+    next_ = clock_.boot() + std::chrono::ceil<Ms>(pause);
     return {};
   }
 
   Session& session_;
+  const Clock& clock_;
   Bulk bulk_;
   const std::string runner_;
   const Decider decide_;
-  Clock::time_point next_;
+  BootMs next_;
 };
 
 void say(const std::string& text) {

@@ -71,7 +71,8 @@ int migrate(const Common& common) {
   if (const int code = load(common, config, ConfigFor::database); code != kDone) return code;
   StoreOptions options = config.store;
   options.migrate = true;  // asked for by hand: store.migrate only says what `run` may do by itself
-  auto store = open_mysql_store(options);
+  const SystemClock clock;
+  auto store = open_mysql_store(options, clock);
   if (!store) return complain(store.error());
   auto applied = (*store)->migrate();
   if (!applied) return complain(applied.error());

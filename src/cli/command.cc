@@ -100,7 +100,7 @@ int open_session(const Common& common, Session& session, const std::string& queu
 
 Result<void> connect(Session& session) {
   session.config.store.migrate = false;
-  auto store = open_mysql_store(session.config.store);
+  auto store = open_mysql_store(session.config.store, *session.clock);
   if (!store) return tl::unexpected(store.error());
   session.store = *std::move(store);
   if (auto good = session.store->check_schema(); !good) return good;

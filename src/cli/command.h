@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "src/config/config.h"
+#include "src/core/clock.h"
 #include "src/core/result.h"
 #include "src/store/store.h"
 
@@ -48,6 +49,7 @@ int load(const Common& common, Config& config, ConfigFor purpose, const std::str
 // The config, and a store whose schema is as this program needs it: made by `rung migrate` or `rung run`,
 // never here, where a slip in store.url would leave a database behind. Tells what is wrong.
 struct Session {
+  std::unique_ptr<const Clock> clock = std::make_unique<SystemClock>();  // the store refers to it
   Config config;
   std::unique_ptr<Store> store;
   EpochMs now;  // the database's clock, at the start

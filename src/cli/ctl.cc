@@ -14,6 +14,7 @@
 #include <sstream>
 #include <thread>
 
+#include "src/core/clock.h"
 #include "src/core/url.h"
 
 extern char** environ;
@@ -24,7 +25,6 @@ namespace {
 using PlainJson = nlohmann::json;
 using rabbit::Policy;
 using rabbit::QueueFacts;
-using Clock = std::chrono::steady_clock;
 
 // ------------------------------------------------------------------------------------------------ programs
 
@@ -85,10 +85,10 @@ Result<pid_t> spawn(std::vector<std::string> words, const Pipe& out, const Pipe&
 }
 
 // Reads both until both are closed; false when `deadline` comes first.
-bool read_all(Pipe& out, Pipe& err, Ran& ran, Clock::time_point deadline) {
+bool read_all(Pipe& out, Pipe& err, Ran& ran, const Clock& clock, BootMs deadline) {
   std::array<char, 16384> buffer{};
   while (out.read >= 0 || err.read >= 0) {
-    const auto left = std::chrono::duration_cast<Ms>(deadline - Clock::now()).count();
+    const std::int64_t left = (deadline - clock.boot()).count();
     if (left <= 0) return false;
     std::array<pollfd, 2> fds{pollfd{out.read, POLLIN, 0}, pollfd{err.read, POLLIN, 0}};
     poll(fds.data(), fds.size(), static_cast<int>(left));
@@ -257,12 +257,13 @@ Result<Ran> run_program(const std::vector<std::string>& words, Ms timeout) {
   if (!pid) return tl::unexpected(pid.error());
   out.close_write();
   err.close_write();
-  const auto deadline = Clock::now() + timeout;
-  bool done = read_all(out, err, ran, deadline);
+  const SystemClock clock;  // a program runs in real time
+  const BootMs deadline = clock.boot() + timeout;
+  bool done = read_all(out, err, ran, clock, deadline);
   int status = 0;
   // Both pipes are closed: it has ended, or will in a moment.
   while (done && waitpid(*pid, &status, WNOHANG) == 0) {
-    if (Clock::now() >= deadline) done = false;
+    if (clock.boot() >= deadline) done = false;
     std::this_thread::sleep_for(Ms{2});
   }
   if (!done) {

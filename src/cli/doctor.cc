@@ -83,7 +83,8 @@ int run(const Common& common) {
   if (!config.groups.empty() && config.groups.own.empty())
     return complain(kMistake, which_group(config.groups));
   Findings all = {good("config", find_config(common) + " is right")};
-  for (Findings part : {check_broker(config), check_management(config), check_database(config),
+  const SystemClock clock;
+  for (Findings part : {check_broker(config, clock), check_management(config), check_database(config, clock),
                         check_machine(config, find_config(common))})
     std::ranges::move(part, std::back_inserter(all));
   print(common.json ? findings_json(all) : to_text(all));

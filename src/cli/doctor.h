@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/config/config.h"
+#include "src/core/clock.h"
 
 namespace rung::cli {
 
@@ -33,10 +34,10 @@ inline Finding skipped(std::string name, std::string what) {
 }
 
 // AMQP: login, virtual host, permissions, exchanges and queues of Rung.
-Findings check_broker(const Config& config);
+Findings check_broker(const Config& config, const Clock& clock);
 // The management API: access, attachment of the queues that the config names, their types and policies.
 Findings check_management(const Config& config);
-Findings check_database(const Config& config);
+Findings check_database(const Config& config, const Clock& clock);
 // This machine: the HTTP address, the rights of files with secrets.
 Findings check_machine(const Config& config, const std::string& config_path);
 

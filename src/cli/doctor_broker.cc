@@ -66,10 +66,10 @@ Findings not_opened(const Broker& b, const Error& error) {
 }
 
 // Each address of several: whether it answers. `serving`: the one that the other checks ask.
-Findings check_addresses(const Config& config, const std::string& serving) {
+Findings check_addresses(const Config& config, const Clock& clock, const std::string& serving) {
   Findings all;
   if (config.broker.other_urls.empty()) return all;
-  const auto addresses = rabbit::look_at_addresses(config.broker, Addresses::kSlice);
+  const auto addresses = rabbit::look_at_addresses(config.broker, clock, Addresses::kSlice);
   std::set<std::string> clusters;
   std::string where;
   for (const rabbit::AddressFacts& one : addresses) {
@@ -188,13 +188,13 @@ Findings check_routing_keys(const Broker& b, rabbit::Probe& probe) {
 
 }  // namespace
 
-Findings check_broker(const Config& config) {
+Findings check_broker(const Config& config, const Clock& clock) {
   const auto url = parse_url(config.broker.url);
   if (!url) return {wrong("broker.login", "broker.url: " + url.error().message, "correct broker.url")};
   Broker b{config, *url, user_of(*url), url->vhost()};
-  auto probe = rabbit::Probe::open(config.broker, kTimeout);
+  auto probe = rabbit::Probe::open(config.broker, clock, kTimeout);
   if (!probe) {
-    Findings all = check_addresses(config, "");
+    Findings all = check_addresses(config, clock, "");
     const Findings why = not_opened(b, probe.error());
     all.insert(all.end(), why.begin(), why.end());
     return all;
@@ -203,7 +203,7 @@ Findings check_broker(const Config& config) {
   b.user = user_of((*probe)->address().url);
   Findings all = {good("broker.login", "user '" + b.user + "' at " + serving),
                   good("broker.vhost", "virtual host '" + b.vhost + "'")};
-  for (const Findings& part : {check_addresses(config, serving), check_permissions(b, **probe),
+  for (const Findings& part : {check_addresses(config, clock, serving), check_permissions(b, **probe),
                                check_topology(b, **probe), check_routing_keys(b, **probe)})
     all.insert(all.end(), part.begin(), part.end());
   return all;

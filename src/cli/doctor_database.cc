@@ -163,8 +163,9 @@ Findings check_addresses(const std::vector<DatabaseAddress>& addresses, const Da
 }
 
 // What all other checks ask: the address that serves.
-Findings check_one(const Config& config, const StoreOptions& options, const Url& url, const std::string& at) {
-  const auto facts = diagnose_mysql(options);
+Findings check_one(const Config& config, const Clock& clock, const StoreOptions& options, const Url& url,
+                   const std::string& at) {
+  const auto facts = diagnose_mysql(options, clock);
   if (!facts) return not_connected(url, facts.error());
   const Database db{config, *facts, url};
   Findings all = {good("database.login", "user '" + url.user + "' at " + at + ", " + db.variable("version") +
@@ -178,17 +179,18 @@ Findings check_one(const Config& config, const StoreOptions& options, const Url&
 
 }  // namespace
 
-Findings check_database(const Config& config) {
+Findings check_database(const Config& config, const Clock& clock) {
   const auto url = parse_url(config.store.url);
   if (!url) return {wrong("database.login", "store.url: " + url.error().message, "correct store.url")};
-  if (config.store.other_urls.empty()) return check_one(config, config.store, *url, url->host_port(3306));
-  const auto addresses = look_at_mysql_addresses(config.store, Addresses::kSlice);
+  if (config.store.other_urls.empty())
+    return check_one(config, clock, config.store, *url, url->host_port(3306));
+  const auto addresses = look_at_mysql_addresses(config.store, clock, Addresses::kSlice);
   const auto serving =
       std::ranges::find_if(addresses, [](const DatabaseAddress& one) { return !one.away && !one.read_only; });
   const bool any = serving != addresses.end();
   Findings all = check_addresses(addresses, any ? &*serving : nullptr);
   const Findings rest =
-      any ? check_one(config, serving->options, serving->options.addresses->first(), serving->shown)
+      any ? check_one(config, clock, serving->options, serving->options.addresses->first(), serving->shown)
           : not_connected(*url, {Error::Kind::transient, "no address serves"});
   all.insert(all.end(), rest.begin(), rest.end());
   return all;

@@ -12,8 +12,7 @@ namespace rung::cli {
 namespace {
 
 constexpr int kCells = 30;
-constexpr std::chrono::milliseconds kRedraw{100};
-constexpr std::chrono::seconds kBetweenLines{5};
+constexpr Ms kRedraw{100}, kBetweenLines{5000};
 
 void put(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
@@ -28,13 +27,13 @@ std::string bar(std::int64_t done, std::int64_t total, int cells) {
          std::string(static_cast<std::size_t>(cells - full), '.') + "]";
 }
 
-Progress::Progress(std::string what, std::int64_t total)
-    : what_(std::move(what)), total_(total), terminal_(isatty(STDERR_FILENO) != 0) {}
+Progress::Progress(std::string what, std::int64_t total, const Clock& clock)
+    : what_(std::move(what)), total_(total), clock_(clock), terminal_(isatty(STDERR_FILENO) != 0) {}
 
 Progress::~Progress() { end(); }
 
 std::string Progress::line(std::int64_t done) const {
-  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began_);
+  const Ms took = clock_.boot() - began_;
   std::string text = fmt::format("{} of {}", done, total_);
   if (total_ > 0) text += fmt::format(", {}%", done * 100 / total_);
   const std::int64_t moved = done - first_;
@@ -48,9 +47,8 @@ void Progress::at(std::int64_t done) {
   const bool begins = first_ < 0;
   if (begins) first_ = done;
   last_ = done;
-  const auto now = Clock::now();
-  if (!begins && now - shown_ < (terminal_ ? Clock::duration(kRedraw) : Clock::duration(kBetweenLines)))
-    return;
+  const BootMs now = clock_.boot();
+  if (!begins && now - shown_ < (terminal_ ? kRedraw : kBetweenLines)) return;
   shown_ = now;
   if (!terminal_) {
     if (!begins) put(what_ + ": " + line(done) + "\n");

@@ -2,16 +2,17 @@
 // Thread: main's.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
+
+#include "src/core/clock.h"
 
 namespace rung::cli {
 
 class Progress {
  public:
-  // `what` stands before the bar.
-  Progress(std::string what, std::int64_t total);
+  // `what` stands before the bar. REQUIRES: `clock` outlives it.
+  Progress(std::string what, std::int64_t total, const Clock& clock);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -21,14 +22,14 @@ class Progress {
   void end();
 
  private:
-  using Clock = std::chrono::steady_clock;
   std::string line(std::int64_t done) const;
 
   const std::string what_;
   const std::int64_t total_;
+  const Clock& clock_;
   const bool terminal_;
-  const Clock::time_point began_ = Clock::now();
-  Clock::time_point shown_;
+  const BootMs began_ = clock_.boot();
+  BootMs shown_;
   std::int64_t first_ = -1, last_ = 0;  // what was done when it was first told, and now
   bool open_ = false;                   // a bar stands on the terminal's line
 };

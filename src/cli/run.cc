@@ -45,17 +45,20 @@ std::string without_passwords(const std::string& first, const std::vector<std::s
 // sidecar.
 class Stores {
  public:
-  Stores(StoreOptions options, Ms silence, std::function<void(const std::string&)> fatal)
-      : options_(shared(std::move(options))), silence_(silence), fatal_(std::move(fatal)) {}
+  Stores(StoreOptions options, const Clock& clock, Ms silence, std::function<void(const std::string&)> fatal)
+      : options_(shared(std::move(options), clock)),
+        clock_(clock),
+        silence_(silence),
+        fatal_(std::move(fatal)) {}
 
   // For the flow: holds locks that others wait for.
-  Result<std::unique_ptr<Store>> open() { return checked(open_mysql_store(options_, silence_)); }
+  Result<std::unique_ptr<Store>> open() { return checked(open_mysql_store(options_, clock_, silence_)); }
 
   // For what people ask: nobody waits for it, and nobody waits for `timeout` and longer.
   Result<std::unique_ptr<Store>> open_reader(Ms timeout) {
     StoreOptions options = options_;
     options.timeout = std::max(std::min(options.timeout, timeout), Ms{1000});
-    return checked(open_mysql_store(options));
+    return checked(open_mysql_store(options, clock_));
   }
 
  private:
@@ -82,8 +85,8 @@ class Stores {
   }
 
   // All our connections are at one address.
-  static StoreOptions shared(StoreOptions options) {
-    auto addresses = mysql_addresses(options);
+  static StoreOptions shared(StoreOptions options, const Clock& clock) {
+    auto addresses = mysql_addresses(options, clock);
     if (!addresses) return options;  // open() says why
     options.addresses = *std::move(addresses);
     options.addresses->on_change([](const std::string& address, const std::string& passed_over) {
@@ -101,6 +104,7 @@ class Stores {
   }
 
   const StoreOptions options_;
+  const Clock& clock_;
   const Ms silence_;
   const std::function<void(const std::string&)> fatal_;
   std::mutex mutex_;
@@ -131,9 +135,9 @@ class Sidecar {
       : path_(std::move(config_path)),
         choice_(std::move(choice)),
         config_(std::move(config)),
-        stores_(config_.store, config_.lease * 2 / 3,  // what a lease has left at least
+        stores_(config_.store, clock_, config_.lease * 2 / 3,  // what a lease has left at least
                 [this](const std::string& reason) { loop_.post([this, reason] { fatal(reason); }); }),
-        broker_(make_rabbit_broker(config_.broker)),
+        broker_(make_rabbit_broker(config_.broker, clock_)),
         bridge_(
             loop_, *broker_, [this](auto on_status) { return store_threads(std::move(on_status)); },
             settings_of(config_), config_.rules,
@@ -243,7 +247,7 @@ class Sidecar {
                     http.connections,
                     http.connections_per_address,
                     http.timeout};
-    auto api = http::Api::start(std::move(parts));
+    auto api = http::Api::start(std::move(parts), clock_);
     if (!api) return tl::unexpected(api.error());
     http_ = *std::move(api);
     log::info("the HTTP API listens", {{"address", http.listen},

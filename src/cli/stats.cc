@@ -291,10 +291,7 @@ int run_groups(const QueueGroups& named, const StatsOptions& options, Ms max_ove
   for (const QueueGroups::Group& group : named.all) groups.push_back({group.name});
   const auto draw = [&] { return show_groups(groups, options, max_overdue); };
   if (!options.watch) return draw();
-  const auto now = [] {
-    const auto since = std::chrono::system_clock::now().time_since_epoch();
-    return Result<EpochMs>(EpochMs{std::chrono::duration_cast<Ms>(since).count()});
-  };
+  const auto now = [clock = SystemClock()] { return Result<EpochMs>(clock.wall()); };
   return watch(now, [&] {
     draw();
     return kDone;  // a group that is away comes back

@@ -7,14 +7,15 @@
 
 namespace rung {
 
-Addresses::Addresses(std::vector<Url> urls, int usual_port, Order order, std::uint32_t seed)
-    : urls_(std::move(urls)), usual_port_(usual_port), order_(order), seed_(seed) {}
+Addresses::Addresses(std::vector<Url> urls, int usual_port, Order order, const Clock& clock,
+                     std::uint32_t seed)
+    : urls_(std::move(urls)), usual_port_(usual_port), order_(order), clock_(clock), seed_(seed) {}
 
 std::string Addresses::key_of(const Address& address) {
   return address.url.host + ":" + std::to_string(address.url.port) + "/" + address.ip;
 }
 
-Addresses::Found Addresses::find(Clock::time_point deadline, const Stopping& stopping, bool names) const {
+Addresses::Found Addresses::find(BootMs deadline, const Stopping& stopping, bool names) const {
   std::vector<std::string> hosts;
   for (const Url& url : urls_) hosts.push_back(url.host);
   Found found;
@@ -31,7 +32,7 @@ Addresses::Found Addresses::find(Clock::time_point deadline, const Stopping& sto
     for (const Url& url : urls_) add(url, "", false);
     return all();
   }
-  const auto answers = look_up(hosts, deadline, stopping);
+  const auto answers = look_up(hosts, clock_, deadline, stopping);
   for (std::size_t i = 0; i < urls_.size(); ++i) {
     if (!answers[i]) {
       found.missing.push_back(answers[i].error());

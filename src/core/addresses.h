@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -16,8 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/core/clock.h"
 #include "src/core/result.h"
-#include "src/core/time.h"
 #include "src/core/url.h"
 
 namespace rung {
@@ -32,7 +31,6 @@ struct Address {
 
 class Addresses {
  public:
-  using Clock = std::chrono::steady_clock;
   using Stopping = std::function<bool()>;
   // The service answers at another address than before, or for the first time. `passed_over`: what was tried
   // before it, and why it did not serve; "" = nothing.
@@ -44,10 +42,12 @@ class Addresses {
   // to), all processes choose the same.
   enum class Order : std::uint8_t { shuffled, listed };
 
-  // REQUIRES: urls is not empty.
-  Addresses(std::vector<Url> urls, int usual_port, Order order, std::uint32_t seed = std::random_device{}());
+  // REQUIRES: urls is not empty; `clock` outlives it.
+  Addresses(std::vector<Url> urls, int usual_port, Order order, const Clock& clock,
+            std::uint32_t seed = std::random_device{}());
   void on_change(Told told) { told_ = std::move(told); }  // before the first connection
 
+  const Clock& clock() const { return clock_; }       // that its deadlines are told by
   const Url& first() const { return urls_.front(); }  // for what all have in common: the path
   const std::vector<Url>& urls() const { return urls_; }
 
@@ -56,7 +56,7 @@ class Addresses {
     std::vector<Error> missing;  // of hosts that could not be looked up
   };
   // Every address of every host; `names`: hosts stay names.
-  Found find(Clock::time_point deadline, const Stopping& stopping, bool names = false) const;
+  Found find(BootMs deadline, const Stopping& stopping, bool names = false) const;
   // The one that serves first, then the others.
   std::vector<Address> in_order(std::vector<Address> all) const;
   // How long this one may take, where there are others: a silent server must not use up the others' time.
@@ -74,7 +74,7 @@ class Addresses {
   // address that has no other beside it.
   template <typename Attempt>
   auto connect(Ms alone, const Stopping& stopping, const Attempt& attempt, bool names = false)
-      -> decltype(attempt(Address{}, Clock::now()));
+      -> decltype(attempt(Address{}, BootMs{}));
 
   static constexpr Ms kSlice{2000}, kLongestSlice{8000};
 
@@ -91,6 +91,7 @@ class Addresses {
   const std::vector<Url> urls_;
   const int usual_port_;
   const Order order_;
+  const Clock& clock_;
   const std::uint32_t seed_;
   Told told_;
   mutable std::mutex mutex_;
@@ -102,25 +103,25 @@ class Addresses {
 
 template <typename Attempt>
 auto Addresses::connect(Ms alone, const Stopping& stopping, const Attempt& attempt, bool names)
-    -> decltype(attempt(Address{}, Clock::now())) {
+    -> decltype(attempt(Address{}, BootMs{})) {
   const bool several = urls_.size() > 1;
-  Found found = find(Clock::now() + (several ? std::min(alone, kSlice) : alone), stopping, names);
+  Found found = find(clock_.boot() + (several ? std::min(alone, kSlice) : alone), stopping, names);
   // Not one name is known yet: a name server that is away costs the resolver 5 s.
   if (found.all.empty() && several && alone > kSlice)
-    found = find(Clock::now() + alone - kSlice, stopping, names);
+    found = find(clock_.boot() + alone - kSlice, stopping, names);
   std::map<std::size_t, Error> errors;
   std::vector<std::pair<Address, Ms>> silent;
   for (const Address& address : in_order(found.all)) {
     if (stopping && stopping()) return transient("stopping");
     const Ms slice = time_for(address);
-    const auto until = Clock::now() + (address.alone ? alone : std::min(alone, slice));
+    const BootMs until = clock_.boot() + (address.alone ? alone : std::min(alone, slice));
     auto got = attempt(address, until);
     if (got) {
       serves(address, together(errors, found.missing).message);
       return got;
     }
     if (stopping && stopping()) return got;
-    const bool answered = Clock::now() < until;
+    const bool answered = clock_.boot() < until;
     failed(address, answered);
     if (!answered) silent.emplace_back(address, slice);
     errors.emplace(address.place, got.error());

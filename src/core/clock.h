@@ -20,8 +20,4 @@ class SystemClock final : public Clock {
   EpochMs wall() const override;
 };
 
-// TODO: goes.
-inline BootUs boot_now_us() { return SystemClock().boot_us(); }
-inline BootMs boot_now() { return SystemClock().boot(); }
-
 }  // namespace rung

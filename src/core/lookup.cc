@@ -16,7 +16,6 @@
 namespace rung {
 namespace {
 
-using Steady = std::chrono::steady_clock;
 using Answer = Result<std::vector<std::string>>;
 
 Answer resolve(const std::string& host, int flags) {
@@ -56,20 +55,20 @@ std::shared_ptr<Question> ask(const std::string& host) {
   return question;
 }
 
-Answer wait_for(Question& question, const std::string& host, Steady::time_point deadline,
+Answer wait_for(Question& question, const std::string& host, const Clock& clock, BootMs deadline,
                 const std::function<bool()>& stopping) {
   std::unique_lock lock(question.mutex);
   while (!question.answer) {
     if (stopping && stopping()) return transient("stopping");
-    if (Steady::now() >= deadline) return transient("looking up " + host + ": no answer");
-    question.changed.wait_for(lock, std::chrono::milliseconds{20});
+    if (clock.boot() >= deadline) return transient("looking up " + host + ": no answer");
+    question.changed.wait_for(lock, Ms{20});
   }
   return *question.answer;
 }
 
 }  // namespace
 
-std::vector<Answer> look_up(const std::vector<std::string>& hosts, Steady::time_point deadline,
+std::vector<Answer> look_up(const std::vector<std::string>& hosts, const Clock& clock, BootMs deadline,
                             const std::function<bool()>& stopping) {
   std::vector<Answer> answers;
   std::vector<std::shared_ptr<Question>> asked;
@@ -78,7 +77,7 @@ std::vector<Answer> look_up(const std::vector<std::string>& hosts, Steady::time_
     asked.push_back(answers.back() ? nullptr : ask(host));
   }
   for (std::size_t i = 0; i < hosts.size(); ++i) {
-    if (asked[i] != nullptr) answers[i] = wait_for(*asked[i], hosts[i], deadline, stopping);
+    if (asked[i] != nullptr) answers[i] = wait_for(*asked[i], hosts[i], clock, deadline, stopping);
   }
   return answers;
 }

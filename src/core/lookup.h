@@ -3,11 +3,11 @@
 // Thread: free.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "src/core/clock.h"
 #include "src/core/result.h"
 
 namespace rung {
@@ -16,7 +16,7 @@ namespace rung {
 // none: transient. All are looked up at the same time. An address is its own answer. `stopping`: ends the
 // wait; may be empty.
 std::vector<Result<std::vector<std::string>>> look_up(const std::vector<std::string>& hosts,
-                                                      std::chrono::steady_clock::time_point deadline,
+                                                      const Clock& clock, BootMs deadline,
                                                       const std::function<bool()>& stopping = {});
 
 }  // namespace rung

@@ -4,7 +4,6 @@
 #include <strings.h>
 
 #include <atomic>
-#include <chrono>
 
 #include "src/http/access.h"
 #include "src/http/budget.h"
@@ -21,9 +20,9 @@ constexpr Ms kMemoryWithin{1000};
 
 class ApiImpl final : public Api {
  public:
-  explicit ApiImpl(ApiParts parts)
+  ApiImpl(ApiParts parts, const Clock& clock)
       : context_(std::move(parts.bridging), std::move(parts.store), std::move(parts.ask_vitals),
-                 std::move(parts.rules), parts.version, parts.read_connections, parts.server.timeout),
+                 std::move(parts.rules), parts.version, parts.read_connections, parts.server.timeout, clock),
         access_(std::move(parts.full_token), std::move(parts.read_token)),
         router_(all_routes(context_, [this] {
           const Server* server = listening_;
@@ -32,7 +31,7 @@ class ApiImpl final : public Api {
 
   Result<void> begin(const ServerOptions& options) {
     auto server = Server::start(
-        options, [this](const Request& request) { return admit(request); },
+        options, context_.clock, [this](const Request& request) { return admit(request); },
         [this](const Request& request) { return handle(request); });
     if (!server) return tl::unexpected(server.error());
     server_ = *std::move(server);
@@ -88,12 +87,12 @@ class ApiImpl final : public Api {
   }
 
   Response handle(const Request& request) {
-    const auto began = std::chrono::steady_clock::now();
+    const BootUs began = context_.clock.boot_us();
     const auto match = router_.match(request.method, request.path);
     if (match.route == nullptr) return problem(404, "there is no such path: see /openapi.json", request.path);
     Response response = within_memory(*match.route, {request, match.id, access_.who(request)});
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-    context_.metrics.request(match.route->pattern, match.route->method, response.status, took.count());
+    const double seconds = static_cast<double>(context_.clock.boot_us().us - began.us) / 1e6;
+    context_.metrics.request(match.route->pattern, match.route->method, response.status, seconds);
     return response;
   }
 
@@ -141,10 +140,10 @@ class ApiImpl final : public Api {
 
 }  // namespace
 
-Result<std::unique_ptr<Api>> Api::start(ApiParts parts) {
+Result<std::unique_ptr<Api>> Api::start(ApiParts parts, const Clock& clock) {
   ServerOptions options = parts.server;
   options.beyond_this_machine = !parts.full_token.empty();
-  auto api = std::make_unique<ApiImpl>(std::move(parts));
+  auto api = std::make_unique<ApiImpl>(std::move(parts), clock);
   if (auto begun = api->begin(options); !begun) return tl::unexpected(begun.error());
   return std::unique_ptr<Api>(std::move(api));
 }

@@ -23,8 +23,8 @@ struct ApiParts {
 
 class Api {
  public:
-  // Listens when it returns. Error: the address, the certificate.
-  static Result<std::unique_ptr<Api>> start(ApiParts parts);
+  // Listens when it returns. Error: the address, the certificate. REQUIRES: `clock` outlives it.
+  static Result<std::unique_ptr<Api>> start(ApiParts parts, const Clock& clock);
   virtual ~Api() = default;  // REQUIRES: stop() has returned true
   virtual void reload(RuleBookPtr rules) = 0;
   virtual int port() const = 0;

@@ -15,9 +15,9 @@ namespace {
 
 constexpr long kBroken = -1, kLate = -2;
 
-bool wait(int fd, short events, BootMs deadline) {
+bool wait(int fd, short events, const Clock& clock, BootMs deadline) {
   while (true) {
-    const Ms left = deadline - boot_now();
+    const Ms left = deadline - clock.boot();
     if (left <= Ms{0}) return false;
     pollfd p{fd, events, 0};
     const int n = poll(&p, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
@@ -28,7 +28,7 @@ bool wait(int fd, short events, BootMs deadline) {
 
 class Plain final : public Channel {
  public:
-  explicit Plain(int fd) : fd_(fd) {}
+  Plain(int fd, const Clock& clock) : fd_(fd), clock_(clock) {}
   ~Plain() override { close(fd_); }
 
   bool open(BootMs) override { return true; }
@@ -39,7 +39,7 @@ class Plain final : public Channel {
       if (n >= 0) return n;
       if (errno == EINTR) continue;
       if (errno != EAGAIN && errno != EWOULDBLOCK) return kBroken;
-      if (!wait(fd_, POLLIN, deadline)) return kLate;
+      if (!wait(fd_, POLLIN, clock_, deadline)) return kLate;
     }
   }
 
@@ -50,7 +50,7 @@ class Plain final : public Channel {
         from += n;
         size -= static_cast<std::size_t>(n);
       } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-        if (!wait(fd_, POLLOUT, deadline)) return false;
+        if (!wait(fd_, POLLOUT, clock_, deadline)) return false;
       } else if (errno != EINTR) {
         return false;
       }
@@ -62,11 +62,12 @@ class Plain final : public Channel {
 
  private:
   const int fd_;
+  const Clock& clock_;
 };
 
 class Tls final : public Channel {
  public:
-  Tls(int fd, SSL_CTX* ctx) : fd_(fd), ssl_(SSL_new(ctx)) {
+  Tls(int fd, SSL_CTX* ctx, const Clock& clock) : fd_(fd), clock_(clock), ssl_(SSL_new(ctx)) {
     if (ssl_ == nullptr) return;
     SSL_set_fd(ssl_, fd);
     SSL_set_mode(ssl_, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -113,11 +114,12 @@ class Tls final : public Channel {
       const int why = SSL_get_error(ssl_, n);
       if (why == SSL_ERROR_ZERO_RETURN) return 0;
       if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) return kBroken;
-      if (!wait(fd_, why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline)) return kLate;
+      if (!wait(fd_, why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, clock_, deadline)) return kLate;
     }
   }
 
   const int fd_;
+  const Clock& clock_;
   SSL* const ssl_;
 };
 
@@ -130,9 +132,9 @@ std::string reason() {
 
 }  // namespace
 
-bool wait_readable(int fd, int wake, BootMs deadline) {
+bool wait_readable(int fd, int wake, const Clock& clock, BootMs deadline) {
   while (true) {
-    const Ms left = std::max(deadline - boot_now(), Ms{0});
+    const Ms left = std::max(deadline - clock.boot(), Ms{0});
     pollfd fds[] = {{fd, POLLIN, 0}, {wake, POLLIN, 0}};
     const int n = poll(fds, 2, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
     if (n > 0) return fds[0].revents != 0;
@@ -140,7 +142,9 @@ bool wait_readable(int fd, int wake, BootMs deadline) {
   }
 }
 
-std::unique_ptr<Channel> plain_channel(int fd) { return std::make_unique<Plain>(fd); }
+std::unique_ptr<Channel> plain_channel(int fd, const Clock& clock) {
+  return std::make_unique<Plain>(fd, clock);
+}
 
 Result<TlsContext> TlsContext::load(const std::string& cert, const std::string& key) {
   ERR_clear_error();
@@ -161,6 +165,8 @@ Result<TlsContext> TlsContext::load(const std::string& cert, const std::string& 
   return TlsContext(std::move(ctx));
 }
 
-std::unique_ptr<Channel> TlsContext::channel(int fd) const { return std::make_unique<Tls>(fd, ctx_.get()); }
+std::unique_ptr<Channel> TlsContext::channel(int fd, const Clock& clock) const {
+  return std::make_unique<Tls>(fd, ctx_.get(), clock);
+}
 
 }  // namespace rung::http

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "src/core/clock.h"
 #include "src/core/result.h"
-#include "src/core/time.h"
 
 struct ssl_ctx_st;
 
@@ -26,13 +26,14 @@ class Channel {
   virtual void finish() = 0;
 };
 
-std::unique_ptr<Channel> plain_channel(int fd);
+// REQUIRES, here and below: `clock` outlives it.
+std::unique_ptr<Channel> plain_channel(int fd, const Clock& clock);
 
 // A server's certificate chain and key (PEM), TLS 1.2 and later.
 class TlsContext {
  public:
   static Result<TlsContext> load(const std::string& cert, const std::string& key);
-  std::unique_ptr<Channel> channel(int fd) const;
+  std::unique_ptr<Channel> channel(int fd, const Clock& clock) const;
 
  private:
   explicit TlsContext(std::shared_ptr<ssl_ctx_st> ctx) : ctx_(std::move(ctx)) {}
@@ -40,6 +41,6 @@ class TlsContext {
 };
 
 // Whether `fd` became readable (or ended) before the deadline, and before `wake` did.
-bool wait_readable(int fd, int wake, BootMs deadline);
+bool wait_readable(int fd, int wake, const Clock& clock, BootMs deadline);
 
 }  // namespace rung::http

@@ -20,14 +20,17 @@ using AskVitals = std::function<void(std::function<void(const Vitals&)>)>;
 
 class Context {
  public:
+  // REQUIRES: `here` outlives it.
   Context(Bridging bridging, StoreFactory factory, AskVitals ask, RuleBookPtr rules, std::string_view version,
-          int read_connections, Ms patience)
-      : reads(std::move(factory), read_connections, patience),
+          int read_connections, Ms patience, const Clock& here)
+      : clock(here),
+        reads(std::move(factory), read_connections, patience, here),
         writes(std::move(bridging), patience),
-        metrics(version, rules->targets().groups.own),
+        metrics(version, rules->targets().groups.own, here),
         ask_(std::move(ask)),
         rules_(std::move(rules)) {}
 
+  const Clock& clock;
   Reads reads;
   Writes writes;
   Metrics metrics;

@@ -93,7 +93,8 @@ struct Metrics::Families {
   }
 };
 
-Metrics::Metrics(std::string_view version, std::string_view group) : families_(std::make_unique<Families>()) {
+Metrics::Metrics(std::string_view version, std::string_view group, const Clock& clock)
+    : clock_(clock), families_(std::make_unique<Families>()) {
   prometheus::Labels labels = {{"version", std::string(version)}};
   if (!group.empty()) labels.emplace("group", group);
   families_->build.Add(labels).Set(1);
@@ -221,7 +222,7 @@ void Metrics::tasks(const std::vector<QueueStat>& by_queue, const std::vector<st
 
 bool Metrics::wants_tasks() {
   const std::lock_guard lock(mutex_);
-  const BootMs now = boot_now();
+  const BootMs now = clock_.boot();
   if (now < fresh_until_) return false;
   fresh_until_ = now + kFresh;
   return true;
@@ -230,12 +231,12 @@ bool Metrics::wants_tasks() {
 void Metrics::tasks_took(Ms took) {
   const std::lock_guard lock(mutex_);
   // A twentieth of the time at most is spent on counting.
-  fresh_until_ = boot_now() + std::max(kFresh, took * 20);
+  fresh_until_ = clock_.boot() + std::max(kFresh, took * 20);
 }
 
 void Metrics::tasks_failed() {
   const std::lock_guard lock(mutex_);
-  fresh_until_ = boot_now();
+  fresh_until_ = clock_.boot();
 }
 
 std::string Metrics::text() const {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "src/bridge/bridge.h"
-#include "src/core/time.h"
+#include "src/core/clock.h"
 #include "src/store/store.h"
 
 namespace rung::http {
@@ -17,8 +17,8 @@ using Vitals = bridge::Bridge::Vitals;  // this instance, as it is now
 
 class Metrics {
  public:
-  // `group`: "" = the config has none.
-  Metrics(std::string_view version, std::string_view group);
+  // `group`: "" = the config has none. REQUIRES: `clock` outlives it.
+  Metrics(std::string_view version, std::string_view group, const Clock& clock);
   ~Metrics();
 
   // `seconds`: below 0 where it was refused before anything was done.
@@ -44,6 +44,7 @@ class Metrics {
   void lateness(const bridge::Lateness& now);
   struct Families;
   void attachments(const Vitals& vitals);
+  const Clock& clock_;
   const std::unique_ptr<Families> families_;
   std::mutex mutex_;
   BootMs fresh_until_{0};  // guarded by mutex_

@@ -16,7 +16,7 @@ Places::Place* Places::take(int fd, std::string peer) {
   for (const bool spare : {false, true}) {
     if (!make_room(lock, spare, peer)) continue;
     Place& place = places_.emplace_back(fd, std::move(peer), spare);
-    place.waiting_since = boot_now();
+    place.waiting_since = clock_.boot();
     return &place;
   }
   return nullptr;
@@ -50,7 +50,7 @@ bool Places::make_room(std::unique_lock<std::mutex>& lock, bool spare, std::stri
 
 void Places::waits(Place& place) {
   const std::lock_guard lock(mutex_);
-  place.waiting_since = boot_now();
+  place.waiting_since = clock_.boot();
 }
 
 bool Places::serves(Place& place) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/core/time.h"
+#include "src/core/clock.h"
 
 namespace rung::http {
 
@@ -29,7 +29,9 @@ class Places {
   };
 
   // `most`: regular places; `most_of_one_address`: of them, for one address.
-  Places(int most, int most_of_one_address) : most_(most), most_of_one_address_(most_of_one_address) {}
+  // REQUIRES: `clock` outlives it.
+  Places(int most, int most_of_one_address, const Clock& clock)
+      : most_(most), most_of_one_address_(most_of_one_address), clock_(clock) {}
 
   // A place for a new connection. Where none is free, it ends the connection that has waited longest for its
   // request, and waits up to a second for its end. nullptr: each place serves a request.
@@ -53,6 +55,7 @@ class Places {
   bool make_room(std::unique_lock<std::mutex>& lock, bool spare, std::string_view peer);
 
   const int most_, most_of_one_address_;
+  const Clock& clock_;
   mutable std::mutex mutex_;
   std::condition_variable released_;
   std::list<Place> places_;  // guarded by mutex_

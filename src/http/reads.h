@@ -11,15 +11,16 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/time.h"
+#include "src/core/clock.h"
 #include "src/store/store.h"
 
 namespace rung::http {
 
 class Reads {
  public:
-  Reads(StoreFactory factory, int most, Ms patience)
-      : factory_(std::move(factory)), most_(most), patience_(patience) {}
+  // REQUIRES: `clock` outlives it.
+  Reads(StoreFactory factory, int most, Ms patience, const Clock& clock)
+      : factory_(std::move(factory)), most_(most), patience_(patience), clock_(clock) {}
 
   static Ms work_patience(Ms patience) { return patience * 3 / 4; }
 
@@ -27,11 +28,11 @@ class Reads {
   // done again then.
   template <typename Work>
   auto run(const Work& work) -> decltype(work(std::declval<Store&>())) {
-    const BootMs began = boot_now();
+    const BootMs began = clock_.boot();
     bool was_idle = false;
     auto result = attempt(work, was_idle);
     // What broke says so at once; what hangs would hang again.
-    const bool broke = !result && result.error().is_transient() && boot_now() - began < kAtOnce;
+    const bool broke = !result && result.error().is_transient() && clock_.boot() - began < kAtOnce;
     return broke && was_idle ? attempt(work, was_idle) : result;
   }
 
@@ -80,6 +81,7 @@ class Reads {
   const StoreFactory factory_;
   const int most_;
   const Ms patience_;
+  const Clock& clock_;
   std::mutex mutex_;
   std::condition_variable free_;
   int out_ = 0;                               // guarded by mutex_

@@ -98,11 +98,12 @@ Response refuse(int status, std::string_view detail, std::string_view path) {
 
 class HttpServer final : public Server, private httplib::Server {
  public:
-  HttpServer(ServerOptions options, Admit admit, Handle handle)
+  HttpServer(ServerOptions options, const Clock& clock, Admit admit, Handle handle)
       : options_(std::move(options)),
+        clock_(clock),
         admit_(std::move(admit)),
         handle_(std::move(handle)),
-        places_(options_.connections, options_.connections_of_one_address()) {
+        places_(options_.connections, options_.connections_of_one_address(), clock) {
     set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(options_.idle).count());
     set_keep_alive_max_count(1'000'000);
     set_pre_routing_handler([this](const auto&, auto& res) { return before_body(res); });
@@ -245,10 +246,10 @@ class HttpServer final : public Server, private httplib::Server {
   }
 
   void serve(Place& place) {
-    auto channel = tls_ ? tls_->channel(place.fd) : plain_channel(place.fd);
+    auto channel = tls_ ? tls_->channel(place.fd, clock_) : plain_channel(place.fd, clock_);
     // Also one that was taken just before the drain, where its request is there already.
-    const bool wanted = !draining_ || wait_readable(place.fd, wake_, boot_now());
-    if (wanted && channel->open(boot_now() + timeout(place.spare))) {
+    const bool wanted = !draining_ || wait_readable(place.fd, wake_, clock_, clock_.boot());
+    if (wanted && channel->open(clock_.boot() + timeout(place.spare))) {
       Wire mine(*channel);
       WireStream stream(mine, place.fd);
       wire = &mine;
@@ -264,11 +265,11 @@ class HttpServer final : public Server, private httplib::Server {
   bool one_request(Place& place, Wire& mine, WireStream& stream) {
     const Ms most = timeout(place.spare);
     places_.waits(place);
-    const BootMs until = boot_now() + (place.spare ? most : options_.idle);
-    if (!mine.has_input() && !wait_readable(place.fd, wake_, until)) return false;
+    const BootMs until = clock_.boot() + (place.spare ? most : options_.idle);
+    if (!mine.has_input() && !wait_readable(place.fd, wake_, clock_, until)) return false;
     // A spare place is given up until all of the head is there.
     if (!place.spare && !places_.serves(place)) return false;
-    const auto head = mine.read_head(boot_now() + most, options_.most_body);
+    const auto head = mine.read_head(clock_.boot() + most, options_.most_body);
     if (head == Wire::Head::ended) return false;
     if (place.spare && !places_.serves(place)) return false;
     if (head != Wire::Head::there) return refuse_head(head, mine), false;
@@ -278,10 +279,10 @@ class HttpServer final : public Server, private httplib::Server {
         draining_ || place.spare || said.version != "HTTP/1.1" || strcasecmp(wish.c_str(), "close") == 0;
     bool ends = false;
     const bool ok = answered(place, said, stream, ends);
-    const bool written = mine.flush(boot_now() + options_.timeout);
+    const bool written = mine.flush(clock_.boot() + options_.timeout);
     const bool more = ok && written && !ends && !mine.close;
     if (!more && place.spare) places_.waits(place);
-    if (!more && written) mine.linger(boot_now() + (said.has_body() ? kLingerOnBody : kLinger));
+    if (!more && written) mine.linger(clock_.boot() + (said.has_body() ? kLingerOnBody : kLinger));
     return more;
   }
 
@@ -311,7 +312,7 @@ class HttpServer final : public Server, private httplib::Server {
         "\r\nContent-Type: application/problem+json\r\nConnection: close\r\nContent-Length: " +
         std::to_string(body.size()) + "\r\n\r\n" + body;
     mine.write(text);
-    if (mine.flush(boot_now() + options_.timeout)) mine.linger(boot_now() + kLinger);
+    if (mine.flush(clock_.boot() + options_.timeout)) mine.linger(clock_.boot() + kLinger);
   }
 
   HandlerResponse before_body(httplib::Response& res) {
@@ -406,6 +407,7 @@ class HttpServer final : public Server, private httplib::Server {
   }
 
   const ServerOptions options_;
+  const Clock& clock_;
   const Admit admit_;
   const Handle handle_;
   std::optional<TlsContext> tls_;
@@ -421,8 +423,9 @@ class HttpServer final : public Server, private httplib::Server {
 
 }  // namespace
 
-Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Admit admit, Handle handle) {
-  auto server = std::make_unique<HttpServer>(std::move(options), std::move(admit), std::move(handle));
+Result<std::unique_ptr<Server>> Server::start(ServerOptions options, const Clock& clock, Admit admit,
+                                              Handle handle) {
+  auto server = std::make_unique<HttpServer>(std::move(options), clock, std::move(admit), std::move(handle));
   if (auto begun = server->begin(); !begun) return tl::unexpected(begun.error());
   return std::unique_ptr<Server>(std::move(server));
 }

@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "src/core/clock.h"
 #include "src/core/result.h"
-#include "src/core/time.h"
 #include "src/http/message.h"
 
 namespace rung::http {
@@ -40,7 +40,9 @@ class Server {
   using Admit = std::function<std::optional<Response>(const Request&)>;
   using Handle = std::function<Response(const Request&)>;
 
-  static Result<std::unique_ptr<Server>> start(ServerOptions options, Admit admit, Handle handle);
+  // REQUIRES: `clock` outlives it.
+  static Result<std::unique_ptr<Server>> start(ServerOptions options, const Clock& clock, Admit admit,
+                                               Handle handle);
   virtual ~Server() = default;  // REQUIRES: stop() has returned true
 
   virtual int port() const = 0;

@@ -44,14 +44,14 @@ Response show_metrics(Context& context, const Call&, int connections) {
   // Where the database doesn't answer in time the older figures stay, and rung_up says so; a count that only
   // takes long is there for who asks next.
   const auto count = [&context] {
-    const BootMs began = boot_now();
+    const BootMs began = context.clock.boot();
     const auto stats = context.reads.run([](Store& store) { return store.by_queue(); });
     context.counts_failed = !stats;
     if (!stats) return context.metrics.tasks_failed();
     std::vector<std::string> queues;
     for (const auto& [name, rules] : context.rules()->queues()) queues.push_back(name);
     context.metrics.tasks(*stats, queues);
-    context.metrics.tasks_took(boot_now() - began);
+    context.metrics.tasks_took(context.clock.boot() - began);
   };
   if (context.metrics.wants_tasks()) context.counting.run(count, kCountWithin);
   Vitals vitals = context.vitals().value_or(Vitals{});

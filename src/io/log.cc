@@ -25,6 +25,7 @@ std::shared_ptr<spdlog::logger> logger() {
   return instance;
 }
 
+// By the system's clock, not by a Clock: it is for people to read, and there is one log in a process.
 std::string timestamp() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   std::string text = format_utc({std::chrono::duration_cast<std::chrono::milliseconds>(now).count()});

@@ -15,6 +15,7 @@
 
 #include "src/core/url.h"
 #include "src/store/mysql/mysql_store.h"
+#include "tests/support/clock.h"
 
 namespace rung::test {
 namespace {
@@ -126,7 +127,7 @@ std::vector<std::map<std::string, std::string>> MysqlSchema::explain(const std::
 }
 
 std::unique_ptr<Store> MysqlSchema::open_store() {
-  auto store = open_mysql_store(options());
+  auto store = open_mysql_store(options(), test_clock());
   if (!store) throw std::runtime_error(store.error().message);
   auto migrated = (*store)->migrate();
   if (!migrated) throw std::runtime_error(migrated.error().message);

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <chrono>
 
 #include "sql/sql.h"
-#include "src/core/clock.h"
 #include "src/store/mysql/mysql_store.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
@@ -81,8 +79,8 @@ Result<ServerVariables> MysqlStore::server_variables() {
 
 }  // namespace mysql
 
-Result<DatabaseFacts> diagnose_mysql(const StoreOptions& options) {
-  auto addresses = options.addresses ? options.addresses : mysql_addresses(options);
+Result<DatabaseFacts> diagnose_mysql(const StoreOptions& options, const Clock& clock) {
+  auto addresses = options.addresses ? options.addresses : mysql_addresses(options, clock);
   if (!addresses) return tl::unexpected(addresses.error());
   mysql::Session session(options, *addresses, options.timeout);
   if (auto connected = session.connect(); !connected) return tl::unexpected(connected.error());
@@ -100,27 +98,26 @@ Result<DatabaseFacts> diagnose_mysql(const StoreOptions& options) {
     return found;
   });
   if (!facts) return facts;
-  const BootMs asked = SystemClock().boot();
+  const BootMs asked = clock.boot();
   auto now = session.run_for([&] { return session.now(); });
   if (!now) return tl::unexpected(now.error());
-  facts->round_trip = SystemClock().boot() - asked;
-  const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  const EpochMs here{std::chrono::duration_cast<Ms>(wall).count()};
-  facts->clock_offset = *now + facts->round_trip / 2 - here;
+  facts->round_trip = clock.boot() - asked;
+  facts->clock_offset = *now + facts->round_trip / 2 - clock.wall();
   return facts;
 }
 
-std::vector<DatabaseAddress> look_at_mysql_addresses(const StoreOptions& options, Ms timeout) {
-  const auto addresses = mysql_addresses(options);
+std::vector<DatabaseAddress> look_at_mysql_addresses(const StoreOptions& options, const Clock& clock,
+                                                     Ms timeout) {
+  const auto addresses = mysql_addresses(options, clock);
   if (!addresses) return {{"store.urls", options, addresses.error(), false}};
-  const auto found = (*addresses)->find(Addresses::Clock::now() + timeout, {}, options.tls == "verify");
+  const auto found = (*addresses)->find(clock.boot() + timeout, {}, options.tls == "verify");
   std::vector<DatabaseAddress> all;
   for (const Address& address : found.all) {
     DatabaseAddress one{address.shown, options, std::nullopt, false};
     Url url = address.url;
     if (!address.ip.empty()) url.host = address.ip;
     one.options.addresses =
-        std::make_shared<Addresses>(std::vector{url}, mysql::kUsualPort, Addresses::Order::listed);
+        std::make_shared<Addresses>(std::vector{url}, mysql::kUsualPort, Addresses::Order::listed, clock);
     mysql::Session session(one.options, one.options.addresses, std::min(timeout, options.timeout));
     const auto writable = session.run_for([&] { return session.takes_writes(); });
     if (!writable) one.away = writable.error();

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/core/clock.h"
 #include "src/store/store.h"
 
 namespace rung {
@@ -22,17 +23,18 @@ struct DatabaseFacts {
   Ms round_trip{0};        // of the question for it: the offset may be wrong by half of that
 };
 // Errors: permanent = it refuses the login; transient = not reached.
-Result<DatabaseFacts> diagnose_mysql(const StoreOptions& options);
+Result<DatabaseFacts> diagnose_mysql(const StoreOptions& options, const Clock& clock);
 
 // An address of the database.
 struct DatabaseAddress {
   std::string shown;          // "host:port"
-  StoreOptions options;       // that lead to this one alone
+  StoreOptions options;       // that lead to this one alone; they refer to the clock
   std::optional<Error> away;  // why it does not serve; none: it answers
   bool read_only = false;
 };
 // One for each address, hosts that are not known among them. Each has `timeout` to connect.
-std::vector<DatabaseAddress> look_at_mysql_addresses(const StoreOptions& options, Ms timeout);
+std::vector<DatabaseAddress> look_at_mysql_addresses(const StoreOptions& options, const Clock& clock,
+                                                     Ms timeout);
 
 // The privileges that these grants give on all of the schema, in upper case. ALL PRIVILEGES gives all of
 // `wanted`. `roles`: set where a role is granted, whose privileges these lines may not show.

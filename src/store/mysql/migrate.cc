@@ -51,11 +51,11 @@ void refuse_newer(const std::vector<int>& versions) {
 }
 
 void lock(Session& session) {
-  const auto give_up = std::chrono::steady_clock::now() + kLockWait;
+  const BootMs give_up = session.clock().boot() + kLockWait;
   do {
     auto row = session.query(render("migration_lock", {{"wait_s", Literal::number(kLockStep.count())}}));
     if (row->next() && row->getInt(1) == 1) return;
-  } while (std::chrono::steady_clock::now() < give_up);
+  } while (session.clock().boot() < give_up);
   throw Abort{{Error::Kind::transient, "another process is migrating the schema"}};
 }
 
@@ -131,7 +131,7 @@ Result<void> MysqlStore::check_schema() {
 
 namespace rung {
 
-Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options) {
+Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options, const Clock& clock) {
   auto urls = parse_urls(options.url, options.other_urls);
   if (!urls) return permanent("store.url: " + urls.error().message);
   for (const Url& url : *urls) {
@@ -139,11 +139,11 @@ Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options) 
     if (url.path.empty()) return permanent("store.url names no database: mysql://user@host:port/DATABASE");
     if (url.path != urls->front().path) return permanent("store.urls: all of them name the same database");
   }
-  return std::make_shared<Addresses>(*std::move(urls), mysql::kUsualPort, Addresses::Order::listed);
+  return std::make_shared<Addresses>(*std::move(urls), mysql::kUsualPort, Addresses::Order::listed, clock);
 }
 
-Result<std::unique_ptr<Store>> open_mysql_store(const StoreOptions& options, Ms silence) {
-  auto addresses = options.addresses ? options.addresses : mysql_addresses(options);
+Result<std::unique_ptr<Store>> open_mysql_store(const StoreOptions& options, const Clock& clock, Ms silence) {
+  auto addresses = options.addresses ? options.addresses : mysql_addresses(options, clock);
   if (!addresses) return tl::unexpected(addresses.error());
   if (options.tls != "off" && options.tls != "verify") return permanent("store.tls is off or verify");
   auto session = std::make_unique<mysql::Session>(options, *addresses, options.timeout, silence);

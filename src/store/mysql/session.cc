@@ -144,7 +144,7 @@ void Session::set_up() {
 }
 
 Result<void> Session::ensure() {
-  const auto now = std::chrono::steady_clock::now();
+  const BootMs now = clock().boot();
   const auto silent_since = std::exchange(last_used_, now);
   if (silence_.count() > 0 && now - silent_since > Ms{silence_} / 2) {
     // There was nothing to do: the server ends such a session, or has already.
@@ -166,9 +166,8 @@ Result<void> Session::connect_anywhere() {
   std::optional<Address> read_only;
   auto connected = addresses_->connect(
       timeout_, {},
-      [&](const Address& address, Addresses::Clock::time_point until) -> Result<void> {
-        const auto left = std::chrono::ceil<Ms>(until - Addresses::Clock::now());
-        auto done = connect_to(address, left, !address.alone);
+      [&](const Address& address, BootMs until) -> Result<void> {
+        auto done = connect_to(address, until - clock().boot(), !address.alone);
         if (!done && is_read_only_) read_only = address;
         return done;
       },
@@ -255,7 +254,7 @@ Result<void> Session::run(const std::function<void()>& body) {
 }
 
 Result<void> Session::transaction(const std::function<void()>& body, std::string_view name) {
-  const auto give_up = std::chrono::steady_clock::now() + timeout_;
+  const BootMs give_up = clock().boot() + timeout_;
   for (int attempt = 0;; ++attempt) {
     if (auto ready = ensure(); !ready) return ready;
     Error error;
@@ -280,7 +279,7 @@ Result<void> Session::transaction(const std::function<void()>& body, std::string
       error = {Error::Kind::permanent, std::string("in the store: ") + e.what()};
     }
     rollback();
-    if (!again || attempt + 1 >= kTries || std::chrono::steady_clock::now() >= give_up) {
+    if (!again || attempt + 1 >= kTries || clock().boot() >= give_up) {
       return tl::unexpected(std::move(error));
     }
     pause_before(attempt);

@@ -87,6 +87,7 @@ class Session {
   std::int64_t max_packet() const { return max_packet_; }
   const StoreOptions& options() const { return options_; }
   const std::shared_ptr<Addresses>& addresses() const { return addresses_; }
+  const Clock& clock() const { return addresses_->clock(); }
   const std::string& schema() const { return addresses_->first().path; }
 
  private:
@@ -111,7 +112,7 @@ class Session {
   bool has_database_ = false;
   bool is_read_only_ = false;  // the server of the last try
   std::chrono::seconds silence_{0};
-  std::chrono::steady_clock::time_point last_used_;
+  BootMs last_used_;
 };
 
 }  // namespace rung::mysql

@@ -6,6 +6,7 @@
 #include "plugin/rabbitmq/rabbit_broker.h"
 #include "src/core/url.h"
 #include "tests/support/amqp_probe.h"
+#include "tests/support/clock.h"
 #include "tests/support/proxy.h"
 
 namespace rung::test {
@@ -45,7 +46,7 @@ class RabbitWorld final : public World {
     proxy_.emplace(url->host, url->port);
     prefix_ = options.prefix = unique_name("contract");
     options.url = with_port(amqp_url(), proxy_->port());
-    broker_ = make_rabbit_broker(options);
+    broker_ = make_rabbit_broker(options, test_clock());
   }
   ~RabbitWorld() override {
     broker_->stop(Ms{2000});

@@ -1,6 +1,7 @@
 #include "tests/contract/store/world.h"
 
 #include "src/store/mysql/mysql_store.h"
+#include "tests/support/clock.h"
 
 namespace rung::test {
 
@@ -46,7 +47,7 @@ void StoreContract::SetUp() {
 
 std::unique_ptr<Store> StoreContract::open() {
   if (memory_) return open_memory_store(memory_);
-  return must(open_mysql_store(mysql_->options()));
+  return must(open_mysql_store(mysql_->options(), test_clock()));
 }
 
 Fence StoreContract::join(Store& store, const std::string& name, std::vector<int> shards, Ms ttl) {

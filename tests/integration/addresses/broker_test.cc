@@ -22,7 +22,7 @@ class BrokerAddresses : public RabbitTest {
       options_.url = i % 2 == 0 ? bad : good_;
       options_.other_urls = {i % 2 == 0 ? good_ : bad};
       const auto began = std::chrono::steady_clock::now();
-      const auto broker = make_rabbit_broker(options_);
+      const auto broker = make_rabbit_broker(options_, test_clock());
       ASSERT_TRUE(broker->start(sink));
       broker->allow_publish_until(test_clock().boot() + Ms{300'000});
       EXPECT_TRUE(sink.up()) << sink.statuses().back().reason;
@@ -126,7 +126,7 @@ TEST_F(BrokerAddresses, OneThatTakesUsInAndAnswersNoDeclare) {
     for (TcpProxy* one : {&a, &b}) one->deafen("(intake)", failed());
     options_.url = at_port(a.port());
     options_.other_urls = {at_port(b.port()), amqp_url()};
-    const auto broker = make_rabbit_broker(options_);
+    const auto broker = make_rabbit_broker(options_, test_clock());
     ASSERT_TRUE(broker->start(sink));
     ASSERT_TRUE(sink.up());
     for (const BrokerStatus& told : sink.statuses())

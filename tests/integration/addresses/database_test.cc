@@ -5,6 +5,7 @@
 #include "src/core/url.h"
 #include "src/store/mysql/mysql_store.h"
 #include "tests/integration/addresses/second_database.h"
+#include "tests/support/clock.h"
 #include "tests/support/mysql.h"
 #include "tests/support/proxy.h"
 #include "tests/support/silent.h"
@@ -22,7 +23,7 @@ class DatabaseAddresses : public testing::Test {
   std::string at_port(int port) const { return with_port(schema_.url(), port); }
   int port() const { return parse_url(schema_.url())->port; }
   static std::unique_ptr<Store> must_open(const StoreOptions& options) {
-    auto store = open_mysql_store(options);
+    auto store = open_mysql_store(options, test_clock());
     if (!store) throw std::runtime_error(store.error().message);
     return *std::move(store);
   }
@@ -39,7 +40,7 @@ class DatabaseAddresses : public testing::Test {
     made.url = bad;
     made.other_urls = {good};
     const auto began = std::chrono::steady_clock::now();
-    const auto store = open_mysql_store(made);
+    const auto store = open_mysql_store(made, test_clock());
     ASSERT_TRUE(store) << store.error().message;
     EXPECT_TRUE((*store)->now());
     // 2 s of its own, not all of the timeout.
@@ -86,11 +87,11 @@ TEST_F(DatabaseAddresses, OneThatIsReadOnly) {
   second.read_only(true);
   std::vector<std::string> told;
   StoreOptions made = options(replica, {schema_.url()});
-  made.addresses = *mysql_addresses(made);
+  made.addresses = *mysql_addresses(made, test_clock());
   made.addresses->on_change([&](const std::string& address, const std::string& passed_over) {
     told.push_back(address + " after " + passed_over);
   });
-  const auto store = open_mysql_store(made);
+  const auto store = open_mysql_store(made, test_clock());
   ASSERT_TRUE(store) << store.error().message;
   EXPECT_TRUE((*store)->check_schema());
   ASSERT_EQ(told.size(), 1U);
@@ -102,7 +103,7 @@ TEST_F(DatabaseAddresses, AllThatAreReadOnly) {
   SecondDatabase second;
   const std::string url = plain_user(second, schema_.name(), second.port());
   second.read_only(true);
-  const auto none = open_mysql_store(options(url, {at_port(1)}));
+  const auto none = open_mysql_store(options(url, {at_port(1)}), test_clock());
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().kind, Error::Kind::transient);
   EXPECT_THAT(none.error().message, HasSubstr("read-only"));
@@ -110,7 +111,7 @@ TEST_F(DatabaseAddresses, AllThatAreReadOnly) {
   // A single address is taken as it is: it can be read.
   StoreOptions single = options(url, {});
   single.migrate = false;
-  EXPECT_TRUE(open_mysql_store(single));
+  EXPECT_TRUE(open_mysql_store(single, test_clock()));
 }
 
 // A primary that is deposed while it serves: the write fails, the next goes to the one that takes writes.
@@ -135,7 +136,7 @@ TEST_F(DatabaseAddresses, AllConnectionsAreAtTheSameOne) {
   const auto url = parse_url(schema_.url());
   TcpProxy a(url->host, url->port), b(url->host, url->port);
   StoreOptions made = options(at_port(a.port()), {at_port(b.port())});
-  made.addresses = *mysql_addresses(made);
+  made.addresses = *mysql_addresses(made, test_clock());
   const auto one = must_open(made), two = must_open(made);
   EXPECT_EQ(a.connections(), 2U);
   a.refuse();  // new ones alone: those that stand go on

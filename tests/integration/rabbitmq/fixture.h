@@ -56,7 +56,7 @@ class RabbitTest : public testing::Test {
     probe.remove_exchange(options_.prefix + ".return");
   }
   void start() {
-    broker_ = make_rabbit_broker(options_);
+    broker_ = make_rabbit_broker(options_, test_clock());
     const auto started = broker_->start(sink_);
     ASSERT_TRUE(started.has_value()) << started.error().message;
     broker_->allow_publish_until(test_clock().boot() + Ms{300000});

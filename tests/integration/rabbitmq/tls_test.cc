@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "tests/integration/rabbitmq/fixture.h"
+#include "tests/support/clock.h"
 
 namespace rung::test {
 namespace {
@@ -80,7 +81,7 @@ TEST_F(Tls, PlainAmqpAtATlsPortAndTheOtherWayRound) {
   broker_->stop(Ms{1000});
   BrokerRecorder sink;
   options_.url = format_url(*plain);
-  const auto broker = make_rabbit_broker(options_);
+  const auto broker = make_rabbit_broker(options_, test_clock());
   ASSERT_TRUE(broker->start(sink).has_value());
   EXPECT_TRUE(sink.status([](const BrokerStatus& s) { return !s.reason.empty(); }));
   broker->stop(Ms{1000});
@@ -88,7 +89,7 @@ TEST_F(Tls, PlainAmqpAtATlsPortAndTheOtherWayRound) {
 
 TEST_F(Tls, FilesThatDoNotFitFailAtStart) {
   const auto refusal = [&](const BrokerOptions& options) {
-    const auto started = make_rabbit_broker(options)->start(sink_);
+    const auto started = make_rabbit_broker(options, test_clock())->start(sink_);
     return started ? std::string("started") : started.error().message;
   };
   BrokerOptions options = options_;

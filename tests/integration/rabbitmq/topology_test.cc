@@ -1,5 +1,6 @@
 // What is declared, and what happens when it cannot be.
 #include "tests/integration/rabbitmq/fixture.h"
+#include "tests/support/clock.h"
 
 namespace rung::test {
 namespace {
@@ -225,7 +226,7 @@ TEST_F(Topology, AVirtualHostThatIsNotThereIsTold) {
 
 TEST_F(Topology, WhatNoWaitingMendsFailsAtStart) {
   const auto refused = [&](const BrokerOptions& options) {
-    const auto broker = make_rabbit_broker(options);
+    const auto broker = make_rabbit_broker(options, test_clock());
     const auto started = broker->start(sink_);
     EXPECT_FALSE(started.has_value());
     return started ? std::string() : started.error().message;

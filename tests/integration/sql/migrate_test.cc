@@ -4,6 +4,7 @@
 #include "sql/sql.h"
 #include "src/core/url.h"
 #include "tests/integration/sql/fixture.h"
+#include "tests/support/clock.h"
 
 namespace rung::test {
 namespace {
@@ -16,7 +17,7 @@ std::vector<std::string> all_names() {
 
 TEST(Migrate, FromNothingAndOnceOnly) {
   MysqlSchema schema;
-  const auto store = must(open_mysql_store(schema.options()));
+  const auto store = must(open_mysql_store(schema.options(), test_clock()));
   const auto before = store->check_schema();
   ASSERT_FALSE(before);
   EXPECT_EQ(before.error().kind, Error::Kind::permanent);
@@ -36,7 +37,7 @@ TEST(Migrate, ManyAtOnceApplyEachMigrationOnce) {
   std::atomic<int> failed{0};
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      auto store = open_mysql_store(schema.options());
+      auto store = open_mysql_store(schema.options(), test_clock());
       auto names = store ? (*store)->migrate() : tl::unexpected(store.error());
       if (names) applied += names->size();
       if (!names || !(*store)->check_schema()) ++failed;
@@ -49,7 +50,7 @@ TEST(Migrate, ManyAtOnceApplyEachMigrationOnce) {
 
 TEST(Migrate, OneThatWasCutShortIsRunAgain) {
   MysqlSchema schema;
-  const auto store = must(open_mysql_store(schema.options()));
+  const auto store = must(open_mysql_store(schema.options(), test_clock()));
   schema.exec("USE " + schema.name());
   // As a kill -9 would leave it: some of the first migration's statements done, nothing recorded.
   const auto& first = sql::migrations().front().statements;
@@ -77,7 +78,7 @@ TEST(Migrate, WithoutMigrateNoDatabaseIsMade) {
   MysqlSchema schema;
   StoreOptions options = schema.options();
   options.migrate = false;
-  const auto store = must(open_mysql_store(options));
+  const auto store = must(open_mysql_store(options, test_clock()));
   EXPECT_EQ(schema.value("SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = '" +
                          schema.name() + "'"),
             "0");
@@ -110,7 +111,7 @@ class User {  // a database user of its own, gone at the end
 TEST(Migrate, AUserWhoMayNotCreateIsToldSo) {
   MysqlSchema schema;
   const User user(schema, "");
-  const auto store = open_mysql_store(user.options("s3cret-of-it"));
+  const auto store = open_mysql_store(user.options("s3cret-of-it"), test_clock());
   ASSERT_FALSE(store);
   EXPECT_EQ(store.error().kind, Error::Kind::refused);
   EXPECT_THAT(store.error().message, testing::HasSubstr(schema.name()));
@@ -120,7 +121,7 @@ TEST(Migrate, AUserWhoMayNotCreateIsToldSo) {
 TEST(Migrate, AWrongPasswordIsRefusedAndNotTold) {
   MysqlSchema schema;
   const User user(schema, "");
-  const auto store = open_mysql_store(user.options("s3cret-but-wrong"));
+  const auto store = open_mysql_store(user.options("s3cret-but-wrong"), test_clock());
   ASSERT_FALSE(store);
   EXPECT_EQ(store.error().kind, Error::Kind::refused);
   EXPECT_THAT(store.error().message, testing::HasSubstr("denied"));
@@ -136,9 +137,9 @@ TEST(Migrate, ThePasswordFilesFirstLineIsThePassword) {
   ASSERT_NE(file, nullptr);
   std::fputs("s3cret-of-it\nsecond line\n", file);
   std::fclose(file);
-  EXPECT_TRUE(must(open_mysql_store(options))->migrate());
+  EXPECT_TRUE(must(open_mysql_store(options, test_clock()))->migrate());
   std::remove(options.password_file.c_str());
-  const auto gone = open_mysql_store(options);
+  const auto gone = open_mysql_store(options, test_clock());
   ASSERT_FALSE(gone);
   EXPECT_THAT(gone.error().message, testing::HasSubstr("password file"));
 }

@@ -7,13 +7,14 @@
 #include "sql/sql.h"
 #include "src/core/url.h"
 #include "tests/integration/sql/fixture.h"
+#include "tests/support/clock.h"
 
 namespace rung::test {
 namespace {
 
 // The schema as it was before migration `number`.
 std::unique_ptr<Store> before_migration(MysqlSchema& schema, int number) {
-  auto store = must(open_mysql_store(schema.options()));
+  auto store = must(open_mysql_store(schema.options(), test_clock()));
   schema.exec("USE " + schema.name());
   schema.exec(
       "CREATE TABLE rung_schema (version INT NOT NULL, name VARCHAR(255) NOT NULL, applied_at DATETIME(3) "
@@ -260,7 +261,7 @@ TEST_F(PartsTest, AUserWhoMayNotIsToldSo) {
   url.password = "word";
   StoreOptions options;
   options.url = format_url(url);
-  const auto store = must(open_mysql_store(options));
+  const auto store = must(open_mysql_store(options, test_clock()));
   const auto dropped = store->drop_part(part("d5"));
   ASSERT_FALSE(dropped);
   EXPECT_EQ(dropped.error().kind, Error::Kind::refused);

@@ -6,6 +6,7 @@
 
 #include "src/core/url.h"
 #include "tests/integration/sql/fixture.h"
+#include "tests/support/clock.h"
 #include "tests/support/proxy.h"
 
 namespace rung::test {
@@ -107,7 +108,7 @@ TEST_F(Hurt, ALockThatIsHeldTooLongIsTransientAndTheConnectionLives) {
   must(store_->insert(std::span(&n, 1), fence_));
   StoreOptions options = schema_.options();
   options.timeout = Ms{2000};
-  const auto patient = must(open_mysql_store(options));
+  const auto patient = must(open_mysql_store(options, test_clock()));
   schema_.exec("BEGIN");
   schema_.query("SELECT * FROM rung_tasks WHERE id = 1 FOR UPDATE");
   const Event event{n.task.id, event::Claim{}};
@@ -131,14 +132,14 @@ TEST_F(Hurt, WhetherTheSchemaIsUpToDateIsAskedWithTheOwnTimeouts) {
   test::TcpProxy proxy(url->host, url->port == 0 ? 3306 : url->port);
   options.url = test::with_port(options.url, proxy.port());
   options.timeout = Ms{1000};
-  const auto store = must(open_mysql_store(options));
+  const auto store = must(open_mysql_store(options, test_clock()));
   EXPECT_TRUE(must(store->migrate()).empty());
   proxy.stall();
   const auto hung = store->migrate();
   ASSERT_FALSE(hung);
   EXPECT_TRUE(hung.error().is_transient()) << hung.error().message;
   proxy.stall(false);
-  EXPECT_TRUE(must(must(open_mysql_store(options))->migrate()).empty());
+  EXPECT_TRUE(must(must(open_mysql_store(options, test_clock()))->migrate()).empty());
 }
 
 TEST_F(Hurt, TheSessionIsSetAsItMustBe) {
@@ -173,7 +174,7 @@ TEST_F(Hurt, ABodyJustBelowTheServersLimitGoesThroughAndComesBack) {
 TEST(Connect, AServerThatIsNotThereIsTransient) {
   StoreOptions options;
   options.url = "mysql://root:hidden-word@127.0.0.1:1/none";
-  const auto store = open_mysql_store(options);
+  const auto store = open_mysql_store(options, test_clock());
   ASSERT_FALSE(store);
   EXPECT_TRUE(store.error().is_transient()) << store.error().message;
   EXPECT_THAT(store.error().message, testing::HasSubstr("127.0.0.1:1"));
@@ -184,7 +185,7 @@ TEST(Connect, WhatIsNoUrlIsPermanent) {
   for (const char* url : {"amqp://h/x", "mysql://h", "nonsense"}) {
     StoreOptions options;
     options.url = url;
-    const auto store = open_mysql_store(options);
+    const auto store = open_mysql_store(options, test_clock());
     ASSERT_FALSE(store) << url;
     EXPECT_EQ(store.error().kind, Error::Kind::permanent) << url;
   }
@@ -204,14 +205,14 @@ class Tls : public testing::Test {
 };
 
 TEST_F(Tls, AVerifiedConnectionIsEncrypted) {
-  const auto store = must(open_mysql_store(options_));
+  const auto store = must(open_mysql_store(options_, test_clock()));
   must(store->migrate());
   EXPECT_TRUE(store->now());
 }
 
 TEST_F(Tls, AnotherCaIsRefused) {
   options_.ca = "/etc/ssl/certs/ca-certificates.crt";
-  const auto store = open_mysql_store(options_);
+  const auto store = open_mysql_store(options_, test_clock());
   ASSERT_FALSE(store);
   EXPECT_EQ(store.error().kind, Error::Kind::refused) << store.error().message;
 }
@@ -220,10 +221,10 @@ TEST_F(Tls, AnotherHostsCertificateIsRefused) {
   Url url = must(parse_url(options_.url));
   url.host = "127.1";  // the same address, by a name that the certificate does not hold
   options_.url = format_url(url);
-  const auto store = open_mysql_store(options_);
+  const auto store = open_mysql_store(options_, test_clock());
   ASSERT_FALSE(store);
   options_.tls = "off";
-  EXPECT_TRUE(open_mysql_store(options_));  // it is there, under that name
+  EXPECT_TRUE(open_mysql_store(options_, test_clock()));  // it is there, under that name
 }
 
 // MySQL's own way to log in. Without TLS, and with a password that the server has not seen since its start,
@@ -238,7 +239,7 @@ TEST(Login, ByAPasswordThatIsNotInTheServersCache) {
   StoreOptions options = schema.options();
   options.url.replace(0, options.url.find('@'), "mysql://" + user + ":pw");
   for (const char* how : {"asks for the key", "is in the cache"}) {
-    auto store = must(open_mysql_store(options));
+    auto store = must(open_mysql_store(options, test_clock()));
     EXPECT_TRUE(store->clock()) << how;
   }
   schema.exec("DROP USER '" + user + "'@'%'");

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <thread>
+
+#include "tests/support/clock.h"
 
 namespace rung {
 namespace {
@@ -12,7 +15,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-using Clock = Addresses::Clock;
 
 std::vector<Url> hosts(int count) {
   std::vector<Url> urls;
@@ -28,7 +30,7 @@ std::vector<Url> hosts(int count) {
 }
 
 std::vector<Address> found(const Addresses& addresses) {
-  return addresses.find(Clock::now() + std::chrono::seconds{10}, {}).all;
+  return addresses.find(test_clock().boot() + std::chrono::seconds{10}, {}).all;
 }
 
 std::string order(const Addresses& addresses) {
@@ -41,7 +43,7 @@ std::string order(const Addresses& addresses) {
 struct Service {
   std::vector<Error> errors;
   std::vector<std::size_t> tried;
-  Result<int> operator()(const Address& address, Clock::time_point) {
+  Result<int> operator()(const Address& address, BootMs) {
     tried.push_back(address.place);
     const Error& error = errors[address.place];
     if (error.message.empty()) return static_cast<int>(address.place);
@@ -54,15 +56,14 @@ Error away(const std::string& message) { return {Error::Kind::transient, message
 Error refused(const std::string& message) { return {Error::Kind::refused, message}; }
 
 Result<int> connect(Addresses& addresses, Service& service) {
-  return addresses.connect(Ms{10'000}, {}, [&](const Address& address, Clock::time_point until) {
-    return service(address, until);
-  });
+  return addresses.connect(Ms{10'000}, {},
+                           [&](const Address& address, BootMs until) { return service(address, until); });
 }
 
 TEST(AddressesTest, TheShuffledOrderIsTheSeedsAndStays) {
   std::set<std::string> orders;
   for (std::uint32_t seed = 1; seed <= 50; ++seed) {
-    const Addresses addresses(hosts(3), 5672, Addresses::Order::shuffled, seed);
+    const Addresses addresses(hosts(3), 5672, Addresses::Order::shuffled, test_clock(), seed);
     EXPECT_EQ(order(addresses), order(addresses));
     orders.insert(order(addresses));
   }
@@ -71,12 +72,12 @@ TEST(AddressesTest, TheShuffledOrderIsTheSeedsAndStays) {
 
 TEST(AddressesTest, TheListedOrderIsTheLists) {
   for (std::uint32_t seed = 1; seed <= 5; ++seed)
-    EXPECT_EQ(order(Addresses(hosts(4), 3306, Addresses::Order::listed, seed)), "1234");
+    EXPECT_EQ(order(Addresses(hosts(4), 3306, Addresses::Order::listed, test_clock(), seed)), "1234");
 }
 
 TEST(AddressesTest, TheOneThatServesComesFirst) {
   for (const auto kind : {Addresses::Order::listed, Addresses::Order::shuffled}) {
-    Addresses addresses(hosts(3), 5672, kind, 7);
+    Addresses addresses(hosts(3), 5672, kind, test_clock(), 7);
     addresses.serves(found(addresses)[2]);
     EXPECT_EQ(order(addresses).front(), '3');
     addresses.serves(found(addresses)[1]);
@@ -85,7 +86,7 @@ TEST(AddressesTest, TheOneThatServesComesFirst) {
 }
 
 TEST(AddressesTest, WhatFailedComesLastTheLongestAgoFirst) {
-  Addresses addresses(hosts(3), 5672, Addresses::Order::shuffled, 7);
+  Addresses addresses(hosts(3), 5672, Addresses::Order::shuffled, test_clock(), 7);
   const auto all = found(addresses);
   addresses.serves(all[0]);
   addresses.failed(all[0]);
@@ -99,7 +100,7 @@ TEST(AddressesTest, WhatFailedComesLastTheLongestAgoFirst) {
 
 // All processes must agree on one writer: nothing of what one of them has met before may matter.
 TEST(AddressesTest, TheListedOrderForgetsFailures) {
-  Addresses addresses(hosts(3), 3306, Addresses::Order::listed);
+  Addresses addresses(hosts(3), 3306, Addresses::Order::listed, test_clock());
   const auto all = found(addresses);
   addresses.failed(all[0]);
   EXPECT_EQ(order(addresses), "123");
@@ -109,7 +110,7 @@ TEST(AddressesTest, TheListedOrderForgetsFailures) {
 }
 
 TEST(AddressesTest, EachHasATimeOfItsOwnAndMoreWhenItWasSilent) {
-  Addresses addresses(hosts(2), 5672, Addresses::Order::shuffled);
+  Addresses addresses(hosts(2), 5672, Addresses::Order::shuffled, test_clock());
   const Address one = found(addresses)[0];
   EXPECT_EQ(addresses.time_for(one), Ms{2000});
   addresses.was_silent(one, Ms{2000});
@@ -129,12 +130,12 @@ TEST(AddressesTest, EachHasATimeOfItsOwnAndMoreWhenItWasSilent) {
 
 // Dead rather than slow: whoever comes next should not wait for it longer than the one before.
 TEST(AddressesTest, OneThatIsSilentGetsNoMoreTimeWhereAnotherServes) {
-  Addresses addresses(hosts(2), 5672, Addresses::Order::listed);
+  Addresses addresses(hosts(2), 5672, Addresses::Order::listed, test_clock());
   const Address one = found(addresses)[0];
   for (const bool two_serves : {true, false}) {
-    (void)addresses.connect(Ms{20}, {}, [&](const Address& address, Clock::time_point until) -> Result<int> {
+    (void)addresses.connect(Ms{20}, {}, [&](const Address& address, BootMs until) -> Result<int> {
       if (address.place == 1 && two_serves) return 1;
-      std::this_thread::sleep_until(until);
+      std::this_thread::sleep_for(until - test_clock().boot());
       return tl::unexpected(away("silent"));
     });
     EXPECT_EQ(addresses.time_for(one), two_serves ? Ms{2000} : Ms{4000});
@@ -143,10 +144,10 @@ TEST(AddressesTest, OneThatIsSilentGetsNoMoreTimeWhereAnotherServes) {
 
 TEST(AddressesTest, OneThatIsAloneHasAllTheTime) {
   for (const int count : {1, 2}) {
-    Addresses addresses(hosts(count), 5672, Addresses::Order::listed);
-    const auto began = Clock::now();
-    Clock::time_point until;
-    const auto got = addresses.connect(Ms{10'000}, {}, [&](const Address&, Clock::time_point given) {
+    Addresses addresses(hosts(count), 5672, Addresses::Order::listed, test_clock());
+    const BootMs began = test_clock().boot();
+    BootMs until;
+    const auto got = addresses.connect(Ms{10'000}, {}, [&](const Address&, BootMs given) {
       until = given;
       return Result<int>(1);
     });
@@ -160,7 +161,7 @@ TEST(AddressesTest, OneThatIsAloneHasAllTheTime) {
 TEST(AddressesTest, TheNextIsTriedAfterAnyFailure) {
   for (const Error& error :
        {away("no answer"), refused("ACCESS_REFUSED"), Error{Error::Kind::permanent, "x"}}) {
-    Addresses addresses(hosts(3), 5672, Addresses::Order::listed);
+    Addresses addresses(hosts(3), 5672, Addresses::Order::listed, test_clock());
     Service service{{error, error, kServes}, {}};
     const auto got = connect(addresses, service);
     ASSERT_TRUE(got);
@@ -175,7 +176,7 @@ TEST(AddressesTest, TheNextIsTriedAfterAnyFailure) {
 TEST(AddressesTest, TheErrorNamesAllInTheListsOrderWhateverTheOrderOfTrying) {
   std::set<std::string> said;
   for (std::uint32_t seed = 1; seed <= 20; ++seed) {
-    Addresses addresses(hosts(2), 5672, Addresses::Order::shuffled, seed);
+    Addresses addresses(hosts(2), 5672, Addresses::Order::shuffled, test_clock(), seed);
     Service service{{away("one is silent"), refused("two says no")}, {}};
     const auto got = connect(addresses, service);
     ASSERT_FALSE(got);
@@ -186,13 +187,13 @@ TEST(AddressesTest, TheErrorNamesAllInTheListsOrderWhateverTheOrderOfTrying) {
 }
 
 TEST(AddressesTest, RefusedByAllIsRefused) {
-  Addresses addresses(hosts(2), 5672, Addresses::Order::shuffled);
+  Addresses addresses(hosts(2), 5672, Addresses::Order::shuffled, test_clock());
   Service service{{refused("no"), refused("no, too")}, {}};
   EXPECT_EQ(connect(addresses, service).error().kind, Error::Kind::refused);
 }
 
 TEST(AddressesTest, OneThatIsAloneFailsInItsOwnWords) {
-  Addresses addresses(hosts(1), 5672, Addresses::Order::listed);
+  Addresses addresses(hosts(1), 5672, Addresses::Order::listed, test_clock());
   Service service{{refused("no")}, {}};
   const auto got = connect(addresses, service);
   EXPECT_EQ(got.error().kind, Error::Kind::refused);
@@ -200,7 +201,7 @@ TEST(AddressesTest, OneThatIsAloneFailsInItsOwnWords) {
 }
 
 TEST(AddressesTest, TellsOnceWhichServesAndWhatWasPassedOver) {
-  Addresses addresses(hosts(2), 5672, Addresses::Order::listed);
+  Addresses addresses(hosts(2), 5672, Addresses::Order::listed, test_clock());
   std::vector<std::string> told;
   addresses.on_change([&](const std::string& address, const std::string& passed_over) {
     told.push_back(address + " / " + passed_over);
@@ -215,7 +216,7 @@ TEST(AddressesTest, TellsOnceWhichServesAndWhatWasPassedOver) {
 }
 
 TEST(AddressesTest, WhoIsElsewhereLearnsThatAnotherServesNow) {
-  Addresses addresses(hosts(2), 3306, Addresses::Order::listed);
+  Addresses addresses(hosts(2), 3306, Addresses::Order::listed, test_clock());
   const auto all = found(addresses);
   EXPECT_FALSE(addresses.left(all[0]));
   addresses.serves(all[0]);
@@ -231,12 +232,12 @@ TEST(AddressesTest, WhoIsElsewhereLearnsThatAnotherServesNow) {
 }
 
 TEST(AddressesTest, StopsBetweenTwo) {
-  Addresses addresses(hosts(2), 5672, Addresses::Order::listed);
+  Addresses addresses(hosts(2), 5672, Addresses::Order::listed, test_clock());
   bool stopping = false;
   int tried = 0;
   const auto got = addresses.connect(
       Ms{10'000}, [&] { return stopping; },
-      [&](const Address&, Clock::time_point) -> Result<int> {
+      [&](const Address&, BootMs) -> Result<int> {
         ++tried;
         stopping = true;
         return transient("no");
@@ -248,14 +249,14 @@ TEST(AddressesTest, StopsBetweenTwo) {
 TEST(AddressesTest, ANameWithSeveralAddressesCountsAsSeveral) {
   std::vector<Url> urls = hosts(1);
   urls[0].host = "localhost";
-  const Addresses addresses(urls, 5672, Addresses::Order::listed);
+  const Addresses addresses(urls, 5672, Addresses::Order::listed, test_clock());
   const auto all = found(addresses);
   ASSERT_FALSE(all.empty());
   for (const Address& one : all) {
     EXPECT_EQ(one.alone, all.size() == 1);
     EXPECT_EQ(one.shown, all.size() == 1 ? "localhost:5672" : "localhost:5672 (" + one.ip + ")");
   }
-  const auto names = addresses.find(Clock::now(), {}, true).all;
+  const auto names = addresses.find(test_clock().boot(), {}, true).all;
   ASSERT_EQ(names.size(), 1U);
   EXPECT_EQ(names[0].ip, "");
 }
@@ -263,7 +264,7 @@ TEST(AddressesTest, ANameWithSeveralAddressesCountsAsSeveral) {
 TEST(AddressesTest, ANameThatIsNotKnownLeavesTheOthers) {
   std::vector<Url> urls = hosts(2);
   urls[0].host = "no-such-host.invalid";
-  Addresses addresses(urls, 5672, Addresses::Order::listed);
+  Addresses addresses(urls, 5672, Addresses::Order::listed, test_clock());
   std::vector<std::string> told;
   addresses.on_change(
       [&](const std::string&, const std::string& passed_over) { told.push_back(passed_over); });

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/http/budget.h"
+#include "tests/support/clock.h"
 
 namespace rung::http {
 namespace {
@@ -55,7 +56,7 @@ class PlacesTest : public testing::Test {
     return c;
   }
 
-  Places places{4, 3};
+  Places places{4, 3, test_clock()};
   std::vector<std::unique_ptr<Connection>> connections;
 };
 
