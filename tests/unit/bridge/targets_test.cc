@@ -12,14 +12,14 @@ namespace {
 
 using How = PublishResult::How;
 
-constexpr EpochMs kNow{1'800'000'000'000};
+constexpr EpochMs kTargetsNow{1'800'000'000'000};
 constexpr BootMs kBoot{1'000'000};
 constexpr std::size_t kMost = 100;
 
 class TargetsTest : public testing::Test {
  protected:
   void add(std::uint32_t queue, std::int64_t id, Ms late = Ms{0}) {
-    targets.add({TaskId{id}, kNow - late, 0, queue}, late > Targets::kOverdue);
+    targets.add({TaskId{id}, kTargetsNow - late, 0, queue}, late > Targets::kOverdue);
   }
   void add_many(std::uint32_t queue, int count, Ms late = Ms{0}) {
     for (int i = 0; i < count; ++i) add(queue, ++last_id, late);
@@ -190,7 +190,7 @@ TEST_F(TargetsTest, WhatWasDueWhileNothingCouldGoIsOverdueThen) {
   rate = 10;
   warm(1);
   add_many(1, 90);
-  targets.sort_out(kNow + Targets::kOverdue + Ms{1});
+  targets.sort_out(kTargetsNow + Targets::kOverdue + Ms{1});
   EXPECT_EQ(take(500)[1], 1);
 }
 

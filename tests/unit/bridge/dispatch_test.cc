@@ -1,0 +1,162 @@
+// From due to published, one step at a time.
+#include "src/bridge/dispatch.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/bridge/flow_fixture.h"
+
+namespace rung::bridge {
+namespace {
+
+class DispatchStory : public testing::Test {
+ protected:
+  DispatchStory() { flow.take_shards(); }
+  // One that is due in so long, claimed ahead, and held back.
+  TaskId held_back(const World::Edit& edit = [](Task&) {}) {
+    const TaskId id = world.insert("orders", world.now() + Ms{80}, 5, edit);
+    flow.hand_over(id);
+    world.loop.run_for(Ms{40});
+    EXPECT_EQ(world.row(id).state, State::publishing);
+    EXPECT_EQ(flow.broker.depth("orders"), 0U);
+    return id;
+  }
+
+  World world;
+  Flow flow{world};
+};
+
+TEST_F(DispatchStory, AClaimWhoseAnswerIsLostIsPublishedOnceUnderTheSameAttempt) {
+  const TaskId id = world.insert("orders", world.now());
+  flow.jobs.by_hand(Lane::flow);
+  flow.hand_over(id);
+  world.loop.run_for(Ms{0});
+  world.db->lose_next_answers(1);
+  ASSERT_TRUE(flow.jobs.run_next());
+  EXPECT_EQ(world.row(id).state, State::publishing) << "it was committed";
+  ASSERT_TRUE(flow.jobs.run_next());
+  flow.jobs.by_itself(Lane::flow);
+  world.loop.run_for(Ms{100});
+  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
+  EXPECT_EQ(world.row(id).state, State::awaiting);
+  EXPECT_EQ(world.row(id).attempt, 1);
+  EXPECT_EQ(world.eyes->history(id)->size(), 1U);
+}
+
+TEST_F(DispatchStory, WhatIsClaimedAheadIsHeldBackToItsMs) {
+  const EpochMs due = world.now() + Ms{500};
+  const TaskId id = world.insert("orders", due);
+  flow.schedule(id);
+  world.run_until(due - Ms{1});
+  EXPECT_EQ(world.row(id).state, State::publishing) << "claimed";
+  EXPECT_EQ(flow.broker.depth("orders"), 0U) << "and not published before its time";
+  world.run_until(due);
+  EXPECT_EQ(flow.broker.depth("orders"), 1U);
+}
+
+TEST_F(DispatchStory, ACancelThatComesAfterTheClaimIsRefused) {
+  const TaskId claimed = held_back();
+  EXPECT_EQ(flow.say({claimed, event::Cancel{}, ByHand{"ann", {}}})->verdict, Decision::Verdict::refused);
+  const TaskId cancelled = world.insert("orders", world.now() + Ms{200});
+  flow.schedule(cancelled);
+  EXPECT_EQ(flow.say({cancelled, event::Cancel{}, ByHand{"ann", {}}})->verdict, Decision::Verdict::applied);
+  world.loop.run_for(Ms{1000});
+  EXPECT_EQ(flow.broker.depth("orders"), 1U) << "what was refused went out, what was answered did not";
+  EXPECT_EQ(world.row(claimed).state, State::awaiting);
+}
+
+TEST_F(DispatchStory, ASuccessOfAnEarlierAttemptCallsBackTheCopyThatIsHeldBack) {
+  const TaskId id = held_back([](Task& task) { task.attempt = 1; });
+  EXPECT_EQ(world.row(id).attempt, 2);
+  ASSERT_EQ(flow.say({id, event::Succeeded{1}})->verdict, Decision::Verdict::applied);
+  world.loop.run_for(Ms{1000});
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  EXPECT_TRUE(flow.dispatch.idle());
+  EXPECT_FALSE(flow.dispatch.in_use(5));
+}
+
+TEST_F(DispatchStory, APublishThatIsLostGoesOutAgainUnderTheSameAttempt) {
+  const TaskId id = world.insert("orders", world.now());
+  flow.broker.lose_next(1, true);
+  flow.hand_over(id);
+  world.loop.run_for(Ms{100});
+  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1, 1}));
+  EXPECT_EQ(world.row(id).attempt, 1);
+  EXPECT_EQ(world.eyes->history(id)->size(), 1U);
+}
+
+TEST_F(DispatchStory, ARefusalOfTheBrokerCostsNoAttemptAndWaitsFiveSeconds) {
+  const TaskId id = world.insert("orders", world.now());
+  flow.broker.nack_next(1);
+  flow.hand_over(id);
+  world.loop.run_for(Ms{4900});
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  EXPECT_EQ(world.row(id).state, State::scheduled);
+  EXPECT_TRUE(world.eyes->history(id)->empty());
+  world.loop.run_for(Ms{200});
+  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
+}
+
+TEST_F(DispatchStory, WhatWasClaimedUnderALeaseThatWasLostIsNotPublished) {
+  Flow brief(world, {.name = "brief", .lease = Ms{150}});
+  flow.shards.leave([] {});
+  brief.take_shards();
+  const TaskId id = world.insert("orders", world.now() + Ms{95});
+  brief.hand_over(id);
+  world.loop.run_for(Ms{30});
+  ASSERT_EQ(world.row(id).state, State::publishing);
+  // Somebody else had them meanwhile: the next cycle finds its leases gone, and takes the shards again.
+  ASSERT_TRUE(world.eyes->acquire(brief.shards.node(), Flow::kIncarnation, std::vector<int>{5}, Ms{150}, 0));
+  world.loop.run_for(Ms{300});
+  EXPECT_TRUE(brief.shards.held(5));
+  EXPECT_EQ(brief.broker.depth("orders"), 0U) << "another may have gone on with it";
+  EXPECT_TRUE(brief.dispatch.idle());
+  brief.hand_over(id);
+  world.loop.run_for(Ms{100});
+  EXPECT_EQ(brief.attempts_in("orders"), (std::vector<int>{1}));
+}
+
+// B2: more than 16 MB of bodies, and nobody fetches any more.
+TEST_F(DispatchStory, AClaimThatReturnsDuringADrainEnds) {
+  const auto message = std::make_shared<Message>(Message{{}, {}, std::string(2'000'000, 'b')});
+  flow.jobs.by_hand(Lane::flow);
+  for (int i = 0; i < 16; ++i) {
+    NewTask fresh;
+    fresh.message = message;
+    fresh.task = world.row(world.insert("orders", world.now()));
+    fresh.task.id = world.ids.next(world.now());
+    fresh.task.body_bytes = 2'000'000;
+    ASSERT_TRUE(world.eyes->insert({&fresh, 1}, Fence{0, {}, true}));
+    flow.hand_over(fresh.task.id);
+  }
+  world.loop.run_for(Ms{0});
+  flow.dispatch.drain();
+  ASSERT_TRUE(flow.jobs.run_next());
+  flow.jobs.by_itself(Lane::flow);
+  world.loop.run_for(Ms{1000});
+  EXPECT_EQ(flow.broker.depth("orders"), 8U) << "what had been read";
+  EXPECT_TRUE(flow.dispatch.idle());
+  EXPECT_FALSE(flow.dispatch.in_use(5));
+}
+
+// B6: the rate is the queue's, not each instance's.
+TEST_F(DispatchStory, CatchUpIsDividedByShares) {
+  world.rules = story_rules(100);
+  Flow other(world, {.name = "b"});
+  other.take_shards(kShards / 2);
+  ASSERT_TRUE(world.loop.run_until([&] { return flow.shards.count() == kShards / 2; }));
+  for (Flow* each : {&flow, &other}) {
+    each->dispatch.open(false);
+    each->dispatch.open(true);  // what was due before is overdue
+    for (int i = 0; i < 400; ++i) {
+      const auto shards = each->shards.list();
+      each->hand_over(world.insert("orders", world.now() - Ms{10'000}, shards[0]));
+    }
+  }
+  world.loop.run_for(Ms{2000});
+  const std::size_t published = flow.broker.depth("orders") + other.broker.depth("orders");
+  EXPECT_GE(published, 180U);
+  EXPECT_LE(published, 240U) << "100 a second, by both together";
+}
+
+}  // namespace
+}  // namespace rung::bridge

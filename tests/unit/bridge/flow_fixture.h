@@ -1,0 +1,298 @@
+// An instance of the flow for stories: its parts wired as Bridge wires them, but open, over a broker, a
+// database, a loop and jobs that the story moves by hand. No time passes but by World::loop.
+//
+//   World world;
+//   Flow flow(world);
+//   flow.take_shards();
+//   const TaskId id = world.insert("orders", world.now());
+//   flow.hand_over(id);               // as a due time does
+//   world.loop.run_for(Ms{10});
+//   flow.attempts_in("orders");       // {1}
+//
+// Thread: one test's.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "plugin/memory/memory_broker.h"
+#include "src/bridge/intake.h"
+#include "src/bridge/janitor.h"
+#include "src/store/memory/memory_store.h"
+#include "tests/support/virtual_time.h"
+
+namespace rung::bridge {
+
+// orders, invoices: silence for 10 minutes is a success. billed: what parks is copied to rung.parked.
+inline RuleBookPtr story_rules(int catch_up = 1000) {
+  const QueueRules defaults{.ladder = "default", .silence = {}, .catch_up = catch_up};
+  QueueRules billed = defaults;
+  billed.publish_parked = true;
+  return std::make_shared<RuleBook>(
+      RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}, Ms{2000}, Ms{5000}})}},
+      RuleBook::Queues{{"billed", billed}}, RuleBook::Tags{}, defaults);
+}
+
+// What all instances share.
+struct World {
+  World() {
+    loop.after_each([this] {
+      for (bool more = true; more;) {
+        more = false;
+        for (MemoryBroker* broker : brokers) more = broker->pump() || more;
+      }
+    });
+  }
+
+  EpochMs now() const { return clock->wall(); }
+  void run_until(EpochMs time) { loop.run_for(time - now()); }
+
+  using Edit = std::function<void(Task&)>;
+  // A row, as somebody else wrote it: scheduled, unless `edit` says otherwise.
+  TaskId insert(
+      const std::string& queue, EpochMs at, int shard = 5, const Edit& edit = [](Task&) {}) {
+    NewTask fresh;
+    fresh.message = std::make_shared<Message>(Message{{}, {}, "body"});
+    fresh.task.id = ids.next(now());
+    fresh.task.queue = queue;
+    fresh.task.shard = shard;
+    fresh.task.next_at = at;
+    fresh.task.created_at = now();
+    fresh.task.ladder = "default";
+    fresh.task.levels = 3;
+    edit(fresh.task);
+    EXPECT_EQ(eyes->insert({&fresh, 1}, Fence{0, {}, true}).value().at(0).how, Inserted::How::inserted);
+    return fresh.task.id;
+  }
+  TaskId insert_awaiting(const std::string& queue, int attempt = 1, const std::string& message_id = {}) {
+    return insert(queue, now() + Ms{600'000}, 5, [&](Task& task) {
+      task.state = State::awaiting;
+      task.attempt = attempt;
+      task.message_id = message_id;
+    });
+  }
+  Task row(TaskId id) { return eyes->find(id).value().value().task; }
+  std::vector<TaskRow> rows() { return eyes->list({}).value(); }
+
+  // An instance of which nothing is seen but its rows: it takes those shards that are free.
+  Fence peer(const std::string& name, Ms lease) {
+    std::vector<int> shards;
+    for (int s = 0; s < kShards; ++s) shards.push_back(s);
+    const int node = eyes->register_node({name, "0", "there", 7}, lease).value();
+    return {node, eyes->acquire(node, 7, shards, lease, 0).value()};
+  }
+  Decision apply(const Fence& who, Event event) {
+    return eyes->apply({&event, 1}, who, decider(rules)).value().at(0);
+  }
+
+  const std::shared_ptr<test::VirtualClock> clock = std::make_shared<test::VirtualClock>();
+  test::VirtualLoop loop{*clock};
+  const std::shared_ptr<MemoryDb> db = std::make_shared<MemoryDb>(clock, 1);
+  const std::unique_ptr<Store> eyes = open_memory_store(db);
+  RuleBookPtr rules = story_rules();
+  IdSource ids{1000};
+  std::set<MemoryBroker*> brokers;
+};
+
+class Flow final : public BrokerSink {
+ public:
+  static constexpr std::uint64_t kIncarnation = 42;
+  struct Options {
+    std::string name = "a";
+    Ms lease{10'000};
+    Ms connection_death{5000};
+    Horizon::Settings horizon = {};
+  };
+
+  explicit Flow(World& its_world) : Flow(its_world, Options{}) {}
+  Flow(World& its_world, Options options)
+      : world(its_world),
+        shards(world.loop, jobs, clock,
+               {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
+               listener()),
+        horizon(
+            jobs, shards, clock, heap, names, [this] { return dispatch.ready(); }, options.horizon) {
+    EXPECT_TRUE(proof.set({std::string(64, 'a'), ""}));
+    for (const char* queue : {"orders", "invoices", "billed"}) broker.declare(queue);
+    world.brokers.insert(&broker);
+    EXPECT_TRUE(broker.start(*this));
+  }
+  ~Flow() override {
+    alive_.reset();
+    world.brokers.erase(&broker);
+    broker.stop(Ms{0});
+  }
+
+  void take_shards(int count = kShards) {
+    shards.start();
+    EXPECT_TRUE(world.loop.run_until([&] { return shards.count() == count; }));
+    world.loop.run_for(Ms{5});  // what a gain asks the database is answered
+  }
+  // As the heap does when it is due, or the sweep.
+  void hand_over(TaskId id) {
+    const Task task = world.row(id);
+    dispatch.due({names.item(task, task.next_at.value())});
+  }
+  void schedule(TaskId id) {
+    const Task task = world.row(id);
+    horizon.schedule(names.item(task, task.next_at.value()));
+  }
+  // By hand, or a consumer's word; waits for the answer.
+  std::optional<Decision> say(Event event) {
+    auto answer = std::make_shared<std::optional<Decision>>();
+    transitions.add(std::move(event), [this, answer](const Result<Decision>& decision) {
+      if (!decision) return;
+      settled(*decision);
+      *answer = *decision;
+    });
+    transitions.flush();
+    EXPECT_TRUE(world.loop.run_until([&] { return answer->has_value(); }));
+    return *answer;
+  }
+  // retry-attempt of what lies in the queue.
+  std::vector<int> attempts_in(std::string_view queue) const {
+    std::vector<int> attempts;
+    for (const Message& message : broker.contents(queue)) {
+      const Value* attempt = find(message.headers, header::kAttempt);
+      attempts.push_back(attempt == nullptr ? 0 : static_cast<int>(attempt->as_int().value_or(0)));
+    }
+    return attempts;
+  }
+  // A message that its consumer gave to rung.failed.
+  bool put_failed(const std::string& queue, const std::string& body = "body", Table headers = {}) {
+    headers.emplace_back(std::string(header::kQueue), queue);
+    return broker.put("rung.failed", "", Message{{}, std::move(headers), body});
+  }
+
+  void on_deliveries(std::vector<Delivery> batch) override {
+    post([this, batch = std::move(batch)] { deliveries(batch); });
+  }
+  void on_published(std::vector<PublishResult> results) override {
+    post([this, results = std::move(results)] {
+      outbox.arrived(results);
+      transitions.flush();
+      dispatch.pump();
+    });
+  }
+  void on_status(const BrokerStatus& status) override {
+    post([this, status] { dispatch.open(status.publishing && !status.blocked); });
+  }
+  void on_topology(const TopologyReport&) override {}
+
+  // In the order of Bridge.
+  World& world;
+  DbClock clock{*world.clock};
+  QueueNames names;
+  Health health{*world.clock, [] {}};
+  MemoryBroker broker{{}, MemoryBroker::Pace::by_hand, world.clock};
+  test::VirtualJobs jobs{world.loop,
+                         [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(world.db); }};
+  DeliveryProof proof{*world.clock, true};
+  Outbox outbox{broker, *world.clock};
+  Acks acks{broker};
+  Shards shards;
+  LeftUnacked left{world.loop, health, [this] {
+                     transitions.flush();
+                     intake.flush();
+                   }};
+  Transitions transitions{world.loop,
+                          jobs,
+                          [this] { return shards.fence(); },
+                          [this] { return world.rules; },
+                          [this] { acks.flush(); },
+                          [this](TaskId id) { return dispatch.publishing(id); },
+                          left};
+  Dispatch dispatch{dispatch_parts(), 2000};
+  io::DueHeap heap{world.loop, clock, [this](const std::vector<io::DueItem>& due) { dispatch.due(due); },
+                   Dispatch::kAhead};
+  Horizon horizon;
+  Intake intake{world.loop, intake_parts()};
+  Janitor janitor{
+      world.loop,
+      {jobs, shards, transitions, outbox, clock, heap, horizon, dispatch, names, proof,
+       [this](const Decision& decision) { settled(decision); }, [] { return true; }, "rung.parked"}};
+  std::uint32_t connection = 0;  // of the last delivery
+
+ private:
+  void post(std::function<void()> task) {
+    world.loop.post([task = std::move(task), alive = std::weak_ptr<bool>(alive_)] {
+      if (!alive.expired()) task();
+    });
+  }
+  void settled(const Decision& decision) {
+    if (decision.verdict != Decision::Verdict::applied) return;
+    const Task& task = decision.task;
+    dispatch.changed(task);
+    if (task.state == State::scheduled && task.next_at) horizon.schedule(names.item(task, *task.next_at));
+  }
+  void deliveries(const std::vector<Delivery>& batch) {
+    const std::uint32_t its = batch.front().tag.connection;
+    if (std::exchange(connection, its) != its) {
+      intake.forget_before(its);
+      transitions.forget_before(its);
+      left.forget_before(its);
+    }
+    intake.failed(batch);
+  }
+  Shards::Listener listener() {
+    return {[this](const std::vector<Gained>& gained) {
+              std::vector<int> taken;
+              for (const Gained& one : gained) taken.push_back(one.lease.shard);
+              horizon.gained(taken);
+              janitor.gained(gained);
+              intake.flush();
+              dispatch.shards_gained();
+            },
+            [](const std::vector<int>&) {},
+            [this](BootMs deadline) { broker.allow_publish_until(deadline); },
+            [this](int shard) { return dispatch.in_use(shard); },
+            [] {},
+            [](const Shards::Notice&) {}};
+  }
+  Dispatch::Parts dispatch_parts() {
+    return {world.loop,
+            jobs,
+            shards,
+            transitions,
+            outbox,
+            clock,
+            names,
+            proof,
+            [this] { return world.rules; },
+            [this](const io::DueItem& item) { horizon.schedule(item); },
+            [this](const Decision& decision) { settled(decision); },
+            [this](PublishLane lane, std::string reason) { broker.drop_publishing(lane, std::move(reason)); },
+            "rung"};
+  }
+  Intake::Parts intake_parts() {
+    return {jobs,
+            shards,
+            transitions,
+            outbox,
+            acks,
+            left,
+            clock,
+            proof,
+            [this] { return world.rules; },
+            [this](const Task& task) {
+              if (task.state == State::scheduled) horizon.schedule(names.item(task, *task.next_at));
+            },
+            [this](const Decision& decision) { settled(decision); },
+            [](TaskId, int) {},
+            "rung.parked",
+            {"rung.delay", {}},
+            [this](const DeliveryTag& tag) { return broker.stands(tag); },
+            [this](std::vector<DeliveryTag> tags) { broker.requeue(std::move(tags)); },
+            kIncarnation};
+  }
+
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace rung::bridge

@@ -1,0 +1,82 @@
+// What stands in the heap, what is left to the database, and that none of it is late.
+#include "src/bridge/horizon.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/bridge/flow_fixture.h"
+
+namespace rung::bridge {
+namespace {
+
+class HorizonStory : public testing::Test {
+ protected:
+  // Those that were published within 10 ms of their time: by the heap. The sweep is later by 300 ms.
+  static std::int64_t in_time(const Flow& flow) { return flow.dispatch.lateness().counts[0]; }
+  static std::int64_t late(const Flow& flow) {
+    std::int64_t count = 0;
+    for (const std::int64_t n : flow.dispatch.lateness().counts) count += n;
+    return count - in_time(flow);
+  }
+
+  World world;
+};
+
+TEST_F(HorizonStory, TheBoundDropsTheLatestAndLoadsItAgain) {
+  Flow flow(world, {.horizon = {Ms{20'000}, 3}});
+  flow.take_shards();
+  flow.janitor.start();
+  for (int i = 6; i > 0; --i) {
+    flow.schedule(world.insert("orders", world.now() + Ms{1500 * i}));
+    EXPECT_LE(flow.heap.size(), 3U);
+  }
+  EXPECT_GE(flow.heap.size(), 2U);
+  world.loop.run_for(Ms{12'000});
+  EXPECT_EQ(in_time(flow), 6);
+  EXPECT_EQ(late(flow), 0);
+}
+
+TEST_F(HorizonStory, WhatIsBeyondTheWindowIsLeftToTheDatabaseUntilItNears) {
+  Flow flow(world, {.horizon = {Ms{10'000}, 1000}});
+  flow.take_shards();
+  flow.janitor.start();
+  flow.schedule(world.insert("orders", world.now() + Ms{25'000}));
+  EXPECT_EQ(flow.heap.size(), 0U);
+  world.loop.run_for(Ms{20'000});
+  EXPECT_EQ(flow.heap.size(), 1U);
+  world.loop.run_for(Ms{6000});
+  EXPECT_EQ(in_time(flow), 1);
+}
+
+TEST_F(HorizonStory, AShardThatIsTakenBringsItsRows) {
+  const EpochMs due = world.now() + Ms{2000};
+  world.insert("orders", due);
+  Flow flow(world);
+  flow.take_shards();
+  world.run_until(due - Ms{1});
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  world.run_until(due + Ms{10});
+  EXPECT_EQ(flow.broker.depth("orders"), 1U);
+}
+
+TEST_F(HorizonStory, ALoadThatIsCutShortGoesOnWhereItEnded) {
+  for (int i = 0; i < 2100; ++i) world.insert("orders", world.now() + Ms{60'000 + i}, 7);
+  Flow flow(world);
+  flow.take_shards();
+  world.loop.run_for(Ms{10});
+  EXPECT_EQ(flow.heap.size(), 2000U);
+  flow.janitor.start();
+  world.loop.run_for(Ms{1100});
+  EXPECT_EQ(flow.heap.size(), 2100U);
+}
+
+TEST_F(HorizonStory, ARowOfAShardThatIsNotHeldIsItsOwnersAffair) {
+  const Fence peer = world.peer("peer", Ms{60'000});
+  Flow flow(world);
+  flow.shards.start();
+  world.loop.run_for(Ms{100});
+  flow.schedule(world.insert("orders", world.now() + Ms{1000}));
+  EXPECT_EQ(flow.heap.size(), 0U);
+}
+
+}  // namespace
+}  // namespace rung::bridge

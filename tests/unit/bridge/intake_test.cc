@@ -1,0 +1,145 @@
+// From a delivery to a row, and only then to its ack.
+#include "src/bridge/intake.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/bridge/flow_fixture.h"
+
+namespace rung::bridge {
+namespace {
+
+class IntakeStory : public testing::Test {
+ protected:
+  IntakeStory() { flow.take_shards(); }
+  // Its headers, as a consumer copies them from the delivery of that task.
+  Table headers_of(TaskId id) {
+    const Task task = world.row(id);
+    return {{std::string(header::kId), id.str()},
+            {std::string(header::kAttempt), std::int32_t{task.attempt}},
+            {std::string(header::kToken), flow.proof.token(task)}};
+  }
+
+  World world;
+  Flow flow{world};
+};
+
+TEST_F(IntakeStory, ADeliveryIsAckedWhenItsRowIsCommittedAndNotBefore) {
+  flow.jobs.by_hand(Lane::flow);
+  ASSERT_TRUE(flow.put_failed("orders"));
+  world.loop.run_for(Ms{1000});
+  EXPECT_EQ(flow.broker.unacked(), 1U) << "nothing is committed yet";
+  world.db->fail_next(1);
+  ASSERT_TRUE(flow.jobs.run_next());
+  world.loop.run_for(Ms{1000});
+  EXPECT_EQ(flow.broker.unacked(), 1U);
+  ASSERT_TRUE(flow.jobs.run_next());
+  world.loop.run_for(Ms{0});
+  EXPECT_EQ(flow.broker.unacked(), 0U);
+  ASSERT_EQ(world.rows().size(), 1U);
+  EXPECT_EQ(world.rows()[0].task.state, State::scheduled);
+}
+
+TEST_F(IntakeStory, AnInsertWhoseAnswerIsLostIsOneRow) {
+  flow.jobs.by_hand(Lane::flow);
+  ASSERT_TRUE(flow.put_failed("orders"));
+  world.loop.run_for(Ms{10});
+  world.db->lose_next_answers(1);
+  ASSERT_TRUE(flow.jobs.run_next());
+  ASSERT_TRUE(flow.jobs.run_next());
+  world.loop.run_for(Ms{0});
+  EXPECT_EQ(flow.broker.unacked(), 0U);
+  EXPECT_EQ(world.rows().size(), 1U);
+}
+
+TEST_F(IntakeStory, AnInsertWhoseLeaseWasLostGoesToAnotherShard) {
+  ASSERT_TRUE(world.eyes->acquire(flow.shards.node(), Flow::kIncarnation, std::vector<int>{0}, Ms{10'000}, 0))
+      << "the first that it would take: under another epoch by now";
+  ASSERT_TRUE(flow.put_failed("orders"));
+  world.loop.run_for(Ms{20});
+  ASSERT_EQ(world.rows().size(), 1U);
+  EXPECT_EQ(world.rows()[0].task.shard, 1);
+  EXPECT_EQ(flow.broker.unacked(), 0U);
+}
+
+// No message-id: nothing else tells that it is the same.
+TEST_F(IntakeStory, ADeliveryWhoseConnectionIsGoneIsLeftToTheNextOne) {
+  flow.jobs.by_hand(Lane::flow);
+  ASSERT_TRUE(flow.put_failed("orders"));
+  world.loop.run_for(Ms{10});
+  ASSERT_EQ(flow.jobs.waiting(Lane::flow), 1U);
+  flow.broker.drop_connection();
+  world.loop.run_for(Ms{10});
+  while (flow.jobs.run_next()) world.loop.run_for(Ms{10});
+  EXPECT_EQ(world.rows().size(), 1U);
+  EXPECT_EQ(flow.broker.unacked(), 0U);
+}
+
+TEST_F(IntakeStory, OneThatTheDatabaseRefusesTakesNoOtherDown) {
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(flow.put_failed("orders", "body " + std::to_string(i)));
+  world.db->fail_next(2, Error::Kind::permanent);  // the batch, and then its first by itself
+  world.loop.run_for(Ms{100});
+  EXPECT_EQ(flow.broker.unacked(), 0U);
+  ASSERT_EQ(world.rows().size(), 3U);
+  ASSERT_EQ(flow.broker.depth("rung.parked"), 1U);
+  EXPECT_EQ(flow.broker.contents("rung.parked")[0].body, "body 0");
+}
+
+TEST_F(IntakeStory, WhatTheDatabaseCannotHoldIsAckedWhenTheParkedQueueHasItAndARowSaysSo) {
+  world.db->set_max_body(100);
+  flow.broker.hold_confirms();
+  ASSERT_TRUE(flow.put_failed("orders", std::string(200, 'b')));
+  world.loop.run_for(Ms{1000});
+  EXPECT_EQ(flow.broker.unacked(), 1U);
+  EXPECT_TRUE(world.rows().empty());
+  flow.broker.release_confirms();
+  world.loop.run_for(Ms{100});
+  EXPECT_EQ(flow.broker.unacked(), 0U);
+  EXPECT_EQ(flow.broker.depth("rung.parked"), 1U);
+  ASSERT_EQ(world.rows().size(), 1U);
+  EXPECT_EQ(world.rows()[0].task.state, State::parked);
+  EXPECT_FALSE(world.rows()[0].task.next_at) << "no copy is owed";
+}
+
+TEST_F(IntakeStory, AFailureOfADeliveryOfOursClimbsItsOwnRow) {
+  const TaskId id = world.insert_awaiting("orders");
+  ASSERT_TRUE(flow.put_failed("orders", "body", headers_of(id)));
+  world.loop.run_for(Ms{20});
+  EXPECT_EQ(world.row(id).state, State::scheduled);
+  EXPECT_EQ(world.rows().size(), 1U);
+  EXPECT_EQ(flow.broker.unacked(), 0U);
+}
+
+TEST_F(IntakeStory, AFailureFromAnotherQueueLeavesTheTaskThatItNamesAlone) {
+  const TaskId id = world.insert_awaiting("orders");
+  ASSERT_TRUE(flow.put_failed("invoices", "body", headers_of(id)));
+  world.loop.run_for(Ms{20});
+  EXPECT_EQ(world.row(id).state, State::awaiting);
+  EXPECT_EQ(world.rows().size(), 2U) << "a task of its own";
+}
+
+TEST_F(IntakeStory, AFailureWithoutTheDeliverysTokenLeavesTheTaskThatItNamesAlone) {
+  const TaskId id = world.insert_awaiting("orders");
+  Table headers = headers_of(id);
+  headers.back().second = "1-00000000000000000000000000000000";
+  ASSERT_TRUE(flow.put_failed("orders", "body", headers));
+  world.loop.run_for(Ms{20});
+  EXPECT_EQ(world.row(id).state, State::awaiting);
+  EXPECT_EQ(world.rows().size(), 2U);
+}
+
+TEST_F(IntakeStory, ADrainBeginsNothingFurtherAndWhatWaitsStaysUnacked) {
+  flow.jobs.by_hand(Lane::flow);
+  ASSERT_TRUE(flow.put_failed("orders", "first"));
+  world.loop.run_for(Ms{10});
+  ASSERT_TRUE(flow.put_failed("orders", "second"));
+  world.loop.run_for(Ms{0});
+  flow.intake.drain();
+  EXPECT_FALSE(flow.intake.idle()) << "the first is on its way";
+  while (flow.jobs.run_next()) world.loop.run_for(Ms{10});
+  EXPECT_TRUE(flow.intake.idle());
+  EXPECT_EQ(world.rows().size(), 1U);
+  EXPECT_EQ(flow.broker.unacked(), 1U);
+}
+
+}  // namespace
+}  // namespace rung::bridge

@@ -1,0 +1,128 @@
+// Every row has somebody who moves it.
+#include "src/bridge/janitor.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/bridge/flow_fixture.h"
+
+namespace rung::bridge {
+namespace {
+
+class JanitorStory : public testing::Test {
+ protected:
+  void start() {
+    flow.take_shards();
+    flow.janitor.start();
+  }
+  // One whose copy for rung.parked is owed.
+  TaskId insert_parked() {
+    return world.insert("billed", world.now(), 5, [&](Task& task) {
+      task.state = State::parked;
+      task.attempt = 3;
+      task.finished_at = world.now();
+    });
+  }
+
+  World world;
+  Flow flow{world};
+};
+
+TEST_F(JanitorStory, TheSweepFindsWhatAnotherInstanceMoved) {
+  start();
+  const TaskId id = world.insert("orders", world.now() + Ms{3'600'000});
+  world.loop.run_for(Ms{5000});
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  ASSERT_EQ(world.apply(Fence{}, {id, event::Fire{}, ByHand{"ann", {}}}).verdict, Decision::Verdict::applied);
+  world.loop.run_for(Ms{1000});
+  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
+}
+
+TEST_F(JanitorStory, WhatADeadOwnerLeftIsPublishedWhenItsConnectionMustBeDead) {
+  const TaskId id = world.insert("orders", world.now());
+  const Fence peer = world.peer("peer", Ms{2000});
+  ASSERT_EQ(world.apply(peer, {id, event::Claim{}}).verdict, Decision::Verdict::applied);
+  start();  // once the peer's leases have run out
+  const EpochMs taken = world.now();
+  world.run_until(taken + Ms{4990});
+  EXPECT_EQ(flow.broker.depth("orders"), 0U) << "its own copy may be on its way yet";
+  world.run_until(taken + Ms{6100});
+  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
+}
+
+TEST_F(JanitorStory, WhatAnOwnerLeftThatGaveItsShardsBackIsPublishedAtOnce) {
+  const TaskId id = world.insert("orders", world.now());
+  const Fence peer = world.peer("peer", Ms{2000});
+  ASSERT_EQ(world.apply(peer, {id, event::Claim{}}).verdict, Decision::Verdict::applied);
+  ASSERT_TRUE(world.eyes->leave(peer.node, 7));
+  start();
+  world.loop.run_for(Ms{100});
+  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
+}
+
+TEST_F(JanitorStory, SilenceIsASuccessWhenItsTimeIsOverAndNotBefore) {
+  start();
+  const TaskId id = world.insert_awaiting("orders");
+  const EpochMs over = *world.row(id).next_at;
+  world.run_until(over - Ms{1});
+  EXPECT_EQ(world.row(id).state, State::awaiting);
+  world.run_until(over + Ms{1100});
+  EXPECT_EQ(world.row(id).state, State::succeeded);
+  EXPECT_EQ(world.row(id).finished_by, FinishedBy::presumed);
+}
+
+TEST_F(JanitorStory, AParkedCopyThatIsLostIsSentAgainUntilItIsConfirmedAndThenNoMore) {
+  start();
+  flow.broker.lose_next(1, false);
+  const TaskId id = insert_parked();
+  world.loop.run_for(Ms{1100});
+  EXPECT_EQ(flow.broker.depth("rung.parked"), 0U);
+  EXPECT_TRUE(world.row(id).next_at) << "it is owed still";
+  world.loop.run_for(Ms{5000});
+  EXPECT_EQ(flow.broker.depth("rung.parked"), 1U);
+  EXPECT_FALSE(world.row(id).next_at);
+}
+
+// B8.
+TEST_F(JanitorStory, AnIdWhoseRowIsGoneWhenItsCopyIsReadDoesNotStayInHand) {
+  start();
+  const auto without_it = world.db->back_up();
+  const TaskId id = insert_parked();
+  const auto with_it = world.db->back_up();
+  flow.jobs.by_hand(Lane::flow);
+  ASSERT_TRUE(world.loop.run_until([&] { return flow.jobs.waiting(Lane::flow) == 1; }));
+  without_it();
+  ASSERT_TRUE(flow.jobs.run_next());
+  world.loop.run_for(Ms{0});
+  with_it();
+  flow.jobs.by_itself(Lane::flow);
+  world.loop.run_for(Ms{1500});
+  EXPECT_EQ(flow.broker.depth("rung.parked"), 1U);
+  EXPECT_FALSE(world.row(id).next_at);
+}
+
+// Ours by its epoch, and nobody has it in hand.
+TEST_F(JanitorStory, AClaimThatNobodyHasInHandIsPublishedAfterAMinute) {
+  start();
+  const TaskId id = world.insert("orders", world.now());
+  ASSERT_EQ(world.apply(flow.shards.fence(), {id, event::Claim{}}).verdict, Decision::Verdict::applied);
+  world.loop.run_for(Ms{59'000});
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  world.loop.run_for(Ms{12'000});
+  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
+}
+
+// A queue that stands still fills whole pages of what is due: behind them a person fires one of another
+// queue.
+TEST_F(JanitorStory, WhatAPersonFiresIsFoundBehindPagesOfWhatStandsStill) {
+  start();
+  flow.broker.hold_confirms();
+  for (int i = 0; i < 200; ++i) world.insert("invoices", world.now() - Ms{60'000});
+  world.loop.run_for(Ms{5000});
+  const TaskId id = world.insert("orders", world.now() + Ms{3'600'000});
+  ASSERT_EQ(world.apply(Fence{}, {id, event::Fire{}, ByHand{"ann", {}}}).verdict, Decision::Verdict::applied);
+  world.loop.run_for(Ms{2000});
+  EXPECT_EQ(flow.broker.depth("orders"), 1U);
+}
+
+}  // namespace
+}  // namespace rung::bridge

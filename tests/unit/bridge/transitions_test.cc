@@ -1,0 +1,204 @@
+// What waits for what before it is recorded.
+#include "src/bridge/transitions.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/unit/bridge/flow_fixture.h"
+
+namespace rung::bridge {
+namespace {
+
+class TransitionsStory : public testing::Test {
+ protected:
+  struct Answer {
+    std::optional<Result<Decision>> decision;
+    Ms after{0};
+    bool refused(std::string_view reason) const {
+      return decision && *decision && (*decision)->verdict == Decision::Verdict::refused &&
+             (*decision)->reason == reason;
+    }
+    bool applied() const {
+      return decision && *decision && (*decision)->verdict == Decision::Verdict::applied;
+    }
+  };
+  std::shared_ptr<Answer> add(Event event, std::uint32_t connection = 0) {
+    auto answer = std::make_shared<Answer>();
+    transitions.add(
+        std::move(event),
+        [this, answer, from = world.now()](const Result<Decision>& decision) {
+          answer->decision = decision;
+          answer->after = world.now() - from;
+        },
+        connection);
+    return answer;
+  }
+  static event::Failed failed(int attempt) { return {attempt, "no", "", {}}; }
+  // Claimed by another instance, whose lease stands for so long.
+  TaskId claimed_by(const Fence& peer) {
+    const TaskId id = world.insert("orders", world.now());
+    EXPECT_EQ(world.apply(peer, {id, event::Claim{}}).verdict, Decision::Verdict::applied);
+    return id;
+  }
+
+  World world;
+  test::VirtualJobs jobs{world.loop,
+                         [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(world.db); }};
+  Health health{*world.clock, [] {}};
+  LeftUnacked left{world.loop, health, [this] { transitions.flush(); }};
+  std::set<TaskId> publishing;
+  Transitions transitions{world.loop,
+                          jobs,
+                          [] { return Fence{}; },
+                          [this] { return world.rules; },
+                          [] {},
+                          [this](TaskId id) { return publishing.contains(id); },
+                          left};
+};
+
+TEST_F(TransitionsStory, AFailureQuickerThanTheConfirmWaitsForItWithoutAskingTheDatabase) {
+  const TaskId id = world.insert_awaiting("orders");
+  publishing.insert(id);
+  jobs.by_hand(Lane::flow);
+  const auto answer = add({id, failed(1)});
+  transitions.flush();
+  world.loop.run_for(Ms{10'000});
+  EXPECT_EQ(jobs.waiting(Lane::flow), 0U);
+  EXPECT_FALSE(transitions.idle());
+  publishing.clear();
+  transitions.published(id);
+  jobs.by_itself(Lane::flow);
+  world.loop.run_for(Ms{1});
+  EXPECT_TRUE(answer->applied());
+  EXPECT_TRUE(transitions.idle());
+}
+
+TEST_F(TransitionsStory, AWordOnWhatAnotherInstancePublishesIsAskedAgainUntilItsConfirm) {
+  const Fence peer = world.peer("peer", Ms{60'000});
+  const TaskId id = claimed_by(peer);
+  const auto answer = add({id, failed(1)}, 1);
+  transitions.flush();
+  world.loop.run_for(Ms{3000});
+  EXPECT_FALSE(answer->decision) << "its copy may leave yet";
+  EXPECT_EQ(world.row(id).state, State::publishing);
+  world.apply(peer, {id, event::Confirmed{1, world.now()}});
+  world.loop.run_for(Ms{1100});
+  EXPECT_TRUE(answer->applied());
+  EXPECT_EQ(world.row(id).state, State::scheduled);
+}
+
+// It fills in the time of its attempt, and the attempt under way waits for a confirm of its own.
+TEST_F(TransitionsStory, ALateConfirmOfAnEarlierAttemptDoesNotEndTheOneUnderWay) {
+  const Fence peer = world.peer("peer", Ms{60'000});
+  const TaskId id = world.insert("orders", world.now(), 5, [](Task& task) { task.attempt = 1; });
+  ASSERT_EQ(world.apply(peer, {id, event::Claim{}}).task.attempt, 2);
+  const auto answer = add({id, event::Confirmed{1, world.now()}});
+  transitions.flush();
+  world.loop.run_for(Ms{100});
+  EXPECT_TRUE(answer->applied());
+  EXPECT_EQ(world.row(id).state, State::publishing);
+}
+
+TEST_F(TransitionsStory, WhenTheClaimsLeaseIsOverTheWordCounts) {
+  const TaskId id = claimed_by(world.peer("peer", Ms{2000}));
+  const auto answer = add({id, failed(1)}, 1);
+  transitions.flush();
+  world.loop.run_for(Ms{1900});
+  EXPECT_FALSE(answer->decision);
+  world.loop.run_for(Ms{1200});
+  EXPECT_TRUE(answer->applied());
+}
+
+TEST_F(TransitionsStory, APersonIsToldAfterTwoSecondsThatItIsBeingPublished) {
+  const TaskId id = claimed_by(world.peer("peer", Ms{60'000}));
+  const auto answer = add({id, event::Finish{true, ""}, ByHand{"ann", {}}});
+  transitions.flush();
+  world.loop.run_for(Ms{1990});
+  EXPECT_FALSE(answer->decision);
+  world.loop.run_for(Ms{1010});
+  EXPECT_TRUE(answer->refused(kBeingPublished));
+}
+
+TEST_F(TransitionsStory, ARowThatIsBehindIsLookedAtForFiveSecondsAndThenTheWordCounts) {
+  const TaskId id = world.insert_awaiting("orders");
+  event::Failed word = failed(2);
+  word.proven = true;
+  const auto answer = add({id, word}, 1);
+  transitions.flush();
+  world.loop.run_for(Ms{4990});
+  EXPECT_FALSE(answer->decision) << "the commit may arrive yet";
+  world.loop.run_for(Ms{30});
+  EXPECT_TRUE(answer->applied());
+  EXPECT_EQ(world.row(id).attempt, 2);
+}
+
+TEST_F(TransitionsStory, ARowThatArrivesMeanwhileIsNotBehind) {
+  const TaskId id = world.insert_awaiting("orders");
+  event::Failed word = failed(2);
+  word.proven = true;
+  const auto answer = add({id, word}, 1);
+  transitions.flush();
+  world.loop.run_for(Ms{1000});
+  const Fence peer = world.peer("peer", Ms{60'000});
+  for (const Happening& late : {Happening(failed(1)), Happening(event::Fire{}), Happening(event::Claim{}),
+                                Happening(event::Confirmed{2, world.now()})})
+    EXPECT_EQ(world.apply(peer, {id, late}).verdict, Decision::Verdict::applied);
+  world.loop.run_for(Ms{1000});
+  ASSERT_TRUE(answer->applied());
+  EXPECT_EQ((*answer->decision)->reason, "") << "it was not behind";
+}
+
+TEST_F(TransitionsStory, WhatIsRefusedForGoodTakesNoOtherDown) {
+  std::vector<std::shared_ptr<Answer>> answers;
+  for (int i = 0; i < 3; ++i) answers.push_back(add({world.insert_awaiting("orders"), failed(1)}));
+  world.db->fail_next(2, Error::Kind::permanent);  // the batch, and then its first by itself
+  transitions.flush();
+  world.loop.run_for(Ms{10});
+  ASSERT_TRUE(answers[0]->decision);
+  EXPECT_FALSE(*answers[0]->decision);
+  EXPECT_TRUE(answers[1]->applied());
+  EXPECT_TRUE(answers[2]->applied());
+}
+
+TEST_F(TransitionsStory, AConfirmWaitsForCompanyAndAFailureForNobody) {
+  jobs.by_hand(Lane::flow);
+  const TaskId one = world.insert_awaiting("orders"), other = world.insert_awaiting("orders");
+  add({one, event::Confirmed{1, world.now()}});
+  transitions.flush();
+  world.loop.run_for(Ms{19});
+  EXPECT_EQ(jobs.waiting(Lane::flow), 0U);
+  world.loop.run_for(Ms{1});
+  ASSERT_EQ(jobs.waiting(Lane::flow), 1U);
+  ASSERT_TRUE(jobs.run_next());
+  world.loop.run_for(Ms{0});
+  const auto confirm = add({one, event::Confirmed{1, world.now()}});
+  transitions.flush();
+  EXPECT_EQ(jobs.waiting(Lane::flow), 0U);
+  const auto failure = add({other, failed(1)});
+  transitions.flush();
+  EXPECT_EQ(jobs.waiting(Lane::flow), 1U) << "both in one batch";
+  ASSERT_TRUE(jobs.run_next());
+  world.loop.run_for(Ms{0});
+  EXPECT_TRUE(confirm->decision && failure->decision);
+}
+
+TEST_F(TransitionsStory, WhatCameByAnOlderConnectionIsLetGo) {
+  const TaskId here = world.insert_awaiting("orders");
+  publishing.insert(here);
+  const TaskId there = claimed_by(world.peer("peer", Ms{60'000}));
+  const auto held = add({here, failed(1)}, 1), asked = add({there, failed(1)}, 1);
+  const auto newer = add({here, failed(1)}, 2);
+  transitions.flush();
+  world.loop.run_for(Ms{100});
+  transitions.forget_before(2);
+  publishing.clear();
+  transitions.published(here);
+  world.loop.run_for(Ms{70'000});
+  EXPECT_FALSE(held->decision || asked->decision) << "the broker brings them again";
+  EXPECT_TRUE(newer->applied());
+  EXPECT_EQ(world.row(there).state, State::publishing);
+}
+
+}  // namespace
+}  // namespace rung::bridge
