@@ -25,7 +25,7 @@ struct ShowOptions {
 };
 
 // By retry-id or, where there is no such task, by message-id: then the newest of that id.
-Result<TaskRow> find_task(Store& store, const std::string& id, bool* more) {
+Result<TaskRow> find_task(QueryStore& store, const std::string& id, bool* more) {
   *more = false;
   if (const auto task_id = TaskId::parse(id)) {
     auto row = store.find(*task_id);

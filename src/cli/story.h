@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/core/policy.h"
-#include "src/store/store.h"
+#include "src/store/queries.h"
 
 namespace rung::cli {
 

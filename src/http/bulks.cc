@@ -90,7 +90,7 @@ Response set_state(Context& context, const Call& call, BulkState state) {
   if (state == BulkState::running) rate = read_rate(fields);
   fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
-  auto bulk = context.reads.run([&](Store& store) { return store.set_bulk(*id, state, rate); });
+  auto bulk = context.reads.run([&](BulkStore& store) { return store.set_bulk(*id, state, rate); });
   if (!bulk) return problem(bulk.error(), call.request.path);
   if (!*bulk) return no_such_bulk(call);
   if ((*bulk)->state != state) {
@@ -112,11 +112,11 @@ Response create_bulk(Context& context, const Call& call) {
   if (!errors.empty()) return problem(errors, kPath);
   if (wish.dry_run) {
     const Filter filter = of_bulk(wish.bulk);
-    auto count = context.reads.run([&](Store& store) { return store.count(filter, kMostCounted); });
+    auto count = context.reads.run([&](QueryStore& store) { return store.count(filter, kMostCounted); });
     if (!count) return filter_problem(filter, count.error(), kPath);
     return answer(200, {{"dry_run", true}, {"matches", *count}, {"or_more", *count >= kMostCounted}});
   }
-  auto made = context.reads.run_once([&](Store& store) { return store.create_bulk(wish.bulk); });
+  auto made = context.reads.run_once([&](BulkStore& store) { return store.create_bulk(wish.bulk); });
   if (!made) return filter_problem(wish.bulk.filter, made.error(), kPath);
   Response response = answer(202, to_json(*made));
   response.headers.emplace_back("Location", kPath + ("/" + std::to_string(made->id)));
@@ -126,7 +126,7 @@ Response create_bulk(Context& context, const Call& call) {
 Response list_bulks(Context& context, const Call& call) {
   if (!call.request.query.empty())
     return problem({{call.request.query.front().first.substr(0, 60), "there are no conditions here"}}, kPath);
-  auto bulks = context.reads.run([](Store& store) { return store.bulks(kMostShown); });
+  auto bulks = context.reads.run([](BulkStore& store) { return store.bulks(kMostShown); });
   if (!bulks) return problem(bulks.error(), kPath);
   Json list = Json::array();
   for (const Bulk& bulk : *bulks) list.push_back(to_json(bulk));
@@ -136,7 +136,7 @@ Response list_bulks(Context& context, const Call& call) {
 Response show_bulk(Context& context, const Call& call) {
   const auto id = bulk_id(call.id);
   if (!id) return no_such_bulk(call);
-  auto bulk = context.reads.run([&](Store& store) { return store.bulk(*id); });
+  auto bulk = context.reads.run([&](BulkStore& store) { return store.bulk(*id); });
   if (!bulk) return problem(bulk.error(), call.request.path);
   return *bulk ? answer(200, to_json(**bulk)) : no_such_bulk(call);
 }

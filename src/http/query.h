@@ -4,7 +4,7 @@
 
 #include "src/http/fields.h"
 #include "src/http/problem.h"
-#include "src/store/store.h"
+#include "src/store/queries.h"
 
 namespace rung::http {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "src/http/problem.h"
-#include "src/store/store.h"
+#include "src/store/queries.h"
 
 namespace rung::http {
 

@@ -33,7 +33,7 @@ struct Known {
   std::string content;
 };
 Result<std::map<TaskId, Known>> look_up(Reads& reads, const std::vector<TaskId>& ids) {
-  auto rows = reads.run([&](Store& store) { return store.known(ids); });
+  auto rows = reads.run([&](QueryStore& store) { return store.known(ids); });
   if (!rows) return tl::unexpected(rows.error());
   std::map<TaskId, Known> known;
   for (KnownTask& one : *rows) {
@@ -201,7 +201,7 @@ Response list_tasks(Context& context, const Call& call) {
   Filter filter = read_page(call.request.query, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
   const int limit = filter.limit++;
-  auto rows = context.reads.run([&](Store& store) { return store.list(filter); });
+  auto rows = context.reads.run([&](QueryStore& store) { return store.list(filter); });
   if (!rows) return filter_problem(filter, rows.error(), call.request.path);
   return answer(200, page_json(*std::move(rows), limit));
 }
@@ -222,7 +222,7 @@ Response show_task(Context& context, const Call& call) {
     std::optional<TaskRow> row;
     std::vector<AttemptRow> history;
   };
-  const auto found = context.reads.run([&](Store& store) -> Result<Shown> {
+  const auto found = context.reads.run([&](QueryStore& store) -> Result<Shown> {
     auto row = store.find(*id);
     if (!row) return tl::unexpected(row.error());
     auto history = store.history(*id);
@@ -247,7 +247,7 @@ Response show_audit(Context& context, const Call& call) {
     bool there = false;
     std::vector<AuditRow> rows;
   };
-  const auto found = context.reads.run([&](Store& store) -> Result<Shown> {
+  const auto found = context.reads.run([&](QueryStore& store) -> Result<Shown> {
     auto row = store.find(*id);
     if (!row) return tl::unexpected(row.error());
     auto rows = store.audit(*id);
