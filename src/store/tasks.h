@@ -25,7 +25,7 @@ struct Inserted {
   enum class How {
     inserted,
     duplicate,  // the same intake was here before: `id` is its row
-    not_held,   // the shard's lease is gone: nothing was written
+    not_held,   // the shard's lease is gone: nothing was written, also not by an earlier try of the same call
     id_taken,   // another message has this id already (nodes 1024 apart, a clock that stepped back): nothing
                 // was written; the same message under a new id will be
     too_large,  // the database does not take a body of this size: nothing was written, the others were
