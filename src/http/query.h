@@ -2,7 +2,7 @@
 // Thread: pure functions.
 #pragma once
 
-#include "src/http/fields.h"
+#include "src/api/fields.h"
 #include "src/http/problem.h"
 #include "src/store/queries.h"
 

@@ -1,12 +1,12 @@
 // Writing tasks, and finding what has to be done about them. Thread, errors: store.h.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "src/core/decider.h"
 #include "src/core/machine.h"
 #include "src/core/result.h"
 #include "src/core/task.h"
@@ -47,9 +47,6 @@ struct DueEntry {
   std::string queue;
   bool operator==(const DueEntry&) const = default;
 };
-
-// decide() with the rule book and the dice bound to it; called inside the transaction, once an event.
-using Decider = std::function<Decision(const Task&, const Happening&, const Circumstances&)>;
 
 struct BulkStep;
 
