@@ -1,5 +1,5 @@
 # cmake -DSQL_DIR=... -DOUT=... -P embed.cmake: writes every .sql file into OUT as a raw string, sorted by name.
-set(text "// Made by sql/embed.cmake from sql/*.sql: do not edit.\n#include \"sql/embedded.h\"\n\n")
+set(text "// Made by sql/embed.cmake from sql/mysql/*.sql: do not edit.\n#include \"sql/embedded.h\"\n\n")
 string(APPEND text "namespace rung::sql::embedded {\n")
 foreach(kind migrations statements cookbook)
   if(kind STREQUAL "cookbook")

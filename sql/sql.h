@@ -1,4 +1,4 @@
-// The SQL that Rung runs, from the .sql files beside this header: no other place holds SQL text.
+// The SQL that Rung runs, from the .sql files in sql/DIALECT: no other place holds SQL text.
 // Thread: any; everything is made once and never changes.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace rung::sql {
 
-// The statement under `-- name: NAME` in statements/*.sql, without its comments. `:words` in it are places
+// The statement under `-- name: NAME` in mysql/statements/*.sql, without its comments. `:words` in it are places
 // for values. REQUIRES: there is one of that name (else the program ends: it was built wrong).
 std::string_view statement(std::string_view name);
 // All of those names, for tests.
@@ -22,7 +22,7 @@ struct Migration {
 const std::vector<Migration>& migrations();  // by version
 int newest_version();
 
-// A query of cookbook.sql: what it answers, and its statements (SETs of variables first, the query last).
+// A query of mysql/cookbook.sql: what it answers, and its statements (SETs of variables first, the query last).
 struct Recipe {
   std::string title;
   std::vector<std::string> statements;

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "src/core/time.h"
-#include "src/store/store.h"
+#include "src/store/leases.h"
 
 namespace rung::bridge {
 

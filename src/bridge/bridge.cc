@@ -259,7 +259,7 @@ bool Bridge::may_publish() const { return broker_watch_.takes_messages() && !fen
 
 void Bridge::read_token_key() {
   jobs_->submit<DeliveryProof::Shared>(
-      Lane::flow, [](Store& store) { return DeliveryProof::read(store); },
+      Lane::flow, [](SystemStore& store) { return DeliveryProof::read(store); },
       [this](const Result<DeliveryProof::Shared>& shared) { token_key(shared); });
 }
 
@@ -371,7 +371,7 @@ void Bridge::attachments_found(const AttachmentLook& look) {
 }
 
 void Bridge::record(SystemEvent event) {
-  const auto work = [node = shards_.node(), event = std::move(event)](Store& store) -> Result<bool> {
+  const auto work = [node = shards_.node(), event = std::move(event)](SystemStore& store) -> Result<bool> {
     if (auto done = store.record_event(node, event); !done) return tl::unexpected(done.error());
     return true;
   };

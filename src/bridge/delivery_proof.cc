@@ -19,7 +19,7 @@ bool made_with_tokens(const std::string& version) {
 
 }  // namespace
 
-Result<DeliveryProof::Shared> DeliveryProof::read(Store& store) {
+Result<DeliveryProof::Shared> DeliveryProof::read(SystemStore& store) {
   auto key = store.setting("result_token_key", DeliveryTokens::new_key());
   if (!key) return tl::unexpected(key.error());
   auto since = store.setting("installed_at_schema", "");

@@ -12,7 +12,7 @@
 #include "src/core/delivery_token.h"
 #include "src/core/task.h"
 #include "src/core/time.h"
-#include "src/store/store.h"
+#include "src/store/system.h"
 
 namespace rung::bridge {
 
@@ -37,7 +37,7 @@ class DeliveryProof {
   DeliveryProof(const Clock& clock, std::optional<bool> required) : clock_(clock), configured_(required) {}
 
   // On a store thread. Makes the key where there is none.
-  static Result<Shared> read(Store& store);
+  static Result<Shared> read(SystemStore& store);
   // False where the key is none: nothing is published then.
   bool set(const Shared& shared);
   bool ready() const { return tokens_.has_value(); }

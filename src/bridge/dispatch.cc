@@ -189,7 +189,7 @@ void Dispatch::claim(std::vector<io::DueItem> items, PublishLane lane) {
   claiming_rows_ += batch.size();
   for (const io::DueItem& item : batch) ++under_way_in_[static_cast<std::size_t>(item.shard)];
   const auto work = [batch, fence = parts_.shards.fence(),
-                     decide = decider(parts_.rules())](Store& store) -> Result<Claimed> {
+                     decide = decider(parts_.rules())](TaskStore& store) -> Result<Claimed> {
     std::vector<Event> events;
     events.reserve(batch.size());
     for (const io::DueItem& item : batch) events.push_back({item.id, event::Claim{kAhead}});
@@ -269,7 +269,7 @@ void Dispatch::fetch() {
   if (ids.empty()) return;
   ++jobs_;
   parts_.jobs.submit<Messages>(
-      Lane::flow, [ids = std::move(ids)](Store& store) { return store.messages(ids); },
+      Lane::flow, [ids = std::move(ids)](TaskStore& store) { return store.messages(ids); },
       [this, batch](const Result<Messages>& messages) {
         --jobs_;
         fetched(*batch, messages);

@@ -149,7 +149,7 @@ void Intake::insert(std::vector<Newcomer> batch, int shard, bool for_others) {
   ++in_flight_;
   parts_.jobs.submit<Answers>(
       Lane::flow,
-      [this, tags = std::move(tags), tasks, fence = std::move(fence)](Store& store) {
+      [this, tags = std::move(tags), tasks, fence = std::move(fence)](TaskStore& store) {
         return insert_standing(store, tags, *tasks, fence);
       },
       [this, shared, tasks](const Result<Answers>& result) {
@@ -163,7 +163,7 @@ void Intake::insert(std::vector<Newcomer> batch, int shard, bool for_others) {
 // On a store thread, at each try. A delivery whose connection is gone, while it waited for the database or
 // because the process stood still, has been given to another by now, and may have come to its end there: the
 // same intake would become a second task. It is left; if nobody had it, the broker brings it again.
-Result<Intake::Answers> Intake::insert_standing(Store& store, const std::vector<DeliveryTag>& tags,
+Result<Intake::Answers> Intake::insert_standing(TaskStore& store, const std::vector<DeliveryTag>& tags,
                                                 const std::vector<NewTask>& tasks, const Fence& fence) const {
   Answers answers(tasks.size());
   std::vector<std::size_t> places;

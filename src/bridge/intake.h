@@ -71,7 +71,7 @@ class Intake {
   void insert(std::vector<Newcomer> batch, int shard, bool for_others);
   // An answer each; none for what was left, because its connection no longer stands.
   using Answers = std::vector<std::optional<Inserted>>;
-  Result<Answers> insert_standing(Store& store, const std::vector<DeliveryTag>& tags,
+  Result<Answers> insert_standing(TaskStore& store, const std::vector<DeliveryTag>& tags,
                                   const std::vector<NewTask>& tasks, const Fence& fence) const;
   void inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& tasks,
                 const Result<Answers>& result);

@@ -14,7 +14,7 @@
 #include "src/bridge/health.h"
 #include "src/core/time.h"
 #include "src/io/loop.h"
-#include "src/store/store.h"
+#include "src/store/system.h"
 
 namespace rung::bridge {
 

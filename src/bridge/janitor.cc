@@ -70,7 +70,7 @@ void Janitor::sweep() {
   if (parts_.dispatch.ready() > kEnoughReady || look_recent_) after = until - kRecent;
   parts_.jobs.submit<std::vector<DueEntry>>(
       Lane::control,
-      [shards = parts_.shards.list(), after, until](Store& store) {
+      [shards = parts_.shards.list(), after, until](TaskStore& store) {
         return store.due(State::scheduled, shards, after, until, kPerShard);
       },
       [this](const Result<std::vector<DueEntry>>& rows) {
@@ -99,7 +99,7 @@ void Janitor::deadlines() {
   ending_busy_ = true;
   parts_.jobs.submit<std::vector<DueEntry>>(
       Lane::control,
-      [shards = parts_.shards.list(), until = parts_.clock.now()](Store& store) {
+      [shards = parts_.shards.list(), until = parts_.clock.now()](TaskStore& store) {
         return store.due(State::awaiting, shards, std::nullopt, until, kPerShard * 10);
       },
       [this](const Result<std::vector<DueEntry>>& rows) {
@@ -122,7 +122,7 @@ void Janitor::copies() {
   copies_busy_ = true;
   parts_.jobs.submit<std::vector<DueEntry>>(
       Lane::control,
-      [shards = parts_.shards.list(), until = parts_.clock.now()](Store& store) {
+      [shards = parts_.shards.list(), until = parts_.clock.now()](TaskStore& store) {
         return store.due(State::parked, shards, std::nullopt, until, kPerShard);
       },
       [this](const Result<std::vector<DueEntry>>& rows) {
@@ -216,7 +216,7 @@ void Janitor::stranded() {
   if (ripe.empty()) return;
   constexpr int kLimit = 5000;
   parts_.jobs.submit<std::vector<DueEntry>>(
-      Lane::control, [ripe](Store& store) { return store.stranded(ripe, kLimit); },
+      Lane::control, [ripe](TaskStore& store) { return store.stranded(ripe, kLimit); },
       [this, ripe](const Result<std::vector<DueEntry>>& rows) {
         if (!rows) {
           for (const Lease& lease : ripe)
@@ -248,7 +248,7 @@ void Janitor::stranded() {
 void Janitor::forgotten() {
   parts_.jobs.submit<std::vector<DueEntry>>(
       Lane::control,
-      [shards = parts_.shards.list(), until = parts_.clock.now() - kForgotten](Store& store) {
+      [shards = parts_.shards.list(), until = parts_.clock.now() - kForgotten](TaskStore& store) {
         return store.due(State::publishing, shards, std::nullopt, until, kPerShard);
       },
       [this](const Result<std::vector<DueEntry>>& rows) {

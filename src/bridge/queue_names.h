@@ -11,7 +11,7 @@
 #include <unordered_map>
 
 #include "src/io/due_heap.h"
-#include "src/store/store.h"
+#include "src/store/tasks.h"
 
 namespace rung::bridge {
 

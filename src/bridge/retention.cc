@@ -81,13 +81,13 @@ void Retention::submit() {
   busy_ = true;
   parts_.jobs.submit<Pass>(
       Lane::upkeep,
-      [pass = pass_, &here = parts_.clock.here()](Store& store) { return perform(pass, here, store); },
+      [pass = pass_, &here = parts_.clock.here()](RetentionStore& store) { return perform(pass, here, store); },
       [this](Result<Pass> pass) { arrived(std::move(pass)); });
 }
 
 // One step. What goes wrong with the tables' parts (the user may not, the tables are in use) holds up nothing
 // else.
-Result<Retention::Pass> Retention::perform(Pass pass, const Clock& here, Store& store) {
+Result<Retention::Pass> Retention::perform(Pass pass, const Clock& here, RetentionStore& store) {
   const BootMs from = here.boot();
   pass.done = {};
   const EpochMs before = pass.now - pass.keep.value_or(Ms{0});
@@ -122,7 +122,7 @@ Result<Retention::Pass> Retention::perform(Pass pass, const Clock& here, Store& 
   return pass;
 }
 
-Result<void> Retention::add(Pass& pass, Store& store) {
+Result<void> Retention::add(Pass& pass, RetentionStore& store) {
   pass.stage = pass.keep ? Stage::tasks : Stage::through;
   const auto there = store.parts();
   if (!there) return tl::unexpected(there.error());
@@ -137,7 +137,7 @@ Result<void> Retention::add(Pass& pass, Store& store) {
   return {};
 }
 
-Result<void> Retention::list(Pass& pass, Store& store) {
+Result<void> Retention::list(Pass& pass, RetentionStore& store) {
   auto there = store.parts();
   if (!there) return tl::unexpected(there.error());
   pass.old = *std::move(there);
@@ -146,7 +146,7 @@ Result<void> Retention::list(Pass& pass, Store& store) {
   return {};
 }
 
-Result<void> Retention::drop(Pass& pass, Store& store) {
+Result<void> Retention::drop(Pass& pass, RetentionStore& store) {
   if (pass.old.empty()) {
     pass.stage = Stage::through;
     return {};

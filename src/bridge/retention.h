@@ -63,10 +63,10 @@ class Retention {
   void submit();
   void arrived(Result<Pass> pass);
   void through();
-  static Result<Pass> perform(Pass pass, const Clock& here, Store& store);
-  static Result<void> add(Pass& pass, Store& store);
-  static Result<void> list(Pass& pass, Store& store);
-  static Result<void> drop(Pass& pass, Store& store);
+  static Result<Pass> perform(Pass pass, const Clock& here, RetentionStore& store);
+  static Result<void> add(Pass& pass, RetentionStore& store);
+  static Result<void> list(Pass& pass, RetentionStore& store);
+  static Result<void> drop(Pass& pass, RetentionStore& store);
 
   const Parts parts_;
   std::optional<Ms> keep_;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/core/time.h"
-#include "src/store/store.h"
+#include "src/store/retention.h"
 
 namespace rung::bridge {
 

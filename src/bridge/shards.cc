@@ -209,7 +209,7 @@ void Shards::begin_cycle() {
     const bool give_back = slot(lease.shard).leaving && !listener_.in_use(lease.shard);
     (give_back ? cycle.release : cycle.renew).push_back(lease);
   }
-  const auto work = [cycle, settings = settings_, &here = clock_.here()](Store& store) {
+  const auto work = [cycle, settings = settings_, &here = clock_.here()](LeaseStore& store) {
     return perform(cycle, settings, here, store);
   };
   jobs_.submit<Cycle>(Lane::control, work, [this](const Result<Cycle>& result) {
@@ -229,7 +229,7 @@ void Shards::begin_cycle() {
 }
 
 // The best of some: what it took is what the clock is uncertain by, and so how late all may go out.
-Result<void> Shards::read_clock(Cycle& c, const Clock& here, Store& store) {
+Result<void> Shards::read_clock(Cycle& c, const Clock& here, LeaseStore& store) {
   constexpr int kReadings = 5;
   for (int i = 0; i < kReadings; ++i) {
     Cycle::Reading reading;
@@ -247,8 +247,8 @@ Result<void> Shards::read_clock(Cycle& c, const Clock& here, Store& store) {
 // database was put back. Another process that takes our name goes on counting from there, and never removes
 // the row; so a row that is gone, or that is another's now, means the same. But it may be gone for a moment
 // only, while a dump is being read in: what is registered then would be in the dump's way.
-Result<void> Shards::look_back(Cycle& c, const Settings& settings, const Clock& here, Store& store,
-                               Store::Beat& beat) {
+Result<void> Shards::look_back(Cycle& c, const Settings& settings, const Clock& here, LeaseStore& store,
+                               LeaseStore::Beat& beat) {
   const bool gone = beat.name != settings.identity.name;
   const bool known = c.beats > 0;  // this process has beaten before
   if (!known || (!gone && beat.beats > c.beats)) {
@@ -273,7 +273,7 @@ Result<void> Shards::look_back(Cycle& c, const Settings& settings, const Clock& 
 }
 
 // On the control lane; again from the beginning after a transient error.
-Result<Shards::Cycle> Shards::perform(Cycle c, const Settings& settings, const Clock& here, Store& store) {
+Result<Shards::Cycle> Shards::perform(Cycle c, const Settings& settings, const Clock& here, LeaseStore& store) {
   const NodeIdentity& identity = settings.identity;
   if (c.node == 0) {
     const auto node = store.register_node(identity, settings.lease);
@@ -446,7 +446,7 @@ void Shards::give_back() {
   const std::function<void()> done = std::exchange(left_, nullptr);
   if (node_ == 0) return done();
   const auto work = [node = node_,
-                     incarnation = settings_.identity.incarnation](Store& store) -> Result<bool> {
+                     incarnation = settings_.identity.incarnation](LeaseStore& store) -> Result<bool> {
     if (const auto left = store.leave(node, incarnation); !left) return tl::unexpected(left.error());
     return true;
   };

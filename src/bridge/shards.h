@@ -20,7 +20,7 @@
 #include "src/bridge/store_jobs.h"
 #include "src/core/db_clock.h"
 #include "src/io/loop.h"
-#include "src/store/store.h"
+#include "src/store/leases.h"
 
 namespace rung::bridge {
 
@@ -94,11 +94,11 @@ class Shards {
   Slot& slot(int shard) { return slots_[static_cast<std::size_t>(shard)]; }
 
   void begin_cycle();
-  static Result<void> read_clock(Cycle& cycle, const Clock& here, Store& store);
-  static Result<Cycle> perform(Cycle cycle, const Settings& settings, const Clock& here, Store& store);
+  static Result<void> read_clock(Cycle& cycle, const Clock& here, LeaseStore& store);
+  static Result<Cycle> perform(Cycle cycle, const Settings& settings, const Clock& here, LeaseStore& store);
   // Whether the beat says that the database went back in time. Then the name is taken again.
-  static Result<void> look_back(Cycle& cycle, const Settings& settings, const Clock& here, Store& store,
-                                Store::Beat& beat);
+  static Result<void> look_back(Cycle& cycle, const Settings& settings, const Clock& here, LeaseStore& store,
+                                LeaseStore::Beat& beat);
   void end_cycle(const Cycle& cycle);
   void notice(const Cycle& cycle);
   void plan_surplus(int surplus);

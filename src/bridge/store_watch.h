@@ -11,7 +11,7 @@
 #include "src/bridge/store_jobs.h"
 #include "src/core/time.h"
 #include "src/io/loop.h"
-#include "src/store/store.h"
+#include "src/store/system.h"
 
 namespace rung::bridge {
 

@@ -117,7 +117,7 @@ void Submissions::insert(const std::shared_ptr<Batch>& batch, int shard) {
   ++in_flight_;
   parts_.jobs.submit<std::vector<Inserted>>(
       Lane::flow,
-      [batch, fence = parts_.shards.fence()](Store& store) { return store.insert(batch->tasks, fence); },
+      [batch, fence = parts_.shards.fence()](TaskStore& store) { return store.insert(batch->tasks, fence); },
       [this, batch](const Result<std::vector<Inserted>>& result) {
         --in_flight_;
         // Where a shard was lost the next renewal has to say which are ours: no use in asking again at once.

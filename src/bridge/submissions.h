@@ -14,18 +14,9 @@
 #include "src/bridge/store_jobs.h"
 #include "src/bridge/transitions.h"
 #include "src/core/db_clock.h"
+#include "src/core/submission.h"
 
 namespace rung::bridge {
-
-// A task that only has to wait. Of `task` whoever submits sets message, intake_key, same_if_over_since,
-// origin_json, and of task.task: queue, exchange, routing_key, tag, message_id, silence, body_bytes. The rest
-// is begin_delay()'s.
-struct Submission {
-  NewTask task;
-  Directives directives;      // ladder, max_attempts
-  std::optional<EpochMs> at;  // else `delay` from now, both by the database's clock
-  Ms delay{0};
-};
 
 // What became of one: its row (of a duplicate the id alone), and whether it is new.
 struct Submitted {

@@ -171,7 +171,7 @@ void Transitions::leave(std::vector<Item> batch) {
   auto shared = std::make_shared<std::vector<Item>>(std::move(batch));
   jobs_.submit<std::vector<Decision>>(
       Lane::flow,
-      [shared, fence = fence_(), decide = decider(rules_())](Store& store) {
+      [shared, fence = fence_(), decide = decider(rules_())](TaskStore& store) {
         std::vector<Event> events;
         events.reserve(shared->size());
         for (const Item& item : *shared) events.push_back(item.event);

@@ -19,6 +19,7 @@
 #include "src/bridge/gather.h"
 #include "src/bridge/left_unacked.h"
 #include "src/bridge/store_jobs.h"
+#include "src/core/decider.h"
 #include "src/core/machine.h"
 
 namespace rung::bridge {
@@ -89,11 +90,5 @@ class Transitions {
   std::size_t pressing_ = 0;  // of waiting_: those that somebody waits for
   int in_flight_ = 0;
 };
-
-inline Decider decider(RuleBookPtr rules) {
-  return [rules = std::move(rules)](const Task& task, const Happening& what, const Circumstances& at) {
-    return decide(task, what, *rules, at);
-  };
-}
 
 }  // namespace rung::bridge

@@ -32,7 +32,7 @@ int list(const BulkCommandOptions& o) {
   if (!bulks) return complain(bulks.error());
   if (o.common.json) {
     Json json = {{"bulks", Json::array()}};
-    for (const Bulk& bulk : *bulks) json["bulks"].push_back(to_json(bulk));
+    for (const Bulk& bulk : *bulks) json["bulks"].push_back(api::columns_of(bulk));
     print(dump(json) + "\n");
     return kDone;
   }
@@ -94,7 +94,7 @@ int show(const BulkCommandOptions& o) {
   auto bulk = session.store->bulk(o.id);
   if (!bulk) return complain(bulk.error());
   if (!*bulk) return none(o.id);
-  print(o.common.json ? dump(to_json(**bulk)) + "\n" : show_text(**bulk, session.now));
+  print(o.common.json ? dump(api::columns_of(**bulk)) + "\n" : show_text(**bulk, session.now));
   return kDone;
 }
 
@@ -106,7 +106,7 @@ int set(const BulkCommandOptions& o, BulkState to) {
   if (!bulk) return complain(bulk.error());
   if (!*bulk) return none(o.id);
   const Bulk& b = **bulk;
-  if (o.common.json) print(dump(to_json(b)) + "\n");
+  if (o.common.json) print(dump(api::columns_of(b)) + "\n");
   if (b.state != to) {
     return complain(kMistake, fmt::format("bulk {} has ended already: it is {}", b.id, to_word(b.state)));
   }
@@ -128,7 +128,7 @@ int resume(const BulkCommandOptions& o) {
   }
   if (!o.detach) return run_bulk(session, **bulk, o.common.json);
   if (o.common.json) {
-    print(dump(to_json(**bulk)) + "\n");
+    print(dump(api::columns_of(**bulk)) + "\n");
   } else {
     print(fmt::format("bulk {} goes on as soon as a sidecar takes it\n", o.id));
   }

@@ -13,10 +13,10 @@
 #include <thread>
 
 #include "src/bridge/bulk.h"
-#include "src/bridge/transitions.h"
 #include "src/cli/again.h"
 #include "src/cli/progress.h"
 #include "src/cli/text.h"
+#include "src/core/decider.h"
 
 namespace rung::cli {
 namespace {
@@ -68,7 +68,7 @@ class Run {
         clock_(*session.clock),
         bulk_(std::move(bulk)),
         runner_(runner_name()),
-        decide_(bridge::decider(session.config.rules)) {}
+        decide_(decider(session.config.rules)) {}
 
   // Until it is no longer running, or Ctrl-C.
   Result<Bulk> run() {
@@ -172,7 +172,7 @@ int dry_run(Session& session, const Common& common, const NewBulk& asked) {
 }
 
 int tell(const Bulk& bulk, bool json) {
-  if (json) print(dump(Json{{"bulk", to_json(bulk)}}) + "\n");
+  if (json) print(dump(Json{{"bulk", api::columns_of(bulk)}}) + "\n");
   if (bulk.state == BulkState::done) {
     // As of one task by its id: nothing was done, and nothing had been done already.
     if (bulk.done > 0 && bulk.refused == bulk.done) return complain(kMistake, outcome_of(bulk));
@@ -240,7 +240,7 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   if (made->total == 0) {
     auto ended = session.store->set_bulk(made->id, BulkState::aborted, std::nullopt);
     if (!ended) return complain(ended.error());
-    if (common.json) print(dump(Json{{"bulk", to_json(ended->value_or(*made))}}) + "\n");
+    if (common.json) print(dump(Json{{"bulk", api::columns_of(ended->value_or(*made))}}) + "\n");
     if (!common.json) print("no tasks match (" + one_line(asked.filter_text) + ")\n");
     return kDone;
   }

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "levels/duration.h"
-#include "src/bridge/transitions.h"
 #include "src/cli/again.h"
 #include "src/cli/bulk_run.h"
 #include "src/cli/command.h"
@@ -18,6 +17,7 @@
 #include "src/cli/story.h"
 #include "src/cli/text.h"
 #include "src/cli/when.h"
+#include "src/core/decider.h"
 
 namespace rung::cli {
 namespace {
@@ -71,7 +71,7 @@ Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& i
   for (const TaskId id : ids) events.push_back({id, what, hand});
   // No lease is held here: row locks and decide() are what guards it against the sidecars.
   const auto decide = [&](const std::vector<Event>& some) {
-    return again([&] { return session.store->apply(some, Fence{}, bridge::decider(session.config.rules)); });
+    return again([&] { return session.store->apply(some, Fence{}, decider(session.config.rules)); });
   };
   auto decisions = decide(events);
   if (!decisions) return tl::unexpected(decisions.error());
@@ -125,7 +125,7 @@ Json change_json(const Change& change) {
   return {{"retry_id", change.id.str()},
           {"result", result},
           {"reason", change.decision.reason.empty() ? Json() : Json(change.decision.reason)},
-          {"task", change.row ? to_json(*change.row) : Json()}};
+          {"task", change.row ? api::to_json(*change.row) : Json()}};
 }
 
 int run(Session& session, const ChangeOptions& options, const Happening& what) {

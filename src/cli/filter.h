@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/store/store.h"
+#include "src/store/queries.h"
 
 namespace rung::cli {
 

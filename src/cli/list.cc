@@ -77,7 +77,7 @@ int print_pages(Session& session, Filter filter, const ListOptions& options) {
     if (!rows->empty()) filter.below = rows->back().task.id;
     if (options.common.json) {
       for (const TaskRow& row : *rows) {
-        print((first ? "\n" : ",\n") + dump(to_json(row), false));
+        print((first ? "\n" : ",\n") + dump(api::to_json(row), false));
         first = false;
       }
       continue;

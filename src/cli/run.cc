@@ -96,7 +96,7 @@ class Stores {
     return options;
   }
 
-  static void warn_of_risks(Store& store) {
+  static void warn_of_risks(SystemStore& store) {
     const auto variables = store.server_variables();
     if (!variables) return;  // `rung doctor` says why
     for (const ServerRisk& risk : server_risks(*variables))

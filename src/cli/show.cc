@@ -25,7 +25,7 @@ struct ShowOptions {
 };
 
 // By retry-id or, where there is no such task, by message-id: then the newest of that id.
-Result<TaskRow> find_task(Store& store, const std::string& id, bool* more) {
+Result<TaskRow> find_task(QueryStore& store, const std::string& id, bool* more) {
   *more = false;
   if (const auto task_id = TaskId::parse(id)) {
     auto row = store.find(*task_id);
@@ -225,7 +225,7 @@ int show(const ShowOptions& options) {
     if (options.body && facts.message != nullptr) print("\n" + printable_body(facts.message->body) + "\n");
     return kDone;
   }
-  Json json = to_json(row);
+  Json json = api::to_json(row);
   json["max_attempts"] = row.task.max_attempts > 0 ? Json(row.task.max_attempts) : Json();
   json["ladder_pinned"] = row.task.ladder_pinned;
   json["success"] = Json();
@@ -317,11 +317,11 @@ int history(const ShowOptions& options) {
     print(history_text(row, *attempts, first, session));
     return kDone;
   }
-  Json json = {{"task", to_json(row)},
+  Json json = {{"task", api::to_json(row)},
                {"first_error", first.empty() ? Json() : Json(first)},
                {"attempts", Json::array()},
                {"next", what_next(row, *session.config.rules, session.now)}};
-  for (const AttemptRow& each : *attempts) json["attempts"].push_back(to_json(each));
+  for (const AttemptRow& each : *attempts) json["attempts"].push_back(api::to_json(each));
   print(dump(json) + "\n");
   return kDone;
 }
@@ -351,7 +351,7 @@ int audit(const ShowOptions& options) {
   if (!rows) return complain(rows.error());
   if (options.common.json) {
     Json json = {{"retry_id", row.task.id.str()}, {"version", row.task.version}, {"changes", Json::array()}};
-    for (const AuditRow& each : *rows) json["changes"].push_back(to_json(each));
+    for (const AuditRow& each : *rows) json["changes"].push_back(api::to_json(each));
     print(dump(json) + "\n");
     return kDone;
   }

@@ -6,7 +6,6 @@
 #include "src/cli/when.h"
 #include "src/core/headers.h"
 #include "src/core/message_json.h"
-#include "src/core/rfc3339.h"
 #include "src/core/utf8.h"
 
 namespace rung::cli {
@@ -35,9 +34,6 @@ std::string whereto(const Task& task) {
   return "exchange " + target.exchange +
          (target.routing_key.empty() ? "" : ", routing key " + target.routing_key);
 }
-
-Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-Json time_or_null(const std::optional<EpochMs>& t) { return t ? Json(to_rfc3339(*t)) : Json(nullptr); }
 
 std::string awaiting(const Task& task, const RuleBook& rules, EpochMs now) {
   std::string text = fmt::format("awaiting: attempt {} ({}) {} {}", task.attempt, rung_of(task),
@@ -131,84 +127,6 @@ std::string first_error(std::string_view origin_json) {
   const Failure failure = read_failure(message, "", "");
   if (failure.error_type.empty() || failure.error.starts_with(failure.error_type)) return failure.error;
   return failure.error_type + ": " + failure.error;
-}
-
-Json to_json(const TaskRow& row) {
-  const Task& t = row.task;
-  Json json = {{"retry_id", t.id.str()},
-               {"kind", to_word(t.kind)},
-               {"queue", text_or_null(t.queue)},
-               {"exchange", text_or_null(t.exchange)},
-               {"routing_key", text_or_null(t.routing_key)},
-               {"tag", text_or_null(t.tag)},
-               {"message_id", text_or_null(t.message_id)},
-               {"state", to_word(t.state)},
-               {"attempt", t.attempt},
-               {"level", t.level},
-               {"levels", t.levels},
-               {"ladder", t.ladder},
-               {"next_due_at", time_or_null(t.next_at)},
-               {"first_failed_at", t.first_failed_at.ms > 0 ? Json(to_rfc3339(t.first_failed_at)) : Json()},
-               {"created_at", to_rfc3339(t.created_at)},
-               {"finished_at", time_or_null(t.finished_at)},
-               {"finished_by", text_or_null(std::string(to_word(t.finished_by)))},
-               {"last_error", text_or_null(t.last_error)},
-               {"body_bytes", t.body_bytes},
-               {"shard", t.shard},
-               {"node", text_or_null(row.node)},
-               {"version", t.version},
-               {"error_type", text_or_null(t.error_type)}};
-  if (row.correlation_id) json["correlation_id"] = text_or_null(*row.correlation_id);
-  return json;
-}
-
-Json to_json(const AttemptRow& row) {
-  const Attempt& a = row.attempt;
-  Json late = nullptr;
-  if (a.published_at) late = (*a.published_at - a.due_at).count();
-  return {{"retry_id", a.task.str()},
-          {"queue", text_or_null(row.queue)},
-          {"message_id", text_or_null(row.message_id)},
-          {"attempt", a.attempt},
-          {"level", a.level},
-          {"due_at", to_rfc3339(a.due_at)},
-          {"published_at", time_or_null(a.published_at)},
-          {"late_ms", late},
-          {"outcome", to_word(a.outcome)},
-          {"outcome_at", time_or_null(a.outcome_at)},
-          {"error", text_or_null(a.error)},
-          {"node", text_or_null(row.node)},
-          {"executor", text_or_null(a.executor)}};
-}
-
-Json to_json(const AuditRow& row) {
-  const auto change = [](const std::string& text) {
-    Json parsed = Json::parse(text, nullptr, false);
-    return parsed.is_discarded() ? text_or_null(text) : parsed;
-  };
-  return {{"audit_id", row.id},        {"at", to_rfc3339(row.at)},   {"who", row.who},
-          {"what", row.what},          {"retry_id", row.task.str()}, {"before", change(row.before)},
-          {"after", change(row.after)}};
-}
-
-Json to_json(const Bulk& b) {
-  return {{"bulk_id", b.id},
-          {"action", to_word(b.action)},
-          {"state", to_word(b.state)},
-          {"filter", b.filter_text},
-          {"reason", text_or_null(b.reason)},
-          {"queue", text_or_null(b.elsewhere.queue)},
-          {"exchange", text_or_null(b.elsewhere.exchange)},
-          {"routing_key", text_or_null(b.elsewhere.routing_key)},
-          {"rate", b.rate},
-          {"who", b.who},
-          {"total", b.total},
-          {"done", b.done},
-          {"applied", b.applied},
-          {"refused", b.refused},
-          {"created_at", to_rfc3339(b.created_at)},
-          {"finished_at", time_or_null(b.finished_at)},
-          {"runner", text_or_null(b.runner)}};
 }
 
 std::string dump(const Json& json, bool pretty) {

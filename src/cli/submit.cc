@@ -12,6 +12,7 @@
 #include <random>
 #include <utility>
 
+#include "src/api/submission.h"
 #include "src/cli/again.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
@@ -19,7 +20,6 @@
 #include "src/cli/submit_request.h"
 #include "src/cli/text.h"
 #include "src/core/submission.h"
-#include "src/http/submission.h"
 
 namespace rung::cli {
 namespace {
@@ -48,12 +48,12 @@ struct Answer {
 
 // Requests that have been read, on their way to the database together.
 struct Batch {
-  std::vector<http::ReadTask> requests;
+  std::vector<api::ReadTask> requests;
   std::vector<std::size_t> lines;
   std::size_t bytes = 0;
 };
 
-std::string said(const http::FieldErrors& errors) {
+std::string said(const api::FieldErrors& errors) {
   std::string out;
   for (const auto& error : errors) out += (out.empty() ? "" : "; ") + error.field + ": " + error.detail;
   return out;
@@ -69,8 +69,8 @@ class Submitter {
 
   // Into the batch, or what is wrong with it.
   std::optional<std::string> add(const Json& request, std::size_t line) {
-    http::FieldErrors errors;
-    http::ReadTask read = http::read_task(request, "", *session_.config.rules, who_, errors);
+    api::FieldErrors errors;
+    api::ReadTask read = api::read_task(request, "", *session_.config.rules, who_, errors);
     if (!errors.empty()) return said(errors);
     batch_.bytes += read.submission.task.message->body.size();
     batch_.requests.push_back(std::move(read));
@@ -91,8 +91,7 @@ class Submitter {
     // One shard a batch: neighbouring rows in the index. Whoever owns it finds them by its sweep.
     const int shard = static_cast<int>(dice_() % kShards);
     std::vector<NewTask> tasks;
-    for (const http::ReadTask& request : batch.requests)
-      tasks.push_back(make_task(request.submission, shard));
+    for (const api::ReadTask& request : batch.requests) tasks.push_back(make_task(request.submission, shard));
     auto inserted = again([&] { return session_.store->insert(tasks, kByHand); });
     if (!inserted) return tl::unexpected(inserted.error());
     for (std::size_t i = 0; i < inserted->size(); ++i) {
@@ -105,7 +104,7 @@ class Submitter {
   }
 
  private:
-  NewTask make_task(const bridge::Submission& s, int shard) {
+  NewTask make_task(const Submission& s, int shard) {
     NewTask made = s.task;
     made.task.id = ids_.next(session_.now);
     made.task.shard = shard;
@@ -156,7 +155,7 @@ Json answer_json(const Answer& answer) {
   json["retry_id"] = answer.id ? Json(answer.id->str()) : Json();
   json["result"] = answer.result;
   json["reason"] = answer.reason.empty() ? Json() : Json(answer.reason);
-  if (answer.line == 0) json["task"] = answer.row ? to_json(*answer.row) : Json();
+  if (answer.line == 0) json["task"] = answer.row ? api::to_json(*answer.row) : Json();
   return json;
 }
 
@@ -225,7 +224,7 @@ Result<void> read_lines(std::istream& in, Submitter& submitter, bool json, Sums&
   std::string text;
   for (std::size_t line = 1; std::getline(in, text); ++line) {
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
-    auto request = http::parse_json(text);
+    auto request = api::parse_json(text);
     std::optional<std::string> wrong = request ? submitter.add(*request, line) : request.error().message;
     if (wrong) tell({line, "refused", *std::move(wrong), {}, {}}, json, sums);
     if (!submitter.full() && !pauses(in)) continue;

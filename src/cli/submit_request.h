@@ -1,5 +1,5 @@
 // What `rung submit` was asked for, as the JSON of POST /v1/tasks: one form, read in one place
-// (src/http/submission.h). Thread: pure functions, but for reading files.
+// (src/api/submission.h). Thread: pure functions, but for reading files.
 #pragma once
 
 #include <nlohmann/json.hpp>

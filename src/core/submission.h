@@ -3,6 +3,7 @@
 // functions.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,16 @@
 #include "src/core/task.h"
 
 namespace rung {
+
+// A task that only has to wait. Of `task` whoever submits sets message, intake_key, same_if_over_since,
+// origin_json, and of task.task: queue, exchange, routing_key, tag, message_id, silence, body_bytes. The rest
+// is begin_delay()'s.
+struct Submission {
+  NewTask task;
+  Directives directives;      // ladder, max_attempts
+  std::optional<EpochMs> at;  // else `delay` from now, both by the database's clock
+  Ms delay{0};
+};
 
 // NewTask::intake_key of such a task; "" where there is no message-id.
 std::string submission_key(std::string_view message_id);

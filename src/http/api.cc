@@ -5,9 +5,9 @@
 
 #include <atomic>
 
+#include "src/api/fields.h"
 #include "src/http/access.h"
 #include "src/http/budget.h"
-#include "src/http/fields.h"
 #include "src/http/problem.h"
 
 namespace rung::http {
@@ -100,7 +100,7 @@ class ApiImpl final : public Api {
   // bounded.
   Response within_memory(const Route& route, const Call& call) {
     if (call.request.body.size() <= kSmallBody) return route.handle(call);
-    const JsonMemory needs = memory_of_json(call.request.body);
+    const api::JsonMemory needs = api::memory_of_json(call.request.body);
     if (needs.values > kMostOfOne)
       return problem(413,
                      "the body holds too many JSON values: they would take " +

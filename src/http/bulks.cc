@@ -2,11 +2,11 @@
 // the table.
 #include <charconv>
 
+#include "src/api/fields.h"
+#include "src/api/views.h"
 #include "src/bridge/bulk.h"
 #include "src/http/context.h"
-#include "src/http/fields.h"
 #include "src/http/query.h"
-#include "src/http/render.h"
 
 namespace rung::http {
 namespace {
@@ -17,7 +17,7 @@ constexpr double kMostRate = 1'000'000;
 constexpr int kMostShown = 100;
 
 // 0 or none: as fast as it goes.
-std::optional<double> read_rate(Fields& fields) {
+std::optional<double> read_rate(api::Fields& fields) {
   const auto rate = fields.number("rate", 0, kMostRate);
   if (rate && *rate > 0 && *rate < bridge::kLeastBulkRate)
     fields.wrong("rate", "it is a number from 0.01 on, tasks a second; 0: as fast as it goes");
@@ -31,7 +31,7 @@ struct Wish {
 
 Wish read_wish(const Json& json, const std::string& who, const TargetRules& targets, FieldErrors& errors) {
   Wish wish;
-  Fields fields(json, "", errors);
+  api::Fields fields(json, "", errors);
   const auto action = fields.text("action", 20);
   if (const auto known = action ? bulk_action_from(*action) : std::nullopt) {
     wish.bulk.action = *known;
@@ -54,7 +54,7 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
     if (!elsewhere->is_object()) {
       fields.wrong("elsewhere", "it is {\"queue\": ...}, or {\"exchange\": ..., \"routing_key\": ...}");
     } else {
-      Fields inner(*elsewhere, "elsewhere.", errors);
+      api::Fields inner(*elsewhere, "elsewhere.", errors);
       wish.bulk.elsewhere = inner.target(targets);
       inner.finish();
     }
@@ -74,36 +74,37 @@ std::optional<std::int64_t> bulk_id(std::string_view text) {
 }
 
 Response no_such_bulk(const Call& call) {
-  return problem(404, "there is no bulk " + shown(call.id) + "; GET /v1/bulk lists them", call.request.path);
+  return problem(404, "there is no bulk " + api::shown(call.id) + "; GET /v1/bulk lists them",
+                 call.request.path);
 }
 
 // `state` is what it shall be; a bulk that has ended otherwise stays as it is, which is told.
 Response set_state(Context& context, const Call& call, BulkState state) {
   const auto id = bulk_id(call.id);
   if (!id) return no_such_bulk(call);
-  auto json = call.request.body.empty() ? Result<Json>(Json::object()) : parse_json(call.request.body);
+  auto json = call.request.body.empty() ? Result<Json>(Json::object()) : api::parse_json(call.request.body);
   if (!json) return problem(400, json.error().message, call.request.path);
   if (!json->is_object()) return problem(400, "the body is an object, or empty", call.request.path);
   FieldErrors errors;
-  Fields fields(*json, "", errors);
+  api::Fields fields(*json, "", errors);
   std::optional<double> rate;
   if (state == BulkState::running) rate = read_rate(fields);
   fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
-  auto bulk = context.reads.run([&](Store& store) { return store.set_bulk(*id, state, rate); });
+  auto bulk = context.reads.run([&](BulkStore& store) { return store.set_bulk(*id, state, rate); });
   if (!bulk) return problem(bulk.error(), call.request.path);
   if (!*bulk) return no_such_bulk(call);
   if ((*bulk)->state != state) {
     return problem(409, "the bulk is " + std::string(to_word((*bulk)->state)) + ": that stays so",
                    call.request.path, {{"state", to_word((*bulk)->state)}});
   }
-  return answer(200, to_json(**bulk));
+  return answer(200, api::to_json(**bulk));
 }
 
 }  // namespace
 
 Response create_bulk(Context& context, const Call& call) {
-  const auto json = parse_json(call.request.body);
+  const auto json = api::parse_json(call.request.body);
   if (!json) return problem(400, json.error().message, kPath);
   if (!json->is_object())
     return problem(400, "the body is an object: {\"action\": ..., \"filter\": {...}}", kPath);
@@ -112,13 +113,13 @@ Response create_bulk(Context& context, const Call& call) {
   if (!errors.empty()) return problem(errors, kPath);
   if (wish.dry_run) {
     const Filter filter = of_bulk(wish.bulk);
-    auto count = context.reads.run([&](Store& store) { return store.count(filter, kMostCounted); });
+    auto count = context.reads.run([&](QueryStore& store) { return store.count(filter, kMostCounted); });
     if (!count) return filter_problem(filter, count.error(), kPath);
     return answer(200, {{"dry_run", true}, {"matches", *count}, {"or_more", *count >= kMostCounted}});
   }
-  auto made = context.reads.run_once([&](Store& store) { return store.create_bulk(wish.bulk); });
+  auto made = context.reads.run_once([&](BulkStore& store) { return store.create_bulk(wish.bulk); });
   if (!made) return filter_problem(wish.bulk.filter, made.error(), kPath);
-  Response response = answer(202, to_json(*made));
+  Response response = answer(202, api::to_json(*made));
   response.headers.emplace_back("Location", kPath + ("/" + std::to_string(made->id)));
   return response;
 }
@@ -126,19 +127,19 @@ Response create_bulk(Context& context, const Call& call) {
 Response list_bulks(Context& context, const Call& call) {
   if (!call.request.query.empty())
     return problem({{call.request.query.front().first.substr(0, 60), "there are no conditions here"}}, kPath);
-  auto bulks = context.reads.run([](Store& store) { return store.bulks(kMostShown); });
+  auto bulks = context.reads.run([](BulkStore& store) { return store.bulks(kMostShown); });
   if (!bulks) return problem(bulks.error(), kPath);
   Json list = Json::array();
-  for (const Bulk& bulk : *bulks) list.push_back(to_json(bulk));
+  for (const Bulk& bulk : *bulks) list.push_back(api::to_json(bulk));
   return answer(200, {{"bulks", std::move(list)}});
 }
 
 Response show_bulk(Context& context, const Call& call) {
   const auto id = bulk_id(call.id);
   if (!id) return no_such_bulk(call);
-  auto bulk = context.reads.run([&](Store& store) { return store.bulk(*id); });
+  auto bulk = context.reads.run([&](BulkStore& store) { return store.bulk(*id); });
   if (!bulk) return problem(bulk.error(), call.request.path);
-  return *bulk ? answer(200, to_json(**bulk)) : no_such_bulk(call);
+  return *bulk ? answer(200, api::to_json(**bulk)) : no_such_bulk(call);
 }
 
 Response pause_bulk(Context& context, const Call& call) {

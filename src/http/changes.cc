@@ -2,9 +2,9 @@
 // task's state allows it.
 #include <charconv>
 
+#include "src/api/fields.h"
+#include "src/api/views.h"
 #include "src/http/context.h"
-#include "src/http/fields.h"
-#include "src/http/render.h"
 
 namespace rung::http {
 namespace {
@@ -27,7 +27,8 @@ Result<std::optional<std::uint32_t>> version_of(const std::optional<std::string>
 Response tell(Context& context, const Call& call, const Decision& decision) {
   const std::string& path = call.request.path;
   if (decision.verdict == Decision::Verdict::refused) {
-    if (decision.reason == kNoSuchTask) return problem(404, "no task has the id " + shown(call.id), path);
+    if (decision.reason == kNoSuchTask)
+      return problem(404, "no task has the id " + api::shown(call.id), path);
     const TaskRow row = context.named(decision.task);
     const Json more = {{"state", to_word(row.task.state)}, {"version", row.task.version}};
     if (decision.reason == kChangedMeanwhile)
@@ -36,8 +37,8 @@ Response tell(Context& context, const Call& call, const Decision& decision) {
           path, more);
     return problem(409, decision.reason, path, more);
   }
-  Response response = answer(200, to_json(context.named(decision.task)));
-  response.headers.emplace_back("ETag", etag(decision.task));
+  Response response = answer(200, api::to_json(context.named(decision.task)));
+  response.headers.emplace_back("ETag", api::etag(decision.task));
   return response;
 }
 
@@ -59,14 +60,15 @@ Response change(Context& context, const Call& call, const Read& read) {
   const std::string& path = call.request.path;
   const auto id = TaskId::parse(call.id);
   if (!id)
-    return problem(404, "no task has the id " + shown(call.id) + "; ids are the digits of retry_id", path);
+    return problem(404, "no task has the id " + api::shown(call.id) + "; ids are the digits of retry_id",
+                   path);
   const auto version = version_of(call.request.if_match);
   if (!version) return problem(400, version.error().message, path);
-  auto json = call.request.body.empty() ? Result<Json>(Json::object()) : parse_json(call.request.body);
+  auto json = call.request.body.empty() ? Result<Json>(Json::object()) : api::parse_json(call.request.body);
   if (!json) return problem(400, json.error().message, path);
   if (!json->is_object()) return problem(400, "the body is an object, or empty", path);
   FieldErrors errors;
-  Fields fields(*json, "", errors);
+  api::Fields fields(*json, "", errors);
   const Happening what = read(fields);
   fields.finish();
   if (!errors.empty()) return problem(errors, path);
@@ -83,19 +85,19 @@ Response change(Context& context, const Call& call, const Read& read) {
 }  // namespace
 
 Response cancel_task(Context& context, const Call& call) {
-  return change(context, call, [](Fields& fields) {
+  return change(context, call, [](api::Fields& fields) {
     return event::Cancel{fields.text("reason", kErrorBytes).value_or("")};
   });
 }
 
 Response discard_task(Context& context, const Call& call) {
-  return change(context, call, [](Fields& fields) {
+  return change(context, call, [](api::Fields& fields) {
     return event::Discard{fields.text("reason", kErrorBytes).value_or("")};
   });
 }
 
 Response reschedule_task(Context& context, const Call& call) {
-  return change(context, call, [](Fields& fields) {
+  return change(context, call, [](api::Fields& fields) {
     event::Reschedule what;
     what.at = fields.time("at");
     what.delay = fields.duration("delay", Ms{0}).value_or(Ms{0});
@@ -107,11 +109,11 @@ Response reschedule_task(Context& context, const Call& call) {
 }
 
 Response fire_task(Context& context, const Call& call) {
-  return change(context, call, [](Fields&) { return event::Fire{}; });
+  return change(context, call, [](api::Fields&) { return event::Fire{}; });
 }
 
 Response finish_task(Context& context, const Call& call) {
-  return change(context, call, [](Fields& fields) {
+  return change(context, call, [](api::Fields& fields) {
     event::Finish what{};
     const std::string result = fields.text("result", 20).value_or("");
     what.succeeded = result == "succeeded";
@@ -126,7 +128,7 @@ Response finish_task(Context& context, const Call& call) {
 }
 
 Response redrive_task(Context& context, const Call& call) {
-  return change(context, call, [rules = context.rules()](Fields& fields) {
+  return change(context, call, [rules = context.rules()](api::Fields& fields) {
     return event::Redrive{fields.target(rules->targets())};
   });
 }

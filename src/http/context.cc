@@ -27,7 +27,7 @@ TaskRow Context::named(const Task& task) {
     const std::lock_guard lock(mutex_);
     if (const auto known = nodes_.find(task.node); known != nodes_.end()) return {task, known->second};
   }
-  const auto nodes = reads.run([](Store& store) { return store.nodes(); });
+  const auto nodes = reads.run([](QueryStore& store) { return store.nodes(); });
   const std::lock_guard lock(mutex_);
   if (nodes) {
     for (const NodeRow& node : *nodes) nodes_[node.id] = node.name;

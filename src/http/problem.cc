@@ -23,7 +23,7 @@ std::string_view title_of(int status) {
        {414, "URI Too Long"},
        {415, "Unsupported Media Type"},
        {417, "Expectation Failed"},
-       {431, "Request Header Fields Too Large"},
+       {431, "Request Header api::Fields Too Large"},
        {500, "Internal Server Error"},
        {501, "Not Implemented"},
        {503, "Service Unavailable"},
@@ -32,8 +32,6 @@ std::string_view title_of(int status) {
   const auto* found = std::ranges::find(kTitles, status, &std::pair<int, std::string_view>::first);
   return found != kTitles.end() ? found->second : "Error";
 }
-
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Json problem_json(int status, std::string_view detail, std::string_view instance, const Json& more) {
   Json json = {{"title", title_of(status)}, {"status", status}, {"detail", detail}, {"instance", instance}};

@@ -2,24 +2,20 @@
 // Thread: pure functions.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "src/api/fields.h"
 #include "src/core/result.h"
 #include "src/http/message.h"
 
 namespace rung::http {
 
-using Json = nlohmann::ordered_json;
-
-// What is wrong with one field of a request: "delay", "tasks[3].headers".
-struct FieldError {
-  std::string field, detail;
-  bool operator==(const FieldError&) const = default;
-};
-using FieldErrors = std::vector<FieldError>;
+using api::dump;
+using api::FieldError;
+using api::FieldErrors;
+using api::Json;
 
 // "Bad Request": the title that belongs to a status.
 std::string_view title_of(int status);
@@ -34,9 +30,7 @@ Response problem(const FieldErrors& errors, std::string_view instance);
 // What a store or the bridge said: transient is 503 with Retry-After, not_found 404, the rest 500.
 Response problem(const Error& error, std::string_view instance);
 
-// Control and format characters in its texts are escaped: answers are shown on terminals, too.
+// Control and format characters in its texts are escaped: answers are api::shown on terminals, too.
 Response answer(int status, const Json& json);
-// Compact; never throws: broken UTF-8 is replaced.
-std::string dump(const Json& json);
 
 }  // namespace rung::http

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <charconv>
 
+#include "src/api/views.h"
 #include "src/core/rfc3339.h"
 #include "src/core/utf8.h"
-#include "src/http/render.h"
 
 namespace rung::http {
 namespace {
@@ -27,7 +27,7 @@ struct Reader {
   }
 
   void text(const std::string& name, const std::string& value, std::string& out) {
-    if (value.empty() || value.size() > kNameBytes || value.find('\0') != std::string::npos)
+    if (value.empty() || value.size() > api::kNameBytes || value.find('\0') != std::string::npos)
       return wrong(name, "it is a text of 1 to 255 bytes");
     if (!is_utf8(value)) return wrong(name, "it is a text in UTF-8");
     out = value;
@@ -99,7 +99,7 @@ Filter read(const Pairs& conditions, std::string_view prefix, bool page, FieldEr
   Reader reader{{}, errors, std::string(prefix)};
   std::vector<std::string> seen;
   for (const auto& [name, value] : conditions) {
-    if (errors.size() > kMostTold) break;
+    if (errors.size() > api::kMostTold) break;
     if (std::ranges::find(seen, name) != seen.end()) {
       reader.wrong(clean_utf8(name, 60), "it stands there twice");
       continue;
@@ -139,7 +139,7 @@ Json page_json(std::vector<TaskRow> rows, int limit) {
   const bool more = rows.size() > static_cast<std::size_t>(limit);
   if (more) rows.resize(static_cast<std::size_t>(limit));
   Json tasks = Json::array();
-  for (const TaskRow& row : rows) tasks.push_back(to_json(row));
+  for (const TaskRow& row : rows) tasks.push_back(api::to_json(row));
   return {{"tasks", std::move(tasks)}, {"next", more ? Json(rows.back().task.id.str()) : Json(nullptr)}};
 }
 
@@ -150,7 +150,7 @@ Filter read_filter_object(const Json& json, FieldErrors& errors) {
   }
   Pairs conditions;
   for (const auto& [name, value] : json.items()) {
-    if (errors.size() > kMostTold) break;
+    if (errors.size() > api::kMostTold) break;
     if (value.is_string()) {
       conditions.emplace_back(name, value.get<std::string>());
     } else {

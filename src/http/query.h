@@ -2,9 +2,9 @@
 // Thread: pure functions.
 #pragma once
 
-#include "src/http/fields.h"
+#include "src/api/fields.h"
 #include "src/http/problem.h"
-#include "src/store/store.h"
+#include "src/store/queries.h"
 
 namespace rung::http {
 

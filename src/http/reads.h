@@ -39,7 +39,7 @@ class Reads {
   // Never done again: for what would then be there twice. What is idle is tried out before.
   template <typename Work>
   auto run_once(const Work& work) -> decltype(work(std::declval<Store&>())) {
-    if (auto there = run([](Store& store) { return store.now(); }); !there)
+    if (auto there = run([](QueryStore& store) { return store.now(); }); !there)
       return tl::unexpected(there.error());
     bool was_idle = false;
     return attempt(work, was_idle);

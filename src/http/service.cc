@@ -45,7 +45,7 @@ Response show_metrics(Context& context, const Call&, int connections) {
   // takes long is there for who asks next.
   const auto count = [&context] {
     const BootMs began = context.clock.boot();
-    const auto stats = context.reads.run([](Store& store) { return store.by_queue(); });
+    const auto stats = context.reads.run([](QueryStore& store) { return store.by_queue(); });
     context.counts_failed = !stats;
     if (!stats) return context.metrics.tasks_failed();
     std::vector<std::string> queues;

@@ -1,11 +1,11 @@
 // POST /v1/tasks, GET /v1/tasks, GET /v1/tasks/{id}, GET /v1/tasks/{id}/audit.
 #include <map>
 
+#include "src/api/submission.h"
+#include "src/api/views.h"
 #include "src/core/submission.h"
 #include "src/http/context.h"
 #include "src/http/query.h"
-#include "src/http/render.h"
-#include "src/http/submission.h"
 
 namespace rung::http {
 namespace {
@@ -24,7 +24,7 @@ Item refused(int status, std::string_view detail, const Json& more = Json()) {
 }
 
 Item with_task(int status, const TaskRow& row) {
-  return {status, to_json(row), etag(row.task), row.task.id.str()};
+  return {status, api::to_json(row), api::etag(row.task), row.task.id.str()};
 }
 
 // The rows that stood there already, and what their submitters said then.
@@ -33,7 +33,7 @@ struct Known {
   std::string content;
 };
 Result<std::map<TaskId, Known>> look_up(Reads& reads, const std::vector<TaskId>& ids) {
-  auto rows = reads.run([&](Store& store) { return store.known(ids); });
+  auto rows = reads.run([&](QueryStore& store) { return store.known(ids); });
   if (!rows) return tl::unexpected(rows.error());
   std::map<TaskId, Known> known;
   for (KnownTask& one : *rows) {
@@ -75,7 +75,7 @@ class Batch {
 
   void read(const Json& json, const std::string& prefix, const RuleBook& rules) {
     FieldErrors errors;
-    ReadTask read = read_task(json, prefix, rules, call_.who, errors);
+    api::ReadTask read = api::read_task(json, prefix, rules, call_.who, errors);
     Item item;
     if (!errors.empty()) {
       item = {400, problem_json(errors, kPath), "", ""};
@@ -138,7 +138,7 @@ class Batch {
 
   Context& context_;
   const Call& call_;
-  std::vector<bridge::Submission> batch_;
+  std::vector<Submission> batch_;
   std::vector<std::size_t> sent_;  // of batch_, where in items_
   std::vector<std::string> contents_;
   std::vector<Item> items_;
@@ -179,7 +179,7 @@ Response many_answers(std::vector<Item> items) {
 }  // namespace
 
 Response submit_tasks(Context& context, const Call& call) {
-  const auto json = parse_json(call.request.body);
+  const auto json = api::parse_json(call.request.body);
   if (!json) return problem(400, json.error().message, kPath);
   const RuleBookPtr rules = context.rules();
   Batch batch(context, call);
@@ -188,8 +188,8 @@ Response submit_tasks(Context& context, const Call& call) {
     auto items = batch.submit();
     return items ? one_answer(items->front()) : problem(items.error(), kPath);
   }
-  if (json->empty() || json->size() > kMostTasks)
-    return problem(400, "an array holds 1 to " + std::to_string(kMostTasks) + " tasks", kPath);
+  if (json->empty() || json->size() > api::kMostTasks)
+    return problem(400, "an array holds 1 to " + std::to_string(api::kMostTasks) + " tasks", kPath);
   for (std::size_t i = 0; i < json->size(); ++i)
     batch.read((*json)[i], "tasks[" + std::to_string(i) + "].", *rules);
   auto items = batch.submit();
@@ -201,7 +201,7 @@ Response list_tasks(Context& context, const Call& call) {
   Filter filter = read_page(call.request.query, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
   const int limit = filter.limit++;
-  auto rows = context.reads.run([&](Store& store) { return store.list(filter); });
+  auto rows = context.reads.run([&](QueryStore& store) { return store.list(filter); });
   if (!rows) return filter_problem(filter, rows.error(), call.request.path);
   return answer(200, page_json(*std::move(rows), limit));
 }
@@ -209,7 +209,7 @@ Response list_tasks(Context& context, const Call& call) {
 namespace {
 
 Response no_such_task(const Call& call) {
-  return problem(404, "no task has the id " + shown(call.id) + "; ids are the digits of retry_id",
+  return problem(404, "no task has the id " + api::shown(call.id) + "; ids are the digits of retry_id",
                  call.request.path);
 }
 
@@ -222,7 +222,7 @@ Response show_task(Context& context, const Call& call) {
     std::optional<TaskRow> row;
     std::vector<AttemptRow> history;
   };
-  const auto found = context.reads.run([&](Store& store) -> Result<Shown> {
+  const auto found = context.reads.run([&](QueryStore& store) -> Result<Shown> {
     auto row = store.find(*id);
     if (!row) return tl::unexpected(row.error());
     auto history = store.history(*id);
@@ -231,12 +231,12 @@ Response show_task(Context& context, const Call& call) {
   });
   if (!found) return problem(found.error(), call.request.path);
   if (!found->row) return no_such_task(call);
-  Json json = to_json(*found->row);
+  Json json = api::to_json(*found->row);
   Json attempts = Json::array();
-  for (const AttemptRow& attempt : found->history) attempts.push_back(to_json(attempt));
+  for (const AttemptRow& attempt : found->history) attempts.push_back(api::to_json(attempt));
   json["history"] = std::move(attempts);
   Response response = answer(200, json);
-  response.headers.emplace_back("ETag", etag(found->row->task));
+  response.headers.emplace_back("ETag", api::etag(found->row->task));
   return response;
 }
 
@@ -247,7 +247,7 @@ Response show_audit(Context& context, const Call& call) {
     bool there = false;
     std::vector<AuditRow> rows;
   };
-  const auto found = context.reads.run([&](Store& store) -> Result<Shown> {
+  const auto found = context.reads.run([&](QueryStore& store) -> Result<Shown> {
     auto row = store.find(*id);
     if (!row) return tl::unexpected(row.error());
     auto rows = store.audit(*id);
@@ -258,7 +258,7 @@ Response show_audit(Context& context, const Call& call) {
   // What was done to a task is told also when the task itself has been deleted.
   if (!found->there && found->rows.empty()) return no_such_task(call);
   Json changes = Json::array();
-  for (const AuditRow& row : found->rows) changes.push_back(to_json(row));
+  for (const AuditRow& row : found->rows) changes.push_back(api::to_json(row));
   return answer(200, {{"changes", std::move(changes)}});
 }
 

@@ -45,7 +45,7 @@ Result<T> meet(std::atomic<std::int64_t>& waiting, const std::shared_ptr<std::at
 
 }  // namespace
 
-Result<std::vector<bridge::Submitted>> Writes::submit(std::vector<bridge::Submission> batch) {
+Result<std::vector<bridge::Submitted>> Writes::submit(std::vector<Submission> batch) {
   std::int64_t bytes = 0;
   for (const bridge::Submission& s : batch) bytes += s.task.task.body_bytes + kBytesOfEvent;
   return meet<std::vector<bridge::Submitted>>(*waiting_, waiting_, bytes, patience_, [&](auto done) {

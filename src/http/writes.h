@@ -12,7 +12,7 @@ namespace rung::http {
 
 // Bridge::submit and Bridge::change.
 struct Bridging {
-  std::function<void(std::vector<bridge::Submission>, bridge::Submissions::SubmitDone)> submit;
+  std::function<void(std::vector<Submission>, bridge::Submissions::SubmitDone)> submit;
   std::function<void(std::vector<Event>, bridge::Submissions::ChangeDone)> change;
 };
 
@@ -23,7 +23,7 @@ class Writes {
 
   // Transient error: it is not known whether it happened (no answer in time), or it did not (too much waits
   // already, the instance ends); the text says which.
-  Result<std::vector<bridge::Submitted>> submit(std::vector<bridge::Submission> batch);
+  Result<std::vector<bridge::Submitted>> submit(std::vector<Submission> batch);
   Result<std::vector<Decision>> change(std::vector<Event> events);
 
  private:

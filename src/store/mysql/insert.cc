@@ -65,7 +65,7 @@ class Intake {
     here_.clear();
     taken_.clear();
     by_key_.clear();
-    if (look || too_large_with_key()) {
+    if (look || too_large_with_key() || !all_held(held)) {
       find_ids();
       find_keys();
     }
@@ -87,6 +87,13 @@ class Intake {
     return key;
   }
 
+  bool is_held(const NewTask& n, const std::vector<Lease>& held) const {
+    return by_hand_ || std::ranges::find(held, n.task.shard, &Lease::shard) != held.end();
+  }
+  // One that is not held is not written, so no duplicate key tells that an earlier try wrote it.
+  bool all_held(const std::vector<Lease>& held) const {
+    return std::ranges::all_of(tasks_, [&](const NewTask& n) { return is_held(n, held); });
+  }
   // One that cannot be written has no duplicate key to tell that it is here: its row without the body.
   bool too_large_with_key() const {
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
@@ -154,9 +161,7 @@ class Intake {
       result.how = Inserted::How::too_large;
       return false;
     }
-    const bool ours = by_hand_ || std::any_of(held.begin(), held.end(),
-                                              [&](const Lease& l) { return l.shard == n.task.shard; });
-    if (!ours) {
+    if (!is_held(n, held)) {
       result.how = Inserted::How::not_held;
       return false;
     }

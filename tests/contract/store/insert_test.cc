@@ -203,6 +203,18 @@ TEST_P(StoreContract, AFinishedRowLetsGoOfItsKeyUnlessTold) {
   EXPECT_EQ(inserted[0].id, anew.task.id);
 }
 
+// Its commit's answer was lost, and so was the lease by the time it is asked again: "nothing was written"
+// would make the caller write it under another id, a second task, where somebody has finished the first.
+TEST_P(StoreContract, WhatIsHereAlreadyIsFoundAlsoWithoutTheLease) {
+  const Fence fence = join(*store_, "a");
+  const NewTask n = task();
+  ASSERT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, How::inserted);
+  ASSERT_EQ(apply_one(*store_, fence, n.task.id, event::Cancel{}).verdict, Decision::Verdict::applied);
+  must(store_->release(fence.node, fence.leases));
+  EXPECT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, How::inserted);
+  EXPECT_EQ(get(*store_, n.task.id).state, State::cancelled);
+}
+
 TEST_P(StoreContract, OnlyWhatItsLeaseCoversIsInserted) {
   const Fence a = join(*store_, "a", {1, 2});
   Fence claims = a;

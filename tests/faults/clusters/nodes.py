@@ -64,11 +64,14 @@ class Node:
 
 
 class RabbitNode(Node):
-    def write_config(self, addresses):
-        """`addresses`: of all nodes of the cluster, this one's too."""
+    def write_config(self, addresses, detector_ms=None):
+        """`addresses`: of all nodes of the cluster, this one's too. `detector_ms`: how often a node asks whether the others
+        are alive; else as RabbitMQ has it, 5000."""
         lines = ["listeners.tcp.1 = 0.0.0.0:5672", "loopback_users = none",
                  "cluster_formation.peer_discovery_backend = classic_config"]
         lines += [f"cluster_formation.classic_config.nodes.{i + 1} = rung@{a}" for i, a in enumerate(addresses)]
+        if detector_ms:
+            lines += [f"raft.adaptive_failure_detector.poll_interval = {detector_ms}"]
         for name, text in (("rabbitmq.conf", "\n".join(lines)), ("enabled_plugins", "[]."), (".erlang.cookie", "rungcluster")):
             path = os.path.join(self.folder, name)
             with open(path, "w", encoding="utf-8") as out:

@@ -41,6 +41,7 @@ class Scenario:
         self.roots, self.folder, self.say = roots, folder, say
         self.network = Network()
         self.world = self.ledger = None
+        self.detector_ms = None  # RabbitNode.write_config()
         self.more = []
 
     def root(self, suite):
@@ -56,7 +57,7 @@ class Scenario:
         brokers = [RabbitNode(self.network, 11 + i, f"rabbit{i + 1}", self.root("sid"), self.nodes_folder())
                    for i in range(count)]
         for broker in brokers:
-            broker.write_config([b.address for b in brokers])
+            broker.write_config([b.address for b in brokers], self.detector_ms)
         for broker in brokers:
             broker.start()
         for broker in brokers:
@@ -74,6 +75,7 @@ class Scenario:
         return more
 
     def make_world(self, options):
+        self.detector_ms = options.detector
         brokers, databases = self.servers()
         self.world = ClusterWorld(self.folder, options.rung, options.instances, brokers, databases, self.network)
         return self.world

@@ -203,8 +203,8 @@ TEST_F(Bulks, CtrlCPausesAndResumeGoesOn) {
 
 TEST_F(Bulks, PauseAndAbortFromElsewhere) {
   several(60);
-  AtTerminal slow(with_config({"fire", "--queue", "orders", "--yes", "--rate", "10"}));
-  slow.until("] 2 of 60");
+  AtTerminal slow(with_config({"fire", "--queue", "orders", "--yes", "--rate", "1"}));
+  slow.until("] 1 of 60");
   const Ran abort = rung({"bulk", "abort", "1"});
   EXPECT_EQ(abort.exit, 0) << abort.err;
   EXPECT_THAT(abort.out, HasSubstr("bulk 1 is aborted at "));

@@ -1,9 +1,12 @@
 """A message that the database holds and the broker doesn't take: max_message_size is 16 MiB by default in RabbitMQ
-4.3.6, and 128 MiB in 4.0.5.
+4.3.6, and 128 MiB in 4.0.5. The broker closes the channel for it.
 
 usage: message_size_test.py RUNG-PROGRAM
-Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT; RabbitMQ 4.3 or newer. The broker closes the channel for it.
+Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT, RUNG_TEST_RABBITMQCTL; RabbitMQ 4.3 or newer. The tests' brokers
+take 128 MiB: this test sets the default of 4.3 for its own time, so no other test may run beside it.
 """
+import os
+import subprocess
 import sys
 import time
 import unittest
@@ -13,10 +16,22 @@ import pika
 import servers
 
 LARGE = 17_000_000
+LIMIT = 16 * 1024 * 1024
+
+
+def broker_eval(expression):
+    return subprocess.run([os.environ["RUNG_TEST_RABBITMQCTL"], "eval", expression], stdout=subprocess.PIPE, text=True,
+                          timeout=servers.BOUND_SECONDS, check=True).stdout.strip()
 
 
 class MessageSize(servers.Sidecar):
     more = "queues: { sized: { parked: publish } }"
+
+    @classmethod
+    def before_start(cls):
+        limit_of_others = broker_eval("persistent_term:get(max_message_size).")
+        cls.addClassCleanup(broker_eval, f"persistent_term:put(max_message_size, {limit_of_others}).")
+        broker_eval(f"persistent_term:put(max_message_size, {LIMIT}).")
 
     def test_only_the_large_one_is_parked(self):
         self.declare("sized")

@@ -1,4 +1,4 @@
-#include "src/http/submission.h"
+#include "src/api/submission.h"
 
 #include <algorithm>
 #include <variant>
@@ -7,7 +7,7 @@
 #include "src/core/message_json.h"
 #include "src/core/submission.h"
 
-namespace rung::http {
+namespace rung::api {
 namespace {
 
 constexpr int kMostAttempts = 1'000'000;
@@ -121,7 +121,7 @@ void read_headers(Fields& task, Message& message) {
     task.wrong("headers", shown(off) + " is a name of the broker's or of Rung's own: leave it out");
 }
 
-void read_due(Fields& fields, bridge::Submission& s) {
+void read_due(Fields& fields, Submission& s) {
   const auto delay = fields.duration("delay", Ms{0});
   s.at = fields.time("at");
   if (delay) s.delay = *delay;
@@ -132,7 +132,7 @@ void read_due(Fields& fields, bridge::Submission& s) {
   }
 }
 
-void read_rules(Fields& fields, const RuleBook& rules, bridge::Submission& s) {
+void read_rules(Fields& fields, const RuleBook& rules, Submission& s) {
   s.directives.ladder = fields.name("ladder").value_or("");
   if (!s.directives.ladder.empty() && rules.ladder(s.directives.ladder) == nullptr) {
     std::string names;
@@ -155,7 +155,7 @@ ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules, 
     return out;
   }
   Fields fields(json, std::move(prefix), errors);
-  bridge::Submission& s = out.submission;
+  Submission& s = out.submission;
   Task& task = s.task.task;
   const Target target = fields.target(rules.targets());
   task.queue = target.queue;
@@ -225,4 +225,4 @@ std::optional<std::string> from_base64(std::string_view text) {
   return out;
 }
 
-}  // namespace rung::http
+}  // namespace rung::api

@@ -1,4 +1,4 @@
-#include "src/http/render.h"
+#include "src/api/views.h"
 
 #include <algorithm>
 #include <string>
@@ -7,7 +7,7 @@
 #include "levels/duration.h"
 #include "src/core/rfc3339.h"
 
-namespace rung::http {
+namespace rung::api {
 namespace {
 
 Json text_or_null(std::string_view text) { return text.empty() ? Json(nullptr) : Json(text); }
@@ -22,7 +22,7 @@ Json silence_or_null(const std::optional<Silence>& silence) {
 // Written by us as JSON; shown as a text where it is none.
 Json as_json(const std::string& text) {
   Json json = Json::parse(text, nullptr, false);
-  return json.is_discarded() ? Json(text) : json;
+  return json.is_discarded() ? text_or_null(text) : json;
 }
 
 // The words of a command line as shell_quote() writes them: plain, 'quoted', or $'quoted' with octal escapes.
@@ -73,6 +73,8 @@ Json filter_of(const std::string& text) {
 }
 
 }  // namespace
+
+std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string etag(const Task& task) { return "\"" + std::to_string(task.version) + "\""; }
 
@@ -125,6 +127,14 @@ Json to_json(const AttemptRow& row) {
           {"executor", text_or_null(a.executor)}};
 }
 
+Json to_json_with_task(const AttemptRow& row) {
+  Json json = {{"retry_id", row.attempt.task.str()},
+               {"queue", text_or_null(row.queue)},
+               {"message_id", text_or_null(row.message_id)}};
+  json.update(to_json(row));
+  return json;
+}
+
 Json to_json(const AuditRow& row) {
   return {{"audit_id", row.id},         {"at", to_rfc3339(row.at)},   {"who", row.who},
           {"what", row.what},           {"retry_id", row.task.str()}, {"before", as_json(row.before)},
@@ -155,4 +165,24 @@ Json to_json(const Bulk& b) {
           {"finished_at", time_or_null(b.finished_at)}};
 }
 
-}  // namespace rung::http
+Json columns_of(const Bulk& b) {
+  return {{"bulk_id", b.id},
+          {"action", to_word(b.action)},
+          {"state", to_word(b.state)},
+          {"filter", b.filter_text},
+          {"reason", text_or_null(b.reason)},
+          {"queue", text_or_null(b.elsewhere.queue)},
+          {"exchange", text_or_null(b.elsewhere.exchange)},
+          {"routing_key", text_or_null(b.elsewhere.routing_key)},
+          {"rate", b.rate},
+          {"who", b.who},
+          {"total", b.total},
+          {"done", b.done},
+          {"applied", b.applied},
+          {"refused", b.refused},
+          {"created_at", to_rfc3339(b.created_at)},
+          {"finished_at", time_or_null(b.finished_at)},
+          {"runner", text_or_null(b.runner)}};
+}
+
+}  // namespace rung::api

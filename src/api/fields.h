@@ -7,12 +7,20 @@
 #include <string_view>
 #include <vector>
 
+#include "src/api/json.h"
 #include "src/core/policy.h"
+#include "src/core/result.h"
 #include "src/core/task.h"
 #include "src/core/time.h"
-#include "src/http/problem.h"
 
-namespace rung::http {
+namespace rung::api {
+
+// What is wrong with one field of a request: "delay", "tasks[3].headers".
+struct FieldError {
+  std::string field, detail;
+  bool operator==(const FieldError&) const = default;
+};
+using FieldErrors = std::vector<FieldError>;
 
 inline constexpr std::size_t kNameBytes = 255;  // AMQP's short strings, and the columns
 
@@ -68,4 +76,4 @@ class Fields {
 // The text between the quotes of a sentence: cut, without control characters.
 std::string shown(std::string_view text);
 
-}  // namespace rung::http
+}  // namespace rung::api

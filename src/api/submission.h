@@ -1,20 +1,20 @@
-// POST /v1/tasks: what a task is in JSON, read into what the bridge takes.
+// A task that is handed in as JSON: the body of POST /v1/tasks, a line of `rung submit --batch`.
 // Thread: pure functions.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "src/bridge/submissions.h"
+#include "src/api/fields.h"
 #include "src/core/policy.h"
-#include "src/http/fields.h"
+#include "src/core/submission.h"
 
-namespace rung::http {
+namespace rung::api {
 
 inline constexpr std::size_t kMostTasks = 1000;  // of one request
 
 struct ReadTask {
-  bridge::Submission submission;
+  Submission submission;
   std::string content;  // fingerprint of everything but delay and at: tells "the same again" from "another"
 };
 
@@ -25,4 +25,4 @@ ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules, 
 // Standard alphabet, with or without padding, no blanks. None for anything else.
 std::optional<std::string> from_base64(std::string_view text);
 
-}  // namespace rung::http
+}  // namespace rung::api

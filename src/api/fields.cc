@@ -1,4 +1,4 @@
-#include "src/http/fields.h"
+#include "src/api/fields.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "src/core/rfc3339.h"
 #include "src/core/utf8.h"
 
-namespace rung::http {
+namespace rung::api {
 
 std::string shown(std::string_view text) {
   std::string out = clean_utf8(text, 60);
@@ -287,4 +287,4 @@ void Fields::finish() {
   }
 }
 
-}  // namespace rung::http
+}  // namespace rung::api

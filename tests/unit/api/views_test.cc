@@ -1,14 +1,12 @@
-#include "src/http/render.h"
+#include "src/api/views.h"
 
 #include <gtest/gtest.h>
 
-#include "src/http/problem.h"
-
-namespace rung::http {
+namespace rung::api {
 namespace {
 
 // Whoever made the bulk: HTTP writes its filter as JSON, the command line as flags.
-TEST(Render, TheFilterOfABulkIsAnObject) {
+TEST(Views, TheFilterOfABulkIsAnObject) {
   const auto filter = [](const std::string& text) {
     Bulk bulk;
     bulk.filter_text = text;
@@ -22,11 +20,5 @@ TEST(Render, TheFilterOfABulkIsAnObject) {
   EXPECT_EQ(filter(""), "{}");
 }
 
-TEST(Render, AnswersHoldNoControlOrFormatCharacter) {
-  const Response response = answer(200, {{"message_id", "\x1b[2J\x7f\u009b\u202e\U000e0041"}});
-  EXPECT_EQ(response.body, R"({"message_id":"\u001b[2J\u007f\u009b\u202e\udb40\udc41"})"
-                           "\n");
-}
-
 }  // namespace
-}  // namespace rung::http
+}  // namespace rung::api

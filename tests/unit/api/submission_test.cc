@@ -1,10 +1,10 @@
-#include "src/http/submission.h"
+#include "src/api/submission.h"
 
 #include <gtest/gtest.h>
 
 #include "src/core/submission.h"
 
-namespace rung::http {
+namespace rung::api {
 namespace {
 
 const RuleBook& rules() {
@@ -133,4 +133,4 @@ TEST(Submission, Base64) {
 }
 
 }  // namespace
-}  // namespace rung::http
+}  // namespace rung::api

@@ -1,0 +1,29 @@
+// How a store is reached.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/core/addresses.h"
+#include "src/core/time.h"
+
+namespace rung {
+
+struct StoreOptions {
+  std::string url;  // mysql://user:password@host:port/schema
+  // Further addresses of the same database: the same schema. Those that are read-only are passed over.
+  std::vector<std::string> other_urls;
+  // Shared by the connections of one process, so that all are at one address; none: each has its own.
+  std::shared_ptr<Addresses> addresses;
+  std::string password_file;  // its first line, instead of the URLs' passwords
+  std::string tls = "off";    // off | required (no check) is not offered: off | verify
+  std::string ca, cert, key;  // for tls: verify, which checks CA and host
+  bool migrate = true;
+  int connections = 3;
+  Ms timeout{std::chrono::seconds{10}};  // connect, read, write
+  // Message headers by whose value tasks can be found (rung_task_headers). Written when a task is taken in.
+  std::vector<std::string> index_headers;
+};
+
+}  // namespace rung

@@ -1,0 +1,54 @@
+// What concerns the system itself, not a task: its schema, its server, events, shared settings. Thread,
+// errors: store.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/core/result.h"
+#include "src/core/time.h"
+#include "src/store/server_risks.h"
+
+namespace rung {
+
+// Something that happened to the system itself, not to a task: rung_events, the view retry_events.
+struct SystemEvent {
+  std::int64_t id = 0;  // given by the store
+  EpochMs at;           // given by the store
+  std::string node;     // its name; given by the store
+  std::string kind;     // a constant word: "topology_repaired", "clock_step" ...
+  std::string subject;  // what it happened to: a queue, an exchange, a node; may be ""
+  std::string detail;   // for people
+};
+
+// The tables.
+class SchemaStore {
+ public:
+  virtual ~SchemaStore() = default;
+
+  // Creates or upgrades; two at once are safe; refuses a schema newer than this program knows. Returns the
+  // names of the migrations it applied.
+  virtual Result<std::vector<std::string>> migrate() = 0;
+  // Permanent error that says "rung migrate" where the schema is not exactly what this program needs.
+  virtual Result<void> check_schema() = 0;
+};
+
+// Events, settings, and the server that answers.
+class SystemStore {
+ public:
+  virtual ~SystemStore() = default;
+
+  // Of the server that answers now.
+  virtual Result<ServerVariables> server_variables() = 0;
+  virtual Result<void> record_event(int node, const SystemEvent& event) = 0;
+  virtual Result<std::vector<SystemEvent>> events(int limit) = 0;  // the newest first
+  // What all instances share. The value that stands, `if_absent` where none did: then that is written, unless
+  // it is
+  // "". Two at once get the same answer.
+  virtual Result<std::string> setting(std::string_view name, std::string_view if_absent) = 0;
+  virtual Result<void> set_setting(std::string_view name, std::string_view value) = 0;
+};
+
+}  // namespace rung
