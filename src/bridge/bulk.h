@@ -45,9 +45,6 @@ class BulkRunner {
   bool draining_ = false;
 };
 
-// The lowest rate but 0, and so the longest between two steps: 100 s.
-inline constexpr double kLeastBulkRate = 0.01;
-
 // So many of one step: at a low rate few, so that a pause takes effect soon. `rate`: tasks a second; 0 = no
 // limit.
 int bulk_step_size(double rate);

@@ -5,6 +5,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "src/api/views.h"
 #include "src/cli/bulk_run.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"

@@ -12,6 +12,7 @@
 #include <iostream>
 #include <thread>
 
+#include "src/api/views.h"
 #include "src/bridge/bulk.h"
 #include "src/cli/again.h"
 #include "src/cli/progress.h"
@@ -194,7 +195,7 @@ void add_bulk_options(CLI::App& c, BulkOptions& o) {
   c.add_flag("--dry-run", o.dry_run, "Of many by filter: only count");
   c.add_option("--rate", o.rate, "Of many by filter: tasks a second, at most")
       ->type_name("N")
-      ->check(CLI::Range(bridge::kLeastBulkRate, 1e6));
+      ->check(CLI::Range(kLeastBulkRate, 1e6));
 }
 
 std::string outcome_of(const Bulk& bulk) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "levels/duration.h"
+#include "src/api/views.h"
 #include "src/cli/again.h"
 #include "src/cli/bulk_run.h"
 #include "src/cli/command.h"

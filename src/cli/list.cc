@@ -6,6 +6,7 @@
 #include <CLI/Formatter.hpp>
 #include <limits>
 
+#include "src/api/views.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
 #include "src/cli/filter.h"

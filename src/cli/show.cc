@@ -6,6 +6,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "levels/duration.h"
+#include "src/api/views.h"
 #include "src/cli/body.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
@@ -321,7 +322,7 @@ int history(const ShowOptions& options) {
                {"first_error", first.empty() ? Json() : Json(first)},
                {"attempts", Json::array()},
                {"next", what_next(row, *session.config.rules, session.now)}};
-  for (const AttemptRow& each : *attempts) json["attempts"].push_back(api::to_json(each));
+  for (const AttemptRow& each : *attempts) json["attempts"].push_back(api::to_json_with_task(each));
   print(dump(json) + "\n");
   return kDone;
 }

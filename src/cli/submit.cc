@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "src/api/submission.h"
+#include "src/api/views.h"
 #include "src/cli/again.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"

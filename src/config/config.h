@@ -10,7 +10,7 @@
 #include "plugin/broker.h"
 #include "src/core/headers.h"
 #include "src/core/policy.h"
-#include "src/store/store.h"
+#include "src/store/options.h"
 
 namespace rung {
 

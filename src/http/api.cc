@@ -13,7 +13,6 @@
 namespace rung::http {
 namespace {
 
-constexpr std::size_t kSmallBody = 64 * 1024;    // never refused for want of memory
 constexpr std::int64_t kMostParsed = 160 << 20;  // bytes of JSON values of all requests
 constexpr std::int64_t kMostOfOne = 384 << 20;   // of one request
 constexpr Ms kMemoryWithin{1000};

@@ -10,6 +10,8 @@
 
 namespace rung::http {
 
+inline constexpr std::size_t kSmallBody = 64 * 1024;  // such a request is never refused for want of memory
+
 class Budget {
  public:
   // What one request holds. Given back at the end of its life.

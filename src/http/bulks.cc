@@ -4,7 +4,6 @@
 
 #include "src/api/fields.h"
 #include "src/api/views.h"
-#include "src/bridge/bulk.h"
 #include "src/http/context.h"
 #include "src/http/query.h"
 
@@ -19,7 +18,7 @@ constexpr int kMostShown = 100;
 // 0 or none: as fast as it goes.
 std::optional<double> read_rate(api::Fields& fields) {
   const auto rate = fields.number("rate", 0, kMostRate);
-  if (rate && *rate > 0 && *rate < bridge::kLeastBulkRate)
+  if (rate && *rate > 0 && *rate < kLeastBulkRate)
     fields.wrong("rate", "it is a number from 0.01 on, tasks a second; 0: as fast as it goes");
   return rate;
 }

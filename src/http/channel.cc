@@ -13,7 +13,7 @@
 namespace rung::http {
 namespace {
 
-constexpr long kBroken = -1, kLate = -2;
+constexpr long kBroken = -1, kTimedOut = -2;
 
 bool wait(int fd, short events, const Clock& clock, BootMs deadline) {
   while (true) {
@@ -39,7 +39,7 @@ class Plain final : public Channel {
       if (n >= 0) return n;
       if (errno == EINTR) continue;
       if (errno != EAGAIN && errno != EWOULDBLOCK) return kBroken;
-      if (!wait(fd_, POLLIN, clock_, deadline)) return kLate;
+      if (!wait(fd_, POLLIN, clock_, deadline)) return kTimedOut;
     }
   }
 
@@ -114,7 +114,7 @@ class Tls final : public Channel {
       const int why = SSL_get_error(ssl_, n);
       if (why == SSL_ERROR_ZERO_RETURN) return 0;
       if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) return kBroken;
-      if (!wait(fd_, why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, clock_, deadline)) return kLate;
+      if (!wait(fd_, why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, clock_, deadline)) return kTimedOut;
     }
   }
 

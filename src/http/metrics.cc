@@ -202,17 +202,17 @@ void Metrics::tasks(const std::vector<QueueStat>& by_queue, const std::vector<st
   constexpr const char* kOther = "(other)";
   double overdue = 0;
   std::map<std::pair<std::string, State>, double> tasks;
-  const auto api::shown = [&](const std::string& queue) {
+  const auto shown = [&](const std::string& queue) {
     return std::ranges::find(queues, queue) != queues.end();
   };
   for (const State state : kStates) {
     tasks[{kOther, state}] = 0;
     for (const std::string& queue : queues) {
-      if (api::shown(queue)) tasks[{queue, state}] = 0;
+      if (shown(queue)) tasks[{queue, state}] = 0;
     }
   }
   for (const QueueStat& stat : by_queue) {
-    tasks[{api::shown(stat.queue) ? stat.queue : kOther, stat.state}] += static_cast<double>(stat.tasks);
+    tasks[{shown(stat.queue) ? stat.queue : kOther, stat.state}] += static_cast<double>(stat.tasks);
     overdue += static_cast<double>(stat.overdue);
   }
   for (const auto& [of, count] : tasks)

@@ -27,9 +27,8 @@ constexpr std::size_t kMostPath = 512;  // the library's patterns recurse by a p
 constexpr Ms kLinger{500};
 constexpr Ms kLingerOnBody{2000};  // also the rest of a body that was refused
 constexpr Ms kSpareTimeout{2000};  // for the request of a connection that has a spare place
-// Bodies of all requests together. A small one is never refused for want of memory.
+// Bodies of all requests together, but for small ones (kSmallBody).
 constexpr std::int64_t kMostBodies = 64 << 20;
-constexpr std::size_t kSmallBody = 64 * 1024;
 constexpr std::size_t kReadSize = 64 * 1024;
 
 // A wire as the library wants it.

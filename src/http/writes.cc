@@ -47,7 +47,7 @@ Result<T> meet(std::atomic<std::int64_t>& waiting, const std::shared_ptr<std::at
 
 Result<std::vector<bridge::Submitted>> Writes::submit(std::vector<Submission> batch) {
   std::int64_t bytes = 0;
-  for (const bridge::Submission& s : batch) bytes += s.task.task.body_bytes + kBytesOfEvent;
+  for (const Submission& s : batch) bytes += s.task.task.body_bytes + kBytesOfEvent;
   return meet<std::vector<bridge::Submitted>>(*waiting_, waiting_, bytes, patience_, [&](auto done) {
     bridging_.submit(std::move(batch), std::move(done));
   });

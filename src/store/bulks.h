@@ -23,6 +23,9 @@ std::string_view to_word(BulkState);
 std::optional<BulkAction> bulk_action_from(std::string_view word);
 std::optional<BulkState> bulk_state_from(std::string_view word);
 
+// The lowest rate but 0, and so the longest between two steps: 100 s.
+inline constexpr double kLeastBulkRate = 0.01;
+
 struct NewBulk {
   BulkAction action = BulkAction::cancel;
   Filter filter;            // limit and below are not looked at

@@ -67,7 +67,7 @@ TEST(Query, OnlyUtf8AndOnlySoManyMistakes) {
   for (int i = 0; i < 4000; ++i) many.emplace_back(std::to_string(i), "x");
   errors.clear();
   read_page(many, errors);
-  EXPECT_LE(errors.size(), kMostTold + 1);
+  EXPECT_LE(errors.size(), api::kMostTold + 1);
 }
 
 TEST(Query, PagesEnd) {
