@@ -7,11 +7,9 @@
 #include <string>
 
 #include "plugin/memory/memory_broker.h"
-#include "src/bridge/store_threads.h"
 #include "src/core/headers.h"
-#include "src/io/uv_loop.h"
 #include "src/store/memory/memory_store.h"
-#include "tests/support/clock.h"
+#include "tests/support/virtual_time.h"
 
 namespace rung::bridge {
 namespace {
@@ -35,29 +33,21 @@ class BridgeTest : public testing::Test {
     bridge_ = std::make_unique<Bridge>(
         loop_, broker_,
         [this](StoreJobs::OnStatus on_status) {
-          return std::make_unique<StoreThreads>(
-              loop_, [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db_); }, 2,
+          return std::make_unique<test::VirtualJobs>(
+              loop_, [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db_); },
               std::move(on_status));
         },
         settings, rules, [] {});
+    loop_.after_each([this] {
+      while (broker_.pump()) {
+      }
+    });
     ASSERT_TRUE(bridge_->start());
     ASSERT_TRUE(
         until([&] { return bridge_->status().shards == kShards && bridge_->status().broker.publishing; }));
   }
-  // Runs the loop until it is so, or for ten seconds.
   bool until(const std::function<bool()>& condition, Ms most = Ms{10'000}) {
-    const BootMs from = test_clock().boot();
-    bool met = false;
-    io::Timer look(loop_, [&] {
-      met = condition();
-      if (met || test_clock().boot() - from > most) loop_.stop();
-    });
-    look.start(Ms{0}, Ms{2});
-    loop_.run();
-    return met;
-  }
-  void run_for(Ms time) {
-    (void)until([] { return false; }, time);
+    return loop_.run_until(condition, most);
   }
   void submit(const std::string& queue, Ms delay, int count = 1, std::size_t body = 10) {
     std::vector<Submission> batch;
@@ -83,9 +73,10 @@ class BridgeTest : public testing::Test {
     ASSERT_TRUE(broker_.put("rung.failed", "", message));
   }
 
-  const std::shared_ptr<MemoryDb> db_ = std::make_shared<MemoryDb>();
-  MemoryBroker broker_;
-  io::UvLoop loop_{test_clock()};
+  const std::shared_ptr<test::VirtualClock> clock_ = std::make_shared<test::VirtualClock>();
+  const std::shared_ptr<MemoryDb> db_ = std::make_shared<MemoryDb>(clock_, 1);
+  MemoryBroker broker_{{}, MemoryBroker::Pace::by_hand, clock_};
+  test::VirtualLoop loop_{*clock_};
   std::unique_ptr<Bridge> bridge_;
 };
 
@@ -96,10 +87,33 @@ TEST_F(BridgeTest, APublishWithoutAnAnswerDoesNotOutliveTheLeases) {
   submit("stuck", Ms{0});
   ASSERT_TRUE(until([&] { return broker_.depth("stuck") == 1; }));
   db_->fail_next(1'000'000);
-  run_for(Ms{1500});  // the leases run out meanwhile
+  loop_.run_for(Ms{1500});  // the leases run out meanwhile
   db_->fail_next(0);
   submit("orders", Ms{100});
   EXPECT_TRUE(until([&] { return broker_.depth("orders") == 1; }));
+}
+
+// What waits for a broker in alarm when the leases run out is another's by then.
+TEST_F(BridgeTest, WhatStillWaitsForTheBrokerWhenTheLeasesRunOutDoesNotLeave) {
+  start(Ms{900});
+  broker_.block();
+  submit("orders", Ms{0});
+  loop_.run_for(Ms{100});
+  broker_.unblock();
+  loop_.run_for(Ms{100});
+  ASSERT_EQ(broker_.depth("orders"), 1U) << "an alarm alone holds it up, and no more";
+  submit("orders", Ms{80});
+  loop_.run_for(Ms{40});  // claimed ahead
+  broker_.block();
+  ASSERT_TRUE(until([&] { return broker_.waiting() == 1; }));
+  db_->fail_next(1'000'000);
+  loop_.run_for(Ms{2000});
+  broker_.unblock();
+  loop_.run_for(Ms{100});
+  EXPECT_EQ(broker_.depth("orders"), 1U);
+  EXPECT_EQ(broker_.published().back().how, PublishResult::How::fenced);
+  db_->fail_next(0);
+  EXPECT_TRUE(until([&] { return broker_.depth("orders") == 2; })) << "it goes out under the next lease";
 }
 
 // More bodies than are held at once are claimed, and the answer comes when nobody fetches any more.
@@ -107,7 +121,7 @@ TEST_F(BridgeTest, ADrainEndsAlthoughItMeetsAClaimOfManyBytes) {
   start();
   submit("orders", Ms{400}, 16, 2'000'000);
   db_->fail_next(1'000'000);
-  run_for(Ms{600});  // the claim is tried again and again
+  loop_.run_for(Ms{600});  // the claim is tried again and again
   bool drained = false;
   bridge_->drain([&] { drained = true; });
   db_->fail_next(0);
@@ -119,7 +133,7 @@ TEST_F(BridgeTest, ParkedCopiesOnTheirWayAreBoundedInBytes) {
   broker_.hold_confirms();
   for (int i = 0; i < 30; ++i) fail_for_good("orders", 1'000'000);
   ASSERT_TRUE(until([&] { return broker_.depth("rung.parked") >= 16; }));
-  run_for(Ms{2500});
+  loop_.run_for(Ms{2500});
   EXPECT_LE(broker_.depth("rung.parked"), 18U);
   broker_.release_confirms();
   EXPECT_TRUE(until([&] { return broker_.depth("rung.parked") == 30; }));

@@ -2,32 +2,21 @@
 
 #include <gtest/gtest.h>
 
-#include "src/bridge/store_threads.h"
 #include "src/bridge/transitions.h"
-#include "src/io/uv_loop.h"
 #include "src/store/memory/memory_store.h"
-#include "tests/support/clock.h"
+#include "tests/support/virtual_time.h"
 
 namespace rung::bridge {
 namespace {
 
-constexpr Ms kEvery{20};
-
 class LeftUnackedTest : public testing::Test {
  protected:
-  void until(const std::function<bool()>& condition) {
-    const BootMs from = test_clock().boot();
-    io::Timer look(loop, [&] {
-      if (condition() || test_clock().boot() - from > Ms{10'000}) loop.stop();
-    });
-    look.start(Ms{0}, Ms{2});
-    loop.run();
-    EXPECT_TRUE(condition());
-  }
+  void until(const std::function<bool()>& condition) { EXPECT_TRUE(loop.run_until(condition)); }
 
-  io::UvLoop loop{test_clock()};
-  Health health{test_clock(), [] {}};
-  LeftUnacked left{loop, health, [] {}, kEvery};
+  test::VirtualClock clock;
+  test::VirtualLoop loop{clock};
+  Health health{clock, [] {}};
+  LeftUnacked left{loop, health, [] {}};
 };
 
 TEST_F(LeftUnackedTest, IsTriedUntilItSucceedsAndShowsMeanwhile) {
@@ -53,17 +42,13 @@ TEST_F(LeftUnackedTest, WhatCameByAnOlderConnectionIsLetGo) {
 // What the database does not take for good, and nobody else would bring again.
 TEST_F(LeftUnackedTest, ATransitionThatIsToBeKeptIsTriedAgainAndItsCallerHearsTheEndAlone) {
   const auto db = std::make_shared<MemoryDb>();
-  StoreThreads threads(
-      loop, [&]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db); }, 1,
-      [](const StoreThreads::Status&) {});
+  test::VirtualJobs jobs(loop, [&]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db); });
   const RuleBookPtr rules = std::make_shared<RuleBook>(
       RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
   Transitions* all = nullptr;
-  LeftUnacked kept(
-      loop, health, [&] { all->flush(); }, kEvery);
+  LeftUnacked kept(loop, health, [&] { all->flush(); });
   Transitions transitions(
-      loop, threads, [] { return Fence{}; }, [&] { return rules; }, [] {}, [](TaskId) { return false; },
-      kept);
+      loop, jobs, [] { return Fence{}; }, [&] { return rules; }, [] {}, [](TaskId) { return false; }, kept);
   all = &transitions;
   db->fail_next(2, Error::Kind::permanent);
   int answers = 0;
@@ -82,8 +67,6 @@ TEST_F(LeftUnackedTest, ATransitionThatIsToBeKeptIsTriedAgainAndItsCallerHearsTh
   transitions.flush();
   until([&] { return failed; });
   EXPECT_EQ(kept.size(), 0U);
-  threads.stop();
-  threads.join(Ms{5000});
 }
 
 }  // namespace

@@ -7,10 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "src/bridge/store_threads.h"
-#include "src/io/uv_loop.h"
 #include "src/store/memory/memory_store.h"
-#include "tests/support/clock.h"
+#include "tests/support/virtual_time.h"
 
 namespace rung::bridge {
 namespace {
@@ -20,21 +18,8 @@ constexpr Ms kLongLease{2000};
 class SubmissionsTest : public testing::Test {
  protected:
   SubmissionsTest() : eyes(open_memory_store(db)) {}
-  ~SubmissionsTest() override {
-    threads.stop();
-    threads.join(Ms{5000});
-  }
-  // Runs the loop until it is so; a failure of the test after ten seconds.
-  void until(std::function<bool()> condition) {
-    const BootMs from = test_clock().boot();
-    bool met = false;
-    io::Timer look(loop, [&] {
-      met = condition();
-      if (met || test_clock().boot() - from > Ms{10'000}) loop.stop();
-    });
-    look.start(Ms{0}, Ms{2});
-    loop.run();
-    EXPECT_TRUE(met) << "the condition did not come";
+  void until(const std::function<bool()>& condition) {
+    EXPECT_TRUE(loop.run_until(condition)) << "the condition did not come";
   }
   void take_shards() {
     shards.start();
@@ -61,32 +46,32 @@ class SubmissionsTest : public testing::Test {
     return std::move(*answer);
   }
 
-  const std::shared_ptr<MemoryDb> db = std::make_shared<MemoryDb>();
+  const std::shared_ptr<test::VirtualClock> time = std::make_shared<test::VirtualClock>();
+  test::VirtualLoop loop{*time};
+  const std::shared_ptr<MemoryDb> db = std::make_shared<MemoryDb>(time, 1);
   const std::unique_ptr<Store> eyes;
   RuleBookPtr rules = std::make_shared<RuleBook>(
       RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
-  io::UvLoop loop{test_clock()};
-  DbClock clock{test_clock()};
+  DbClock clock{*time};
   std::vector<Task> taken;
   std::vector<Decision> settled;
-  StoreThreads threads{loop, [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db); }, 2,
-                       [](const StoreThreads::Status&) {}};
+  test::VirtualJobs jobs{loop, [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db); }};
   Shards shards{loop,
-                threads,
+                jobs,
                 clock,
                 {{"a", "0", "here", 42}, kLongLease, Ms{1000}},
                 {[this](const std::vector<Gained>&) { submissions.flush(); }, [](const std::vector<int>&) {},
                  [](BootMs) {}, [](int) { return false; }, [] {}, [](const Shards::Notice&) {}}};
-  Health health{test_clock(), [] {}};
+  Health health{*time, [] {}};
   LeftUnacked left{loop, health, [] {}};
   Transitions transitions{loop,
-                          threads,
+                          jobs,
                           [this] { return shards.fence(); },
                           [this] { return rules; },
                           [] {},
                           [](TaskId) { return false; },
                           left};
-  Submissions submissions{{loop, threads, shards, transitions, clock, [this] { return rules; },
+  Submissions submissions{{loop, jobs, shards, transitions, clock, [this] { return rules; },
                            [this](const Task& task) { taken.push_back(task); },
                            [this](const Decision& decision) { settled.push_back(decision); }}};
 };
@@ -111,8 +96,7 @@ TEST_F(SubmissionsTest, ABatchIsInTheDatabaseWhenItIsAnswered) {
 TEST_F(SubmissionsTest, WhatIsHandedInBeforeAShardIsHeldWaitsForIt) {
   std::optional<Answer> answer;
   submissions.submit({submission("orders")}, [&](Answer a) { answer = std::move(a); });
-  loop.post([&] { loop.stop(); });
-  loop.run();
+  loop.run_for(Ms{1000});
   EXPECT_FALSE(answer);
   take_shards();
   until([&] { return answer.has_value(); });

@@ -88,6 +88,18 @@ TEST_F(TransitionsStory, AWordOnWhatAnotherInstancePublishesIsAskedAgainUntilIts
   EXPECT_EQ(world.row(id).state, State::scheduled);
 }
 
+// It fills in the time of its attempt, and the attempt under way waits for a confirm of its own.
+TEST_F(TransitionsStory, ALateConfirmOfAnEarlierAttemptDoesNotEndTheOneUnderWay) {
+  const Fence peer = world.peer("peer", Ms{60'000});
+  const TaskId id = world.insert("orders", world.now(), 5, [](Task& task) { task.attempt = 1; });
+  ASSERT_EQ(world.apply(peer, {id, event::Claim{}}).task.attempt, 2);
+  const auto answer = add({id, event::Confirmed{1, world.now()}});
+  transitions.flush();
+  world.loop.run_for(Ms{100});
+  EXPECT_TRUE(answer->applied());
+  EXPECT_EQ(world.row(id).state, State::publishing);
+}
+
 TEST_F(TransitionsStory, WhenTheClaimsLeaseIsOverTheWordCounts) {
   const TaskId id = claimed_by(world.peer("peer", Ms{2000}));
   const auto answer = add({id, failed(1)}, 1);
