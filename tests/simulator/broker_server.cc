@@ -243,6 +243,7 @@ void BrokerServer::silence(const std::string& name, bool yes) {
   Queue& queue = queues_[name];
   queue.silent += yes ? 1 : -1;
   if (queue.silent > 0) return;
+  for (std::size_t i = 0; i < queue.ready.size(); ++i) on_copy(name);
   for (const LinkPtr& link : std::vector<LinkPtr>(links_)) {
     if (!link->at_server) continue;
     std::vector<Link::Limbo> waited;

@@ -19,8 +19,8 @@ Consumers::Consumers(World& world, BrokerServer& server, Judge& judge, Producers
 }
 
 void Consumers::take(const std::string& queue) {
-  auto& ready = server_.queues()[queue].ready;
-  if (ready.empty()) return;
+  auto& [ready, exists, silent, full, quorum] = server_.queues()[queue];
+  if (ready.empty() || silent > 0) return;  // who answers no publish delivers nothing either
   Copy copy = std::move(ready.front());
   ready.pop_front();
   handle(queue, std::move(copy));

@@ -79,6 +79,7 @@ void Judge::answered(TaskId id, const Happening& what, const Decision& decision)
 void Judge::stepped(Us by) {
   stepped_at_ = world_.events.now();
   stepped_by_ = by;
+  world_.note(0, [&] { return "the database's clock steps by " + std::to_string(by / kMs) + " ms"; });
   if (by > 0) return;
   stepped_back_at_ = stepped_at_;
   const auto move = [&](std::int64_t& due) {
