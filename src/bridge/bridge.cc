@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "src/core/failpoint.h"
@@ -313,25 +314,30 @@ void Bridge::lost(const std::vector<int>&) {
   fence_timer_.start(kUnansweredMost, kUnansweredMost);
   health_.set("fenced", "its leases ran out: nothing is published until they are renewed or taken again",
               Health::Effect::not_ready);
-  broker_.allow_publish_until({0});
+  allow_publish_until({0});
   dispatch_.open(false);
+}
+
+void Bridge::allow_publish_until(BootMs deadline) {
+  constexpr BootMs kNever{std::numeric_limits<std::int64_t>::max()};
+  broker_.allow_publish_until(planted(Bug::no_fence_on_publish) ? kNever : deadline);
 }
 
 void Bridge::publish_until(BootMs deadline) {
   if (deadline.ms == 0 || (fenced_ && outbox_.under_way() > 0)) {
-    broker_.allow_publish_until({0});
+    allow_publish_until({0});
     return;
   }
   fenced_ = false;
   fence_timer_.stop();
   health_.clear("fenced");
-  broker_.allow_publish_until(deadline);
+  allow_publish_until(deadline);
   dispatch_.open(may_publish());
 }
 
 // One queue that does not answer would keep the fence closed for all: nothing else ends what is under way.
 void Bridge::give_up_unanswered() {
-  if (outbox_.under_way() == 0) return;
+  if (outbox_.under_way() == 0 || planted(Bug::b1)) return;
   log::warn("the leases ran out and publishes are not answered: their connections are given up",
             {{"under_way", outbox_.under_way()}});
   for (const PublishLane lane : {PublishLane::main, PublishLane::probe})

@@ -137,6 +137,7 @@ class Bridge final : public BrokerSink {
   void gained(const std::vector<Gained>& shards);
   void lost(const std::vector<int>& shards);
   void publish_until(BootMs deadline);
+  void allow_publish_until(BootMs deadline);
   void give_up_unanswered();
   void settled(const Decision& decision);
   void schedule(const Task& task);

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "src/core/failpoint.h"
 #include "src/core/headers.h"
 #include "src/core/origin.h"
 #include "src/io/log.h"
@@ -246,7 +247,7 @@ void Dispatch::claimed(const std::vector<io::DueItem>& batch, PublishLane lane, 
   const auto here = static_cast<std::ptrdiff_t>(std::min(result->messages.size(), flights.size()));
   publish_all({flights.begin(), flights.begin() + here}, result->messages);
   unfetched_.insert(unfetched_.end(), flights.begin() + here, flights.end());
-  if (draining_) let_go_unfetched();  // nobody fetches any more
+  if (draining_ && !planted(Bug::b2)) let_go_unfetched();  // nobody fetches any more
 }
 
 void Dispatch::fetch() {
@@ -299,7 +300,7 @@ void Dispatch::publish_all(const std::vector<Flight>& flights, const Messages& m
       continue;
     }
     mean_body_ = mean_body_ * 0.98 + 0.02 * static_cast<double>(flight.bytes);
-    if (flight.task->next_at > parts_.clock.now()) {
+    if (flight.task->next_at > due_by_now()) {
       hold_back(flight, message);
     } else {
       publish(flight, *message);
@@ -307,15 +308,17 @@ void Dispatch::publish_all(const std::vector<Flight>& flights, const Messages& m
   }
 }
 
+EpochMs Dispatch::due_by_now() const { return parts_.clock.now() + Ms{planted(Bug::one_ms_early) ? 1 : 0}; }
+
 void Dispatch::hold_back(Flight flight, MessagePtr message) {
   const EpochMs at = flight.task->next_at.value_or(EpochMs{});
   const auto place = early_.emplace(at, Early{std::move(flight), std::move(message)});
-  if (place == early_.begin()) release_.start(at - parts_.clock.now());
+  if (place == early_.begin()) release_.start(at - due_by_now());
 }
 
 // Also while it drains: what is under way ends.
 void Dispatch::release() {
-  const EpochMs now = parts_.clock.now();
+  const EpochMs now = due_by_now();
   while (!early_.empty() && early_.begin()->first <= now) {
     const auto first = early_.extract(early_.begin());
     publish(first.mapped().flight, *first.mapped().message);

@@ -117,6 +117,7 @@ class Dispatch {
   void publish_all(const std::vector<Flight>& flights, const Messages& messages);
   Outgoing outgoing_for(const Flight& flight, const Message& message) const;
   void publish(Flight flight, const Message& message);
+  EpochMs due_by_now() const;  // what is due by then may leave
   void hold_back(Flight flight, MessagePtr message);
   void release();
   void published(const Flight& flight, const PublishResult& result);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/core/failpoint.h"
 #include "src/core/utf8.h"
 #include "src/io/log.h"
 
@@ -142,7 +143,9 @@ void Intake::insert(std::vector<Newcomer> batch, int shard, bool for_others) {
     tasks->push_back(
         make_task(item, {parts_.shards.new_id(now), shard, parts_.shards.node(), *rules, arrived, random}));
     tags.push_back(item.delivery->tag);
+    if (planted(Bug::ack_before_commit)) parts_.acks.add(item.delivery->tag);
   }
+  if (planted(Bug::ack_before_commit)) parts_.acks.flush();
   ++in_flight_;
   parts_.jobs.submit<Answers>(
       Lane::flow,

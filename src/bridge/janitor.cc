@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "src/core/failpoint.h"
 #include "src/core/headers.h"
 #include "src/io/log.h"
 
@@ -37,7 +38,7 @@ Janitor::Janitor(io::Loop& loop, Parts parts)
 
 void Janitor::start() {
   timer_.start(kEvery, kEvery);
-  sweep_.start(kSweepEvery, kSweepEvery);
+  if (!planted(Bug::sweep_forgotten)) sweep_.start(kSweepEvery, kSweepEvery);
 }
 void Janitor::stop() {
   timer_.stop();

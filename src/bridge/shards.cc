@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/core/failpoint.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -122,7 +123,8 @@ Plan make_plan(const View& view, int node, const std::vector<Lease>& held, Ms co
     const bool free = row.owner == 0;
     const bool expired = row.expires_at && *row.expires_at < view.now;
     if (free) take(row.shard, boot);
-    if (!free && expired) take(row.shard, boot + connection_death);
+    const Ms wait = planted(Bug::takeover_without_waiting) ? Ms{0} : connection_death;
+    if (!free && expired) take(row.shard, boot + wait);
   }
   plan.surplus = somebody ? std::max(mine - plan.share, 0) : 0;
   return plan;

@@ -34,6 +34,8 @@ const Armed& armed() {
 }
 
 std::atomic<int> passed{0};
+constexpr int kNoBug = -1;
+std::atomic<int> the_bug{kNoBug};
 
 void reached() {
   if (passed.fetch_add(1) + 1 != armed().times) return;
@@ -44,6 +46,11 @@ void reached() {
 }
 
 }  // namespace
+
+void plant(std::optional<Bug> bug) {
+  the_bug.store(bug ? static_cast<int>(*bug) : kNoBug, std::memory_order_relaxed);
+}
+bool planted(Bug bug) { return the_bug.load(std::memory_order_relaxed) == static_cast<int>(bug); }
 
 void failpoint(std::string_view name) {
   if (armed().name == name) reached();

@@ -3,18 +3,63 @@
 // N-th time it comes by. Compiled into test builds only (CMake option RUNG_FAILPOINTS); else nothing is left
 // of it. docs/guarantees.md lists the points and what may have happened at each; tests/faults/crash walks
 // through them. Thread: any.
+//
+// And the bugs that a test may plant, one at a time: each switches off a guard at the place where it stands.
+// The simulator must find every one of them. In other builds planted() is false as a constant.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace rung {
 
+enum class Bug : std::uint8_t {
+  ack_before_commit,           // a delivery is acked before its row is committed
+  no_fence_on_insert,          // a row goes into a shard that is not held
+  no_fence_on_publish,         // publishes leave after the lease has run out
+  claim_counted_twice,         // a claim again is another attempt
+  cancel_of_claimed_task,      // a cancel is accepted while the message is being published
+  one_ms_early,                // a message leaves 1 ms before it is due
+  confirm_of_wrong_attempt,    // a confirm of another attempt, or of a deposed owner, ends the publish
+  sweep_forgotten,             // nobody looks for what is due and not in hand
+  takeover_without_waiting,    // what a dead owner left is published while its connection may be alive
+  b1,                          // the leases are lost, and an unanswered publish keeps the fence closed
+  b2,                          // a claim that returns during a drain waits for a fetch that nobody makes
+  failure_of_another_counted,  // a failure counts for the task that it names, whatever else it says
+};
+inline constexpr std::array<std::string_view, 12> kBugNames{"ack_before_commit",
+                                                            "no_fence_on_insert",
+                                                            "no_fence_on_publish",
+                                                            "claim_counted_twice",
+                                                            "cancel_of_claimed_task",
+                                                            "one_ms_early",
+                                                            "confirm_of_wrong_attempt",
+                                                            "sweep_forgotten",
+                                                            "takeover_without_waiting",
+                                                            "b1",
+                                                            "b2",
+                                                            "failure_of_another_counted"};
+constexpr std::string_view name_of(Bug bug) { return kBugNames[static_cast<std::size_t>(bug)]; }
+constexpr std::optional<Bug> bug_from(std::string_view name) {
+  for (std::size_t i = 0; i < kBugNames.size(); ++i) {
+    if (kBugNames[i] == name) return static_cast<Bug>(i);
+  }
+  return std::nullopt;
+}
+
 #ifdef RUNG_FAILPOINTS
+// That bug alone, from now on; none: none.
+void plant(std::optional<Bug> bug);
+bool planted(Bug bug);
 inline constexpr bool kFailpoints = true;
 void failpoint(std::string_view name);
 // NAME and what follows it, e.g. "claim" and ".before_commit": put together only where a point is set.
 void failpoint(std::string_view name, std::string_view rest);
 #else
+constexpr bool planted(Bug /*bug*/) { return false; }
 inline constexpr bool kFailpoints = false;
 constexpr void failpoint(std::string_view /*name*/) {}
 constexpr void failpoint(std::string_view /*name*/, std::string_view /*rest*/) {}

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "src/core/failpoint.h"
 #include "src/core/utf8.h"
 
 namespace rung {
@@ -147,6 +148,7 @@ struct Machine {
       // Left by a dead owner (an older epoch), or our own claim whose answer was lost: the same attempt
       // again.
       if (task.epoch > at.epoch) return stale(task, "a newer owner claimed it");
+      if (planted(Bug::claim_counted_twice)) ++next.attempt;
     } else {
       return stale(task, is_in(task));
     }
@@ -164,7 +166,8 @@ struct Machine {
     Task next = task;
     // Claimed again by another instance, whose copy may leave yet: that one's confirm is waited for.
     const bool anothers = at.claim_stands && task.node != at.node;
-    if (task.state == State::publishing && e.attempt == task.attempt && !anothers) {
+    const bool is_its = (e.attempt == task.attempt && !anothers) || planted(Bug::confirm_of_wrong_attempt);
+    if (task.state == State::publishing && is_its) {
       next.state = State::awaiting;
       next.next_at = at.now + silence_of(task, rules).after;
     }
@@ -196,7 +199,8 @@ struct Machine {
     const bool unknown = task.queue.empty() && task.by_exchange;
     const bool elsewhere = !e.queue.empty() && e.queue != task.queue && !unknown;
     const bool other = !e.message_id.empty() && !task.message_id.empty() && e.message_id != task.message_id;
-    if (elsewhere || other) return refused(task, std::string(kAnothersTask));
+    const bool anothers = (elsewhere || other) && !planted(Bug::failure_of_another_counted);
+    if (anothers) return refused(task, std::string(kAnothersTask));
     const int attempt = e.attempt > 0 ? e.attempt : task.attempt;
     if (attempt == 0 || (attempt > task.attempt && !may_be_ahead(attempt, e.proven)))
       return refused(task, "no such attempt: it had " + std::to_string(task.attempt));
@@ -278,7 +282,8 @@ struct Machine {
 
   Decision operator()(const event::Cancel& e) const {
     if (task.state == State::cancelled) return stale(task, "it is cancelled already");
-    if (task.state != State::scheduled)
+    const bool claimed = task.state == State::publishing && planted(Bug::cancel_of_claimed_task);
+    if (task.state != State::scheduled && !claimed)
       return refused(task, "only a scheduled task can be cancelled: " + is_in(task));
     return given_up(State::cancelled, e.reason);
   }
