@@ -132,6 +132,7 @@ void Faults::to_the_broker(Fault fault, Rng& dice) {
       if (!dead_queue_.empty()) return;
       dead_queue_ = "stuck";
       server_.silence(dead_queue_, true);
+      world_.troubles.add(world_.events.now(), INT64_MAX);
       return;
     case Fault::full:
       ++server_.queues()[queue].full;

@@ -20,20 +20,23 @@ void Judge::broken(const std::string& promise, int message) { world_.broken(prom
 
 // --- what people and programs know
 
-void Judge::accepted(int message, std::int64_t due_us) {
+void Judge::accepted(int message) {
   Entry& entry = entries_[message];
   entry.accepted = true;
   entry.at = world_.events.now();
-  entry.due_us = due_us;
-  if (stepped_by_ > 0 && world_.events.now() - stepped_at_ < kUntilMeasured && due_us != kNever)
-    entry.due_us -= stepped_by_;  // a delay is counted from a reading of before the step
-  for (const TaskId id : entry.tasks) facts_[id].cause(1, entry.due_us);
+}
+
+std::int64_t Judge::reading() const {
+  Us behind = 0;
+  for (const auto& [at, by] : steps_) {
+    if (by > 0 && world_.events.now() - at < kUntilMeasured) behind += by;
+  }
+  return (world_.wall->us() - behind) / kMs * kMs;
 }
 
 std::int64_t Judge::next_due(const Facts::Arrival& arrival, std::int64_t from_us) const {
   const levels::Ladder* ladder = world_.rules->ladder(arrival.ladder);
   if (ladder == nullptr || arrival.level >= ladder->levels()) return kNever;
-  if (stepped_by_ > 0 && world_.events.now() - stepped_at_ < kUntilMeasured) from_us -= stepped_by_;
   return from_us / kMs * kMs + ladder->delay(arrival.level + 1).count() * kMs;
 }
 
@@ -42,7 +45,7 @@ void Judge::failed(TaskId id, int attempt, std::optional<Ms> delay, bool never) 
   facts.failed_word[attempt] = true;
   const auto& arrivals = facts.arrivals[attempt];
   if (arrivals.empty()) return;
-  std::int64_t due = next_due(arrivals.front(), world_.wall->us());
+  std::int64_t due = next_due(arrivals.front(), reading());
   if (never) due = kNever;
   if (delay && !never && due != kNever) {
     const levels::Ladder* ladder = world_.rules->ladder(arrivals.front().ladder);
@@ -77,11 +80,9 @@ void Judge::answered(TaskId id, const Happening& what, const Decision& decision)
 }
 
 void Judge::stepped(Us by) {
-  stepped_at_ = world_.events.now();
-  stepped_by_ = by;
+  steps_.emplace_back(world_.events.now(), by);
   world_.note(0, [&] { return "the database's clock steps by " + std::to_string(by / kMs) + " ms"; });
   if (by > 0) return;
-  stepped_back_at_ = stepped_at_;
   const auto move = [&](std::int64_t& due) {
     if (due != kNever) due += by;
   };
@@ -96,7 +97,9 @@ void Judge::stepped(Us by) {
 
 bool Judge::holds_lease(int node, std::optional<int> shard) {
   // A step forward ends every lease by the database's clock, and nobody knows of it until the next beat.
-  if (stepped_by_ > 0 && world_.events.now() - stepped_at_ < world_.settings.lease.count() * kMs) return true;
+  for (const auto& [at, by] : steps_) {
+    if (by > 0 && world_.events.now() - at < world_.settings.lease.count() * kMs) return true;
+  }
   const EpochMs now = world_.db->now();
   const auto rows = store_->shards();
   return std::ranges::any_of(*rows, [&](const ShardRow& row) {
@@ -117,9 +120,9 @@ void Judge::inserted(std::span<const NewTask> tasks, const std::vector<Inserted>
              std::to_string(tasks[i].task.shard) + ", due in " +
              std::to_string(tasks[i].task.next_at ? tasks[i].task.next_at->ms - world_.db->now().ms : 0) + " ms";
     });
+    if (facts_.contains(id)) continue;  // said again after a lost answer
     if (!fence.by_hand && !holds_lease(fence.node, tasks[i].task.shard))
       return broken("nobody inserts without the lease: node " + std::to_string(fence.node), number);
-    if (facts_.contains(id)) continue;  // said again after a lost answer
     entry.tasks.push_back(id);
     Facts& facts = facts_[id];
     facts.message = number;
@@ -147,6 +150,10 @@ void Judge::applied(std::span<const Event> events, const std::vector<Decision>& 
     if (decision.verdict != Decision::Verdict::applied) continue;
     if (task.state == State::cancelled || task.state == State::discarded) {
       if (!facts.cancelled_at) facts.cancelled_at = world_.events.now();
+    }
+    if (std::holds_alternative<event::Deferred>(events[i].what)) {  // answered: no copy of it is left
+      facts.writes.erase(task.attempt + 1);
+      facts.claims.clear();
     }
     if (!std::holds_alternative<event::Claim>(events[i].what)) continue;
     facts.claims.push_back({world_.events.now(), task.attempt, fence.node, task.epoch});
@@ -195,8 +202,15 @@ void Judge::judge_takeover(const Facts& facts, int attempt, const std::string& n
   }
 }
 
-Us Judge::tolerance() const {
-  return world_.events.now() - stepped_back_at_ < kUntilMeasured ? kAhead + kMs : 0;
+// After steps back: those since the claim, and what the claim allows until the clock is measured again.
+Us Judge::tolerance(Us claimed_at) const {
+  Us allowed = 0;
+  for (const auto& [at, by] : steps_) {
+    if (by >= 0 || world_.events.now() - at > kUntilMeasured) continue;
+    allowed = std::max(allowed, kAhead + kMs);
+    if (claimed_at <= at) allowed -= by;
+  }
+  return allowed;
 }
 
 void Judge::arrived(const std::string& queue, const Message& message, std::uint64_t by) {
@@ -217,7 +231,7 @@ void Judge::arrived(const std::string& queue, const Message& message, std::uint6
                          text_header(message, header::kLadder)};
   const Silence& silence = world_.rules->queue(queue).silence;
   if (silence.means == Silence::Means::failure)
-    facts.cause(attempt + 1, next_due(arrival, world_.wall->us() + silence.after.count() * kMs));
+    facts.cause(attempt + 1, next_due(arrival, reading() + silence.after.count() * kMs));
   facts.arrivals[attempt].push_back(std::move(arrival));
 }
 
@@ -234,8 +248,7 @@ void Judge::judge_arrival(TaskId id, Facts& facts, int attempt, const Message& m
   for (const AttemptRow& row : *history) {
     if (row.attempt.attempt == attempt) due = std::max(due, row.attempt.due_at.ms * kMs);
   }
-  Us allowed = tolerance();
-  if (!facts.claims.empty() && facts.claims.back().at <= stepped_back_at_) allowed = -stepped_by_ + kAhead;
+  const Us allowed = tolerance(facts.claims.empty() ? world_.events.now() : facts.claims.back().at);
   if (due == kNever) return broken("what is parked is published by nobody", number);
   if (world_.wall->us() + allowed < due)
     return broken("never early: by " + std::to_string(due - world_.wall->us()) + " us", number);
@@ -254,7 +267,7 @@ void Judge::returned(const Message& message) {
   facts.returned[attempt] = true;
   const Facts::Arrival where{world_.events.now(), int_header(message, header::kLevel),
                              text_header(message, header::kLadder)};
-  facts.cause(attempt + 1, next_due(where, world_.wall->us()));
+  facts.cause(attempt + 1, next_due(where, reading()));
   world_.note(facts.message, [&] { return "attempt " + std::to_string(attempt) + " is returned"; });
 }
 

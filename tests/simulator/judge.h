@@ -21,7 +21,9 @@ class Judge final : public Watcher {
 
   // --- what people and programs know
   Entry& entry(int message) { return entries_[message]; }
-  void accepted(int message, std::int64_t due_us);
+  void accepted(int message);
+  // The database's clock, us, as a node may read it: of before a step, until it has measured again. To the ms.
+  std::int64_t reading() const;
   // A consumer's word on a delivery, as the broker took it. `delay`: what it asked for, else its ladder's.
   void failed(TaskId id, int attempt, std::optional<Ms> delay, bool never);
   void succeeded(TaskId id, int attempt);
@@ -51,7 +53,7 @@ class Judge final : public Watcher {
  private:
   void broken(const std::string& promise, int message);
   bool holds_lease(int node, std::optional<int> shard);
-  Us tolerance() const;
+  Us tolerance(Us claimed_at) const;
   void judge_arrival(TaskId id, Facts& facts, int attempt, const Message& message);
   void judge_takeover(const Facts& facts, int attempt, const std::string& node);
   void judge_message(int number, const Entry& entry, const std::string& dead_queue);
@@ -64,7 +66,7 @@ class Judge final : public Watcher {
   const BrokerServer* server_ = nullptr;
   std::map<int, Entry> entries_;
   std::map<TaskId, Facts> facts_;
-  Us stepped_back_at_ = -kHour, stepped_at_ = -kHour, stepped_by_ = 0;
+  std::vector<std::pair<Us, Us>> steps_;  // when, by how much
 };
 
 }  // namespace rung::sim

@@ -139,6 +139,19 @@ void Node::drain(std::function<void()> ended) {
   world_.events.after(kDrain + kGiveBack, process, end);
 }
 
+std::string Node::state() const {
+  if (!life_) return name_ + ": dead";
+  const bridge::Bridge::Vitals vitals = life_->bridge->vitals();
+  const bridge::Bridge::Status status = life_->bridge->status();
+  std::string out = name_ + ": " + std::to_string(vitals.shards) + " shards, " + std::to_string(status.ready) +
+                    " ready, " + std::to_string(status.loaded) + " loaded, " +
+                    std::to_string(vitals.unconfirmed) + " unconfirmed, window " +
+                    std::to_string(vitals.targets.window) + ", " + std::to_string(vitals.targets.quarantined) +
+                    " in quarantine";
+  for (const HealthProblem& problem : vitals.problems) out += "; " + problem.name + ": " + problem.detail;
+  return out;
+}
+
 void Node::look() {
   if (!life_) return;
   const bridge::Bridge::Status status = life_->bridge->status();

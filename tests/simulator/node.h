@@ -41,7 +41,8 @@ class Node {
   DbTrouble& trouble() { return trouble_; }
   std::size_t most_loaded() const { return most_loaded_; }
   std::size_t most_unconfirmed() const { return life_->broker->unconfirmed(); }
-  void look();  // at what it holds in memory: call now and then
+  std::string state() const;  // for a story
+  void look();                // at what it holds in memory: call now and then
 
  private:
   struct Life {

@@ -53,7 +53,7 @@ std::int64_t Producers::first_delay(const std::string& queue) const {
 // `delay_us`: its first delivery is not sooner; kNever = it parks.
 void Producers::put(int number, const std::string& exchange, const std::string& key, const Message& message,
                     std::int64_t delay_us) {
-  const std::int64_t now = world_.wall->us() / kMs * kMs;
+  const std::int64_t now = judge_.reading();
   judge_.entry(number).queue = key;
   judge_.entry(number).due_us = delay_us == kNever ? kNever : now + delay_us;
   if (server_.is_away()) {  // its producer tries again
@@ -63,7 +63,7 @@ void Producers::put(int number, const std::string& exchange, const std::string& 
     return;
   }
   world_.note(number, [&] { return "accepted by " + exchange + " for " + key; });
-  judge_.accepted(number, judge_.entry(number).due_us);
+  judge_.accepted(number);
   server_.put(exchange, key, message);
 }
 
@@ -76,11 +76,11 @@ void Producers::fail(int number, Rng dice) {
   }
   const bool by_exchange = dice.one_in(3);
   Copy copy{message(number, !dice.one_in(6)), by_exchange ? "shop" : "", by_exchange ? "order.new" : queue};
-  const std::int64_t now = world_.wall->us() / kMs * kMs;
+  const std::int64_t now = judge_.reading();
   judge_.entry(number).queue = queue;
   judge_.entry(number).due_us = now + first_delay(queue);
   world_.note(number, [&] { return "rejected in " + queue; });
-  judge_.accepted(number, judge_.entry(number).due_us);
+  judge_.accepted(number);
   server_.reject(queue, std::move(copy));
 }
 
@@ -122,7 +122,7 @@ void Producers::submit(int number, const std::string& queue, Ms delay, std::int6
   if (node == nullptr) return later();
   Entry& entry = judge_.entry(number);
   entry.queue = queue;
-  const std::int64_t due = world_.wall->us() / kMs * kMs + delay.count() * kMs;
+  const std::int64_t due = judge_.reading() + delay.count() * kMs;
   if (entry.due_us == 0) entry.due_us = due;  // of the first try: it may have been committed
   bridge::Submission one;
   one.task.message = std::make_shared<const Message>(message(number, true));
@@ -139,7 +139,7 @@ void Producers::submit(int number, const std::string& queue, Ms delay, std::int6
     if (std::exchange(*heard, true)) return;
     if (!answer) return later();
     world_.note(number, [&] { return std::string("its submission is answered"); });
-    judge_.entry(number).accepted = true;
+    judge_.accepted(number);
   });
   world_.events.after(20 * kSecond, nullptr, [heard, later] {
     if (!std::exchange(*heard, true)) later();

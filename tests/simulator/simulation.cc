@@ -128,6 +128,7 @@ class Simulation {
       (void)std::snprintf(stamp, sizeof stamp, "%12.6f  ", static_cast<double>(note.at) / kSecond);
       outcome_.story.push_back(stamp + note.text);
     }
+    for (const auto& node : nodes_) outcome_.story.push_back(node->state());
     for (std::string& row : judge_.rows_of(outcome_.message)) outcome_.story.push_back(std::move(row));
   }
 
