@@ -147,7 +147,10 @@ std::string Node::state() const {
                     " ready, " + std::to_string(status.loaded) + " loaded, " +
                     std::to_string(vitals.unconfirmed) + " unconfirmed, window " +
                     std::to_string(vitals.targets.window) + ", " + std::to_string(vitals.targets.quarantined) +
-                    " in quarantine";
+                    " in quarantine, the broker " +
+                    (status.broker.publishing ? "takes" : "does not take") + " publishes" +
+                    (status.broker.blocked ? ", blocked" : "") + ", the database is " +
+                    (status.store_away ? "away" : "there") + ", " + life_->jobs->state();
   for (const HealthProblem& problem : vitals.problems) out += "; " + problem.name + ": " + problem.detail;
   return out;
 }

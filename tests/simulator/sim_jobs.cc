@@ -116,6 +116,13 @@ void SimJobs::kill() {
   for (Worker& worker : workers_) abandon(worker);
 }
 
+std::string SimJobs::state() const {
+  const auto busy = std::ranges::count_if(workers_, [](const Worker& w) { return w.job != nullptr; });
+  std::size_t waiting = 0;
+  for (const auto& queue : queues_) waiting += queue.size();
+  return std::to_string(busy) + " jobs under way, " + std::to_string(waiting) + " wait";
+}
+
 bool SimJobs::join(Ms /*most*/) {
   return std::ranges::none_of(workers_, [](const Worker& worker) { return worker.job != nullptr; });
 }

@@ -34,6 +34,8 @@ class SimJobs final : public bridge::StoreJobs {
   bool join(Ms /*most*/) override;
   // The process is gone: what is with the database takes effect or not, and nobody hears of it.
   void kill();
+  // How many are under way, and how many wait.
+  std::string state() const;
 
  private:
   struct Worker {
