@@ -174,8 +174,10 @@ void Dispatch::claim_next() {
   const auto by_bytes =
       static_cast<std::size_t>(std::clamp(static_cast<double>(kBytesInJob) / mean_body_, 1.0, 500.0));
   const std::size_t most = std::min({room(), kMostInClaim, by_bytes});
-  // A claim for a handful while most of the window is taken would make many small transactions.
-  if (most == 0 || (most < kMostInClaim / 4 && most < targets_.waiting() && most < by_bytes)) return;
+  // A claim for a handful while most of the window is taken would make many small transactions. Where the
+  // whole window is small, so is a claim.
+  const std::size_t worth_it = std::min(kMostInClaim, most_under_way_) / 4;
+  if (most == 0 || (most < worth_it && most < targets_.waiting() && most < by_bytes)) return;
   if (!pressing_ && targets_.waiting() < kMostInClaim / 2 && gather_.hold()) return;
   claim(targets_.take(most, parts_.clock.here().boot()), PublishLane::main);
   gather_.end();

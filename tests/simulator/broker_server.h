@@ -1,0 +1,129 @@
+// The world's RabbitMQ: queues, the exchanges that Rung uses, connections. It speaks with its clients by
+// messages that take time, in their order, and that are lost with their connection. Thread: one.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugin/broker.h"
+#include "tests/simulator/watcher.h"
+#include "tests/simulator/world.h"
+
+namespace rung::sim {
+
+struct Copy {
+  Message message;
+  std::string exchange, routing_key;
+  bool redelivered = false;
+  std::uint64_t serial = 0;
+};
+
+// One TCP connection, as both sides see it.
+struct Link {
+  std::uint64_t id = 0;
+  ProcessPtr process;       // the client's
+  bool at_server = true;    // the server has it yet
+  bool at_client = true;    // the client has not noticed its end
+  bool publishes = false;   // an alarm holds it up
+  Us slow = 0;              // each message to the server takes so much longer
+  Us to_server = 0, to_client = 0;  // when the last message on its way arrives
+  int holds = 0;                    // the server reads nothing of it: so many reasons
+  std::deque<std::function<void()>> unread;
+  // Of a consumer: what it has not acked, by tag.
+  struct Unacked {
+    std::string queue;
+    Copy copy;
+  };
+  std::map<std::uint64_t, Unacked> unacked;
+  std::uint64_t last_tag = 0;
+  bool consuming = false;
+  std::size_t prefetch = 0;
+  std::function<void(std::vector<Delivery>)> deliver;  // on the client's side
+  std::function<void()> lost;                          // the client notices its end
+  // Of a publisher: what a queue has not answered.
+  struct Limbo {
+    std::string queue;
+    Outgoing outgoing;
+    std::function<void(PublishResult)> answer;
+  };
+  std::vector<Limbo> limbo;
+  std::map<std::string, int> stuck;  // it holds this connection up: by queue
+};
+using LinkPtr = std::shared_ptr<Link>;
+
+class BrokerServer {
+ public:
+  struct Queue {
+    std::deque<Copy> ready;
+    bool exists = true;
+    int silent = 0, full = 0;  // so many faults at a time
+    bool quorum = false;       // the first publish holds up its connection; else the 400th
+  };
+
+  BrokerServer(World& world, Watcher& watcher);
+
+  // --- clients. Null while nobody gets in.
+  LinkPtr connect(const ProcessPtr& process);
+  // `what` happens at the server, unless the connection is gone by then.
+  void send(const LinkPtr& link, std::function<void()> what);
+  // `what` happens at the client, unless it has noticed the end by then.
+  void reply(const LinkPtr& link, std::function<void()> what);
+  void consume(const LinkPtr& link, std::size_t prefetch, std::function<void(std::vector<Delivery>)> deliver);
+  void cancel(const LinkPtr& link);
+  void ack(const LinkPtr& link, std::uint64_t tag);
+  void requeue(const LinkPtr& link, std::uint64_t tag);
+  void publish(const LinkPtr& link, const Outgoing& outgoing, std::function<void(PublishResult)> answer);
+  // The server's side of it ends now: what is unacked is delivered again, what waits for a queue is taken or
+  // not.
+  void close(const LinkPtr& link);
+  // The same, and the client notices after `notice`.
+  void cut(const LinkPtr& link, Us notice);
+
+  // --- applications
+  // False where nothing takes it.
+  bool put(const std::string& exchange, const std::string& key, const Message& message);
+  // A consumer had it and rejects it: its dead letter goes to rung.failed.
+  void reject(const std::string& queue, Copy copy);
+  void back(const std::string& queue, Copy copy);  // its consumer went: at the front again
+  std::function<void(const std::string& queue)> on_copy;  // an application's queue has something
+
+  // --- what goes wrong
+  void silence(const std::string& queue, bool yes);
+  void block(bool yes);
+  void go_away(bool yes);
+  bool is_away() const { return away_ > 0; }
+  bool is_blocked() const { return blocked_ > 0; }
+  std::function<void()> on_alarm;  // blocked or not: the clients are told
+
+  std::map<std::string, Queue>& queues() { return queues_; }
+  const std::vector<LinkPtr>& links() const { return links_; }
+  std::vector<LinkPtr> links_of(const ProcessPtr& process) const;
+  const Link* link(std::uint64_t id) const;  // nullptr: the server has it no longer
+  bool empty_inlets() const;
+
+ private:
+  Us way() { return dice_.between(20, 900); }
+  void read(const LinkPtr& link, std::function<void()> what);
+  void read_on(const LinkPtr& link);
+  void hold(const LinkPtr& link, int by);
+  void push(const std::string& queue, Copy copy, std::uint64_t by);
+  void deliver_all();
+  bool deliver_one(const LinkPtr& link);
+  void answer_later(const LinkPtr& link, std::function<void(PublishResult)> answer, PublishResult result);
+  const std::string* target_of(const Outgoing& outgoing, std::string& scratch) const;
+
+  World& world_;
+  Watcher& watcher_;
+  Rng dice_;
+  std::map<std::string, Queue> queues_;
+  std::vector<LinkPtr> links_;
+  std::uint64_t last_link_ = 0, last_serial_ = 0;
+  int blocked_ = 0, away_ = 0;
+  bool delivering_ = false;
+};
+
+}  // namespace rung::sim

@@ -1,0 +1,73 @@
+#include "tests/simulator/faulty_store.h"
+
+#include <algorithm>
+
+namespace rung::sim {
+namespace {
+
+constexpr Us kTimeout = 10 * kSecond;  // StoreOptions::timeout
+
+}  // namespace
+
+FaultyStore::FaultyStore(Parts parts)
+    : parts_(std::move(parts)), db_(open_memory_store(parts_.world.db)) {}
+
+FaultyStore::Plan FaultyStore::draw() {
+  Rng& dice = parts_.dice;
+  const DbTrouble& trouble = parts_.trouble;
+  Plan plan;
+  plan.there = dice.between(40, 400);
+  plan.back = dice.between(40, 400);
+  plan.away = trouble.away > 0;
+  if (plan.away) plan.there = dice.between(100, 2000);
+  if (trouble.fail > 0 && dice.chance(trouble.fail)) {
+    plan.fails = true;
+    plan.refused = dice.one_in(10);
+  }
+  if (trouble.lose > 0 && dice.chance(trouble.lose)) plan.answer_lost = true;
+  if (trouble.stall > 0 && dice.chance(trouble.stall))
+    (dice.one_in(2) ? plan.there : plan.back) += dice.between(50, 20'000) * kMs;
+  return plan;
+}
+
+void FaultyStore::travel(Us time, bool server) {
+  const auto attempt = parts_.attempt.lock();
+  Events& events = parts_.world.events;
+  if (attempt->abandoned) throw Fiber::Cancelled{};
+  attempt->in_server = server;
+  const std::uint64_t call = ++attempt->calls;
+  if (time > kTimeout) {
+    events.after(kTimeout, parts_.process, [attempt, call, timed_out = parts_.timed_out] {
+      if (!attempt->abandoned && attempt->calls == call) timed_out(attempt);
+    });
+    if (!server) return attempt->fiber->wait();  // its answer is waited for no longer
+  }
+  events.after(time, server ? nullptr : parts_.process, [attempt] { attempt->go(); });
+  attempt->fiber->wait();
+}
+
+std::optional<Error> FaultyStore::arrive(const Plan& plan) {
+  if (plan.away || parts_.trouble.away > 0) return Error{Error::Kind::transient, "the database is away"};
+  if (!plan.fails) return std::nullopt;
+  if (plan.refused) return Error{Error::Kind::refused, "the database refuses: a right is missing"};
+  return Error{Error::Kind::transient, "deadlock: rolled back"};
+}
+
+Result<std::vector<Inserted>> FaultyStore::insert(std::span<const NewTask> tasks, const Fence& fence) {
+  return call([&] {
+    auto answers = db_->insert(tasks, fence);
+    if (answers) parts_.watcher.inserted(tasks, *answers, fence);
+    return answers;
+  });
+}
+
+Result<std::vector<Decision>> FaultyStore::apply(std::span<const Event> events, const Fence& fence,
+                                                 const Decider& decide, const BulkStep* step) {
+  return call([&] {
+    auto decisions = db_->apply(events, fence, decide, step);
+    if (decisions) parts_.watcher.applied(events, *decisions, fence);
+    return decisions;
+  });
+}
+
+}  // namespace rung::sim

@@ -1,0 +1,211 @@
+// A connection to the world's database: each call takes time on its way there and back, and may meet a fault.
+// Between two calls of one job anything may happen, a lease may run out. Called within a fiber.
+// Thread: one.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/store/store.h"
+#include "tests/simulator/fiber.h"
+#include "tests/simulator/watcher.h"
+#include "tests/simulator/world.h"
+
+namespace rung::sim {
+
+// What is wrong with the database just now, as one node sees it.
+struct DbTrouble {
+  int away = 0;  // so many outages at a time
+  double fail = 0, lose = 0, stall = 0;
+};
+
+// One try at a job, as the calls in it see it.
+struct Attempt {
+  std::unique_ptr<Fiber> fiber;
+  std::function<void()> ended;  // called once it has, unless it was abandoned
+  bool in_server = false;       // the request is on its way, or with the server: it takes effect anyway
+  bool abandoned = false;       // its process is gone, or waits no longer
+  std::uint64_t calls = 0;
+
+  void go() {
+    fiber->resume();
+    if (fiber->done() && !abandoned) ended();
+  }
+};
+
+class FaultyStore final : public Store {
+ public:
+  struct Parts {
+    World& world;
+    ProcessPtr process;
+    const DbTrouble& trouble;
+    Watcher& watcher;
+    Rng& dice;
+    std::weak_ptr<Attempt> attempt;
+    std::function<void(const std::shared_ptr<Attempt>&)> timed_out;
+    std::function<void()> step;  // a call took effect: a place for a node to be killed at
+  };
+  explicit FaultyStore(Parts parts);
+
+  Result<std::vector<std::string>> migrate() override { return call([&] { return db_->migrate(); }); }
+  Result<void> check_schema() override { return call([&] { return db_->check_schema(); }); }
+  Result<EpochMs> now() override { return call([&] { return db_->now(); }); }
+  Result<EpochUs> clock() override {
+    return call([&]() -> Result<EpochUs> { return EpochUs{parts_.world.wall->us()}; });
+  }
+  Result<int> register_node(const NodeIdentity& identity, Ms ttl) override {
+    return call([&] { return db_->register_node(identity, ttl); });
+  }
+  Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl,
+                         const std::vector<HealthProblem>& problems, BrokerLink link) override {
+    return call([&] { return db_->heartbeat(node, incarnation, ttl, problems, link); });
+  }
+  Result<void> leave(int node, std::uint64_t incarnation) override {
+    return call([&] { return db_->leave(node, incarnation); });
+  }
+  Result<std::vector<NodeRow>> live_nodes() override {
+    return call([&] { return db_->live_nodes(); });
+  }
+  Result<std::vector<ShardRow>> shards() override {
+    return call([&] { return db_->shards(); });
+  }
+  Result<std::vector<Lease>> acquire(int node, std::uint64_t incarnation, std::span<const int> shards, Ms ttl,
+                                     std::uint64_t above) override {
+    return call([&] { return db_->acquire(node, incarnation, shards, ttl, above); });
+  }
+  Result<Renewal> renew(int node, std::span<const Lease> leases, Ms ttl) override {
+    return call([&] { return db_->renew(node, leases, ttl); });
+  }
+  Result<void> release(int node, std::span<const Lease> leases) override {
+    return call([&] { return db_->release(node, leases); });
+  }
+  Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override;
+  Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
+                                      const Decider& decide, const BulkStep* step) override;
+  Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) override {
+    return call([&] { return db_->messages(ids); });
+  }
+  Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
+                                    EpochMs until, int per_shard) override {
+    return call([&] { return db_->due(state, shards, after, until, per_shard); });
+  }
+  Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) override {
+    return call([&] { return db_->stranded(leases, limit); });
+  }
+  Result<Bulk> create_bulk(const NewBulk& bulk) override {
+    return call([&] { return db_->create_bulk(bulk); });
+  }
+  Result<std::optional<Bulk>> bulk(std::int64_t id) override {
+    return call([&] { return db_->bulk(id); });
+  }
+  Result<std::vector<Bulk>> bulks(int limit) override {
+    return call([&] { return db_->bulks(limit); });
+  }
+  Result<std::optional<Bulk>> set_bulk(std::int64_t id, BulkState state,
+                                       std::optional<double> rate) override {
+    return call([&] { return db_->set_bulk(id, state, rate); });
+  }
+  Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
+                                        std::optional<std::int64_t> only) override {
+    return call([&] { return db_->take_bulk(runner, ttl, only); });
+  }
+  Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override {
+    return call([&] { return db_->bulk_next(step, limit); });
+  }
+  Result<LetGo> let_go(EpochMs before, const OverPlace& from, int limit) override {
+    return call([&] { return db_->let_go(before, from, limit); });
+  }
+  Result<std::vector<Part>> parts() override {
+    return call([&] { return db_->parts(); });
+  }
+  Result<PartsAdded> add_parts(std::span<const Part> parts) override {
+    return call([&] { return db_->add_parts(parts); });
+  }
+  Result<PartEnd> drop_part(const Part& part) override {
+    return call([&] { return db_->drop_part(part); });
+  }
+  Result<Swept> sweep(TaskId from, TaskId to, int limit) override {
+    return call([&] { return db_->sweep(from, to, limit); });
+  }
+  Result<OldRecords> let_go_records(EpochMs before, int limit) override {
+    return call([&] { return db_->let_go_records(before, limit); });
+  }
+  Result<ServerVariables> server_variables() override {
+    return call([&] { return db_->server_variables(); });
+  }
+  Result<void> record_event(int node, const SystemEvent& event) override {
+    return call([&] { return db_->record_event(node, event); });
+  }
+  Result<std::vector<SystemEvent>> events(int limit) override {
+    return call([&] { return db_->events(limit); });
+  }
+  Result<std::string> setting(std::string_view name, std::string_view if_absent) override {
+    return call([&] { return db_->setting(name, if_absent); });
+  }
+  Result<void> set_setting(std::string_view name, std::string_view value) override {
+    return call([&] { return db_->set_setting(name, value); });
+  }
+  Result<std::int64_t> count(const Filter& filter, std::int64_t most) override {
+    return call([&] { return db_->count(filter, most); });
+  }
+  Result<std::vector<AuditRow>> audit(TaskId id) override {
+    return call([&] { return db_->audit(id); });
+  }
+  Result<std::vector<TaskRow>> list(const Filter& filter) override {
+    return call([&] { return db_->list(filter); });
+  }
+  Result<std::optional<TaskRow>> find(TaskId id) override {
+    return call([&] { return db_->find(id); });
+  }
+  Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) override {
+    return call([&] { return db_->known(ids); });
+  }
+  Result<std::vector<AttemptRow>> history(TaskId id) override {
+    return call([&] { return db_->history(id); });
+  }
+  Result<std::string> origin(TaskId id) override {
+    return call([&] { return db_->origin(id); });
+  }
+  Result<std::vector<QueueStat>> by_queue() override {
+    return call([&] { return db_->by_queue(); });
+  }
+  Result<std::vector<NodeRow>> nodes() override {
+    return call([&] { return db_->nodes(); });
+  }
+  Result<std::vector<ShardOverdue>> overdue() override {
+    return call([&] { return db_->overdue(); });
+  }
+
+ private:
+  struct Plan {  // of one call
+    Us there = 0, back = 0;
+    bool away = false, fails = false, refused = false, answer_lost = false;
+  };
+  Plan draw();
+  // Waits. `server`: also if the process is gone or paused meanwhile.
+  void travel(Us time, bool server);
+  std::optional<Error> arrive(const Plan& plan);
+
+  template <typename F>
+  auto call(F body) -> decltype(body()) {
+    const Plan plan = draw();
+    travel(plan.there, true);
+    if (auto error = arrive(plan)) {
+      travel(plan.back, false);
+      return tl::unexpected<Error>(*std::move(error));
+    }
+    auto out = body();
+    if (parts_.step) parts_.step();
+    travel(plan.back, false);
+    if (plan.answer_lost) return transient("the database's answer was lost");
+    return out;
+  }
+
+  const Parts parts_;
+  const std::unique_ptr<Store> db_;
+};
+
+}  // namespace rung::sim

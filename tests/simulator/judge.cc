@@ -1,0 +1,287 @@
+#include "tests/simulator/judge.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/simulator/messages.h"
+
+namespace rung::sim {
+namespace {
+
+// After a step of the database's clock: until all have measured it again.
+constexpr Us kUntilMeasured = kMinute;
+constexpr Us kAhead = 100 * kMs;  // what the claim allows (Dispatch::kAhead)
+
+}  // namespace
+
+Judge::Judge(World& world) : world_(world), store_(open_memory_store(world.db)) {}
+
+void Judge::broken(const std::string& promise, int message) { world_.broken(promise, message); }
+
+// --- what people and programs know
+
+void Judge::accepted(int message) {
+  Entry& entry = entries_[message];
+  entry.accepted = true;
+  entry.at = world_.events.now();
+}
+
+std::int64_t Judge::reading() const {
+  Us behind = 0;
+  for (const auto& [at, by] : steps_) {
+    if (by > 0 && world_.events.now() - at < kUntilMeasured) behind += by;
+  }
+  return (world_.wall->us() - behind) / kMs * kMs;
+}
+
+std::int64_t Judge::next_due(const Facts::Arrival& arrival, std::int64_t from_us) const {
+  const levels::Ladder* ladder = world_.rules->ladder(arrival.ladder);
+  if (ladder == nullptr || arrival.level >= ladder->levels()) return kNever;
+  return from_us / kMs * kMs + ladder->delay(arrival.level + 1).count() * kMs;
+}
+
+void Judge::failed(TaskId id, int attempt, std::optional<Ms> delay, bool never) {
+  Facts& facts = facts_[id];
+  facts.failed_word[attempt] = true;
+  const auto& arrivals = facts.arrivals[attempt];
+  if (arrivals.empty()) return;
+  std::int64_t due = next_due(arrivals.front(), reading());
+  if (never) due = kNever;
+  if (delay && !never && due != kNever) {
+    const levels::Ladder* ladder = world_.rules->ladder(arrivals.front().ladder);
+    const std::int64_t plain = ladder->delay(arrivals.front().level + 1).count();
+    due += (std::min(*delay, ladder->highest()).count() - plain) * kMs;
+  }
+  facts.cause(attempt + 1, due);
+}
+
+void Judge::succeeded(TaskId id, int attempt) { facts_[id].succeeded_word[attempt] = true; }
+
+void Judge::asked(TaskId id, const Happening& what) {
+  Facts& facts = facts_[id];
+  const std::int64_t now = world_.wall->us() / kMs * kMs;
+  const Us at = world_.events.now();
+  if (std::holds_alternative<event::Fire>(what) || std::holds_alternative<event::Redrive>(what)) {
+    facts.hands.push_back({at, now});
+  } else if (const auto* moved = std::get_if<event::Reschedule>(&what)) {
+    facts.hands.push_back({at, moved->at ? moved->at->ms * kMs : now + moved->delay.count() * kMs});
+  } else if (const auto* finish = std::get_if<event::Finish>(&what)) {
+    (finish->succeeded ? facts.succeeded_by_hand : facts.failed_by_hand) = true;
+  } else {
+    facts.given_up = true;
+  }
+}
+
+void Judge::answered(TaskId id, const Happening& what, const Decision& decision) {
+  const bool gives_up =
+      std::holds_alternative<event::Cancel>(what) || std::holds_alternative<event::Discard>(what);
+  if (gives_up && decision.verdict == Decision::Verdict::applied && !facts_[id].cancelled_at)
+    facts_[id].cancelled_at = world_.events.now();
+}
+
+void Judge::stepped(Us by) {
+  steps_.emplace_back(world_.events.now(), by);
+  world_.note(0, [&] { return "the database's clock steps by " + std::to_string(by / kMs) + " ms"; });
+  if (by > 0) return;
+  const auto move = [&](std::int64_t& due) {
+    if (due != kNever) due += by;
+  };
+  for (auto& [number, entry] : entries_) move(entry.due_us);
+  for (auto& [id, facts] : facts_) {
+    for (auto& [attempt, due] : facts.may_be) move(due);
+    for (Facts::Hand& hand : facts.hands) move(hand.due_us);
+  }
+}
+
+// --- commits
+
+bool Judge::holds_lease(int node, std::optional<int> shard) {
+  // A step forward ends every lease by the database's clock, and nobody knows of it until the next beat.
+  for (const auto& [at, by] : steps_) {
+    if (by > 0 && world_.events.now() - at < world_.settings.lease.count() * kMs) return true;
+  }
+  const EpochMs now = world_.db->now();
+  const auto rows = store_->shards();
+  return std::ranges::any_of(*rows, [&](const ShardRow& row) {
+    return row.owner == node && row.expires_at && *row.expires_at > now && (!shard || row.shard == *shard);
+  });
+}
+
+void Judge::inserted(std::span<const NewTask> tasks, const std::vector<Inserted>& answers,
+                     const Fence& fence) {
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    world_.events.mix(static_cast<std::uint64_t>(answers[i].id.value));
+    if (answers[i].how != Inserted::How::inserted) continue;
+    const int number = number_of(*tasks[i].message);
+    Entry& entry = entries_[number];
+    const TaskId id = answers[i].id;
+    world_.note(number, [&] {
+      return "row " + id.str() + " committed: " + std::string(to_word(tasks[i].task.state)) + ", shard " +
+             std::to_string(tasks[i].task.shard) + ", due in " +
+             std::to_string(tasks[i].task.next_at ? tasks[i].task.next_at->ms - world_.db->now().ms : 0) + " ms";
+    });
+    if (facts_.contains(id)) continue;  // said again after a lost answer
+    if (!fence.by_hand && !holds_lease(fence.node, tasks[i].task.shard))
+      return broken("nobody inserts without the lease: node " + std::to_string(fence.node), number);
+    entry.tasks.push_back(id);
+    Facts& facts = facts_[id];
+    facts.message = number;
+    facts.cause(1, entry.due_us);
+    if (entry.has_id && entry.tasks.size() > 1)
+      return broken("the same intake twice makes one row", number);
+  }
+}
+
+void Judge::applied(std::span<const Event> events, const std::vector<Decision>& decisions,
+                    const Fence& fence) {
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const Decision& decision = decisions[i];
+    world_.events.mix(name_of(events[i].what));
+    world_.events.mix(static_cast<std::uint64_t>(decision.verdict));
+    const auto found = facts_.find(events[i].id);
+    if (found == facts_.end()) continue;
+    Facts& facts = found->second;
+    const Task& task = decision.task;
+    world_.note(facts.message, [&] {
+      return std::string(name_of(events[i].what)) + " by node " + std::to_string(fence.node) + ": " +
+             (decision.verdict == Decision::Verdict::applied ? "applied" : decision.reason) + ", " +
+             std::string(to_word(task.state)) + ", attempt " + std::to_string(task.attempt);
+    });
+    if (decision.verdict != Decision::Verdict::applied) continue;
+    if (task.state == State::cancelled || task.state == State::discarded) {
+      if (!facts.cancelled_at) facts.cancelled_at = world_.events.now();
+    }
+    if (std::holds_alternative<event::Deferred>(events[i].what)) {  // answered: no copy of it is left
+      facts.writes.erase(task.attempt + 1);
+      facts.claims.clear();
+    }
+    if (!std::holds_alternative<event::Claim>(events[i].what)) continue;
+    facts.claims.push_back({world_.events.now(), task.attempt, fence.node, task.epoch});
+    if (!holds_lease(fence.node, task.shard))
+      return broken("nobody claims without the lease: node " + std::to_string(fence.node), facts.message);
+  }
+}
+
+// --- publishing
+
+void Judge::written(const std::string& node, std::uint64_t connection, const Outgoing& outgoing) {
+  const auto id = id_of(outgoing.message);
+  const int number = number_of(outgoing.message);
+  const int attempt = int_header(outgoing.message, header::kAttempt);
+  world_.events.mix(outgoing.token);
+  world_.note(number, [&] {
+    return node + " writes attempt " + std::to_string(attempt) + " to connection " +
+           std::to_string(connection);
+  });
+  const auto nodes = store_->nodes();
+  const auto row = std::ranges::find(*nodes, node, &NodeRow::name);
+  if (row == nodes->end() || !holds_lease(row->id, std::nullopt))
+    return broken("nobody publishes without a lease: " + node, number);
+  if (!id || !facts_.contains(*id) || outgoing.exchange == "rung.parked") return;
+  Facts& facts = facts_[*id];
+  judge_takeover(facts, attempt, node);
+  facts.writes[attempt].push_back({node, connection, world_.events.now()});
+}
+
+// Who takes over from one that died waits until its connection must be dead: else its copy may come after.
+void Judge::judge_takeover(const Facts& facts, int attempt, const std::string& node) {
+  const auto writes = facts.writes.find(attempt);
+  if (writes == facts.writes.end() || facts.claims.size() < 2) return;
+  const Facts::Claim& now = facts.claims[facts.claims.size() - 1];
+  const Facts::Claim& before = facts.claims[facts.claims.size() - 2];
+  if (now.attempt != attempt || before.attempt != attempt || now.node == before.node) return;
+  if (now.epoch != before.epoch + 1) return;  // through a third: not promised
+  const auto arrivals = facts.arrivals.find(attempt);
+  for (const Facts::Write& write : writes->second) {
+    const Link* link = server_->link(write.connection);
+    const bool alive = link != nullptr && link->at_client && link->holds == 0 && link->limbo.empty();
+    const bool came = arrivals != facts.arrivals.end() &&
+                      std::ranges::any_of(arrivals->second, [&](const auto& a) { return a.at >= write.at; });
+    if (write.node != node && alive && !came)
+      return broken("a takeover waits until the former owner's connection is dead", facts.message);
+  }
+}
+
+// After steps back: those since the claim, and what the claim allows until the clock is measured again.
+Us Judge::tolerance(Us claimed_at) const {
+  Us allowed = 0;
+  for (const auto& [at, by] : steps_) {
+    if (by >= 0 || world_.events.now() - at > kUntilMeasured) continue;
+    allowed = std::max(allowed, kAhead + kMs);
+    if (claimed_at <= at) allowed -= by;
+  }
+  return allowed;
+}
+
+void Judge::arrived(const std::string& queue, const Message& message, std::uint64_t by) {
+  const auto id = id_of(message);
+  const int attempt = int_header(message, header::kAttempt);
+  world_.events.mix(static_cast<std::uint64_t>(attempt));
+  world_.note(number_of(message), [&] {
+    return "attempt " + std::to_string(attempt) + " is in " + queue + " (connection " + std::to_string(by) +
+           ")";
+  });
+  if (!id || by == 0 || queue == "rung.parked") return;
+  const auto found = facts_.find(*id);
+  if (found == facts_.end())
+    return broken("what is published has a row: " + id->str(), number_of(message));
+  Facts& facts = found->second;
+  judge_arrival(*id, facts, attempt, message);
+  Facts::Arrival arrival{world_.events.now(), int_header(message, header::kLevel),
+                         text_header(message, header::kLadder)};
+  const Silence& silence = world_.rules->queue(queue).silence;
+  if (silence.means == Silence::Means::failure)
+    facts.cause(attempt + 1, next_due(arrival, reading() + silence.after.count() * kMs));
+  facts.arrivals[attempt].push_back(std::move(arrival));
+}
+
+void Judge::judge_arrival(TaskId id, Facts& facts, int attempt, const Message& message) {
+  const int number = number_of(message);
+  if (facts.cancelled_at) return broken("a cancel that answered is kept", number);
+  const auto cause = facts.may_be.find(attempt);
+  if (cause == facts.may_be.end() && !facts.failed_by_hand)
+    return broken("attempts are not multiplied: nothing ended attempt " + std::to_string(attempt - 1), number);
+  std::int64_t due = cause == facts.may_be.end() ? 0 : cause->second;
+  for (const Facts::Hand& hand : facts.hands) due = std::min(due, hand.due_us);
+  if (facts.failed_by_hand) due = 0;
+  const auto history = store_->history(id);
+  for (const AttemptRow& row : *history) {
+    if (row.attempt.attempt == attempt) due = std::max(due, row.attempt.due_at.ms * kMs);
+  }
+  const Us allowed = tolerance(facts.claims.empty() ? world_.events.now() : facts.claims.back().at);
+  if (due == kNever) return broken("what is parked is published by nobody", number);
+  if (world_.wall->us() + allowed < due)
+    return broken("never early: by " + std::to_string(due - world_.wall->us()) + " us", number);
+  const auto& arrivals = facts.arrivals[attempt];
+  if (arrivals.empty()) return;
+  const Us first = facts.writes[attempt].empty() ? arrivals.front().at : facts.writes[attempt].front().at;
+  if (!world_.troubles.any_in(first - kSecond, world_.events.now()))
+    return broken("no repeat without a fault: attempt " + std::to_string(attempt), number);
+}
+
+void Judge::returned(const Message& message) {
+  const auto id = id_of(message);
+  if (!id || !facts_.contains(*id)) return;
+  const int attempt = int_header(message, header::kAttempt);
+  Facts& facts = facts_[*id];
+  facts.returned[attempt] = true;
+  const Facts::Arrival where{world_.events.now(), int_header(message, header::kLevel),
+                             text_header(message, header::kLadder)};
+  facts.cause(attempt + 1, next_due(where, reading()));
+  world_.note(facts.message, [&] { return "attempt " + std::to_string(attempt) + " is returned"; });
+}
+
+void Judge::acked(const std::string& inlet, const Message& message) {
+  const int number = number_of(message);
+  world_.events.mix(static_cast<std::uint64_t>(number));
+  if (inlet == "rung.results") return;
+  world_.note(number, [&] { return "acked in " + inlet; });
+  if (entries_[number].tasks.empty()) broken("nothing is acked before its row is committed", number);
+}
+
+std::vector<TaskId> Judge::tasks_of(int message) const {
+  const auto entry = entries_.find(message);
+  return entry == entries_.end() ? std::vector<TaskId>{} : entry->second.tasks;
+}
+
+}  // namespace rung::sim

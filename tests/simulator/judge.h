@@ -1,0 +1,72 @@
+// Holds the promises of docs/guarantees.md against what happens, at each step and at the end. A promise that
+// is broken ends the world (World::broken). Thread: one.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/simulator/broker_server.h"
+#include "tests/simulator/ledger.h"
+#include "tests/simulator/watcher.h"
+#include "tests/simulator/world.h"
+
+namespace rung::sim {
+
+class Judge final : public Watcher {
+ public:
+  explicit Judge(World& world);
+  void set_server(const BrokerServer& server) { server_ = &server; }
+
+  // --- what people and programs know
+  Entry& entry(int message) { return entries_[message]; }
+  void accepted(int message);
+  // The database's clock, us, as a node may read it: of before a step, until it has measured again. To the ms.
+  std::int64_t reading() const;
+  // A consumer's word on a delivery, as the broker took it. `delay`: what it asked for, else its ladder's.
+  void failed(TaskId id, int attempt, std::optional<Ms> delay, bool never);
+  void succeeded(TaskId id, int attempt);
+  // A person asks; it may be done from now on.
+  void asked(TaskId id, const Happening& what);
+  void answered(TaskId id, const Happening& what, const Decision& decision);
+  void stepped(Us by);  // the database's clock
+
+  // --- Watcher
+  void inserted(std::span<const NewTask> tasks, const std::vector<Inserted>& answers,
+                const Fence& fence) override;
+  void applied(std::span<const Event> events, const std::vector<Decision>& decisions,
+               const Fence& fence) override;
+  void written(const std::string& node, std::uint64_t connection, const Outgoing& outgoing) override;
+  void arrived(const std::string& queue, const Message& message, std::uint64_t by) override;
+  void returned(const Message& message) override;
+  void acked(const std::string& inlet, const Message& message) override;
+
+  // After the last fault: everything has had its time. `dead_queue`: one that never answers again.
+  void final_look(const std::string& dead_queue);
+  const std::map<int, Entry>& entries() const { return entries_; }
+  const std::map<TaskId, Facts>& facts() const { return facts_; }
+  std::vector<TaskId> tasks_of(int message) const;
+  // The rows and histories of a message, for its story.
+  std::vector<std::string> rows_of(int message);
+
+ private:
+  void broken(const std::string& promise, int message);
+  bool holds_lease(int node, std::optional<int> shard);
+  Us tolerance(Us claimed_at) const;
+  void judge_arrival(TaskId id, Facts& facts, int attempt, const Message& message);
+  void judge_takeover(const Facts& facts, int attempt, const std::string& node);
+  void judge_message(int number, const Entry& entry, const std::string& dead_queue);
+  void judge_row(const TaskRow& row, const Facts& facts, const std::string& dead_queue);
+  void judge_history(const TaskRow& row, const Facts& facts);
+  std::int64_t next_due(const Facts::Arrival& arrival, std::int64_t from_us) const;
+
+  World& world_;
+  const std::unique_ptr<Store> store_;
+  const BrokerServer* server_ = nullptr;
+  std::map<int, Entry> entries_;
+  std::map<TaskId, Facts> facts_;
+  std::vector<std::pair<Us, Us>> steps_;  // when, by how much
+};
+
+}  // namespace rung::sim

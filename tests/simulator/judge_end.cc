@@ -1,0 +1,132 @@
+// The judge's last look, when the last fault is long over.
+#include <algorithm>
+
+#include "tests/simulator/judge.h"
+#include "tests/simulator/messages.h"
+
+namespace rung::sim {
+namespace {
+
+constexpr Ms kMovedOn{8000};  // what is due is moved on within this, once all is well again
+
+std::string times(const Attempt& attempt) {
+  std::string out = "attempt " + std::to_string(attempt.attempt) + ", level " + std::to_string(attempt.level) +
+                    ", due " + format_utc(attempt.due_at);
+  if (attempt.published_at) out += ", published " + format_utc(*attempt.published_at);
+  out += ", " + std::string(to_word(attempt.outcome));
+  if (!attempt.error.empty()) out += ", " + attempt.error;
+  return out;
+}
+
+bool any(const std::map<int, bool>& words) {
+  return std::ranges::any_of(words, [](const auto& word) { return word.second; });
+}
+
+}  // namespace
+
+void Judge::final_look(const std::string& dead_queue) {
+  for (const auto& [number, entry] : entries_) {
+    if (number > 0) judge_message(number, entry, dead_queue);
+  }
+}
+
+void Judge::judge_message(int number, const Entry& entry, const std::string& dead_queue) {
+  if (!entry.accepted) return;
+  if (entry.tasks.empty()) return broken("nothing is lost: it was accepted and has no row", number);
+  for (const TaskId id : entry.tasks) {
+    const auto row = store_->find(id);
+    if (!*row) return broken("nothing is lost: its row is gone", number);
+    judge_row(**row, facts_.at(id), dead_queue);
+    judge_history(**row, facts_.at(id));
+  }
+}
+
+void Judge::judge_row(const TaskRow& row, const Facts& facts, const std::string& dead_queue) {
+  const Task& task = row.task;
+  const EpochMs now = world_.db->now();
+  const bool late = task.next_at && now - *task.next_at > kMovedOn;
+  if (late && task.queue != dead_queue)
+    return broken("every row is moved on: it is " + std::string(to_word(task.state)) + " and due for " +
+                      std::to_string((now - *task.next_at).count()) + " ms",
+                  facts.message);
+  const auto arrivals = facts.arrivals.find(task.attempt);
+  const bool came = arrivals != facts.arrivals.end() && !arrivals->second.empty();
+  const auto word = facts.failed_word.find(task.attempt);
+  const bool failed = word != facts.failed_word.end() && word->second;
+  const bool presumed = task.state == State::succeeded && task.finished_by == FinishedBy::presumed;
+  switch (task.state) {
+    case State::awaiting:
+      if (!came) return broken("nothing is lost: it awaits an answer and was never delivered", facts.message);
+      if (failed) return broken("a consumer's word counts: it failed, and the row awaits", facts.message);
+      return;
+    case State::succeeded:
+      if (presumed && !came)
+        return broken("nothing is lost: presumed a success and never delivered", facts.message);
+      if (presumed && failed)
+        return broken("a consumer's word counts: it failed, and the row presumes", facts.message);
+      if (!presumed && !any(facts.succeeded_word) && !facts.succeeded_by_hand)
+        return broken("history is what happened: nobody said that it succeeded", facts.message);
+      return;
+    case State::cancelled:
+    case State::discarded:
+      if (!facts.given_up) return broken("history is what happened: nobody gave it up", facts.message);
+      return;
+    case State::unknown:
+      return broken("a state that another version wrote is left alone", facts.message);
+    case State::parked:
+      if (facts.claims.empty() && entries_[facts.message].due_us != kNever)
+        return broken("nothing parks without a reason: " + task.last_error, facts.message);
+      return;
+    default:
+      return;
+  }
+}
+
+void Judge::judge_history(const TaskRow& row, const Facts& facts) {
+  const auto history = store_->history(row.task.id);
+  const bool deferred = world_.settings.has(Fault::full);  // takes an attempt and its number back
+  for (const auto& [attempt, arrivals] : facts.arrivals) {
+    const bool told = std::ranges::any_of(
+        *history, [&, n = attempt](const AttemptRow& r) { return r.attempt.attempt == n; });
+    if (!arrivals.empty() && !told && !deferred)
+      return broken("history is what happened: attempt " + std::to_string(attempt) + " is missing",
+                    facts.message);
+  }
+  const auto has = [](const std::map<int, bool>& words, int attempt) {
+    const auto found = words.find(attempt);
+    return found != words.end() && found->second;
+  };
+  for (const AttemptRow& told : *history) {
+    const Attempt& attempt = told.attempt;
+    const int n = attempt.attempt;
+    const auto arrivals = facts.arrivals.find(n);
+    const bool came = arrivals != facts.arrivals.end() && !arrivals->second.empty();
+    bool true_word = true;
+    if (attempt.published_at && !came && !has(facts.returned, n)) true_word = false;
+    if (attempt.outcome == Outcome::failed) true_word = has(facts.failed_word, n) || facts.failed_by_hand;
+    if (attempt.outcome == Outcome::returned) true_word = has(facts.returned, n);
+    if (attempt.outcome == Outcome::timed_out)
+      true_word = came && world_.rules->queue(row.task.queue).silence.means == Silence::Means::failure;
+    if (attempt.outcome == Outcome::succeeded)
+      true_word = came || has(facts.succeeded_word, n) || facts.succeeded_by_hand;
+    if (!true_word) return broken("history is what happened: " + times(attempt), facts.message);
+  }
+}
+
+std::vector<std::string> Judge::rows_of(int message) {
+  std::vector<std::string> out;
+  for (const TaskId id : tasks_of(message)) {
+    const auto row = store_->find(id);
+    if (!*row) continue;
+    const Task& task = (*row)->task;
+    out.push_back("row " + id.str() + ": " + std::string(to_word(task.state)) + ", attempt " +
+                  std::to_string(task.attempt) + ", level " + std::to_string(task.level) + ", shard " +
+                  std::to_string(task.shard) + ", queue " + task.queue +
+                  (task.next_at ? ", next " + format_utc(*task.next_at) : "") + ", " + task.last_error);
+    const auto history = store_->history(id);
+    for (const AttemptRow& attempt : *history) out.push_back("  " + times(attempt.attempt));
+  }
+  return out;
+}
+
+}  // namespace rung::sim

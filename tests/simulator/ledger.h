@@ -1,0 +1,67 @@
+// What producers, consumers and people know: the judge's own account, made of nothing that the program says
+// of itself. Thread: one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/core/ids.h"
+#include "tests/simulator/events.h"
+
+namespace rung::sim {
+
+inline constexpr std::int64_t kNever = INT64_MAX;
+
+// One message: what its producer knows.
+struct Entry {
+  std::string queue;
+  bool has_id = false;     // a message-id: the same intake makes one row
+  bool accepted = false;   // the broker, or Rung, has said yes
+  std::int64_t due_us = 0;  // its first delivery is not before this, by the database's clock
+  Us at = 0;
+  std::vector<TaskId> tasks;
+};
+
+// One task: what its consumers and the people who changed it know.
+struct Facts {
+  struct Write {
+    std::string node;
+    std::uint64_t connection = 0;
+    Us at = 0;
+  };
+  struct Arrival {
+    Us at = 0;
+    int level = 0;
+    std::string ladder;
+  };
+  struct Claim {
+    Us at = 0;
+    int attempt = 0, node = 0;
+    std::uint64_t epoch = 0;
+  };
+  struct Hand {  // a person moved its time
+    Us at = 0;
+    std::int64_t due_us = 0;
+  };
+
+  int message = 0;
+  std::map<int, std::vector<Write>> writes;      // by attempt
+  std::map<int, std::vector<Arrival>> arrivals;  // by attempt
+  // Why there may be an attempt: not before this, by the database's clock. By attempt.
+  std::map<int, std::int64_t> may_be;
+  std::map<int, bool> failed_word, succeeded_word, returned;  // by attempt
+  std::vector<Claim> claims;
+  std::vector<Hand> hands;
+  bool failed_by_hand = false, succeeded_by_hand = false, given_up = false;
+  std::optional<Us> cancelled_at;  // an answer, or a commit, said so
+
+  void cause(int attempt, std::int64_t due_us) {
+    const auto [at, fresh] = may_be.try_emplace(attempt, due_us);
+    if (!fresh && due_us < at->second) at->second = due_us;
+  }
+};
+
+}  // namespace rung::sim

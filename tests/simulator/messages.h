@@ -1,0 +1,42 @@
+// The messages of the world: each has a number, in its body. Thread: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "src/core/headers.h"
+#include "src/core/message.h"
+
+namespace rung::sim {
+
+inline std::string body_of(int number) { return "message " + std::to_string(number); }
+
+// 0 = none of ours.
+inline int number_of(const Message& message) {
+  constexpr std::string_view kBegin = "message ";
+  if (!message.body.starts_with(kBegin)) return 0;
+  return std::atoi(message.body.c_str() + kBegin.size());
+}
+
+inline std::string text_header(const Message& message, std::string_view name) {
+  const Value* value = find(message.headers, name);
+  const std::string* text = value != nullptr ? value->as_text() : nullptr;
+  return text != nullptr ? *text : std::string();
+}
+
+inline std::optional<TaskId> id_of(const Message& message) {
+  return TaskId::parse(text_header(message, header::kId));
+}
+
+inline int int_header(const Message& message, std::string_view name) {
+  const Value* value = find(message.headers, name);
+  return value != nullptr ? static_cast<int>(value->as_int().value_or(0)) : 0;
+}
+
+// As RabbitMQ adds it: the pair {queue, reason} comes to the front, with its count.
+void add_death(Message& message, const std::string& queue, const std::string& exchange,
+               const std::string& key, std::int64_t time_s);
+
+}  // namespace rung::sim

@@ -1,0 +1,164 @@
+#include "tests/simulator/node.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rung::sim {
+namespace {
+
+constexpr Us kDrain = 12 * kSecond;  // after it the shards are given back as they are (run.cc)
+constexpr Us kGiveBack = 3 * kSecond;
+
+}  // namespace
+
+Node::Life::Life(Node& node, Us offset)
+    : clock(node.world_.events, offset), loop(node.world_, process, clock, Rng(node.dice_.next())) {}
+
+Node::Node(World& world, BrokerServer& server, Watcher& watcher, std::string name, int number)
+    : world_(world),
+      server_(server),
+      watcher_(watcher),
+      name_(std::move(name)),
+      dice_(world.settings.seed, "node", static_cast<std::uint64_t>(number)) {}
+
+Node::~Node() {
+  if (life_) kill(false);
+}
+
+bridge::BridgeSettings Node::settings_of_bridge() {
+  bridge::BridgeSettings settings;
+  settings.identity = {name_, "0", "here", dice_.next()};
+  settings.lease = world_.settings.lease;
+  settings.window = world_.settings.window;
+  settings.max_loaded = world_.settings.max_loaded;
+  settings.heartbeat = world_.settings.heartbeat;
+  settings.max_unconfirmed = world_.settings.max_unconfirmed;
+  settings.require_token = world_.settings.require_token;
+  return settings;
+}
+
+void Node::start() {
+  if (life_) return;
+  world_.events.mix("start");
+  world_.events.mix(name_);
+  draining_ = cut_short_ = false;
+  steps_left_ = 0;
+  life_ = std::make_unique<Life>(*this, dice_.between(1, 1'000'000) * kSecond + dice_.between(0, 999'999));
+  Life& life = *life_;
+  const auto step = [this, process = life.process] {
+    if (!process->dead) this->step();
+  };
+  life.broker = std::make_unique<SimBroker>(SimBroker::Parts{
+      world_, server_, watcher_, life.process, life.clock, name_, Rng(dice_.next()), step});
+  const auto jobs = [this, &life, step](bridge::StoreJobs::OnStatus on_status) {
+    auto made = std::make_unique<SimJobs>(SimJobs::Parts{world_, life.process, life.loop, trouble_, watcher_,
+                                                         Rng(dice_.next()), step},
+                                          std::move(on_status));
+    life.jobs = made.get();
+    return made;
+  };
+  const auto name_taken = [this, process = life.process] {
+    // Its own frames are on the stack: it ends in an event of its own.
+    world_.events.after(0, nullptr, [this, process] {
+      if (!process->dead) kill(false);
+    });
+  };
+  life.bridge = std::make_unique<bridge::Bridge>(life.loop, *life.broker, jobs, settings_of_bridge(),
+                                                 world_.rules, name_taken);
+  (void)life.bridge->start();
+}
+
+void Node::step() {
+  if (steps_left_ == 0 || --steps_left_ > 0) return;
+  world_.events.after(0, nullptr, [this, process = life_->process] {
+    if (!process->dead) kill(half_open_);
+  });
+}
+
+void Node::kill_after(int steps, bool half_open) {
+  if (!life_) return;
+  steps_left_ = steps;
+  half_open_ = half_open;
+}
+
+void Node::kill(bool half_open) {
+  if (!life_) return;
+  world_.events.mix("kill");
+  world_.events.mix(name_);
+  const std::unique_ptr<Life> life = std::move(life_);
+  life->process->dead = true;
+  life->process->piled.clear();
+  life->jobs->kill();
+  const Us heartbeat = world_.settings.heartbeat.count() * kMs;
+  for (const LinkPtr& link : server_.links_of(life->process)) {
+    const Us after = half_open ? dice_.between(heartbeat * 2, heartbeat * 29 / 10) : dice_.between(10, 5000);
+    world_.events.after(after, nullptr, [&server = server_, link] { server.close(link); });
+  }
+  world_.note(0, [&] { return name_ + " is killed" + (half_open ? ", and the broker not told" : ""); });
+}
+
+void Node::pause(Us length) {
+  if (!life_ || life_->process->paused) return;
+  world_.events.mix("pause");
+  world_.note(0, [&] { return name_ + " is paused for " + std::to_string(length / kMs) + " ms"; });
+  const ProcessPtr process = life_->process;
+  process->paused = true;
+  // The broker closes a connection that is silent for two heartbeats.
+  const Us patience = world_.settings.heartbeat.count() * kMs * 2 + dice_.between(0, kSecond);
+  if (length > patience) {
+    for (const LinkPtr& link : server_.links_of(process)) {
+      world_.events.after(patience, nullptr, [&server = server_, link] { server.cut(link, 0); });
+    }
+  }
+  world_.events.after(length, nullptr, [this, process, length] {
+    if (process->dead) return;
+    process->paused = false;
+    life_->broker->stood_still(length);
+    world_.events.resume(process);
+  });
+}
+
+void Node::drain(std::function<void()> ended) {
+  if (!life_ || draining_) return;
+  draining_ = true;
+  world_.note(0, [&] { return name_ + " drains"; });
+  const ProcessPtr process = life_->process;
+  auto end = [this, process, ended = std::move(ended)] {
+    world_.events.after(0, nullptr, [this, process, ended] {
+      if (process->dead) return;
+      world_.note(0, [&] { return name_ + " has ended"; });
+      kill(false);
+      ended();
+    });
+  };
+  life_->bridge->drain(end);
+  world_.events.after(kDrain, process, [this, end] {
+    cut_short_ = true;
+    life_->bridge->give_back(end);
+  });
+  world_.events.after(kDrain + kGiveBack, process, end);
+}
+
+std::string Node::state() const {
+  if (!life_) return name_ + ": dead";
+  const bridge::Bridge::Vitals vitals = life_->bridge->vitals();
+  const bridge::Bridge::Status status = life_->bridge->status();
+  std::string out = name_ + ": " + std::to_string(vitals.shards) + " shards, " + std::to_string(status.ready) +
+                    " ready, " + std::to_string(status.loaded) + " loaded, " +
+                    std::to_string(vitals.unconfirmed) + " unconfirmed, window " +
+                    std::to_string(vitals.targets.window) + ", " + std::to_string(vitals.targets.quarantined) +
+                    " in quarantine, the broker " +
+                    (status.broker.publishing ? "takes" : "does not take") + " publishes" +
+                    (status.broker.blocked ? ", blocked" : "") + ", the database is " +
+                    (status.store_away ? "away" : "there") + ", " + life_->jobs->state();
+  for (const HealthProblem& problem : vitals.problems) out += "; " + problem.name + ": " + problem.detail;
+  return out;
+}
+
+void Node::look() {
+  if (!life_) return;
+  const bridge::Bridge::Status status = life_->bridge->status();
+  most_loaded_ = std::max(most_loaded_, status.loaded);
+}
+
+}  // namespace rung::sim

@@ -1,0 +1,72 @@
+// A sidecar of the world: a name, and one life after the other under it. Thread: one.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/bridge/bridge.h"
+#include "tests/simulator/broker_server.h"
+#include "tests/simulator/faulty_store.h"
+#include "tests/simulator/sim_broker.h"
+#include "tests/simulator/sim_jobs.h"
+#include "tests/simulator/sim_loop.h"
+
+namespace rung::sim {
+
+class Node {
+ public:
+  Node(World& world, BrokerServer& server, Watcher& watcher, std::string name, int number);
+  ~Node();
+
+  // A new life, where none is. What of its former one is still on its way goes on.
+  void start();
+  // It ends at once. `half_open`: nobody tells the broker, as when a machine dies.
+  void kill(bool half_open);
+  // The same, once `steps` more commits, writes or arrivals of it have come by.
+  void kill_after(int steps, bool half_open);
+  void pause(Us length);
+  // An orderly end; by force after a while, as SIGTERM does it. `ended` when it is over.
+  void drain(std::function<void()> ended);
+
+  bool alive() const { return life_ != nullptr; }
+  bool serves() const { return life_ && !life_->process->paused && !draining_; }
+  bool draining() const { return draining_; }
+  bool was_cut_short() const { return cut_short_; }  // its drain ended by force
+  bridge::Bridge& bridge() { return *life_->bridge; }
+  SimBroker& broker() { return *life_->broker; }
+  const ProcessPtr& process() const { return life_->process; }
+  const std::string& name() const { return name_; }
+  DbTrouble& trouble() { return trouble_; }
+  std::size_t most_loaded() const { return most_loaded_; }
+  std::size_t most_unconfirmed() const { return life_->broker->unconfirmed(); }
+  std::string state() const;  // for a story
+  void look();                // at what it holds in memory: call now and then
+
+ private:
+  struct Life {
+    Life(Node& node, Us offset);
+    ProcessPtr process = std::make_shared<Process>();
+    NodeClock clock;
+    SimLoop loop;
+    std::unique_ptr<SimBroker> broker;
+    SimJobs* jobs = nullptr;  // the bridge's
+    std::unique_ptr<bridge::Bridge> bridge;
+  };
+  void step();
+  bridge::BridgeSettings settings_of_bridge();
+
+  World& world_;
+  BrokerServer& server_;
+  Watcher& watcher_;
+  const std::string name_;
+  Rng dice_;
+  DbTrouble trouble_;
+  std::unique_ptr<Life> life_;
+  int steps_left_ = 0;
+  bool half_open_ = false, draining_ = false, cut_short_ = false;
+  std::size_t most_loaded_ = 0;
+};
+
+}  // namespace rung::sim

@@ -1,0 +1,32 @@
+// People: they change tasks through a sidecar and by the command line, one and many. Thread: one.
+#pragma once
+
+#include <memory>
+
+#include "tests/simulator/producers.h"
+
+namespace rung::sim {
+
+class People {
+ public:
+  People(World& world, Judge& judge, const Nodes& nodes);
+
+  void start();  // until the active time is over
+  void set_unknown();  // a newer version writes a state, and takes it back after a while
+
+ private:
+  void once();
+  void bulk();
+  void by_bridge(TaskId id, const Happening& what);
+  void by_hand(TaskId id, const Happening& what);
+  Happening draw();
+  std::optional<TaskId> some_task();
+
+  World& world_;
+  Judge& judge_;
+  const Nodes& nodes_;
+  const std::unique_ptr<Store> store_;
+  Rng dice_;
+};
+
+}  // namespace rung::sim

@@ -1,0 +1,240 @@
+#include "tests/simulator/sim_broker.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace rung::sim {
+namespace {
+
+using How = PublishResult::How;
+
+}  // namespace
+
+SimBroker::SimBroker(Parts parts) : parts_(std::move(parts)) {}
+
+Result<void> SimBroker::start(BrokerSink& sink) {
+  sink_ = &sink;
+  connect_intake();
+  connect(PublishLane::main);
+  return {};
+}
+
+void SimBroker::tell(bool consuming, bool publishing, const std::string& reason) {
+  const BrokerStatus before = status_;
+  status_.consuming = consuming;
+  status_.publishing = publishing;
+  status_.blocked = publishing && parts_.server.is_blocked();
+  if (!reason.empty()) status_.reason = reason;
+  if (!(status_ == before)) sink_->on_status(status_);
+}
+
+// --- taking in
+
+void SimBroker::connect_intake() {
+  parts_.world.events.after(parts_.dice.between(1, 20) * kMs, parts_.process, [this] {
+    if (stopped_) return;
+    intake_ = parts_.server.connect(parts_.process);
+    if (!intake_) {
+      tell(false, status_.publishing, "the broker is away");
+      return parts_.world.events.after(backoff(), parts_.process, [this] { connect_intake(); });
+    }
+    intake_->lost = [this] { intake_lost("the connection was lost"); };
+    ++connection_;
+    tell(true, status_.publishing, {});
+    if (!intake_paused_ && !intake_stopped_) consume();
+  });
+}
+
+void SimBroker::consume() {
+  auto deliver = [this, link = intake_, number = connection_](std::vector<Delivery> batch) {
+    if (link != intake_ || number != connection_ || intake_paused_) return;
+    for (Delivery& delivery : batch) delivery.tag.connection = number;
+    if (parts_.step) parts_.step();
+    sink_->on_deliveries(std::move(batch));
+  };
+  const auto prefetch = static_cast<std::size_t>(parts_.world.settings.prefetch);
+  parts_.server.send(intake_, [&server = parts_.server, link = intake_, prefetch,
+                               deliver = std::move(deliver)] { server.consume(link, prefetch, deliver); });
+}
+
+void SimBroker::intake_lost(const char* why) {
+  intake_.reset();
+  tell(false, status_.publishing, why);
+  parts_.world.events.after(backoff(), parts_.process, [this] { connect_intake(); });
+}
+
+void SimBroker::ack(std::vector<DeliveryTag> tags) {
+  if (!intake_) return;
+  for (const DeliveryTag& tag : tags) {
+    if (tag.connection != connection_) continue;
+    if (parts_.step) parts_.step();
+    parts_.server.send(intake_,
+                       [&server = parts_.server, link = intake_, number = tag.tag] { server.ack(link, number); });
+  }
+}
+
+void SimBroker::requeue(std::vector<DeliveryTag> tags) {
+  if (!intake_) return;
+  for (const DeliveryTag& tag : tags) {
+    if (tag.connection != connection_) continue;
+    parts_.server.send(
+        intake_, [&server = parts_.server, link = intake_, number = tag.tag] { server.requeue(link, number); });
+  }
+}
+
+void SimBroker::stop_intake() {
+  intake_stopped_ = true;
+  if (!intake_) return;
+  parts_.server.send(intake_, [&server = parts_.server, link = intake_] { server.cancel(link); });
+}
+
+// Where it pauses its channel is closed, and made anew where it goes on.
+void SimBroker::pause_intake(bool yes) {
+  if (std::exchange(intake_paused_, yes) == yes || !intake_) return;
+  ++connection_;
+  if (!yes && !intake_stopped_) return consume();
+  parts_.server.send(intake_, [&server = parts_.server, link = intake_] {
+    server.cancel(link);
+    while (!link->unacked.empty()) server.requeue(link, link->unacked.rbegin()->first);
+  });
+}
+
+bool SimBroker::stands(const DeliveryTag& tag) const {
+  return intake_ && intake_->at_client && tag.connection == connection_;
+}
+
+// --- publishing
+
+void SimBroker::connect(PublishLane which) {
+  Lane& lane = lane_of(which);
+  if (lane.link || std::exchange(lane.connecting, true)) return;
+  parts_.world.events.after(parts_.dice.between(1, 20) * kMs, parts_.process, [this, which] {
+    Lane& mine = lane_of(which);
+    mine.connecting = false;
+    if (stopped_) return;
+    mine.link = parts_.server.connect(parts_.process);
+    if (!mine.link)
+      return parts_.world.events.after(backoff(), parts_.process, [this, which] { connect(which); });
+    mine.link->publishes = true;
+    if (parts_.server.is_blocked()) ++mine.link->holds;
+    mine.link->lost = [this, which] { lane_lost(which, "the connection was lost"); };
+    if (which == PublishLane::main) tell(status_.consuming, true, {});
+    write(which);
+  });
+}
+
+void SimBroker::lane_lost(PublishLane which, const std::string& why) {
+  Lane& lane = lane_of(which);
+  lane.link.reset();
+  if (which == PublishLane::main) tell(status_.consuming, false, why);
+  std::vector<PublishResult> results;
+  for (const auto& [token, outgoing] : std::exchange(lane.sent, {})) results.push_back({token, How::lost, why});
+  if (!results.empty()) sink_->on_published(std::move(results));
+  if (which == PublishLane::main || !lane.waiting.empty())
+    parts_.world.events.after(backoff(), parts_.process, [this, which] { connect(which); });
+}
+
+void SimBroker::drop_publishing(PublishLane which, std::string reason) {
+  const LinkPtr link = lane_of(which).link;
+  if (!link) return;
+  parts_.server.send(link, [&server = parts_.server, link] { server.close(link); });
+  link->at_client = false;
+  // What it had sent and the server never read goes with it.
+  parts_.world.events.after(parts_.dice.between(1, 20) * kMs, nullptr,
+                            [&server = parts_.server, link] { server.close(link); });
+  parts_.world.events.after(0, parts_.process, [this, which, reason = std::move(reason), link] {
+    if (lane_of(which).link == link) lane_lost(which, reason);
+  });
+}
+
+void SimBroker::publish(std::vector<Outgoing> batch) {
+  bool main = false, probe = false;
+  for (Outgoing& outgoing : batch) {
+    (outgoing.lane == PublishLane::main ? main : probe) = true;
+    lane_of(outgoing.lane).waiting.push_back(std::move(outgoing));
+  }
+  if (main) write_soon(PublishLane::main);
+  if (probe) write_soon(PublishLane::probe);
+}
+
+void SimBroker::write_soon(PublishLane which) {
+  parts_.world.events.after(parts_.dice.between(5, 200), parts_.process, [this, which] { write(which); });
+}
+
+// The publishing thread's turn. The fence is looked at as late as can be.
+void SimBroker::write(PublishLane which) {
+  Lane& lane = lane_of(which);
+  if (lane.waiting.empty()) return;
+  if (fence_passed()) {
+    std::vector<PublishResult> results;
+    for (const Outgoing& outgoing : std::exchange(lane.waiting, {}))
+      results.push_back({outgoing.token, How::fenced, "not allowed to publish any more"});
+    return sink_->on_published(std::move(results));
+  }
+  if (!lane.link) return connect(which);
+  if (status_.blocked) return;
+  for (Outgoing& outgoing : std::exchange(lane.waiting, {})) {
+    if (parts_.step) parts_.step();
+    parts_.watcher.written(parts_.node, lane.link->id, outgoing);
+    auto heard = [this, which](PublishResult result) { answer(which, {std::move(result)}); };
+    parts_.server.send(lane.link, [&server = parts_.server, link = lane.link, outgoing, heard] {
+      server.publish(link, outgoing, heard);
+    });
+    const std::uint64_t token = outgoing.token;
+    lane.sent.emplace(token, std::move(outgoing));
+  }
+}
+
+void SimBroker::answer(PublishLane which, std::vector<PublishResult> results) {
+  std::erase_if(results, [&](const PublishResult& r) { return lane_of(which).sent.erase(r.token) == 0; });
+  if (results.empty()) return;
+  if (parts_.step) parts_.step();
+  sink_->on_published(std::move(results));
+}
+
+void SimBroker::allow_publish_until(BootMs deadline) {
+  allow_until_ = deadline;
+  // The fence passes without anybody saying so.
+  const Us left = (deadline.ms - parts_.clock.boot().ms) * kMs + kMs;
+  for (const PublishLane which : {PublishLane::main, PublishLane::probe}) {
+    write_soon(which);
+    if (left > 0) parts_.world.events.after(left, parts_.process, [this, which] { write(which); });
+  }
+}
+
+// --- what happens to it
+
+void SimBroker::alarm() {
+  if (!status_.publishing) return;
+  status_.blocked = parts_.server.is_blocked();
+  if (status_.blocked) status_.reason = "low on memory";
+  sink_->on_status(status_);
+  write_soon(PublishLane::main);
+  write_soon(PublishLane::probe);
+}
+
+void SimBroker::stood_still(Us length) {
+  if (length <= parts_.world.settings.heartbeat.count() * kMs || !intake_) return;
+  intake_->at_client = false;
+  parts_.server.cut(intake_, 0);
+  intake_lost("this process stood still");
+}
+
+std::size_t SimBroker::unconfirmed() const {
+  std::size_t count = 0;
+  for (const Lane* lane : {&main_, &probe_}) {
+    for (const auto& [token, outgoing] : lane->sent) count += outgoing.exchange == "rung.parked" ? 0 : 1;
+  }
+  return count;
+}
+
+std::vector<LinkPtr> SimBroker::links() const {
+  std::vector<LinkPtr> out;
+  for (const LinkPtr& link : {intake_, main_.link, probe_.link}) {
+    if (link && link->at_client) out.push_back(link);
+  }
+  return out;
+}
+
+}  // namespace rung::sim

@@ -1,0 +1,78 @@
+// A node's client of the world's broker: what plugin/rabbitmq is to the real one. Thread: one.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plugin/broker.h"
+#include "tests/simulator/broker_server.h"
+
+namespace rung::sim {
+
+class SimBroker final : public Broker {
+ public:
+  struct Parts {
+    World& world;
+    BrokerServer& server;
+    Watcher& watcher;
+    ProcessPtr process;
+    const Clock& clock;
+    std::string node;
+    Rng dice;
+    std::function<void()> step;  // something was written or came in: a place to be killed at
+  };
+  explicit SimBroker(Parts parts);
+
+  Result<void> start(BrokerSink& sink) override;
+  void publish(std::vector<Outgoing> batch) override;
+  void ack(std::vector<DeliveryTag> tags) override;
+  void stop_intake() override;
+  void pause_intake(bool yes) override;
+  void allow_publish_until(BootMs deadline) override;
+  bool stands(const DeliveryTag& tag) const override;
+  void requeue(std::vector<DeliveryTag> tags) override;
+  void drop_publishing(PublishLane lane, std::string reason) override;
+  void stop(Ms /*most*/) override { stopped_ = true; }
+
+  // The broker's alarm came or went.
+  void alarm();
+  // It ran again after so long: what it had may be somebody else's by now.
+  void stood_still(Us length);
+  // Its connections, for who cuts them: those that stand.
+  std::vector<LinkPtr> links() const;
+  // Publishes of tasks that have no answer yet.
+  std::size_t unconfirmed() const;
+
+ private:
+  struct Lane {
+    LinkPtr link;
+    std::deque<Outgoing> waiting;          // not written yet
+    std::map<std::uint64_t, Outgoing> sent;  // by token; no answer yet
+    bool connecting = false;
+  };
+  Lane& lane_of(PublishLane lane) { return lane == PublishLane::main ? main_ : probe_; }
+  void connect_intake();
+  void connect(PublishLane lane);
+  void consume();
+  void intake_lost(const char* why);
+  void lane_lost(PublishLane lane, const std::string& why);
+  void write(PublishLane which);
+  void write_soon(PublishLane which);
+  void answer(PublishLane which, std::vector<PublishResult> results);
+  void tell(bool consuming, bool publishing, const std::string& reason);
+  bool fence_passed() const { return parts_.clock.boot() >= allow_until_; }
+  Us backoff() { return parts_.dice.between(50, 1500) * kMs; }
+
+  Parts parts_;
+  BrokerSink* sink_ = nullptr;
+  LinkPtr intake_;
+  std::uint32_t connection_ = 0;
+  Lane main_, probe_;
+  BootMs allow_until_{0};
+  BrokerStatus status_;
+  bool intake_stopped_ = false, intake_paused_ = false, stopped_ = false;
+};
+
+}  // namespace rung::sim

@@ -1,0 +1,130 @@
+#include "tests/simulator/sim_jobs.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rung::sim {
+namespace {
+
+using bridge::Lane;
+
+// As in src/bridge/store_threads.cc.
+constexpr Ms kFirstPause{100};
+constexpr Ms kLongestPause{5000};
+
+std::size_t place(Lane lane) { return static_cast<std::size_t>(lane); }
+
+}  // namespace
+
+SimJobs::SimJobs(Parts parts, OnStatus on_status)
+    : parts_(std::move(parts)), on_status_(std::move(on_status)), answered_(parts_.loop.clock().boot()) {
+  workers_[0].lane = Lane::control;
+  workers_[1].lane = Lane::upkeep;
+}
+
+void SimJobs::enqueue(Lane lane, Job job) {
+  queues_[place(lane)].push_back(std::move(job));
+  pump(lane);
+}
+
+void SimJobs::pump(Lane lane) {
+  auto& queue = queues_[place(lane)];
+  for (Worker& worker : workers_) {
+    if (worker.lane != lane || worker.job || queue.empty()) continue;
+    worker.job = std::make_shared<Job>(std::move(queue.front()));
+    queue.pop_front();
+    worker.pause = kFirstPause;
+    attempt(worker);
+  }
+}
+
+void SimJobs::attempt(Worker& worker) {
+  auto attempt = std::make_shared<Attempt>();
+  auto error = std::make_shared<std::optional<Error>>();
+  const std::shared_ptr<Store> store = std::make_shared<FaultyStore>(FaultyStore::Parts{
+      parts_.world, parts_.process, parts_.trouble, parts_.watcher, parts_.dice, attempt,
+      [this, &worker](const std::shared_ptr<Attempt>& late) {
+        if (late != worker.attempt) return;
+        abandon(worker);
+        ended(worker, Error{Error::Kind::transient, "the database did not answer in time"});
+      },
+      parts_.step});
+  attempt->fiber = std::make_unique<Fiber>(
+      [job = worker.job, store, error] { *error = job->attempt(*store); });
+  attempt->ended = [this, &worker, error] { ended(worker, *error); };
+  worker.attempt = attempt;
+  parts_.world.events.after(parts_.dice.between(5, 60), parts_.process, [attempt] {
+    if (!attempt->abandoned) attempt->go();
+  });
+}
+
+void SimJobs::ended(Worker& worker, const std::optional<Error>& error) {
+  // Not at once: this may be called within the attempt's own last step.
+  parts_.world.events.after(0, parts_.process, [this, &worker, error] {
+    worker.attempt.reset();
+    if (!error || error->kind != Error::Kind::transient) answered_ = parts_.loop.clock().boot();
+    const bool given_up = error && error->kind == Error::Kind::refused && worker.lane == Lane::upkeep;
+    if (!error || !error->is_transient() || given_up) {
+      goes_on(worker);
+      if (error) worker.job->give_up(*error);
+      return end(worker);
+    }
+    waits(worker, *error);
+    if (stopping_) {
+      worker.job->give_up({Error::Kind::transient, "stopping: " + error->message});
+      return end(worker);
+    }
+    const std::int64_t pause = worker.pause.count();
+    worker.pause = std::min(worker.pause * 2, kLongestPause);
+    parts_.world.events.after(parts_.dice.between(pause / 2, pause) * kMs, parts_.process,
+                              [this, &worker] { attempt(worker); });
+  });
+}
+
+void SimJobs::end(Worker& worker) {
+  const auto job = std::move(worker.job);
+  worker.job.reset();
+  parts_.loop.post([job] { job->deliver(); });
+  pump(worker.lane);
+}
+
+void SimJobs::waits(Worker& worker, const Error& error) {
+  worker.away = true;
+  const bool refused = error.kind == Error::Kind::refused;
+  const bool turned = std::exchange(refused_, refused) != refused;
+  if (!said_.insert(error.message).second && !turned) return;
+  parts_.loop.post([this, status = Status{true, refused, error.message}] { on_status_(status); });
+}
+
+void SimJobs::goes_on(Worker& worker) {
+  if (!std::exchange(worker.away, false)) return;
+  if (std::ranges::any_of(workers_, [](const Worker& w) { return w.away; })) return;
+  said_.clear();
+  refused_ = false;
+  parts_.loop.post([this] { on_status_(Status{}); });
+}
+
+// What the server has takes effect when it likes to; what waits for its answer ends now.
+void SimJobs::abandon(Worker& worker) {
+  const auto attempt = std::exchange(worker.attempt, nullptr);
+  if (!attempt || attempt->abandoned) return;
+  attempt->abandoned = true;
+  if (!attempt->in_server) attempt->fiber->cancel();
+}
+
+void SimJobs::kill() {
+  for (Worker& worker : workers_) abandon(worker);
+}
+
+std::string SimJobs::state() const {
+  const auto busy = std::ranges::count_if(workers_, [](const Worker& w) { return w.job != nullptr; });
+  std::size_t waiting = 0;
+  for (const auto& queue : queues_) waiting += queue.size();
+  return std::to_string(busy) + " jobs under way, " + std::to_string(waiting) + " wait";
+}
+
+bool SimJobs::join(Ms /*most*/) {
+  return std::ranges::none_of(workers_, [](const Worker& worker) { return worker.job != nullptr; });
+}
+
+}  // namespace rung::sim

@@ -1,0 +1,68 @@
+// A node's store jobs: the lanes and their rules as in src/bridge/store_threads, in virtual time.
+// Thread: one.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "src/bridge/store_jobs.h"
+#include "tests/simulator/faulty_store.h"
+#include "tests/simulator/sim_loop.h"
+
+namespace rung::sim {
+
+class SimJobs final : public bridge::StoreJobs {
+ public:
+  struct Parts {
+    World& world;
+    ProcessPtr process;
+    io::Loop& loop;
+    const DbTrouble& trouble;
+    Watcher& watcher;
+    Rng dice;
+    std::function<void()> step;
+  };
+  SimJobs(Parts parts, OnStatus on_status);
+  ~SimJobs() override { kill(); }
+
+  BootMs answered() const override { return answered_; }
+  void stop() override { stopping_ = true; }
+  bool join(Ms /*most*/) override;
+  // The process is gone: what is with the database takes effect or not, and nobody hears of it.
+  void kill();
+  // How many are under way, and how many wait.
+  std::string state() const;
+
+ private:
+  struct Worker {
+    bridge::Lane lane = bridge::Lane::flow;
+    std::shared_ptr<Job> job;  // none: free
+    std::shared_ptr<Attempt> attempt;
+    bool away = false;
+    Ms pause{0};
+  };
+
+  void enqueue(bridge::Lane lane, Job job) override;
+  void pump(bridge::Lane lane);
+  void attempt(Worker& worker);
+  void ended(Worker& worker, const std::optional<Error>& error);
+  void end(Worker& worker);
+  void waits(Worker& worker, const Error& error);
+  void goes_on(Worker& worker);
+  static void abandon(Worker& worker);
+
+  Parts parts_;
+  const OnStatus on_status_;
+  std::array<Worker, 4> workers_;
+  std::array<std::deque<Job>, 3> queues_;
+  BootMs answered_;
+  std::set<std::string> said_;
+  bool refused_ = false;
+  bool stopping_ = false;
+};
+
+}  // namespace rung::sim

@@ -1,0 +1,150 @@
+#include "tests/simulator/simulation.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "tests/simulator/consumers.h"
+#include "tests/simulator/faults.h"
+#include "tests/simulator/messages.h"
+
+namespace rung::sim {
+namespace {
+
+constexpr Us kCalm = 150 * kSecond;  // the longest that anything takes once all is well: docs/simulation.md
+constexpr Us kQuiet = 30 * kSecond;  // until the inlets are empty
+constexpr Us kDrainMost = 10 * kSecond;
+
+class Simulation {
+ public:
+  explicit Simulation(const Settings& settings)
+      : world_(settings),
+        judge_(world_),
+        server_(world_, judge_),
+        producers_(world_, server_, judge_, nodes_),
+        consumers_(world_, server_, judge_, producers_),
+        people_(world_, judge_, nodes_),
+        faults_(world_, server_, judge_, nodes_, people_) {
+    judge_.set_server(server_);
+    world_.broken = [this](std::string promise, int message) {
+      if (!outcome_.broken.empty()) return;
+      outcome_.broken = std::move(promise);
+      outcome_.message = message;
+      world_.events.stop();
+    };
+    for (int i = 0; i < settings.nodes; ++i)
+      nodes_.push_back(
+          std::make_unique<Node>(world_, server_, judge_, std::string(1, static_cast<char>('a' + i)), i));
+  }
+
+  Outcome run() {
+    const auto store = open_memory_store(world_.db);
+    (void)store->migrate();
+    (void)store->set_setting("result_token_key", std::string(64, '7'));
+    (void)store->set_setting("installed_at_schema", "10");
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      world_.events.at(static_cast<Us>(i) * 300 * kMs, nullptr, [this, i] { nodes_[i]->start(); });
+    producers_.start();
+    people_.start();
+    faults_.start();
+    world_.events.after(kSecond, nullptr, [this] { look(); });
+    world_.events.run(world_.settings.active);
+    if (!world_.events.stopped()) settle();
+    if (!world_.events.stopped() && world_.settings.final_drain) drain();
+    outcome_.hash = world_.events.hash();
+    outcome_.events = world_.events.count();
+    outcome_.simulated_us = world_.events.now();
+    tell_story();
+    return std::move(outcome_);
+  }
+
+ private:
+  // Memory has its bounds, at any time.
+  void look() {
+    for (const auto& node : nodes_) {
+      node->look();
+      if (node->most_loaded() > world_.settings.max_loaded)
+        world_.broken("what is in the heap is bounded: " + std::to_string(node->most_loaded()), 0);
+      if (node->alive() && node->most_unconfirmed() > static_cast<std::size_t>(world_.settings.max_unconfirmed))
+        world_.broken("what is unconfirmed is bounded: " + std::to_string(node->most_unconfirmed()), 0);
+    }
+    world_.events.after(kSecond, nullptr, [this] { look(); });
+  }
+
+  void settle() {
+    faults_.end();
+    consumers_.be_kind();
+    world_.note(0, [] { return std::string("all is well from now on"); });
+    world_.events.run(world_.events.now() + kCalm);
+    for (Us waited = 0; !server_.empty_inlets() && waited < kQuiet; waited += 100 * kMs)
+      world_.events.run(world_.events.now() + 100 * kMs);
+    if (world_.events.stopped()) return;
+    if (!server_.empty_inlets()) return world_.broken("nothing stays unacked for ever", unacked());
+    judge_.final_look(faults_.dead_queue());
+  }
+
+  int unacked() {
+    for (const LinkPtr& link : server_.links()) {
+      if (!link->unacked.empty()) return number_of(link->unacked.begin()->second.copy.message);
+    }
+    for (const char* inlet : {"rung.failed", "rung.delay", "rung.results"}) {
+      const auto& ready = server_.queues()[inlet].ready;
+      if (!ready.empty()) return number_of(ready.front().message);
+    }
+    return 0;
+  }
+
+  // All end in an orderly way: at once, also where a claim of much comes back meanwhile.
+  void drain() {
+    int left = 0;
+    if (world_.settings.has(Actor::big)) {
+      producers_.burst(producers_.last() + 1000, 24, Ms{700});
+      world_.events.run(world_.events.now() + 590 * kMs);
+      for (const auto& node : nodes_) node->trouble().away = 1;
+      world_.events.run(world_.events.now() + 60 * kMs);
+    }
+    for (const auto& node : nodes_) {
+      if (!node->serves()) continue;
+      ++left;
+      node->drain([&left] { --left; });
+    }
+    world_.events.run(world_.events.now() + 100 * kMs);
+    for (const auto& node : nodes_) node->trouble() = {};
+    const Us until = world_.events.now() + kDrainMost;
+    while (left > 0 && world_.events.now() < until && !world_.events.stopped())
+      world_.events.run(world_.events.now() + 100 * kMs);
+    // What waits for a queue that never answers is ended by force.
+    if (left > 0 && faults_.dead_queue().empty() && !world_.events.stopped())
+      world_.broken("a drain ends", 0);
+    left = 0;
+    for (const auto& node : nodes_) node->kill(false);
+  }
+
+  void tell_story() {
+    if (!world_.settings.record) return;
+    char stamp[32];
+    for (const Note& note : world_.notes) {
+      if (note.message != 0 && note.message != outcome_.message) continue;
+      (void)std::snprintf(stamp, sizeof stamp, "%12.6f  ", static_cast<double>(note.at) / kSecond);
+      outcome_.story.push_back(stamp + note.text);
+    }
+    for (const auto& node : nodes_) outcome_.story.push_back(node->state());
+    for (std::string& row : judge_.rows_of(outcome_.message)) outcome_.story.push_back(std::move(row));
+  }
+
+  World world_;
+  Judge judge_;
+  BrokerServer server_;
+  Nodes nodes_;
+  Producers producers_;
+  Consumers consumers_;
+  People people_;
+  Faults faults_;
+  Outcome outcome_;
+};
+
+}  // namespace
+
+Outcome simulate(const Settings& settings) { return Simulation(settings).run(); }
+
+}  // namespace rung::sim
