@@ -94,20 +94,21 @@ Json to_json(const TaskRow& row) {
                {"level", t.level},
                {"levels", t.levels},
                {"ladder", t.ladder},
-               {"max_attempts", t.max_attempts == 0 ? Json(nullptr) : Json(t.max_attempts)},
-               {"success", silence_or_null(t.silence)},
                {"next_due_at", time_or_null(t.next_at)},
                {"first_failed_at", time_or_null(failed)},
                {"created_at", to_rfc3339(t.created_at)},
                {"finished_at", time_or_null(t.finished_at)},
                {"finished_by", text_or_null(to_word(t.finished_by))},
                {"last_error", text_or_null(t.last_error)},
-               {"error_type", text_or_null(t.error_type)},
                {"body_bytes", t.body_bytes},
                {"shard", t.shard},
                {"node", text_or_null(row.node)},
-               {"version", t.version}};
+               {"version", t.version},
+               {"error_type", text_or_null(t.error_type)}};
   if (row.correlation_id) json["correlation_id"] = text_or_null(*row.correlation_id);
+  // Not columns of the view.
+  json["max_attempts"] = t.max_attempts == 0 ? Json(nullptr) : Json(t.max_attempts);
+  json["success"] = silence_or_null(t.silence);
   return json;
 }
 
