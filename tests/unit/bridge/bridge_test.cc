@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "plugin/memory/memory_broker.h"
 #include "src/core/headers.h"
@@ -114,6 +115,24 @@ TEST_F(BridgeTest, WhatStillWaitsForTheBrokerWhenTheLeasesRunOutDoesNotLeave) {
   EXPECT_EQ(broker_.published().back().how, PublishResult::How::fenced);
   db_->fail_next(0);
   EXPECT_TRUE(until([&] { return broker_.depth("orders") == 2; })) << "it goes out under the next lease";
+}
+
+// The shards were somebody else's in between, and are ours again in the same cycle.
+TEST_F(BridgeTest, WhatWaitsUnderALostLeaseDoesNotLeaveUnderTheNextOne) {
+  start(Ms{900});
+  submit("orders", Ms{80});
+  loop_.run_for(Ms{40});  // claimed ahead
+  broker_.block();
+  ASSERT_TRUE(until([&] { return broker_.waiting() == 1; }));
+  std::vector<int> all;
+  for (int s = 0; s < kShards; ++s) all.push_back(s);
+  ASSERT_EQ(open_memory_store(db_)->acquire(1, 42, all, Ms{900}, 0)->size(), all.size());
+  loop_.run_for(Ms{400});
+  ASSERT_EQ(broker_.published().size(), 1U);
+  EXPECT_EQ(broker_.published()[0].how, PublishResult::How::fenced);
+  broker_.unblock();
+  loop_.run_for(Ms{5000});
+  EXPECT_EQ(broker_.depth("orders"), 1U) << "claimed again, and published once";
 }
 
 // More bodies than are held at once are claimed, and the answer comes when nobody fetches any more.

@@ -70,12 +70,14 @@ TEST_F(HorizonStory, ALoadThatIsCutShortGoesOnWhereItEnded) {
 }
 
 TEST_F(HorizonStory, ARowOfAShardThatIsNotHeldIsItsOwnersAffair) {
-  const Fence peer = world.peer("peer", Ms{60'000});
   Flow flow(world);
-  flow.shards.start();
-  world.loop.run_for(Ms{100});
-  flow.schedule(world.insert("orders", world.now() + Ms{1000}));
+  flow.take_shards();
+  Flow owner(world, {.name = "b"});
+  owner.take_shards(kShards / 2);
+  const TaskId id = world.insert("orders", world.now() + Ms{1000}, owner.shards.list()[0]);
+  for (Flow* each : {&flow, &owner}) each->schedule(id);
   EXPECT_EQ(flow.heap.size(), 0U);
+  EXPECT_EQ(owner.heap.size(), 1U);
 }
 
 }  // namespace
