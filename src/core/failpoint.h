@@ -55,14 +55,10 @@ constexpr std::optional<Bug> bug_from(std::string_view name) {
 void plant(std::optional<Bug> bug);
 bool planted(Bug bug);
 inline constexpr bool kFailpoints = true;
-// That bug alone, from now on; none: none.
-void plant(std::optional<Bug> bug);
-bool planted(Bug bug);
 void failpoint(std::string_view name);
 // NAME and what follows it, e.g. "claim" and ".before_commit": put together only where a point is set.
 void failpoint(std::string_view name, std::string_view rest);
 #else
-constexpr bool planted(Bug /*bug*/) { return false; }
 inline constexpr bool kFailpoints = false;
 constexpr void plant(std::optional<Bug> /*bug*/) {}
 constexpr bool planted(Bug /*bug*/) { return false; }
