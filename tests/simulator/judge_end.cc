@@ -119,6 +119,9 @@ std::vector<std::string> Judge::rows_of(int message) {
     const auto row = store_->find(id);
     if (!*row) continue;
     const Task& task = (*row)->task;
+    const auto shards = store_->shards();
+    const ShardRow& shard = (*shards)[static_cast<std::size_t>(task.shard)];
+    out.push_back("its shard is node " + std::to_string(shard.owner) + "'s, epoch " + std::to_string(shard.epoch));
     out.push_back("row " + id.str() + ": " + std::string(to_word(task.state)) + ", attempt " +
                   std::to_string(task.attempt) + ", level " + std::to_string(task.level) + ", shard " +
                   std::to_string(task.shard) + ", queue " + task.queue +

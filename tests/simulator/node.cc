@@ -150,7 +150,7 @@ std::string Node::state() const {
                     " in quarantine, the broker " +
                     (status.broker.publishing ? "takes" : "does not take") + " publishes" +
                     (status.broker.blocked ? ", blocked" : "") + ", the database is " +
-                    (status.store_away ? "away" : "there") + ", " + life_->jobs->state();
+                    (status.store_away ? "away" : "there") + ", " + life_->jobs->state() + "; " + life_->broker->state();
   for (const HealthProblem& problem : vitals.problems) out += "; " + problem.name + ": " + problem.detail;
   return out;
 }

@@ -67,9 +67,9 @@ Settings draw_settings(std::uint64_t seed, const Overrides& o) {
   s.nodes = static_cast<int>(1 + dice.below(5) * dice.below(2) + dice.below(2) * dice.below(2));
   s.nodes = std::min(s.nodes, 5);
   s.messages = static_cast<int>(dice.spread(10, 400));
-  const std::uint64_t length = dice.below(40);
-  s.active = length == 0   ? dice.between(2, 24) * kHour
-             : length <= 4 ? dice.between(10, 60) * kMinute
+  const std::uint64_t length = dice.below(80);
+  s.active = length == 0   ? dice.between(2, 6) * kHour
+             : length <= 6 ? dice.between(10, 60) * kMinute
                            : dice.between(30, 300) * kSecond;
   const std::array<std::int64_t, 4> leases = {2000, 3000, 5000, 10'000};
   s.lease = Ms{leases[dice.below(4)]};

@@ -229,6 +229,18 @@ std::size_t SimBroker::unconfirmed() const {
   return count;
 }
 
+std::string SimBroker::state() const {
+  std::string out;
+  for (const Lane* lane : {&main_, &probe_}) {
+    out += lane == &main_ ? "main: " : "; probe: ";
+    if (lane->link) out += "connection " + std::to_string(lane->link->id) + (lane->link->holds > 0 ? ", held up, " : ", ");
+    out += std::to_string(lane->waiting.size()) + " not written";
+    for (const auto& [token, outgoing] : lane->sent)
+      out += ", " + outgoing.message.body + " for " + outgoing.exchange + "/" + outgoing.routing_key;
+  }
+  return out;
+}
+
 std::vector<LinkPtr> SimBroker::links() const {
   std::vector<LinkPtr> out;
   for (const LinkPtr& link : {intake_, main_.link, probe_.link}) {

@@ -44,6 +44,7 @@ class SimBroker final : public Broker {
   std::vector<LinkPtr> links() const;
   // Publishes of tasks that have no answer yet.
   std::size_t unconfirmed() const;
+  std::string state() const;  // what has no answer, for a story
 
  private:
   struct Lane {
