@@ -189,6 +189,9 @@ void Faults::end() {
     node->trouble() = {};
     node->kill_after(0, false);
     node->start();
+    // One whose name a twin took notices that only with its next beat.
+    for (const Us later : {kSecond, 8 * kSecond, 20 * kSecond})
+      world_.events.after(later, nullptr, [&node] { node->start(); });
   }
 }
 

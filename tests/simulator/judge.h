@@ -54,7 +54,9 @@ class Judge final : public Watcher {
   void broken(const std::string& promise, int message);
   bool holds_lease(int node, std::optional<int> shard);
   Us tolerance(Us claimed_at) const;
-  void judge_arrival(TaskId id, Facts& facts, int attempt, const Message& message);
+  void judge_arrival(TaskId id, Facts& facts, const Message& message, std::uint64_t by);
+  bool by_former_life(const Facts& facts, int attempt, std::uint64_t by) const;
+  void judge_confirm(const Facts& facts, const Task& task, int node);
   void judge_takeover(const Facts& facts, int attempt, const std::string& node);
   void judge_message(int number, const Entry& entry, const std::string& dead_queue);
   void judge_row(const TaskRow& row, const Facts& facts, const std::string& dead_queue);

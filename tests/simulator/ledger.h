@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/core/ids.h"
+#include "src/core/task.h"
 #include "tests/simulator/events.h"
 
 namespace rung::sim {
@@ -48,6 +48,7 @@ struct Facts {
   };
 
   int message = 0;
+  State state = State::scheduled;  // as of the last commit
   std::map<int, std::vector<Write>> writes;      // by attempt
   std::map<int, std::vector<Arrival>> arrivals;  // by attempt
   // Why there may be an attempt: not before this, by the database's clock. By attempt.

@@ -196,7 +196,8 @@ void SimBroker::answer(PublishLane which, std::vector<PublishResult> results) {
 void SimBroker::allow_publish_until(BootMs deadline) {
   allow_until_ = deadline;
   // The fence passes without anybody saying so.
-  const Us left = (deadline.ms - parts_.clock.boot().ms) * kMs + kMs;
+  const std::int64_t left_ms = std::min<std::int64_t>(deadline.ms - parts_.clock.boot().ms, 3'600'000);
+  const Us left = left_ms * kMs + kMs;
   for (const PublishLane which : {PublishLane::main, PublishLane::probe}) {
     write_soon(which);
     if (left > 0) parts_.world.events.after(left, parts_.process, [this, which] { write(which); });
