@@ -90,12 +90,14 @@ Sum run_share(const Range& range, int job) {
   Sum sum;
   const auto begun = std::chrono::steady_clock::now();
   const auto jobs = static_cast<std::uint64_t>(range.jobs);
-  const std::vector<std::uint64_t> kept = range.kept.empty() ? std::vector<std::uint64_t>{} : read_kept(range.kept);
+  const std::vector<std::uint64_t> kept =
+      range.kept.empty() ? std::vector<std::uint64_t>{} : read_kept(range.kept);
   for (std::size_t i = static_cast<std::size_t>(job); i < kept.size(); i += jobs)
     run_world(draw_settings(kept[i], range.overrides), range.planted, sum);
   for (std::uint64_t i = static_cast<std::uint64_t>(job);; i += jobs) {
     if (range.count > 0 && i >= range.count) break;
-    if (range.seconds > 0 && std::chrono::steady_clock::now() - begun > std::chrono::seconds(range.seconds)) break;
+    if (range.seconds > 0 && std::chrono::steady_clock::now() - begun > std::chrono::seconds(range.seconds))
+      break;
     const double hours = static_cast<double>(sum.simulated_us) / static_cast<double>(kHour);
     if (range.hours > 0 && hours * range.jobs >= range.hours) break;
     run_world(draw_settings(range.first + i, range.overrides), range.planted, sum);
@@ -181,7 +183,8 @@ int find_planted(const std::string& which, int jobs) {
   using Share = std::array<Found, kBugNames.size()>;
   const auto shares = fork_each<Share>(jobs, [&](int job) {
     Share share{};
-    for (std::size_t i = static_cast<std::size_t>(job); i < bugs.size(); i += static_cast<std::size_t>(jobs)) {
+    for (std::size_t i = static_cast<std::size_t>(job); i < bugs.size();
+         i += static_cast<std::size_t>(jobs)) {
       share[bugs[i]] = find_bug(bugs[i]);
     }
     return share;

@@ -9,11 +9,11 @@ namespace rung::sim {
 namespace {
 
 constexpr std::array<const char*, kFaults> kFaultWords = {
-    "kill",        "pause",      "twin",       "drain",       "cut",        "slow",
-    "silent",      "dead_queue", "full",       "missing",     "blocked",    "broker_away",
-    "store_fail",  "store_lose", "store_stall", "store_away", "clock_step", "upgrade"};
-constexpr std::array<const char*, kActors> kActorWords = {"rejects", "silence", "results", "late",   "forgers",
-                                                          "delays",  "submits", "big",     "people", "bulks"};
+    "kill",       "pause",      "twin",        "drain",      "cut",        "slow",
+    "silent",     "dead_queue", "full",        "missing",    "blocked",    "broker_away",
+    "store_fail", "store_lose", "store_stall", "store_away", "clock_step", "upgrade"};
+constexpr std::array<const char*, kActors> kActorWords = {
+    "rejects", "silence", "results", "late", "forgers", "delays", "submits", "big", "people", "bulks"};
 
 template <typename T, std::size_t N>
 std::optional<std::set<T>> read_words(const std::string& words, const std::array<const char*, N>& known) {
@@ -120,8 +120,8 @@ RuleBookPtr world_rules(const Settings& s) {
   using Means = Silence::Means;
   RuleBook::Queues queues;
   queues["orders"] = {"default", {Means::success, Ms{dice.between(3000, 20'000)}}, false, 1000};
-  queues["mails"] = {"quick", {Means::failure, Ms{dice.between(1000, 6000)}}, false,
-                     dice.one_in(3) ? 50 : 1000};
+  queues["mails"] = {
+      "quick", {Means::failure, Ms{dice.between(1000, 6000)}}, false, dice.one_in(3) ? 50 : 1000};
   queues["bills"] = {"long", {Means::success, Ms{dice.between(500, 5000)}}, true, 1000};
   queues["stuck"] = {"default", {Means::success, Ms{5000}}, dice.one_in(2), 1000};
   TargetRules targets;

@@ -12,7 +12,8 @@ std::string promise_of(const Outcome& outcome) { return outcome.broken.substr(0,
 
 class Shrinker {
  public:
-  Shrinker(Settings settings, std::string promise) : best_(std::move(settings)), promise_(std::move(promise)) {}
+  Shrinker(Settings settings, std::string promise)
+      : best_(std::move(settings)), promise_(std::move(promise)) {}
 
   Settings run() {
     bool smaller = true;
@@ -24,7 +25,8 @@ class Shrinker {
         smaller |= keep([&](Settings& s) { s.actors.erase(actor); });
       if (best_.nodes > 1) smaller |= keep([](Settings& s) { --s.nodes; });
       if (best_.messages > 1) smaller |= keep([](Settings& s) { s.messages /= 2; });
-      if (best_.active > 10 * kSecond) smaller |= keep([](Settings& s) { s.active = s.active / 2 / kSecond * kSecond; });
+      if (best_.active > 10 * kSecond)
+        smaller |= keep([](Settings& s) { s.active = s.active / 2 / kSecond * kSecond; });
     }
     return best_;
   }

@@ -69,8 +69,8 @@ void SimBroker::ack(std::vector<DeliveryTag> tags) {
   for (const DeliveryTag& tag : tags) {
     if (tag.connection != connection_) continue;
     if (parts_.step) parts_.step();
-    parts_.server.send(intake_,
-                       [&server = parts_.server, link = intake_, number = tag.tag] { server.ack(link, number); });
+    parts_.server.send(
+        intake_, [&server = parts_.server, link = intake_, number = tag.tag] { server.ack(link, number); });
   }
 }
 
@@ -78,8 +78,9 @@ void SimBroker::requeue(std::vector<DeliveryTag> tags) {
   if (!intake_) return;
   for (const DeliveryTag& tag : tags) {
     if (tag.connection != connection_) continue;
-    parts_.server.send(
-        intake_, [&server = parts_.server, link = intake_, number = tag.tag] { server.requeue(link, number); });
+    parts_.server.send(intake_, [&server = parts_.server, link = intake_, number = tag.tag] {
+      server.requeue(link, number);
+    });
   }
 }
 
@@ -129,7 +130,8 @@ void SimBroker::lane_lost(PublishLane which, const std::string& why) {
   lane.link.reset();
   if (which == PublishLane::main) tell(status_.consuming, false, why);
   std::vector<PublishResult> results;
-  for (const auto& [token, outgoing] : std::exchange(lane.sent, {})) results.push_back({token, How::lost, why});
+  for (const auto& [token, outgoing] : std::exchange(lane.sent, {}))
+    results.push_back({token, How::lost, why});
   if (!results.empty()) sink_->on_published(std::move(results));
   if (which == PublishLane::main || !lane.waiting.empty())
     parts_.world.events.after(backoff(), parts_.process, [this, which] { connect(which); });
@@ -234,7 +236,8 @@ std::string SimBroker::state() const {
   std::string out;
   for (const Lane* lane : {&main_, &probe_}) {
     out += lane == &main_ ? "main: " : "; probe: ";
-    if (lane->link) out += "connection " + std::to_string(lane->link->id) + (lane->link->holds > 0 ? ", held up, " : ", ");
+    if (lane->link)
+      out += "connection " + std::to_string(lane->link->id) + (lane->link->holds > 0 ? ", held up, " : ", ");
     out += std::to_string(lane->waiting.size()) + " not written";
     for (const auto& [token, outgoing] : lane->sent)
       out += ", " + outgoing.message.body + " for " + outgoing.exchange + "/" + outgoing.routing_key;

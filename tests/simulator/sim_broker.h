@@ -49,7 +49,7 @@ class SimBroker final : public Broker {
  private:
   struct Lane {
     LinkPtr link;
-    std::deque<Outgoing> waiting;          // not written yet
+    std::deque<Outgoing> waiting;            // not written yet
     std::map<std::uint64_t, Outgoing> sent;  // by token; no answer yet
     bool connecting = false;
   };
