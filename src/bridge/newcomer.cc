@@ -10,6 +10,9 @@ namespace {
 // What the broker brings again, because we died between commit and ack, it brings soon. Of what finished
 // longer ago it is a later message that looks the same and merely was in our prefetch when we died.
 constexpr Ms kRedeliveredWithin{std::chrono::hours{1}};
+// A row made after this delivery came in is of the same intake: our connection has gone without our knowing,
+// and another instance had the delivery again.
+constexpr Ms kAfterArrival{1};
 
 std::string short_text(const std::string& text) { return clean_utf8(text, kShortString); }
 
@@ -39,6 +42,8 @@ void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, co
     fresh.same_if_over_since = EpochMs{};  // that death happened once
   } else if (newcomer.delivery->redelivered) {
     fresh.same_if_over_since = maker.now - kRedeliveredWithin;
+  } else {
+    fresh.same_if_over_since = maker.now + kAfterArrival;
   }
   if (newcomer.park_reason.empty()) {
     begin(task, f.directives, maker.rules, maker.now, maker.random, level);
@@ -60,7 +65,8 @@ void begin_delayed(NewTask& fresh, const Newcomer& newcomer, const DelayRequest&
   }
   fresh.intake_key = intake_key(request, newcomer.delivery->message, *fresh.message);
   // Whoever publishes the same again after it was delivered means it: tomorrow's reminder.
-  if (newcomer.delivery->redelivered) fresh.same_if_over_since = maker.now - kRedeliveredWithin;
+  fresh.same_if_over_since =
+      newcomer.delivery->redelivered ? maker.now - kRedeliveredWithin : maker.now + kAfterArrival;
   begin_delay(task, request.directives, maker.rules, maker.now, request.due(maker.now), newcomer.park_reason);
   if (!task.queue.empty()) {  // where it was published to is worth knowing
     task.exchange = request.exchange;

@@ -14,6 +14,9 @@ namespace {
 constexpr Ms kAfterExpiry{20}, kMostSpread{300};
 // While shards change hands: at first after so long, then ever less soon, up to a tenth of the lease.
 constexpr Ms kHurry{50};
+// A shard that is to be given back takes no new claims: for so long at most while a publish of it has no
+// answer.
+constexpr Ms kLeavingMost{3000};
 // SIGTERM while our first cycle is under way: the longest that its answer is waited for.
 constexpr Ms kPatience{1000};
 // The database's clock against ours: more than this between two measurements is a step, and no drift ...
@@ -354,7 +357,7 @@ void Shards::end_cycle(const Cycle& cycle) {
     lost.push_back(lease.shard);
   }
   const std::size_t kept = leases().size();
-  for (const Gained& g : cycle.gained) slot(g.lease.shard) = {g.lease.epoch, false};
+  for (const Gained& g : cycle.gained) slot(g.lease.shard) = {g.lease.epoch};
   count_ = static_cast<int>(leases().size());
   if (cycle.stepped_back != stepped_back_) step_back(cycle.stepped_back);
   plan_surplus(cycle.surplus);
@@ -400,12 +403,20 @@ void Shards::step_back(bool yes) {
 }
 
 void Shards::plan_surplus(int surplus) {
+  const BootMs now = clock_.here().boot();
   // Those given back are the highest numbers: an instance that stays small keeps the same shards.
   int leaving = 0;
   for (int s = kShards - 1; s >= 0; --s) {
-    if (slot(s).epoch == 0) continue;
-    slot(s).leaving = leaving < surplus;
-    if (slot(s).leaving) ++leaving;
+    Slot& it = slot(s);
+    if (it.epoch == 0) continue;
+    const bool in_use = listener_.in_use(s);
+    // A publish without an answer may keep it for ever: then it goes on working, and another one leaves.
+    if (!stepped_back_ && it.leaving && in_use && now - it.leaving_since > kLeavingMost) it.stuck = true;
+    it.stuck = it.stuck && in_use;
+    const bool leaves = leaving < surplus && !it.stuck;
+    if (leaves && !it.leaving) it.leaving_since = now;
+    it.leaving = leaves;
+    if (leaves) ++leaving;
   }
 }
 

@@ -87,7 +87,9 @@ class Shards {
  private:
   struct Slot {
     std::uint64_t epoch = 0;  // 0 = not held
-    bool leaving = false;
+    bool leaving = false;     // to be given back: no new claims
+    bool stuck = false;       // a publish of it has been without an answer while it was to leave
+    BootMs leaving_since{0};
   };
   struct Cycle;  // what goes to the database and comes back
   const Slot& slot(int shard) const { return slots_[static_cast<std::size_t>(shard)]; }

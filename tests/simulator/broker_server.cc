@@ -83,7 +83,8 @@ void BrokerServer::close(const LinkPtr& link) {
   link->unacked.clear();
   for (Link::Limbo& waits : std::exchange(link->limbo, {})) {
     if (dice_.one_in(2) && queues_[waits.queue].exists)
-      push(waits.queue, {waits.outgoing.message, waits.outgoing.exchange, waits.outgoing.routing_key}, link->id);
+      push(waits.queue, {waits.outgoing.message, waits.outgoing.exchange, waits.outgoing.routing_key},
+           link->id);
   }
   std::erase(links_, link);
   deliver_all();
@@ -173,6 +174,7 @@ void BrokerServer::publish(const LinkPtr& link, const Outgoing& outgoing,
   const std::string* name = target_of(outgoing, scratch);
   if (name == nullptr) {
     watcher_.returned(outgoing.message);
+    watcher_.nacked(outgoing.message, link->id);
     return answer_later(link, std::move(answer), {outgoing.token, How::returned, "312 NO_ROUTE"});
   }
   Queue& queue = queues_[*name];
@@ -182,8 +184,10 @@ void BrokerServer::publish(const LinkPtr& link, const Outgoing& outgoing,
     if (here >= (queue.quorum ? 1 : kCreditFlow) && link->stuck[*name]++ == 0) hold(link, 1);
     return;
   }
-  if (queue.full > 0)
+  if (queue.full > 0) {
+    watcher_.nacked(outgoing.message, link->id);
     return answer_later(link, std::move(answer), {outgoing.token, How::nacked, "the queue is full"});
+  }
   push(*name, {outgoing.message, outgoing.exchange, outgoing.routing_key}, link->id);
   answer_later(link, std::move(answer), {outgoing.token, How::confirmed, {}});
 }

@@ -25,11 +25,11 @@ struct Copy {
 // One TCP connection, as both sides see it.
 struct Link {
   std::uint64_t id = 0;
-  ProcessPtr process;       // the client's
-  bool at_server = true;    // the server has it yet
-  bool at_client = true;    // the client has not noticed its end
-  bool publishes = false;   // an alarm holds it up
-  Us slow = 0;              // each message to the server takes so much longer
+  ProcessPtr process;               // the client's
+  bool at_server = true;            // the server has it yet
+  bool at_client = true;            // the client has not noticed its end
+  bool publishes = false;           // an alarm holds it up
+  Us slow = 0;                      // each message to the server takes so much longer
   Us to_server = 0, to_client = 0;  // when the last message on its way arrives
   int holds = 0;                    // the server reads nothing of it: so many reasons
   std::deque<std::function<void()>> unread;
@@ -88,7 +88,7 @@ class BrokerServer {
   bool put(const std::string& exchange, const std::string& key, const Message& message);
   // A consumer had it and rejects it: its dead letter goes to rung.failed.
   void reject(const std::string& queue, Copy copy);
-  void back(const std::string& queue, Copy copy);  // its consumer went: at the front again
+  void back(const std::string& queue, Copy copy);         // its consumer went: at the front again
   std::function<void(const std::string& queue)> on_copy;  // an application's queue has something
 
   // --- what goes wrong

@@ -53,9 +53,8 @@ void Consumers::act(const std::string& queue, const Copy& copy, Rng& dice) {
   if (what < 5 && settings.has(Actor::results)) return succeed(word);
   if (what < 8) {  // reject: what it leaves to the broker
     judge_.failed(word.id, word.attempt, {}, false);
-    world_.note(number_of(copy.message), [&] {
-      return "its consumer rejects attempt " + std::to_string(word.attempt);
-    });
+    world_.note(number_of(copy.message),
+                [&] { return "its consumer rejects attempt " + std::to_string(word.attempt); });
     return server_.reject(queue, copy);
   }
   fail(word, dice, dice.one_in(2));
@@ -64,9 +63,8 @@ void Consumers::act(const std::string& queue, const Copy& copy, Rng& dice) {
 bool Consumers::put(const std::string& exchange, const std::string& key, const Message& message,
                     const std::function<void()>& said) {
   if (server_.is_away()) {  // it tries again, as any client does
-    world_.events.after(kSecond, nullptr, [this, exchange, key, message, said] {
-      put(exchange, key, message, said);
-    });
+    world_.events.after(kSecond, nullptr,
+                        [this, exchange, key, message, said] { put(exchange, key, message, said); });
     return false;
   }
   said();

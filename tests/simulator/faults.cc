@@ -21,8 +21,9 @@ void Faults::start() {
   const Settings& settings = world_.settings;
   if (settings.faults.empty()) return;
   const std::vector<Fault> kinds(settings.faults.begin(), settings.faults.end());
-  const auto count = static_cast<std::uint64_t>(
-      static_cast<double>(settings.active / kSecond) / 10 * settings.trouble * static_cast<double>(kinds.size()) / 4) + 1;
+  const auto count = static_cast<std::uint64_t>(static_cast<double>(settings.active / kSecond) / 10 *
+                                                settings.trouble * static_cast<double>(kinds.size()) / 4) +
+                     1;
   for (std::uint64_t i = 0; i < count; ++i) {
     Rng dice(settings.seed, "fault", i);
     const Us at = dice.between(2 * kSecond, std::max(settings.active - 2 * kSecond, 3 * kSecond));
@@ -189,6 +190,9 @@ void Faults::end() {
     node->trouble() = {};
     node->kill_after(0, false);
     node->start();
+    // One whose name a twin took notices that only with its next beat.
+    for (const Us later : {kSecond, 8 * kSecond, 20 * kSecond})
+      world_.events.after(later, nullptr, [&node] { node->start(); });
   }
 }
 

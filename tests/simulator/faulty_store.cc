@@ -9,8 +9,7 @@ constexpr Us kTimeout = 10 * kSecond;  // StoreOptions::timeout
 
 }  // namespace
 
-FaultyStore::FaultyStore(Parts parts)
-    : parts_(std::move(parts)), db_(open_memory_store(parts_.world.db)) {}
+FaultyStore::FaultyStore(Parts parts) : parts_(std::move(parts)), db_(open_memory_store(parts_.world.db)) {}
 
 FaultyStore::Plan FaultyStore::draw() {
   Rng& dice = parts_.dice;

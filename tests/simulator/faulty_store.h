@@ -50,9 +50,15 @@ class FaultyStore final : public Store {
   };
   explicit FaultyStore(Parts parts);
 
-  Result<std::vector<std::string>> migrate() override { return call([&] { return db_->migrate(); }); }
-  Result<void> check_schema() override { return call([&] { return db_->check_schema(); }); }
-  Result<EpochMs> now() override { return call([&] { return db_->now(); }); }
+  Result<std::vector<std::string>> migrate() override {
+    return call([&] { return db_->migrate(); });
+  }
+  Result<void> check_schema() override {
+    return call([&] { return db_->check_schema(); });
+  }
+  Result<EpochMs> now() override {
+    return call([&] { return db_->now(); });
+  }
   Result<EpochUs> clock() override {
     return call([&]() -> Result<EpochUs> { return EpochUs{parts_.world.wall->us()}; });
   }

@@ -118,7 +118,8 @@ void Judge::inserted(std::span<const NewTask> tasks, const std::vector<Inserted>
     world_.note(number, [&] {
       return "row " + id.str() + " committed: " + std::string(to_word(tasks[i].task.state)) + ", shard " +
              std::to_string(tasks[i].task.shard) + ", due in " +
-             std::to_string(tasks[i].task.next_at ? tasks[i].task.next_at->ms - world_.db->now().ms : 0) + " ms";
+             std::to_string(tasks[i].task.next_at ? tasks[i].task.next_at->ms - world_.db->now().ms : 0) +
+             " ms";
     });
     if (facts_.contains(id)) continue;  // said again after a lost answer
     if (!fence.by_hand && !holds_lease(fence.node, tasks[i].task.shard))
@@ -127,8 +128,7 @@ void Judge::inserted(std::span<const NewTask> tasks, const std::vector<Inserted>
     Facts& facts = facts_[id];
     facts.message = number;
     facts.cause(1, entry.due_us);
-    if (entry.has_id && entry.tasks.size() > 1)
-      return broken("the same intake twice makes one row", number);
+    if (entry.has_id && entry.tasks.size() > 1) return broken("the same intake twice makes one row", number);
   }
 }
 
@@ -148,6 +148,9 @@ void Judge::applied(std::span<const Event> events, const std::vector<Decision>& 
              std::string(to_word(task.state)) + ", attempt " + std::to_string(task.attempt);
     });
     if (decision.verdict != Decision::Verdict::applied) continue;
+    const State before = std::exchange(facts.state, task.state);
+    if (before == State::publishing && std::holds_alternative<event::Confirmed>(events[i].what))
+      judge_confirm(facts, task, fence.node);
     if (task.state == State::cancelled || task.state == State::discarded) {
       if (!facts.cancelled_at) facts.cancelled_at = world_.events.now();
     }
@@ -160,6 +163,20 @@ void Judge::applied(std::span<const Event> events, const std::vector<Decision>& 
     if (!holds_lease(fence.node, task.shard))
       return broken("nobody claims without the lease: node " + std::to_string(fence.node), facts.message);
   }
+}
+
+// A row leaves `publishing` by the confirm of that attempt, and not while another who claimed it may publish.
+void Judge::judge_confirm(const Facts& facts, const Task& task, int node) {
+  if (task.state != State::awaiting) return;
+  const auto arrivals = facts.arrivals.find(task.attempt);
+  if (arrivals == facts.arrivals.end() || arrivals->second.empty())
+    return broken("a row leaves publishing by the confirm of its own attempt", facts.message);
+  if (facts.claims.empty() || facts.claims.back().node == node) return;
+  const auto shards = store_->shards();
+  const ShardRow& shard = (*shards)[static_cast<std::size_t>(task.shard)];
+  const Facts::Claim& claim = facts.claims.back();
+  if (shard.owner == claim.node && shard.epoch == claim.epoch && holds_lease(claim.node, task.shard))
+    broken("a confirm does not end what another instance may still publish", facts.message);
 }
 
 // --- publishing
@@ -223,10 +240,9 @@ void Judge::arrived(const std::string& queue, const Message& message, std::uint6
   });
   if (!id || by == 0 || queue == "rung.parked") return;
   const auto found = facts_.find(*id);
-  if (found == facts_.end())
-    return broken("what is published has a row: " + id->str(), number_of(message));
+  if (found == facts_.end()) return broken("what is published has a row: " + id->str(), number_of(message));
   Facts& facts = found->second;
-  judge_arrival(*id, facts, attempt, message);
+  judge_arrival(*id, facts, message, by);
   Facts::Arrival arrival{world_.events.now(), int_header(message, header::kLevel),
                          text_header(message, header::kLadder)};
   const Silence& silence = world_.rules->queue(queue).silence;
@@ -235,12 +251,26 @@ void Judge::arrived(const std::string& queue, const Message& message, std::uint6
   facts.arrivals[attempt].push_back(std::move(arrival));
 }
 
-void Judge::judge_arrival(TaskId id, Facts& facts, int attempt, const Message& message) {
+// A process that starts again under its name does not wait for its former connection: not promised.
+bool Judge::by_former_life(const Facts& facts, int attempt, std::uint64_t by) const {
+  const auto writes = facts.writes.find(attempt);
+  if (writes == facts.writes.end()) return false;
+  const auto old = std::ranges::find(writes->second, by, &Facts::Write::connection);
+  return old != writes->second.end() &&
+         std::any_of(old, writes->second.end(), [&](const Facts::Write& later) {
+           return later.connection != by && later.node == old->node;
+         });
+}
+
+void Judge::judge_arrival(TaskId id, Facts& facts, const Message& message, std::uint64_t by) {
   const int number = number_of(message);
-  if (facts.cancelled_at) return broken("a cancel that answered is kept", number);
+  const int attempt = int_header(message, header::kAttempt);
+  if (facts.cancelled_at && !by_former_life(facts, attempt, by))
+    return broken("a cancel that answered is kept", number);
   const auto cause = facts.may_be.find(attempt);
   if (cause == facts.may_be.end() && !facts.failed_by_hand)
-    return broken("attempts are not multiplied: nothing ended attempt " + std::to_string(attempt - 1), number);
+    return broken("attempts are not multiplied: nothing ended attempt " + std::to_string(attempt - 1),
+                  number);
   std::int64_t due = cause == facts.may_be.end() ? 0 : cause->second;
   for (const Facts::Hand& hand : facts.hands) due = std::min(due, hand.due_us);
   if (facts.failed_by_hand) due = 0;
@@ -248,7 +278,8 @@ void Judge::judge_arrival(TaskId id, Facts& facts, int attempt, const Message& m
   for (const AttemptRow& row : *history) {
     if (row.attempt.attempt == attempt) due = std::max(due, row.attempt.due_at.ms * kMs);
   }
-  const Us allowed = tolerance(facts.claims.empty() ? world_.events.now() : facts.claims.back().at);
+  const auto claim = std::ranges::find(facts.claims, attempt, &Facts::Claim::attempt);
+  const Us allowed = tolerance(claim == facts.claims.end() ? world_.events.now() : claim->at);
   if (due == kNever) return broken("what is parked is published by nobody", number);
   if (world_.wall->us() + allowed < due)
     return broken("never early: by " + std::to_string(due - world_.wall->us()) + " us", number);
@@ -257,6 +288,14 @@ void Judge::judge_arrival(TaskId id, Facts& facts, int attempt, const Message& m
   const Us first = facts.writes[attempt].empty() ? arrivals.front().at : facts.writes[attempt].front().at;
   if (!world_.troubles.any_in(first - kSecond, world_.events.now()))
     return broken("no repeat without a fault: attempt " + std::to_string(attempt), number);
+}
+
+// Its publisher may not come to record that: no copy of it is left all the same.
+void Judge::nacked(const Message& message, std::uint64_t by) {
+  const auto id = id_of(message);
+  if (!id || !facts_.contains(*id)) return;
+  auto& writes = facts_[*id].writes[int_header(message, header::kAttempt)];
+  std::erase_if(writes, [&](const Facts::Write& write) { return write.connection == by; });
 }
 
 void Judge::returned(const Message& message) {

@@ -22,7 +22,8 @@ class Judge final : public Watcher {
   // --- what people and programs know
   Entry& entry(int message) { return entries_[message]; }
   void accepted(int message);
-  // The database's clock, us, as a node may read it: of before a step, until it has measured again. To the ms.
+  // The database's clock, us, as a node may read it: of before a step, until it has measured again. To the
+  // ms.
   std::int64_t reading() const;
   // A consumer's word on a delivery, as the broker took it. `delay`: what it asked for, else its ladder's.
   void failed(TaskId id, int attempt, std::optional<Ms> delay, bool never);
@@ -40,6 +41,7 @@ class Judge final : public Watcher {
   void written(const std::string& node, std::uint64_t connection, const Outgoing& outgoing) override;
   void arrived(const std::string& queue, const Message& message, std::uint64_t by) override;
   void returned(const Message& message) override;
+  void nacked(const Message& message, std::uint64_t by) override;
   void acked(const std::string& inlet, const Message& message) override;
 
   // After the last fault: everything has had its time. `dead_queue`: one that never answers again.
@@ -54,7 +56,9 @@ class Judge final : public Watcher {
   void broken(const std::string& promise, int message);
   bool holds_lease(int node, std::optional<int> shard);
   Us tolerance(Us claimed_at) const;
-  void judge_arrival(TaskId id, Facts& facts, int attempt, const Message& message);
+  void judge_arrival(TaskId id, Facts& facts, const Message& message, std::uint64_t by);
+  bool by_former_life(const Facts& facts, int attempt, std::uint64_t by) const;
+  void judge_confirm(const Facts& facts, const Task& task, int node);
   void judge_takeover(const Facts& facts, int attempt, const std::string& node);
   void judge_message(int number, const Entry& entry, const std::string& dead_queue);
   void judge_row(const TaskRow& row, const Facts& facts, const std::string& dead_queue);

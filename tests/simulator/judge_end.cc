@@ -7,11 +7,13 @@
 namespace rung::sim {
 namespace {
 
-constexpr Ms kMovedOn{8000};  // what is due is moved on within this, once all is well again
+// What is due is moved on within this, once all is well again; and beside a queue that never answers, whose
+// connection is given up after up to a minute and whose neighbours are probed then.
+constexpr Ms kMovedOn{8000}, kMovedOnBeside{100'000};
 
 std::string times(const Attempt& attempt) {
-  std::string out = "attempt " + std::to_string(attempt.attempt) + ", level " + std::to_string(attempt.level) +
-                    ", due " + format_utc(attempt.due_at);
+  std::string out = "attempt " + std::to_string(attempt.attempt) + ", level " +
+                    std::to_string(attempt.level) + ", due " + format_utc(attempt.due_at);
   if (attempt.published_at) out += ", published " + format_utc(*attempt.published_at);
   out += ", " + std::string(to_word(attempt.outcome));
   if (!attempt.error.empty()) out += ", " + attempt.error;
@@ -44,7 +46,7 @@ void Judge::judge_message(int number, const Entry& entry, const std::string& dea
 void Judge::judge_row(const TaskRow& row, const Facts& facts, const std::string& dead_queue) {
   const Task& task = row.task;
   const EpochMs now = world_.db->now();
-  const bool late = task.next_at && now - *task.next_at > kMovedOn;
+  const bool late = task.next_at && now - *task.next_at > (dead_queue.empty() ? kMovedOn : kMovedOnBeside);
   if (late && task.queue != dead_queue)
     return broken("every row is moved on: it is " + std::string(to_word(task.state)) + " and due for " +
                       std::to_string((now - *task.next_at).count()) + " ms",
@@ -119,6 +121,10 @@ std::vector<std::string> Judge::rows_of(int message) {
     const auto row = store_->find(id);
     if (!*row) continue;
     const Task& task = (*row)->task;
+    const auto shards = store_->shards();
+    const ShardRow& shard = (*shards)[static_cast<std::size_t>(task.shard)];
+    out.push_back("its shard is node " + std::to_string(shard.owner) + "'s, epoch " +
+                  std::to_string(shard.epoch));
     out.push_back("row " + id.str() + ": " + std::string(to_word(task.state)) + ", attempt " +
                   std::to_string(task.attempt) + ", level " + std::to_string(task.level) + ", shard " +
                   std::to_string(task.shard) + ", queue " + task.queue +

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/core/ids.h"
+#include "src/core/task.h"
 #include "tests/simulator/events.h"
 
 namespace rung::sim {
@@ -18,8 +18,8 @@ inline constexpr std::int64_t kNever = INT64_MAX;
 // One message: what its producer knows.
 struct Entry {
   std::string queue;
-  bool has_id = false;     // a message-id: the same intake makes one row
-  bool accepted = false;   // the broker, or Rung, has said yes
+  bool has_id = false;      // a message-id: the same intake makes one row
+  bool accepted = false;    // the broker, or Rung, has said yes
   std::int64_t due_us = 0;  // its first delivery is not before this, by the database's clock
   Us at = 0;
   std::vector<TaskId> tasks;
@@ -48,6 +48,7 @@ struct Facts {
   };
 
   int message = 0;
+  State state = State::scheduled;                // as of the last commit
   std::map<int, std::vector<Write>> writes;      // by attempt
   std::map<int, std::vector<Arrival>> arrivals;  // by attempt
   // Why there may be an attempt: not before this, by the database's clock. By attempt.

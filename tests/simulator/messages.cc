@@ -12,9 +12,8 @@ void add_death(Message& message, const std::string& queue, const std::string& ex
   auto at = std::ranges::find(headers, "x-death", [](const auto& h) { return h.first; });
   if (at == headers.end()) at = headers.insert(headers.end(), {"x-death", Array{}});
   auto& deaths = std::get<Array>(at->second.v);
-  const auto same = std::ranges::find_if(deaths, [&](const Value& v) {
-    return *find(std::get<Table>(v.v), "queue")->as_text() == queue;
-  });
+  const auto same = std::ranges::find_if(
+      deaths, [&](const Value& v) { return *find(std::get<Table>(v.v), "queue")->as_text() == queue; });
   std::int64_t count = 0;
   if (same != deaths.end()) {
     count = find(std::get<Table>(same->v), "count")->as_int().value_or(0);

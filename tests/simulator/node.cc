@@ -48,12 +48,12 @@ void Node::start() {
   const auto step = [this, process = life.process] {
     if (!process->dead) this->step();
   };
-  life.broker = std::make_unique<SimBroker>(SimBroker::Parts{
-      world_, server_, watcher_, life.process, life.clock, name_, Rng(dice_.next()), step});
+  life.broker = std::make_unique<SimBroker>(
+      SimBroker::Parts{world_, server_, watcher_, life.process, life.clock, name_, Rng(dice_.next()), step});
   const auto jobs = [this, &life, step](bridge::StoreJobs::OnStatus on_status) {
-    auto made = std::make_unique<SimJobs>(SimJobs::Parts{world_, life.process, life.loop, trouble_, watcher_,
-                                                         Rng(dice_.next()), step},
-                                          std::move(on_status));
+    auto made = std::make_unique<SimJobs>(
+        SimJobs::Parts{world_, life.process, life.loop, trouble_, watcher_, Rng(dice_.next()), step},
+        std::move(on_status));
     life.jobs = made.get();
     return made;
   };
@@ -143,14 +143,14 @@ std::string Node::state() const {
   if (!life_) return name_ + ": dead";
   const bridge::Bridge::Vitals vitals = life_->bridge->vitals();
   const bridge::Bridge::Status status = life_->bridge->status();
-  std::string out = name_ + ": " + std::to_string(vitals.shards) + " shards, " + std::to_string(status.ready) +
-                    " ready, " + std::to_string(status.loaded) + " loaded, " +
-                    std::to_string(vitals.unconfirmed) + " unconfirmed, window " +
-                    std::to_string(vitals.targets.window) + ", " + std::to_string(vitals.targets.quarantined) +
-                    " in quarantine, the broker " +
-                    (status.broker.publishing ? "takes" : "does not take") + " publishes" +
-                    (status.broker.blocked ? ", blocked" : "") + ", the database is " +
-                    (status.store_away ? "away" : "there") + ", " + life_->jobs->state();
+  std::string out =
+      name_ + ": " + std::to_string(vitals.shards) + " shards, " + std::to_string(status.ready) + " ready, " +
+      std::to_string(status.loaded) + " loaded, " + std::to_string(vitals.unconfirmed) +
+      " unconfirmed, window " + std::to_string(vitals.targets.window) + ", " +
+      std::to_string(vitals.targets.quarantined) + " in quarantine, the broker " +
+      (status.broker.publishing ? "takes" : "does not take") + " publishes" +
+      (status.broker.blocked ? ", blocked" : "") + ", the database is " +
+      (status.store_away ? "away" : "there") + ", " + life_->jobs->state() + "; " + life_->broker->state();
   for (const HealthProblem& problem : vitals.problems) out += "; " + problem.name + ": " + problem.detail;
   return out;
 }

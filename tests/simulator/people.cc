@@ -30,7 +30,8 @@ std::optional<TaskId> People::some_task() {
   auto at = facts.begin();
   // Mostly one of the newest: the others have ended.
   const std::uint64_t last = facts.size();
-  const std::uint64_t place = dice_.one_in(3) ? dice_.below(last) : last - 1 - dice_.below(std::min<std::uint64_t>(last, 12));
+  const std::uint64_t place =
+      dice_.one_in(3) ? dice_.below(last) : last - 1 - dice_.below(std::min<std::uint64_t>(last, 12));
   std::advance(at, static_cast<std::ptrdiff_t>(place));
   return at->first;
 }
@@ -66,17 +67,15 @@ void People::once() {
 void People::by_bridge(TaskId id, const Happening& what) {
   Node* node = some_node(nodes_, dice_);
   if (node == nullptr) return;
-  node->bridge().change({{id, what, ByHand{"ann (http)", {}}}},
-                        [this, id, what](const Result<std::vector<Decision>>& answer) {
-                          if (!answer) return;
-                          judge_.answered(id, what, answer->front());
-                          world_.note(judge_.facts().at(id).message, [&] {
-                            return "a person asked for " + std::string(name_of(what)) + ": " +
-                                   (answer->front().verdict == Decision::Verdict::applied
-                                        ? "done"
-                                        : answer->front().reason);
-                          });
-                        });
+  node->bridge().change(
+      {{id, what, ByHand{"ann (http)", {}}}}, [this, id, what](const Result<std::vector<Decision>>& answer) {
+        if (!answer) return;
+        judge_.answered(id, what, answer->front());
+        world_.note(judge_.facts().at(id).message, [&] {
+          return "a person asked for " + std::string(name_of(what)) + ": " +
+                 (answer->front().verdict == Decision::Verdict::applied ? "done" : answer->front().reason);
+        });
+      });
 }
 
 // As the command line does it: straight into the database, without a lease.

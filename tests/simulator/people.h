@@ -11,7 +11,7 @@ class People {
  public:
   People(World& world, Judge& judge, const Nodes& nodes);
 
-  void start();  // until the active time is over
+  void start();        // until the active time is over
   void set_unknown();  // a newer version writes a state, and takes it back after a while
 
  private:

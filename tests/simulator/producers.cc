@@ -130,17 +130,18 @@ void Producers::submit(int number, const std::string& queue, Ms delay, std::int6
   one.task.task.message_id = "id-" + std::to_string(number);
   one.task.task.body_bytes = bytes;
   one.task.intake_key = submission_key(one.task.task.message_id);
+  one.task.same_if_over_since = EpochMs{};  // said again it is the same, as by HTTP
   one.delay = delay;
   world_.note(number, [&] { return "submitted to " + node->name(); });
   // It may hear of it after this process has gone: then not at all.
   auto heard = std::make_shared<bool>(false);
-  node->bridge().submit({std::move(one)}, [this, number, heard, later](
-                                              const Result<std::vector<bridge::Submitted>>& answer) {
-    if (std::exchange(*heard, true)) return;
-    if (!answer) return later();
-    world_.note(number, [&] { return std::string("its submission is answered"); });
-    judge_.accepted(number);
-  });
+  node->bridge().submit({std::move(one)},
+                        [this, number, heard, later](const Result<std::vector<bridge::Submitted>>& answer) {
+                          if (std::exchange(*heard, true)) return;
+                          if (!answer) return later();
+                          world_.note(number, [&] { return std::string("its submission is answered"); });
+                          judge_.accepted(number);
+                        });
   world_.events.after(20 * kSecond, nullptr, [heard, later] {
     if (!std::exchange(*heard, true)) later();
   });

@@ -9,11 +9,11 @@ namespace rung::sim {
 namespace {
 
 constexpr std::array<const char*, kFaults> kFaultWords = {
-    "kill",        "pause",      "twin",       "drain",       "cut",        "slow",
-    "silent",      "dead_queue", "full",       "missing",     "blocked",    "broker_away",
-    "store_fail",  "store_lose", "store_stall", "store_away", "clock_step", "upgrade"};
-constexpr std::array<const char*, kActors> kActorWords = {"rejects", "silence", "results", "late",   "forgers",
-                                                          "delays",  "submits", "big",     "people", "bulks"};
+    "kill",       "pause",      "twin",        "drain",      "cut",        "slow",
+    "silent",     "dead_queue", "full",        "missing",    "blocked",    "broker_away",
+    "store_fail", "store_lose", "store_stall", "store_away", "clock_step", "upgrade"};
+constexpr std::array<const char*, kActors> kActorWords = {
+    "rejects", "silence", "results", "late", "forgers", "delays", "submits", "big", "people", "bulks"};
 
 template <typename T, std::size_t N>
 std::optional<std::set<T>> read_words(const std::string& words, const std::array<const char*, N>& known) {
@@ -67,9 +67,9 @@ Settings draw_settings(std::uint64_t seed, const Overrides& o) {
   s.nodes = static_cast<int>(1 + dice.below(5) * dice.below(2) + dice.below(2) * dice.below(2));
   s.nodes = std::min(s.nodes, 5);
   s.messages = static_cast<int>(dice.spread(10, 400));
-  const std::uint64_t length = dice.below(40);
-  s.active = length == 0   ? dice.between(2, 24) * kHour
-             : length <= 4 ? dice.between(10, 60) * kMinute
+  const std::uint64_t length = dice.below(80);
+  s.active = length == 0   ? dice.between(2, 6) * kHour
+             : length <= 6 ? dice.between(10, 60) * kMinute
                            : dice.between(30, 300) * kSecond;
   const std::array<std::int64_t, 4> leases = {2000, 3000, 5000, 10'000};
   s.lease = Ms{leases[dice.below(4)]};
@@ -120,8 +120,8 @@ RuleBookPtr world_rules(const Settings& s) {
   using Means = Silence::Means;
   RuleBook::Queues queues;
   queues["orders"] = {"default", {Means::success, Ms{dice.between(3000, 20'000)}}, false, 1000};
-  queues["mails"] = {"quick", {Means::failure, Ms{dice.between(1000, 6000)}}, false,
-                     dice.one_in(3) ? 50 : 1000};
+  queues["mails"] = {
+      "quick", {Means::failure, Ms{dice.between(1000, 6000)}}, false, dice.one_in(3) ? 50 : 1000};
   queues["bills"] = {"long", {Means::success, Ms{dice.between(500, 5000)}}, true, 1000};
   queues["stuck"] = {"default", {Means::success, Ms{5000}}, dice.one_in(2), 1000};
   TargetRules targets;

@@ -57,9 +57,9 @@ struct Settings {
   std::uint64_t seed = 0;
   int nodes = 1;
   int messages = 50;
-  Us active = kMinute;       // how long there are faults and new messages
-  std::set<Fault> faults;    // those that may happen
-  double trouble = 1;        // how often: times one in ten seconds
+  Us active = kMinute;     // how long there are faults and new messages
+  std::set<Fault> faults;  // those that may happen
+  double trouble = 1;      // how often: times one in ten seconds
   std::set<Actor> actors;
   Ms lease{10'000}, heartbeat{10'000}, window{600'000};
   int max_unconfirmed = 2000, prefetch = 1000;

@@ -69,8 +69,8 @@ void SimBroker::ack(std::vector<DeliveryTag> tags) {
   for (const DeliveryTag& tag : tags) {
     if (tag.connection != connection_) continue;
     if (parts_.step) parts_.step();
-    parts_.server.send(intake_,
-                       [&server = parts_.server, link = intake_, number = tag.tag] { server.ack(link, number); });
+    parts_.server.send(
+        intake_, [&server = parts_.server, link = intake_, number = tag.tag] { server.ack(link, number); });
   }
 }
 
@@ -78,8 +78,9 @@ void SimBroker::requeue(std::vector<DeliveryTag> tags) {
   if (!intake_) return;
   for (const DeliveryTag& tag : tags) {
     if (tag.connection != connection_) continue;
-    parts_.server.send(
-        intake_, [&server = parts_.server, link = intake_, number = tag.tag] { server.requeue(link, number); });
+    parts_.server.send(intake_, [&server = parts_.server, link = intake_, number = tag.tag] {
+      server.requeue(link, number);
+    });
   }
 }
 
@@ -129,7 +130,8 @@ void SimBroker::lane_lost(PublishLane which, const std::string& why) {
   lane.link.reset();
   if (which == PublishLane::main) tell(status_.consuming, false, why);
   std::vector<PublishResult> results;
-  for (const auto& [token, outgoing] : std::exchange(lane.sent, {})) results.push_back({token, How::lost, why});
+  for (const auto& [token, outgoing] : std::exchange(lane.sent, {}))
+    results.push_back({token, How::lost, why});
   if (!results.empty()) sink_->on_published(std::move(results));
   if (which == PublishLane::main || !lane.waiting.empty())
     parts_.world.events.after(backoff(), parts_.process, [this, which] { connect(which); });
@@ -196,7 +198,8 @@ void SimBroker::answer(PublishLane which, std::vector<PublishResult> results) {
 void SimBroker::allow_publish_until(BootMs deadline) {
   allow_until_ = deadline;
   // The fence passes without anybody saying so.
-  const Us left = (deadline.ms - parts_.clock.boot().ms) * kMs + kMs;
+  const std::int64_t left_ms = std::min<std::int64_t>(deadline.ms - parts_.clock.boot().ms, 3'600'000);
+  const Us left = left_ms * kMs + kMs;
   for (const PublishLane which : {PublishLane::main, PublishLane::probe}) {
     write_soon(which);
     if (left > 0) parts_.world.events.after(left, parts_.process, [this, which] { write(which); });
@@ -227,6 +230,19 @@ std::size_t SimBroker::unconfirmed() const {
     for (const auto& [token, outgoing] : lane->sent) count += outgoing.exchange == "rung.parked" ? 0 : 1;
   }
   return count;
+}
+
+std::string SimBroker::state() const {
+  std::string out;
+  for (const Lane* lane : {&main_, &probe_}) {
+    out += lane == &main_ ? "main: " : "; probe: ";
+    if (lane->link)
+      out += "connection " + std::to_string(lane->link->id) + (lane->link->holds > 0 ? ", held up, " : ", ");
+    out += std::to_string(lane->waiting.size()) + " not written";
+    for (const auto& [token, outgoing] : lane->sent)
+      out += ", " + outgoing.message.body + " for " + outgoing.exchange + "/" + outgoing.routing_key;
+  }
+  return out;
 }
 
 std::vector<LinkPtr> SimBroker::links() const {

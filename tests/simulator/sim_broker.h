@@ -44,11 +44,12 @@ class SimBroker final : public Broker {
   std::vector<LinkPtr> links() const;
   // Publishes of tasks that have no answer yet.
   std::size_t unconfirmed() const;
+  std::string state() const;  // what has no answer, for a story
 
  private:
   struct Lane {
     LinkPtr link;
-    std::deque<Outgoing> waiting;          // not written yet
+    std::deque<Outgoing> waiting;            // not written yet
     std::map<std::uint64_t, Outgoing> sent;  // by token; no answer yet
     bool connecting = false;
   };

@@ -49,8 +49,8 @@ void SimJobs::attempt(Worker& worker) {
         ended(worker, Error{Error::Kind::transient, "the database did not answer in time"});
       },
       parts_.step});
-  attempt->fiber = std::make_unique<Fiber>(
-      [job = worker.job, store, error] { *error = job->attempt(*store); });
+  attempt->fiber =
+      std::make_unique<Fiber>([job = worker.job, store, error] { *error = job->attempt(*store); });
   attempt->ended = [this, &worker, error] { ended(worker, *error); };
   worker.attempt = attempt;
   parts_.world.events.after(parts_.dice.between(5, 60), parts_.process, [attempt] {

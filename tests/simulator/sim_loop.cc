@@ -34,14 +34,14 @@ class SimLoop::SimAlarm final : public Alarm {
                   std::int64_t repeat) {
     // libuv counts in ms from a time that it read earlier: up to one early, and late by what a turn takes.
     const Us late = loop.dice_.between(delay > 1 ? -900 : 0, 300);
-    loop.world_.events.after(
-        delay * kMs + late, loop.process_, [&loop, state, repeat, generation = state->generation] {
-          if (state->generation != generation) return;
-          state->active = repeat > 0;
-          const std::shared_ptr<State> kept = state;  // the owner may go in fire()
-          if (repeat > 0) arm(loop, kept, repeat, repeat);
-          kept->fire();
-        });
+    loop.world_.events.after(delay * kMs + late, loop.process_,
+                             [&loop, state, repeat, generation = state->generation] {
+                               if (state->generation != generation) return;
+                               state->active = repeat > 0;
+                               const std::shared_ptr<State> kept = state;  // the owner may go in fire()
+                               if (repeat > 0) arm(loop, kept, repeat, repeat);
+                               kept->fire();
+                             });
   }
 
   SimLoop& loop_;

@@ -65,7 +65,8 @@ class Simulation {
       node->look();
       if (node->most_loaded() > world_.settings.max_loaded)
         world_.broken("what is in the heap is bounded: " + std::to_string(node->most_loaded()), 0);
-      if (node->alive() && node->most_unconfirmed() > static_cast<std::size_t>(world_.settings.max_unconfirmed))
+      if (node->alive() &&
+          node->most_unconfirmed() > static_cast<std::size_t>(world_.settings.max_unconfirmed))
         world_.broken("what is unconfirmed is bounded: " + std::to_string(node->most_unconfirmed()), 0);
     }
     world_.events.after(kSecond, nullptr, [this] { look(); });

@@ -11,11 +11,11 @@
 namespace rung::sim {
 
 struct Outcome {
-  std::uint64_t hash = 0;    // of all that happened
+  std::uint64_t hash = 0;  // of all that happened
   std::uint64_t events = 0;
   std::int64_t simulated_us = 0;
-  std::string broken;        // the promise; "" = all are kept
-  int message = 0;           // the one concerned; 0 = none
+  std::string broken;              // the promise; "" = all are kept
+  int message = 0;                 // the one concerned; 0 = none
   std::vector<std::string> story;  // of that message, where settings.record
 };
 

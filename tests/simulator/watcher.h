@@ -25,6 +25,8 @@ class Watcher {
   virtual void arrived(const std::string& queue, const Message& message, std::uint64_t by) = 0;
   // Nothing takes it: its publisher is told so.
   virtual void returned(const Message& message) = 0;
+  // Its queue refuses it.
+  virtual void nacked(const Message& message, std::uint64_t by) = 0;
   // A node has acked a delivery of this inlet.
   virtual void acked(const std::string& inlet, const Message& message) = 0;
 };
