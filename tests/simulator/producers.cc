@@ -124,7 +124,7 @@ void Producers::submit(int number, const std::string& queue, Ms delay, std::int6
   entry.queue = queue;
   const std::int64_t due = judge_.reading() + delay.count() * kMs;
   if (entry.due_us == 0) entry.due_us = due;  // of the first try: it may have been committed
-  bridge::Submission one;
+  Submission one;
   one.task.message = std::make_shared<const Message>(message(number, true));
   one.task.task.queue = queue;
   one.task.task.message_id = "id-" + std::to_string(number);
