@@ -8,8 +8,8 @@
 
 namespace rung::sql {
 
-// The statement under `-- name: NAME` in mysql/statements/*.sql, without its comments. `:words` in it are places
-// for values. REQUIRES: there is one of that name (else the program ends: it was built wrong).
+// The statement under `-- name: NAME` in mysql/statements/*.sql, without its comments. `:words` in it are
+// places for values. REQUIRES: there is one of that name (else the program ends: it was built wrong).
 std::string_view statement(std::string_view name);
 // All of those names, for tests.
 std::vector<std::string_view> statement_names();
@@ -22,7 +22,8 @@ struct Migration {
 const std::vector<Migration>& migrations();  // by version
 int newest_version();
 
-// A query of mysql/cookbook.sql: what it answers, and its statements (SETs of variables first, the query last).
+// A query of mysql/cookbook.sql: what it answers, and its statements (SETs of variables first, the query
+// last).
 struct Recipe {
   std::string title;
   std::vector<std::string> statements;

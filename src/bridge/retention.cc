@@ -81,7 +81,9 @@ void Retention::submit() {
   busy_ = true;
   parts_.jobs.submit<Pass>(
       Lane::upkeep,
-      [pass = pass_, &here = parts_.clock.here()](RetentionStore& store) { return perform(pass, here, store); },
+      [pass = pass_, &here = parts_.clock.here()](RetentionStore& store) {
+        return perform(pass, here, store);
+      },
       [this](Result<Pass> pass) { arrived(std::move(pass)); });
 }
 

@@ -276,7 +276,8 @@ Result<void> Shards::look_back(Cycle& c, const Settings& settings, const Clock& 
 }
 
 // On the control lane; again from the beginning after a transient error.
-Result<Shards::Cycle> Shards::perform(Cycle c, const Settings& settings, const Clock& here, LeaseStore& store) {
+Result<Shards::Cycle> Shards::perform(Cycle c, const Settings& settings, const Clock& here,
+                                      LeaseStore& store) {
   const NodeIdentity& identity = settings.identity;
   if (c.node == 0) {
     const auto node = store.register_node(identity, settings.lease);

@@ -1,5 +1,5 @@
-// Every query of sql/mysql/cookbook.sql runs on real rows and reads no big table from end to end; so do the filters
-// that people put on the views, and the statements of the store.
+// Every query of sql/mysql/cookbook.sql runs on real rows and reads no big table from end to end; so do the
+// filters that people put on the views, and the statements of the store.
 #include <algorithm>
 #include <map>
 
