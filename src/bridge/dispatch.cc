@@ -129,7 +129,10 @@ void Dispatch::tick() {
   // Which one it is, the probes find out.
   const bool held_up =
       open_ && parts_.outbox.under_way() > 0 && silent > patience_ && !targets_.probing_since();
-  if (held_up && targets_.silent(now, patience_) > 1) {
+  // A copy for <prefix>.parked is none of the targets', and waits as they do.
+  const std::size_t silent_targets = held_up ? targets_.silent(now, patience_) : 0;
+  const bool copies_wait = parts_.outbox.under_way() > targets_.unanswered();
+  if (silent_targets > 1 || (silent_targets == 1 && copies_wait)) {
     log::warn(
         "the broker answers no publish, of several queues: another connection, and each of them is asked "
         "alone",

@@ -131,6 +131,12 @@ std::size_t Targets::silent(BootMs now, Ms most) const {
       std::ranges::count_if(targets_, [&](const auto& entry) { return is_silent(entry.second, now, most); }));
 }
 
+std::size_t Targets::unanswered() const {
+  std::size_t count = 0;
+  for (const auto& [queue, target] : targets_) count += target.unanswered;
+  return count;
+}
+
 void Targets::quarantine(BootMs now, Ms most) {
   for (auto& [queue, target] : targets_) {
     if (!is_silent(target, now, most)) continue;

@@ -51,6 +51,8 @@ class Targets {
   }
   // How many have something under way that has had no answer for longer than `most`.
   std::size_t silent(BootMs now, Ms most) const;
+  // Of all of them, those that have had no answer yet.
+  std::size_t unanswered() const;
   // Their connection answers nothing: any of those may be the reason.
   void quarantine(BootMs now, Ms most);
   // Silence counts from now: nothing could be answered until now.
