@@ -158,5 +158,17 @@ TEST_F(BridgeTest, ParkedCopiesOnTheirWayAreBoundedInBytes) {
   EXPECT_TRUE(until([&] { return broker_.depth("rung.parked") == 30; }));
 }
 
+// Only queues of tasks counted as held up: beside one silent queue the copies waited for ever.
+TEST_F(BridgeTest, AParkedCopyBehindASilentQueueGoesOutByAnotherConnection) {
+  start();
+  broker_.hold_confirms();
+  submit("stuck", Ms{0});
+  ASSERT_TRUE(until([&] { return broker_.depth("stuck") == 1; }));
+  fail_for_good("orders", 10);
+  ASSERT_TRUE(until([&] { return broker_.depth("rung.parked") == 1; }));
+  EXPECT_TRUE(until([&] { return broker_.depth("rung.parked") == 2; }, Ms{30'000}))
+      << "the connection was given up, and the copy went out again";
+}
+
 }  // namespace
 }  // namespace rung::bridge

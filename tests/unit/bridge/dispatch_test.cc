@@ -158,5 +158,18 @@ TEST_F(DispatchStory, CatchUpIsDividedByShares) {
   EXPECT_LE(published, 240U) << "100 a second, by both together";
 }
 
+// tests/simulation --seed 39: a claim of a handful was put off while more waited, and here every claim is
+// one.
+TEST(DispatchWithASmallWindow, ClaimsAllThatIsDue) {
+  World world;
+  Flow flow(world, {.max_unconfirmed = 8});
+  flow.take_shards();
+  std::vector<TaskId> ids;
+  for (int i = 0; i < 100; ++i) ids.push_back(world.insert("orders", world.now()));
+  for (const TaskId id : ids) flow.hand_over(id);
+  world.loop.run_for(Ms{5000});
+  EXPECT_EQ(flow.broker.depth("orders"), 100U);
+}
+
 }  // namespace
 }  // namespace rung::bridge

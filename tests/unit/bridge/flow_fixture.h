@@ -108,6 +108,7 @@ class Flow final : public BrokerSink {
     Ms lease{10'000};
     Ms connection_death{5000};
     Horizon::Settings horizon = {};
+    int max_unconfirmed = 2000;
   };
 
   explicit Flow(World& its_world) : Flow(its_world, Options{}) {}
@@ -116,6 +117,7 @@ class Flow final : public BrokerSink {
         shards(world.loop, jobs, clock,
                {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
                listener()),
+        dispatch(dispatch_parts(), options.max_unconfirmed),
         horizon(
             jobs, shards, clock, heap, names, [this] { return dispatch.ready(); }, options.horizon) {
     EXPECT_TRUE(proof.set({std::string(64, 'a'), ""}));
@@ -208,7 +210,7 @@ class Flow final : public BrokerSink {
                           [this] { acks.flush(); },
                           [this](TaskId id) { return dispatch.publishing(id); },
                           left};
-  Dispatch dispatch{dispatch_parts(), 2000};
+  Dispatch dispatch;
   io::DueHeap heap{world.loop, clock, [this](const std::vector<io::DueItem>& due) { dispatch.due(due); },
                    Dispatch::kAhead};
   Horizon horizon;

@@ -141,5 +141,29 @@ TEST_F(IntakeStory, ADrainBeginsNothingFurtherAndWhatWaitsStaysUnacked) {
   EXPECT_EQ(flow.broker.unacked(), 1U);
 }
 
+// tests/simulation --seed 2462: our connection had gone without our knowing, another instance had the
+// delivery, and its task had ended before ours was written.
+TEST(NewcomerOfAnEndedTask, IsTheSameIntakeWhereThatTaskBeganAfterItArrived) {
+  World world;
+  auto delivery = std::make_shared<Delivery>();
+  delivery->message.properties.message_id = "m-1";
+  delivery->message.headers = Table{{std::string(header::kQueue), "orders"}};
+  delivery->message.body = "body";
+  const Newcomer newcomer = failed_newcomer(delivery, read_failure(delivery->message, "", ""), *world.rules);
+  const EpochMs arrived = world.now();
+  const auto taken_in_at = [&](EpochMs time) {
+    return make_task(newcomer, {world.ids.next(world.now()), 1, 1, *world.rules, time});
+  };
+  const auto insert = [&](const NewTask& task) {
+    return world.eyes->insert({&task, 1}, Fence{0, {}, true}).value().at(0).how;
+  };
+  const NewTask anothers = taken_in_at(arrived + Ms{200});
+  ASSERT_EQ(insert(anothers), Inserted::How::inserted);
+  ASSERT_EQ(world.apply({}, {anothers.task.id, event::Cancel{}}).verdict, Decision::Verdict::applied);
+  EXPECT_EQ(insert(taken_in_at(arrived)), Inserted::How::duplicate);
+  EXPECT_EQ(insert(taken_in_at(arrived + Ms{60'000})), Inserted::How::inserted)
+      << "the same failure later is another one";
+}
+
 }  // namespace
 }  // namespace rung::bridge

@@ -177,6 +177,23 @@ TEST_F(ShardsCycle, AShardWhosePublishHangsIsKeptUntilItEnds) {
   EXPECT_LT(until([&] { return balanced(); }), kLease);
 }
 
+// tests/simulation --seed 10: it took no new claims as long as a publish of it had no answer, and a queue
+// that never answers gives none.
+TEST_F(ShardsCycle, AShardThatCannotBeGivenBackGoesOnWorkingAndAnotherIsGivenBack) {
+  Instance& busy = add("a");
+  busy.shards.start();
+  until([&] { return balanced(); });
+  busy.in_use = [](int shard) { return shard == 63; };
+  add("b").shards.start();
+  until([&] { return owned(busy) == 33; });
+  EXPECT_FALSE(busy.shards.held(63)) << "it is to be given back: no new claims";
+  until([&] { return balanced(); });
+  EXPECT_TRUE(busy.shards.held(63));
+  loop.run_for(kLease * 20);
+  EXPECT_TRUE(balanced());
+  EXPECT_TRUE(busy.shards.held(63));
+}
+
 // Four have to notice, each at its own third of the lease if nothing else made them look.
 TEST_F(ShardsCycle, WhoDiesIsTakenOverWhenItsLeaseRunsOut) {
   lease = Ms{3000};
