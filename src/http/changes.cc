@@ -5,6 +5,7 @@
 #include "src/api/fields.h"
 #include "src/api/views.h"
 #include "src/http/context.h"
+#include "src/http/problem.h"
 
 namespace rung::http {
 namespace {

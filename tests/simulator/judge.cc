@@ -262,10 +262,20 @@ bool Judge::by_former_life(const Facts& facts, int attempt, std::uint64_t by) co
          });
 }
 
+// A lease ran out while its publish had no answer, and a person said how that attempt ended: what the broker
+// holds of it may come later. Not promised.
+bool Judge::ended_by_hand(const Facts& facts, int attempt, std::uint64_t by) {
+  const auto writes = facts.writes.find(attempt);
+  return facts.failed_by_hand && writes != facts.writes.end() &&
+         std::ranges::any_of(writes->second, [&](const Facts::Write& write) {
+           return write.connection == by && write.at < *facts.cancelled_at;
+         });
+}
+
 void Judge::judge_arrival(TaskId id, Facts& facts, const Message& message, std::uint64_t by) {
   const int number = number_of(message);
   const int attempt = int_header(message, header::kAttempt);
-  if (facts.cancelled_at && !by_former_life(facts, attempt, by))
+  if (facts.cancelled_at && !by_former_life(facts, attempt, by) && !ended_by_hand(facts, attempt, by))
     return broken("a cancel that answered is kept", number);
   const auto cause = facts.may_be.find(attempt);
   if (cause == facts.may_be.end() && !facts.failed_by_hand)

@@ -58,6 +58,7 @@ class Judge final : public Watcher {
   Us tolerance(Us claimed_at) const;
   void judge_arrival(TaskId id, Facts& facts, const Message& message, std::uint64_t by);
   bool by_former_life(const Facts& facts, int attempt, std::uint64_t by) const;
+  static bool ended_by_hand(const Facts& facts, int attempt, std::uint64_t by);
   void judge_confirm(const Facts& facts, const Task& task, int node);
   void judge_takeover(const Facts& facts, int attempt, const std::string& node);
   void judge_message(int number, const Entry& entry, const std::string& dead_queue);
