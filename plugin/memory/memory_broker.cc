@@ -233,7 +233,11 @@ void MemoryBroker::deliver(Told& told) {
     if (inlet == Inlet::delay && !options_.consume_delay) continue;
     const auto queue = queues_.find(options_.prefix + std::string(suffix));
     if (queue == queues_.end()) continue;
-    while (!queue->second.empty() && unacked_.size() < static_cast<std::size_t>(options_.prefetch)) {
+    // Each inlet has a prefetch of its own, as RabbitMQ's consumers have.
+    auto room = options_.prefetch - std::ranges::count_if(unacked_, [&](const auto& entry) {
+                  return entry.second.queue == queue->first;
+                });
+    for (; room > 0 && !queue->second.empty(); --room) {
       Stored stored = std::move(queue->second.front());
       queue->second.pop_front();
       const std::uint64_t tag = ++last_tag_;

@@ -168,9 +168,12 @@ TEST_F(TopologyRepair, ADeletedBindingIsRestored) {
 TEST_F(TopologyRepair, ADeletedQueueIsDeclaredAgainAndReported) {
   probe().remove(options_.prefix + ".parked");  // not consumed: nobody is told that it went
   ASSERT_TRUE(repaired("queue " + options_.prefix + ".parked"));
-  EXPECT_TRUE(probe().publish(options_.prefix + ".parked", "", text("kept")));
+  // RabbitMQ 4.3 may answer a bind before it routes by it.
+  EXPECT_TRUE(eventually([&] { return probe().publish(options_.prefix + ".parked", "", text("kept")); }));
   probe().remove(failed());
   ASSERT_TRUE(repaired("queue " + failed()));
+  ASSERT_TRUE(eventually([&] { return probe().publish(failed(), "", text("routed")); }));
+  ASSERT_EQ(sink_.deliveries(1).size(), 1U);
   EXPECT_TRUE(rejected_arrives());
 }
 
