@@ -259,8 +259,8 @@ void Connection::close(BootMs deadline) {
   amqp_connection_close_t fields{};
   fields.reply_code = AMQP_REPLY_SUCCESS;
   fields.reply_text = bytes("done");
-  Waker nobody(clock_);
-  (void)call(AMQP_CONNECTION_CLOSE_METHOD, &fields, AMQP_CONNECTION_CLOSE_OK_METHOD, nobody, deadline,
+  Waker no_wake(clock_);
+  (void)call(AMQP_CONNECTION_CLOSE_METHOD, &fields, AMQP_CONNECTION_CLOSE_OK_METHOD, no_wake, deadline,
              kNobody);
 }
 

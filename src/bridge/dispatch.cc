@@ -252,7 +252,7 @@ void Dispatch::claimed(const std::vector<io::DueItem>& batch, PublishLane lane, 
   const auto here = static_cast<std::ptrdiff_t>(std::min(result->messages.size(), flights.size()));
   publish_all({flights.begin(), flights.begin() + here}, result->messages);
   unfetched_.insert(unfetched_.end(), flights.begin() + here, flights.end());
-  if (draining_ && !planted(Bug::b2)) let_go_unfetched();  // nobody fetches any more
+  if (draining_ && !planted(Bug::b2)) let_go_unfetched();  // no fetch follows during a drain
 }
 
 void Dispatch::fetch() {

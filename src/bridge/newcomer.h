@@ -22,7 +22,7 @@ struct Newcomer {
   bool alone = false;
   bool without_body = false;  // its body lies in <prefix>.parked
   bool row_lost = false;      // a delivery of ours, by its token, whose row is gone: it climbs on
-  BootUs arrived{};           // set by whoever takes it in
+  BootUs arrived{};           // set by Intake
 
   // "" where it goes by an exchange, or nowhere.
   const std::string& queue() const;

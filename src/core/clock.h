@@ -1,5 +1,5 @@
-// What time it is on this machine. main() makes one clock and hands it to whoever needs the time; tests and
-// the simulator bring their own. Thread: any.
+// The system clock as an interface. main() creates one and passes it to every component that needs the time;
+// tests and the simulator provide their own. Thread: any.
 #pragma once
 
 #include "src/core/time.h"

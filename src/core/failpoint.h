@@ -24,10 +24,10 @@ enum class Bug : std::uint8_t {
   cancel_of_claimed_task,      // a cancel is accepted while the message is being published
   one_ms_early,                // a message leaves 1 ms before it is due
   confirm_of_wrong_attempt,    // a confirm of another attempt, or of a deposed owner, ends the publish
-  sweep_forgotten,             // nobody looks for what is due and not in hand
+  sweep_forgotten,             // the sweep for due tasks that are not in hand never runs
   takeover_without_waiting,    // what a dead owner left is published while its connection may be alive
   b1,                          // the leases are lost, and an unanswered publish keeps the fence closed
-  b2,                          // a claim that returns during a drain waits for a fetch that nobody makes
+  b2,                          // a claim that returns during a drain waits for a fetch that never starts
   failure_of_another_counted,  // a failure counts for the task that it names, whatever else it says
 };
 inline constexpr std::array<std::string_view, 12> kBugNames{"ack_before_commit",
