@@ -4,6 +4,8 @@
 #include <array>
 #include <iterator>
 
+#include "plugin/memory/dead_letter.h"
+
 namespace rung {
 namespace {
 
@@ -12,33 +14,6 @@ constexpr std::size_t kNameMost = 255;
 constexpr std::array<std::string_view, 4> kOurs = {".failed", ".delay", ".results", ".parked"};
 constexpr std::array<std::pair<Inlet, std::string_view>, 3> kInlets = {
     {{Inlet::failed, ".failed"}, {Inlet::results, ".results"}, {Inlet::delay, ".delay"}}};
-
-// As RabbitMQ adds it: the pair {queue, reason} comes to the front, with its count.
-void add_death(Message& message, const std::string& queue, const std::string& exchange,
-               const std::string& key) {
-  if (!message.headers) message.headers.emplace();
-  Table& headers = *message.headers;
-  auto at = std::find_if(headers.begin(), headers.end(), [](const auto& h) { return h.first == "x-death"; });
-  if (at == headers.end()) at = headers.insert(headers.end(), {"x-death", Array{}});
-  if (!std::holds_alternative<Array>(at->second.v)) at->second = Array{};
-  auto& deaths = std::get<Array>(at->second.v);
-  const auto same = std::find_if(deaths.begin(), deaths.end(), [&](const Value& v) {
-    const Table* death = std::get_if<Table>(&v.v);
-    const Value* name = death != nullptr ? find(*death, "queue") : nullptr;
-    return name != nullptr && name->as_text() != nullptr && *name->as_text() == queue;
-  });
-  std::int64_t count = 0;
-  if (same != deaths.end()) {
-    if (const Value* before = find(std::get<Table>(same->v), "count")) count = before->as_int().value_or(0);
-    deaths.erase(same);
-  }
-  deaths.insert(deaths.begin(), Table{{"count", count + 1},
-                                      {"reason", "rejected"},
-                                      {"queue", queue},
-                                      {"time", Timestamp{1'750'000'000}},
-                                      {"exchange", exchange},
-                                      {"routing-keys", Array{Value(key)}}});
-}
 
 }  // namespace
 
@@ -349,7 +324,8 @@ bool MemoryBroker::reject(std::string_view queue) {
   if (it == queues_.end() || it->second.empty()) return false;
   Stored stored = std::move(it->second.front());
   it->second.pop_front();
-  add_death(stored.message, it->first, stored.exchange, stored.routing_key);
+  constexpr std::int64_t kTimeOfDeath = 1'750'000'000;
+  add_death(stored.message, it->first, stored.exchange, stored.routing_key, kTimeOfDeath);
   changed_.notify_all();
   return route(options_.prefix + ".failed", stored.routing_key, stored.message);
 }

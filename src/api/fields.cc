@@ -19,24 +19,30 @@ std::string shown(std::string_view text) {
 
 namespace {
 
-// Brackets within each other, without a look at whether they fit: the parser says that.
-bool too_deep(std::string_view text) {
-  int depth = 0;
-  bool in_text = false;
+// Calls `see` for each character of JSON text that is outside its strings, and for the quote that begins one.
+template <typename See>
+void outside_strings(std::string_view text, See see) {
+  bool in_string = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    if (in_text) {
+    if (in_string) {
       if (c == '\\') ++i;
-      if (c == '"') in_text = false;
-    } else if (c == '"') {
-      in_text = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > kDeepestNesting) return true;
-    } else if (c == ']' || c == '}') {
-      --depth;
+      if (c == '"') in_string = false;
+      continue;
     }
+    in_string = c == '"';
+    see(c);
   }
-  return false;
+}
+
+// How deep brackets stand within each other, without a look at whether they fit: the parser says that.
+bool too_deep(std::string_view text) {
+  int depth = 0, deepest = 0;
+  outside_strings(text, [&](char c) {
+    if (c == '[' || c == '{') deepest = std::max(deepest, ++depth);
+    if (c == ']' || c == '}') --depth;
+  });
+  return deepest > kDeepestNesting;
 }
 
 // Builds what the parser reads. The library's own builder looks through an object's keys for each new one
@@ -111,25 +117,12 @@ JsonMemory memory_of_json(std::string_view text) {
   constexpr std::int64_t kText = sizeof(std::string) + kHeap;
   JsonMemory out;
   out.texts = 3 * static_cast<std::int64_t>(text.size());
-  bool in_text = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_text) {
-      if (c == '\\') ++i;
-      if (c == '"') in_text = false;
-      continue;
-    }
-    if (c == '"') {
-      in_text = true;
-      out.values += kText;
-    } else if (c == ',') {
-      out.values += kValue;
-    } else if (c == ':') {
-      out.values += kName;
-    } else if (c == '[' || c == '{') {
-      out.values += kContainer;
-    }
-  }
+  outside_strings(text, [&](char c) {
+    if (c == '"') out.values += kText;
+    if (c == ',') out.values += kValue;
+    if (c == ':') out.values += kName;
+    if (c == '[' || c == '{') out.values += kContainer;
+  });
   return out;
 }
 

@@ -68,6 +68,9 @@ class StoreJobs {
   virtual bool join(Ms most) = 0;
 
  protected:
+  // Before a job is tried again: twice as long each time.
+  static constexpr Ms kFirstPause{100}, kLongestPause{5000};
+
   struct Job {
     std::function<std::optional<Error>(Store&)> attempt;
     std::function<void(const Error&)> give_up;

@@ -6,8 +6,6 @@
 namespace rung::bridge {
 namespace {
 
-constexpr Ms kFirstPause{100};
-constexpr Ms kLongestPause{5000};
 constexpr std::size_t kMostReasons = 20;  // said of one outage
 
 Ms with_jitter(Ms pause) {

@@ -35,8 +35,4 @@ inline int int_header(const Message& message, std::string_view name) {
   return value != nullptr ? static_cast<int>(value->as_int().value_or(0)) : 0;
 }
 
-// As RabbitMQ adds it: the pair {queue, reason} comes to the front, with its count.
-void add_death(Message& message, const std::string& queue, const std::string& exchange,
-               const std::string& key, std::int64_t time_s);
-
 }  // namespace rung::sim

@@ -8,10 +8,6 @@ namespace {
 
 using bridge::Lane;
 
-// As in src/bridge/store_threads.cc.
-constexpr Ms kFirstPause{100};
-constexpr Ms kLongestPause{5000};
-
 std::size_t place(Lane lane) { return static_cast<std::size_t>(lane); }
 
 }  // namespace

@@ -83,7 +83,6 @@ namespace {
 
 using bridge::Lane;
 
-constexpr Ms kFirstPause{100}, kLongestPause{5000};
 constexpr std::array<std::ptrdiff_t, 3> kThreads{1, 2, 1};  // by lane
 static_assert(static_cast<int>(Lane::control) == 0 && static_cast<int>(Lane::flow) == 1 &&
               static_cast<int>(Lane::upkeep) == 2);
