@@ -385,7 +385,7 @@ void Bridge::settled(const Decision& decision) {
   const Task& task = decision.task;
   if (!decision.reason.empty()) store_watch_.behind(task.id, decision.reason);
   dispatch_.changed(task);
-  if (task.state == State::scheduled) schedule(task);
+  schedule(task);
   if (task.state == State::parked) {
     log::warn("parked", {{"id", task.id.value},
                          {"queue", task.queue},
@@ -396,7 +396,7 @@ void Bridge::settled(const Decision& decision) {
 }
 
 void Bridge::schedule(const Task& task) {
-  if (task.state == State::scheduled && task.next_at) horizon_.schedule(names_.item(task, *task.next_at));
+  if (waits_for_claim(task)) horizon_.schedule(names_.item(task, *task.next_at));
 }
 
 // --- the end

@@ -237,7 +237,7 @@ void Dispatch::claimed(const std::vector<io::DueItem>& batch, PublishLane lane, 
     if (decision.verdict == Decision::Verdict::applied) {
       const std::size_t bytes = bytes_of(decision.task);
       auto task = std::make_shared<const Task>(std::move(decision.task));
-      flights.push_back({std::move(task), batch[i].queue, bytes, lane});
+      flights.push_back({std::move(task), batch[i].queue, bytes, lane, decision.claimed_again});
       begin(flights.back());
       continue;
     }
@@ -420,8 +420,8 @@ void Dispatch::published(const Flight& flight, const PublishResult& result) {
         route_log_.exchange_refused(target.exchange, result.reason);
       return settle(task.shard, {task.id, event::Returned{task.attempt, now, result.reason}});
     case How::nacked:
-      return settle(task.shard,
-                    {task.id, event::Deferred{task.attempt, Targets::kRefusedPause, result.reason}});
+      return settle(task.shard, {task.id, event::Deferred{task.attempt, Targets::kRefusedPause, result.reason,
+                                                          flight.copy_may_be_out}});
     case How::rejected: {
       Directives never;
       never.never = true;

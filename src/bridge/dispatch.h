@@ -95,6 +95,7 @@ class Dispatch {
     std::uint32_t queue = 0;
     std::size_t bytes = 0;
     PublishLane lane = PublishLane::main;
+    bool copy_may_be_out = false;  // an earlier publish of the attempt has had no answer
   };
   struct Early {  // claimed, with its message, and not due yet
     Flight flight;

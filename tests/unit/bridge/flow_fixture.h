@@ -231,7 +231,7 @@ class Flow final : public BrokerSink {
     if (decision.verdict != Decision::Verdict::applied) return;
     const Task& task = decision.task;
     dispatch.changed(task);
-    if (task.state == State::scheduled && task.next_at) horizon.schedule(names.item(task, *task.next_at));
+    if (waits_for_claim(task)) horizon.schedule(names.item(task, *task.next_at));
   }
   void deliveries(const std::vector<Delivery>& batch) {
     const std::uint32_t its = batch.front().tag.connection;
