@@ -10,7 +10,6 @@
 // Thread: allow_until from any; the rest from the publisher's own.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
