@@ -4,8 +4,7 @@
 //
 // The fence: before every write of message bytes the instant of allow_until() is compared with the boot
 // clock. When it has passed, what waits is `fenced`; when bytes of a message lie unsent in the buffer, the
-// connection is dropped rather than finished: a message that is cut is never delivered, so it is `fenced`,
-// too.
+// connection is dropped rather than finished: a message that is cut is never delivered, so it is `fenced`.
 //
 // Thread: allow_until from any; the rest from the publisher's own.
 #pragma once

@@ -49,8 +49,8 @@ class Routing {
     return by_main != (role_ == Role::main);
   }
 
-  // Falls back to the default exchange where the broker refuses to bind the queue. Returns why; "" = it
-  // stays.
+  // Falls back to the default exchange where the broker refuses to bind the queue. Returns why; "" = not
+  // needed.
   std::string choose_exchange(Outgoing& outgoing) const {
     const std::string key = key_of(outgoing);
     if (key.empty()) return {};
@@ -68,8 +68,7 @@ class Routing {
     return key;
   }
 
-  // Role::unproven sends one message at a time: whatever the answer to it is, its exchange takes our
-  // messages.
+  // Role::unproven sends one message at a time. Any answer to it proves that its exchange lets us publish.
   void sending(const Outgoing& outgoing) {
     if (role_ == Role::unproven) last_proof_ = proof_of(outgoing);
   }
