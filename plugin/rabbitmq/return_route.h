@@ -2,13 +2,14 @@
 // queue in the header BCC, as its binding key "queue:<name>". The publisher for unproven exchanges binds the
 // queue on first use, and so does the one for probes. Where the broker refuses that, the message goes by the
 // default exchange and loses the routing key; where it does not answer, the message waits. Thread: pure
-// functions.
+// functions; bind_target_queue() is its caller's.
 #pragma once
 
 #include <string>
 #include <string_view>
 
 #include "plugin/broker.h"
+#include "plugin/rabbitmq/connection.h"
 
 namespace rung::rabbit {
 
@@ -34,5 +35,11 @@ inline void use_default_exchange(Outgoing& outgoing, std::string_view binding_ke
   outgoing.routing_key = queue_of(binding_key);
   std::erase_if(*outgoing.message.headers, [](const auto& header) { return header.first == kBcc; });
 }
+
+// Declares the exchange and binds the queue that `key` names. Where the broker refuses it, the channel is
+// closed, and connection.closing() says why.
+Result<void> bind_target_queue(const std::string& return_exchange, const std::string& key,
+                               Connection& connection, Waker& waker, BootMs deadline,
+                               const Connection::Others& others);
 
 }  // namespace rung::rabbit
