@@ -1,0 +1,16 @@
+// Makes the broker that the config names. The scheme of its URL chooses the plugin. Thread: any.
+#pragma once
+
+#include <memory>
+
+#include "plugin/broker.h"
+#include "src/core/clock.h"
+#include "src/core/result.h"
+
+namespace rung {
+
+// Permanent errors: a URL that does not parse, a scheme that no plugin serves (the text names those that are
+// known). Nothing is connected before start(). REQUIRES: `clock` outlives the broker.
+Result<std::unique_ptr<Broker>> make_broker(BrokerOptions options, const Clock& clock);
+
+}  // namespace rung
