@@ -45,11 +45,16 @@ inline std::string return_exchange(const std::string& prefix) { return prefix + 
 // The queues that are consumed. Their names: <prefix>.failed ...
 enum class Inlet : std::uint8_t { failed, results, delay };
 
-// What ack() takes back: one delivery on one connection. An ack for a connection that is gone does nothing
-// (the broker delivers again).
+// Names one delivery to the broker that made it: for ack(), requeue() and stands(). Opaque: both numbers are
+// the plugin's, and only a plugin reads them (tests/rooms_check).
 struct DeliveryTag {
-  std::uint32_t connection = 0;  // counts up with each reconnect, and with each pause_intake(true)
+  std::uint32_t connection = 0;
   std::uint64_t tag = 0;
+
+  // The session of the intake that it belongs to. The broker begins a session with each connection and with
+  // each pause_intake(true); the numbers grow from 1. When one begins, all deliveries of earlier sessions are
+  // void: an ack for them does nothing, and the broker delivers them again, to us or to somebody else.
+  std::uint32_t session() const { return connection; }
 };
 
 struct Delivery {
@@ -134,23 +139,20 @@ class Broker {
   // No further deliveries (basic.cancel); what is unacked stays so. For drain.
   virtual void stop_intake() = 0;
 
-  // True: no further deliveries, and what is unacked goes back to the broker, for whoever else consumes; an
-  // ack for it does nothing from then on, and stands() is false. False: deliveries come again, as on a new
-  // connection.
+  // True: no further deliveries, and what is unacked goes back to the broker, for whoever else consumes: a
+  // new session begins, and stands() is false for what came before. False: deliveries come again.
   virtual void pause_intake(bool yes) = 0;
 
   // The fence: nothing is written to the publishing socket after this instant (0 = never allowed). Starts at
   // 0.
   virtual void allow_publish_until(BootMs deadline) = 0;
 
-  // Whether the connection that a delivery came on stands, as far as is known at this moment. Where it
-  // doesn't, the broker gives the delivery to somebody else, or to us once more: what is not committed yet
-  // should be left. Also false after this process stood still for so long that the broker may have given it
-  // up.
+  // Whether the session of a delivery stands, as far as is known at this moment. Where it doesn't, the broker
+  // gives the delivery to somebody else, or to us once more: what is not committed yet should be left. Also
+  // false after this process stood still for so long that the broker may have given it up.
   virtual bool stands(const DeliveryTag& tag) const = 0;
 
-  // Not now: the broker is to deliver these again (nack, requeue). For one of a connection that is gone it
-  // does nothing, as ack().
+  // Not now: the broker is to deliver these again. For one of an earlier session it does nothing, as ack().
   virtual void requeue(std::vector<DeliveryTag> tags) = 0;
 
   // Gives the lane's connection up and makes another: what is unanswered there is reported lost. For a

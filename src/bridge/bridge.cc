@@ -213,7 +213,7 @@ void Bridge::on_topology(const TopologyReport& report) {
 void Bridge::deliveries(std::vector<Delivery> batch) {
   // Another connection: what still waits for the database from those before has come again, or will. Else a
   // broker that comes and goes while the database is away would pile it up.
-  if (const std::uint32_t connection = batch.front().tag.connection; connection != intake_connection_) {
+  if (const std::uint32_t connection = batch.front().tag.session(); connection != intake_connection_) {
     intake_connection_ = connection;
     forget_before(connection);
   }

@@ -45,7 +45,7 @@ void Intake::wait(Newcomer item) {
 }
 
 void Intake::forget_before(std::uint32_t connection) {
-  std::erase_if(waiting_, [&](const Newcomer& item) { return item.delivery->tag.connection < connection; });
+  std::erase_if(waiting_, [&](const Newcomer& item) { return item.delivery->tag.session() < connection; });
 }
 
 void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
@@ -56,7 +56,7 @@ void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
                                          failure.directives, clean_utf8(failure.queue, kShortString),
                                          clean_utf8(message_id.value_or(""), kShortString), failure.executor,
                                          proven, false, failure.level}};
-  const std::uint32_t connection = delivery->tag.connection;
+  const std::uint32_t connection = delivery->tag.session();
   parts_.transitions.add(
       std::move(event),
       [this, delivery = std::move(delivery), failure = std::move(failure),
@@ -237,7 +237,7 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
 // As it stands: whose copy lies in the parked queue already needs only its row.
 void Intake::try_later(Newcomer item, const std::string& reason) {
   item.alone = true;
-  const std::uint32_t connection = item.delivery->tag.connection;
+  const std::uint32_t connection = item.delivery->tag.session();
   parts_.left.add(connection, reason, [this, item = std::move(item)]() mutable {
     waiting_.push_back(std::move(item));
     flush();

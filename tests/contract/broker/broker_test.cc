@@ -147,7 +147,7 @@ TEST_P(BrokerContract, WhatIsAckedDoesNotComeAgainWhatIsNotDoes) {
   }
   const std::size_t acked = acks.size();
   acks.push_back(acks.front());  // twice: must not hurt
-  acks.push_back({got[0].tag.connection, 999999});
+  acks.push_back({got[0].tag.session(), 999999});
   world_->broker().ack(acks);
   for (std::size_t i = 0; i < acked; ++i)
     ASSERT_TRUE(world_->put(world_->prefix() + ".failed", "", text("marker")));
@@ -157,11 +157,11 @@ TEST_P(BrokerContract, WhatIsAckedDoesNotComeAgainWhatIsNotDoes) {
   EXPECT_EQ(again.size(), kCount) << "what was not acked, and the markers";
   for (const Delivery& d : again) {
     EXPECT_TRUE(d.redelivered);
-    EXPECT_NE(d.tag.connection, got[0].tag.connection);
+    EXPECT_NE(d.tag.session(), got[0].tag.session());
   }
   // An ack of the connection that is gone does nothing, and does not ack what has the same number now.
   std::vector<DeliveryTag> stale;
-  for (const Delivery& d : again) stale.push_back({got[0].tag.connection, d.tag.tag});
+  for (const Delivery& d : again) stale.push_back({got[0].tag.session(), d.tag.tag});
   world_->broker().ack(stale);
   ASSERT_TRUE(world_->put(world_->prefix() + ".results", "", text("marker")));
   ASSERT_EQ(sink_.deliveries(1).size(), 1U);
@@ -301,7 +301,7 @@ TEST_P(BrokerContract, APauseThatIsOverAtOnceGivesBackAllTheSame) {
   const auto again = sink_.deliveries(1);
   ASSERT_EQ(again.size(), 1U);
   EXPECT_TRUE(again[0].redelivered);
-  EXPECT_GT(again[0].tag.connection, got[0].tag.connection);
+  EXPECT_GT(again[0].tag.session(), got[0].tag.session());
 }
 
 TEST_P(BrokerContract, WhilePausedWhatIsUnackedIsTheBrokersAgain) {
@@ -327,7 +327,7 @@ TEST_P(BrokerContract, WhilePausedWhatIsUnackedIsTheBrokersAgain) {
   EXPECT_EQ(again[1].message.body, "three");
   EXPECT_EQ(again[2].message.body, "two");
   EXPECT_TRUE(again[2].redelivered);
-  EXPECT_GT(again[2].tag.connection, got[2].tag.connection);
+  EXPECT_GT(again[2].tag.session(), got[2].tag.session());
   EXPECT_TRUE(world_->broker().stands(again[2].tag));
   world_->broker().ack({again[0].tag, again[1].tag, again[2].tag});
   world_->broker().pause_intake(true);

@@ -234,7 +234,7 @@ class Flow final : public BrokerSink {
     if (task.state == State::scheduled && task.next_at) horizon.schedule(names.item(task, *task.next_at));
   }
   void deliveries(const std::vector<Delivery>& batch) {
-    const std::uint32_t its = batch.front().tag.connection;
+    const std::uint32_t its = batch.front().tag.session();
     if (std::exchange(connection, its) != its) {
       intake.forget_before(its);
       transitions.forget_before(its);
