@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/core/broker_facts.h"
 #include "src/core/message.h"
 #include "src/core/result.h"
 #include "src/core/time.h"
@@ -61,8 +62,11 @@ struct Delivery {
   DeliveryTag tag;
   Inlet inlet = Inlet::failed;
   bool redelivered = false;
+  // By which it was published to the inlet. exchange: the inlet itself, <prefix>.failed ..., or another that
+  // leads there.
   std::string exchange, routing_key;
-  Message message;
+  Message message;      // without the headers that the broker itself wrote: they are in `facts`
+  BrokerFacts facts{};  // failure: for Inlet::failed; delay: for Inlet::delay
 };
 
 // By which connection a message is published. probe: to find out whether a queue answers; should it not, it

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "plugin/rabbitmq/broker_headers.h"
 #include "plugin/rabbitmq/rabbit_broker.h"
 #include "src/core/url.h"
 
@@ -15,8 +16,15 @@ namespace {
 struct Plugin {
   std::string_view scheme;
   std::unique_ptr<Broker> (*make)(BrokerOptions options, const Clock& clock);
+  ReservedHeaders (*reserved)();
 };
-constexpr std::array<Plugin, 2> kPlugins = {{{"amqp", make_rabbit_broker}, {"amqps", make_rabbit_broker}}};
+constexpr std::array<Plugin, 2> kPlugins = {{{"amqp", make_rabbit_broker, rabbit::reserved_headers},
+                                             {"amqps", make_rabbit_broker, rabbit::reserved_headers}}};
+
+const Plugin* plugin_of(const std::string& scheme) {
+  const auto found = std::ranges::find(kPlugins, scheme, &Plugin::scheme);
+  return found != kPlugins.end() ? &*found : nullptr;
+}
 
 std::string known_schemes() {
   std::string out;
@@ -29,11 +37,19 @@ std::string known_schemes() {
 Result<std::unique_ptr<Broker>> make_broker(BrokerOptions options, const Clock& clock) {
   const auto url = parse_url(options.url);
   if (!url) return permanent("broker.url: " + url.error().message);
-  const auto plugin = std::ranges::find(kPlugins, url->scheme, &Plugin::scheme);
-  if (plugin == kPlugins.end())
+  const Plugin* plugin = plugin_of(url->scheme);
+  if (plugin == nullptr)
     return permanent("broker.url: no broker is known for \"" + url->scheme +
                      "://\"; known are: " + known_schemes());
   return plugin->make(std::move(options), clock);
 }
+
+ReservedHeaders reserved_headers(const BrokerOptions& options) {
+  const auto url = parse_url(options.url);
+  const Plugin* plugin = url ? plugin_of(url->scheme) : nullptr;
+  return plugin != nullptr ? plugin->reserved() : ReservedHeaders{};
+}
+
+BrokerFacts stored_facts(Message& message) { return rabbit::take_broker_headers(message, Inlet::failed); }
 
 }  // namespace rung

@@ -4,8 +4,6 @@
 #include <array>
 #include <iterator>
 
-#include "plugin/memory/dead_letter.h"
-
 namespace rung {
 namespace {
 
@@ -221,7 +219,8 @@ void MemoryBroker::deliver(Told& told) {
                                  stored.redelivered,
                                  stored.exchange,
                                  stored.routing_key,
-                                 stored.message});
+                                 stored.message,
+                                 {{}, stored.failure, {}}});
       unacked_.emplace(tag, Unacked{queue->first, std::move(stored)});
     }
   }
@@ -324,10 +323,21 @@ bool MemoryBroker::reject(std::string_view queue) {
   if (it == queues_.end() || it->second.empty()) return false;
   Stored stored = std::move(it->second.front());
   it->second.pop_front();
-  constexpr std::int64_t kTimeOfDeath = 1'750'000'000;
-  add_death(stored.message, it->first, stored.exchange, stored.routing_key, kTimeOfDeath);
+  FailureFacts& failure = stored.failure;
+  failure.reason = "rejected";
+  failure.queue = it->first;
+  failure.queue_by = "the record of the failure";
+  failure.exchange = stored.exchange;
+  failure.routing_key = stored.routing_key;
+  failure.failed_at_s = clock_->wall().ms / 1000;
+  ++failure.count;
+  const auto inlet = queues_.find(options_.prefix + ".failed");
+  if (inlet == queues_.end()) return false;
+  stored.exchange = inlet->first;
+  stored.redelivered = false;
+  inlet->second.push_back(std::move(stored));
   changed_.notify_all();
-  return route(options_.prefix + ".failed", stored.routing_key, stored.message);
+  return true;
 }
 
 std::vector<Message> MemoryBroker::contents(std::string_view queue) const {

@@ -4,7 +4,7 @@
 //
 //   MemoryBroker broker(options);               // or (options, MemoryBroker::Pace::by_hand) and
 //   broker.pump() broker.declare("orders"); broker.start(sink); broker.put("orders", message); // a producer
-//   broker.reject("orders");                    // the consumer could not: dead-lettered to rung.failed
+//   broker.reject("orders");                    // the consumer could not: to rung.failed
 //   ...                                         // the code under test publishes it back
 //   auto again = broker.take("orders");         // the consumer has it again, and acks
 //
@@ -63,8 +63,7 @@ class MemoryBroker final : public Broker {
   bool put(std::string_view exchange, std::string_view routing_key, const Message& message);
   // A consumer: takes the oldest and acks it.
   std::optional<Message> take(std::string_view queue);
-  // A consumer: rejects the oldest, which is dead-lettered to <prefix>.failed with x-death, as RabbitMQ does
-  // it.
+  // A consumer: rejects the oldest, which goes to <prefix>.failed with the record of its failure.
   bool reject(std::string_view queue);
   std::vector<Message> contents(std::string_view queue) const;  // what is ready, oldest first
   std::size_t depth(std::string_view queue) const;
@@ -95,6 +94,7 @@ class MemoryBroker final : public Broker {
     Message message;
     std::string exchange, routing_key;
     bool redelivered = false;
+    FailureFacts failure{};  // of the last rejection
   };
   struct Unacked {
     std::string queue;

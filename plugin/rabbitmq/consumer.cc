@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "plugin/rabbitmq/broker_headers.h"
 #include "plugin/rabbitmq/codec.h"
 #include "plugin/rabbitmq/threads.h"
 #include "plugin/rabbitmq/topology.h"
@@ -270,6 +271,7 @@ void Consumer::delivered(Delivery delivery) {
   }
   held_bytes_ += bytes;
   held_.emplace(delivery.tag.tag, bytes);
+  delivery.facts = take_broker_headers(delivery.message, delivery.inlet);
   deliveries_.push_back(std::move(delivery));
 }
 

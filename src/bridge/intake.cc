@@ -21,7 +21,7 @@ void Intake::failed(std::vector<Delivery> deliveries) {
   const RuleBookPtr rules = parts_.rules();
   for (Delivery& delivery : deliveries) {
     auto kept = std::make_shared<Delivery>(std::move(delivery));
-    Failure failure = read_failure(kept->message, kept->exchange, kept->routing_key);
+    Failure failure = read_failure(kept->message, kept->exchange, kept->routing_key, kept->facts.failure);
     if (failure.id && parts_.proof.takes_failure({*failure.id, failure.attempt, failure.token})) {
       known(std::move(kept), std::move(failure));
     } else {
@@ -256,8 +256,8 @@ void Intake::divert(Newcomer item, const std::string& reason) {
   item.park_reason = reason + "; the message lies in the queue " + parts_.parked_exchange;
   item.without_body = true;
   ++diverting_;
-  // Stripped: as it was published at first, it passed the broker; with x-death its header may be too large
-  // for a frame.
+  // Stripped: as it was published at first, it passed the broker; with what the broker and Rung added, its
+  // headers may be too large to be published.
   Outgoing copy{0, parts_.parked_exchange, item.queue(), strip(item.delivery->message, nullptr)};
   parts_.outbox.send(std::move(copy), [this, item, former_reason](const PublishResult& result) mutable {
     --diverting_;

@@ -239,6 +239,7 @@ class Sidecar {
       loop_.post([this, answer = std::move(answer)] { answer(bridge_.vitals()); });
     };
     parts.rules = config_.rules;
+    parts.reserved_headers = reserved_headers(config_.broker);
     parts.version = RUNG_VERSION;
     parts.full_token = http.token;
     parts.read_token = http.read_token;

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "plugin/rabbitmq/broker_headers.h"
+
 namespace rung::sim {
 namespace {
 
@@ -49,7 +51,10 @@ void SimBroker::connect_intake() {
 void SimBroker::consume() {
   auto deliver = [this, link = intake_, number = connection_](std::vector<Delivery> batch) {
     if (link != intake_ || number != connection_ || intake_paused_) return;
-    for (Delivery& delivery : batch) delivery.tag.connection = number;
+    for (Delivery& delivery : batch) {
+      delivery.tag.connection = number;
+      delivery.facts = rabbit::take_broker_headers(delivery.message, delivery.inlet);
+    }
     if (parts_.step) parts_.step();
     sink_->on_deliveries(std::move(batch));
   };
