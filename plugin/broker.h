@@ -40,9 +40,6 @@ struct BrokerOptions {
   std::string connection_name = "rung";
 };
 
-// The direct exchange by which a retry keeps its routing key; it has no queue of its own.
-inline std::string return_exchange(const std::string& prefix) { return prefix + ".return"; }
-
 // The queues that are consumed. Their names: <prefix>.failed ...
 enum class Inlet : std::uint8_t { failed, results, delay };
 
@@ -75,10 +72,14 @@ enum class PublishLane : std::uint8_t { main, probe };
 
 struct Outgoing {
   std::uint64_t token = 0;  // the caller's own, unique among what is under way; comes back in PublishResult
-  std::string exchange;     // "" = default exchange, routing_key = queue
+  std::string exchange;     // "" = to the queue that routing_key names; else the exchange routes it
   std::string routing_key;
   Message message;
   PublishLane lane = PublishLane::main;
+  // Not empty: to this queue alone, but with `routing_key` as its routing key; `exchange` is "" then. Where
+  // the broker cannot do that the queue gets it all the same, under the queue's name, and the result is
+  // `confirmed` with the reason.
+  std::string queue{};
 };
 
 struct PublishResult {
@@ -125,9 +126,18 @@ class BrokerSink {
   virtual void on_topology(const TopologyReport& report) = 0;
 };
 
+// What whoever publishes has to keep to, because of how the broker works.
+struct BrokerLimits {
+  // Publishes under way for one queue while it has not answered yet, and again after a loss: so few that a
+  // queue which never answers does not hold up the others of its connection.
+  std::size_t first_window = 16;
+};
+
 class Broker {
  public:
   virtual ~Broker() = default;
+
+  virtual BrokerLimits limits() const = 0;  // always the same
 
   // Starts the threads; connects, declares the topology and consumes in the background, again and again with
   // backoff. Fails only for what no waiting mends (a URL that does not parse, a CA file that is not there).

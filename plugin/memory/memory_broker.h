@@ -40,6 +40,7 @@ class MemoryBroker final : public Broker {
   ~MemoryBroker() override;
 
   // --- Broker ---
+  BrokerLimits limits() const override { return {}; }
   Result<void> start(BrokerSink& sink) override;
   void publish(std::vector<Outgoing> batch) override;
   void ack(std::vector<DeliveryTag> tags) override;
@@ -108,6 +109,7 @@ class MemoryBroker final : public Broker {
   };
 
   // All REQUIRE mutex_.
+  bool arrive(const Outgoing& outgoing);
   bool route(const std::string& exchange, const std::string& routing_key, const Message& message);
   bool knows_exchange(const std::string& exchange) const;
   void cut();

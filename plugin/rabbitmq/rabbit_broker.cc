@@ -9,6 +9,7 @@
 #include "plugin/rabbitmq/consumer.h"
 #include "plugin/rabbitmq/place.h"
 #include "plugin/rabbitmq/publisher.h"
+#include "plugin/rabbitmq/return_route.h"
 #include "plugin/rabbitmq/topology_keeper.h"
 #include "plugin/rabbitmq/voice.h"
 #include "src/core/addresses.h"
@@ -49,8 +50,14 @@ class RabbitBroker final : public Broker {
     return {};
   }
 
+  // RabbitMQ blocks a channel that has more than 32 commands with a quorum queue that doesn't answer, and one
+  // with more than 400 messages with a classic queue (its credit flow); a blocked channel blocks the
+  // connection for all. With so few under way a dead queue never gets there.
+  BrokerLimits limits() const override { return {.first_window = 16}; }
+
   void publish(std::vector<Outgoing> batch) override {
     if (!publisher_) return;
+    for (Outgoing& outgoing : batch) rabbit::route_to_queue(outgoing, return_exchange_);
     const auto probes = std::stable_partition(batch.begin(), batch.end(),
                                               [](const Outgoing& o) { return o.lane == PublishLane::main; });
     if (probes != batch.end()) {
@@ -154,6 +161,7 @@ class RabbitBroker final : public Broker {
   }
 
   const BrokerOptions options_;
+  const std::string return_exchange_ = rabbit::return_exchange(options_.prefix);
   const Clock& clock_;
   std::mutex mutex_;  // start against stop
   bool stopped_ = false;

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "plugin/rabbitmq/return_route.h"
 #include "src/core/url.h"
 
 namespace rung::rabbit {

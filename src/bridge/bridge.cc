@@ -50,7 +50,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       transitions_(
           loop, *jobs_, [this] { return shards_.fence(); }, [this] { return rules_; },
           [this] { acks_.flush(); }, [this](TaskId id) { return dispatch_.publishing(id); }, left_),
-      dispatch_(dispatch_parts(), settings_.max_unconfirmed),
+      dispatch_(dispatch_parts(), settings_.max_unconfirmed, broker.limits()),
       heap_(
           loop, clock_, [this](const std::vector<io::DueItem>& due) { dispatch_.due(due); },
           Dispatch::kAhead),

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "plugin/rabbitmq/broker_headers.h"
+#include "plugin/rabbitmq/return_route.h"
 
 namespace rung::sim {
 namespace {
@@ -158,6 +159,7 @@ void SimBroker::drop_publishing(PublishLane which, std::string reason) {
 void SimBroker::publish(std::vector<Outgoing> batch) {
   bool main = false, probe = false;
   for (Outgoing& outgoing : batch) {
+    rabbit::route_to_queue(outgoing, "rung.return");
     (outgoing.lane == PublishLane::main ? main : probe) = true;
     lane_of(outgoing.lane).waiting.push_back(std::move(outgoing));
   }

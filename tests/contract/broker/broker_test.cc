@@ -99,6 +99,61 @@ TEST_P(BrokerContract, DeliversWhatFailedToTheByte) {
   EXPECT_EQ(got[1].message, text("word"));
 }
 
+TEST_P(BrokerContract, ARejectedMessageComesWithTheFactsOfItsFailure) {
+  world_->declare(queue_);
+  start();
+  Message message = text("failed");
+  message.headers = Table{{"app", 1}};
+  world_->broker().publish({outgoing(1, message)});
+  ASSERT_EQ(how(1), How::confirmed);
+  ASSERT_TRUE(world_->reject(queue_));
+  const auto got = sink_.deliveries(1);
+  ASSERT_EQ(got.size(), 1U);
+  const FailureFacts& failure = got[0].facts.failure;
+  EXPECT_EQ(failure.reason, "rejected");
+  EXPECT_EQ(failure.queue, queue_);
+  EXPECT_NE(failure.queue_by, "");
+  EXPECT_EQ(failure.exchange, "");
+  EXPECT_EQ(failure.routing_key, queue_);
+  EXPECT_EQ(failure.count, 1);
+  EXPECT_TRUE(failure.failed_at_s);
+  EXPECT_EQ(got[0].message.headers, message.headers) << "the broker's own headers are off";
+}
+
+TEST_P(BrokerContract, NothingIsKnownOfAFailureThatAConsumerPublishes) {
+  start();
+  ASSERT_TRUE(world_->put(world_->prefix() + ".failed", "", text("failed")));
+  const auto got = sink_.deliveries(1);
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0].facts.failure.queue, "");
+  EXPECT_NE(got[0].facts.failure.record, "");
+  EXPECT_EQ(got[0].facts.failure.count, 0);
+  EXPECT_EQ(got[0].facts.headers, Table{});
+}
+
+TEST_P(BrokerContract, ToOneQueueUnderAnotherRoutingKey) {
+  world_->declare(queue_);
+  start();
+  const auto to_queue = [](std::uint64_t token, std::string queue, std::string key) {
+    return Outgoing{token, "", std::move(key), text("back"), PublishLane::main, std::move(queue)};
+  };
+  world_->broker().publish({to_queue(1, queue_, "order.paid")});
+  EXPECT_EQ(how(1), How::confirmed);
+  const auto back = world_->take(queue_);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->headers.value_or(Table{}), Table{}) << "whatever took it there is off";
+  world_->broker().publish({to_queue(2, "nowhere-" + queue_, "order.paid")});
+  EXPECT_EQ(how(2), How::returned);
+  // The queue gets it, whatever the broker can make of the routing key.
+  const std::string long_name = queue_ + std::string(255 - queue_.size(), 'q');
+  world_->declare(long_name);
+  world_->broker().publish({to_queue(3, long_name, "order.paid"), to_queue(4, queue_, "queue:" + queue_)});
+  EXPECT_EQ(how(3), How::confirmed);
+  EXPECT_EQ(how(4), How::confirmed);
+  EXPECT_TRUE(world_->take(long_name));
+  EXPECT_TRUE(world_->take(queue_));
+}
+
 TEST_P(BrokerContract, AbsentIsNotEmpty) {
   start();
   Message bare = text("");

@@ -18,6 +18,8 @@ class World {
   virtual Broker& broker() = 0;
   virtual void declare(const std::string& queue) = 0;
   virtual void remove(const std::string& queue) = 0;
+  // A consumer takes the oldest and cannot handle it: it goes to <prefix>.failed. Waits a while for it.
+  virtual bool reject(const std::string& queue) = 0;
   virtual bool put(const std::string& exchange, const std::string& routing_key, const Message& message) = 0;
   virtual std::optional<Message> take(const std::string& queue) = 0;  // waits a while
   virtual std::size_t depth(const std::string& queue) = 0;

@@ -117,7 +117,7 @@ class Flow final : public BrokerSink {
         shards(world.loop, jobs, clock,
                {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
                listener()),
-        dispatch(dispatch_parts(), options.max_unconfirmed),
+        dispatch(dispatch_parts(), options.max_unconfirmed, broker.limits()),
         horizon(
             jobs, shards, clock, heap, names, [this] { return dispatch.ready(); }, options.horizon) {
     EXPECT_TRUE(proof.set({std::string(64, 'a'), ""}));
