@@ -1,4 +1,5 @@
-// What any broker must do for Rung. rabbitmq/ does it with RabbitMQ; memory/ for tests.
+// What any broker must do for Rung. rabbitmq/ does it with RabbitMQ, memory/ for tests; docs/other-brokers.md
+// says how another would. The bridge knows no more of a broker than this.
 //
 // Thread: every method of Broker may be called from any thread and returns at once (stop() excepted). The
 // sink is called on the broker's own threads and must not block; deliveries and results come in batches.
@@ -16,29 +17,6 @@
 #include "src/core/time.h"
 
 namespace rung {
-
-struct BrokerOptions {
-  std::string url;  // amqp:// or amqps://user:password@host:port/vhost
-  // Further addresses of the same broker, e.g. nodes of a cluster: the same scheme and vhost.
-  std::vector<std::string> other_urls;
-  std::string prefix = "rung";  // of every exchange and queue that is declared
-  std::string ca, cert, key;    // files, for amqps; the host's name is checked against the certificate
-  bool verify_host = true;
-  int prefetch = 1000;  // unacked messages taken in at a time
-  // Bodies of unacked messages held at a time. Beyond it they are let go of, stay unacked, and are asked for
-  // again (nack, requeue) once half of it is free: the prefetch counts messages, and 1,000 of 16 MB are 16
-  // GB.
-  std::size_t max_intake_bytes = 64UL * 1024 * 1024;
-  int max_unconfirmed = 2000;  // publishes on their way at a time
-  Ms heartbeat{std::chrono::seconds{10}};
-  std::string queue_type = "classic";  // or quorum: of the queues that Rung declares
-  bool consume_delay = false;          // take <prefix>.delay in, too; declared in any case
-  // Exchanges declared beside it, whose messages go to <prefix>.delay: delays.*.from of the config.
-  std::vector<std::string> delay_exchanges;
-  Ms topology_check{std::chrono::seconds{30}};  // how often the topology is checked and repaired
-  std::string management;  // URL of the management API; "" = tried at the broker's hosts, port 15672
-  std::string connection_name = "rung";
-};
 
 // The queues that are consumed. Their names: <prefix>.failed ...
 enum class Inlet : std::uint8_t { failed, results, delay };
@@ -77,8 +55,8 @@ struct Outgoing {
   Message message;
   PublishLane lane = PublishLane::main;
   // Not empty: to this queue alone, but with `routing_key` as its routing key; `exchange` is "" then. Where
-  // the broker cannot do that the queue gets it all the same, under the queue's name, and the result is
-  // `confirmed` with the reason.
+  // the broker cannot do that the queue gets it all the same, under the queue's name. Where it refused to,
+  // the result is `confirmed` with the reason.
   std::string queue{};
 };
 
@@ -89,7 +67,7 @@ struct PublishResult {
     nacked,     // the broker would not have it (queue full, internal error); nothing was delivered
     lost,       // the connection went before the answer: delivered or not, nobody knows
     fenced,     // not sent, because allow_publish_until had passed
-    rejected,   // cannot be sent at all: a name over 255 bytes, headers over the frame size ...
+    rejected,   // cannot be sent at all: a name too long for the broker, headers too large ...
   };
   std::uint64_t token = 0;
   How how = How::confirmed;
@@ -99,10 +77,9 @@ struct PublishResult {
 struct BrokerStatus {
   bool consuming = false;   // the intake connection is up
   bool publishing = false;  // the publishing connection is up
-  bool blocked = false;     // connection.blocked: an alarm in the broker; nothing is sent
+  bool blocked = false;     // an alarm in the broker (memory, disk): nothing is sent
   std::string reason;       // of the last change for the worse
-  bool refused =
-      false;  // a connection is down because the broker refuses us: login, vhost, right, declaration
+  bool refused = false;     // a connection is down because the broker refuses us: login, right, declaration
   std::string consuming_at, publishing_at;  // "host:port", as of the last time that each was up
   bool operator==(const BrokerStatus&) const = default;
 };
@@ -110,7 +87,7 @@ struct BrokerStatus {
 // What a check of the topology found.
 struct TopologyReport {
   // Exchanges and queues that were missing and are declared again ("exchange rung.failed"). A missing binding
-  // is restored as well, but not listed: AMQP cannot tell whether a binding exists.
+  // is restored as well, but need not be listed: RabbitMQ cannot tell whether one exists.
   std::vector<std::string> repaired;
   std::string problem;  // what could not be repaired, with the broker's reason and the command that helps; ""
                         // = nothing
@@ -137,20 +114,22 @@ class Broker {
  public:
   virtual ~Broker() = default;
 
-  virtual BrokerLimits limits() const = 0;  // always the same
+  // Both are always the same. name: for texts that people read, a constant.
+  virtual std::string_view name() const = 0;
+  virtual BrokerLimits limits() const = 0;
 
   // Starts the threads; connects, declares the topology and consumes in the background, again and again with
   // backoff. Fails only for what no waiting mends (a URL that does not parse, a CA file that is not there).
   // REQUIRES: the sink outlives stop().
   virtual Result<void> start(BrokerSink& sink) = 0;
 
-  // mandatory, with confirm. Each gets exactly one PublishResult, also where the connection goes, also at
-  // stop.
+  // Each gets exactly one PublishResult, when the broker has it for sure; also where the connection goes,
+  // also at stop.
   virtual void publish(std::vector<Outgoing> batch) = 0;
 
   virtual void ack(std::vector<DeliveryTag> tags) = 0;
 
-  // No further deliveries (basic.cancel); what is unacked stays so. For drain.
+  // No further deliveries; what is unacked stays so. For drain.
   virtual void stop_intake() = 0;
 
   // True: no further deliveries, and what is unacked goes back to the broker, for whoever else consumes: a

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "plugin/broker.h"
+#include "plugin/broker_options.h"
 #include "src/core/broker_facts.h"
 #include "src/core/clock.h"
 #include "src/core/message.h"

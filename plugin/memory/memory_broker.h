@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "plugin/broker.h"
+#include "plugin/broker_options.h"
 #include "src/core/clock.h"
 
 namespace rung {
@@ -40,6 +41,7 @@ class MemoryBroker final : public Broker {
   ~MemoryBroker() override;
 
   // --- Broker ---
+  std::string_view name() const override { return "the broker in memory"; }
   BrokerLimits limits() const override { return {}; }
   Result<void> start(BrokerSink& sink) override;
   void publish(std::vector<Outgoing> batch) override;

@@ -29,8 +29,9 @@ class RabbitBroker final : public Broker {
     if (!place) return tl::unexpected(place.error());
     addresses_ = std::move(place->addresses);
     const std::shared_ptr<rabbit::Tls> tls = place->tls;
-    if (options_.queue_type != "classic" && options_.queue_type != "quorum") {
-      return permanent("broker.queue_type: \"" + options_.queue_type + "\" is not one of: classic, quorum");
+    if (options_.rabbitmq.queue_type != "classic" && options_.rabbitmq.queue_type != "quorum") {
+      return permanent("broker.queue_type: \"" + options_.rabbitmq.queue_type +
+                       "\" is not one of: classic, quorum");
     }
     tls_ = tls;
     voice_.emplace(sink);
@@ -50,6 +51,7 @@ class RabbitBroker final : public Broker {
     return {};
   }
 
+  std::string_view name() const override { return "RabbitMQ"; }
   // RabbitMQ blocks a channel that has more than 32 commands with a quorum queue that doesn't answer, and one
   // with more than 400 messages with a classic queue (its credit flow); a blocked channel blocks the
   // connection for all. With so few under way a dead queue never gets there.

@@ -27,13 +27,13 @@ void TopologyKeeper::join() {
 
 // The consumer declares the topology when it connects: the first check comes after one interval.
 void TopologyKeeper::run() {
-  auto next = waker_.now() + options_.topology_check;
+  auto next = waker_.now() + options_.rabbitmq.topology_check;
   while (!waker_.stopping()) {
     if (!idle(next)) connection_.reset();
     if (waker_.stopping() || waker_.now() < next) continue;
     if (check()) {
       backoff_.reset();
-      next = waker_.now() + options_.topology_check;
+      next = waker_.now() + options_.rabbitmq.topology_check;
     } else {
       connection_.reset();
       next = waker_.now() + backoff_.next();

@@ -395,7 +395,7 @@ TEST_P(BrokerContract, WhilePausedWhatIsUnackedIsTheBrokersAgain) {
 // More often than RabbitMQ 4 lets a quorum queue deliver a message by default.
 TEST_P(BrokerContract, PausedAgainAndAgainAQuorumQueueKeepsIts) {
   BrokerOptions options;
-  options.queue_type = "quorum";
+  options.rabbitmq.queue_type = "quorum";
   build(options);
   start();
   const std::string failed = world_->prefix() + ".failed";

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "plugin/broker.h"
+#include "plugin/broker_options.h"
 #include "tests/support/broker_recorder.h"
 
 namespace rung::test {
