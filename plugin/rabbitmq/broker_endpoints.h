@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "plugin/broker.h"
+#include "plugin/broker_options.h"
 #include "plugin/rabbitmq/wire.h"
 #include "src/core/addresses.h"
 #include "src/core/clock.h"

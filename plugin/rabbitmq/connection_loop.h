@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "plugin/broker.h"
+#include "plugin/broker_options.h"
 #include "plugin/rabbitmq/backoff.h"
 #include "plugin/rabbitmq/connection.h"
 #include "plugin/rabbitmq/sink_adapter.h"

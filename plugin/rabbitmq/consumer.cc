@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "plugin/rabbitmq/broker_headers.h"
 #include "plugin/rabbitmq/topology.h"
 #include "src/core/failpoint.h"
 
@@ -200,7 +201,9 @@ void Consumer::take_frame(Connection& connection, const Frame& frame) {
 }
 
 void Consumer::delivered(Delivery delivery) {
-  if (held_.take(delivery.tag.tag, delivery.message.body.size())) deliveries_.push_back(std::move(delivery));
+  if (!held_.take(delivery.tag.tag, delivery.message.body.size())) return;
+  delivery.facts = take_broker_headers(delivery.message, delivery.inlet);
+  deliveries_.push_back(std::move(delivery));
 }
 
 void Consumer::on_cancelled(Connection& connection, const Frame& frame) {

@@ -308,8 +308,8 @@ Result<std::unique_ptr<ManagementAdmin>> make_admin(const BrokerOptions& options
     Url url;
     url.scheme = "http";
     url.host = broker.host;
-    if (!options.management.empty()) {
-      auto given = given_management(options.management);
+    if (!options.rabbitmq.management.empty()) {
+      auto given = given_management(options.rabbitmq.management);
       if (!given) return tl::unexpected(given.error());
       url = *std::move(given);
     }

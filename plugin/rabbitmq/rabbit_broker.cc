@@ -7,6 +7,7 @@
 #include "plugin/rabbitmq/broker_endpoints.h"
 #include "plugin/rabbitmq/consumer.h"
 #include "plugin/rabbitmq/publishers.h"
+#include "plugin/rabbitmq/return_route.h"
 #include "plugin/rabbitmq/sink_adapter.h"
 #include "plugin/rabbitmq/topology_keeper.h"
 
@@ -39,8 +40,9 @@ class RabbitBroker final : public Broker {
     if (connections_) return permanent("the broker was started before");
     auto endpoints = rabbit::make_endpoints(options_, clock_);
     if (!endpoints) return tl::unexpected(endpoints.error());
-    if (options_.queue_type != "classic" && options_.queue_type != "quorum") {
-      return permanent("broker.queue_type: \"" + options_.queue_type + "\" is not one of: classic, quorum");
+    if (options_.rabbitmq.queue_type != "classic" && options_.rabbitmq.queue_type != "quorum") {
+      return permanent("broker.queue_type: \"" + options_.rabbitmq.queue_type +
+                       "\" is not one of: classic, quorum");
     }
     connections_ = std::make_unique<Connections>(options_, *std::move(endpoints), sink);
     connections_->publishers.allow_until(allowed_until_);
@@ -50,8 +52,16 @@ class RabbitBroker final : public Broker {
     return {};
   }
 
+  std::string_view name() const override { return "RabbitMQ"; }
+  // RabbitMQ blocks a channel that has more than 32 commands with a quorum queue that doesn't answer, and one
+  // with more than 400 messages with a classic queue (its credit flow); a blocked channel blocks the
+  // connection for all. With so few under way a dead queue never gets there.
+  BrokerLimits limits() const override { return {.first_window = 16}; }
+
   void publish(std::vector<Outgoing> batch) override {
-    if (connections_) connections_->publishers.publish(std::move(batch));
+    if (!connections_) return;
+    for (Outgoing& outgoing : batch) rabbit::route_to_queue(outgoing, return_exchange_);
+    connections_->publishers.publish(std::move(batch));
   }
   void ack(std::vector<DeliveryTag> tags) override {
     if (connections_) connections_->consumer.ack(std::move(tags));
@@ -94,6 +104,7 @@ class RabbitBroker final : public Broker {
 
  private:
   const BrokerOptions options_;
+  const std::string return_exchange_ = rabbit::return_exchange(options_.prefix);
   const Clock& clock_;
   std::mutex mutex_;  // start against stop
   bool stopped_ = false;

@@ -31,7 +31,7 @@ void TopologyKeeper::start() {
 }
 
 void TopologyKeeper::schedule_next() {
-  next_check_ = loop_.now() + options_.topology_check;
+  next_check_ = loop_.now() + options_.rabbitmq.topology_check;
   loop_.set_connect_not_before(next_check_);
 }
 

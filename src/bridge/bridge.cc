@@ -50,7 +50,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       transitions_(
           loop, *jobs_, [this] { return shards_.fence(); }, [this] { return rules_; },
           [this] { acks_.flush(); }, [this](TaskId id) { return dispatch_.publishing(id); }, left_),
-      dispatch_(dispatch_parts(), settings_.max_unconfirmed),
+      dispatch_(dispatch_parts(), settings_.max_unconfirmed, broker.limits()),
       heap_(
           loop, clock_, [this](const std::vector<io::DueItem>& due) { dispatch_.due(due); },
           Dispatch::kAhead),
@@ -66,7 +66,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       retention_(loop, {*jobs_, shards_, clock_}, settings_.retention),
       broker_watch_(loop,
                     {health_, shards_, [this](SystemEvent event) { record(std::move(event)); },
-                     [this] { dispatch_.let_go_unfetched(); }},
+                     [this] { dispatch_.let_go_unfetched(); }, broker.name()},
                     settings_.identity.name, settings_.lease),
       key_timer_(loop, [this] { read_token_key(); }),
       fence_timer_(loop, [this] { give_up_unanswered(); }),
@@ -213,7 +213,7 @@ void Bridge::on_topology(const TopologyReport& report) {
 void Bridge::deliveries(std::vector<Delivery> batch) {
   // Another connection: what still waits for the database from those before has come again, or will. Else a
   // broker that comes and goes while the database is away would pile it up.
-  if (const std::uint32_t connection = batch.front().tag.connection; connection != intake_connection_) {
+  if (const std::uint32_t connection = batch.front().tag.session(); connection != intake_connection_) {
     intake_connection_ = connection;
     forget_before(connection);
   }

@@ -32,10 +32,11 @@ std::size_t share_of(int most) { return static_cast<std::size_t>(most - most / 4
 
 }  // namespace
 
-Dispatch::Dispatch(Parts parts, int most_under_way)
+Dispatch::Dispatch(Parts parts, int most_under_way, BrokerLimits limits)
     : parts_(std::move(parts)),
       most_under_way_(static_cast<std::size_t>(most_under_way)),
-      targets_(share_of(most_under_way), [this](std::uint32_t queue) { return catch_up(queue); }),
+      targets_(share_of(most_under_way), limits.first_window,
+               [this](std::uint32_t queue) { return catch_up(queue); }),
       route_log_(parts_.clock.here()),
       patience_(kHeldUpMost),
       gather_(parts_.loop, kGather, [this] { pump(); }),
@@ -124,9 +125,8 @@ void Dispatch::tick() {
   const BootMs now = parts_.clock.here().boot();
   const Ms silent = now - parts_.outbox.heard_at();
   targets_.tidy(now);
-  // A connection on which nothing is answered while several queues want something: RabbitMQ keeps a channel
-  // waiting that has too much with one queue that doesn't answer, or asks a quorum queue without a leader.
-  // Which one it is, the probes find out.
+  // A connection on which nothing is answered while several queues want something: the broker may keep all of
+  // it waiting for one queue that doesn't answer. Which one it is, the probes find out.
   const bool held_up =
       open_ && parts_.outbox.under_way() > 0 && silent > patience_ && !targets_.probing_since();
   // A copy for <prefix>.parked is none of the targets', and waits as they do.
@@ -332,18 +332,17 @@ void Dispatch::release() {
   parts_.outbox.flush();
 }
 
-// A retry goes to its queue alone: other bindings of the original exchange must not get copies (trap 5). With
-// its original routing key by our own exchange and the queue's own binding; else by the default exchange. A
-// delay that has not failed yet goes where it was to go.
+// A retry goes to its queue alone: others that the original exchange leads to must not get copies (trap 5).
+// With its original routing key, where it has one. A delay that has not failed yet goes where it was to go.
 Outgoing Dispatch::outgoing_for(const Flight& flight, const Message& message) const {
   const Task& task = *flight.task;
   const Target target = target_of(task);
   Outgoing outgoing{0, target.exchange, target.queue.empty() ? target.routing_key : target.queue,
                     dress(message, task, parts_.proof.token(task)), flight.lane};
   if (target.queue.empty() || !keeps_routing_key(task, parts_.prefix)) return outgoing;
-  outgoing.exchange = return_exchange(parts_.prefix);
+  outgoing.queue = target.queue;
+  outgoing.exchange.clear();
   outgoing.routing_key = task.routing_key;
-  outgoing.message.headers->emplace_back("BCC", Array{Value{"queue:" + target.queue}});
   return outgoing;
 }
 

@@ -50,7 +50,7 @@ class Dispatch {
   // So long before it is due a task is claimed. From then on a cancel is refused.
   static constexpr Ms kAhead{100};
 
-  Dispatch(Parts parts, int most_under_way);
+  Dispatch(Parts parts, int most_under_way, BrokerLimits limits);
 
   // From the heap, and from the sweeps. What is in hand already is passed over.
   void due(const std::vector<io::DueItem>& items);

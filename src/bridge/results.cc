@@ -46,7 +46,7 @@ void Results::said(const std::vector<Delivery>& deliveries) {
       parts_.acks.add(tag);
       parts_.settled(*decision);
     };
-    parts_.transitions.add(std::move(event), decided, delivery.tag.connection, Transitions::OnError::keep);
+    parts_.transitions.add(std::move(event), decided, delivery.tag.session(), Transitions::OnError::keep);
   }
   parts_.acks.flush();
   parts_.transitions.flush();

@@ -147,7 +147,7 @@ TEST_F(BrokerAddresses, TheManagementApiOfAHostThatIsNotThere) {
   EXPECT_EQ((*admin)->name(), "the management API at 127.77.0.1:15672");
   EXPECT_FALSE((*admin)->reach());
   EXPECT_EQ((*admin)->name(), "the management API at 127.77.0.2:15672");
-  options_.management = env("RUNG_TEST_MANAGEMENT");
+  options_.rabbitmq.management = env("RUNG_TEST_MANAGEMENT");
   admin = rabbit::management_admin(options_, Ms{5000});
   ASSERT_TRUE(admin);
   const auto reached = (*admin)->reach();

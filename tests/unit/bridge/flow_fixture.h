@@ -117,7 +117,7 @@ class Flow final : public BrokerSink {
         shards(world.loop, jobs, clock,
                {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
                listener()),
-        dispatch(dispatch_parts(), options.max_unconfirmed),
+        dispatch(dispatch_parts(), options.max_unconfirmed, broker.limits()),
         horizon(
             jobs, shards, clock, heap, names, [this] { return dispatch.ready(); }, options.horizon) {
     EXPECT_TRUE(proof.set({std::string(64, 'a'), ""}));
@@ -234,7 +234,7 @@ class Flow final : public BrokerSink {
     if (waits_for_claim(task)) horizon.schedule(names.item(task, *task.next_at));
   }
   void deliveries(const std::vector<Delivery>& batch) {
-    const std::uint32_t its = batch.front().tag.connection;
+    const std::uint32_t its = batch.front().tag.session();
     if (std::exchange(connection, its) != its) {
       intake.forget_before(its);
       transitions.forget_before(its);
