@@ -74,11 +74,11 @@ class Builder {
     std::ranges::sort(keys);
     const auto twice = std::ranges::adjacent_find(keys);
     if (twice == keys.end()) return true;
-    why_ = "the key " + shown(*twice) + " stands twice in one object";
+    why_ = "duplicate key " + shown(*twice) + " in one object";
     return false;
   }
   bool parse_error(std::size_t byte, const std::string&, const std::exception&) {
-    why_ = "the body is not JSON, from byte " + std::to_string(byte) + " on";
+    why_ = "invalid JSON at byte " + std::to_string(byte);
     return false;
   }
 
@@ -101,7 +101,7 @@ class Builder {
 
   Json& root_;
   std::vector<Json*> open_;
-  std::string key_, why_ = "the body is not JSON";
+  std::string key_, why_ = "invalid JSON";
 };
 
 std::string bytes(std::size_t n) { return std::to_string(n) + " bytes"; }
@@ -153,12 +153,12 @@ std::optional<std::string> Fields::text(std::string_view name, std::size_t most)
   const Json* value = get(name);
   if (value == nullptr) return std::nullopt;
   if (!value->is_string()) {
-    wrong(name, "it is a text, in quotes");
+    wrong(name, "must be a string");
     return std::nullopt;
   }
   const auto& text = value->get_ref<const std::string&>();
   if (text.size() > most) {
-    wrong(name, "it is longer than " + bytes(most));
+    wrong(name, "must be at most " + bytes(most));
     return std::nullopt;
   }
   return text;
@@ -167,7 +167,7 @@ std::optional<std::string> Fields::text(std::string_view name, std::size_t most)
 std::optional<std::string> Fields::name(std::string_view name) {
   auto text = this->text(name, kNameBytes);
   if (text && text->find('\0') != std::string::npos) {
-    wrong(name, "it holds a NUL");
+    wrong(name, "must not contain a NUL byte");
     return std::nullopt;
   }
   return text;
@@ -183,7 +183,7 @@ std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t 
     const auto number = value->get<std::int64_t>();
     if (number >= least && number <= most) return number;
   }
-  wrong(name, "it is a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+  wrong(name, "must be an integer from " + std::to_string(least) + " to " + std::to_string(most));
   return std::nullopt;
 }
 
@@ -194,7 +194,7 @@ std::optional<double> Fields::number(std::string_view name, double least, double
     const auto number = value->get<double>();
     if (std::isfinite(number) && number >= least && number <= most) return number;
   }
-  wrong(name, "it is a number from " + std::to_string(static_cast<std::int64_t>(least)) + " to " +
+  wrong(name, "must be a number from " + std::to_string(static_cast<std::int64_t>(least)) + " to " +
                   std::to_string(static_cast<std::int64_t>(most)));
   return std::nullopt;
 }
@@ -203,7 +203,7 @@ std::optional<bool> Fields::flag(std::string_view name) {
   const Json* value = get(name);
   if (value == nullptr) return std::nullopt;
   if (value->is_boolean()) return value->get<bool>();
-  wrong(name, "it is true or false");
+  wrong(name, "must be true or false");
   return std::nullopt;
 }
 
@@ -219,8 +219,8 @@ std::optional<Ms> Fields::duration(std::string_view name, Ms least) {
     return std::nullopt;
   }
   if (read && *read >= least && *read <= levels::kLongest) return read;
-  wrong(name, "it is a duration from " + levels::format_duration(least) +
-                  " to 3650d: \"30m\", \"1h30m\", or a whole number of milliseconds");
+  wrong(name, "must be a duration from " + levels::format_duration(least) +
+                  " to 3650d: \"30m\", \"1h30m\", or an integer number of milliseconds");
   return std::nullopt;
 }
 
@@ -230,14 +230,14 @@ std::optional<EpochMs> Fields::time(std::string_view name) {
   if (value->is_string()) {
     if (const auto t = from_rfc3339(value->get_ref<const std::string&>())) return t;
   }
-  wrong(name, "it is a point in time as RFC 3339 has it: \"2026-11-21T17:05:00Z\"");
+  wrong(name, "must be an RFC 3339 time, e.g. \"2026-11-21T17:05:00Z\"");
   return std::nullopt;
 }
 
 std::optional<Silence> Fields::silence(std::string_view name) {
   const Json* value = get(name);
   if (value == nullptr) return std::nullopt;
-  constexpr const char* kForm = "it is {\"presumed_after\": \"10m\"} or {\"reported_within\": \"5m\"}";
+  constexpr const char* kForm = "must be {\"presumed_after\": \"10m\"} or {\"reported_within\": \"5m\"}";
   if (!value->is_object()) {
     wrong(name, kForm);
     return std::nullopt;
@@ -249,7 +249,7 @@ std::optional<Silence> Fields::silence(std::string_view name) {
   if (presumed && !reported) return Silence{Silence::Means::success, *presumed};
   if (reported && !presumed) return Silence{Silence::Means::failure, *reported};
   const bool told = inner.has("presumed_after") != inner.has("reported_within");
-  if (!told) wrong(name, std::string(kForm) + ", one of the two");
+  if (!told) wrong(name, std::string(kForm) + ", exactly one of the two");
   return std::nullopt;
 }
 
@@ -259,7 +259,7 @@ Target Fields::target(const TargetRules& rules) {
   target.exchange = name("exchange").value_or("");
   target.routing_key = name("routing_key").value_or("");
   if (!target.queue.empty() && (!target.exchange.empty() || !target.routing_key.empty()))
-    wrong("queue", "it goes alone: either queue, or exchange and routing_key");
+    wrong("queue", "cannot be combined with exchange or routing_key");
   if (std::string why = refused_target(target, rules); !why.empty())
     wrong(!target.queue.empty()      ? "queue"
           : !target.exchange.empty() ? "exchange"
@@ -276,7 +276,7 @@ void Fields::finish() {
     if (std::ranges::find(known_, name) != known_.end()) continue;
     if (++told > kMostTold) break;
     errors_.insert(errors_.begin() + static_cast<std::ptrdiff_t>(first_),
-                   {prefix_ + clean_utf8(name, 60), "there is no such field here; there are " + list});
+                   {prefix_ + clean_utf8(name, 60), "unknown field; known fields: " + list});
   }
 }
 

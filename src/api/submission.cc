@@ -20,7 +20,7 @@ constexpr std::size_t kMostHeaders = 256;  // in a table
 void read_body(Fields& fields, Message& message) {
   const Json* body = fields.get("body");
   const Json* base64 = fields.get("body_base64");
-  if (body != nullptr && base64 != nullptr) fields.wrong("body", "it goes alone: either body or body_base64");
+  if (body != nullptr && base64 != nullptr) fields.wrong("body", "cannot be combined with body_base64");
   if (body != nullptr && body->is_string()) {
     message.body = body->get<std::string>();
     message.properties.content_type = "text/plain";
@@ -33,7 +33,7 @@ void read_body(Fields& fields, Message& message) {
     if (bytes) {
       message.body = *bytes;
     } else {
-      fields.wrong("body_base64", "it is a text in base64 (RFC 4648, A-Z a-z 0-9 + /)");
+      fields.wrong("body_base64", "must be base64 (RFC 4648, A-Z a-z 0-9 + /)");
     }
   }
   if (auto type = fields.name("content_type")) message.properties.content_type = *type;
@@ -42,7 +42,7 @@ void read_body(Fields& fields, Message& message) {
 void read_properties(Fields& task, Message& message) {
   const Json* value = task.get("properties");
   if (value == nullptr) return;
-  if (!value->is_object()) return task.wrong("properties", "it is an object: {\"priority\": 5}");
+  if (!value->is_object()) return task.wrong("properties", "must be an object: {\"priority\": 5}");
   FieldErrors errors;
   Fields fields(*value, "properties.", errors);
   Properties& p = message.properties;
@@ -97,20 +97,20 @@ std::size_t frame_bytes(const Table& table) {
 void read_headers(Fields& task, Message& message) {
   const Json* value = task.get("headers");
   if (value == nullptr || (value->is_object() && value->empty())) return;
-  if (!value->is_object()) return task.wrong("headers", "it is an object: {\"tenant\": \"acme\"}");
+  if (!value->is_object()) return task.wrong("headers", "must be an object: {\"tenant\": \"acme\"}");
   // Before they are read: each name is looked for among the others.
   if (crowded(*value))
-    return task.wrong("headers", "there are more than " + std::to_string(kMostHeaders) + " in one table");
+    return task.wrong("headers", "more than " + std::to_string(kMostHeaders) + " headers in one table");
   auto table = headers_from_json(dump(*value));
   if (!table) {
     return task.wrong("headers",
-                      "a value is neither text, number, true, false, null, list nor object, nor a type of "
-                      "AMQP's written as {\"!i32\": 5}");
+                      "unsupported value: use a string, number, true, false, null, list or object, or an "
+                      "AMQP type such as {\"!i32\": 5}");
   }
-  if (!names_fit(*table)) return task.wrong("headers", "a name is longer than 255 bytes");
+  if (!names_fit(*table)) return task.wrong("headers", "a header name is longer than 255 bytes");
   if (frame_bytes(*table) > kMostHeaderBytes)
-    return task.wrong(
-        "headers", "together they are over " + std::to_string(kMostHeaderBytes) + " bytes, a frame's worth");
+    return task.wrong("headers", "the headers exceed " + std::to_string(kMostHeaderBytes) +
+                                     " bytes, the limit for one frame");
   message.headers = std::move(*table);
   std::string off;
   const Message kept = strip(message, nullptr);
@@ -118,7 +118,7 @@ void read_headers(Fields& task, Message& message) {
     if (find(kept.headers, name) == nullptr) off = name;
   }
   if (!off.empty())
-    task.wrong("headers", shown(off) + " is a name of the broker's or of Rung's own: leave it out");
+    task.wrong("headers", shown(off) + " is reserved for the broker or for Rung: leave it out");
 }
 
 void read_due(Fields& fields, Submission& s) {
@@ -127,8 +127,8 @@ void read_due(Fields& fields, Submission& s) {
   if (delay) s.delay = *delay;
   if (fields.has("delay") == fields.has("at")) {
     fields.wrong("delay", fields.has("at")
-                              ? "it goes alone: either delay or at"
-                              : "say when: \"delay\": \"30m\", or \"at\": \"2026-11-21T17:05:00Z\"");
+                              ? "cannot be combined with at"
+                              : "missing: set \"delay\": \"30m\" or \"at\": \"2026-11-21T17:05:00Z\"");
   }
 }
 
@@ -137,7 +137,7 @@ void read_rules(Fields& fields, const RuleBook& rules, Submission& s) {
   if (!s.directives.ladder.empty() && rules.ladder(s.directives.ladder) == nullptr) {
     std::string names;
     for (const auto& [name, ladder] : rules.ladders()) names.append(names.empty() ? "" : ", ").append(name);
-    fields.wrong("ladder", "no ladder has that name; there are " + names);
+    fields.wrong("ladder", "unknown ladder; available: " + names);
   }
   s.directives.max_attempts = static_cast<int>(fields.integer("max_attempts", 1, kMostAttempts).value_or(0));
   s.task.task.silence = fields.silence("success");
@@ -151,7 +151,7 @@ ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules, 
   if (!json.is_object()) {
     if (prefix.ends_with('.')) prefix.pop_back();
     errors.push_back(
-        {prefix.empty() ? "body" : prefix, "a task is an object: {\"queue\": ..., \"delay\": ...}"});
+        {prefix.empty() ? "body" : prefix, "a task must be an object: {\"queue\": ..., \"delay\": ...}"});
     return out;
   }
   Fields fields(json, std::move(prefix), errors);
@@ -167,7 +167,7 @@ ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules, 
     const TagRules* tag = task.tag.empty() ? nullptr : rules.tag(task.tag);
     if (tag == nullptr || !tag->target.is_set()) {
       fields.wrong("queue",
-                   "say where it goes: queue, or exchange and routing_key, or a tag that the config maps");
+                   "missing target: set queue, or exchange and routing_key, or a tag that the config maps");
     } else if (std::string why = refused_target(tag->target, rules.targets()); !why.empty()) {
       fields.wrong("tag", std::move(why));
     }

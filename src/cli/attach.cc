@@ -67,7 +67,7 @@ int tell(const AttachOptions& options, const std::vector<Outcome>& outcomes) {
     }
   }
   if (options.common.json && !single) print(dump(list) + "\n");
-  if (outcomes.empty() && !options.common.json) print("no queue matches: there is nothing to do\n");
+  if (outcomes.empty() && !options.common.json) print("no queue matches: nothing to do\n");
   return code;
 }
 
@@ -102,21 +102,23 @@ int by_hand(const AttachOptions& options, const Config& config, const ByPrefix& 
 // What is wrong with the choice of queues; empty = nothing.
 std::string mistake_in_choice(const AttachOptions& options) {
   const std::string help = options.detach ? " (see rung detach --help)" : " (see rung attach --help)";
-  if (options.named() && options.queues.empty()) return "name a queue, or give --pattern or --all" + help;
+  if (options.named() && options.queues.empty())
+    return "no queues given: name a queue, or use --pattern or --all" + help;
   if (!options.named() && !options.queues.empty())
-    return "name queues, or give --pattern or --all, not both" + help;
-  if (options.all && !options.pattern.empty()) return "give --pattern or --all, not both" + help;
-  if (options.print && !options.named()) return "--print asks nobody, so it needs the queues' names" + help;
+    return "queue names cannot be combined with --pattern or --all" + help;
+  if (options.all && !options.pattern.empty()) return "--pattern and --all cannot be combined" + help;
+  if (options.print && !options.named())
+    return "--print does not contact the broker, so it needs the queues' names" + help;
   return {};
 }
 
 // Names that are no queue to attach; empty = all are good.
 std::string mistake_in(const AttachOptions& options, const Config& config) {
   for (const std::string& queue : options.queues) {
-    if (queue.empty() || queue.size() > 255) return "a queue's name has 1 to 255 bytes";
+    if (queue.empty() || queue.size() > 255) return "invalid queue name: it must have 1 to 255 bytes";
     for (const char* inlet : {"failed", "results", "delay", "parked"}) {
       if (!options.print && queue == config.rules->targets().own_prefix(queue) + inlet)
-        return queue + " is Rung's own queue: its dead letters would go round in a circle";
+        return queue + " is a queue of Rung itself: its dead letters would loop";
     }
   }
   return {};
@@ -128,7 +130,7 @@ Result<std::optional<std::regex>> pattern_of(const AttachOptions& options) {
   try {
     return std::optional(std::regex(options.pattern));
   } catch (const std::regex_error& e) {
-    return permanent("--pattern is not a regular expression: " + std::string(e.what()));
+    return permanent("--pattern: invalid regular expression: " + std::string(e.what()));
   }
 }
 
@@ -215,11 +217,11 @@ int run(const AttachOptions& options) {
 }
 
 void add_choice(CLI::App& c, AttachOptions& o, const char* all) {
-  c.add_option("QUEUE", o.queues, "The queues' names");
+  c.add_option("QUEUE", o.queues, "Names of queues");
   c.add_option("--pattern", o.pattern,
-               "Instead of names: queues in whose name this regular expression is found");
+               "Instead of names: all queues whose name matches this regular expression");
   c.add_flag("--all", o.all, all);
-  c.add_flag("--print", o.print, "Print the commands, change nothing, ask nobody");
+  c.add_flag("--print", o.print, "Print the rabbitmqctl commands only; do not contact the broker");
 }
 
 }  // namespace
@@ -227,33 +229,34 @@ void add_choice(CLI::App& c, AttachOptions& o, const char* all) {
 void add_attach(CLI::App& app, int* exit) {
   auto o = std::make_shared<AttachOptions>();
   CLI::App& c = add_command(
-      app, "attach", "Points the dead letters of queues at the sidecar",
+      app, "attach", "Sends the dead letters of queues to the sidecar",
       "Examples:\n"
       "  rung attach orders invoices\n"
       "  rung attach --pattern '^shop\\.'\n"
       "  rung attach --all\n"
-      "  rung attach orders --print            only the rabbitmqctl line that would do it\n"
-      "It sets a policy for each queue alone, above the one in effect and with all that one says.\n"
-      "--pattern and --all leave out queues of Rung and amq.*, and those whose dead letters go elsewhere.\n"
-      "By the management API (broker.management, else port 15672), else by rabbitmqctl\n"
-      "($RUNG_RABBITMQCTL may name another command). The user needs the tag policymaker.",
+      "  rung attach orders --print            only print the rabbitmqctl command\n"
+      "Each queue gets a policy of its own, which copies the policy in effect and has a higher priority.\n"
+      "--pattern and --all skip Rung's own queues, amq.* and queues whose dead letters go elsewhere.\n"
+      "Uses the management API (broker.management, or port 15672), otherwise rabbitmqctl\n"
+      "($RUNG_RABBITMQCTL can name another command). The user needs the tag policymaker.",
       o->common);
   add_choice(c, *o, "Instead of names: all queues of the virtual host");
-  c.add_flag("--detach", o->detach, "As rung detach");
+  c.add_flag("--detach", o->detach, "Same as rung detach");
   c.callback([o, exit] { *exit = run(*o); });
 }
 
 void add_detach(CLI::App& app, int* exit) {
   auto o = std::make_shared<AttachOptions>();
   o->detach = true;
-  CLI::App& c = add_command(app, "detach", "Undoes rung attach: removes the policies that it made",
-                            "Examples:\n"
-                            "  rung detach orders\n"
-                            "  rung detach --pattern '^shop\\.'\n"
-                            "  rung detach --all\n"
-                            "What the policy before said holds again. Policies that somebody else made stay.",
-                            o->common);
-  add_choice(c, *o, "Instead of names: all queues that were attached by a policy of rung attach");
+  CLI::App& c = add_command(
+      app, "detach", "Undoes rung attach: removes the policies that it created",
+      "Examples:\n"
+      "  rung detach orders\n"
+      "  rung detach --pattern '^shop\\.'\n"
+      "  rung detach --all\n"
+      "The previous policy takes effect again. Policies that rung attach did not create are kept.",
+      o->common);
+  add_choice(c, *o, "Instead of names: all queues that rung attach has attached");
   c.callback([o, exit] { *exit = run(*o); });
 }
 

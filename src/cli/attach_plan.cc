@@ -43,13 +43,13 @@ AttachPlan plan_attach(std::string_view prefix, std::string_view queue, const ra
     }
     plan.what = AttachPlan::Do::refuse;
     plan.why = "it was declared with x-dead-letter-exchange '" + *facts.dead_letter_argument +
-               "', and a queue's argument wins over any policy: declare it anew without it or with '" + ours +
-               "', or bind the queue " + ours + " to '" + *facts.dead_letter_argument + "'";
+               "', and a queue argument overrides any policy: redeclare it without the argument or with '" +
+               ours + "', or bind the queue " + ours + " to '" + *facts.dead_letter_argument + "'";
     return plan;
   }
   if (facts.type == "stream") {
     plan.what = AttachPlan::Do::refuse;
-    plan.why = "it is a stream: streams have no dead letters; publish failures to " + ours + " instead";
+    plan.why = "it is a stream, and streams do not dead-letter: publish failures to " + ours + " instead";
     return plan;
   }
   const auto now = dead_letters_by_policy(facts, policies);

@@ -63,19 +63,20 @@ Result<void> make_place(QueueAdmin& admin, const BrokerOptions& broker) {
   auto there = admin.exchange_exists(ours);
   if (!there) return tl::unexpected(there.error());
   if (*there) return {};
-  return transient(
-      fmt::format("{} speaks for another broker than broker.url: exchange {}, just declared, is not there",
-                  admin.name(), ours));
+  return transient(fmt::format(
+      "{} manages a different broker than broker.url: exchange {}, just declared, does not exist there",
+      admin.name(), ours));
 }
 
 Outcome attached(QueueAdmin& admin, const std::string& queue, const AttachPlan& plan) {
   std::string detail = fmt::format("queue {} is attached by policy {} (priority {}, set by {})", queue,
                                    plan.policy.name, plan.policy.priority, admin.name());
   if (!plan.over.empty()) {
-    detail += fmt::format(
-        "; it takes over what policy {} says now: a later change there needs another attach", plan.over);
+    detail += fmt::format("; it copies policy {} as it is now: run attach again after changing that policy",
+                          plan.over);
   }
-  if (!plan.elsewhere.empty()) detail += fmt::format("; its dead letters went to {} before", plan.elsewhere);
+  if (!plan.elsewhere.empty())
+    detail += fmt::format("; its dead letters previously went to {}", plan.elsewhere);
   return {queue, kDone, "attached", std::move(detail), plan.policy};
 }
 
@@ -99,19 +100,19 @@ Result<void> wait_for(QueueAdmin& admin, std::map<std::string, std::string>& wai
 std::optional<Outcome> settled(const std::string& queue, const QueueFacts& facts, const AttachPlan& plan,
                                bool named) {
   if (plan.what == AttachPlan::Do::nothing) {
-    return Outcome{queue, kDone, "already attached", "queue " + queue + " is attached already, " + plan.why,
+    return Outcome{queue, kDone, "already attached", "queue " + queue + " is already attached, " + plan.why,
                    std::nullopt};
   }
   const auto skipped = [&](const std::string& why) {
-    return Outcome{queue, kDone, "skipped", "queue " + queue + " is left as it is: " + why, std::nullopt};
+    return Outcome{queue, kDone, "skipped", "queue " + queue + " is skipped: " + why, std::nullopt};
   };
-  if (!named && facts.exclusive) return skipped("it belongs to one connection (exclusive)");
+  if (!named && facts.exclusive) return skipped("it is exclusive to one connection");
   if (plan.what == AttachPlan::Do::refuse) {
     if (!named) return skipped(plan.why);
     return failed(queue, kMistake, "queue " + queue + " cannot be attached by a policy: " + plan.why);
   }
   if (!named && !plan.elsewhere.empty())
-    return skipped("its dead letters go to " + plan.elsewhere + "; name the queue to attach it all the same");
+    return skipped("its dead letters go to " + plan.elsewhere + "; name the queue to attach it anyway");
   return std::nullopt;
 }
 
@@ -133,38 +134,38 @@ Outcome detach_one(QueueAdmin& admin, const std::string& prefix, const std::stri
   const std::string name = rabbit::policy_name(queue);
   const Policy* ours = find_policy(policies, name);
   if (ours != nullptr && ours->pattern != rabbit::policy_pattern(queue)) {
-    return failed(queue, kMistake,
-                  fmt::format("policy {} has another pattern than attach gives it ({}): remove it by hand",
-                              name, ours->pattern));
-  }
-  if (ours != nullptr && !attached_by(*ours, prefix)) {
     return failed(
         queue, kMistake,
-        fmt::format("policy {} does not send dead letters to {}: attach with this config did not make it, "
-                    "remove it by hand",
-                    name, rabbit::failed_exchange(prefix)));
+        fmt::format("policy {} was not created by rung attach (its pattern is {}): remove it by hand", name,
+                    ours->pattern));
+  }
+  if (ours != nullptr && !attached_by(*ours, prefix)) {
+    return failed(queue, kMistake,
+                  fmt::format("policy {} does not send dead letters to {}: rung attach did not create it "
+                              "with this config; remove it by hand",
+                              name, rabbit::failed_exchange(prefix)));
   }
   if (ours != nullptr) {
     if (auto gone = admin.remove(name); !gone) return failed(queue, gone.error());
   }
   if (facts == nullptr && ours == nullptr)
-    return failed(queue, kNotFound, "no queue '" + queue + "', and no policy " + name);
+    return failed(queue, kNotFound, "no queue '" + queue + "' and no policy " + name);
   const std::string exchange = rabbit::failed_exchange(prefix);
   if (facts != nullptr && facts->dead_letter_argument == exchange) {
-    return failed(queue, kMistake,
-                  "queue " + queue +
-                      " is attached by its argument x-dead-letter-exchange: only "
-                      "declaring it anew detaches it");
+    return failed(
+        queue, kMistake,
+        "queue " + queue +
+            " is attached by its argument x-dead-letter-exchange: to detach it, redeclare the queue");
   }
   if (facts != nullptr && facts->policy != name && dead_letters_by_policy(*facts, policies) == exchange) {
     return failed(queue, kMistake,
                   "queue " + queue + " is attached by policy " + facts->policy +
-                      ", which attach did not make: change it by hand");
+                      ", which rung attach did not create: change it by hand");
   }
   if (ours == nullptr)
-    return {queue, kDone, "not attached",
-            fmt::format("queue {} is not attached: there is nothing to do", queue), std::nullopt};
-  return {queue, kDone, "detached", fmt::format("queue {} is detached: policy {} is removed", queue, name),
+    return {queue, kDone, "not attached", fmt::format("queue {} is not attached: nothing to do", queue),
+            std::nullopt};
+  return {queue, kDone, "detached", fmt::format("queue {} is detached: policy {} was removed", queue, name),
           std::nullopt};
 }
 
@@ -232,11 +233,10 @@ std::vector<Outcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broke
   for (Outcome& outcome : done) {
     const auto it = waiting.find(outcome.queue);
     if (it == waiting.end()) continue;
-    outcome =
-        failed(outcome.queue, kMistake,
-               fmt::format("policy {} is set but not in effect for queue {}: another of the same or a higher "
-                           "priority holds (rabbitmqctl list_policies)",
-                           it->second, outcome.queue));
+    outcome = failed(outcome.queue, kMistake,
+                     fmt::format("policy {} is set but not in effect for queue {}: another policy of the "
+                                 "same or a higher priority is (rabbitmqctl list_policies)",
+                                 it->second, outcome.queue));
   }
   return done;
 }
@@ -266,12 +266,12 @@ Result<std::string> prefix_of_queue(const Config& config, const std::string& que
   const auto* group = groups.of_queue(queue);
   if (group != nullptr && (groups.own.empty() || group->name == groups.own)) return group->prefix;
   if (group != nullptr) {
-    return permanent("the queue '" + queue + "' belongs to the group " + group->name + ", not to " +
-                     groups.own + ": say --group " + group->name + ", or change groups.NAME.queues");
+    return permanent("queue '" + queue + "' belongs to group " + group->name + ", not to " + groups.own +
+                     ": use --group " + group->name + ", or change groups.NAME.queues");
   }
   if (!groups.own.empty()) return config.broker.prefix;
-  return permanent("no group has the queue '" + queue +
-                   "': name it in groups.NAME.queues, or say --group NAME: " + groups.names());
+  return permanent("no group has queue '" + queue +
+                   "': add it to groups.NAME.queues, or use --group NAME: " + groups.names());
 }
 
 std::optional<std::string> attached_by(const Policy& policy, std::string_view prefix) {

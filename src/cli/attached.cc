@@ -57,13 +57,13 @@ Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
   std::vector<Line> lines;
   for (const std::string& queue : wanted) {
     const auto it = std::ranges::find(*queues, queue, &rabbit::QueueFacts::name);
-    Line line{queue, {Attached::no_such_queue, "there is no such queue"}, configured.contains(queue)};
+    Line line{queue, {Attached::no_such_queue, "no such queue"}, configured.contains(queue)};
     if (const auto* group = config.groups.of_queue(queue); group != nullptr) line.group = group->name;
     const auto prefix = prefix_of_queue(config, queue);
     if (it != queues->end() && prefix) line.answer = rabbit::judge_attached(*prefix, *it, *policies);
-    if (it != queues->end() && !prefix) line.answer = {Attached::no, "no group has it"};
+    if (it != queues->end() && !prefix) line.answer = {Attached::no, "it belongs to no group"};
     if (it != queues->end() && it->type == "stream")
-      line.answer = {Attached::no, "a stream has no dead letters"};
+      line.answer = {Attached::no, "a stream does not dead-letter"};
     lines.push_back(std::move(line));
   }
   return lines;
@@ -89,7 +89,7 @@ std::string to_text(const std::vector<Line>& lines, bool groups) {
   if (lines.empty()) return "no queues\n";
   std::vector<Table::Column> columns = {{"QUEUE", left}, {"ATTACHED", left}, {"CONFIG", left}};
   if (groups) columns.push_back({"GROUP", left});
-  columns.push_back({"BY, OR WHY NOT", left});
+  columns.push_back({"REASON", left});
   Table table(std::move(columns));
   for (const Line& line : lines) {
     const bool yes = is_attached(line.answer.attached);
@@ -108,7 +108,7 @@ std::string to_text(const std::vector<Line>& lines, bool groups) {
   std::string out = table.str(Terminal::of_stdout(), false);
   for (const Line& line : lines) {
     if (line.configured && line.answer.attached == Attached::no)
-      out += "\nto attach it: " + attach_command(line.queue);
+      out += "\nto attach: " + attach_command(line.queue);
   }
   return out + (out.ends_with('\n') ? "" : "\n");
 }
@@ -143,13 +143,13 @@ int run(const Common& common, const std::vector<std::string>& only) {
 void add_attached(CLI::App& app, int* exit) {
   auto common = std::make_shared<Common>();
   auto only = std::make_shared<std::vector<std::string>>();
-  CLI::App& c = add_command(app, "attached", "Lists which queues are attached, and of the others, why not",
+  CLI::App& c = add_command(app, "attached", "Lists attached queues, and why others are not attached",
                             "Examples:\n"
                             "  rung attached\n"
                             "  rung attached orders --json\n"
-                            "Asks the management API, else rabbitmqctl; not the database.",
+                            "Uses the management API, otherwise rabbitmqctl; the database is not needed.",
                             *common);
-  c.add_option("QUEUE", *only, "These queues alone");
+  c.add_option("QUEUE", *only, "Only these queues");
   c.callback([common, only, exit] { *exit = run(*common, *only); });
 }
 

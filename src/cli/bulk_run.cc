@@ -102,7 +102,7 @@ class Run {
   Result<void> look() {
     auto now = again([&] { return session_.store->bulk(bulk_.id); });
     if (!now) return tl::unexpected(now.error());
-    if (!*now) return not_found("there is no bulk " + std::to_string(bulk_.id));
+    if (!*now) return not_found("no such bulk: " + std::to_string(bulk_.id));
     bulk_ = **now;
     return {};
   }
@@ -182,18 +182,18 @@ int tell(const Bulk& bulk, bool json) {
   }
   if (bulk.state == BulkState::aborted)
     return complain(kMistake, fmt::format("bulk {} was aborted at {} of {}", bulk.id, bulk.done, bulk.total));
-  return complain(kMistake,
-                  fmt::format("paused at {} of {}: `rung bulk resume {}` goes on, `rung bulk abort {}` "
-                              "ends it",
-                              bulk.done, bulk.total, bulk.id, bulk.id));
+  return complain(
+      kMistake,
+      fmt::format("paused at {} of {}: `rung bulk resume {}` resumes it, `rung bulk abort {}` ends it",
+                  bulk.done, bulk.total, bulk.id, bulk.id));
 }
 
 }  // namespace
 
 void add_bulk_options(CLI::App& c, BulkOptions& o) {
-  c.add_flag("-y,--yes", o.yes, "Of many by filter: don't ask");
-  c.add_flag("--dry-run", o.dry_run, "Of many by filter: only count");
-  c.add_option("--rate", o.rate, "Of many by filter: tasks a second, at most")
+  c.add_flag("-y,--yes", o.yes, "With a filter: do not ask for confirmation");
+  c.add_flag("--dry-run", o.dry_run, "With a filter: only count the tasks");
+  c.add_option("--rate", o.rate, "With a filter: maximum rate, in tasks per second")
       ->type_name("N")
       ->check(CLI::Range(kLeastBulkRate, 1e6));
 }
@@ -201,8 +201,8 @@ void add_bulk_options(CLI::App& c, BulkOptions& o) {
 std::string outcome_of(const Bulk& bulk) {
   const std::int64_t same = bulk.done - bulk.applied - bulk.refused;
   std::string text = fmt::format("{}: {} of {} done", to_word(bulk.action), bulk.applied, bulk.total);
-  if (bulk.refused > 0) text += fmt::format(", {} refused: not in a state for it by then", bulk.refused);
-  if (same > 0) text += fmt::format(", {} were so already", same);
+  if (bulk.refused > 0) text += fmt::format(", {} refused: their state no longer allowed it", bulk.refused);
+  if (same > 0) text += fmt::format(", {} unchanged", same);
   return text;
 }
 
@@ -211,7 +211,7 @@ int run_bulk(Session& session, Bulk bulk, bool json) {
   auto ended = Run(session, std::move(bulk)).run();
   if (!ended) {
     const int code = complain(ended.error());
-    say(fmt::format("rung: bulk {} stands where it was: a sidecar goes on with it, or `rung bulk resume {}`",
+    say(fmt::format("rung: bulk {} was interrupted: a sidecar will resume it, or run `rung bulk resume {}`",
                     id, id));
     return code;
   }
@@ -222,8 +222,8 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   const bool can_ask = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
   if (!options.dry_run && !options.yes && !can_ask) {
     return complain(kMistake,
-                    "many tasks are changed only when somebody says yes: no terminal to ask at, so "
-                    "--yes is needed (--dry-run counts)");
+                    "changing many tasks needs confirmation, and there is no terminal: use --yes (--dry-run "
+                    "only counts)");
   }
   Session session;
   if (const int code = open_session(common, session); code != kDone) return code;

@@ -58,8 +58,8 @@ int read_ids(const std::vector<std::string>& words, std::vector<TaskId>& ids) {
   for (const std::string& word : words) {
     const auto id = TaskId::parse(word);
     if (!id) {
-      return complain(kMistake, "'" + word + "' is not a retry-id (digits); `rung list --message-id " + word +
-                                    "` shows a message's ids");
+      return complain(kMistake, "'" + word + "' is not a retry-id (digits): `rung list --message-id " + word +
+                                    "` lists the retry-ids of a message");
     }
     if (std::ranges::find(ids, *id) == ids.end()) ids.push_back(*id);
   }
@@ -105,7 +105,7 @@ Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& i
 
 void tell(const Change& change, const Session& session) {
   if (!change.row) {
-    complain(kNotFound, "no task has the retry-id " + change.id.str());
+    complain(kNotFound, "no task with retry-id " + change.id.str());
     return;
   }
   const std::string now_is = what_next(*change.row, *session.config.rules, session.now);
@@ -156,11 +156,11 @@ int run(Session& session, const ChangeOptions& options, const Happening& what) {
 int run_either(const ChangeOptions& o, const Happening& what, BulkAction action) {
   const bool filtered = is_set(o.filter);
   if (o.ids.empty() && !filtered)
-    return complain(kMistake, "which tasks: retry-ids, or a filter (--queue, --tag, --state ...)?");
+    return complain(kMistake, "no tasks selected: give retry-ids or a filter (--queue, --tag, --state ...)");
   if (!o.ids.empty() && filtered)
-    return complain(kMistake,
-                    "either retry-ids or a filter, not both (another place to send to: redrive "
-                    "--to-queue)");
+    return complain(
+        kMistake,
+        "retry-ids and a filter cannot be combined (to redrive to another queue: redrive --to-queue)");
   if (o.ids.empty()) {
     NewBulk bulk;
     bulk.action = action;
@@ -169,7 +169,7 @@ int run_either(const ChangeOptions& o, const Happening& what, BulkAction action)
     return make_bulk(o.common, o.filter, o.bulk, std::move(bulk));
   }
   if (o.bulk.dry_run || o.bulk.rate > 0)
-    return complain(kMistake, "--dry-run and --rate go with a filter, not with retry-ids");
+    return complain(kMistake, "--dry-run and --rate need a filter, not retry-ids");
   Session session;
   return run(session, o, what);
 }
@@ -191,14 +191,13 @@ int run_reschedule(const ChangeOptions& o) {
 }
 
 int run_finish(const ChangeOptions& o) {
-  if (o.succeeded && !o.error.empty())
-    return complain(kMistake, "--error goes with --failed, not with --succeeded");
+  if (o.succeeded && !o.error.empty()) return complain(kMistake, "--error needs --failed, not --succeeded");
   Session session;
   return run(session, o, event::Finish{o.succeeded, o.error, o.executor, o.attempt});
 }
 
 CLI::Option& add_ids(CLI::App& command, ChangeOptions& options) {
-  return *command.add_option("ID", options.ids, "Retry-ids, as rung list shows them");
+  return *command.add_option("ID", options.ids, "Retry-ids, as listed by rung list");
 }
 
 // ChangeOptions of a change that takes ids or a filter.
@@ -209,26 +208,26 @@ void add_which(CLI::App& command, ChangeOptions& options) {
 }
 
 constexpr const char* kMany =
-    "\nMany by a filter, as of rung list: their ids are frozen first, then it asks, or takes --yes. Ctrl-C "
-    "pauses\n"
-    "(rung bulk resume); what dies here in the middle a sidecar goes on with.";
+    "\nWith a filter (as in rung list) it acts on all tasks that match now, and asks first unless --yes is "
+    "given.\n"
+    "Ctrl-C pauses it (see rung bulk resume). If this process dies, a sidecar completes the change.";
 
 void add_reason(CLI::App& c, ChangeOptions& o) {
-  c.add_option("--reason", o.reason, "Stands as the task's last error")->type_name("TEXT");
+  c.add_option("--reason", o.reason, "Recorded as the task's last error")->type_name("TEXT");
 }
 
 void add_cancel(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c =
-      add_command(app, "cancel", "Takes scheduled tasks off: they are not sent (again)",
-                  std::string("Examples:\n"
-                              "  rung cancel 249107395289088\n"
-                              "  rung cancel 249107395289088 249107395289089 --reason \"order withdrawn\"\n"
-                              "  rung cancel --tag coupon.reminder --due-before 1d --dry-run\n"
-                              "Only what is scheduled can be cancelled; what answers here is not published "
-                              "after it.") +
-                      kMany,
-                  o->common);
+  CLI::App& c = add_command(
+      app, "cancel", "Cancels scheduled tasks: they are not sent again",
+      std::string(
+          "Examples:\n"
+          "  rung cancel 249107395289088\n"
+          "  rung cancel 249107395289088 249107395289089 --reason \"order withdrawn\"\n"
+          "  rung cancel --tag coupon.reminder --due-before 1d --dry-run\n"
+          "Only scheduled tasks can be cancelled. Once cancel has returned, the message is not published.") +
+          kMany,
+      o->common);
   add_which(c, *o);
   add_reason(c, *o);
   c.callback([o, exit] { *exit = run_either(*o, event::Cancel{o->reason}, BulkAction::cancel); });
@@ -237,11 +236,10 @@ void add_cancel(CLI::App& app, int* exit) {
 void add_discard(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
   CLI::App& c = add_command(
-      app, "discard", "Gives parked or scheduled tasks up: they are not sent again",
+      app, "discard", "Gives up parked or scheduled tasks: they are not sent again",
       std::string("Examples:\n"
                   "  rung discard 249107395289088 --reason \"refunded by hand\"\n"
-                  "  rung discard --queue orders --created-before 30d --yes    what is parked, by a "
-                  "filter\n"
+                  "  rung discard --queue orders --created-before 30d --yes    parked tasks, by a filter\n"
                   "A discarded task keeps its history until `retention` deletes it.") +
           kMany,
       o->common);
@@ -252,7 +250,7 @@ void add_discard(CLI::App& app, int* exit) {
 
 void add_fire(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c = add_command(app, "fire", "Sends scheduled tasks now, whenever they were due",
+  CLI::App& c = add_command(app, "fire", "Sends scheduled tasks now",
                             std::string("Examples:\n"
                                         "  rung fire 249107395289088\n"
                                         "  rung fire --queue orders --rate 50 --yes") +
@@ -265,10 +263,10 @@ void add_fire(CLI::App& app, int* exit) {
 void add_retry(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
   CLI::App& c = add_command(
-      app, "retry", "Sends now: parked tasks from the first level on, scheduled ones at once",
+      app, "retry", "Sends tasks now: parked ones start again at level 1",
       std::string("Examples:\n"
                   "  rung retry 249107395289088\n"
-                  "  rung retry --queue orders --error timeout          what is parked, by a filter") +
+                  "  rung retry --queue orders --error timeout          parked tasks, by a filter") +
           kMany,
       o->common);
   add_which(c, *o);
@@ -278,16 +276,19 @@ void add_retry(CLI::App& app, int* exit) {
 void add_redrive(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
   CLI::App& c =
-      add_command(app, "redrive", "The same as retry, to where they were or elsewhere",
+      add_command(app, "redrive", "Same as retry, optionally to another queue or exchange",
                   std::string("Examples:\n"
                               "  rung redrive 249107395289088 --to-queue orders.by-hand\n"
                               "  rung redrive --queue orders --to-exchange shop --to-routing-key order.new") +
                       kMany,
                   o->common);
   add_which(c, *o);
-  CLI::Option* queue = c.add_option("--to-queue", o->elsewhere.queue, "Another queue")->type_name("NAME");
-  c.add_option("--to-exchange", o->elsewhere.exchange, "An exchange")->type_name("NAME")->excludes(queue);
-  c.add_option("--to-routing-key", o->elsewhere.routing_key, "With --to-exchange")
+  CLI::Option* queue =
+      c.add_option("--to-queue", o->elsewhere.queue, "Send to this queue instead")->type_name("NAME");
+  c.add_option("--to-exchange", o->elsewhere.exchange, "Send to this exchange instead")
+      ->type_name("NAME")
+      ->excludes(queue);
+  c.add_option("--to-routing-key", o->elsewhere.routing_key, "The routing key for --to-exchange")
       ->type_name("KEY")
       ->excludes(queue);
   c.callback([o, exit] { *exit = run_either(*o, event::Redrive{o->elsewhere}, BulkAction::redrive); });
@@ -295,15 +296,15 @@ void add_redrive(CLI::App& app, int* exit) {
 
 void add_reschedule(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c = add_command(app, "reschedule", "Gives scheduled tasks another time",
+  CLI::App& c = add_command(app, "reschedule", "Changes the due time of scheduled tasks",
                             "Examples:\n"
                             "  rung reschedule 249107395289088 --delay 2h\n"
                             "  rung reschedule 249107395289088 --at 2026-11-21T17:05:00Z",
                             o->common);
   add_ids(c, *o).required();
   CLI::Option_group& when = *c.add_option_group("when");
-  when.add_option("--delay", o->delay, "From now on")->type_name("DURATION");
-  when.add_option("--at", o->at, "A time (UTC where no offset stands)")->type_name("TIME");
+  when.add_option("--delay", o->delay, "Due after this time")->type_name("DURATION");
+  when.add_option("--at", o->at, "Due at this time (UTC unless it has an offset)")->type_name("TIME");
   when.require_option(1);
   c.callback([o, exit] { *exit = run_reschedule(*o); });
 }
@@ -311,26 +312,27 @@ void add_reschedule(CLI::App& app, int* exit) {
 void add_finish(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
   CLI::App& c = add_command(
-      app, "finish", "Says for a consumer how an attempt ended",
+      app, "finish", "Reports the result of an attempt on behalf of a consumer",
       "Examples:\n"
       "  rung finish 249107395289088 --succeeded\n"
       "  rung finish 249107395289088 --failed --error \"refused by the bank\" --executor app-3:8080\n"
-      "  rung finish 249107395289088 --failed --attempt 2      said twice it fails that one, not the next "
-      "one\n"
-      "A success ends the task; a failure sends it to the next level. An attempt that is being published can "
-      "be\n"
-      "finished once the broker has confirmed it: that is waited for, for up to 2 s.",
+      "  rung finish 249107395289088 --failed --attempt 2      safe to repeat: fails attempt 2 only\n"
+      "A success ends the task; a failure moves it to the next level. An attempt that is being published can "
+      "only\n"
+      "be finished after the broker's confirm; the command waits up to 2 s for it.",
       o->common);
   add_ids(c, *o).required();
   CLI::Option_group& how = *c.add_option_group("how");
-  how.add_flag("--succeeded", o->succeeded, "It was handled");
-  how.add_flag("--failed", o->failed, "It was not: the next level, or the parking lot");
+  how.add_flag("--succeeded", o->succeeded, "The attempt succeeded");
+  how.add_flag("--failed", o->failed, "The attempt failed: next level, or parked");
   how.require_option(1);
-  c.add_option("--error", o->error, "What went wrong, with --failed")->type_name("TEXT");
-  c.add_option("--attempt", o->attempt, "Which one failed, as retry-attempt said; else the one under way")
+  c.add_option("--error", o->error, "The error text, with --failed")->type_name("TEXT");
+  c.add_option("--attempt", o->attempt,
+               "The attempt that failed, as in retry-attempt (default: the current one)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000'000));
-  c.add_option("--executor", o->executor, "Who handled it: stands in the history")->type_name("ADDRESS");
+  c.add_option("--executor", o->executor, "Who handled the attempt; recorded in the history")
+      ->type_name("ADDRESS");
   c.callback([o, exit] { *exit = run_finish(*o); });
 }
 

@@ -89,13 +89,13 @@ int migrate(const Common& common) {
 
 void add_run(CLI::App& app, int* exit) {
   auto common = std::make_shared<Common>();
-  CLI::App& c = *app.add_subcommand("run", "The sidecar, in the foreground");
+  CLI::App& c = *app.add_subcommand("run", "Runs the sidecar in the foreground");
   add_config_options(c, *common);
   c.footer(
       "\nExamples:\n"
       "  rung run -c rung.yaml\n"
-      "  rung run --group eu              one of the groups that the config has\n"
-      "SIGTERM and SIGINT: drain, then exit 0. SIGHUP: read ladders and queues again.");
+      "  rung run --group eu              for one of the groups in the config\n"
+      "SIGTERM and SIGINT: drain, then exit 0. SIGHUP: reload ladders and queues.");
   c.callback([common, exit] {
     const std::string path = find_config(*common);
     Config config;
@@ -106,25 +106,24 @@ void add_run(CLI::App& app, int* exit) {
 
 void add_check(CLI::App& app, int* exit) {
   auto common = std::make_shared<Common>();
-  CLI::App& c = add_command(
-      app, "check", "Is the config right, and what will its ladders do",
-      "Examples:\n"
-      "  rung check -c rung.yaml\n"
-      "Mistakes stand on stderr, one a line, as file:line:column: what. No server is asked. A file "
-      "that the\nconfig names and that can't be read here is a warning; rung run needs it.",
-      *common);
+  CLI::App& c = add_command(app, "check", "Validates the config and prints its ladders",
+                            "Examples:\n"
+                            "  rung check -c rung.yaml\n"
+                            "Prints errors on stderr, one per line, as file:line:column: what. Contacts no "
+                            "server. A file named in the\n"
+                            "config that cannot be read here is only a warning; rung run needs it.",
+                            *common);
   c.callback([common, exit] { *exit = check(*common); });
 }
 
 void add_migrate(CLI::App& app, int* exit) {
   auto common = std::make_shared<Common>();
-  CLI::App& c =
-      add_command(app, "migrate", "Creates or upgrades the tables and views",
-                  "Examples:\n"
-                  "  rung migrate -c rung.yaml\n"
-                  "Safe to run twice, and two at once. `rung run` does it by itself unless store.migrate is "
-                  "false.",
-                  *common);
+  CLI::App& c = add_command(
+      app, "migrate", "Creates or upgrades the tables and views",
+      "Examples:\n"
+      "  rung migrate -c rung.yaml\n"
+      "Safe to repeat and to run concurrently. `rung run` migrates on its own unless store.migrate is false.",
+      *common);
   c.callback([common, exit] { *exit = migrate(*common); });
 }
 

@@ -19,7 +19,7 @@ CLI::App& add_command(CLI::App& app, const std::string& name, const std::string&
                       const std::string& teach, Common& common) {
   CLI::App& command = *app.add_subcommand(name, does);
   add_config_options(command, common);
-  command.add_flag("--json", common.json, "For scripts: JSON on stdout");
+  command.add_flag("--json", common.json, "Print JSON, for scripts");
   command.footer("\n" + teach);
   return command;
 }
@@ -27,9 +27,9 @@ CLI::App& add_command(CLI::App& app, const std::string& name, const std::string&
 void add_config_options(CLI::App& command, Common& common) {
   command
       .add_option("-c,--config", common.config,
-                  "The config; else $RUNG_CONFIG, ./rung.yaml, /etc/rung/rung.yaml")
+                  "The config file (default: $RUNG_CONFIG, ./rung.yaml or /etc/rung/rung.yaml)")
       ->type_name("FILE");
-  command.add_option("--group", common.group, "Which of the config's groups; else $RUNG_GROUP")
+  command.add_option("--group", common.group, "The group of the config to use (default: $RUNG_GROUP)")
       ->type_name("NAME");
 }
 
@@ -72,10 +72,9 @@ GroupChoice group_choice(const Common& common, const std::string& queue) {
 int load(const Common& common, Config& config, ConfigFor purpose, const std::string& queue) {
   const std::string path = find_config(common);
   if (path.empty()) {
-    return complain(
-        kMistake,
-        "no config: neither -c FILE nor $RUNG_CONFIG is given, and there is no rung.yaml here nor in "
-        "/etc/rung");
+    return complain(kMistake,
+                    "no config file: give -c FILE or set $RUNG_CONFIG; there is no ./rung.yaml and no "
+                    "/etc/rung/rung.yaml");
   }
   LoadedConfig loaded = load_config(path, purpose, group_choice(common, queue));
   const auto tell = [](const std::string& what) {
@@ -111,7 +110,7 @@ Result<void> connect(Session& session) {
 }
 
 CLI::Option* add_watch(CLI::App& command, bool& watch) {
-  return command.add_flag("--watch", watch, "Draw again every 2 s, until Ctrl-C");
+  return command.add_flag("--watch", watch, "Refresh every 2 s until Ctrl-C");
 }
 
 int watch(Session& session, const std::function<int()>& draw) {
@@ -128,7 +127,7 @@ int watch(const std::function<Result<EpochMs>()>& now, const std::function<int()
   for (;;) {
     const auto at = now();
     if (!at) return complain(at.error());
-    print((terminal ? "\x1b[H\x1b[2J" : "") + std::string("every 2s, Ctrl-C ends it: ") +
+    print((terminal ? "\x1b[H\x1b[2J" : "") + std::string("every 2s, Ctrl-C to stop: ") +
           format_utc(*at).substr(0, 19) + " UTC\n\n");
     const int code = draw();
     if (code == kNotReached) return code;

@@ -80,7 +80,7 @@ std::string bash_completion(const CLI::App& app) {
     cases += "    " + quoted(command.name) + ") words=" + quoted(joined(words)) + " ;;\n";
     for (const std::string& flag : flags_of(command, true)) files += files.empty() ? flag : "|" + flag;
   }
-  return "# bash completion for rung: source it, or put it into /usr/share/bash-completion/completions/rung\n"
+  return "# bash completion for rung: source it, or save it as /usr/share/bash-completion/completions/rung\n"
          "_rung() {\n"
          "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command='' words='' "
          "i\n"
@@ -129,7 +129,7 @@ std::string zsh_completion(const CLI::App& app) {
     cases += "    " + quoted(command.name) + ") commands=(" + arguments + "); flags=(" + flags + ") ;;\n";
   }
   return "#compdef rung\n"
-         "# zsh completion for rung: put it as _rung into a folder of $fpath\n"
+         "# zsh completion for rung: save it as _rung in a folder of $fpath\n"
          "_rung() {\n"
          "  local -a commands flags\n"
          "  local command=''\n"
@@ -146,7 +146,8 @@ std::string zsh_completion(const CLI::App& app) {
 
 std::string fish_completion(const CLI::App& app) {
   std::string out =
-      "# fish completion for rung: put it into ~/.config/fish/completions/rung.fish\ncomplete -c rung -f\n";
+      "# fish completion for rung: save it as ~/.config/fish/completions/rung.fish\n"
+      "complete -c rung -f\n";
   for (const CommandWords& command : words_of(app)) {
     const std::string top = command.name.substr(0, command.name.find(' '));
     if (command.name.find(' ') != std::string::npos) continue;

@@ -80,7 +80,7 @@ Result<pid_t> spawn(std::vector<std::string> words, const Pipe& out, const Pipe&
                                   pointers(env).data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
-  if (failed != 0) return transient(words[0] + " cannot be started: " + std::strerror(failed));
+  if (failed != 0) return transient(words[0] + " could not be started: " + std::strerror(failed));
   return pid;
 }
 
@@ -145,18 +145,18 @@ class CtlAdmin final : public rabbit::QueueAdmin {
   std::string name() const override { return words_.empty() ? "rabbitmqctl" : words_[0]; }
 
   Result<void> reach() override {
-    if (words_.empty()) return permanent("RUNG_RABBITMQCTL names no command");
+    if (words_.empty()) return permanent("RUNG_RABBITMQCTL is blank: set it to a command");
     const auto local = std::ranges::find_if(urls_, [](const Url& url) { return is_local(url.host); });
     if (!named_ && local == urls_.end()) {
-      return transient("rabbitmqctl speaks for this machine's broker, not for " + first().host +
-                       " (RUNG_RABBITMQCTL may name one that does)");
+      return transient("rabbitmqctl manages the broker on this machine, not " + first().host +
+                       " (RUNG_RABBITMQCTL can name a command that does)");
     }
     auto status = run({"status", "--formatter", "json"});
     if (!status) return tl::unexpected(status.error());
     if (named_) return {};
     const int port = local->port != 0 ? local->port : local->scheme == "amqps" ? 5671 : 5672;
     if (!listens_at(*status, port)) {
-      return transient("rabbitmqctl reaches another broker: it does not listen at port " +
+      return transient("rabbitmqctl reaches a different broker: that one does not listen on port " +
                        std::to_string(port));
     }
     return {};
@@ -178,7 +178,7 @@ class CtlAdmin final : public rabbit::QueueAdmin {
     auto out = run({"list_exchanges", vhost(), "--formatter", "json", "name"});
     if (!out) return tl::unexpected(out.error());
     const PlainJson rows = PlainJson::parse(*out, nullptr, false);
-    if (!rows.is_array()) return transient("rabbitmqctl list_exchanges does not print JSON");
+    if (!rows.is_array()) return transient("rabbitmqctl list_exchanges: the output is not JSON");
     for (const PlainJson& row : rows) {
       if (row.is_object() && row.value("name", PlainJson()) == PlainJson(name)) return true;
     }
@@ -252,7 +252,8 @@ PlainJson as_object(const PlainJson& arguments) {
 Result<Ran> run_program(const std::vector<std::string>& words, Ms timeout) {
   Ran ran;
   Pipe out, err;
-  if (out.read < 0 || err.read < 0) return transient(std::string("no pipe: ") + std::strerror(errno));
+  if (out.read < 0 || err.read < 0)
+    return transient(std::string("cannot create a pipe: ") + std::strerror(errno));
   auto pid = spawn(words, out, err);
   if (!pid) return tl::unexpected(pid.error());
   out.close_write();
@@ -272,13 +273,13 @@ Result<Ran> run_program(const std::vector<std::string>& words, Ms timeout) {
     return transient(words[0] + " did not answer within " + std::to_string(timeout.count()) + " ms");
   }
   ran.exit = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  if (ran.exit == 127 && ran.err.empty()) return transient(words[0] + " is not there");
+  if (ran.exit == 127 && ran.err.empty()) return transient(words[0] + ": command not found");
   return ran;
 }
 
 Result<std::vector<Policy>> read_policies(std::string_view text) {
   const PlainJson rows = PlainJson::parse(text, nullptr, false);
-  if (!rows.is_array()) return transient("rabbitmqctl list_policies does not print JSON");
+  if (!rows.is_array()) return transient("rabbitmqctl list_policies: the output is not JSON");
   std::vector<Policy> all;
   for (const PlainJson& row : rows) {
     if (!row.is_object()) continue;
@@ -294,7 +295,7 @@ Result<std::vector<Policy>> read_policies(std::string_view text) {
 
 Result<std::vector<QueueFacts>> read_queues(std::string_view text) {
   const PlainJson rows = PlainJson::parse(text, nullptr, false);
-  if (!rows.is_array()) return transient("rabbitmqctl list_queues does not print JSON");
+  if (!rows.is_array()) return transient("rabbitmqctl list_queues: the output is not JSON");
   std::vector<QueueFacts> all;
   for (const PlainJson& row : rows) {
     if (!row.is_object()) continue;

@@ -29,7 +29,7 @@ void check_queue(const Config& config, const std::string& queue, const Seen& see
   const auto it = std::ranges::find(seen.queues, queue, &QueueFacts::name);
   const std::string name = "queue." + queue;
   if (it == seen.queues.end()) {
-    all.push_back(warning(name, "there is no queue '" + queue + "', and the config names it",
+    all.push_back(warning(name, "no such queue: '" + queue + "' (named in the config)",
                           "declare it, then run: " + attach_command(queue)));
     return;
   }
@@ -39,9 +39,9 @@ void check_queue(const Config& config, const std::string& queue, const Seen& see
                                  ? "attached by policy " + answer.detail
                                  : "attached by its argument"));
   } else if (it->dead_letter_argument) {
-    all.push_back(warning(name, "not attached: " + answer.detail,
-                          "declare the queue anew with x-dead-letter-exchange: " +
-                              rabbit::failed_exchange(config.broker.prefix)));
+    all.push_back(warning(
+        name, "not attached: " + answer.detail,
+        "redeclare the queue with x-dead-letter-exchange: " + rabbit::failed_exchange(config.broker.prefix)));
   } else {
     // Not wrong: its consumer may publish failures by itself.
     all.push_back(warning(name, "not attached: " + answer.detail, attach_command(queue)));
@@ -60,16 +60,17 @@ void check_own(const Config& config, const Seen& seen, Findings& all) {
     if (!it->type.empty() && it->type != config.broker.queue_type) {
       all.push_back(
           wrong("topology." + it->name,
-                "it is a " + it->type + " queue, and broker.queue_type says " + config.broker.queue_type,
+                "it is a " + it->type + " queue, but broker.queue_type is " + config.broker.queue_type,
                 "set broker.queue_type: " + it->type + ", or empty and delete the queue"));
     }
     if (const PlainJson most = setting(*it, seen, "max-length"); !most.is_null())
-      all.push_back(warning("topology." + it->name,
-                            "its length is limited to " + most.dump() + ": what is over it is lost",
-                            "take max-length from policy '" + it->policy + "' for this queue"));
+      all.push_back(
+          warning("topology." + it->name,
+                  "its length is limited to " + most.dump() + ": messages beyond the limit are lost",
+                  "remove max-length from policy '" + it->policy + "' for this queue"));
     if (const PlainJson ttl = setting(*it, seen, "message-ttl"); !ttl.is_null())
       all.push_back(warning("topology." + it->name, "its messages expire after " + ttl.dump() + " ms",
-                            "take message-ttl from policy '" + it->policy + "' for this queue"));
+                            "remove message-ttl from policy '" + it->policy + "' for this queue"));
   }
 }
 
@@ -81,12 +82,11 @@ void check_queue_type(const Config& config, const Seen& seen, Findings& all) {
   if (config.broker.queue_type == "quorum") {
     all.push_back(good("broker.queue_type", cluster + ", and Rung's own queues are quorum queues"));
   } else {
-    all.push_back(
-        warning("broker.queue_type",
-                cluster + ", and each of Rung's own queues is a classic queue: it lives on one node, "
-                          "and nothing is taken in while that node is away",
-                "set broker.queue_type: quorum; to change it, stop the sidecars while the queues are "
-                "empty, delete them, and start"));
+    all.push_back(warning("broker.queue_type",
+                          cluster + ", and Rung's own queues are classic queues: each is on one node, and "
+                                    "Rung receives nothing from it while that node is down",
+                          "set broker.queue_type: quorum; to switch, stop the sidecars while the queues are "
+                          "empty, delete the queues, and start again"));
   }
 }
 
@@ -98,13 +98,11 @@ Findings check_management(const Config& config) {
   const auto unseen = [](const Error& error) {
     // A refusal names its own remedy.
     const bool silent = error.message.find("is not there") != std::string::npos;
-    return Findings{
-        warning(
-            "management", error.message,
-            silent ? "rabbitmq-plugins enable rabbitmq_management, and set broker.management where it is not "
-                     "at port 15672 of the broker's host"
-                   : ""),
-        skipped("queues", "whether queues are attached cannot be seen without the management API")};
+    return Findings{warning("management", error.message,
+                            silent ? "rabbitmq-plugins enable rabbitmq_management, and set broker.management "
+                                     "if it is not on port 15672 of the broker's host"
+                                   : ""),
+                    skipped("queues", "attachment of queues cannot be checked without the management API")};
   };
   if (auto reached = (*admin)->reach(); !reached) return unseen(reached.error());
   auto queues = (*admin)->queues();
@@ -112,7 +110,7 @@ Findings check_management(const Config& config) {
   auto policies = (*admin)->policies();
   if (!policies) return unseen(policies.error());
   const Seen seen{*std::move(queues), *std::move(policies)};
-  Findings all = {good("management", (*admin)->name() + " lets us see queues and policies")};
+  Findings all = {good("management", (*admin)->name() + " lists queues and policies")};
   check_own(config, seen, all);
   check_queue_type(config, seen, all);
   for (const auto& [queue, rules] : config.rules->queues()) {

@@ -40,7 +40,7 @@ int help(const CLI::App& app, const std::vector<std::string>& words) {
     if (found == nullptr) {
       const std::string meant = confile::closest(word, names);
       return complain(kMistake,
-                      "there is no command " + confile::in_quotes(before + word) +
+                      "unknown command " + confile::in_quotes(before + word) +
                           (meant.empty() ? " (see rung help)" : ": did you mean " + before + meant + "?"));
     }
     at = found;
@@ -114,19 +114,19 @@ std::vector<ManPage> man_pages(const CLI::App& app, const std::string& version) 
 
 void add_help(CLI::App& app, int* exit) {
   auto words = std::make_shared<std::vector<std::string>>();
-  CLI::App& c = plain_command(app, "help", "What a command does, and its options",
+  CLI::App& c = plain_command(app, "help", "Shows what a command does, and its options",
                               "Examples:\n  rung help\n  rung help list\n  rung help bulk show");
   c.add_option("COMMAND", *words, "The command");
   c.callback([&app, words, exit] { *exit = help(app, *words); });
 
-  plain_command(app, "version", "This program's version", "Example:\n  rung version").callback([exit] {
+  plain_command(app, "version", "Prints the version", "Example:\n  rung version").callback([exit] {
     print("rung " RUNG_VERSION "\n");
     *exit = kDone;
   });
 
   auto shell = std::make_shared<std::string>();
   CLI::App& completion =
-      plain_command(app, "completion", "A script that completes commands and options in a shell",
+      plain_command(app, "completion", "Prints a shell completion script",
                     "Examples:\n"
                     "  rung completion bash > /usr/share/bash-completion/completions/rung\n"
                     "  rung completion zsh > /usr/share/zsh/vendor-completions/_rung\n"
@@ -144,7 +144,7 @@ void add_help(CLI::App& app, int* exit) {
   auto folder = std::make_shared<std::string>();
   CLI::App& man = plain_command(app, "man", "Writes a man page for each command",
                                 "Example:\n  rung man /usr/local/share/man/man1");
-  man.add_option("FOLDER", *folder, "Made where it does not exist")->required();
+  man.add_option("FOLDER", *folder, "The folder to write to; created if it does not exist")->required();
   man.callback([&app, folder, exit] { *exit = write_man(app, *folder); });
 }
 

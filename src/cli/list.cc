@@ -92,9 +92,9 @@ int print_pages(Session& session, Filter filter, const ListOptions& options) {
   if (options.common.json) {
     print("\n],\"next\":" + (next.empty() ? "null" : "\"" + next + "\"") + "}\n");
   } else if (!next.empty() && filter.order != Filter::Order::newest) {
-    print(fmt::format("\nthere are more: --limit shows more than these {}\n", options.limit));
+    print(fmt::format("\nmore tasks match: raise --limit above {} to see them\n", options.limit));
   } else if (!next.empty()) {
-    print("\nthere are more: the next page by adding --below " + next + ", all of them by --all\n");
+    print("\nmore tasks match: add --below " + next + " for the next page, or --all for all pages\n");
   }
   return kDone;
 }
@@ -120,8 +120,8 @@ int show(Session& session, const ListOptions& options) {
   if (options.count) return print_count(session, filter, options.common.json);
   filter.order = order_of(options.sort);
   if (filter.order != Filter::Order::newest && (options.all || filter.below))
-    return complain(kMistake,
-                    "--sort " + options.sort + " shows one page: use --limit instead of --all or --below");
+    return complain(
+        kMistake, "--sort " + options.sort + " shows one page only: use --limit instead of --all or --below");
   return print_pages(session, filter, options);
 }
 
@@ -137,27 +137,27 @@ int run(const ListOptions& options) {
 void add_list(CLI::App& app, int* exit) {
   auto o = std::make_shared<ListOptions>();
   CLI::App& c = add_command(
-      app, "list", "The tasks, newest first",
+      app, "list", "Lists tasks, newest first",
       "Examples:\n"
       "  rung list --state parked --queue orders\n"
-      "  rung list --due-before 10m            what will be sent in the next ten minutes\n"
+      "  rung list --due-before 10m            tasks due in the next ten minutes\n"
       "  rung list --error timeout --created-since 1h\n"
       "  rung list --state parked,scheduled --sort oldest\n"
-      "  rung list --correlation-id 4711       and --header tenant=acme, where index_headers has tenant\n"
+      "  rung list --correlation-id 4711       also --header tenant=acme, if index_headers lists tenant\n"
       "  rung list --state parked --count\n"
-      "  rung list --sort due --watch          drawn again every 2 s\n"
+      "  rung list --sort due --watch          refreshed every 2 s\n"
       "  rung list --kind delay --tag order.close\n"
       "  rung list --all --json | jq -r '.tasks[].retry_id'\n"
-      "A time is 2026-11-21T17:05:00Z (UTC where no offset stands) or a duration from now.",
+      "A TIME is 2026-11-21T17:05:00Z (UTC unless it has an offset) or a duration such as 90m.",
       o->common);
   add_filter(c, o->filter);
-  c.add_option("--limit", o->limit, "Rows a page")->check(CLI::Range(1, 10000))->capture_default_str();
-  c.add_option("--below,--cursor", o->below, "The next page: ids below this one")->type_name("ID");
-  CLI::Option* all = c.add_flag("--all", o->all, "Every page")->excludes("--limit");
-  c.add_option("--sort", o->sort, "newest or oldest: by when they were taken in; due: the next due first")
+  c.add_option("--limit", o->limit, "Rows per page")->check(CLI::Range(1, 10000))->capture_default_str();
+  c.add_option("--below,--cursor", o->below, "Next page: only ids below this one")->type_name("ID");
+  CLI::Option* all = c.add_flag("--all", o->all, "All pages")->excludes("--limit");
+  c.add_option("--sort", o->sort, "newest or oldest: by the time received; due: the next due first")
       ->check(CLI::IsMember({"newest", "oldest", "due"}))
       ->capture_default_str();
-  c.add_flag("--count", o->count, "Only how many there are")->excludes(all);
+  c.add_flag("--count", o->count, "Print only the number of tasks")->excludes(all);
   add_watch(c, o->watch)->excludes(all)->excludes("--json")->excludes("--count");
   c.callback([o, exit] { *exit = run(*o); });
 }

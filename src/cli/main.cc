@@ -16,20 +16,21 @@
 namespace {
 
 constexpr const char* kAbout =
-    "Rung: durable retries for RabbitMQ. A message that failed climbs a ladder of delays and comes back to "
-    "its\n"
-    "queue at each rung; every step is a row in MySQL.";
+    "Rung: durable retries for RabbitMQ. A failed message climbs a ladder of delays and returns to its "
+    "queue\n"
+    "after each delay; every step is a row in MySQL.";
 
 constexpr const char* kTeach =
-    "\nBegin with:\n"
-    "  rung check                      is rung.yaml right, and what will its ladders do\n"
-    "  rung migrate                    make the tables\n"
-    "  rung run                        the sidecar\n"
-    "  rung attach orders              point the queue's dead letters at it\n"
-    "  rung list --state parked        what ran out of ladder\n"
-    "  rung history ID                 one message's whole story\n"
-    "  rung submit --queue orders --delay 30m --body '{\"order\":17}'   a message that only has to wait\n"
-    "\nExit codes: 0 done, 1 a mistake (flags, config, wrong state), 2 a service not reached, 3 not found.\n"
+    "\nStart with:\n"
+    "  rung check                      validate rung.yaml and print its ladders\n"
+    "  rung migrate                    create the tables\n"
+    "  rung run                        run the sidecar\n"
+    "  rung attach orders              send the queue's dead letters to the sidecar\n"
+    "  rung list --state parked        tasks whose ladder is exhausted\n"
+    "  rung history ID                 the failures and retries of one message\n"
+    "  rung submit --queue orders --delay 30m --body '{\"order\":17}'   a delayed message\n"
+    "\nExit codes: 0 success, 1 user error (flags, config, wrong state), 2 service unreachable, 3 not "
+    "found.\n"
     "Every command has its own --help.";
 
 // "rung lst": the name of the command whose arguments were wrong, for the hint.
@@ -47,7 +48,7 @@ std::string unknown_command(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : rung::cli::commands_of(*at)) names.push_back(command->get_name());
   const std::string meant = rung::confile::closest(words.front(), names);
-  return "there is no command " + rung::confile::in_quotes(words.front()) +
+  return "unknown command " + rung::confile::in_quotes(words.front()) +
          (meant.empty() ? "" : ": did you mean " + meant + "?");
 }
 

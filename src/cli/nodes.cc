@@ -128,9 +128,9 @@ std::string text(const Nodes& nodes, EpochMs now, const Terminal& terminal) {
                {"LAST SEEN", left},
                {"SHARDS", right},
                {"WHICH", left},
-               {"TAKEN", left},
+               {"ACQUIRED", left},
                {"OVERDUE", right},
-               {"BY", right},
+               {"OLDEST", right},
                {"VERSION", left},
                {"ADDRESS", left}});
   static const Holding kNone;
@@ -154,7 +154,7 @@ std::string text(const Nodes& nodes, EpochMs now, const Terminal& terminal) {
   if (!nodes.nobody.shards.empty()) {
     Holding nobody = nodes.nobody;
     nobody.changed_at.reset();
-    row({"(nobody)", {"-", Colour::red}, "-", "-"}, nobody, "-", "-");
+    row({"(unowned)", {"-", Colour::red}, "-", "-"}, nobody, "-", "-");
   }
   std::string out = table.str(terminal);
   for (const NodeRow& node : nodes.rows) {
@@ -164,7 +164,7 @@ std::string text(const Nodes& nodes, EpochMs now, const Terminal& terminal) {
     if (!node.problems.empty()) out += "\n";
   }
   if (nodes.hidden > 0)
-    out += fmt::format("\n{} more that ended more than a day ago: all of them by --all\n", nodes.hidden);
+    out += fmt::format("\n{} more nodes ended over a day ago: --all shows them\n", nodes.hidden);
   return out;
 }
 
@@ -229,15 +229,15 @@ int run(const NodesOptions& options) {
 
 void add_nodes(CLI::App& app, int* exit) {
   auto o = std::make_shared<NodesOptions>();
-  CLI::App& c =
-      add_command(app, "nodes", "Who holds which shards, since when, and how late each is",
-                  "Examples:\n"
-                  "  rung nodes\n"
-                  "  rung nodes --json | jq '.nobody.shards'    shards that nobody holds\n"
-                  "A node is live while it renews its lease; dead where it stopped to; left where it ended\n"
-                  "in order. Overdue is what is scheduled and due. The health check is rung stats.",
-                  o->common);
-  c.add_flag("--all", o->all, "Also those that ended more than a day ago");
+  CLI::App& c = add_command(
+      app, "nodes", "Shows which node owns which shards, and their overdue tasks",
+      "Examples:\n"
+      "  rung nodes\n"
+      "  rung nodes --json | jq '.nobody.shards'    shards without an owner\n"
+      "A node is live while it renews its lease, dead once the lease has expired, and left after a clean\n"
+      "shutdown. OVERDUE counts scheduled tasks that are due. For a health check use rung stats.",
+      o->common);
+  c.add_flag("--all", o->all, "Include nodes that ended over a day ago");
   add_watch(c, o->watch)->excludes("--json");
   c.callback([o, exit] { *exit = run(*o); });
 }

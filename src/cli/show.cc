@@ -38,7 +38,7 @@ Result<TaskRow> find_task(QueryStore& store, const std::string& id, bool* more) 
   filter.limit = 2;
   auto rows = store.list(filter);
   if (!rows) return tl::unexpected(rows.error());
-  if (rows->empty()) return not_found("no task has the retry-id or the message-id '" + id + "'");
+  if (rows->empty()) return not_found("no task with retry-id or message-id '" + id + "'");
   *more = rows->size() > 1;
   return rows->front();
 }
@@ -52,7 +52,7 @@ int open_task(const ShowOptions& options, Session& session, TaskRow& task) {
   task = *std::move(found);
   if (more) {
     const std::string hint = fmt::format(
-        "rung: this is the newest task of message-id {}; all of them: rung list --message-id {}\n",
+        "rung: showing the newest task of message-id {}; for all of them: rung list --message-id {}\n",
         one_line(options.id), one_line(options.id));
     std::fwrite(hint.data(), 1, hint.size(), stderr);
   }
@@ -139,7 +139,7 @@ int read_facts(Session& session, TaskId id, Facts& facts) {
   if (messages->empty()) return kDone;
   if (const StoredMessage& stored = messages->front(); stored.message == nullptr)
     return complain(kMistake,
-                    fmt::format("the message of task {} cannot be read: {}", id.str(), stored.broken));
+                    fmt::format("the stored message of task {} is unreadable: {}", id.str(), stored.broken));
   facts.message = messages->front().message;
   const Message& message = *facts.message;
   facts.properties = parsed(properties_to_json(message.properties));
@@ -162,7 +162,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
   };
   std::string out = field("retry-id", t.id.str(), terminal);
   out += field("state", paint(to_word(t.state), Colour::none, terminal), terminal);
-  out += field("what is next", what_next(row, *session.config.rules, session.now), terminal);
+  out += field("next", what_next(row, *session.config.rules, session.now), terminal);
   const bool delay = t.kind == Kind::delay;
   out += field("kind", to_word(t.kind), terminal);
   const bool by_exchange = t.queue.empty() && target_of(t).is_set();
@@ -171,7 +171,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
                joined({named("exchange", t.exchange), named("routing key", t.routing_key)}), terminal);
   out += field("ladder",
                fmt::format("{}, level {} of {}{}", one_line(t.ladder), t.level, t.levels,
-                           t.ladder_pinned ? ", named for this task" : ""),
+                           t.ladder_pinned ? ", set for this task" : ""),
                terminal);
   out += field(delay ? "deliveries" : "retries",
                t.max_attempts > 0 ? fmt::format("{} of at most {}", t.attempt, t.max_attempts)
@@ -179,7 +179,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
                terminal);
   out += field("silence", silence_line(t), terminal);
   if (t.first_failed_at.ms > 0) out += field("first failed", at(t.first_failed_at), terminal);
-  out += field("taken in", at(t.created_at), terminal);
+  out += field("received", at(t.created_at), terminal);
   if (t.finished_at)
     out += field("finished",
                  at(*t.finished_at) +
@@ -189,7 +189,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
       "last error",
       joined({t.error_type}) + (t.error_type.empty() || t.last_error.empty() ? "" : ": ") + t.last_error,
       terminal);
-  out += field("came with", facts.origin.is_object() ? brought(facts.origin) : "", terminal);
+  out += field("arrived with", facts.origin.is_object() ? brought(facts.origin) : "", terminal);
   out += field("message-id", t.message_id, terminal);
   out += field("correlation", row.correlation_id.value_or(""), terminal);
   out += field("tag", t.tag, terminal);
@@ -197,7 +197,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
   out += field("properties", table_lines(facts.properties), terminal);
   out += field("headers", table_lines(facts.headers), terminal);
   out += field("version", std::to_string(t.version), terminal);
-  out += field("shard", joined({std::to_string(t.shard), named("last acted on by", row.node)}), terminal);
+  out += field("shard", joined({std::to_string(t.shard), named("last processed by", row.node)}), terminal);
   return out;
 }
 
@@ -270,7 +270,7 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
                {"EXECUTOR", left, 8, 6},
                {"ERROR", left}});
   if (t.kind == Kind::delay) {
-    table.row({"taken", "-", "-", format_utc(t.created_at), "-", "delayed", "-", "-", "-", first});
+    table.row({"received", "-", "-", format_utc(t.created_at), "-", "delayed", "-", "-", "-", first});
   } else {
     table.row({"first",
                "-",
@@ -357,7 +357,7 @@ int audit(const ShowOptions& options) {
     return kDone;
   }
   if (rows->empty()) {
-    print("nobody has changed it by hand\n");
+    print("no manual changes\n");
     return kDone;
   }
   using enum Table::Align;
@@ -371,43 +371,41 @@ int audit(const ShowOptions& options) {
 
 void add_audit(CLI::App& app, int* exit) {
   auto o = std::make_shared<ShowOptions>();
-  CLI::App& c =
-      add_command(app, "audit", "Who changed a task by hand, when, and what",
-                  "Examples:\n"
-                  "  rung audit 249107395289088\n"
-                  "  rung audit order-17                   by the message's own id: its newest task",
-                  o->common);
-  c.add_option("ID", o->id, "A retry-id, or the message's own id")->required();
+  CLI::App& c = add_command(app, "audit", "Lists manual changes of a task: when, by whom, and what",
+                            "Examples:\n"
+                            "  rung audit 249107395289088\n"
+                            "  rung audit order-17                   by message-id: the newest task",
+                            o->common);
+  c.add_option("ID", o->id, "A retry-id or a message-id")->required();
   c.callback([o, exit] { *exit = audit(*o); });
 }
 
 void add_show(CLI::App& app, int* exit) {
   auto o = std::make_shared<ShowOptions>();
-  CLI::App& c =
-      add_command(app, "show", "One task, with everything that is known of it",
-                  "Examples:\n"
-                  "  rung show 249107395289088\n"
-                  "  rung show 249107395289088 --body\n"
-                  "  rung show 249107395289088 --raw > body.bin\n"
-                  "  rung show order-17                    by the message's own id: its newest task\n"
-                  "  rung show 249107395289088 --json | jq .origin",
-                  o->common);
-  c.add_option("ID", o->id, "A retry-id, or the message's own id")->required();
-  CLI::Option* raw = c.add_flag("--raw", o->raw, "Only the body, its bytes as they are");
-  c.add_flag("--body", o->body, "The body, too; bytes that are not printable are escaped")->excludes(raw);
+  CLI::App& c = add_command(app, "show", "Shows one task in detail",
+                            "Examples:\n"
+                            "  rung show 249107395289088\n"
+                            "  rung show 249107395289088 --body\n"
+                            "  rung show 249107395289088 --raw > body.bin\n"
+                            "  rung show order-17                    by message-id: the newest task\n"
+                            "  rung show 249107395289088 --json | jq .origin",
+                            o->common);
+  c.add_option("ID", o->id, "A retry-id or a message-id")->required();
+  CLI::Option* raw = c.add_flag("--raw", o->raw, "Print only the body, as raw bytes");
+  c.add_flag("--body", o->body, "Include the body; unprintable bytes are escaped")->excludes(raw);
   c.callback([o, exit] { *exit = show(*o); });
 }
 
 void add_history(CLI::App& app, int* exit) {
   auto o = std::make_shared<ShowOptions>();
   CLI::App& c = add_command(
-      app, "history", "One message's whole story, from its first failure to what is next",
+      app, "history", "Shows the history of a task: every attempt, and what happens next",
       "Examples:\n"
       "  rung history 249107395289088\n"
-      "  rung history order-17                 by the message's own id: its newest task\n"
-      "LATE is how long after its due time it was in the queue, AFTER how long the consumer took.",
+      "  rung history order-17                 by message-id: the newest task\n"
+      "LATE: delay between the due time and the publish. AFTER: time until the consumer's result.",
       o->common);
-  c.add_option("ID", o->id, "A retry-id, or the message's own id")->required();
+  c.add_option("ID", o->id, "A retry-id or a message-id")->required();
   c.callback([o, exit] { *exit = history(*o); });
 }
 

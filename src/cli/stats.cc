@@ -133,14 +133,14 @@ std::string queues_text(const Stats& stats, EpochMs now, const Terminal& termina
                {std::to_string(q.overdue), q.overdue > 0 ? Colour::red : Colour::none},
                q.oldest_due_at ? relative(*q.oldest_due_at, now) : "-"});
   }
-  return table.str(terminal) + "\n" + "all together: " + sums_text(sums_of(stats.queues)) + "\n";
+  return table.str(terminal) + "\n" + "total: " + sums_text(sums_of(stats.queues)) + "\n";
 }
 
 std::string nodes_text(const Stats& stats, EpochMs now, const Terminal& terminal) {
   using enum Table::Align;
   std::string out =
-      fmt::format("shards held: {} of {}\n", kShards - static_cast<int>(stats.unheld.size()), kShards);
-  if (stats.nodes.empty()) return out + "nodes alive: none\n";
+      fmt::format("shards owned: {} of {}\n", kShards - static_cast<int>(stats.unheld.size()), kShards);
+  if (stats.nodes.empty()) return out + "live nodes: none\n";
   Table table({{"NODE", left, 12},
                {"SHARDS", right},
                {"UP", right},
@@ -259,11 +259,11 @@ std::string groups_text(const std::vector<GroupStats>& groups, const TaskSums& s
     out += "group " + group.name + "\n";
     out += group.reached() ? queues_text(group.stats, group.session.now, terminal) + "\n" +
                                  nodes_text(group.stats, group.session.now, terminal)
-                           : "not read: " + one_line(group.stats.problems.front()) + "\n";
+                           : "unavailable: " + one_line(group.stats.problems.front()) + "\n";
     out += "\n";
   }
   const bool whole = std::ranges::all_of(groups, &GroupStats::reached);
-  return out + fmt::format("all {}groups: {}\n", whole ? "" : "that were read of the ",
+  return out + fmt::format("total of total of total of all {}groups: {}\n", whole ? "" : "available ",
                            sums.tasks.empty() ? "no tasks yet" : sums_text(sums));
 }
 
@@ -318,20 +318,20 @@ int run(const StatsOptions& options) {
 void add_stats(CLI::App& app, int* exit) {
   auto o = std::make_shared<StatsOptions>();
   CLI::App& c = add_command(
-      app, "stats", "How much there is, who holds it, and whether it moves",
+      app, "stats", "Shows task counts, shard owners and problems: a health check",
       "Examples:\n"
       "  rung stats\n"
-      "  rung stats --json --max-overdue 5m    a health check: exit 1 while something is wrong\n"
-      "  rung stats --all                      of every group of the config, and their sum\n"
-      "Wrong is: a shard that no live sidecar owns, or tasks overdue by more than the bound. With "
-      "--all also a\ngroup whose database is away: the others are shown, the exit code is the worst.",
+      "  rung stats --json --max-overdue 5m    a health check: exit code 1 on problems\n"
+      "  rung stats --all                      every group in the config, and the totals\n"
+      "Problems: a shard without a live owner, tasks overdue by more than --max-overdue. With --all, also a "
+      "group\n"
+      "whose database is unreachable: the other groups are shown, and the exit code is the worst of all.",
       o->common);
-  c.add_option("--max-overdue", o->max_overdue, "How late a task may be before this fails")
+  c.add_option("--max-overdue", o->max_overdue, "Fail if a task is overdue by more than this")
       ->type_name("DURATION")
       ->capture_default_str();
   add_watch(c, o->watch)->excludes("--json");
-  c.add_flag("--all", o->all, "Every group of the config; without groups: the same as without --all")
-      ->excludes("--group");
+  c.add_flag("--all", o->all, "Every group in the config (if it has groups)")->excludes("--group");
   c.callback([o, exit] { *exit = run(*o); });
 }
 

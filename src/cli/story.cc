@@ -16,7 +16,7 @@ std::string at(EpochMs t, EpochMs now) { return fmt::format("{} UTC ({})", forma
 // A delay's first delivery is no retry: it has not failed before.
 std::string tries(const Task& task) {
   const bool delay = task.kind == Kind::delay;
-  if (task.attempt == 0) return delay ? "before its time" : "before its first retry";
+  if (task.attempt == 0) return delay ? "before it was due" : "before its first retry";
   const char* one = delay ? "delivery" : "retry";
   const char* many = delay ? "deliveries" : "retries";
   return fmt::format("after {} {}", task.attempt, task.attempt == 1 ? one : many);
@@ -46,13 +46,13 @@ std::string awaiting(const Task& task, const RuleBook& rules, EpochMs now) {
 
 std::string succeeded(const Task& task, EpochMs now) {
   std::string text = "succeeded " + tries(task);
-  if (task.finished_by == FinishedBy::presumed) text += ", presumed: nobody said otherwise";
+  if (task.finished_by == FinishedBy::presumed) text += ", presumed: no failure was reported";
   if (task.finished_by == FinishedBy::reported) text += ", reported";
   if (!task.finished_at) return text;
   const bool failed = task.first_failed_at.ms > 0;
   return text + fmt::format(", {} after {}, at {}",
                             humanise(*task.finished_at - (failed ? task.first_failed_at : task.created_at)),
-                            failed ? "the first failure" : "it was taken in", at(*task.finished_at, now));
+                            failed ? "the first failure" : "it was received", at(*task.finished_at, now));
 }
 
 std::string parked(const Task& task, EpochMs now) {
@@ -60,8 +60,8 @@ std::string parked(const Task& task, EpochMs now) {
   if (task.finished_at) text += ", at " + at(*task.finished_at, now);
   const bool known = target_of(task).is_set();
   if (!known)
-    return text + fmt::format("; nothing says to which queue it belongs: `rung redrive {} --queue Q`",
-                              task.id.str());
+    return text +
+           fmt::format("; its queue is unknown: `rung redrive {} --to-queue QUEUE` sends it", task.id.str());
   return text + fmt::format("; `rung retry {}` sends it to {} again", task.id.str(),
                             task.queue.empty() ? whereto(task) : task.queue);
 }
@@ -78,8 +78,7 @@ std::string what_next(const TaskRow& row, const RuleBook& rules, EpochMs now) {
       return text;
     }
     case State::publishing:
-      return fmt::format("publishing: attempt {} ({}) is on its way to {}", task.attempt, rung_of(task),
-                         whereto(task));
+      return fmt::format("publishing: attempt {} ({}) to {}", task.attempt, rung_of(task), whereto(task));
     case State::awaiting:
       return awaiting(task, rules, now);
     case State::succeeded:
@@ -90,7 +89,7 @@ std::string what_next(const TaskRow& row, const RuleBook& rules, EpochMs now) {
     case State::discarded:
       break;
     case State::unknown:
-      return "unknown to this version of Rung: a newer one has written it";
+      return "unknown state, written by a newer version of Rung";
   }
   std::string text = std::string(to_word(task.state)) + " " + tries(task);
   if (task.finished_at) text += ", at " + at(*task.finished_at, now);

@@ -123,11 +123,12 @@ class Submitter {
       if (!once_more) return tl::unexpected(once_more.error());
       inserted = once_more->front();
     }
-    if (inserted.how == Inserted::How::not_held) return permanent("the store took no task by hand");
+    if (inserted.how == Inserted::How::not_held)
+      return permanent("internal error: the store rejected a task without a lease");
     Answer answer;
     if (inserted.how == Inserted::How::too_large) {
       answer.result = "refused";
-      answer.reason = "the database does not take a body of that size (max_allowed_packet)";
+      answer.reason = "the body is too large for the database (max_allowed_packet)";
       return answer;
     }
     answer.id = inserted.id;
@@ -138,8 +139,8 @@ class Submitter {
     const bool same = content_of_origin(*origin) == content;
     const std::string name = "message-id " + task.task.message_id;
     answer.result = same ? "duplicate" : "conflict";
-    answer.reason = same ? name + " was submitted already"
-                         : name + " belongs to task " + inserted.id.str() + ", which has another content";
+    answer.reason = same ? name + " was already submitted"
+                         : name + " belongs to task " + inserted.id.str() + ", which has different content";
     return answer;
   }
 
@@ -247,40 +248,43 @@ int submit_lines(const SubmitOptions& o) {
   Sums sums;
   const auto done = read_lines(o.jsonl == "-" ? std::cin : file, submitter, o.common.json, sums);
   if (!o.common.json)
-    print(fmt::format("{} submitted, {} were there already, {} refused\n", sums.created, sums.duplicates,
-                      sums.wrong));
+    print(
+        fmt::format("{} submitted, {} duplicates, {} refused\n", sums.created, sums.duplicates, sums.wrong));
   if (!done) return complain(done.error());
   return sums.wrong > 0 ? kMistake : kDone;
 }
 
 void add_flags(CLI::App& c, SubmitOptions& o) {
   SubmitFlags& f = o.flags;
-  c.add_option("--queue", f.queue, "The queue it goes to, ...")->type_name("NAME");
-  c.add_option("--exchange", f.exchange, "... or the exchange, ...")->type_name("NAME");
-  c.add_option("--routing-key", f.routing_key, "... with this routing key")->type_name("KEY");
-  c.add_option("--tag", f.tag, "The property `type`; may say by tags: of the config where it goes")
+  c.add_option("--queue", f.queue, "The target queue")->type_name("NAME");
+  c.add_option("--exchange", f.exchange, "Or the target exchange")->type_name("NAME");
+  c.add_option("--routing-key", f.routing_key, "The routing key for --exchange")->type_name("KEY");
+  c.add_option("--tag", f.tag, "The message property `type`; `tags` in the config can map it to a target")
       ->type_name("TAG");
   CLI::Option* body = c.add_option("--body", f.body, "The body, as text")->type_name("TEXT");
-  c.add_option("--file", f.file, "The body: this file's bytes, - is stdin")
+  c.add_option("--file", f.file, "Read the body from this file; - is stdin")
       ->type_name("FILE")
       ->excludes(body);
-  c.add_option("--content-type", f.content_type, "Else text/plain with --body")->type_name("TYPE");
-  c.add_option("--header", f.headers, "An application header; again for more")
+  c.add_option("--content-type", f.content_type, "The content type (default with --body: text/plain)")
+      ->type_name("TYPE");
+  c.add_option("--header", f.headers, "An application header; can be repeated")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
   c.add_option("--property", f.properties, "priority, correlation_id, reply_to, app_id, timestamp, ...")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
-  c.add_option("--delay", f.delay, "Due so long from now on")->type_name("DURATION");
-  c.add_option("--at", f.at, "Due then (UTC where no offset stands)")->type_name("TIME");
-  c.add_option("--ladder", f.ladder, "What it climbs where it fails; else its tag's, else its queue's")
+  c.add_option("--delay", f.delay, "Due after this time")->type_name("DURATION");
+  c.add_option("--at", f.at, "Due at this time (UTC unless it has an offset)")->type_name("TIME");
+  c.add_option("--ladder", f.ladder, "The ladder if its delivery fails (default: that of its tag or queue)")
       ->type_name("NAME");
-  c.add_option("--max-attempts", f.max_attempts, "Then it is parked")->check(CLI::Range(1, 1'000'000));
-  c.add_option("--presumed-after", f.presumed_after, "Silence for so long means success")
+  c.add_option("--max-attempts", f.max_attempts, "Park the task after this many failed attempts")
+      ->check(CLI::Range(1, 1'000'000));
+  c.add_option("--presumed-after", f.presumed_after, "Silence for this long means success")
       ->type_name("DURATION");
-  c.add_option("--reported-within", f.reported_within, "Silence for so long means failure")
+  c.add_option("--reported-within", f.reported_within, "Silence for this long means failure")
       ->type_name("DURATION");
-  c.add_option("--message-id", f.message_id, "Its own id: submitted twice with one content it is one task")
+  c.add_option("--message-id", f.message_id,
+               "The message-id; submitting it twice with the same content creates one task")
       ->type_name("ID");
 }
 
@@ -289,18 +293,20 @@ void add_flags(CLI::App& c, SubmitOptions& o) {
 void add_submit(CLI::App& app, int* exit) {
   auto o = std::make_shared<SubmitOptions>();
   CLI::App& c = add_command(
-      app, "submit", "A message that only has to wait: into the database, for a sidecar to send",
+      app, "submit", "Submits a delayed message: stored in the database, sent by a sidecar",
       "Examples:\n"
       "  rung submit --queue orders.close --delay 30m --message-id close-17 --body '{\"order\":17}'\n"
       "  rung submit --exchange shop --routing-key order.close --at 2026-11-21T17:05:00Z --file order.bin\n"
       "  rung submit --tag coupon.reminder --delay 2d --body ann\n"
       "  generate | rung submit --jsonl - --json\n"
-      "A line of --jsonl is a task as POST /v1/tasks takes it: {\"queue\": \"orders\", \"delay\": \"30m\", "
-      "\"body\": {}}.\n"
-      "The same --message-id with the same content answers with the same task; with another content: exit 1.",
+      "Each line of --jsonl is a task in the format of POST /v1/tasks: {\"queue\": \"orders\", \"delay\": "
+      "\"30m\", \"body\": {}}.\n"
+      "Repeating a --message-id with the same content returns the same task; with different content: exit "
+      "code 1.",
       o->common);
   add_flags(c, *o);
-  c.add_option("--jsonl", o->jsonl, "Many: a task a line, JSON; - is stdin")->type_name("FILE");
+  c.add_option("--jsonl", o->jsonl, "Submit many tasks: one JSON object per line; - is stdin")
+      ->type_name("FILE");
   c.callback([o, exit, &c] {
     o->flags.has_body = c.count("--body") > 0;
     const bool one = o->jsonl.empty();
@@ -309,7 +315,7 @@ void add_submit(CLI::App& app, int* exit) {
       if (one || option->count() == 0 || name == "--jsonl" || name == "--json" || name == "--config" ||
           name == "--group")
         continue;
-      *exit = complain(kMistake, name + " doesn't go with --jsonl: each line says it for itself");
+      *exit = complain(kMistake, name + " cannot be combined with --jsonl: set it in each line");
       return;
     }
     *exit = one ? submit_one(*o) : submit_lines(*o);

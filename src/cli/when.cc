@@ -97,8 +97,8 @@ tl::expected<EpochMs, std::string> parse_when(std::string_view text, EpochMs now
   const auto duration = levels::parse_duration(is_signed ? text.substr(1) : text);
   if (!duration) {
     return tl::unexpected(
-        fmt::format("'{}' is neither a time (2026-11-21T17:05:00Z, UTC where no offset stands) nor "
-                    "a duration (90s, 1h30m, 2d)",
+        fmt::format("'{}' is neither a time (2026-11-21T17:05:00Z, UTC unless it has an offset) nor a "
+                    "duration (90s, 1h30m, 2d)",
                     text));
   }
   const bool back = is_signed ? minus : direction == Direction::past;

@@ -126,8 +126,8 @@ class Completion {
     if (!draft_.given.contains(key)) return;
     if (draft_.given.contains(section + ".url")) {
       draft_.given[section + ".url"].ok = false;
-      return problem(key, section + ".url is given too: keep one of them; all addresses in " + key +
-                              ", or a single one in " + section + ".url");
+      return problem(key, section + ".url is also set: keep only one of them; put all addresses in " + key +
+                              ", or a single address in " + section + ".url");
     }
     const std::vector<Url> all = urls(section);
     const int usual = all.empty()                ? 0
@@ -136,16 +136,16 @@ class Completion {
                                                  : 3306;
     for (std::size_t i = 1; i < all.size(); ++i) {
       const auto differs = [&](const std::string& what) {
-        problem(key, "[" + std::to_string(i + 1) + "] has another " + what +
-                         " than [1]: they are addresses of one service, write the same in all");
+        problem(key, "[" + std::to_string(i + 1) + "] has a different " + what +
+                         " than [1]: all addresses must belong to one service");
       };
       const bool broker = section == "broker";
       if (all[i].scheme != all[0].scheme) differs("scheme (" + all[i].scheme + "://)");
       if (broker ? all[i].vhost() != all[0].vhost() : all[i].path != all[0].path) differs(path_is);
       for (std::size_t j = 0; j < i; ++j) {
         if (all[i].host_port(usual) == all[j].host_port(usual))
-          problem(key, "[" + std::to_string(i + 1) + "] is the same host and port as [" +
-                           std::to_string(j + 1) + "]: leave it out");
+          problem(key, "[" + std::to_string(i + 1) + "] has the same host and port as [" +
+                           std::to_string(j + 1) + "]: remove it");
       }
     }
   }
@@ -153,10 +153,8 @@ class Completion {
   // A client certificate is of two files.
   void pair(const std::string& section) {
     const std::string cert = section + ".cert", key = section + ".key";
-    if (draft_.given.contains(cert) && !draft_.given.contains(key))
-      problem(cert, "it needs " + key + " beside it");
-    if (draft_.given.contains(key) && !draft_.given.contains(cert))
-      problem(key, "it needs " + cert + " beside it");
+    if (draft_.given.contains(cert) && !draft_.given.contains(key)) problem(cert, "requires " + key);
+    if (draft_.given.contains(key) && !draft_.given.contains(cert)) problem(key, "requires " + cert);
   }
 
   void broker_tls() {
@@ -166,7 +164,7 @@ class Completion {
     const bool tls = all.front().scheme == "amqps";
     for (const auto* path : {"broker.ca", "broker.cert", "broker.key", "broker.verify_host"}) {
       if (!tls && draft_.given.contains(path))
-        problem(path, "it has a meaning for amqps:// alone, and " + url_key("broker") + " says amqp://");
+        problem(path, "only valid with amqps://, but " + url_key("broker") + " uses amqp://");
     }
   }
 
@@ -175,12 +173,10 @@ class Completion {
     if (!sound("store.tls")) return;
     const bool verify = config_.store.tls == "verify";
     if (verify && !draft_.given.contains("store.ca")) {
-      problem("store.tls",
-              "verify needs store.ca, the authorities that may have signed the server's certificate");
+      problem("store.tls", "verify requires store.ca, the CA certificates for the server's certificate");
     }
     for (const auto* path : {"store.ca", "store.cert", "store.key"}) {
-      if (!verify && draft_.given.contains(path))
-        problem(path, "it has a meaning with store.tls: verify alone");
+      if (!verify && draft_.given.contains(path)) problem(path, "only valid with store.tls: verify");
     }
   }
 
@@ -205,12 +201,12 @@ class Completion {
       // The broker takes a dead instance's connection for alive until three heartbeats are missing: what that
       // instance was publishing waits for it.
       problem("broker.heartbeat", text(config_.broker.heartbeat) + " is longer than the lease (" +
-                                      text(config_.lease) + "): at most as long");
+                                      text(config_.lease) + "): it must not be longer");
     }
     if (sound("window") && config_.window < config_.lease) {
       const char* path = has("window") ? "window" : "lease";
       problem(path, "the window (" + text(config_.window) + ") is shorter than the lease (" +
-                        text(config_.lease) + "): at least as long");
+                        text(config_.lease) + "): it must not be shorter");
     }
   }
 
@@ -224,7 +220,7 @@ class Completion {
       Problems ignored{""};
       if (Value{draft_, ignored, name, "node"}.name(config_.node, 64)) return;
     }
-    problems_.add({}, "node is missing, and the host's name cannot stand for it: write node: NAME");
+    problems_.add({}, "node is missing, and the host name is not a valid node name: write node: NAME");
   }
 
   // A secret that other users of this machine may read is none.
@@ -237,7 +233,7 @@ class Completion {
       const auto place = draft_.given.find(path);
       if (place == draft_.given.end() || !place->second.ok || place->second.substituted) continue;
       if (std::ranges::all_of(all, [](const Url& url) { return url.password.empty(); })) continue;
-      warn_readable(place->second.mark, problems_.file(), path + " holds a password");
+      warn_readable(place->second.mark, problems_.file(), path + " contains a password");
       break;  // the same file
     }
     std::vector<std::pair<std::string, std::string>> files = {
@@ -252,7 +248,7 @@ class Completion {
     for (const GroupDraft& group : draft_.groups)
       files.emplace_back(group.path("store.password_file"), group.password_file);
     for (const auto& [path, file] : files) {
-      if (has(path)) warn_readable(mark(path), file, path + " is a secret");
+      if (has(path)) warn_readable(mark(path), file, path + " is secret");
     }
   }
 
@@ -262,8 +258,8 @@ class Completion {
     if (stat(file.c_str(), &about) != 0 || !S_ISREG(about.st_mode) || (about.st_mode & kOthers) == 0) return;
     std::array<char, 8> mode{};
     std::snprintf(mode.data(), mode.size(), "%04o", static_cast<unsigned>(about.st_mode & kAll));
-    problems_.warn(at, why + ", and every user of this machine may read " + file + " (mode " + mode.data() +
-                           "): chmod 640 " + file + ", or 600");
+    problems_.warn(at, why + ", and every user of this machine can read " + file + " (mode " + mode.data() +
+                           "): chmod 640 " + file + " (or 600)");
   }
 
   void password(const std::string& section, const std::string& path, const std::string& file) {
@@ -271,7 +267,8 @@ class Completion {
     std::vector<Url> all = urls(section);
     for (const Url& url : all) {
       if (!url.user.empty()) continue;
-      problem(path, "the password has no user: write " + url.scheme + "://USER@... in " + url_key(section));
+      problem(path, "the URL has no user for this password: write " + url.scheme + "://USER@... in " +
+                        url_key(section));
       return;
     }
     if (all.empty()) return;
@@ -291,20 +288,20 @@ class Completion {
     std::string line(kMostOfPassword + 1, '\0');  // bounded: /dev/zero is a file, too
     in.read(line.data(), static_cast<std::streamsize>(line.size()));
     if (in.bad() || (in.fail() && !in.eof())) {
-      problem(path, std::string("it cannot be read: ") + std::strerror(errno));  // NOLINT: one thread loads
+      problem(path, std::string("cannot be read: ") + std::strerror(errno));  // NOLINT: one thread loads
       return std::nullopt;
     }
     line.resize(std::min(line.find('\n'), static_cast<std::size_t>(in.gcount())));
     if (line.size() > kMostOfPassword) {
-      problem(path, "the file's first line is over " + std::to_string(kMostOfPassword) + " bytes: it is no " +
-                        what);
+      problem(path, "the first line of the file is longer than " + std::to_string(kMostOfPassword) +
+                        " bytes: not a " + what);
       return std::nullopt;
     }
     if (line.ends_with('\r')) line.pop_back();
     if (line.empty()) {
-      problem(path, "the file's first line is empty: it is the " + what);
+      problem(path, "the first line of the file is empty: it must be the " + what);
     } else if (line.find('\0') != std::string::npos) {
-      problem(path, "the file's first line holds a NUL: it is no " + what);
+      problem(path, "the first line of the file contains a NUL byte: not a " + what);
     } else {
       return line;
     }
@@ -316,9 +313,9 @@ class Completion {
     token("http.token_file", config_.http.token_file, config_.http.token);
     token("http.read_token_file", config_.http.read_token_file, config_.http.read_token);
     if (draft_.given.contains("http.read_token_file") && !draft_.given.contains("http.token_file"))
-      problem("http.read_token_file", "it needs http.token_file beside it, else everybody may write");
+      problem("http.read_token_file", "requires http.token_file: otherwise everyone may write");
     if (!config_.http.token.empty() && config_.http.token == config_.http.read_token)
-      problem("http.read_token_file", "it holds the same token as http.token_file");
+      problem("http.read_token_file", "contains the same token as http.token_file: use different tokens");
     if (has("http.listen")) {
       const auto at = parse_url("tcp://" + config_.http.listen);
       config_.http.host = at->host;
@@ -337,8 +334,7 @@ class Completion {
     const bool loopback = host == "localhost" || host == "::1" ||
                           (inet_pton(AF_INET, host.c_str(), &four) == 1 && ntohl(four.s_addr) >> 24U == 127);
     if (!loopback && !draft_.given.contains("http.token_file")) {
-      problem(path,
-              "others than this machine reach it there: that needs http.token_file, or listen on 127.0.0.1");
+      problem(path, "not a loopback address: set http.token_file, or listen on 127.0.0.1");
     }
   }
 
@@ -348,7 +344,7 @@ class Completion {
     if (!line) return;
     // It travels in a header.
     if (std::ranges::any_of(*line, [](char c) { return c <= ' ' || c >= 0x7f; }))
-      return problem(path, "the token holds other characters than the visible ones of ASCII");
+      return problem(path, "the token must contain only visible ASCII characters");
     out = *line;
   }
 

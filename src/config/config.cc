@@ -33,7 +33,8 @@ tl::expected<std::string, std::string> read_whole(const std::string& path) {
   std::string text(kMostBytes + 1, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), file.get()));
   if (std::ferror(file.get()) != 0) return why();
-  if (text.size() > kMostBytes) return tl::unexpected<std::string>("larger than 1 MB: no configuration");
+  if (text.size() > kMostBytes)
+    return tl::unexpected<std::string>("larger than 1 MB: not a configuration file");
   return text;
 }
 

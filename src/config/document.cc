@@ -33,8 +33,8 @@ struct Converter {
     const YAML::Mark mark = from.Mark();
     // A value that is not there has no place of its own worth showing: it is told at its key.
     to.mark = from.IsNull() || mark.is_null() ? fallback : Mark{mark.line + 1, mark.column + 1};
-    if (++nodes > kMostNodes) give_up(to.mark, "the file holds too much to be a configuration");
-    if (depth > kDeepest) give_up(to.mark, "nested too deep");
+    if (++nodes > kMostNodes) give_up(to.mark, "too large for a configuration file");
+    if (depth > kDeepest) give_up(to.mark, "nested too deeply");
     if (gave_up) {
       to.broken = true;
       return to;
@@ -88,9 +88,9 @@ std::string explain(const YAML::Exception& error, std::string_view text) {
   if (begin == std::string_view::npos) return what;
   const auto line = text.substr(begin, text.find('\n', begin) - begin);
   if (line.find("${") != std::string_view::npos) {
-    what += "; within { } or [ ] a ${NAME} needs quotes: \"${NAME}\"";
+    what += "; inside { } or [ ], ${NAME} needs quotes: \"${NAME}\"";
   } else if (line.find('\t') != std::string_view::npos) {
-    what += "; a tab cannot indent, use blanks";
+    what += "; indent with spaces, not tabs";
   }
   return what;
 }
@@ -145,7 +145,7 @@ std::optional<Node> parse_document(std::string_view text, Problems& problems, Un
     const std::string input(text);
     if (const auto second = second_document(input)) {
       problems.add({second->line + 1, second->column + 1},
-                   "this belongs to nothing above it: a file holds one YAML document");
+                   "unexpected second YAML document: a config file has only one");
       return std::nullopt;
     }
     Converter converter{problems, std::move(unused)};
@@ -182,14 +182,13 @@ Substitution substitute(std::string_view text) {
     const bool good = !name.empty() && is_name_char(name[0], true) &&
                       std::ranges::all_of(name, [](char c) { return is_name_char(c, false); });
     if (!good) {
-      out.problem =
-          "after ${ comes a variable's name and }, e.g. ${RUNG_PASSWORD}; a ${ as it stands is written $${";
+      out.problem = "invalid ${: write ${NAME}, e.g. ${RUNG_PASSWORD}; for a literal ${ write $${";
       return out;
     }
     const std::string variable(name);
     const char* value = std::getenv(variable.c_str());  // NOLINT: nobody in this program sets variables
     if (value == nullptr) {
-      out.problem = "the environment has no variable " + variable + ": set it, or write the value here";
+      out.problem = "environment variable " + variable + " is not set: set it, or write the value here";
       return out;
     }
     out.text += value;

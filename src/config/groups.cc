@@ -7,7 +7,7 @@
 namespace rung {
 
 std::string which_group(const QueueGroups& groups) {
-  return "the config has groups: say which with --group NAME or RUNG_GROUP: " + groups.names();
+  return "the config has groups: choose one with --group NAME or RUNG_GROUP: " + groups.names();
 }
 
 namespace confile {
@@ -42,7 +42,7 @@ class Groups {
     for (const std::string key : {"store.url", "store.urls", "broker.prefix"}) {
       if (!draft_.given.contains(key)) continue;
       const std::string place = key == "broker.prefix" ? "groups.NAME.prefix" : "groups.NAME." + key;
-      problems_.add(mark(key), key + ": each group has one of its own: write it as " + place);
+      problems_.add(mark(key), key + ": each group needs its own: write it as " + place);
     }
   }
 
@@ -51,17 +51,17 @@ class Groups {
     if (prefix(first) == prefix(second)) {
       const std::string path = second.path("prefix");
       problems_.add(draft_.given.contains(path) ? mark(path) : second.mark,
-                    path + ": the same as that of " + first.name + ": each group has a prefix of its own");
+                    path + ": same prefix as group " + first.name + ": each group needs its own prefix");
     }
     if (same_database(first, second)) {
       const std::string path = second.path(second.other_urls.empty() ? "store.url" : "store.urls");
-      problems_.add(mark(path), path + ": the same host, port and schema as those of " + first.name +
-                                    ": each group has a database of its own");
+      problems_.add(mark(path), path + ": same host, port and schema as group " + first.name +
+                                    ": each group needs its own database");
     }
     for (std::size_t i = 0; i < second.queues.size(); ++i) {
       if (std::ranges::find(first.queues, second.queues[i]) == first.queues.end()) continue;
       problems_.add(second.queue_marks[i], second.path("queues") + ": " + first.name +
-                                               " has the same: a queue belongs to one group");
+                                               " has the same entry: a queue belongs to one group");
     }
   }
 
@@ -90,8 +90,8 @@ class Groups {
     const GroupChoice& choice = draft_.choice;
     if (choice.name.empty()) {
       if (!choice.queue.empty()) {
-        problems_.add({}, "no group has the queue " + in_quotes(choice.queue) +
-                              ": name it in groups.NAME.queues, or say --group NAME: " + groups.names());
+        problems_.add({}, "no group has queue " + in_quotes(choice.queue) +
+                              ": add it to groups.NAME.queues, or use --group NAME: " + groups.names());
       } else if (draft_.purpose == ConfigFor::sidecar || draft_.purpose == ConfigFor::database) {
         problems_.add({}, which_group(groups));
       }
@@ -99,8 +99,8 @@ class Groups {
     }
     const auto* group = groups.find(choice.name);
     if (group == nullptr) {
-      problems_.add({}, choice.said_by + ": there is no group " + in_quotes(choice.name) + ": there are " +
-                            groups.names());
+      problems_.add({}, choice.said_by + ": unknown group " + in_quotes(choice.name) +
+                            ": available groups: " + groups.names());
       return;
     }
     groups.own = group->name;
@@ -129,8 +129,8 @@ void resolve_groups(Draft& draft, Problems& problems) {
   if (!draft.groups.empty()) return Groups(draft, problems).run();
   const GroupChoice& choice = draft.choice;
   if (!choice.name.empty() && !draft.given.contains("groups"))
-    problems.add({}, choice.said_by + " says " + in_quotes(choice.name) +
-                         ", and the config has no groups: leave it out, or write groups: (docs/scale.md)");
+    problems.add({}, choice.said_by + " is " + in_quotes(choice.name) +
+                         ", but the config has no groups: omit it, or add groups: (docs/scale.md)");
 }
 
 void take_store(Draft& draft) {

@@ -26,8 +26,8 @@ Mark part(const LadderDraft& draft, std::string_view name) {
 std::optional<levels::Ladder> list(const LadderDraft& draft, const std::string& path, Problems& problems) {
   for (const auto* extra : {"base", "factor", "max"}) {
     if (!draft.given.contains(extra)) continue;
-    problems.add(part(draft, extra), path + ": levels lists the delays, so " + extra +
-                                         " has no meaning: leave it out, or write levels: as a number");
+    problems.add(part(draft, extra), path + ": levels is a list of delays, so " + extra +
+                                         " has no effect: remove it, or make levels a number");
     return std::nullopt;
   }
   auto ladder = levels::Ladder::from_list(draft.delays, draft.jitter);
@@ -35,9 +35,9 @@ std::optional<levels::Ladder> list(const LadderDraft& draft, const std::string& 
   // What comes from the environment is not quoted.
   problems.add(culprit(draft),
                path + ": " +
-                   (draft.substituted ? "the delays are 1 to 1000, none zero, none shorter than the "
-                                        "one before it"
-                                      : ladder.error()));
+                   (draft.substituted
+                        ? "invalid delays: 1 to 1000 of them, none zero, none shorter than the previous one"
+                        : ladder.error()));
   return std::nullopt;
 }
 
@@ -57,10 +57,11 @@ std::optional<levels::Ladder> exponential(const LadderDraft& draft, const std::s
   for (const auto& [name, mark] : draft.given) {
     if (ladder.error().starts_with(name)) at = mark;
   }
-  problems.add(at, path + ": " +
-                       (draft.substituted ? "base, factor (from 1), max (not below base) and levels make no "
-                                            "ladder"
-                                          : ladder.error()));
+  problems.add(at,
+               path + ": " +
+                   (draft.substituted
+                        ? "invalid ladder: check base, factor (at least 1), max (not below base) and levels"
+                        : ladder.error()));
   return std::nullopt;
 }
 
@@ -78,11 +79,10 @@ std::optional<Silence> silence_of(const RuledDraft& queue, const std::string& se
     const bool first = queue.presumed_mark.line < queue.reported_mark.line ||
                        (queue.presumed_mark.line == queue.reported_mark.line &&
                         queue.presumed_mark.column < queue.reported_mark.column);
-    problems.add(
-        first ? queue.reported_mark : queue.presumed_mark,
-        path +
-            "presumed_after (silence is success) and reported_within (silence is failure) exclude each "
-            "other: write one");
+    problems.add(first ? queue.reported_mark : queue.presumed_mark,
+                 path +
+                     "presumed_after (silence is success) and reported_within (silence is failure) cannot be "
+                     "combined: keep one");
     return std::nullopt;
   }
   if (queue.presumed_after) return Silence{Silence::Means::success, *queue.presumed_after};
@@ -101,7 +101,7 @@ bool known(const RuledDraft& queue, const std::string& section, const Ladders& l
   if (std::ranges::any_of(draft.ladders, [&](const auto& l) { return l.name == *queue.ladder; })) return true;
   const std::string path = section + queue.name + ".ladder: ";
   if (queue.ladder_substituted) {
-    problems.add(queue.ladder_mark, path + "no ladder of that name, neither under ladders nor a ready one");
+    problems.add(queue.ladder_mark, path + "unknown ladder: it is neither under ladders nor predefined");
     return false;
   }
   std::vector<std::string> names;
@@ -111,23 +111,23 @@ bool known(const RuledDraft& queue, const std::string& section, const Ladders& l
   std::string list;
   for (const auto& [name, ladder] : ladders) list += (list.empty() ? "" : ", ") + name;
   problems.add(queue.ladder_mark,
-               path + "no ladder " + in_quotes(*queue.ladder) +
-                   (meant.empty() ? ": there are " + list : ": did you mean " + meant + "?"));
+               path + "unknown ladder " + in_quotes(*queue.ladder) +
+                   (meant.empty() ? ": available ladders: " + list : ": did you mean " + meant + "?"));
   return false;
 }
 
 TagRules tag_of(const TagDraft& tag, const Ladders& ladders, const Draft& draft, Problems& problems) {
   const std::string path = "tags." + tag.name;
   if (tag.queue && (tag.exchange || tag.routing_key))
-    problems.add(tag.queue_mark, path + ": queue, or exchange and routing_key: write one of the two");
+    problems.add(tag.queue_mark, path + ": queue cannot be combined with exchange or routing_key");
   if (tag.routing_key && !tag.exchange && !tag.queue)
-    problems.add(tag.routing_key_mark,
-                 path + ".routing_key: it needs exchange beside it; for a queue write queue");
+    problems.add(tag.routing_key_mark, path + ".routing_key: requires exchange; for a queue use queue");
   // What came due would come in again at once, as a row more each time.
   if (const std::string own = own_prefix(draft.config, tag.queue.value_or("")); !own.empty())
-    problems.add(tag.queue_mark, path + ".queue: queues that begin with " + own + " are Rung's own");
+    problems.add(tag.queue_mark, path + ".queue: names that begin with " + own + " are reserved for Rung");
   if (const std::string own = own_prefix(draft.config, tag.exchange.value_or("")); !own.empty())
-    problems.add(tag.exchange_mark, path + ".exchange: exchanges that begin with " + own + " are Rung's own");
+    problems.add(tag.exchange_mark,
+                 path + ".exchange: names that begin with " + own + " are reserved for Rung");
   TagRules rules;
   rules.target = {tag.queue.value_or(""), tag.exchange.value_or(""), tag.routing_key.value_or("")};
   if (known(tag, "tags.", ladders, draft, problems)) rules.ladder = tag.ladder.value_or("");
@@ -173,8 +173,8 @@ const QueueDraft* defaults_of(const Draft& draft, Problems& problems) {
   if (old == draft.queues.end()) return nullptr;
   if (draft.warns()) {
     problems.warn(old->mark,
-                  "queues.default is the old spelling of defaults: move its keys to defaults: at the top; "
-                  "beside defaults:, queues.default means the queue named default");
+                  "queues.default is deprecated: move its keys to defaults: at the top level; if defaults: "
+                  "exists, queues.default is the queue named default");
   }
   return &*old;
 }
@@ -202,7 +202,7 @@ TargetRules targets_of(const Draft& draft, Problems& problems) {
     const auto at = draft.given.find("broker.targets.allow");
     problems.add(at != draft.given.end() ? at->second.mark : Mark{},
                  "broker.targets.allow: names that begin with " + targets.own_prefix(pattern) +
-                     " are Rung's own and never a target: leave them out");
+                     " are reserved for Rung and never a target: remove them");
     break;
   }
   return targets;

@@ -45,7 +45,7 @@ std::string unreadable(const std::string& path) {
   struct stat info {};
   const bool folder = fstat(fd, &info) == 0 && S_ISDIR(info.st_mode);
   close(fd);
-  return folder ? "it is a folder" : "";
+  return folder ? "it is a directory" : "";
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ bool Value::wrong_at(Mark at, std::string what) {
 
 std::string Value::shown() const {
   if (secret) return "the value";
-  return node.substituted ? "what " + in_quotes(node.written) + " stands for" : in_quotes(node.text);
+  return node.substituted ? "the value of " + in_quotes(node.written) : in_quotes(node.text);
 }
 
 bool Value::scalar(std::string_view wanted) {
@@ -68,35 +68,35 @@ bool Value::scalar(std::string_view wanted) {
     case Node::Kind::text:
       return true;
     case Node::Kind::nothing:
-      return wrong("there is no value: " + std::string(wanted) + " belongs here");
+      return wrong("missing value: expected " + std::string(wanted));
     case Node::Kind::list:
-      return wrong("a list stands where " + std::string(wanted) + " belongs");
+      return wrong("expected " + std::string(wanted) + ", found a list");
     case Node::Kind::map:
-      return wrong("further keys stand where " + std::string(wanted) + " belongs");
+      return wrong("expected " + std::string(wanted) + ", found keys");
   }
   return false;
 }
 
 bool Value::text(std::string& out) {
-  if (!scalar("a text")) return false;
-  if (node.text.empty()) return wrong("it is empty");
-  if (node.text.find('\0') != std::string::npos) return wrong("it holds a NUL");
+  if (!scalar("a string")) return false;
+  if (node.text.empty()) return wrong("must not be empty");
+  if (node.text.find('\0') != std::string::npos) return wrong("must not contain a NUL byte");
   out = node.text;
   return true;
 }
 
 bool Value::amqp_name(std::string& out) {
   if (!text(out)) return false;
-  return out.size() <= 255 || wrong("names have 255 bytes at most");
+  return out.size() <= 255 || wrong("at most 255 bytes are allowed");
 }
 
 bool Value::duration(Ms& out, Ms least, Ms most) {
-  if (!scalar("a duration, e.g. 30s or 1h30m,")) return false;
+  if (!scalar("a duration, e.g. 30s or 1h30m")) return false;
   const auto parsed = levels::parse_duration(node.text);
   if (!parsed) {
     if (may_quote()) return wrong(in_quotes(node.text) + ": " + parsed.error());
     return wrong(shown() +
-                 " is no duration: " + std::string(kDuration));  // the error would quote a part of it
+                 " is not a duration: " + std::string(kDuration));  // the error would quote a part of it
   }
   if (*parsed < least) return wrong(shown() + " is too short: at least " + levels::format_duration(least));
   if (*parsed > most) return wrong(shown() + " is too long: at most " + levels::format_duration(most));
@@ -107,13 +107,13 @@ bool Value::duration(Ms& out, Ms least, Ms most) {
 bool Value::whole_seconds(Ms& out, Ms least, Ms most) {
   Ms value{0};
   if (!duration(value, least, most)) return false;
-  if (value.count() % 1000 != 0) return wrong(shown() + " is not a number of whole seconds, e.g. 10s");
+  if (value.count() % 1000 != 0) return wrong(shown() + " is not a whole number of seconds, e.g. 10s");
   out = value;
   return true;
 }
 
 bool Value::integer(int& out, int least, int most) {
-  const std::string range = "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
+  const std::string range = "an integer from " + std::to_string(least) + " to " + std::to_string(most);
   if (!scalar(range)) return false;
   const auto value = to_int(node.text);
   if (!value || *value < least || *value > most) return wrong(shown() + " is not " + range);
@@ -122,7 +122,7 @@ bool Value::integer(int& out, int least, int most) {
 }
 
 bool Value::number(double& out) {
-  if (!scalar("a number, e.g. 2 or 1.5,")) return false;
+  if (!scalar("a number, e.g. 2 or 1.5")) return false;
   // from_chars takes "inf" and "nan" too, which are no numbers here.
   const bool plain = node.text.find_first_not_of("0123456789.") == std::string::npos;
   double value = 0;
@@ -175,10 +175,10 @@ bool Value::choice(std::string& out, const std::vector<std::string>& words) {
 
 bool Value::name(std::string& out, std::size_t most) {
   if (!scalar("a name")) return false;
-  if (node.text.empty()) return wrong("it is empty: leave the key out, or write a name");
+  if (node.text.empty()) return wrong("must not be empty: remove the key, or write a name");
   if (node.text.size() > most) return wrong("longer than " + std::to_string(most) + " characters");
   if (!std::ranges::all_of(node.text, is_plain_char)) {
-    return wrong(shown() + " holds other characters than letters, digits and . _ -");
+    return wrong(shown() + " has invalid characters: use letters, digits and . _ -");
   }
   out = node.text;
   return true;
@@ -196,11 +196,10 @@ bool Value::file(std::string& out) {
   if (!path_of_file(full)) return false;
   const std::string why = draft.reads_files_of(path) ? unreadable(full) : "";
   if (!why.empty()) {
-    const std::string which =
-        may_quote() ? in_quotes(full) : "the file that " + in_quotes(node.written) + " names";
+    const std::string which = may_quote() ? in_quotes(full) : "the file named by " + in_quotes(node.written);
     const std::string what = which + " cannot be read: " + why;
     if (draft.purpose != ConfigFor::check) return wrong(what);
-    problems.warn(node.mark, path + ": " + what + "; `rung run` does not start so");
+    problems.warn(node.mark, path + ": " + what + "; `rung run` will not start");
     return false;  // whose content can't be judged
   }
   out = full;
@@ -212,10 +211,10 @@ bool Value::url(std::string& out, const std::vector<std::string>& schemes) {
   const auto parsed = parse_url(node.text);
   if (!parsed) return wrong(parsed.error().message);
   if (std::ranges::find(schemes, parsed->scheme) == schemes.end()) {
-    return wrong("the URL begins with " + join(schemes) +
-                 (schemes.size() > 1 ? ", each followed by ://" : "://"));
+    return wrong("the URL must begin with " + join(schemes) +
+                 (schemes.size() > 1 ? ", followed by ://" : "://"));
   }
-  if (!parsed->query.empty()) return wrong("nothing is taken from a URL's ?query: there are keys for it");
+  if (!parsed->query.empty()) return wrong("a ?query in the URL is not supported: use the config keys");
   out = node.text;
   return true;
 }
@@ -234,9 +233,9 @@ bool Value::urls(std::string& first, std::vector<std::string>& others,
       rest.remove_prefix(comma + 1);
     }
   } else if (node.kind != Node::Kind::list) {
-    return node.broken ? false : wrong("a list of URLs belongs here: [" + schemes[0] + "://HOST, ...]");
+    return node.broken ? false : wrong("expected a list of URLs: [" + schemes[0] + "://HOST, ...]");
   }
-  if (items.empty()) return wrong("the list is empty: one URL at least");
+  if (items.empty()) return wrong("the list is empty: at least one URL is required");
   std::vector<std::string> all;
   for (const Node& item : items) {
     const std::string place = "[" + std::to_string(&item - items.data() + 1) + "]";
@@ -250,7 +249,7 @@ bool Value::urls(std::string& first, std::vector<std::string>& others,
 }
 
 bool Value::host_port(std::string& out) {
-  if (!scalar("host:port, e.g. 127.0.0.1:8025,")) return false;
+  if (!scalar("host:port, e.g. 127.0.0.1:8025")) return false;
   const auto parsed = parse_url("tcp://" + node.text);
   const bool good = parsed && parsed->port != 0 && parsed->path.empty() && parsed->user.empty() &&
                     node.text.find_first_of("/@?#") == std::string::npos;
@@ -263,7 +262,7 @@ bool Value::list_of_durations(LadderDraft& out) {
   if (node.broken) return false;
   if (node.kind != Node::Kind::list) {
     return wrong(
-        "a ladder is a list of delays, e.g. [5s, 30s, 1m], or { base: 10s, factor: 2, max: 1h, levels: 12 }");
+        "expected a list of delays, e.g. [5s, 30s, 1m], or { base: 10s, factor: 2, max: 1h, levels: 12 }");
   }
   out.is_list = true;
   bool all = true;
@@ -283,7 +282,7 @@ bool Value::list_of_durations(LadderDraft& out) {
 bool Value::list_of_patterns(std::vector<std::string>& out) {
   if (node.broken) return false;
   if (node.kind != Node::Kind::list)
-    return wrong("a list of names belongs here, * stands for any characters: [orders, \"billing.*\"]");
+    return wrong("expected a list of names, * matches any characters: [orders, \"billing.*\"]");
   bool all = true;
   for (const Node& item : node.items) {
     Value pattern{draft, problems, item, path, secret};

@@ -51,7 +51,7 @@ class Walker {
     const bool any_name = is_section(below(path, "*")) || find_key(below(path, "*")) != nullptr;
     for (const auto& [key, value] : map.entries) {
       if (key.kind != Node::Kind::text) {
-        if (!key.broken) problems_.add(key.mark, "a key is a text, and this is none");
+        if (!key.broken) problems_.add(key.mark, "a key must be a string");
         continue;
       }
       const std::string child = below(path, any_name ? "*" : key.text);
@@ -65,7 +65,7 @@ class Walker {
       if (fresh) {
         entry(key, value, child, below(shown, key.text));
       } else {
-        problems_.add(key.mark, below(shown, key.text) + ": given twice, first in line " +
+        problems_.add(key.mark, below(shown, key.text) + ": duplicate key, first in line " +
                                     std::to_string(first->second));
       }
     }
@@ -111,7 +111,7 @@ class Walker {
   bool delays(const Node& list) {
     const auto before = problems_.count();
     if (list.kind == Node::Kind::map && !list.entries.empty())
-      problems_.add(list.mark, "delays: a list belongs here: write [{ from: EXCHANGE, to: EXCHANGE }]");
+      problems_.add(list.mark, "delays: expected a list: write [{ from: EXCHANGE, to: EXCHANGE }]");
     for (const Node& item : list.items) {
       DelayDraft& draft = draft_.delays.emplace_back();
       draft.mark = item.mark;
@@ -129,17 +129,16 @@ class Walker {
 
   void not_a_section(const Node& value, const std::string& path, const std::string& shown) {
     if (path == "queues.*" && value.kind == Node::Kind::text) {
-      problems_.add(value.mark, shown + ": a queue holds keys: write { ladder: NAME }");
+      problems_.add(value.mark, shown + ": expected keys: write { ladder: NAME }");
       return;
     }
     if (path == "delays") {
-      problems_.add(value.mark, "delays: a list belongs here: write [{ from: EXCHANGE, to: EXCHANGE }]");
+      problems_.add(value.mark, "delays: expected a list: write [{ from: EXCHANGE, to: EXCHANGE }]");
       return;
     }
     std::string names;
     for (const auto& name : names_below(path)) names += (names.empty() ? "" : ", ") + name;
-    problems_.add(value.mark,
-                  shown + ": further keys belong here" + (names.empty() ? ", a name each" : ": " + names));
+    problems_.add(value.mark, shown + ": expected keys" + (names.empty() ? ", one per name" : ": " + names));
   }
 
   // A ladder, a queue, a tag or a group begins.
@@ -156,7 +155,7 @@ class Walker {
     if (path != "ladders.*") {
       const bool queue = path == "queues.*";
       if (key.text.empty() || key.text.size() > 255) {
-        problems_.add(key.mark, queue ? "queues: a queue's name has 1 to 255 bytes"
+        problems_.add(key.mark, queue ? "queues: a queue name has 1 to 255 bytes"
                                       : "tags: a tag (a message's property type) has 1 to 255 bytes");
         return false;
       }
@@ -190,8 +189,7 @@ class Walker {
     if (!like_a_key || (value.kind == Node::Kind::nothing && (among_secrets || meant.empty()))) {
       problems_.add(
           key.mark,
-          where +
-              "an unknown key, without a value that could be shown: a text with , : or # in it needs quotes");
+          where + "unknown key without a value (not shown): a string that contains , : or # needs quotes");
       return;
     }
     problems_.add(key.mark, where + "unknown key " + in_quotes(key.text) + advice(key.text, meant, path));
@@ -199,10 +197,10 @@ class Walker {
 
   static std::string advice(const std::string& name, const std::string& meant, const std::string& path) {
     if (name.find('.') != std::string::npos && find_key(name) != nullptr) {
-      return ": a dot does not lead into a section, write " + name.substr(0, name.find('.')) + ": { " +
+      return ": nested keys are not written with a dot, write " + name.substr(0, name.find('.')) + ": { " +
              name.substr(name.find('.') + 1) + ": ... }";
     }
-    if (name == "<<") return ": merge keys are not taken";
+    if (name == "<<") return ": merge keys are not supported";
     if (!meant.empty()) return ": did you mean " + meant + "?";
     // The right name in the wrong place.
     std::string elsewhere;
@@ -211,11 +209,11 @@ class Walker {
       const auto last = dot == std::string_view::npos ? key.about.path : key.about.path.substr(dot + 1);
       if (last == name) elsewhere += (elsewhere.empty() ? "" : " or ") + std::string(key.about.path);
     }
-    if (is_section(name)) elsewhere = name + " at the top";
+    if (is_section(name)) elsewhere = name + " at the top level";
     if (!elsewhere.empty()) return ": did you mean " + elsewhere + "?";
     std::string names;
     for (const auto& known : names_below(path)) names += (names.empty() ? "" : ", ") + known;
-    return ": there are " + names;
+    return ": known keys: " + names;
   }
 
   Draft& draft_;
@@ -248,8 +246,7 @@ Draft walk(const Node& root, std::string folder, Problems& problems, ConfigFor p
   if (root.kind == Node::Kind::map || root.kind == Node::Kind::nothing) {
     Walker(draft, problems).section(root, "", "");
   } else {
-    problems.add(root.mark,
-                 "the file holds no keys: it begins with broker: and store:, see examples/full.yaml");
+    problems.add(root.mark, "the file has no keys: start with broker: and store:, see examples/full.yaml");
   }
   return draft;
 }

@@ -129,7 +129,7 @@ TEST(Plan, ArgumentsWinOverPolicies) {
   const AttachPlan plan = plan_attach("rung", "orders", {"dlx", "all", ""}, policies);
   EXPECT_EQ(plan.what, AttachPlan::Do::refuse);
   EXPECT_THAT(plan.why, HasSubstr("'dlx'"));
-  EXPECT_THAT(plan.why, HasSubstr("wins over any policy"));
+  EXPECT_THAT(plan.why, HasSubstr("overrides any policy"));
   // The empty name is the default exchange: an argument like any other.
   EXPECT_EQ(plan_attach("rung", "orders", {"", "", ""}, {}).what, AttachPlan::Do::refuse);
   EXPECT_EQ(plan_attach("rung", "orders", {std::nullopt, "", "stream"}, {}).what, AttachPlan::Do::refuse);
