@@ -12,7 +12,7 @@
 #include "src/cli/attach_run.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 #include "src/core/url.h"
 
@@ -50,15 +50,15 @@ Json outcome_json(const Outcome& outcome) {
 }
 
 // One queue that was named: an object. Else: an array.
-int tell(const AttachOptions& options, const std::vector<Outcome>& outcomes) {
-  int code = kDone;
+int print_outcomes(const AttachOptions& options, const std::vector<Outcome>& outcomes) {
+  int code = kSuccess;
   const bool single = options.named() && options.queues.size() == 1;
   Json list = Json::array();
   for (const Outcome& outcome : outcomes) {
     if (options.common.json && !single) list.push_back(outcome_json(outcome));
-    if (outcome.code != kDone) {
-      complain(outcome.code, outcome.detail);
-      if (code == kDone) code = outcome.code;
+    if (outcome.code != kSuccess) {
+      report_error(outcome.code, outcome.detail);
+      if (code == kSuccess) code = outcome.code;
     } else if (!options.common.json) {
       print(one_line(outcome.detail) + "\n");
       for (const std::string& note : outcome.notes) print("  note: " + one_line(note) + "\n");
@@ -71,21 +71,21 @@ int tell(const AttachOptions& options, const std::vector<Outcome>& outcomes) {
   return code;
 }
 
-std::string printed_line(const AttachOptions& options, const Config& config, const std::string& prefix,
-                         const std::string& queue) {
+std::string manual_command(const AttachOptions& options, const Config& config, const std::string& prefix,
+                           const std::string& queue) {
   if (!options.detach) return rabbit::policy_command(prefix, vhost_of(config), queue);
   return "rabbitmqctl clear_policy -p " + rabbit::shell_quote(vhost_of(config)) + " " +
          rabbit::shell_quote(rabbit::policy_name(queue));
 }
 
 // Nobody could be reached: what a person can do by hand.
-int by_hand(const AttachOptions& options, const Config& config, const ByPrefix& queues,
-            const std::vector<std::string>& why_not) {
+int print_manual_commands(const AttachOptions& options, const Config& config, const ByPrefix& queues,
+                          const std::vector<std::string>& reasons) {
   std::string lines, exchanges;
   for (const auto& [prefix, names] : queues) {
     exchanges += (exchanges.empty() ? "" : " or ") + rabbit::failed_exchange(prefix);
     for (const std::string& queue : names)
-      lines += "  " + printed_line(options, config, prefix, queue) + "\n";
+      lines += "  " + manual_command(options, config, prefix, queue) + "\n";
   }
   if (!lines.empty()) {
     std::string text = "Run this where rabbitmqctl reaches the broker:\n\n" + lines;
@@ -95,12 +95,12 @@ int by_hand(const AttachOptions& options, const Config& config, const ByPrefix& 
     print(text);
   }
   std::string why;
-  for (const std::string& each : why_not) why += (why.empty() ? "" : "; ") + each;
-  return complain(kNotReached, (options.detach ? "not detached: " : "not attached: ") + why);
+  for (const std::string& each : reasons) why += (why.empty() ? "" : "; ") + each;
+  return report_error(kUnreachable, (options.detach ? "not detached: " : "not attached: ") + why);
 }
 
 // What is wrong with the choice of queues; empty = nothing.
-std::string mistake_in_choice(const AttachOptions& options) {
+std::string selection_error(const AttachOptions& options) {
   const std::string help = options.detach ? " (see rung detach --help)" : " (see rung attach --help)";
   if (options.named() && options.queues.empty())
     return "no queues given: name a queue, or use --pattern or --all" + help;
@@ -113,7 +113,7 @@ std::string mistake_in_choice(const AttachOptions& options) {
 }
 
 // Names that are no queue to attach; empty = all are good.
-std::string mistake_in(const AttachOptions& options, const Config& config) {
+std::string queue_name_error(const AttachOptions& options, const Config& config) {
   for (const std::string& queue : options.queues) {
     if (queue.empty() || queue.size() > 255) return "invalid queue name: it must have 1 to 255 bytes";
     for (const char* inlet : {"failed", "results", "delay", "parked"}) {
@@ -134,7 +134,7 @@ Result<std::optional<std::regex>> pattern_of(const AttachOptions& options) {
   }
 }
 
-Result<ByPrefix> by_name(const AttachOptions& options, const Config& config) {
+Result<ByPrefix> named_queues(const AttachOptions& options, const Config& config) {
   ByPrefix queues;
   for (const std::string& queue : options.queues) {
     auto prefix = prefix_of_queue(config, queue);
@@ -154,7 +154,7 @@ std::vector<std::string> prefixes(const Config& config) {
 
 // The queues that --pattern or --all means: those that exist, or those that attach made a policy for. Of the
 // groups each has its own; a queue that none has is left out.
-Result<ByPrefix> chosen(const AttachOptions& options, const Config& config, QueueAdmin& admin) {
+Result<ByPrefix> selected_queues(const AttachOptions& options, const Config& config, QueueAdmin& admin) {
   auto pattern = pattern_of(options);
   if (!pattern) return tl::unexpected(pattern.error());
   const auto wanted = [&](const std::string& name) {
@@ -188,23 +188,25 @@ Result<ByPrefix> chosen(const AttachOptions& options, const Config& config, Queu
 }
 
 int run(const AttachOptions& options) {
-  if (const std::string wrong = mistake_in_choice(options); !wrong.empty()) return complain(kMistake, wrong);
+  if (const std::string problem = selection_error(options); !problem.empty())
+    return report_error(kUserError, problem);
   Config config;
-  if (const int code = load(options.common, config, ConfigFor::broker); code != kDone) return code;
-  if (const std::string wrong = mistake_in(options, config); !wrong.empty()) return complain(kMistake, wrong);
-  auto queues = by_name(options, config);
-  if (!queues) return complain(queues.error());
+  if (const int code = load(options.common, config, ConfigFor::broker); code != kSuccess) return code;
+  if (const std::string problem = queue_name_error(options, config); !problem.empty())
+    return report_error(kUserError, problem);
+  auto queues = named_queues(options, config);
+  if (!queues) return report_error(queues.error());
   if (options.print) {
     for (const auto& [prefix, names] : *queues) {
-      for (const std::string& queue : names) print(printed_line(options, config, prefix, queue) + "\n");
+      for (const std::string& queue : names) print(manual_command(options, config, prefix, queue) + "\n");
     }
-    return kDone;
+    return kSuccess;
   }
   FoundAdmin found = find_admin(config.broker);
-  if (found.mistake) return complain(*found.mistake);
-  if (found.admin == nullptr) return by_hand(options, config, *queues, found.why_not);
-  if (!options.named()) queues = chosen(options, config, *found.admin);
-  if (!queues) return complain(queues.error());
+  if (found.config_error) return report_error(*found.config_error);
+  if (found.admin == nullptr) return print_manual_commands(options, config, *queues, found.reasons);
+  if (!options.named()) queues = selected_queues(options, config, *found.admin);
+  if (!queues) return report_error(queues.error());
   std::vector<Outcome> outcomes;
   for (const auto& [prefix, names] : *queues) {
     BrokerOptions broker = config.broker;
@@ -213,10 +215,10 @@ int run(const AttachOptions& options) {
                                : attach_queues(*found.admin, broker, names, options.named());
     std::ranges::move(done, std::back_inserter(outcomes));
   }
-  return tell(options, outcomes);
+  return print_outcomes(options, outcomes);
 }
 
-void add_choice(CLI::App& c, AttachOptions& o, const char* all) {
+void add_selection(CLI::App& c, AttachOptions& o, const char* all) {
   c.add_option("QUEUE", o.queues, "Names of queues");
   c.add_option("--pattern", o.pattern,
                "Instead of names: all queues whose name matches this regular expression");
@@ -240,7 +242,7 @@ void add_attach(CLI::App& app, int* exit) {
       "Uses the management API (broker.management, or port 15672), otherwise rabbitmqctl\n"
       "($RUNG_RABBITMQCTL can name another command). The user needs the tag policymaker.",
       o->common);
-  add_choice(c, *o, "Instead of names: all queues of the virtual host");
+  add_selection(c, *o, "Instead of names: all queues of the virtual host");
   c.add_flag("--detach", o->detach, "Same as rung detach");
   c.callback([o, exit] { *exit = run(*o); });
 }
@@ -256,7 +258,7 @@ void add_detach(CLI::App& app, int* exit) {
       "  rung detach --all\n"
       "The previous policy takes effect again. Policies that rung attach did not create are kept.",
       o->common);
-  add_choice(c, *o, "Instead of names: all queues that rung attach has attached");
+  add_selection(c, *o, "Instead of names: all queues that rung attach has attached");
   c.callback([o, exit] { *exit = run(*o); });
 }
 

@@ -12,16 +12,16 @@
 namespace rung::cli {
 
 struct AttachPlan {
-  enum class Do {
+  enum class Action {
     nothing,  // attached already; `why` says by what
     refuse,   // a policy cannot do it; `why` says what can
     put,      // `policy`
   };
-  Do what = Do::nothing;
-  std::string why;
+  Action action = Action::nothing;
+  std::string reason;
   rabbit::Policy policy;
-  std::string over;       // the policy whose definition it takes over and covers; "" = none
-  std::string elsewhere;  // where dead letters went until now; "" = nowhere
+  std::string overridden;         // the policy whose definition it takes over and covers; "" = none
+  std::string previous_exchange;  // where dead letters went until now; "" = nowhere
 };
 
 AttachPlan plan_attach(std::string_view prefix, std::string_view queue, const rabbit::QueueFacts& facts,

@@ -14,8 +14,8 @@ namespace rung::cli {
 
 struct FoundAdmin {
   std::unique_ptr<rabbit::QueueAdmin> admin;  // none: nobody was reached
-  std::vector<std::string> why_not;           // one for each way that was tried
-  std::optional<Error> mistake;               // in the config: nothing was tried
+  std::vector<std::string> reasons;           // one for each way that was tried
+  std::optional<Error> config_error;          // in the config: nothing was tried
 };
 // The management API, else rabbitmqctl.
 FoundAdmin find_admin(const BrokerOptions& broker);
@@ -23,7 +23,7 @@ FoundAdmin find_admin(const BrokerOptions& broker);
 // What became of one queue.
 struct Outcome {
   std::string queue;
-  Exit code = kDone;
+  Exit code = kSuccess;
   const char* result = "failed";  // a word for scripts
   std::string detail;             // a sentence for people; an error where code says so
   std::optional<rabbit::Policy> policy;

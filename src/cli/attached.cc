@@ -9,7 +9,7 @@
 #include "src/cli/attach_watch.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 
 namespace rung::cli {
@@ -115,27 +115,27 @@ std::string to_text(const std::vector<Line>& lines, bool groups) {
 
 int run(const Common& common, const std::vector<std::string>& only) {
   Config config;
-  if (const int code = load(common, config, ConfigFor::broker); code != kDone) return code;
+  if (const int code = load(common, config, ConfigFor::broker); code != kSuccess) return code;
   for (const std::string& queue : only) {
-    if (const auto prefix = prefix_of_queue(config, queue); !prefix) return complain(prefix.error());
+    if (const auto prefix = prefix_of_queue(config, queue); !prefix) return report_error(prefix.error());
   }
   FoundAdmin found = find_admin(config.broker);
-  if (found.mistake) return complain(*found.mistake);
+  if (found.config_error) return report_error(*found.config_error);
   if (found.admin == nullptr) {
     std::string why;
-    for (const std::string& each : found.why_not) why += (why.empty() ? "" : "; ") + each;
-    return complain(kNotReached, why);
+    for (const std::string& each : found.reasons) why += (why.empty() ? "" : "; ") + each;
+    return report_error(kUnreachable, why);
   }
   auto lines = read(*found.admin, config, only);
-  if (!lines) return complain(lines.error());
+  if (!lines) return report_error(lines.error());
   if (!common.json) {
     print(to_text(*lines, !config.groups.empty()));
-    return kDone;
+    return kSuccess;
   }
   Json json = Json::array();
   for (const Line& line : *lines) json.push_back(line_json(line, !config.groups.empty()));
   print(dump(json) + "\n");
-  return kDone;
+  return kSuccess;
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
 #include "src/cli/progress.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 
 namespace rung::cli {
@@ -24,22 +24,24 @@ struct BulkCommandOptions {
   bool detach = false;
 };
 
-int none(std::int64_t id) { return complain(kNotFound, fmt::format("bulk {} does not exist", id)); }
+int report_no_bulk(std::int64_t id) {
+  return report_error(kNotFound, fmt::format("bulk {} does not exist", id));
+}
 
 int list(const BulkCommandOptions& o) {
   Session session;
-  if (const int code = open_session(o.common, session); code != kDone) return code;
+  if (const int code = open_session(o.common, session); code != kSuccess) return code;
   auto bulks = session.store->bulks(o.limit);
-  if (!bulks) return complain(bulks.error());
+  if (!bulks) return report_error(bulks.error());
   if (o.common.json) {
     Json json = {{"bulks", Json::array()}};
     for (const Bulk& bulk : *bulks) json["bulks"].push_back(api::columns_of(bulk));
     print(dump(json) + "\n");
-    return kDone;
+    return kSuccess;
   }
   if (bulks->empty()) {
     print("no bulks yet\n");
-    return kDone;
+    return kSuccess;
   }
   using enum Table::Align;
   Table table({{"BULK", right},
@@ -58,7 +60,7 @@ int list(const BulkCommandOptions& o) {
                relative(b.created_at, session.now), b.who, b.runner.empty() ? "-" : b.runner, b.filter_text});
   }
   print(table.str(Terminal::of_stdout()));
-  return kDone;
+  return kSuccess;
 }
 
 std::string show_text(const Bulk& b, EpochMs now) {
@@ -91,41 +93,42 @@ std::string show_text(const Bulk& b, EpochMs now) {
 
 int show(const BulkCommandOptions& o) {
   Session session;
-  if (const int code = open_session(o.common, session); code != kDone) return code;
+  if (const int code = open_session(o.common, session); code != kSuccess) return code;
   auto bulk = session.store->bulk(o.id);
-  if (!bulk) return complain(bulk.error());
-  if (!*bulk) return none(o.id);
+  if (!bulk) return report_error(bulk.error());
+  if (!*bulk) return report_no_bulk(o.id);
   print(o.common.json ? dump(api::columns_of(**bulk)) + "\n" : show_text(**bulk, session.now));
-  return kDone;
+  return kSuccess;
 }
 
 // Pause, abort. What has ended stays as it ended, and that is the answer.
-int set(const BulkCommandOptions& o, BulkState to) {
+int set_state(const BulkCommandOptions& o, BulkState to) {
   Session session;
-  if (const int code = open_session(o.common, session); code != kDone) return code;
+  if (const int code = open_session(o.common, session); code != kSuccess) return code;
   auto bulk = session.store->set_bulk(o.id, to, std::nullopt);
-  if (!bulk) return complain(bulk.error());
-  if (!*bulk) return none(o.id);
+  if (!bulk) return report_error(bulk.error());
+  if (!*bulk) return report_no_bulk(o.id);
   const Bulk& b = **bulk;
   if (o.common.json) print(dump(api::columns_of(b)) + "\n");
   if (b.state != to) {
-    return complain(kMistake, fmt::format("bulk {} has already ended: it is {}", b.id, to_word(b.state)));
+    return report_error(kUserError,
+                        fmt::format("bulk {} has already ended: it is {}", b.id, to_word(b.state)));
   }
   if (!o.common.json)
     print(fmt::format("bulk {} is {} at {} of {}\n", b.id, to_word(b.state), b.done, b.total));
-  return kDone;
+  return kSuccess;
 }
 
 int resume(const BulkCommandOptions& o) {
   Session session;
-  if (const int code = open_session(o.common, session); code != kDone) return code;
+  if (const int code = open_session(o.common, session); code != kSuccess) return code;
   const auto rate = o.rate > 0 ? std::optional<double>(o.rate) : std::nullopt;
   auto bulk = session.store->set_bulk(o.id, BulkState::running, rate);
-  if (!bulk) return complain(bulk.error());
-  if (!*bulk) return none(o.id);
+  if (!bulk) return report_error(bulk.error());
+  if (!*bulk) return report_no_bulk(o.id);
   if ((*bulk)->state != BulkState::running) {
-    return complain(kMistake,
-                    fmt::format("bulk {} has already ended: it is {}", o.id, to_word((*bulk)->state)));
+    return report_error(kUserError,
+                        fmt::format("bulk {} has already ended: it is {}", o.id, to_word((*bulk)->state)));
   }
   if (!o.detach) return run_bulk(session, **bulk, o.common.json);
   if (o.common.json) {
@@ -133,12 +136,12 @@ int resume(const BulkCommandOptions& o) {
   } else {
     print(fmt::format("bulk {} will be resumed by a sidecar\n", o.id));
   }
-  return kDone;
+  return kSuccess;
 }
 
-CLI::App& add_one(CLI::App& bulk, const std::string& name, const std::string& does, const std::string& teach,
-                  BulkCommandOptions& options) {
-  CLI::App& c = add_command(bulk, name, does, teach, options.common);
+CLI::App& add_one(CLI::App& bulk, const std::string& name, const std::string& summary,
+                  const std::string& footer, BulkCommandOptions& options) {
+  CLI::App& c = add_command(bulk, name, summary, footer, options.common);
   c.add_option("ID", options.id, "The bulk's id, as listed by rung bulk list")->required();
   return c;
 }
@@ -165,10 +168,10 @@ void add_bulk(CLI::App& app, int* exit) {
     *exit = show(*o);
   });
   add_one(bulk, "pause", "Pauses a bulk, wherever it runs", "Examples:\n  rung bulk pause 7", *o)
-      .callback([o, exit] { *exit = set(*o, BulkState::paused); });
+      .callback([o, exit] { *exit = set_state(*o, BulkState::paused); });
   add_one(bulk, "abort", "Ends a bulk; tasks already changed stay changed", "Examples:\n  rung bulk abort 7",
           *o)
-      .callback([o, exit] { *exit = set(*o, BulkState::aborted); });
+      .callback([o, exit] { *exit = set_state(*o, BulkState::aborted); });
   CLI::App& on = add_one(bulk, "resume", "Resumes a bulk and runs it here",
                          "Examples:\n"
                          "  rung bulk resume 7\n"

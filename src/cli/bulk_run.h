@@ -9,7 +9,7 @@
 
 #include "src/cli/command.h"
 #include "src/cli/filter.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 
 namespace rung::cli {
 

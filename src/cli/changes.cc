@@ -10,12 +10,12 @@
 
 #include "levels/duration.h"
 #include "src/api/views.h"
-#include "src/cli/again.h"
 #include "src/cli/bulk_run.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
 #include "src/cli/filter.h"
-#include "src/cli/story.h"
+#include "src/cli/retry.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 #include "src/cli/when.h"
 #include "src/core/decider.h"
@@ -23,8 +23,8 @@
 namespace rung::cli {
 namespace {
 
-constexpr Ms kWhilePublishing{100};
-constexpr int kTriesWhilePublishing = 20;
+constexpr Ms kConfirmPollInterval{100};
+constexpr int kConfirmPolls = 20;
 
 struct ChangeOptions {
   Common common;
@@ -45,12 +45,12 @@ struct Change {
 
 Exit exit_of(const Change& change) {
   if (!change.row) return kNotFound;
-  return change.decision.verdict == Decision::Verdict::refused ? kMistake : kDone;
+  return change.decision.verdict == Decision::Verdict::refused ? kUserError : kSuccess;
 }
 
 // Of several: a mistake outweighs what was not found.
-Exit worse(Exit a, Exit b) {
-  const auto weight = [](Exit e) { return e == kMistake ? 2 : e == kNotFound ? 1 : 0; };
+Exit worse_of(Exit a, Exit b) {
+  const auto weight = [](Exit e) { return e == kUserError ? 2 : e == kNotFound ? 1 : 0; };
   return weight(a) >= weight(b) ? a : b;
 }
 
@@ -58,26 +58,27 @@ int read_ids(const std::vector<std::string>& words, std::vector<TaskId>& ids) {
   for (const std::string& word : words) {
     const auto id = TaskId::parse(word);
     if (!id) {
-      return complain(kMistake, "'" + word + "' is not a retry-id (digits): `rung list --message-id " + word +
-                                    "` lists the retry-ids of a message");
+      return report_error(kUserError, "'" + word + "' is not a retry-id (digits): `rung list --message-id " +
+                                          word + "` lists the retry-ids of a message");
     }
     if (std::ranges::find(ids, *id) == ids.end()) ids.push_back(*id);
   }
-  return kDone;
+  return kSuccess;
 }
 
 Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& ids, const Happening& what) {
   std::vector<Event> events;
-  const ByHand hand{by_whom(), std::nullopt};
-  for (const TaskId id : ids) events.push_back({id, what, hand});
+  const ByHand by_hand{cli_user(), std::nullopt};
+  for (const TaskId id : ids) events.push_back({id, what, by_hand});
   // No lease is held here: row locks and decide() are what guards it against the sidecars.
   const auto decide = [&](const std::vector<Event>& some) {
-    return again([&] { return session.store->apply(some, Fence{}, decider(session.config.rules)); });
+    return retry_transient(
+        [&] { return session.store->apply(some, Fence{}, decider(session.config.rules)); });
   };
   auto decisions = decide(events);
   if (!decisions) return tl::unexpected(decisions.error());
   // What a sidecar is publishing just now has its confirm in a moment, as a rule.
-  for (int tries = 0; tries < kTriesWhilePublishing; ++tries) {
+  for (int tries = 0; tries < kConfirmPolls; ++tries) {
     std::vector<Event> later;
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < events.size(); ++i) {
@@ -86,7 +87,7 @@ Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& i
       places.push_back(i);
     }
     if (later.empty()) break;
-    std::this_thread::sleep_for(kWhilePublishing);
+    std::this_thread::sleep_for(kConfirmPollInterval);
     auto decided = decide(later);
     if (!decided) return tl::unexpected(decided.error());
     for (std::size_t i = 0; i < places.size(); ++i) (*decisions)[places[i]] = std::move((*decided)[i]);
@@ -103,18 +104,18 @@ Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& i
   return changes;
 }
 
-void tell(const Change& change, const Session& session) {
+void print_change(const Change& change, const Session& session) {
   if (!change.row) {
-    complain(kNotFound, "no task with retry-id " + change.id.str());
+    report_error(kNotFound, "no task with retry-id " + change.id.str());
     return;
   }
-  const std::string now_is = what_next(*change.row, *session.config.rules, session.now);
+  const std::string state_text = what_next(*change.row, *session.config.rules, session.now);
   if (change.decision.verdict == Decision::Verdict::refused) {
-    complain(kMistake, change.id.str() + ": " + change.decision.reason);
+    report_error(kUserError, change.id.str() + ": " + change.decision.reason);
     return;
   }
   const bool before = change.decision.verdict == Decision::Verdict::stale;
-  print(fmt::format("{}  {}{}\n", change.id.str(), one_line(now_is),
+  print(fmt::format("{}  {}{}\n", change.id.str(), one_line(state_text),
                     before ? " (nothing to do: " + change.decision.reason + ")" : ""));
 }
 
@@ -131,21 +132,21 @@ Json change_json(const Change& change) {
 
 int run(Session& session, const ChangeOptions& options, const Happening& what) {
   std::vector<TaskId> ids;
-  if (const int code = read_ids(options.ids, ids); code != kDone) return code;
+  if (const int code = read_ids(options.ids, ids); code != kSuccess) return code;
   if (session.store == nullptr) {
-    if (const int code = open_session(options.common, session); code != kDone) return code;
+    if (const int code = open_session(options.common, session); code != kSuccess) return code;
   }
   auto changes = apply(session, ids, what);
-  if (!changes) return complain(changes.error());
+  if (!changes) return report_error(changes.error());
   if (auto now = session.store->now()) session.now = *now;
-  Exit exit = kDone;
+  Exit exit = kSuccess;
   Json json = Json::array();
   for (const Change& change : *changes) {
-    exit = worse(exit, exit_of(change));
+    exit = worse_of(exit, exit_of(change));
     if (options.common.json) {
       json.push_back(change_json(change));
     } else {
-      tell(change, session);
+      print_change(change, session);
     }
   }
   if (options.common.json) print(dump(json) + "\n");
@@ -153,13 +154,14 @@ int run(Session& session, const ChangeOptions& options, const Happening& what) {
 }
 
 // By ids, or by a filter.
-int run_either(const ChangeOptions& o, const Happening& what, BulkAction action) {
+int run_by_ids_or_filter(const ChangeOptions& o, const Happening& what, BulkAction action) {
   const bool filtered = is_set(o.filter);
   if (o.ids.empty() && !filtered)
-    return complain(kMistake, "no tasks selected: give retry-ids or a filter (--queue, --tag, --state ...)");
+    return report_error(kUserError,
+                        "no tasks selected: give retry-ids or a filter (--queue, --tag, --state ...)");
   if (!o.ids.empty() && filtered)
-    return complain(
-        kMistake,
+    return report_error(
+        kUserError,
         "retry-ids and a filter cannot be combined (to redrive to another queue: redrive --to-queue)");
   if (o.ids.empty()) {
     NewBulk bulk;
@@ -169,7 +171,7 @@ int run_either(const ChangeOptions& o, const Happening& what, BulkAction action)
     return make_bulk(o.common, o.filter, o.bulk, std::move(bulk));
   }
   if (o.bulk.dry_run || o.bulk.rate > 0)
-    return complain(kMistake, "--dry-run and --rate need a filter, not retry-ids");
+    return report_error(kUserError, "--dry-run and --rate need a filter, not retry-ids");
   Session session;
   return run(session, o, what);
 }
@@ -179,19 +181,20 @@ int run_reschedule(const ChangeOptions& o) {
   Session session;
   if (!o.delay.empty()) {
     const auto delay = levels::parse_duration(o.delay);
-    if (!delay) return complain(kMistake, "--delay: " + delay.error());
+    if (!delay) return report_error(kUserError, "--delay: " + delay.error());
     to.delay = *delay;
   } else {
-    if (const int code = open_session(o.common, session); code != kDone) return code;
+    if (const int code = open_session(o.common, session); code != kSuccess) return code;
     const auto at = parse_when(o.at, session.now, Direction::future);
-    if (!at) return complain(kMistake, "--at: " + at.error());
+    if (!at) return report_error(kUserError, "--at: " + at.error());
     to.at = *at;
   }
   return run(session, o, to);
 }
 
 int run_finish(const ChangeOptions& o) {
-  if (o.succeeded && !o.error.empty()) return complain(kMistake, "--error needs --failed, not --succeeded");
+  if (o.succeeded && !o.error.empty())
+    return report_error(kUserError, "--error needs --failed, not --succeeded");
   Session session;
   return run(session, o, event::Finish{o.succeeded, o.error, o.executor, o.attempt});
 }
@@ -201,13 +204,13 @@ CLI::Option& add_ids(CLI::App& command, ChangeOptions& options) {
 }
 
 // ChangeOptions of a change that takes ids or a filter.
-void add_which(CLI::App& command, ChangeOptions& options) {
+void add_selection(CLI::App& command, ChangeOptions& options) {
   add_ids(command, options);
   add_filter(command, options.filter);
   add_bulk_options(command, options.bulk);
 }
 
-constexpr const char* kMany =
+constexpr const char* kFilterHelp =
     "\nWith a filter (as in rung list) it acts on all tasks that match now, and asks first unless --yes is "
     "given.\n"
     "Ctrl-C pauses it (see rung bulk resume). If this process dies, a sidecar completes the change.";
@@ -226,11 +229,11 @@ void add_cancel(CLI::App& app, int* exit) {
           "  rung cancel 249107395289088 249107395289089 --reason \"order withdrawn\"\n"
           "  rung cancel --tag coupon.reminder --due-before 1d --dry-run\n"
           "Only scheduled tasks can be cancelled. Once cancel has returned, the message is not published.") +
-          kMany,
+          kFilterHelp,
       o->common);
-  add_which(c, *o);
+  add_selection(c, *o);
   add_reason(c, *o);
-  c.callback([o, exit] { *exit = run_either(*o, event::Cancel{o->reason}, BulkAction::cancel); });
+  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Cancel{o->reason}, BulkAction::cancel); });
 }
 
 void add_discard(CLI::App& app, int* exit) {
@@ -241,11 +244,11 @@ void add_discard(CLI::App& app, int* exit) {
                   "  rung discard 249107395289088 --reason \"refunded by hand\"\n"
                   "  rung discard --queue orders --created-before 30d --yes    parked tasks, by a filter\n"
                   "A discarded task keeps its history until `retention` deletes it.") +
-          kMany,
+          kFilterHelp,
       o->common);
-  add_which(c, *o);
+  add_selection(c, *o);
   add_reason(c, *o);
-  c.callback([o, exit] { *exit = run_either(*o, event::Discard{o->reason}, BulkAction::discard); });
+  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Discard{o->reason}, BulkAction::discard); });
 }
 
 void add_fire(CLI::App& app, int* exit) {
@@ -254,10 +257,10 @@ void add_fire(CLI::App& app, int* exit) {
                             std::string("Examples:\n"
                                         "  rung fire 249107395289088\n"
                                         "  rung fire --queue orders --rate 50 --yes") +
-                                kMany,
+                                kFilterHelp,
                             o->common);
-  add_which(c, *o);
-  c.callback([o, exit] { *exit = run_either(*o, event::Fire{}, BulkAction::fire); });
+  add_selection(c, *o);
+  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Fire{}, BulkAction::fire); });
 }
 
 void add_retry(CLI::App& app, int* exit) {
@@ -267,10 +270,10 @@ void add_retry(CLI::App& app, int* exit) {
       std::string("Examples:\n"
                   "  rung retry 249107395289088\n"
                   "  rung retry --queue orders --error timeout          parked tasks, by a filter") +
-          kMany,
+          kFilterHelp,
       o->common);
-  add_which(c, *o);
-  c.callback([o, exit] { *exit = run_either(*o, event::Redrive{}, BulkAction::redrive); });
+  add_selection(c, *o);
+  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Redrive{}, BulkAction::redrive); });
 }
 
 void add_redrive(CLI::App& app, int* exit) {
@@ -280,9 +283,9 @@ void add_redrive(CLI::App& app, int* exit) {
                   std::string("Examples:\n"
                               "  rung redrive 249107395289088 --to-queue orders.by-hand\n"
                               "  rung redrive --queue orders --to-exchange shop --to-routing-key order.new") +
-                      kMany,
+                      kFilterHelp,
                   o->common);
-  add_which(c, *o);
+  add_selection(c, *o);
   CLI::Option* queue =
       c.add_option("--to-queue", o->elsewhere.queue, "Send to this queue instead")->type_name("NAME");
   c.add_option("--to-exchange", o->elsewhere.exchange, "Send to this exchange instead")
@@ -291,7 +294,8 @@ void add_redrive(CLI::App& app, int* exit) {
   c.add_option("--to-routing-key", o->elsewhere.routing_key, "The routing key for --to-exchange")
       ->type_name("KEY")
       ->excludes(queue);
-  c.callback([o, exit] { *exit = run_either(*o, event::Redrive{o->elsewhere}, BulkAction::redrive); });
+  c.callback(
+      [o, exit] { *exit = run_by_ids_or_filter(*o, event::Redrive{o->elsewhere}, BulkAction::redrive); });
 }
 
 void add_reschedule(CLI::App& app, int* exit) {

@@ -6,7 +6,7 @@
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
 #include "src/cli/run.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 #include "src/store/mysql/mysql_store.h"
 
@@ -52,9 +52,9 @@ Json check_json(const LoadedConfig& loaded) {
 int check(const Common& common) {
   if (!common.json) {
     Config config;
-    if (const int code = load(common, config, ConfigFor::check); code != kDone) return code;
+    if (const int code = load(common, config, ConfigFor::check); code != kSuccess) return code;
     print(lines(describe(config), 0));
-    return kDone;
+    return kSuccess;
   }
   const std::string path = find_config(common);
   if (path.empty()) {
@@ -63,26 +63,26 @@ int check(const Common& common) {
   }
   const LoadedConfig loaded = load_config(path, ConfigFor::check, group_choice(common));
   print(dump(check_json(loaded)) + "\n");
-  return loaded.ok() ? kDone : kMistake;
+  return loaded.ok() ? kSuccess : kUserError;
 }
 
 int migrate(const Common& common) {
   Config config;
-  if (const int code = load(common, config, ConfigFor::database); code != kDone) return code;
+  if (const int code = load(common, config, ConfigFor::database); code != kSuccess) return code;
   StoreOptions options = config.store;
   options.migrate = true;  // asked for by hand: store.migrate only says what `run` may do by itself
   const SystemClock clock;
   auto store = open_mysql_store(options, clock);
-  if (!store) return complain(store.error());
+  if (!store) return report_error(store.error());
   auto applied = (*store)->migrate();
-  if (!applied) return complain(applied.error());
+  if (!applied) return report_error(applied.error());
   if (common.json) {
     print(dump(Json{{"applied", *applied}}) + "\n");
-    return kDone;
+    return kSuccess;
   }
   for (const std::string& name : *applied) print("applied " + one_line(name) + "\n");
   print(applied->empty() ? "schema is up to date\n" : "schema is now up to date\n");
-  return kDone;
+  return kSuccess;
 }
 
 }  // namespace

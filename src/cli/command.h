@@ -16,7 +16,7 @@
 namespace rung::cli {
 
 // The contract's. NOTE: do not change: scripts lean on them.
-enum Exit : int { kDone = 0, kMistake = 1, kNotReached = 2, kNotFound = 3 };
+enum Exit : int { kSuccess = 0, kUserError = 1, kUnreachable = 2, kNotFound = 3 };
 
 // -c, --group and --json, of every command.
 struct Common {
@@ -26,14 +26,14 @@ struct Common {
 };
 
 // A command, with -c/--config and --json; `teach` stands under its --help.
-CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& does,
-                      const std::string& teach, Common& common);
+CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,
+                      const std::string& footer, Common& common);
 // -c and --group.
 void add_config_options(CLI::App& command, Common& common);
 
 // One line on stderr; returns `code`.
-int complain(Exit code, std::string_view what);
-int complain(const Error& error);  // transient: not reached; not_found; else the user's mistake
+int report_error(Exit code, std::string_view what);
+int report_error(const Error& error);  // transient: not reached; not_found; else the user's mistake
 Exit exit_of(const Error& error);
 
 // -c, else $RUNG_CONFIG, else ./rung.yaml, else /etc/rung/rung.yaml. "" = there is none.
@@ -67,7 +67,7 @@ int watch(Session& session, const std::function<int()>& draw);
 int watch(const std::function<Result<EpochMs>()>& now, const std::function<int()>& draw);
 
 // Whose hand it is that changes something here, for the audit: "alice@host (cli)".
-std::string by_whom();
+std::string cli_user();
 
 // Writes to stdout; a pipe that closed ends the program quietly.
 void print(std::string_view text);

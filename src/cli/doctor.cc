@@ -9,7 +9,7 @@
 
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 
 namespace rung::cli {
@@ -79,16 +79,16 @@ std::string findings_json(const Findings& findings) {
 
 int run(const Common& common) {
   Config config;
-  if (const int code = load(common, config, ConfigFor::check); code != kDone) return code;
+  if (const int code = load(common, config, ConfigFor::check); code != kSuccess) return code;
   if (!config.groups.empty() && config.groups.own.empty())
-    return complain(kMistake, which_group(config.groups));
+    return report_error(kUserError, which_group(config.groups));
   Findings all = {good("config", find_config(common) + " is valid")};
   const SystemClock clock;
   for (Findings part : {check_broker(config, clock), check_management(config), check_database(config, clock),
                         check_machine(config, find_config(common))})
     std::ranges::move(part, std::back_inserter(all));
   print(common.json ? findings_json(all) : to_text(all));
-  return count(all, Status::wrong) == 0 ? kDone : kMistake;
+  return count(all, Status::wrong) == 0 ? kSuccess : kUserError;
 }
 
 }  // namespace

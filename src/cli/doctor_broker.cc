@@ -35,19 +35,21 @@ struct Broker {
 
 std::string user_of(const Url& url) { return url.user.empty() ? "guest" : url.user; }
 
-bool says(const Error& error, std::string_view text) { return error.message.find(text) != std::string::npos; }
+bool contains(const Error& error, std::string_view text) {
+  return error.message.find(text) != std::string::npos;
+}
 
 // Why there is no connection, and what would mend it.
-Findings not_opened(const Broker& b, const Error& error) {
+Findings connection_findings(const Broker& b, const Error& error) {
   Findings all;
-  const bool reached = says(error, "vhost");
-  if (says(error, "Login was refused") || says(error, "ACCESS_REFUSED - Login")) {
+  const bool reached = contains(error, "vhost");
+  if (contains(error, "Login was refused") || contains(error, "ACCESS_REFUSED - Login")) {
     all.push_back(wrong(
         "broker.login", "the broker rejected user '" + b.user + "': wrong password or unknown user",
         "correct broker.url, or run: rabbitmqctl change_password " + shell_quote(b.user) + " PASSWORD"));
   } else if (reached) {
     all.push_back(good("broker.login", "user '" + b.user + "' at " + b.url.host_port(5672)));
-    const bool missing = says(error, "not found");
+    const bool missing = contains(error, "not found");
     all.push_back(wrong("broker.vhost",
                         missing ? "no such virtual host: '" + b.vhost + "'"
                                 : "user '" + b.user + "' has no access to virtual host '" + b.vhost + "'",
@@ -92,18 +94,18 @@ Findings check_addresses(const Config& config, const Clock& clock, const std::st
 
 Findings check_permissions(const Broker& b, rabbit::Probe& probe) {
   Findings all;
-  const auto judge = [&](const char* name, const std::string& right, const Result<void>& done) {
+  const auto add_permission = [&](const char* name, const std::string& action, const Result<void>& done) {
     all.push_back(
-        done ? good(name, "user '" + b.user + "' is allowed to " + right)
-             : wrong(name, "user '" + b.user + "' is not allowed to " + right + ": " + done.error().message,
+        done ? good(name, "user '" + b.user + "' is allowed to " + action)
+             : wrong(name, "user '" + b.user + "' is not allowed to " + action + ": " + done.error().message,
                      b.grant()));
     return done.has_value();
   };
   const std::string temporary = b.config.broker.prefix + ".doctor-" + std::to_string(getpid());
   const std::string own = "names that begin with " + b.config.broker.prefix + ".";
-  const bool declared = judge("broker.configure", "declare " + own, probe.may_declare(temporary));
+  const bool declared = add_permission("broker.configure", "declare " + own, probe.may_declare(temporary));
   if (declared) {
-    judge("broker.read", "read from " + own, probe.may_read(temporary));
+    add_permission("broker.read", "read from " + own, probe.may_read(temporary));
   } else {
     all.push_back(skipped("broker.read", "no queue could be declared to read from"));
   }
@@ -112,10 +114,10 @@ Findings check_permissions(const Broker& b, rabbit::Probe& probe) {
   if (!bind && bind.error().kind == Error::Kind::not_found) {
     all.push_back(skipped("broker.write", failed + " does not exist yet"));
   } else {
-    judge("broker.write", "bind " + own, bind);
+    add_permission("broker.write", "bind " + own, bind);
   }
-  judge("broker.write_queues", "publish to queues (exchange amq.default)",
-        probe.may_publish("", temporary + "-none"));
+  add_permission("broker.write_queues", "publish to queues (exchange amq.default)",
+                 probe.may_publish("", temporary + "-none"));
   return all;
 }
 
@@ -194,7 +196,7 @@ Findings check_broker(const Config& config, const Clock& clock) {
   auto probe = rabbit::Probe::open(config.broker, clock, kTimeout);
   if (!probe) {
     Findings all = check_addresses(config, clock, "");
-    const Findings why = not_opened(b, probe.error());
+    const Findings why = connection_findings(b, probe.error());
     all.insert(all.end(), why.begin(), why.end());
     return all;
   }

@@ -78,7 +78,7 @@ int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
   for (const std::string& header : o.headers) {
     const auto equals = header.find('=');
     if (equals == 0 || equals == std::string::npos || equals + 1 == header.size())
-      return complain(kMistake, "--header: '" + header + "' is not NAME=VALUE, e.g. tenant=acme");
+      return report_error(kUserError, "--header: '" + header + "' is not NAME=VALUE, e.g. tenant=acme");
     filter.headers.emplace_back(header.substr(0, equals), header.substr(equals + 1));
   }
   if (!o.kind.empty()) filter.kind = kind_from(o.kind);
@@ -91,10 +91,10 @@ int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
   for (const Time& time : times) {
     if (time.text.empty()) continue;
     const auto when = parse_when(time.text, now, time.direction);
-    if (!when) return complain(kMistake, std::string(time.flag) + ": " + when.error());
+    if (!when) return report_error(kUserError, std::string(time.flag) + ": " + when.error());
     time.to = *when;
   }
-  return kDone;
+  return kSuccess;
 }
 
 std::string to_flags(const Filter& f) {

@@ -39,8 +39,8 @@ int help(const CLI::App& app, const std::vector<std::string>& words) {
     }
     if (found == nullptr) {
       const std::string meant = confile::closest(word, names);
-      return complain(kMistake,
-                      "unknown command " + confile::in_quotes(before + word) +
+      return report_error(
+          kUserError, "unknown command " + confile::in_quotes(before + word) +
                           (meant.empty() ? " (see rung help)" : ": did you mean " + before + meant + "?"));
     }
     at = found;
@@ -48,7 +48,7 @@ int help(const CLI::App& app, const std::vector<std::string>& words) {
     before += word + " ";
   }
   print(help_of(*at, name));
-  return kDone;
+  return kSuccess;
 }
 
 // Lines of a help text for roff: nothing in it is taken for a request.
@@ -74,9 +74,9 @@ void add_pages(const CLI::App& command, const std::string& name, const std::stri
   std::string dashed = name, upper;
   for (char& c : dashed) c = c == ' ' ? '-' : c;
   for (const char c : dashed) upper += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  const std::string does = command.get_description();
+  const std::string summary = command.get_description();
   pages.push_back({dashed + ".1", ".TH " + upper + " 1 \"\" \"rung " + version + "\" \"Rung\"\n.SH NAME\n" +
-                                      roff(dashed) + " \\- " + roff(does.substr(0, does.find('\n'))) +
+                                      roff(dashed) + " \\- " + roff(summary.substr(0, summary.find('\n'))) +
                                       "\n.SH DESCRIPTION\n.nf\n" + roff(help_of(command, name)) +
                                       "\n.fi\n.SH SEE ALSO\nrung(1)\n"});
   for (const CLI::App* inner : commands_of(command))
@@ -91,16 +91,16 @@ int write_man(const CLI::App& app, const std::string& folder) {
     std::ofstream file(path);
     file << page.text;
     file.close();
-    if (!file) return complain(kMistake, "cannot write " + path.string() + ": " + std::strerror(errno));
+    if (!file) return report_error(kUserError, "cannot write " + path.string() + ": " + std::strerror(errno));
   }
-  return kDone;
+  return kSuccess;
 }
 
 // Help, version and completion take neither -c nor --json.
-CLI::App& plain_command(CLI::App& app, const std::string& name, const std::string& does,
-                        const std::string& teach) {
-  CLI::App& command = *app.add_subcommand(name, does);
-  command.footer("\n" + teach);
+CLI::App& plain_command(CLI::App& app, const std::string& name, const std::string& summary,
+                        const std::string& footer) {
+  CLI::App& command = *app.add_subcommand(name, summary);
+  command.footer("\n" + footer);
   return command;
 }
 
@@ -121,7 +121,7 @@ void add_help(CLI::App& app, int* exit) {
 
   plain_command(app, "version", "Prints the version", "Example:\n  rung version").callback([exit] {
     print("rung " RUNG_VERSION "\n");
-    *exit = kDone;
+    *exit = kSuccess;
   });
 
   auto shell = std::make_shared<std::string>();
@@ -138,7 +138,7 @@ void add_help(CLI::App& app, int* exit) {
     print(*shell == "bash"  ? bash_completion(app)
           : *shell == "zsh" ? zsh_completion(app)
                             : fish_completion(app));
-    *exit = kDone;
+    *exit = kSuccess;
   });
 
   auto folder = std::make_shared<std::string>();

@@ -9,20 +9,20 @@
 namespace rung::cli {
 
 // A command as people type it, without hidden ones: {"list", "The tasks, newest first", ["--state", ...]}.
-struct OptionWords {
+struct OptionInfo {
   std::vector<std::string> flags;  // "-c", "--config"
-  std::string does;
+  std::string summary;
   bool takes_value = false;
   bool takes_file = false;
 };
-struct CommandWords {
+struct CommandInfo {
   std::string name;  // "bulk show" for a command within a command
-  std::string does;
-  std::vector<OptionWords> options;
+  std::string summary;
+  std::vector<OptionInfo> options;
   std::vector<std::string> commands;  // within it
 };
 // The program itself first, with the name "".
-std::vector<CommandWords> words_of(const CLI::App& app);
+std::vector<CommandInfo> commands_info(const CLI::App& app);
 
 std::string bash_completion(const CLI::App& app);
 std::string zsh_completion(const CLI::App& app);

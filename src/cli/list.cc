@@ -10,7 +10,7 @@
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
 #include "src/cli/filter.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 
 namespace rung::cli {
@@ -71,7 +71,8 @@ int print_pages(Session& session, Filter filter, const ListOptions& options) {
   if (options.common.json) print("{\"tasks\":[");
   do {
     auto rows = session.store->list(filter);
-    if (!rows) return complain(rows.error());  // JSON that was begun stays open: half a list must not parse
+    if (!rows)
+      return report_error(rows.error());  // JSON that was begun stays open: half a list must not parse
     const bool more = rows->size() >= static_cast<std::size_t>(filter.limit);
     if (!options.all && more) rows->pop_back();
     next = more && !rows->empty() ? rows->back().task.id.str() : "";
@@ -96,14 +97,14 @@ int print_pages(Session& session, Filter filter, const ListOptions& options) {
   } else if (!next.empty()) {
     print("\nmore tasks match: add --below " + next + " for the next page, or --all for all pages\n");
   }
-  return kDone;
+  return kSuccess;
 }
 
 int print_count(Session& session, const Filter& filter, bool json) {
   const auto count = session.store->count(filter, std::numeric_limits<std::int64_t>::max());
-  if (!count) return complain(count.error());
+  if (!count) return report_error(count.error());
   print(json ? dump(Json{{"count", *count}}) + "\n" : std::to_string(*count) + "\n");
-  return kDone;
+  return kSuccess;
 }
 
 Filter::Order order_of(const std::string& sort) {
@@ -113,21 +114,21 @@ Filter::Order order_of(const std::string& sort) {
 
 int show(Session& session, const ListOptions& options) {
   Filter filter;
-  if (const int code = read_filter(options.filter, session.now, filter); code != kDone) return code;
+  if (const int code = read_filter(options.filter, session.now, filter); code != kSuccess) return code;
   if (!options.below.empty()) filter.below = TaskId::parse(options.below);
   if (!options.below.empty() && !filter.below)
-    return complain(kMistake, "--below: '" + options.below + "' is not a retry-id (digits)");
+    return report_error(kUserError, "--below: '" + options.below + "' is not a retry-id (digits)");
   if (options.count) return print_count(session, filter, options.common.json);
   filter.order = order_of(options.sort);
   if (filter.order != Filter::Order::newest && (options.all || filter.below))
-    return complain(
-        kMistake, "--sort " + options.sort + " shows one page only: use --limit instead of --all or --below");
+    return report_error(kUserError, "--sort " + options.sort +
+                                        " shows one page only: use --limit instead of --all or --below");
   return print_pages(session, filter, options);
 }
 
 int run(const ListOptions& options) {
   Session session;
-  if (const int code = open_session(options.common, session); code != kDone) return code;
+  if (const int code = open_session(options.common, session); code != kSuccess) return code;
   if (options.watch) return watch(session, [&] { return show(session, options); });
   return show(session, options);
 }

@@ -15,12 +15,12 @@
 
 namespace {
 
-constexpr const char* kAbout =
+constexpr const char* kDescription =
     "Rung: durable retries for RabbitMQ. A failed message climbs a ladder of delays and returns to its "
     "queue\n"
     "after each delay; every step is a row in MySQL.";
 
-constexpr const char* kTeach =
+constexpr const char* kFooter =
     "\nStart with:\n"
     "  rung check                      validate rung.yaml and print its ladders\n"
     "  rung migrate                    create the tables\n"
@@ -34,7 +34,7 @@ constexpr const char* kTeach =
     "Every command has its own --help.";
 
 // "rung lst": the name of the command whose arguments were wrong, for the hint.
-std::string where(const CLI::App& app) {
+std::string command_name(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands()) return "rung " + command->get_name();
   return "rung";
 }
@@ -47,22 +47,22 @@ std::string unknown_command(const CLI::App& app) {
   if (at->get_require_subcommand_min() == 0 || words.empty() || words.front().starts_with('-')) return {};
   std::vector<std::string> names;
   for (const CLI::App* command : rung::cli::commands_of(*at)) names.push_back(command->get_name());
-  const std::string meant = rung::confile::closest(words.front(), names);
+  const std::string suggestion = rung::confile::closest(words.front(), names);
   return "unknown command " + rung::confile::in_quotes(words.front()) +
-         (meant.empty() ? "" : ": did you mean " + meant + "?");
+         (suggestion.empty() ? "" : ": did you mean " + suggestion + "?");
 }
 
 int parse(CLI::App& app, int argc, char** argv, const int& exit) {
   try {
     app.parse(argc, argv);
     return exit;
-  } catch (const CLI::Success& asked) {  // --help, --version
-    return app.exit(asked);
-  } catch (const CLI::ParseError& mistake) {
+  } catch (const CLI::Success& success) {  // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
     std::string what = unknown_command(app);
-    if (what.empty()) what = mistake.what();
+    if (what.empty()) what = error.what();
     for (char& c : what) c = c == '\n' ? ' ' : c;
-    return rung::cli::complain(rung::cli::kMistake, what + " (see " + where(app) + " --help)");
+    return rung::cli::report_error(rung::cli::kUserError, what + " (see " + command_name(app) + " --help)");
   }
 }
 
@@ -70,11 +70,11 @@ int parse(CLI::App& app, int argc, char** argv, const int& exit) {
 
 int main(int argc, char** argv) {
   try {
-    CLI::App app(kAbout, "rung");
-    int exit = rung::cli::kDone;
+    CLI::App app(kDescription, "rung");
+    int exit = rung::cli::kSuccess;
     app.set_version_flag("--version", "rung " RUNG_VERSION);
     app.require_subcommand(1);
-    app.footer(kTeach);
+    app.footer(kFooter);
     rung::cli::add_run(app, &exit);
     rung::cli::add_check(app, &exit);
     rung::cli::add_migrate(app, &exit);
@@ -94,6 +94,6 @@ int main(int argc, char** argv) {
     rung::cli::add_help(app, &exit);
     return parse(app, argc, argv, exit);
   } catch (const std::exception& e) {  // out of memory, and what libraries throw against their word
-    return rung::cli::complain(rung::cli::kMistake, e.what());
+    return rung::cli::report_error(rung::cli::kUserError, e.what());
   }
 }

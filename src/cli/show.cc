@@ -10,7 +10,7 @@
 #include "src/cli/body.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 #include "src/core/headers.h"
 #include "src/core/message_json.h"
@@ -45,10 +45,10 @@ Result<TaskRow> find_task(QueryStore& store, const std::string& id, bool* more) 
 
 // Opens the store and finds the task; tells what is wrong, and that there are more of one message-id.
 int open_task(const ShowOptions& options, Session& session, TaskRow& task) {
-  if (const int code = open_session(options.common, session); code != kDone) return code;
+  if (const int code = open_session(options.common, session); code != kSuccess) return code;
   bool more = false;
   auto found = find_task(*session.store, options.id, &more);
-  if (!found) return complain(found.error());
+  if (!found) return report_error(found.error());
   task = *std::move(found);
   if (more) {
     const std::string hint = fmt::format(
@@ -56,7 +56,7 @@ int open_task(const ShowOptions& options, Session& session, TaskRow& task) {
         one_line(options.id), one_line(options.id));
     std::fwrite(hint.data(), 1, hint.size(), stderr);
   }
-  return kDone;
+  return kSuccess;
 }
 
 std::string joined(std::initializer_list<std::string> parts) {
@@ -97,7 +97,7 @@ std::string death_line(const Json& death) {
   return line;
 }
 
-std::string brought(const Json& origin) {
+std::string origin_lines(const Json& origin) {
   std::string out;
   for (const auto& [name, value] : origin.items()) {
     if (name == "x-death" && value.is_array()) {
@@ -121,7 +121,7 @@ std::string table_lines(const Json& object) {
   return out;
 }
 
-Json parsed(const std::string& text) { return Json::parse(text, nullptr, false); }
+Json parse(const std::string& text) { return Json::parse(text, nullptr, false); }
 
 struct Facts {
   Json origin, properties, headers;
@@ -130,21 +130,21 @@ struct Facts {
 
 int read_facts(Session& session, TaskId id, Facts& facts) {
   auto origin = session.store->origin(id);
-  if (!origin && origin.error().kind != Error::Kind::not_found) return complain(origin.error());
-  facts.origin = origin && !origin->empty() ? parsed(*origin) : Json();
+  if (!origin && origin.error().kind != Error::Kind::not_found) return report_error(origin.error());
+  facts.origin = origin && !origin->empty() ? parse(*origin) : Json();
   if (facts.origin.is_discarded()) facts.origin = Json();
   const TaskId ids[] = {id};
   auto messages = session.store->messages(ids);
-  if (!messages) return complain(messages.error());
-  if (messages->empty()) return kDone;
+  if (!messages) return report_error(messages.error());
+  if (messages->empty()) return kSuccess;
   if (const StoredMessage& stored = messages->front(); stored.message == nullptr)
-    return complain(kMistake,
-                    fmt::format("the stored message of task {} is unreadable: {}", id.str(), stored.broken));
+    return report_error(
+        kUserError, fmt::format("the stored message of task {} is unreadable: {}", id.str(), stored.broken));
   facts.message = messages->front().message;
   const Message& message = *facts.message;
-  facts.properties = parsed(properties_to_json(message.properties));
-  if (message.headers) facts.headers = parsed(headers_to_json(*message.headers));
-  return kDone;
+  facts.properties = parse(properties_to_json(message.properties));
+  if (message.headers) facts.headers = parse(headers_to_json(*message.headers));
+  return kSuccess;
 }
 
 // What silence means for this task alone; "" where its queue's rules say it.
@@ -189,7 +189,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
       "last error",
       joined({t.error_type}) + (t.error_type.empty() || t.last_error.empty() ? "" : ": ") + t.last_error,
       terminal);
-  out += field("arrived with", facts.origin.is_object() ? brought(facts.origin) : "", terminal);
+  out += field("arrived with", facts.origin.is_object() ? origin_lines(facts.origin) : "", terminal);
   out += field("message-id", t.message_id, terminal);
   out += field("correlation", row.correlation_id.value_or(""), terminal);
   out += field("tag", t.tag, terminal);
@@ -205,26 +205,26 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
 int show_raw(const ShowOptions& options) {
   Session session;
   TaskRow row;
-  if (const int code = open_task(options, session, row); code != kDone) return code;
+  if (const int code = open_task(options, session, row); code != kSuccess) return code;
   Facts facts;
-  if (const int code = read_facts(session, row.task.id, facts); code != kDone) return code;
+  if (const int code = read_facts(session, row.task.id, facts); code != kSuccess) return code;
   if (facts.message == nullptr)
-    return complain(kNotFound, "the body of " + row.task.id.str() + " has been deleted");
+    return report_error(kNotFound, "the body of " + row.task.id.str() + " has been deleted");
   print(facts.message->body);
-  return kDone;
+  return kSuccess;
 }
 
 int show(const ShowOptions& options) {
   if (options.raw) return show_raw(options);
   Session session;
   TaskRow row;
-  if (const int code = open_task(options, session, row); code != kDone) return code;
+  if (const int code = open_task(options, session, row); code != kSuccess) return code;
   Facts facts;
-  if (const int code = read_facts(session, row.task.id, facts); code != kDone) return code;
+  if (const int code = read_facts(session, row.task.id, facts); code != kSuccess) return code;
   if (!options.common.json) {
     print(show_text(row, facts, session));
     if (options.body && facts.message != nullptr) print("\n" + printable_body(facts.message->body) + "\n");
-    return kDone;
+    return kSuccess;
   }
   Json json = api::to_json(row);
   json["max_attempts"] = row.task.max_attempts > 0 ? Json(row.task.max_attempts) : Json();
@@ -244,7 +244,7 @@ int show(const ShowOptions& options) {
     if (!is_utf8(body)) json["body_base64"] = to_base64(body);
   }
   print(dump(json) + "\n");
-  return kDone;
+  return kSuccess;
 }
 
 // -------------------------------------------------------------------------------------------------- history
@@ -306,17 +306,17 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
 int history(const ShowOptions& options) {
   Session session;
   TaskRow row;
-  if (const int code = open_task(options, session, row); code != kDone) return code;
+  if (const int code = open_task(options, session, row); code != kSuccess) return code;
   auto attempts = session.store->history(row.task.id);
-  if (!attempts) return complain(attempts.error());
+  if (!attempts) return report_error(attempts.error());
   auto origin = session.store->origin(row.task.id);
-  if (!origin && origin.error().kind != Error::Kind::not_found) return complain(origin.error());
+  if (!origin && origin.error().kind != Error::Kind::not_found) return report_error(origin.error());
   std::string first = origin && row.task.kind == Kind::retry ? first_error(*origin) : "";
   // A task that nothing has happened to since still has the error it came with.
   if (first.empty() && attempts->empty()) first = row.task.last_error;
   if (!options.common.json) {
     print(history_text(row, *attempts, first, session));
-    return kDone;
+    return kSuccess;
   }
   Json json = {{"task", api::to_json(row)},
                {"first_error", first.empty() ? Json() : Json(first)},
@@ -324,14 +324,14 @@ int history(const ShowOptions& options) {
                {"next", what_next(row, *session.config.rules, session.now)}};
   for (const AttemptRow& each : *attempts) json["attempts"].push_back(api::to_json_with_task(each));
   print(dump(json) + "\n");
-  return kDone;
+  return kSuccess;
 }
 
 // ---------------------------------------------------------------------------------------------------- audit
 
 // "state scheduled -> cancelled; next_at ... -> null": what of the two differs.
 std::string change_line(const AuditRow& row) {
-  const Json before = parsed(row.before), after = parsed(row.after);
+  const Json before = parse(row.before), after = parse(row.after);
   if (!before.is_object() || !after.is_object()) return row.before + " -> " + row.after;
   const auto word = [](const Json& value) {
     return value.is_string() ? value.get<std::string>() : dump(value, false);
@@ -347,24 +347,24 @@ std::string change_line(const AuditRow& row) {
 int audit(const ShowOptions& options) {
   Session session;
   TaskRow row;
-  if (const int code = open_task(options, session, row); code != kDone) return code;
+  if (const int code = open_task(options, session, row); code != kSuccess) return code;
   auto rows = session.store->audit(row.task.id);
-  if (!rows) return complain(rows.error());
+  if (!rows) return report_error(rows.error());
   if (options.common.json) {
     Json json = {{"retry_id", row.task.id.str()}, {"version", row.task.version}, {"changes", Json::array()}};
     for (const AuditRow& each : *rows) json["changes"].push_back(api::to_json(each));
     print(dump(json) + "\n");
-    return kDone;
+    return kSuccess;
   }
   if (rows->empty()) {
     print("no manual changes\n");
-    return kDone;
+    return kSuccess;
   }
   using enum Table::Align;
   Table table({{"AT (UTC)", left}, {"WHO", left}, {"WHAT", left}, {"CHANGED", left}});
   for (const AuditRow& each : *rows) table.row({format_utc(each.at), each.who, each.what, change_line(each)});
   print(table.str(Terminal::of_stdout(), false));
-  return kDone;
+  return kSuccess;
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "levels/duration.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 #include "src/cli/when.h"
 #include "src/core/rfc3339.h"
@@ -29,12 +29,12 @@ struct Stats {
   std::vector<QueueStat> queues;
   std::vector<NodeRow> nodes;
   std::map<int, int> shards_of;  // by node
-  std::vector<int> unheld;       // shards without a live owner
+  std::vector<int> unowned;      // shards without a live owner
   std::vector<DueEntry> late;    // beyond --max-overdue, the longest first; kLatePerShard of a shard at most
   std::vector<std::string> problems;
 };
 
-constexpr int kLatePerShard = 100;  // more need not be counted to know that something is wrong
+constexpr int kMaxLatePerShard = 100;  // more need not be counted to know that something is wrong
 
 Result<void> read(Store& store, EpochMs now, Ms max_overdue, Stats& stats) {
   auto queues = store.by_queue();
@@ -45,23 +45,23 @@ Result<void> read(Store& store, EpochMs now, Ms max_overdue, Stats& stats) {
   stats.nodes = *std::move(nodes);
   auto shards = store.shards();
   if (!shards) return tl::unexpected(shards.error());
-  std::vector<bool> held(kShards, false);
+  std::vector<bool> owned(kShards, false);
   for (const ShardRow& row : *shards) {
     const bool alive = row.owner != 0 && row.expires_at && *row.expires_at >= now && row.shard >= 0 &&
                        row.shard < kShards &&
                        std::ranges::any_of(stats.nodes, [&](const NodeRow& n) { return n.id == row.owner; });
     if (!alive) continue;
-    held[static_cast<std::size_t>(row.shard)] = true;
+    owned[static_cast<std::size_t>(row.shard)] = true;
     ++stats.shards_of[row.owner];
   }
   for (int shard = 0; shard < kShards; ++shard) {
-    if (!held[static_cast<std::size_t>(shard)]) stats.unheld.push_back(shard);
+    if (!owned[static_cast<std::size_t>(shard)]) stats.unowned.push_back(shard);
   }
   std::vector<int> all(kShards);
   std::iota(all.begin(), all.end(), 0);
   // Also what hangs on its way, and whose silence nobody noticed: it is overdue just the same.
   for (const State state : {State::scheduled, State::publishing, State::awaiting}) {
-    auto late = store.due(state, all, std::nullopt, now - max_overdue, kLatePerShard);
+    auto late = store.due(state, all, std::nullopt, now - max_overdue, kMaxLatePerShard);
     if (!late) return tl::unexpected(late.error());
     stats.late.insert(stats.late.end(), late->begin(), late->end());
   }
@@ -69,19 +69,19 @@ Result<void> read(Store& store, EpochMs now, Ms max_overdue, Stats& stats) {
   return {};
 }
 
-void judge(Stats& stats, EpochMs now, Ms max_overdue) {
+void find_problems(Stats& stats, EpochMs now, Ms max_overdue) {
   for (const NodeRow& node : stats.nodes) {
     for (const HealthProblem& p : node.problems)
       stats.problems.push_back(fmt::format("node {}: {}: {}", node.name, p.name, p.detail));
   }
-  if (const std::size_t n = stats.unheld.size(); n > 0) {
+  if (const std::size_t n = stats.unowned.size(); n > 0) {
     stats.problems.push_back(fmt::format("{} of {} shards {} no live owner{}", n, kShards,
                                          n == 1 ? "has" : "have",
                                          stats.nodes.empty() ? ": no sidecar is running (rung run)" : ""));
   }
   if (const std::size_t n = stats.late.size(); n > 0) {
     stats.problems.push_back(fmt::format(
-        "{}{} {} overdue by more than {}, the oldest ({}) by {}", n >= kLatePerShard ? "at least " : "", n,
+        "{}{} {} overdue by more than {}, the oldest ({}) by {}", n >= kMaxLatePerShard ? "at least " : "", n,
         n == 1 ? "task is" : "tasks are", levels::format_duration(max_overdue), stats.late.front().id.str(),
         humanise(now - stats.late.front().at)));
   }
@@ -139,7 +139,7 @@ std::string queues_text(const Stats& stats, EpochMs now, const Terminal& termina
 std::string nodes_text(const Stats& stats, EpochMs now, const Terminal& terminal) {
   using enum Table::Align;
   std::string out =
-      fmt::format("shards owned: {} of {}\n", kShards - static_cast<int>(stats.unheld.size()), kShards);
+      fmt::format("shards owned: {} of {}\n", kShards - static_cast<int>(stats.unowned.size()), kShards);
   if (stats.nodes.empty()) return out + "live nodes: none\n";
   Table table({{"NODE", left, 12},
                {"SHARDS", right},
@@ -171,8 +171,9 @@ Json stats_json(const Stats& stats, EpochMs now) {
   json["overdue"] = sums.overdue;
   json["overdue_beyond_bound"] = stats.late.size();
   json["oldest_overdue_ms"] = stats.late.empty() ? Json() : Json((now - stats.late.front().at).count());
-  json["shards"] = {
-      {"all", kShards}, {"held", kShards - static_cast<int>(stats.unheld.size())}, {"unheld", stats.unheld}};
+  json["shards"] = {{"all", kShards},
+                    {"held", kShards - static_cast<int>(stats.unowned.size())},
+                    {"unheld", stats.unowned}};
   json["nodes"] = Json::array();
   for (const NodeRow& n : stats.nodes) {
     const auto it = stats.shards_of.find(n.id);
@@ -188,16 +189,17 @@ Json stats_json(const Stats& stats, EpochMs now) {
 
 int show(Session& session, const StatsOptions& options, Ms max_overdue) {
   Stats stats;
-  if (auto done = read(*session.store, session.now, max_overdue, stats); !done) return complain(done.error());
-  judge(stats, session.now, max_overdue);
+  if (auto done = read(*session.store, session.now, max_overdue, stats); !done)
+    return report_error(done.error());
+  find_problems(stats, session.now, max_overdue);
   if (options.common.json) {
     print(dump(stats_json(stats, session.now)) + "\n");
   } else {
     const Terminal terminal = Terminal::of_stdout();
     print(queues_text(stats, session.now, terminal) + "\n" + nodes_text(stats, session.now, terminal));
   }
-  for (const std::string& problem : stats.problems) complain(kMistake, problem);
-  return stats.problems.empty() ? kDone : kMistake;
+  for (const std::string& problem : stats.problems) report_error(kUserError, problem);
+  return stats.problems.empty() ? kSuccess : kUserError;
 }
 
 // One of the config's groups, on a connection that is kept until it fails.
@@ -205,12 +207,12 @@ struct GroupStats {
   std::string name;
   Session session = {};
   Stats stats = {};
-  Exit code = kDone;
+  Exit code = kSuccess;
 
   // What is wrong stands in stats.problems, also that nothing could be read.
-  void look(const std::string& config, Ms max_overdue) {
+  void refresh(const std::string& config, Ms max_overdue) {
     stats = {};
-    code = kDone;
+    code = kSuccess;
     if (auto done = read_all(config, max_overdue); !done) {
       session.store.reset();
       stats = {};
@@ -218,11 +220,11 @@ struct GroupStats {
       code = exit_of(done.error());
       return;
     }
-    judge(stats, session.now, max_overdue);
-    if (!stats.problems.empty()) code = kMistake;
+    find_problems(stats, session.now, max_overdue);
+    if (!stats.problems.empty()) code = kUserError;
   }
 
-  bool reached() const { return session.store != nullptr; }
+  bool available() const { return session.store != nullptr; }
 
  private:
   Result<void> read_all(const std::string& config, Ms max_overdue) {
@@ -240,12 +242,12 @@ struct GroupStats {
 };
 
 Json groups_json(const std::vector<GroupStats>& groups, const TaskSums& sums) {
-  Json json = {{"healthy", std::ranges::all_of(groups, [](const auto& g) { return g.code == kDone; })},
+  Json json = {{"healthy", std::ranges::all_of(groups, [](const auto& g) { return g.code == kSuccess; })},
                {"groups", Json::object()},
                {"totals", sums_json(sums)},
                {"overdue", sums.overdue}};
   for (const GroupStats& group : groups) {
-    json["groups"][group.name] = group.reached()
+    json["groups"][group.name] = group.available()
                                      ? stats_json(group.stats, group.session.now)
                                      : Json{{"healthy", false}, {"problems", group.stats.problems}};
   }
@@ -257,12 +259,12 @@ std::string groups_text(const std::vector<GroupStats>& groups, const TaskSums& s
   std::string out;
   for (const GroupStats& group : groups) {
     out += "group " + group.name + "\n";
-    out += group.reached() ? queues_text(group.stats, group.session.now, terminal) + "\n" +
-                                 nodes_text(group.stats, group.session.now, terminal)
-                           : "unavailable: " + one_line(group.stats.problems.front()) + "\n";
+    out += group.available() ? queues_text(group.stats, group.session.now, terminal) + "\n" +
+                                   nodes_text(group.stats, group.session.now, terminal)
+                             : "unavailable: " + one_line(group.stats.problems.front()) + "\n";
     out += "\n";
   }
-  const bool whole = std::ranges::all_of(groups, &GroupStats::reached);
+  const bool whole = std::ranges::all_of(groups, &GroupStats::available);
   return out + fmt::format("total of total of total of all {}groups: {}\n", whole ? "" : "available ",
                            sums.tasks.empty() ? "no tasks yet" : sums_text(sums));
 }
@@ -271,9 +273,9 @@ std::string groups_text(const std::vector<GroupStats>& groups, const TaskSums& s
 int show_groups(std::vector<GroupStats>& groups, const StatsOptions& options, Ms max_overdue) {
   const std::string config = find_config(options.common);
   TaskSums sums;
-  int worst = kDone;
+  int worst = kSuccess;
   for (GroupStats& group : groups) {
-    group.look(config, max_overdue);
+    group.refresh(config, max_overdue);
     worst = std::max<int>(worst, group.code);
     for (const auto& [state, tasks] : sums_of(group.stats.queues).tasks) sums.tasks[state] += tasks;
     sums.overdue += sums_of(group.stats.queues).overdue;
@@ -281,7 +283,7 @@ int show_groups(std::vector<GroupStats>& groups, const StatsOptions& options, Ms
   print(options.common.json ? dump(groups_json(groups, sums)) + "\n" : groups_text(groups, sums));
   for (const GroupStats& group : groups) {
     for (const std::string& problem : group.stats.problems)
-      complain(group.code, "group " + group.name + ": " + problem);
+      report_error(group.code, "group " + group.name + ": " + problem);
   }
   return worst;
 }
@@ -294,21 +296,21 @@ int run_groups(const QueueGroups& named, const StatsOptions& options, Ms max_ove
   const auto now = [clock = SystemClock()] { return Result<EpochMs>(clock.wall()); };
   return watch(now, [&] {
     draw();
-    return kDone;  // a group that is away comes back
+    return kSuccess;  // a group that is away comes back
   });
 }
 
 int run(const StatsOptions& options) {
   const auto max_overdue = levels::parse_duration(options.max_overdue);
-  if (!max_overdue) return complain(kMistake, "--max-overdue: " + max_overdue.error());
+  if (!max_overdue) return report_error(kUserError, "--max-overdue: " + max_overdue.error());
   if (options.all) {
     // Which groups there are; what a group lacks is told with the group.
     Config config;
-    if (const int code = load(options.common, config, ConfigFor::broker); code != kDone) return code;
+    if (const int code = load(options.common, config, ConfigFor::broker); code != kSuccess) return code;
     if (!config.groups.empty()) return run_groups(config.groups, options, *max_overdue);
   }
   Session session;
-  if (const int code = open_session(options.common, session); code != kDone) return code;
+  if (const int code = open_session(options.common, session); code != kSuccess) return code;
   const auto draw = [&] { return show(session, options, *max_overdue); };
   return options.watch ? watch(session, draw) : draw();
 }

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "levels/duration.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/when.h"
 #include "src/core/rfc3339.h"
 #include "src/core/utf8.h"

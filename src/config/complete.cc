@@ -35,10 +35,10 @@ class Completion {
     store_tls();
     heartbeat_and_lease();
     node();
-    if (draft_.warns()) file_rights();
+    if (draft_.reports_warnings()) file_rights();
     password("broker", "broker.password_file", draft_.broker_password_file);
     store_passwords();
-    take_store(draft_);
+    use_group_store(draft_);
     complete_delays(draft_, problems_);
     http();
   }
@@ -57,7 +57,7 @@ class Completion {
     for (const GroupDraft& group : draft_.groups) {
       const std::string path = group.path("store.password_file");
       if (!draft_.reads_files_of(path)) continue;
-      if (draft_.given.contains(path)) {
+      if (draft_.present.contains(path)) {
         password(group.path("store"), path, group.password_file);
       } else {
         password(group.path("store"), "store.password_file", config_.store.password_file);
@@ -67,24 +67,24 @@ class Completion {
 
   // Given, and its value taken.
   bool has(std::string_view path) const {
-    const auto it = draft_.given.find(path);
-    return it != draft_.given.end() && it->second.ok;
+    const auto it = draft_.present.find(path);
+    return it != draft_.present.end() && it->second.ok;
   }
   // Left out, or given and taken: the value in the config can be judged.
-  bool sound(std::string_view path) const {
-    const auto it = draft_.given.find(path);
-    return it == draft_.given.end() || it->second.ok;
+  bool valid(std::string_view path) const {
+    const auto it = draft_.present.find(path);
+    return it == draft_.present.end() || it->second.ok;
   }
   Mark mark(std::string_view path) const {
-    const auto it = draft_.given.find(path);
-    return it != draft_.given.end() ? it->second.mark : Mark{};
+    const auto it = draft_.present.find(path);
+    return it != draft_.present.end() ? it->second.mark : Mark{};
   }
   void problem(std::string_view path, std::string what) {
     problems_.add(mark(path), std::string(path) + ": " + std::move(what));
   }
 
   void required(const std::string& section, std::string_view example) {
-    if (draft_.given.contains(section + ".url") || draft_.given.contains(section + ".urls")) return;
+    if (draft_.present.contains(section + ".url") || draft_.present.contains(section + ".urls")) return;
     problems_.add(
         mark(section).line > 0 ? mark(section) : mark(section.substr(0, section.rfind('.'))),
         section + ".url is missing: write " + section + ": { url: \"" + std::string(example) + "\" }");
@@ -92,7 +92,7 @@ class Completion {
 
   // The key that holds the section's addresses: "broker.url" or "broker.urls".
   std::string url_key(const std::string& section) const {
-    return section + (draft_.given.contains(section + ".urls") ? ".urls" : ".url");
+    return section + (draft_.present.contains(section + ".urls") ? ".urls" : ".url");
   }
   std::vector<std::string*> url_texts(const std::string& section) {
     std::string* first = &config_.store.url;
@@ -123,9 +123,9 @@ class Completion {
   // Several addresses are of one service: whatever is asked of one is asked of all.
   void same_service(const std::string& section, const std::string& path_is) {
     const std::string key = section + ".urls";
-    if (!draft_.given.contains(key)) return;
-    if (draft_.given.contains(section + ".url")) {
-      draft_.given[section + ".url"].ok = false;
+    if (!draft_.present.contains(key)) return;
+    if (draft_.present.contains(section + ".url")) {
+      draft_.present[section + ".url"].ok = false;
       return problem(key, section + ".url is also set: keep only one of them; put all addresses in " + key +
                               ", or a single address in " + section + ".url");
     }
@@ -151,32 +151,32 @@ class Completion {
   }
 
   // A client certificate is of two files.
-  void pair(const std::string& section) {
+  void check_pair(const std::string& section) {
     const std::string cert = section + ".cert", key = section + ".key";
-    if (draft_.given.contains(cert) && !draft_.given.contains(key)) problem(cert, "requires " + key);
-    if (draft_.given.contains(key) && !draft_.given.contains(cert)) problem(key, "requires " + cert);
+    if (draft_.present.contains(cert) && !draft_.present.contains(key)) problem(cert, "requires " + key);
+    if (draft_.present.contains(key) && !draft_.present.contains(cert)) problem(key, "requires " + cert);
   }
 
   void broker_tls() {
-    pair("broker");
+    check_pair("broker");
     const std::vector<Url> all = urls("broker");
     if (all.empty()) return;
     const bool tls = all.front().scheme == "amqps";
     for (const auto* path : {"broker.ca", "broker.cert", "broker.key", "broker.verify_host"}) {
-      if (!tls && draft_.given.contains(path))
+      if (!tls && draft_.present.contains(path))
         problem(path, "only valid with amqps://, but " + url_key("broker") + " uses amqp://");
     }
   }
 
   void store_tls() {
-    pair("store");
-    if (!sound("store.tls")) return;
+    check_pair("store");
+    if (!valid("store.tls")) return;
     const bool verify = config_.store.tls == "verify";
-    if (verify && !draft_.given.contains("store.ca")) {
+    if (verify && !draft_.present.contains("store.ca")) {
       problem("store.tls", "verify requires store.ca, the CA certificates for the server's certificate");
     }
     for (const auto* path : {"store.ca", "store.cert", "store.key"}) {
-      if (!verify && draft_.given.contains(path)) problem(path, "only valid with store.tls: verify");
+      if (!verify && draft_.present.contains(path)) problem(path, "only valid with store.tls: verify");
     }
   }
 
@@ -193,8 +193,8 @@ class Completion {
 
   void heartbeat_and_lease() {
     const auto text = [](Ms ms) { return levels::format_duration(ms); };
-    if (!sound("lease")) return;
-    if (!draft_.given.contains("broker.heartbeat")) {
+    if (!valid("lease")) return;
+    if (!draft_.present.contains("broker.heartbeat")) {
       const auto whole = std::chrono::floor<std::chrono::seconds>(config_.lease);
       config_.broker.heartbeat = std::min<Ms>(config_.broker.heartbeat, whole);
     } else if (has("broker.heartbeat") && config_.broker.heartbeat > config_.lease) {
@@ -203,7 +203,7 @@ class Completion {
       problem("broker.heartbeat", text(config_.broker.heartbeat) + " is longer than the lease (" +
                                       text(config_.lease) + "): it must not be longer");
     }
-    if (sound("window") && config_.window < config_.lease) {
+    if (valid("window") && config_.window < config_.lease) {
       const char* path = has("window") ? "window" : "lease";
       problem(path, "the window (" + text(config_.window) + ") is shorter than the lease (" +
                         text(config_.lease) + "): it must not be shorter");
@@ -211,7 +211,7 @@ class Completion {
   }
 
   void node() {
-    if (draft_.given.contains("node")) return;
+    if (draft_.present.contains("node")) return;
     std::array<char, 256> host{};
     if (gethostname(host.data(), host.size() - 1) == 0) {
       Node name;
@@ -226,12 +226,12 @@ class Completion {
   // A secret that other users of this machine may read is none.
   void file_rights() {
     const auto management = parse_url(config_.broker.management);
-    std::vector<std::pair<std::string, std::vector<Url>>> holders = {{url_key("broker"), urls("broker")}};
-    for (const std::string& store : stores()) holders.emplace_back(url_key(store), urls(store));
-    holders.emplace_back("broker.management", management ? std::vector{*management} : std::vector<Url>{});
-    for (const auto& [path, all] : holders) {
-      const auto place = draft_.given.find(path);
-      if (place == draft_.given.end() || !place->second.ok || place->second.substituted) continue;
+    std::vector<std::pair<std::string, std::vector<Url>>> secrets = {{url_key("broker"), urls("broker")}};
+    for (const std::string& store : stores()) secrets.emplace_back(url_key(store), urls(store));
+    secrets.emplace_back("broker.management", management ? std::vector{*management} : std::vector<Url>{});
+    for (const auto& [path, all] : secrets) {
+      const auto place = draft_.present.find(path);
+      if (place == draft_.present.end() || !place->second.ok || place->second.substituted) continue;
       if (std::ranges::all_of(all, [](const Url& url) { return url.password.empty(); })) continue;
       warn_readable(place->second.mark, problems_.file(), path + " contains a password");
       break;  // the same file
@@ -309,10 +309,10 @@ class Completion {
   }
 
   void http() {
-    pair("http");
+    check_pair("http");
     token("http.token_file", config_.http.token_file, config_.http.token);
     token("http.read_token_file", config_.http.read_token_file, config_.http.read_token);
-    if (draft_.given.contains("http.read_token_file") && !draft_.given.contains("http.token_file"))
+    if (draft_.present.contains("http.read_token_file") && !draft_.present.contains("http.token_file"))
       problem("http.read_token_file", "requires http.token_file: otherwise everyone may write");
     if (!config_.http.token.empty() && config_.http.token == config_.http.read_token)
       problem("http.read_token_file", "contains the same token as http.token_file: use different tokens");
@@ -333,7 +333,7 @@ class Completion {
     in_addr four{};
     const bool loopback = host == "localhost" || host == "::1" ||
                           (inet_pton(AF_INET, host.c_str(), &four) == 1 && ntohl(four.s_addr) >> 24U == 127);
-    if (!loopback && !draft_.given.contains("http.token_file")) {
+    if (!loopback && !draft_.present.contains("http.token_file")) {
       problem(path, "not a loopback address: set http.token_file, or listen on 127.0.0.1");
     }
   }

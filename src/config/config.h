@@ -70,9 +70,9 @@ enum class ConfigFor {
 // Which of the config's groups is meant, where it has groups. The sidecar and what asks a database need one;
 // without one broker.prefix is empty.
 struct GroupChoice {
-  std::string name = {};            // "" = not said
-  std::string said_by = "--group";  // for what is told
-  std::string queue = {};           // where no name is said: the group that has this queue
+  std::string name = {};           // "" = not said
+  std::string source = "--group";  // for what is told
+  std::string queue = {};          // where no name is said: the group that has this queue
 };
 
 struct LoadedConfig {

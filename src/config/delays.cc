@@ -13,7 +13,7 @@ void complete_delays(Draft& draft, Problems& problems) {
   Config& config = draft.config;
   for (std::size_t i = 0; i < draft.delays.size(); ++i) {
     const DelayDraft& one = draft.delays[i];
-    if (one.broken) continue;
+    if (one.invalid) continue;
     const std::string path = "delays[" + std::to_string(i + 1) + "]";
     if (!one.from || !one.to) {
       problems.add(one.mark, path + ": " + (one.from ? "to" : "from") +

@@ -20,11 +20,11 @@ struct Converter {
   const Unused unused;
   bool in_unused = false;
   int nodes = 0;
-  bool gave_up = false;
+  bool stopped = false;
 
-  void give_up(Mark at, std::string what) {
-    if (!gave_up) problems.add(at, std::move(what));
-    gave_up = true;
+  void stop_with(Mark at, std::string what) {
+    if (!stopped) problems.add(at, std::move(what));
+    stopped = true;
   }
 
   // `path`: of the keys that lead here.
@@ -33,14 +33,14 @@ struct Converter {
     const YAML::Mark mark = from.Mark();
     // A value that is not there has no place of its own worth showing: it is told at its key.
     to.mark = from.IsNull() || mark.is_null() ? fallback : Mark{mark.line + 1, mark.column + 1};
-    if (++nodes > kMostNodes) give_up(to.mark, "too large for a configuration file");
-    if (depth > kDeepest) give_up(to.mark, "nested too deeply");
-    if (gave_up) {
-      to.broken = true;
+    if (++nodes > kMostNodes) stop_with(to.mark, "too large for a configuration file");
+    if (depth > kDeepest) stop_with(to.mark, "nested too deeply");
+    if (stopped) {
+      to.invalid = true;
       return to;
     }
     if (from.IsScalar()) {
-      take_text(from.Scalar(), to, is_key);
+      set_text(from.Scalar(), to, is_key);
     } else if (from.IsSequence()) {
       to.kind = Node::Kind::list;
       for (const auto& item : from) to.items.push_back(convert(item, to.mark, depth + 1, false));
@@ -59,7 +59,7 @@ struct Converter {
     return to;
   }
 
-  void take_text(const std::string& text, Node& to, bool is_key) {
+  void set_text(const std::string& text, Node& to, bool is_key) {
     to.kind = Node::Kind::text;
     to.written = text;
     if (is_key) {
@@ -71,7 +71,7 @@ struct Converter {
     to.substituted = result.substituted;
     if (!result.problem.empty()) {
       if (!in_unused) problems.add(to.mark, std::move(result.problem));
-      to.broken = true;
+      to.invalid = true;
     }
   }
 };
@@ -96,7 +96,7 @@ std::string explain(const YAML::Exception& error, std::string_view text) {
 }
 
 // Notes where a document begins, and no more.
-class Starts : public YAML::EventHandler {
+class DocumentStarts : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override { last = mark; }
   void OnDocumentEnd() override {}
@@ -118,7 +118,7 @@ class Starts : public YAML::EventHandler {
 std::optional<YAML::Mark> second_document(const std::string& input) {
   std::istringstream in(input);
   YAML::Parser parser(in);
-  Starts starts;
+  DocumentStarts starts;
   if (!parser.HandleNextDocument(starts) || !parser.HandleNextDocument(starts)) return std::nullopt;
   return starts.last;
 }
@@ -150,7 +150,7 @@ std::optional<Node> parse_document(std::string_view text, Problems& problems, Un
     }
     Converter converter{problems, std::move(unused)};
     Node root = converter.convert(YAML::Load(input), {}, 0, false);
-    if (converter.gave_up) return std::nullopt;
+    if (converter.stopped) return std::nullopt;
     return root;
   } catch (const YAML::Exception& error) {
     problems.add({error.mark.line + 1, error.mark.column + 1}, explain(error, text));

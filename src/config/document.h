@@ -26,7 +26,7 @@ struct Node {
   std::string text;          // kind text: after ${NAME} was put in
   std::string written;       // kind text: as the file has it
   bool substituted = false;  // a ${NAME} was put in: the text may be a secret and is never quoted
-  bool broken = false;       // a problem of it was told already: say no more about it
+  bool invalid = false;      // a problem of it was told already: say no more about it
   std::vector<Node> items;
   std::vector<Entry> entries;  // in the file's order, repeated keys included
 };

@@ -17,18 +17,18 @@ namespace rung::confile {
 struct LadderDraft {
   std::string name;
   Mark mark;
-  bool broken = false;  // a part of it was wrong and told
+  bool invalid = false;  // a part of it was wrong and told
   bool substituted = false;
   bool is_list = false;
   std::vector<Ms> delays;
   std::vector<Mark> delay_marks;
   levels::Exponential spec;
-  std::map<std::string, Mark, std::less<>> given;  // base, factor, max, levels, jitter
+  std::map<std::string, Mark, std::less<>> present;  // base, factor, max, levels, jitter
   double jitter = 0.0;
 };
 
 // What a queue and a tag have in common.
-struct RuledDraft {
+struct RulesDraft {
   std::string name;
   Mark mark;
   std::optional<std::string> ladder;
@@ -40,19 +40,19 @@ struct RuledDraft {
   bool success_broken = false;
 };
 
-struct QueueDraft : RuledDraft {
+struct QueueDraft : RulesDraft {
   std::optional<bool> publish_parked;
   std::optional<int> catch_up;
 };
 
-struct TagDraft : RuledDraft {
+struct TagDraft : RulesDraft {
   std::optional<std::string> queue, exchange, routing_key;
   Mark queue_mark, exchange_mark, routing_key_mark;
 };
 
 struct DelayDraft {
   Mark mark;
-  bool broken = false;  // a part of it was wrong and told
+  bool invalid = false;  // a part of it was wrong and told
   bool substituted = false;
   std::optional<std::string> from, to, group;
   Mark from_mark, to_mark, group_mark;
@@ -86,7 +86,7 @@ struct Draft {
   GroupChoice choice;
   // The queue (or the defaults), and the queue or tag, that the walk is in.
   QueueDraft* queue = nullptr;
-  RuledDraft* ruled = nullptr;
+  RulesDraft* current_rules = nullptr;
   // What the file holds outside single ladders and queues, sections too, by path; groups by their own:
   // "groups.eu.store.url".
   struct Place {
@@ -94,7 +94,7 @@ struct Draft {
     bool ok = false;           // its value was taken
     bool substituted = false;  // the value comes from the environment, in part at least
   };
-  std::map<std::string, Place, std::less<>> given;
+  std::map<std::string, Place, std::less<>> present;
   std::set<std::string> keys_used;  // by the table's paths, "queues.*.ladder"
   std::string folder;               // of the config file: relative paths start there
   ConfigFor purpose = ConfigFor::sidecar;
@@ -102,7 +102,7 @@ struct Draft {
   // Whether files that keys of this path's section name are looked at.
   bool reads_files_of(std::string_view path) const;
   // Whether somebody reads warnings: not where a command only asks the database or the broker.
-  bool warns() const { return purpose == ConfigFor::sidecar || purpose == ConfigFor::check; }
+  bool reports_warnings() const { return purpose == ConfigFor::sidecar || purpose == ConfigFor::check; }
 };
 
 // One value on its way to its place. The setters of the key table call its methods; each tells its own
@@ -138,14 +138,14 @@ struct Value {
   bool list_of_patterns(std::vector<std::string>& out);
 
   // "PATH: what", at the value's place. Always false.
-  bool wrong(std::string what);
-  bool wrong_at(Mark at, std::string what);
+  bool add_error(std::string what);
+  bool add_error_at(Mark at, std::string what);
 
   // For the methods above.
   // "\"5x\"" where that may be shown, else "what ${X} stands for" or "the value".
   std::string shown() const;
   bool may_quote() const { return !secret && !node.substituted; }
-  bool scalar(std::string_view wanted);
+  bool expect_scalar(std::string_view wanted);
 };
 
 // One row of the key table, and what puts its value in place.
@@ -164,7 +164,7 @@ QueueGroups groups_of(const Draft& draft);
 // Checks the groups against each other and chooses one; its prefix and its http.listen become the config's.
 void resolve_groups(Draft& draft, Problems& problems);
 // The store of the chosen group becomes the config's, when its passwords are in it.
-void take_store(Draft& draft);
+void use_group_store(Draft& draft);
 
 // "rung." where the name begins with Rung's prefix, or with that of a group; "" where it is the user's own.
 std::string own_prefix(const Config& config, std::string_view name);

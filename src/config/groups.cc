@@ -20,27 +20,27 @@ class Groups {
   Groups(Draft& draft, Problems& problems) : draft_(draft), problems_(problems) {}
 
   void run() {
-    misplaced();
+    check_misplaced_keys();
     for (std::size_t i = 0; i < draft_.groups.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) compare(draft_.groups[j], draft_.groups[i]);
     }
-    choose();
+    choose_group();
   }
 
  private:
   Mark mark(std::string_view path) const {
-    const auto it = draft_.given.find(path);
-    return it != draft_.given.end() ? it->second.mark : Mark{};
+    const auto it = draft_.present.find(path);
+    return it != draft_.present.end() ? it->second.mark : Mark{};
   }
-  bool sound(std::string_view path) const {
-    const auto it = draft_.given.find(path);
-    return it != draft_.given.end() && it->second.ok;
+  bool valid(std::string_view path) const {
+    const auto it = draft_.present.find(path);
+    return it != draft_.present.end() && it->second.ok;
   }
 
   // What each group has for itself.
-  void misplaced() {
+  void check_misplaced_keys() {
     for (const std::string key : {"store.url", "store.urls", "broker.prefix"}) {
-      if (!draft_.given.contains(key)) continue;
+      if (!draft_.present.contains(key)) continue;
       const std::string place = key == "broker.prefix" ? "groups.NAME.prefix" : "groups.NAME." + key;
       problems_.add(mark(key), key + ": each group needs its own: write it as " + place);
     }
@@ -50,7 +50,7 @@ class Groups {
     const auto prefix = [](const GroupDraft& g) { return g.prefix.empty() ? "rung-" + g.name : g.prefix; };
     if (prefix(first) == prefix(second)) {
       const std::string path = second.path("prefix");
-      problems_.add(draft_.given.contains(path) ? mark(path) : second.mark,
+      problems_.add(draft_.present.contains(path) ? mark(path) : second.mark,
                     path + ": same prefix as group " + first.name + ": each group needs its own prefix");
     }
     if (same_database(first, second)) {
@@ -67,7 +67,7 @@ class Groups {
 
   std::vector<Url> urls(const GroupDraft& group) const {
     std::vector<Url> all;
-    if (!sound(group.path("store.url")) && !sound(group.path("store.urls"))) return all;
+    if (!valid(group.path("store.url")) && !valid(group.path("store.urls"))) return all;
     if (auto url = parse_url(group.url)) all.push_back(*std::move(url));
     for (const std::string& text : group.other_urls) {
       if (auto url = parse_url(text)) all.push_back(*std::move(url));
@@ -84,7 +84,7 @@ class Groups {
     });
   }
 
-  void choose() {
+  void choose_group() {
     QueueGroups& groups = draft_.config.groups = groups_of(draft_);
     draft_.config.broker.prefix.clear();
     const GroupChoice& choice = draft_.choice;
@@ -99,7 +99,7 @@ class Groups {
     }
     const auto* group = groups.find(choice.name);
     if (group == nullptr) {
-      problems_.add({}, choice.said_by + ": unknown group " + in_quotes(choice.name) +
+      problems_.add({}, choice.source + ": unknown group " + in_quotes(choice.name) +
                             ": available groups: " + groups.names());
       return;
     }
@@ -108,7 +108,7 @@ class Groups {
     const auto& own = *std::ranges::find(draft_.groups, group->name, &GroupDraft::name);
     if (own.listen.empty()) return;
     draft_.config.http.listen = own.listen;
-    draft_.given["http.listen"] = draft_.given[own.path("http.listen")];
+    draft_.present["http.listen"] = draft_.present[own.path("http.listen")];
   }
 
   Draft& draft_;
@@ -128,12 +128,12 @@ QueueGroups groups_of(const Draft& draft) {
 void resolve_groups(Draft& draft, Problems& problems) {
   if (!draft.groups.empty()) return Groups(draft, problems).run();
   const GroupChoice& choice = draft.choice;
-  if (!choice.name.empty() && !draft.given.contains("groups"))
-    problems.add({}, choice.said_by + " is " + in_quotes(choice.name) +
+  if (!choice.name.empty() && !draft.present.contains("groups"))
+    problems.add({}, choice.source + " is " + in_quotes(choice.name) +
                          ", but the config has no groups: omit it, or add groups: (docs/scale.md)");
 }
 
-void take_store(Draft& draft) {
+void use_group_store(Draft& draft) {
   const auto own = std::ranges::find(draft.groups, draft.config.groups.own, &GroupDraft::name);
   if (own == draft.groups.end()) return;
   draft.config.store.url = own->url;

@@ -18,14 +18,15 @@ Config& config(Value& v) { return v.draft.config; }
 LadderDraft& ladder(Value& v) { return v.draft.ladders.back(); }
 QueueDraft& queue(Value& v) { return *v.draft.queue; }
 TagDraft& tag(Value& v) { return v.draft.tags.back(); }
-RuledDraft& ruled(Value& v) { return *v.draft.ruled; }  // a queue or a tag
+RulesDraft& current_rules(Value& v) { return *v.draft.current_rules; }  // a queue or a tag
 GroupDraft& group(Value& v) { return v.draft.groups.back(); }
 DelayDraft& delay(Value& v) { return v.draft.delays.back(); }
 
 bool set_prefix(Value& v, std::string& out) {
   std::string prefix;
   if (!v.name(prefix, kLongestName)) return false;
-  if (prefix.starts_with("amq.")) return v.wrong("names that begin with amq. are reserved for the broker");
+  if (prefix.starts_with("amq."))
+    return v.add_error("names that begin with amq. are reserved for the broker");
   out = prefix;
   return true;
 }
@@ -45,7 +46,7 @@ bool set_parked(Value& v, bool& publish) {
 
 // Ladder parts note where they stand: what is wrong between them is told there.
 bool note(Value& v, std::string_view part, bool ok) {
-  ladder(v).given.emplace(part, v.node.mark);
+  ladder(v).present.emplace(part, v.node.mark);
   ladder(v).substituted = ladder(v).substituted || v.node.substituted;
   return ok;
 }
@@ -59,17 +60,17 @@ bool set_silence(Value& v, std::optional<Ms>& after, Mark& mark) {
   Ms ms{0};
   mark = v.node.mark;
   const bool ok = v.duration(ms, kLeastMs, levels::kLongest);
-  if (!ok) ruled(v).success_broken = true;
+  if (!ok) current_rules(v).success_broken = true;
   after = ms;
   return ok;
 }
 
 bool set_ladder(Value& v) {
   std::string name;
-  ruled(v).ladder_mark = v.node.mark;
-  ruled(v).ladder_substituted = v.node.substituted;
+  current_rules(v).ladder_mark = v.node.mark;
+  current_rules(v).ladder_substituted = v.node.substituted;
   if (!v.name(name, kLongestName)) return false;
-  ruled(v).ladder = name;
+  current_rules(v).ladder = name;
   return true;
 }
 
@@ -112,8 +113,8 @@ bool set_retention(Value& v) {
   Ms keep{0};
   if (!v.duration(keep, kLeastMs, levels::kLongest)) return false;
   if (keep < hours{1})
-    return v.wrong(v.shown() +
-                   " is too short: at least 1h, so that late results and failures still find their task");
+    return v.add_error(v.shown() +
+                       " is too short: at least 1h, so that late results and failures still find their task");
   config(v).retention = keep;
   return true;
 }
@@ -122,16 +123,16 @@ constexpr std::size_t kMostIndexed = 16, kLongestHeader = 128;
 
 bool set_index_headers(Value& v) {
   if (v.node.kind != Node::Kind::list)
-    return v.wrong("expected a list of header names, e.g. [tenant, region]");
+    return v.add_error("expected a list of header names, e.g. [tenant, region]");
   auto& names = config(v).store.index_headers;
   for (const Node& item : v.node.items) {
     Value one{v.draft, v.problems, item, v.path, v.secret};
     std::string name;
     if (!one.amqp_name(name)) return false;
-    if (name.size() > kLongestHeader) return one.wrong("an indexed header name has at most 128 bytes");
+    if (name.size() > kLongestHeader) return one.add_error("an indexed header name has at most 128 bytes");
     if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
   }
-  if (names.size() > kMostIndexed) return v.wrong("at most 16 headers can be indexed");
+  if (names.size() > kMostIndexed) return v.add_error("at most 16 headers can be indexed");
   return true;
 }
 
@@ -325,10 +326,10 @@ std::vector<Key> make_table() {
      set_ladder},
     {{"defaults.success.presumed_after", "duration", "10m", true, false,
       "as for queues, for every queue that does not set it"},
-     [](Value& v) { return set_silence(v, ruled(v).presumed_after, ruled(v).presumed_mark); }},
+     [](Value& v) { return set_silence(v, current_rules(v).presumed_after, current_rules(v).presumed_mark); }},
     {{"defaults.success.reported_within", "duration", "", true, false,
       "as for queues, for every queue that does not set it"},
-     [](Value& v) { return set_silence(v, ruled(v).reported_within, ruled(v).reported_mark); }},
+     [](Value& v) { return set_silence(v, current_rules(v).reported_within, current_rules(v).reported_mark); }},
     {{"defaults.catch_up", "1 to 1000000", "1000", true, false, "same as the key catch_up above"},
      [](Value& v) { return set_catch_up(v, queue(v).catch_up); }},
     {{"defaults.parked", "keep or publish", "keep", true, false, "same as the key parked above"},
@@ -338,10 +339,10 @@ std::vector<Key> make_table() {
      set_ladder},
     {{"queues.*.success.presumed_after", "duration", "10m", true, false,
       "silence for this long after a retry means success"},
-     [](Value& v) { return set_silence(v, ruled(v).presumed_after, ruled(v).presumed_mark); }},
+     [](Value& v) { return set_silence(v, current_rules(v).presumed_after, current_rules(v).presumed_mark); }},
     {{"queues.*.success.reported_within", "duration", "", true, false,
       "success must be reported; silence for this long after a retry means failure"},
-     [](Value& v) { return set_silence(v, ruled(v).reported_within, ruled(v).reported_mark); }},
+     [](Value& v) { return set_silence(v, current_rules(v).reported_within, current_rules(v).reported_mark); }},
     {{"queues.*.catch_up", "1 to 1000000", "1000", true, false, "same same as the key catch_up above, for this queue only"},
      [](Value& v) { return set_catch_up(v, queue(v).catch_up); }},
     {{"queues.*.parked", "keep or publish", "keep", true, false, "same same as the key parked above, for this queue only"},
@@ -359,10 +360,10 @@ std::vector<Key> make_table() {
      set_ladder},
     {{"tags.*.success.presumed_after", "duration", "", true, false,
       "as for queues, for this tag; default: that of the queue"},
-     [](Value& v) { return set_silence(v, ruled(v).presumed_after, ruled(v).presumed_mark); }},
+     [](Value& v) { return set_silence(v, current_rules(v).presumed_after, current_rules(v).presumed_mark); }},
     {{"tags.*.success.reported_within", "duration", "", true, false,
       "as for queues, for this tag; default: that of the queue"},
-     [](Value& v) { return set_silence(v, ruled(v).reported_within, ruled(v).reported_mark); }},
+     [](Value& v) { return set_silence(v, current_rules(v).reported_within, current_rules(v).reported_mark); }},
 
     {{"delays.*.from", "name", "", false, false,
       "exchange that Rung declares as a durable fanout: messages published to it are delayed by x-delay, as in the delayed-message plugin"},

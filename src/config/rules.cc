@@ -10,7 +10,7 @@ namespace {
 using Ladders = std::map<std::string, levels::Ladder, std::less<>>;
 
 // The first delay that makes the list no ladder: the place to show.
-Mark culprit(const LadderDraft& draft) {
+Mark first_invalid_delay(const LadderDraft& draft) {
   for (std::size_t n = 1; n <= draft.delays.size(); ++n) {
     const auto end = draft.delays.begin() + static_cast<std::ptrdiff_t>(n);
     if (!levels::Ladder::from_list({draft.delays.begin(), end})) return draft.delay_marks[n - 1];
@@ -19,13 +19,13 @@ Mark culprit(const LadderDraft& draft) {
 }
 
 Mark part(const LadderDraft& draft, std::string_view name) {
-  const auto it = draft.given.find(name);
-  return it != draft.given.end() ? it->second : draft.mark;
+  const auto it = draft.present.find(name);
+  return it != draft.present.end() ? it->second : draft.mark;
 }
 
 std::optional<levels::Ladder> list(const LadderDraft& draft, const std::string& path, Problems& problems) {
   for (const auto* extra : {"base", "factor", "max"}) {
-    if (!draft.given.contains(extra)) continue;
+    if (!draft.present.contains(extra)) continue;
     problems.add(part(draft, extra), path + ": levels is a list of delays, so " + extra +
                                          " has no effect: remove it, or make levels a number");
     return std::nullopt;
@@ -33,7 +33,7 @@ std::optional<levels::Ladder> list(const LadderDraft& draft, const std::string& 
   auto ladder = levels::Ladder::from_list(draft.delays, draft.jitter);
   if (ladder) return *ladder;
   // What comes from the environment is not quoted.
-  problems.add(culprit(draft),
+  problems.add(first_invalid_delay(draft),
                path + ": " +
                    (draft.substituted
                         ? "invalid delays: 1 to 1000 of them, none zero, none shorter than the previous one"
@@ -45,7 +45,7 @@ std::optional<levels::Ladder> exponential(const LadderDraft& draft, const std::s
                                           Problems& problems) {
   bool complete = true;
   for (const auto* needed : {"base", "levels"}) {
-    if (draft.given.contains(needed)) continue;
+    if (draft.present.contains(needed)) continue;
     complete = false;
     problems.add(draft.mark, path + ": " + needed +
                                  " is missing: write e.g. { base: 10s, factor: 2, max: 1h, levels: 12 }");
@@ -54,7 +54,7 @@ std::optional<levels::Ladder> exponential(const LadderDraft& draft, const std::s
   auto ladder = levels::Ladder::from_exponential(draft.spec, draft.jitter);
   if (ladder) return *ladder;
   Mark at = draft.mark;  // the errors begin with the part that is wrong
-  for (const auto& [name, mark] : draft.given) {
+  for (const auto& [name, mark] : draft.present) {
     if (ladder.error().starts_with(name)) at = mark;
   }
   problems.add(at,
@@ -66,13 +66,13 @@ std::optional<levels::Ladder> exponential(const LadderDraft& draft, const std::s
 }
 
 std::optional<levels::Ladder> build(const LadderDraft& draft, Problems& problems) {
-  if (draft.broken) return std::nullopt;
+  if (draft.invalid) return std::nullopt;
   const std::string path = "ladders." + draft.name;
   return draft.is_list ? list(draft, path, problems) : exponential(draft, path, problems);
 }
 
 // None where nothing is said, or something is wrong with it. `section`: "queues." or "tags.".
-std::optional<Silence> silence_of(const RuledDraft& queue, const std::string& section, Problems& problems) {
+std::optional<Silence> silence_of(const RulesDraft& queue, const std::string& section, Problems& problems) {
   if (!queue.success_mark || queue.success_broken) return std::nullopt;
   const std::string path = section + queue.name + ".success: ";
   if (queue.presumed_after && queue.reported_within) {
@@ -94,8 +94,8 @@ std::optional<Silence> silence_of(const RuledDraft& queue, const std::string& se
   return std::nullopt;
 }
 
-bool known(const RuledDraft& queue, const std::string& section, const Ladders& ladders, const Draft& draft,
-           Problems& problems) {
+bool check_ladder_name(const RulesDraft& queue, const std::string& section, const Ladders& ladders,
+                       const Draft& draft, Problems& problems) {
   if (!queue.ladder || ladders.contains(*queue.ladder)) return true;
   // One that is there but wrong has been told already.
   if (std::ranges::any_of(draft.ladders, [&](const auto& l) { return l.name == *queue.ladder; })) return true;
@@ -106,13 +106,13 @@ bool known(const RuledDraft& queue, const std::string& section, const Ladders& l
   }
   std::vector<std::string> names;
   for (const auto& [name, ladder] : ladders) names.push_back(name);
-  for (const auto& broken : draft.ladders) names.push_back(broken.name);
-  const std::string meant = closest(*queue.ladder, names);
+  for (const auto& invalid : draft.ladders) names.push_back(invalid.name);
+  const std::string suggestion = closest(*queue.ladder, names);
   std::string list;
   for (const auto& [name, ladder] : ladders) list += (list.empty() ? "" : ", ") + name;
-  problems.add(queue.ladder_mark,
-               path + "unknown ladder " + in_quotes(*queue.ladder) +
-                   (meant.empty() ? ": available ladders: " + list : ": did you mean " + meant + "?"));
+  problems.add(queue.ladder_mark, path + "unknown ladder " + in_quotes(*queue.ladder) +
+                                      (suggestion.empty() ? ": available ladders: " + list
+                                                          : ": did you mean " + suggestion + "?"));
   return false;
 }
 
@@ -130,7 +130,7 @@ TagRules tag_of(const TagDraft& tag, const Ladders& ladders, const Draft& draft,
                  path + ".exchange: names that begin with " + own + " are reserved for Rung");
   TagRules rules;
   rules.target = {tag.queue.value_or(""), tag.exchange.value_or(""), tag.routing_key.value_or("")};
-  if (known(tag, "tags.", ladders, draft, problems)) rules.ladder = tag.ladder.value_or("");
+  if (check_ladder_name(tag, "tags.", ladders, draft, problems)) rules.ladder = tag.ladder.value_or("");
   rules.silence = silence_of(tag, "tags.", problems);
   return rules;
 }
@@ -171,7 +171,7 @@ const QueueDraft* defaults_of(const Draft& draft, Problems& problems) {
   if (!draft.defaults.name.empty()) return &draft.defaults;
   const auto old = std::ranges::find_if(draft.queues, [](const auto& q) { return q.name == "default"; });
   if (old == draft.queues.end()) return nullptr;
-  if (draft.warns()) {
+  if (draft.reports_warnings()) {
     problems.warn(old->mark,
                   "queues.default is deprecated: move its keys to defaults: at the top level; if defaults: "
                   "exists, queues.default is the queue named default");
@@ -199,8 +199,8 @@ TargetRules targets_of(const Draft& draft, Problems& problems) {
   for (const auto& [from, to] : draft.config.delays) targets.configured.insert(to);
   for (const std::string& pattern : targets.allow.value_or(TargetRules::Patterns{})) {
     if (!targets.is_own(pattern)) continue;
-    const auto at = draft.given.find("broker.targets.allow");
-    problems.add(at != draft.given.end() ? at->second.mark : Mark{},
+    const auto at = draft.present.find("broker.targets.allow");
+    problems.add(at != draft.present.end() ? at->second.mark : Mark{},
                  "broker.targets.allow: names that begin with " + targets.own_prefix(pattern) +
                      " are reserved for Rung and never a target: remove them");
     break;
@@ -225,7 +225,8 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
   const auto rules_of = [&](const QueueDraft& queue, const QueueRules& otherwise) {
     QueueRules rules = otherwise;
     const std::string section = &queue == &draft.defaults ? "" : "queues.";
-    if (known(queue, section, ladders, draft, problems) && queue.ladder) rules.ladder = *queue.ladder;
+    if (check_ladder_name(queue, section, ladders, draft, problems) && queue.ladder)
+      rules.ladder = *queue.ladder;
     rules.silence = silence_of(queue, section, problems).value_or(otherwise.silence);
     rules.publish_parked = queue.publish_parked.value_or(otherwise.publish_parked);
     rules.catch_up = queue.catch_up.value_or(otherwise.catch_up);

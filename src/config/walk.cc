@@ -8,7 +8,7 @@ namespace rung::confile {
 namespace {
 
 // Each entry of these begins something of its own.
-constexpr std::string_view kItems[] = {"ladders.*", "queues.*", "tags.*", "groups.*"};
+constexpr std::string_view kNamedSections[] = {"ladders.*", "queues.*", "tags.*", "groups.*"};
 
 // So that rung-NAME is a prefix.
 constexpr std::size_t kLongestGroup = 59;
@@ -25,7 +25,7 @@ bool is_section(const std::string& path) {
 }
 
 // The names that may stand below `section` ("" = at the top).
-std::vector<std::string> names_below(const std::string& section) {
+std::vector<std::string> child_names(const std::string& section) {
   const std::string prefix = section.empty() ? "" : section + ".";
   std::vector<std::string> names;
   for (const Key& key : key_table()) {
@@ -37,7 +37,7 @@ std::vector<std::string> names_below(const std::string& section) {
   return names;
 }
 
-std::string below(const std::string& path, std::string_view name) {
+std::string child_path(const std::string& path, std::string_view name) {
   return path.empty() ? std::string(name) : path + "." + std::string(name);
 }
 
@@ -48,24 +48,24 @@ class Walker {
   // `path` in the table's words ("queues.*"), `shown` in the file's ("queues.orders").
   void section(const Node& map, const std::string& path, const std::string& shown) {
     std::map<std::string, int> seen;
-    const bool any_name = is_section(below(path, "*")) || find_key(below(path, "*")) != nullptr;
+    const bool any_name = is_section(child_path(path, "*")) || find_key(child_path(path, "*")) != nullptr;
     for (const auto& [key, value] : map.entries) {
       if (key.kind != Node::Kind::text) {
-        if (!key.broken) problems_.add(key.mark, "a key must be a string");
+        if (!key.invalid) problems_.add(key.mark, "a key must be a string");
         continue;
       }
-      const std::string child = below(path, any_name ? "*" : key.text);
+      const std::string child = child_path(path, any_name ? "*" : key.text);
       // A dot within a key would look like a path of the table.
       const bool known = any_name || key.text.find('.') == std::string::npos;
       if (!known || (find_key(child) == nullptr && !is_section(child))) {
         unknown(key, value, path, shown);
         continue;
       }
-      const auto [first, fresh] = seen.emplace(key.text, key.mark.line);
-      if (fresh) {
-        entry(key, value, child, below(shown, key.text));
+      const auto [first, inserted] = seen.emplace(key.text, key.mark.line);
+      if (inserted) {
+        entry(key, value, child, child_path(shown, key.text));
       } else {
-        problems_.add(key.mark, below(shown, key.text) + ": duplicate key, first in line " +
+        problems_.add(key.mark, child_path(shown, key.text) + ": duplicate key, first in line " +
                                     std::to_string(first->second));
       }
     }
@@ -73,7 +73,8 @@ class Walker {
 
  private:
   void entry(const Node& key, const Node& value, const std::string& path, const std::string& shown) {
-    if (std::ranges::find(kItems, path) != std::end(kItems) && !open(key, path, shown)) return;
+    if (std::ranges::find(kNamedSections, path) != std::end(kNamedSections) && !begin_item(key, path, shown))
+      return;
     const Key* row = find_key(path);
     if (row != nullptr) draft_.keys_used.insert(path);
     bool ok = true;
@@ -81,12 +82,12 @@ class Walker {
     if (path == "defaults") {
       draft_.defaults.name = "defaults";
       draft_.defaults.mark = key.mark;
-      draft_.ruled = draft_.queue = &draft_.defaults;
+      draft_.current_rules = draft_.queue = &draft_.defaults;
     }
     if (path == "delays" && (value.kind == Node::Kind::list || value.kind == Node::Kind::map)) {
       ok = delays(value);
     } else if (value.kind == Node::Kind::map && is_section(path)) {
-      if (success) draft_.ruled->success_mark = key.mark;
+      if (success) draft_.current_rules->success_mark = key.mark;
       const auto before = problems_.count();
       section(value, path, shown);
       ok = problems_.count() == before;
@@ -95,12 +96,12 @@ class Walker {
       ok = row->apply(taken);
     } else if (value.kind != Node::Kind::nothing) {  // a section may be empty
       ok = false;
-      if (!value.broken) not_a_section(value, path, shown);
+      if (!value.invalid) not_a_section(value, path, shown);
     }
-    if (path == "ladders.*" && !ok) draft_.ladders.back().broken = true;
-    if (success && !ok) draft_.ruled->success_broken = true;
+    if (path == "ladders.*" && !ok) draft_.ladders.back().invalid = true;
+    if (success && !ok) draft_.current_rules->success_broken = true;
     if (path.find('*') == std::string::npos || path.starts_with("groups."))
-      draft_.given[shown] = {row != nullptr ? value.mark : key.mark, ok, substituted(value)};
+      draft_.present[shown] = {row != nullptr ? value.mark : key.mark, ok, substituted(value)};
   }
 
   static bool substituted(const Node& value) {
@@ -119,10 +120,10 @@ class Walker {
       const auto until_now = problems_.count();
       if (item.kind == Node::Kind::map) {
         section(item, "delays.*", shown);
-      } else if (!item.broken) {
+      } else if (!item.invalid) {
         problems_.add(item.mark, shown + ": write { from: EXCHANGE, to: EXCHANGE }");
       }
-      draft_.delays.back().broken = item.broken || problems_.count() != until_now;
+      draft_.delays.back().invalid = item.invalid || problems_.count() != until_now;
     }
     return problems_.count() == before;
   }
@@ -137,12 +138,12 @@ class Walker {
       return;
     }
     std::string names;
-    for (const auto& name : names_below(path)) names += (names.empty() ? "" : ", ") + name;
+    for (const auto& name : child_names(path)) names += (names.empty() ? "" : ", ") + name;
     problems_.add(value.mark, shown + ": expected keys" + (names.empty() ? ", one per name" : ": " + names));
   }
 
   // A ladder, a queue, a tag or a group begins.
-  bool open(const Node& key, const std::string& path, const std::string& shown) {
+  bool begin_item(const Node& key, const std::string& path, const std::string& shown) {
     if (path == "groups.*") {
       Value taken{draft_, problems_, key, shown};
       std::string name;
@@ -160,19 +161,19 @@ class Walker {
         return false;
       }
       if (queue) {
-        draft_.ruled = draft_.queue = &draft_.queues.emplace_back();
+        draft_.current_rules = draft_.queue = &draft_.queues.emplace_back();
       } else {
-        draft_.ruled = &draft_.tags.emplace_back();
+        draft_.current_rules = &draft_.tags.emplace_back();
       }
-      draft_.ruled->name = key.text;
-      draft_.ruled->mark = key.mark;
+      draft_.current_rules->name = key.text;
+      draft_.current_rules->mark = key.mark;
       return true;
     }
     LadderDraft& draft = draft_.ladders.emplace_back();
     draft.mark = key.mark;
     std::string name;
     Value taken{draft_, problems_, key, shown};
-    if (!taken.name(name, 64)) draft.broken = true;
+    if (!taken.name(name, 64)) draft.invalid = true;
     draft.name = key.text;  // also where it is a bad one: a queue that names it is not told so too
     return true;
   }
@@ -184,24 +185,25 @@ class Walker {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
              c == '-' || c == '.';
     });
-    const std::string meant = closest(key.text, names_below(path));
+    const std::string suggestion = closest(key.text, child_names(path));
     const bool among_secrets = path == "broker" || path == "store" || path == "groups.*.store";
-    if (!like_a_key || (value.kind == Node::Kind::nothing && (among_secrets || meant.empty()))) {
+    if (!like_a_key || (value.kind == Node::Kind::nothing && (among_secrets || suggestion.empty()))) {
       problems_.add(
           key.mark,
           where + "unknown key without a value (not shown): a string that contains , : or # needs quotes");
       return;
     }
-    problems_.add(key.mark, where + "unknown key " + in_quotes(key.text) + advice(key.text, meant, path));
+    problems_.add(key.mark,
+                  where + "unknown key " + in_quotes(key.text) + advice(key.text, suggestion, path));
   }
 
-  static std::string advice(const std::string& name, const std::string& meant, const std::string& path) {
+  static std::string advice(const std::string& name, const std::string& suggestion, const std::string& path) {
     if (name.find('.') != std::string::npos && find_key(name) != nullptr) {
       return ": nested keys are not written with a dot, write " + name.substr(0, name.find('.')) + ": { " +
              name.substr(name.find('.') + 1) + ": ... }";
     }
     if (name == "<<") return ": merge keys are not supported";
-    if (!meant.empty()) return ": did you mean " + meant + "?";
+    if (!suggestion.empty()) return ": did you mean " + suggestion + "?";
     // The right name in the wrong place.
     std::string elsewhere;
     for (const Key& key : key_table()) {
@@ -212,7 +214,7 @@ class Walker {
     if (is_section(name)) elsewhere = name + " at the top level";
     if (!elsewhere.empty()) return ": did you mean " + elsewhere + "?";
     std::string names;
-    for (const auto& known : names_below(path)) names += (names.empty() ? "" : ", ") + known;
+    for (const auto& known : child_names(path)) names += (names.empty() ? "" : ", ") + known;
     return ": known keys: " + names;
   }
 

@@ -1,4 +1,4 @@
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 
 #include <gmock/gmock.h>
 

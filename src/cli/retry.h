@@ -9,13 +9,13 @@
 
 namespace rung::cli {
 
-inline constexpr int kTries = 6;
-inline constexpr Ms kFirstPause{200};  // doubled each time: six seconds in all
+inline constexpr int kMaxTries = 6;
+inline constexpr Ms kFirstBackoff{200};  // doubled each time: six seconds in all
 
 template <typename Call>
-auto again(const Call& call) -> decltype(call()) {
-  Ms pause = kFirstPause;
-  for (int left = kTries - 1;; --left, pause *= 2) {
+auto retry_transient(const Call& call) -> decltype(call()) {
+  Ms pause = kFirstBackoff;
+  for (int left = kMaxTries - 1;; --left, pause *= 2) {
     auto result = call();
     if (result || result.error().kind != Error::Kind::transient || left == 0) return result;
     std::this_thread::sleep_for(pause);

@@ -1,4 +1,4 @@
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@ namespace {
 std::string at(EpochMs t, EpochMs now) { return fmt::format("{} UTC ({})", format_utc(t), relative(t, now)); }
 
 // A delay's first delivery is no retry: it has not failed before.
-std::string tries(const Task& task) {
+std::string attempts_text(const Task& task) {
   const bool delay = task.kind == Kind::delay;
   if (task.attempt == 0) return delay ? "before it was due" : "before its first retry";
   const char* one = delay ? "delivery" : "retry";
@@ -22,12 +22,12 @@ std::string tries(const Task& task) {
   return fmt::format("after {} {}", task.attempt, task.attempt == 1 ? one : many);
 }
 
-std::string rung_of(const Task& task) {
+std::string level_text(const Task& task) {
   return task.level == 0 ? "the delay" : fmt::format("level {} of {}", task.level, task.levels);
 }
 
 // In words: "queue orders", "exchange shop, routing key order.close".
-std::string whereto(const Task& task) {
+std::string target_text(const Task& task) {
   const Target target = target_of(task);
   if (!target.queue.empty()) return "queue " + target.queue;
   if (target.exchange.empty()) return "queue " + target.routing_key;
@@ -36,8 +36,8 @@ std::string whereto(const Task& task) {
 }
 
 std::string awaiting(const Task& task, const RuleBook& rules, EpochMs now) {
-  std::string text = fmt::format("awaiting: attempt {} ({}) {} {}", task.attempt, rung_of(task),
-                                 task.queue.empty() ? "went to" : "is in", whereto(task));
+  std::string text = fmt::format("awaiting: attempt {} ({}) {} {}", task.attempt, level_text(task),
+                                 task.queue.empty() ? "went to" : "is in", target_text(task));
   if (!task.next_at) return text;
   const bool success = silence_of(task, rules).means == Silence::Means::success;
   return text + fmt::format("; silence until {} means {}", at(*task.next_at, now),
@@ -45,7 +45,7 @@ std::string awaiting(const Task& task, const RuleBook& rules, EpochMs now) {
 }
 
 std::string succeeded(const Task& task, EpochMs now) {
-  std::string text = "succeeded " + tries(task);
+  std::string text = "succeeded " + attempts_text(task);
   if (task.finished_by == FinishedBy::presumed) text += ", presumed: no failure was reported";
   if (task.finished_by == FinishedBy::reported) text += ", reported";
   if (!task.finished_at) return text;
@@ -56,14 +56,14 @@ std::string succeeded(const Task& task, EpochMs now) {
 }
 
 std::string parked(const Task& task, EpochMs now) {
-  std::string text = "parked " + tries(task);
+  std::string text = "parked " + attempts_text(task);
   if (task.finished_at) text += ", at " + at(*task.finished_at, now);
   const bool known = target_of(task).is_set();
   if (!known)
     return text +
            fmt::format("; its queue is unknown: `rung redrive {} --to-queue QUEUE` sends it", task.id.str());
   return text + fmt::format("; `rung retry {}` sends it to {} again", task.id.str(),
-                            task.queue.empty() ? whereto(task) : task.queue);
+                            task.queue.empty() ? target_text(task) : task.queue);
 }
 
 }  // namespace
@@ -72,13 +72,14 @@ std::string what_next(const TaskRow& row, const RuleBook& rules, EpochMs now) {
   const Task& task = row.task;
   switch (task.state) {
     case State::scheduled: {
-      std::string text = "scheduled: " + rung_of(task);
-      if (task.level == 0) text += " to " + whereto(task);
+      std::string text = "scheduled: " + level_text(task);
+      if (task.level == 0) text += " to " + target_text(task);
       if (task.next_at) text += ", due " + at(*task.next_at, now);
       return text;
     }
     case State::publishing:
-      return fmt::format("publishing: attempt {} ({}) to {}", task.attempt, rung_of(task), whereto(task));
+      return fmt::format("publishing: attempt {} ({}) to {}", task.attempt, level_text(task),
+                         target_text(task));
     case State::awaiting:
       return awaiting(task, rules, now);
     case State::succeeded:
@@ -91,7 +92,7 @@ std::string what_next(const TaskRow& row, const RuleBook& rules, EpochMs now) {
     case State::unknown:
       return "unknown state, written by a newer version of Rung";
   }
-  std::string text = std::string(to_word(task.state)) + " " + tries(task);
+  std::string text = std::string(to_word(task.state)) + " " + attempts_text(task);
   if (task.finished_at) text += ", at " + at(*task.finished_at, now);
   return text;
 }
