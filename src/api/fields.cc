@@ -19,7 +19,7 @@ std::string shown(std::string_view text) {
 
 namespace {
 
-// Calls `see` for each character of JSON text that is outside its strings, and for the quote that begins one.
+// Calls `see` for each character outside the strings of JSON text, and for each opening quote.
 template <typename See>
 void outside_strings(std::string_view text, See see) {
   bool in_string = false;
@@ -35,7 +35,7 @@ void outside_strings(std::string_view text, See see) {
   }
 }
 
-// How deep brackets stand within each other, without a look at whether they fit: the parser says that.
+// Checks the nesting depth of brackets; the parser checks that they match.
 bool too_deep(std::string_view text) {
   int depth = 0, deepest = 0;
   outside_strings(text, [&](char c) {
@@ -45,9 +45,8 @@ bool too_deep(std::string_view text) {
   return deepest > kDeepestNesting;
 }
 
-// Builds what the parser reads. The library's own builder looks through an object's keys for each new one
-// (seconds for some thousands of them), and takes the last of two that are alike: which one was meant nobody
-// knows.
+// Builds the parsed value. The library's own builder searches all keys of an object for each new one (seconds
+// for some thousands of keys), and silently keeps the last of two equal keys.
 class Builder {
  public:
   explicit Builder(Json& root) : root_(root) {}
@@ -59,7 +58,7 @@ class Builder {
   bool number_unsigned(std::uint64_t value) { return put(value); }
   bool number_float(double value, const std::string&) { return put(value); }
   bool string(std::string& value) { return put(std::move(value)); }
-  bool binary(Json::binary_t&) { return false; }  // no JSON text holds it
+  bool binary(Json::binary_t&) { return false; }  // not in JSON text
   bool key(std::string& key) {
     key_ = std::move(key);
     return true;
@@ -94,7 +93,7 @@ class Builder {
       auto& members = open_.back()->get_ref<Json::object_t&>();
       there = &members.emplace_back(std::move(key_), Json(std::forward<T>(value))).second;
     }
-    // It stays where it is: nothing is put into what is around it before it ends.
+    // The pointer stays valid: nothing is added to the enclosing value before this one ends.
     if (there->is_structured()) open_.push_back(there);
     return true;
   }
@@ -109,8 +108,8 @@ std::string bytes(std::size_t n) { return std::to_string(n) + " bytes"; }
 }  // namespace
 
 JsonMemory memory_of_json(std::string_view text) {
-  // A vector that grows holds its old and its new room for a moment: three times what is in it.
-  constexpr std::int64_t kGrowth = 3, kHeap = 16;  // kHeap: of an allocation, beside what was asked for
+  // A growing vector briefly has its old and its new buffer: three times its content.
+  constexpr std::int64_t kGrowth = 3, kHeap = 16;  // kHeap: overhead of an allocation
   constexpr std::int64_t kValue = kGrowth * sizeof(Json);
   constexpr std::int64_t kName = kGrowth * sizeof(std::string);
   constexpr std::int64_t kContainer = sizeof(Json::array_t) + 2 * kHeap + kValue;
@@ -127,7 +126,7 @@ JsonMemory memory_of_json(std::string_view text) {
 }
 
 Result<Json> parse_json(std::string_view text) {
-  // Before it is parsed: a megabyte of brackets would become a gigabyte of values.
+  // Checked before parsing: a megabyte of brackets would become a gigabyte of values.
   if (too_deep(text))
     return permanent("the JSON is nested deeper than " + std::to_string(kDeepestNesting) + " levels");
   Json json;

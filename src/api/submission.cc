@@ -11,12 +11,11 @@ namespace rung::api {
 namespace {
 
 constexpr int kMostAttempts = 1'000'000;
-// A message's headers travel in one frame (128 KB, as RabbitMQ has it), beside its properties and what Rung
-// adds.
+// A message's headers must fit into one frame (128 KB in RabbitMQ), with its properties and what Rung adds.
 constexpr std::size_t kMostHeaderBytes = 120 * 1024;
-constexpr std::size_t kMostHeaders = 256;  // in a table
+constexpr std::size_t kMostHeaders = 256;  // per table
 
-// body or body_base64; the type that a JSON value has by itself.
+// body or body_base64; sets the content type of a JSON body.
 void read_body(Fields& fields, Message& message) {
   const Json* body = fields.get("body");
   const Json* base64 = fields.get("body_base64");
@@ -63,7 +62,7 @@ bool crowded(const Json& json) {
   return json.is_structured() && std::ranges::any_of(json, [](const Json& inner) { return crowded(inner); });
 }
 
-// Names are AMQP's short strings, also in tables within tables.
+// Names are AMQP short strings, also in nested tables.
 bool names_fit(const Table& table);
 bool names_fit(const Value& value) {
   if (const auto* table = std::get_if<Table>(&value.v)) return names_fit(*table);
@@ -75,7 +74,7 @@ bool names_fit(const Table& table) {
       table, [](const auto& entry) { return entry.first.size() <= kNameBytes && names_fit(entry.second); });
 }
 
-// As AMQP writes them: at least what it takes.
+// A lower bound of the size in AMQP's encoding.
 std::size_t frame_bytes(const Table& table);
 std::size_t frame_bytes(const Value& value) {
   constexpr std::size_t kType = 1, kLength = 4, kNumber = 8;
@@ -93,12 +92,12 @@ std::size_t frame_bytes(const Table& table) {
   return bytes;
 }
 
-// As retry_current's rows have them: JSON's own types, and {"!i32": 5} for the others of AMQP.
+// The same format as in retry_current: JSON's types, and {"!i32": 5} for other AMQP types.
 void read_headers(Fields& task, Message& message) {
   const Json* value = task.get("headers");
   if (value == nullptr || (value->is_object() && value->empty())) return;
   if (!value->is_object()) return task.wrong("headers", "must be an object: {\"tenant\": \"acme\"}");
-  // Before they are read: each name is looked for among the others.
+  // Checked before reading, which is quadratic in the number of names.
   if (crowded(*value))
     return task.wrong("headers", "more than " + std::to_string(kMostHeaders) + " headers in one table");
   auto table = headers_from_json(dump(*value));

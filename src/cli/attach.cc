@@ -1,4 +1,4 @@
-// rung attach and rung detach: which queues, and what is told about them. attach_run.h does it.
+// rung attach and rung detach: options, selection of queues, output. attach_run.h does the work.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -29,7 +29,7 @@ struct AttachOptions {
   bool named() const { return !all && pattern.empty(); }
 };
 
-// Queues by the prefix of the group that they belong to.
+// Queues by the prefix of their group.
 using ByPrefix = std::map<std::string, std::vector<std::string>>;
 
 std::string vhost_of(const Config& config) {
@@ -49,7 +49,7 @@ Json outcome_json(const Outcome& outcome) {
   return json;
 }
 
-// One queue that was named: an object. Else: an array.
+// JSON: an object for a single named queue, otherwise an array.
 int print_outcomes(const AttachOptions& options, const std::vector<Outcome>& outcomes) {
   int code = kSuccess;
   const bool single = options.named() && options.queues.size() == 1;
@@ -78,7 +78,7 @@ std::string manual_command(const AttachOptions& options, const Config& config, c
          rabbit::shell_quote(rabbit::policy_name(queue));
 }
 
-// Nobody could be reached: what a person can do by hand.
+// RabbitMQ could not be reached: prints the commands to run by hand.
 int print_manual_commands(const AttachOptions& options, const Config& config, const ByPrefix& queues,
                           const std::vector<std::string>& reasons) {
   std::string lines, exchanges;
@@ -99,7 +99,7 @@ int print_manual_commands(const AttachOptions& options, const Config& config, co
   return report_error(kUnreachable, (options.detach ? "not detached: " : "not attached: ") + why);
 }
 
-// What is wrong with the choice of queues; empty = nothing.
+// The error in the selection of queues; "" = none.
 std::string selection_error(const AttachOptions& options) {
   const std::string help = options.detach ? " (see rung detach --help)" : " (see rung attach --help)";
   if (options.named() && options.queues.empty())
@@ -112,7 +112,7 @@ std::string selection_error(const AttachOptions& options) {
   return {};
 }
 
-// Names that are no queue to attach; empty = all are good.
+// The error in the names of queues; "" = none.
 std::string queue_name_error(const AttachOptions& options, const Config& config) {
   for (const std::string& queue : options.queues) {
     if (queue.empty() || queue.size() > 255) return "invalid queue name: it must have 1 to 255 bytes";
@@ -124,7 +124,7 @@ std::string queue_name_error(const AttachOptions& options, const Config& config)
   return {};
 }
 
-// As in RabbitMQ's policies: a regular expression that is found anywhere in the name.
+// As in RabbitMQ's policies, the regular expression can match anywhere in the name.
 Result<std::optional<std::regex>> pattern_of(const AttachOptions& options) {
   if (options.pattern.empty()) return std::optional<std::regex>{};
   try {
@@ -144,7 +144,7 @@ Result<ByPrefix> named_queues(const AttachOptions& options, const Config& config
   return queues;
 }
 
-// The prefixes that --pattern and --all mean: the config's, that of the chosen group, or those of all groups.
+// The prefixes for --pattern and --all: the config's, that of the chosen group, or those of all groups.
 std::vector<std::string> prefixes(const Config& config) {
   if (!config.broker.prefix.empty()) return {config.broker.prefix};
   std::vector<std::string> all;
@@ -152,8 +152,8 @@ std::vector<std::string> prefixes(const Config& config) {
   return all;
 }
 
-// The queues that --pattern or --all means: those that exist, or those that attach made a policy for. Of the
-// groups each has its own; a queue that none has is left out.
+// The queues that --pattern or --all selects: to attach, existing ones; to detach, those with a policy by
+// attach. With groups, each queue goes to its own group; queues without a group are skipped.
 Result<ByPrefix> selected_queues(const AttachOptions& options, const Config& config, QueueAdmin& admin) {
   auto pattern = pattern_of(options);
   if (!pattern) return tl::unexpected(pattern.error());

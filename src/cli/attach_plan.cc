@@ -64,7 +64,7 @@ AttachPlan plan_attach(std::string_view prefix, std::string_view queue, const ra
   plan.previous_exchange = now.value_or("");
   plan.policy.name = rabbit::policy_name(queue);
   plan.policy.pattern = rabbit::policy_pattern(queue);
-  // Only one policy holds for a queue: ours takes over what the one in effect says.
+  // Only one policy applies to a queue, so ours copies the one in effect.
   PlainJson definition = definition_of(in_effect);
   definition[kDeadLetters] = ours;
   plan.policy.definition = definition.dump(-1, ' ', false, PlainJson::error_handler_t::replace);

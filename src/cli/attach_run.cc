@@ -22,7 +22,7 @@ using FactsByQueue = std::map<std::string, QueueFacts, std::less<>>;
 
 constexpr Ms kManagementTimeout{std::chrono::seconds{5}};
 constexpr Ms kAmqpTimeout{std::chrono::seconds{10}};
-constexpr int kMaxEffectPolls = 50;  // until a policy must have taken effect
+constexpr int kMaxEffectPolls = 50;  // until a policy should be in effect
 constexpr Ms kEffectPollInterval{200};
 
 Outcome failed(const std::string& queue, Exit code, std::string what) {
@@ -35,7 +35,7 @@ std::vector<Outcome> all_failed(const std::vector<std::string>& queues, const Er
   return {failed(queues.empty() ? "" : queues.front(), error)};
 }
 
-// Those of `queues` that exist. One is asked for alone: a broker may have thousands.
+// Those of `queues` that exist. A single queue is requested by name, because a broker can have thousands.
 Result<FactsByQueue> existing_queues(QueueAdmin& admin, const std::vector<std::string>& queues) {
   FactsByQueue found;
   if (queues.size() == 1) {
@@ -55,7 +55,7 @@ Result<FactsByQueue> existing_queues(QueueAdmin& admin, const std::vector<std::s
   return found;
 }
 
-// First the place where dead letters go, then the sign that points there.
+// Declares the exchange and queue for dead letters, before any policy points there.
 Result<void> declare_topology(QueueAdmin& admin, const BrokerOptions& broker) {
   const SystemClock clock;
   if (auto declared = rabbit::declare_once(broker, clock, kAmqpTimeout); !declared) return declared;
@@ -80,7 +80,8 @@ Outcome attached(QueueAdmin& admin, const std::string& queue, const AttachPlan& 
   return {queue, kSuccess, "attached", std::move(detail), plan.policy};
 }
 
-// A policy takes effect a moment after it was accepted. Removes from `waiting` what has.
+// A policy takes effect shortly after it was accepted. Removes queues from `waiting` whose policy is in
+// effect.
 Result<void> wait_until_effective(QueueAdmin& admin, std::map<std::string, std::string>& waiting) {
   for (int poll = 0; poll < kMaxEffectPolls && !waiting.empty(); ++poll) {
     if (poll > 0) std::this_thread::sleep_for(kEffectPollInterval);
@@ -96,7 +97,7 @@ Result<void> wait_until_effective(QueueAdmin& admin, std::map<std::string, std::
   return {};
 }
 
-// What is done without a policy; none where one is to be put.
+// The outcome if no policy needs to be set; nullopt if one does.
 std::optional<Outcome> outcome_without_policy(const std::string& queue, const QueueFacts& facts,
                                               const AttachPlan& plan, bool named) {
   if (plan.action == AttachPlan::Action::nothing) {
@@ -120,7 +121,7 @@ std::optional<Outcome> outcome_without_policy(const std::string& queue, const Qu
 std::vector<std::string> notes_of(const QueueFacts& facts, const std::vector<Policy>& policies) {
   std::vector<std::string> notes;
   for (const QuorumNote& note : quorum_notes(facts, policies, std::nullopt)) {
-    // A limit of its own is somebody's choice. What delays or cancels beside us, everybody should know.
+    // An explicit limit is the user's choice. Delays and cancels by the broker are worth a note anyway.
     if (!note.fine) {
       notes.push_back(note.what + "; " + note.fix);
     } else if (note.name == "delayed_retry" || note.name == "consumer_timeout") {

@@ -1,4 +1,4 @@
-// rung attached: which queues are attached, and of the others, why not.
+// rung attached: which queues are attached, and why others are not.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -21,7 +21,7 @@ struct Line {
   std::string queue;
   rabbit::AttachedAnswer answer;
   bool configured = false;
-  std::string group = {};  // "" = none has it, or there are none
+  std::string group = {};  // "" = it belongs to no group, or there are no groups
 };
 
 std::set<std::string> configured_queues(const Config& config) {
@@ -32,13 +32,13 @@ std::set<std::string> configured_queues(const Config& config) {
   return names;
 }
 
-// With --group: not those of other groups.
+// With --group, queues of other groups are skipped.
 bool is_ours(const QueueGroups& groups, const std::string& queue) {
   return groups.own.empty() || groups.elsewhere(queue) == nullptr;
 }
 
-// All queues of the virtual host but those of Rung, of the broker and of single connections; and those that
-// the config names. With `only`: these.
+// All queues of the virtual host, except Rung's own, the broker's and exclusive ones, plus those in the
+// config. With `only`: just these.
 Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
                                const std::vector<std::string>& only) {
   auto queues = admin.queues();

@@ -1,4 +1,4 @@
-// rung bulk: the actions on many tasks, how far each is, and who is at it.
+// rung bulk: lists and controls actions on many tasks.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -101,7 +101,7 @@ int show(const BulkCommandOptions& o) {
   return kSuccess;
 }
 
-// Pause, abort. What has ended stays as it ended, and that is the answer.
+// Pause and abort. A bulk that has ended does not change, which is an error.
 int set_state(const BulkCommandOptions& o, BulkState to) {
   Session session;
   if (const int code = open_session(o.common, session); code != kSuccess) return code;

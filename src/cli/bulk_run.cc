@@ -22,13 +22,13 @@
 namespace rung::cli {
 namespace {
 
-constexpr Ms kRunnerTtl{10'000};                // a sidecar takes over what we left, after this
-constexpr Ms kPollInterval{300};                // at a bulk that is not due, or that somebody else runs
-constexpr std::int64_t kMaxCount = 10'000'000;  // by a dry run
+constexpr Ms kRunnerTtl{10'000};                // after this a sidecar can take over
+constexpr Ms kPollInterval{300};                // for a bulk that is not due, or that another process runs
+constexpr std::int64_t kMaxCount = 10'000'000;  // of a dry run
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// Ctrl-C is noted while one of these lives; the second one ends the program.
+// While an object exists, the first Ctrl-C sets a flag; the second ends the program.
 class Interrupts {
  public:
   Interrupts() {
@@ -61,7 +61,7 @@ std::string runner_name() {
   return fmt::format("{}:{} (cli)", host.data(), getpid());
 }
 
-// One bulk, run from here.
+// One bulk, run by this process.
 class Run {
  public:
   Run(Session& session, Bulk bulk)
@@ -71,7 +71,7 @@ class Run {
         runner_(runner_name()),
         decide_(decider(session.config.rules)) {}
 
-  // Until it is no longer running, or Ctrl-C.
+  // Returns when the bulk is no longer running, or on Ctrl-C.
   Result<Bulk> run() {
     const Interrupts interrupts;
     Progress progress(std::string(to_word(bulk_.action)), bulk_.total, clock_);
@@ -112,13 +112,13 @@ class Run {
     auto ids =
         retry_transient([&] { return session_.store->bulk_next(step, bridge::bulk_step_size(bulk_.rate)); });
     if (!ids) return tl::unexpected(ids.error());
-    if (ids->empty()) return reload();  // that was all, and it says so
+    if (ids->empty()) return reload();  // complete, which its row says
     std::vector<Event> events;
     for (const TaskId id : *ids) events.push_back(event_of(bulk_, id));
     auto decisions = retry_transient([&] { return session_.store->apply(events, Fence{}, decide_, &step); });
     if (!decisions) {
-      // Paused or ended by somebody else meanwhile, or a sidecar has it by now: nothing was written. Or an
-      // earlier try did it and its answer was lost: then the bulk has moved.
+      // The bulk was paused or ended, or a sidecar has taken it: nothing was written. Or an earlier try was
+      // committed but its response lost: then the bulk has advanced.
       const Error error = decisions.error();
       if (auto seen = reload(); !seen) return seen;
       const bool ours = bulk_.state == BulkState::running && bulk_.runner == runner_;
@@ -127,7 +127,7 @@ class Run {
     }
     const auto many = static_cast<double>(ids->size());
     bulk_.done += static_cast<std::int64_t>(ids->size());
-    // The table says when the next step is due; here it is only for how long to wait before asking.
+    // The table decides when the next step is due; this only sets how long to wait before asking.
     const std::chrono::duration<double> pause(bulk_.rate > 0 ? many / bulk_.rate : 0);
     next_ = clock_.boot() + std::chrono::ceil<Ms>(pause);
     return {};
@@ -176,7 +176,7 @@ int dry_run(Session& session, const Common& common, const NewBulk& asked) {
 int print_result(const Bulk& bulk, bool json) {
   if (json) print(dump(Json{{"bulk", api::columns_of(bulk)}}) + "\n");
   if (bulk.state == BulkState::done) {
-    // As of one task by its id: nothing was done, and nothing had been done already.
+    // As with a single id: an error if every task was refused.
     if (bulk.done > 0 && bulk.refused == bulk.done) return report_error(kUserError, outcome_of(bulk));
     if (!json) print(outcome_of(bulk) + "\n");
     return kSuccess;
@@ -238,7 +238,7 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   asked.rate = options.rate;
   asked.who = cli_user();
   if (options.dry_run) return dry_run(session, common, asked);
-  asked.paused = !options.yes;  // until the answer is there, nobody begins with it
+  asked.paused = !options.yes;  // no sidecar starts it before the answer
   auto made = session.store->create_bulk(asked);
   if (!made) return report_error(made.error());
   if (made->total == 0) {

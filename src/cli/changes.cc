@@ -1,5 +1,5 @@
-// rung cancel, discard, reschedule, fire, retry, redrive, finish: what a person does to tasks, to some by
-// their ids, to many by a filter. decide() says whether their state allows it.
+// rung cancel, discard, reschedule, fire, retry, redrive, finish: manual changes of tasks, by ids or by a
+// filter. decide() says whether a task's state allows the change.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -40,7 +40,7 @@ struct ChangeOptions {
 struct Change {
   TaskId id;
   Decision decision;
-  std::optional<TaskRow> row;  // as it is then; none where there is no such task
+  std::optional<TaskRow> row;  // after the change; nullopt if there is no such task
 };
 
 Exit exit_of(const Change& change) {
@@ -48,7 +48,7 @@ Exit exit_of(const Change& change) {
   return change.decision.verdict == Decision::Verdict::refused ? kUserError : kSuccess;
 }
 
-// Of several: a mistake outweighs what was not found.
+// Of several: a user error takes precedence over not found.
 Exit worse_of(Exit a, Exit b) {
   const auto weight = [](Exit e) { return e == kUserError ? 2 : e == kNotFound ? 1 : 0; };
   return weight(a) >= weight(b) ? a : b;
@@ -70,14 +70,14 @@ Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& i
   std::vector<Event> events;
   const ByHand by_hand{cli_user(), std::nullopt};
   for (const TaskId id : ids) events.push_back({id, what, by_hand});
-  // No lease is held here: row locks and decide() are what guards it against the sidecars.
+  // Without a lease: row locks and decide() protect against concurrent changes by sidecars.
   const auto decide = [&](const std::vector<Event>& some) {
     return retry_transient(
         [&] { return session.store->apply(some, Fence{}, decider(session.config.rules)); });
   };
   auto decisions = decide(events);
   if (!decisions) return tl::unexpected(decisions.error());
-  // What a sidecar is publishing just now has its confirm in a moment, as a rule.
+  // A task that is being published usually gets its confirm shortly.
   for (int tries = 0; tries < kConfirmPolls; ++tries) {
     std::vector<Event> later;
     std::vector<std::size_t> places;
@@ -95,7 +95,7 @@ Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& i
   std::vector<Change> changes;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     auto row = session.store->find(ids[i]);
-    // What was done is told also where it can't be read again; only the node's name is missing then.
+    // Report an applied change even if the row cannot be read again; then only the node's name is missing.
     if (!row && (*decisions)[i].verdict == Decision::Verdict::applied)
       row = TaskRow{(*decisions)[i].task, {}, {}};
     if (!row) return tl::unexpected(row.error());
@@ -203,7 +203,7 @@ CLI::Option& add_ids(CLI::App& command, ChangeOptions& options) {
   return *command.add_option("ID", options.ids, "Retry-ids, as listed by rung list");
 }
 
-// ChangeOptions of a change that takes ids or a filter.
+// Options of a change that takes ids or a filter.
 void add_selection(CLI::App& command, ChangeOptions& options) {
   add_ids(command, options);
   add_filter(command, options.filter);

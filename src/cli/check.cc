@@ -1,4 +1,4 @@
-// rung run, check, migrate: what needs the config alone, or makes what the others need.
+// rung run, check and migrate.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -59,7 +59,7 @@ int check(const Common& common) {
   const std::string path = find_config(common);
   if (path.empty()) {
     Config config;
-    return load(common, config, ConfigFor::check);  // tells where it has looked
+    return load(common, config, ConfigFor::check);  // reports where it looked
   }
   const LoadedConfig loaded = load_config(path, ConfigFor::check, group_choice(common));
   print(dump(check_json(loaded)) + "\n");
@@ -70,7 +70,7 @@ int migrate(const Common& common) {
   Config config;
   if (const int code = load(common, config, ConfigFor::database); code != kSuccess) return code;
   StoreOptions options = config.store;
-  options.migrate = true;  // asked for by hand: store.migrate only says what `run` may do by itself
+  options.migrate = true;  // store.migrate only concerns `rung run`
   const SystemClock clock;
   auto store = open_mysql_store(options, clock);
   if (!store) return report_error(store.error());

@@ -45,7 +45,7 @@ Exit exit_of(const Error& error) {
       return kUnreachable;
     case Error::Kind::not_found:
       return kNotFound;
-    case Error::Kind::refused:  // a login, a right, a table: the service was reached
+    case Error::Kind::refused:  // login, permission or table: the service was reached
     case Error::Kind::permanent:
       break;
   }
@@ -143,7 +143,7 @@ std::string cli_user() {
   std::array<char, 4096> room{};
   passwd entry{};
   passwd* found = nullptr;
-  // The real user: the environment's word could be anybody's.
+  // The real user: environment variables can be forged.
   const bool known = getpwuid_r(getuid(), &entry, room.data(), room.size(), &found) == 0 && found != nullptr;
   const std::string user = known ? found->pw_name : "uid " + std::to_string(getuid());
   return clean_utf8(user + "@" + host.data(), 240) + " (cli)";

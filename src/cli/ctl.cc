@@ -45,7 +45,7 @@ struct Pipe {
   }
 };
 
-// As ours, but with UTF-8: rabbitmqctl reads its arguments in the locale's encoding.
+// Our environment, but with a UTF-8 locale: rabbitmqctl decodes its arguments in the locale's encoding.
 std::vector<std::string> environment() {
   std::vector<std::string> out;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -71,7 +71,7 @@ Result<pid_t> spawn(std::vector<std::string> words, const Pipe& out, const Pipe&
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, out.write, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, err.write, STDERR_FILENO);
-  posix_spawnattr_t attributes;  // a group of its own: what it starts is ended with it
+  posix_spawnattr_t attributes;  // its own process group, so its children are killed with it
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   posix_spawnattr_setpgroup(&attributes, 0);
@@ -84,7 +84,7 @@ Result<pid_t> spawn(std::vector<std::string> words, const Pipe& out, const Pipe&
   return pid;
 }
 
-// Reads both until both are closed; false when `deadline` comes first.
+// Reads both until both are closed; false if `deadline` passes first.
 bool read_all(Pipe& out, Pipe& err, Ran& ran, const Clock& clock, BootMs deadline) {
   std::array<char, 16384> buffer{};
   while (out.read >= 0 || err.read >= 0) {
@@ -110,7 +110,7 @@ std::vector<std::string> ctl_words(bool* named) {
   const char* command = std::getenv("RUNG_RABBITMQCTL");
   *named = command != nullptr && *command != '\0';
   if (!*named) return {"rabbitmqctl"};
-  if (access(command, X_OK) == 0) return {command};  // one path, blanks and all
+  if (access(command, X_OK) == 0) return {command};  // a path, which can contain spaces
   std::istringstream stream{std::string(command)};
   std::vector<std::string> words;
   for (std::string word; stream >> word;) words.push_back(word);
@@ -125,7 +125,7 @@ bool is_local(const std::string& host) {
   return host == name || host.starts_with(std::string(name) + ".");
 }
 
-// The first line that says something, for a message of one line.
+// The first non-empty line, for a one-line message.
 std::string first_line(const Ran& ran) {
   for (const std::string* text : {&ran.err, &ran.out}) {
     std::istringstream stream{*text};
@@ -212,7 +212,7 @@ class CtlAdmin final : public rabbit::QueueAdmin {
     return run({"list_queues", vhost(), "--formatter", "json", "name", "arguments", "policy", "exclusive"});
   }
 
-  // Its stdout; --quiet keeps it to what was asked for.
+  // Its stdout; --quiet suppresses informational output.
   Result<std::string> run(std::vector<std::string> arguments) const {
     std::vector<std::string> words = words_;
     words.insert(words.end(), arguments.begin(), arguments.end());
@@ -221,7 +221,7 @@ class CtlAdmin final : public rabbit::QueueAdmin {
     if (!ran) return tl::unexpected(ran.error());
     if (ran->exit == 0) return std::move(ran->out);
     const std::string what = name() + " " + arguments[0] + ": " + first_line(*ran);
-    // sysexits: 64 usage, 65 data: it was understood and refused. All else: it did not come through.
+    // sysexits: 64 usage, 65 data: the broker rejected the request. Otherwise it was not reached.
     return ran->exit == 64 || ran->exit == 65 ? Result<std::string>(permanent(what))
                                               : Result<std::string>(transient(what));
   }
@@ -258,11 +258,11 @@ Result<Ran> run_program(const std::vector<std::string>& words, Ms timeout) {
   if (!pid) return tl::unexpected(pid.error());
   out.close_write();
   err.close_write();
-  const SystemClock clock;  // a program runs in real time
+  const SystemClock clock;  // child processes run in real time
   const BootMs deadline = clock.boot() + timeout;
   bool done = read_all(out, err, ran, clock, deadline);
   int status = 0;
-  // Both pipes are closed: it has ended, or will in a moment.
+  // Both pipes are closed: the program has ended or is about to.
   while (done && waitpid(*pid, &status, WNOHANG) == 0) {
     if (clock.boot() >= deadline) done = false;
     std::this_thread::sleep_for(Ms{2});

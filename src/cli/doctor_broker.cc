@@ -1,4 +1,4 @@
-// What AMQP alone tells: login, virtual host, permissions, exchanges and queues.
+// Checks over AMQP: login, virtual host, permissions, exchanges and queues.
 #include <unistd.h>
 
 #include <set>
@@ -23,7 +23,7 @@ struct Broker {
   std::string where() const {
     return config.broker.other_urls.empty() ? url.host_port(5672) : "any of broker.urls";
   }
-  // As docs/permissions.md has it.
+  // As in docs/permissions.md.
   std::string grant() const {
     std::string own = "^";
     for (const char c : config.broker.prefix) own += c == '.' ? std::string("\\.") : std::string(1, c);
@@ -39,7 +39,7 @@ bool contains(const Error& error, std::string_view text) {
   return error.message.find(text) != std::string::npos;
 }
 
-// Why there is no connection, and what would mend it.
+// Why the connection failed, and how to fix it.
 Findings connection_findings(const Broker& b, const Error& error) {
   Findings all;
   const bool reached = contains(error, "vhost");
@@ -66,7 +66,7 @@ Findings connection_findings(const Broker& b, const Error& error) {
   return all;
 }
 
-// Each address of several: whether it answers. `serving`: the one that the other checks ask.
+// If there are several addresses: whether each is reachable. `serving`: the one that the other checks use.
 Findings check_addresses(const Config& config, const Clock& clock, const std::string& serving) {
   Findings all;
   if (config.broker.other_urls.empty()) return all;
@@ -166,7 +166,8 @@ Findings check_routing_keys(const Broker& b, rabbit::Probe& probe) {
   const std::string exchange = return_exchange(b.config.broker.prefix);
   for (const auto& [queue, rules] : b.config.rules->queues()) {
     const std::string name = "queue." + queue + ".routing_key";
-    // RabbitMQ 4.3 refuses even this look to a user without rights; then the attempt to bind says which.
+    // RabbitMQ 4.3 refuses even this check without permissions; then the attempt to bind says which are
+    // missing.
     const auto missing = [](const Result<void>& there) {
       return !there && there.error().kind == Error::Kind::not_found;
     };

@@ -1,4 +1,4 @@
-// What the database tells: login, version, grants, durability, clock, schema.
+// Checks of the database: login, version, grants, durability, clock, schema.
 #include <algorithm>
 #include <cstdlib>
 
@@ -11,7 +11,7 @@ namespace rung::cli {
 namespace {
 
 constexpr Ms kMostOffset{500};
-constexpr std::int64_t kLeastPacket = 16LL * 1024 * 1024;  // bodies of messages travel in one statement
+constexpr std::int64_t kLeastPacket = 16LL * 1024 * 1024;  // a message body is sent in one statement
 
 struct Database {
   const Config& config;
@@ -130,7 +130,7 @@ void check_clock(const Database& db, Findings& all) {
                               "run chrony or ntpd on both"));
 }
 
-// Each address of several: whether it answers, and whether it is the one that serves.
+// If there are several addresses: whether each is reachable, and which one is in use.
 Findings check_addresses(const std::vector<DatabaseAddress>& addresses, const DatabaseAddress* serving) {
   Findings all;
   std::string writers;
@@ -161,7 +161,7 @@ Findings check_addresses(const std::vector<DatabaseAddress>& addresses, const Da
   return all;
 }
 
-// What all other checks ask: the address that serves.
+// All other checks, on the address in use.
 Findings check_one(const Config& config, const Clock& clock, const StoreOptions& options, const Url& url,
                    const std::string& at) {
   const auto facts = diagnose_mysql(options, clock);

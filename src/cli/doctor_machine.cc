@@ -1,4 +1,4 @@
-// What this machine tells: whether the HTTP address is free, and who may read files with secrets.
+// Checks of this machine: whether the HTTP address is free, and who can read files with secrets.
 #include <netdb.h>
 #include <sys/socket.h>
 #include <sys/stat.h>

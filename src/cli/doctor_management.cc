@@ -1,4 +1,4 @@
-// What the management API tells: attachment of the queues that the config names, policies, types of queues.
+// Checks over the management API: attachment of the queues in the config, policies, types of queues.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -43,7 +43,7 @@ void check_queue(const Config& config, const std::string& queue, const Managemen
         name, "not attached: " + answer.detail,
         "redeclare the queue with x-dead-letter-exchange: " + rabbit::failed_exchange(config.broker.prefix)));
   } else {
-    // Not wrong: its consumer may publish failures by itself.
+    // Only a warning: its consumer may publish failures itself.
     all.push_back(warning(name, "not attached: " + answer.detail, attach_command(queue)));
   }
   for (QuorumNote& note : quorum_notes(*it, data.policies, config.rules->queue(queue).silence)) {
@@ -52,7 +52,7 @@ void check_queue(const Config& config, const std::string& queue, const Managemen
   }
 }
 
-// The queues that Rung declares: it cannot start where they are of another type.
+// The queues that Rung declares: with another type, Rung cannot start.
 void check_own(const Config& config, const ManagementData& data, Findings& all) {
   for (const char* end : {".failed", ".delay", ".results", ".parked"}) {
     const auto it = std::ranges::find(data.queues, config.broker.prefix + end, &QueueFacts::name);
@@ -74,7 +74,7 @@ void check_own(const Config& config, const ManagementData& data, Findings& all) 
   }
 }
 
-// A classic queue lives on one node of a cluster.
+// A classic queue is on a single node of a cluster.
 void check_queue_type(const Config& config, const ManagementData& data, Findings& all) {
   const std::size_t nodes = rabbit::cluster_nodes(config.broker, data.queues, kTimeout).size();
   if (nodes < 2) return;
@@ -96,7 +96,7 @@ Findings check_management(const Config& config) {
   auto admin = rabbit::management_admin(config.broker, kTimeout);
   if (!admin) return {wrong("management", admin.error().message, "correct broker.management")};
   const auto unavailable = [](const Error& error) {
-    // A refusal names its own remedy.
+    // A refusal already says how to fix it.
     const bool silent = error.message.find("is not there") != std::string::npos;
     return Findings{warning("management", error.message,
                             silent ? "rabbitmq-plugins enable rabbitmq_management, and set broker.management "

@@ -70,7 +70,7 @@ int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
   filter = o.filter;
   filter.limit = limit;
   filter.below = below;
-  for (const std::string& word : o.states) {  // the parser has checked the words
+  for (const std::string& word : o.states) {  // validated by the parser
     const State state = state_from(word).value_or(State::scheduled);
     if (o.states.size() == 1) filter.state = state;
     if (o.states.size() > 1) filter.states.push_back(state);

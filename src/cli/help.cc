@@ -21,8 +21,7 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
 
 namespace {
 
-// The text of --help; get_formatter: the program's own help() would show the command that is being run,
-// `help`.
+// The text of --help. Uses get_formatter(), because help() would print the running command, `help`.
 std::string help_of(const CLI::App& command, const std::string& name) {
   return command.get_formatter()->make_help(&command, name, CLI::AppFormatMode::Normal);
 }
@@ -51,7 +50,7 @@ int help(const CLI::App& app, const std::vector<std::string>& words) {
   return kSuccess;
 }
 
-// Lines of a help text for roff: nothing in it is taken for a request.
+// Escapes help text for roff.
 std::string roff(const std::string& text) {
   std::string out;
   bool line_begins = true;
@@ -96,7 +95,7 @@ int write_man(const CLI::App& app, const std::string& folder) {
   return kSuccess;
 }
 
-// Help, version and completion take neither -c nor --json.
+// For help, version, completion and man, which have neither -c nor --json.
 CLI::App& plain_command(CLI::App& app, const std::string& name, const std::string& summary,
                         const std::string& footer) {
   CLI::App& command = *app.add_subcommand(name, summary);

@@ -1,4 +1,4 @@
-// rung list: which tasks there are, newest first.
+// rung list.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -24,7 +24,7 @@ struct ListOptions {
   bool all = false, count = false, watch = false;
 };
 
-constexpr int kPage = 500;  // rows a page, where --all walks them
+constexpr int kPage = 500;  // rows per page with --all
 
 void add_row(Table& table, const TaskRow& row, EpochMs now, const Filter& filter) {
   const Task& t = row.task;
@@ -60,19 +60,18 @@ Table make_table(const Filter& filter) {
   return Table(std::move(columns));
 }
 
-// Prints pages until there are no more, or one where --all is not given. In JSON: one document over all
-// pages.
+// Prints all pages with --all, otherwise one. JSON is one document over all pages.
 int print_pages(Session& session, Filter filter, const ListOptions& options) {
   const Terminal terminal = Terminal::of_stdout();
   const int page = options.all ? kPage : options.limit;
-  filter.limit = options.all ? page : page + 1;  // one more than shown: is there a next page?
+  filter.limit = options.all ? page : page + 1;  // one more than shown, to know whether there is a next page
   std::string next;
   bool first = true;
   if (options.common.json) print("{\"tasks\":[");
   do {
     auto rows = session.store->list(filter);
     if (!rows)
-      return report_error(rows.error());  // JSON that was begun stays open: half a list must not parse
+      return report_error(rows.error());  // leaves the JSON incomplete: a partial list must not parse
     const bool more = rows->size() >= static_cast<std::size_t>(filter.limit);
     if (!options.all && more) rows->pop_back();
     next = more && !rows->empty() ? rows->back().task.id.str() : "";

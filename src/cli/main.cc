@@ -1,4 +1,4 @@
-// The program: finds the command, runs it, hands its exit code on.
+// The program: parses the command line, runs the command, returns its exit code.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -39,7 +39,7 @@ std::string command_name(const CLI::App& app) {
   return "rung";
 }
 
-// What to say where a word stands that is no command; "" where something else is wrong.
+// The error for an unknown command; "" if the error is a different one.
 std::string unknown_command(const CLI::App& app) {
   const CLI::App* at = &app;
   while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
     rung::cli::add_nodes(app, &exit);
     rung::cli::add_help(app, &exit);
     return parse(app, argc, argv, exit);
-  } catch (const std::exception& e) {  // out of memory, and what libraries throw against their word
+  } catch (const std::exception& e) {  // out of memory, or an unexpected exception of a library
     return rung::cli::report_error(rung::cli::kUserError, e.what());
   }
 }

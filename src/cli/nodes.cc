@@ -1,4 +1,4 @@
-// rung nodes: who holds which shards, since when, and how late each is.
+// rung nodes: which node owns which shards, since when, and how late they are.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -19,7 +19,7 @@
 namespace rung::cli {
 namespace {
 
-constexpr Ms kHiddenAfter = std::chrono::hours{24};  // not shown without --all
+constexpr Ms kHiddenAfter = std::chrono::hours{24};  // older nodes are shown only with --all
 
 struct NodesOptions {
   Common common;
@@ -27,12 +27,12 @@ struct NodesOptions {
   bool watch = false;
 };
 
-// What one holds, by leases that are in force.
+// The shards that a node owns by valid leases, or that nobody owns.
 struct OwnedShards {
   std::vector<int> shards;
-  std::optional<EpochMs> changed_at;  // when the last of them was taken
+  std::optional<EpochMs> changed_at;  // when the latest of them was acquired
   std::int64_t overdue = 0;
-  std::optional<EpochMs> oldest;  // the longest due of them
+  std::optional<EpochMs> oldest;  // due time of the oldest overdue task
 };
 
 enum class NodeState { live, dead, left };
@@ -41,12 +41,13 @@ struct Nodes {
   std::vector<NodeRow> rows;
   std::map<int, OwnedShards> held;
   OwnedShards unowned;
-  std::size_t hidden = 0;  // long gone
+  std::size_t hidden = 0;  // number of nodes not shown
 };
 
 NodeState state_of(const NodeRow& node, EpochMs now) {
   if (node.expires_at > now) return NodeState::live;
-  return node.expires_at > node.seen_at ? NodeState::dead : NodeState::left;  // who leaves ends its own time
+  return node.expires_at > node.seen_at ? NodeState::dead
+                                        : NodeState::left;  // a clean shutdown sets expires_at to now
 }
 
 std::string_view to_word(NodeState state) {

@@ -26,7 +26,7 @@ struct Quorum {
   }
 };
 
-// What counts to the limit differs between brokers: who sets one should know what it is that he limits.
+// Which deliveries count toward the limit differs between versions, so the note says it.
 QuorumNote limit_note(const Quorum& queue) {
   constexpr const char* kCounts =
       "; since RabbitMQ 4.3, basic.reject with requeue counts toward the limit, and basic.nack with requeue "
@@ -57,8 +57,8 @@ QuorumNote strategy_note(const Quorum& queue) {
   return {"strategy", true, "dead letters are transferred at least once", {}};
 }
 
-// The longest that the broker itself holds a delivery back until its limit: min(n * least, most) for each of
-// the retries.
+// The maximum time that the broker delays a message before the delivery limit: the sum of min(n * least,
+// most).
 Ms longest_hold(std::int64_t least, std::int64_t most, std::int64_t limit) {
   const std::int64_t longest = levels::kLongest.count();
   std::int64_t all = 0;
@@ -70,7 +70,7 @@ Ms longest_hold(std::int64_t least, std::int64_t most, std::int64_t limit) {
 std::optional<QuorumNote> delayed_retry_note(const Quorum& queue, const std::optional<Silence>& silence) {
   const PlainJson type = queue.setting("delayed-retry-type");
   const auto least = queue.number("delayed-retry-min");
-  // Without a minimum the broker delays nothing.
+  // Without a minimum the broker does not delay.
   if (!type.is_string() || type == "disabled" || !least || *least <= 0) return std::nullopt;
   const std::int64_t most = queue.number("delayed-retry-max").value_or(*least);
   const std::int64_t limit = queue.number("delivery-limit").value_or(kDefaultLimit);

@@ -1,5 +1,5 @@
-// A call of the store, tried again where it failed only for now: a deadlock, a lock wait, a server that is
-// just coming back. Store's calls may be repeated. Thread: main's, which waits meanwhile.
+// Repeats a store call after transient errors: a deadlock, a lock wait, a restarting server. Store calls are
+// safe to repeat. Thread: main's, which sleeps between the tries.
 #pragma once
 
 #include <thread>
@@ -10,7 +10,7 @@
 namespace rung::cli {
 
 inline constexpr int kMaxTries = 6;
-inline constexpr Ms kFirstBackoff{200};  // doubled each time: six seconds in all
+inline constexpr Ms kFirstBackoff{200};  // doubled after each try: six seconds in total
 
 template <typename Call>
 auto retry_transient(const Call& call) -> decltype(call()) {

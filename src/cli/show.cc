@@ -1,4 +1,4 @@
-// rung show, rung history, rung audit: one task, as it is and how it came to be so.
+// rung show, rung history, rung audit: the state, the attempts and the manual changes of one task.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -25,7 +25,7 @@ struct ShowOptions {
   bool body = false, raw = false;  // of show
 };
 
-// By retry-id or, where there is no such task, by message-id: then the newest of that id.
+// By retry-id or, if there is no such task, by message-id: then the newest task.
 Result<TaskRow> find_task(QueryStore& store, const std::string& id, bool* more) {
   *more = false;
   if (const auto task_id = TaskId::parse(id)) {
@@ -43,7 +43,7 @@ Result<TaskRow> find_task(QueryStore& store, const std::string& id, bool* more) 
   return rows->front();
 }
 
-// Opens the store and finds the task; tells what is wrong, and that there are more of one message-id.
+// Opens the store and finds the task; prints errors, and a note if the message-id has several tasks.
 int open_task(const ShowOptions& options, Session& session, TaskRow& task) {
   if (const int code = open_session(options.common, session); code != kSuccess) return code;
   bool more = false;
@@ -72,7 +72,7 @@ std::string named(std::string_view name, const std::string& value) {
 
 // ---------------------------------------------------------------------------------------------------- show
 
-// A field of `show`: label, then the text, whose further lines stand under its first.
+// A field of `show`: label and text; further lines are indented to the first.
 std::string field(std::string_view label, std::string_view text, const Terminal& terminal) {
   constexpr std::size_t kLabel = 14;
   if (text.empty()) return {};
@@ -80,7 +80,7 @@ std::string field(std::string_view label, std::string_view text, const Terminal&
   return paint(label, Colour::dim, terminal) + pad + lines(text, kLabel) + "\n";
 }
 
-// What a person wants of an x-death entry; the whole of it stands in --json.
+// A summary of an x-death entry; --json has all of it.
 std::string death_line(const Json& death) {
   const auto text = [&](const char* key) {
     return death.contains(key) && death[key].is_string() ? death[key].get<std::string>() : std::string();
@@ -147,7 +147,7 @@ int read_facts(Session& session, TaskId id, Facts& facts) {
   return kSuccess;
 }
 
-// What silence means for this task alone; "" where its queue's rules say it.
+// What silence means for this task; "" if its queue's rules decide.
 std::string silence_line(const Task& task) {
   if (!task.silence) return {};
   return fmt::format("for {} after a delivery means {}", levels::format_duration(task.silence->after),
@@ -201,7 +201,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
   return out;
 }
 
-// The bytes as they are, and nothing else.
+// Prints only the body's bytes.
 int show_raw(const ShowOptions& options) {
   Session session;
   TaskRow row;
@@ -312,7 +312,7 @@ int history(const ShowOptions& options) {
   auto origin = session.store->origin(row.task.id);
   if (!origin && origin.error().kind != Error::Kind::not_found) return report_error(origin.error());
   std::string first = origin && row.task.kind == Kind::retry ? first_error(*origin) : "";
-  // A task that nothing has happened to since still has the error it came with.
+  // Without attempts, the task still has the error it arrived with.
   if (first.empty() && attempts->empty()) first = row.task.last_error;
   if (!options.common.json) {
     print(history_text(row, *attempts, first, session));
@@ -329,7 +329,7 @@ int history(const ShowOptions& options) {
 
 // ---------------------------------------------------------------------------------------------------- audit
 
-// "state scheduled -> cancelled; next_at ... -> null": what of the two differs.
+// "state scheduled -> cancelled; next_at ... -> null": the values that differ.
 std::string change_line(const AuditRow& row) {
   const Json before = parse(row.before), after = parse(row.after);
   if (!before.is_object() || !after.is_object()) return row.before + " -> " + row.after;

@@ -1,4 +1,4 @@
-// rung stats: how much there is, who holds it, and whether it moves. Its exit code is the health check.
+// rung stats: task counts, shard owners and problems. Its exit code is the health check.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -30,11 +30,12 @@ struct Stats {
   std::vector<NodeRow> nodes;
   std::map<int, int> shards_of;  // by node
   std::vector<int> unowned;      // shards without a live owner
-  std::vector<DueEntry> late;    // beyond --max-overdue, the longest first; kLatePerShard of a shard at most
+  std::vector<DueEntry>
+      late;  // beyond --max-overdue, oldest first; at most kMaxLatePerShard per shard and state
   std::vector<std::string> problems;
 };
 
-constexpr int kMaxLatePerShard = 100;  // more need not be counted to know that something is wrong
+constexpr int kMaxLatePerShard = 100;  // enough to report a problem
 
 Result<void> read(Store& store, EpochMs now, Ms max_overdue, Stats& stats) {
   auto queues = store.by_queue();
@@ -59,7 +60,7 @@ Result<void> read(Store& store, EpochMs now, Ms max_overdue, Stats& stats) {
   }
   std::vector<int> all(kShards);
   std::iota(all.begin(), all.end(), 0);
-  // Also what hangs on its way, and whose silence nobody noticed: it is overdue just the same.
+  // Publishes without a confirm, and silences that nobody ended, are overdue too.
   for (const State state : {State::scheduled, State::publishing, State::awaiting}) {
     auto late = store.due(state, all, std::nullopt, now - max_overdue, kMaxLatePerShard);
     if (!late) return tl::unexpected(late.error());
@@ -87,8 +88,8 @@ void find_problems(Stats& stats, EpochMs now, Ms max_overdue) {
   }
 }
 
-// What has no queue is a delay that goes to an exchange, which these counts don't tell apart; or is parked,
-// because nothing says where it belongs.
+// A task without a queue is a delay to an exchange (these counts do not list exchanges), or is parked because
+// its queue is unknown.
 std::string queue_cell(const QueueStat& q) {
   if (!q.queue.empty()) return q.queue;
   return q.state == State::parked ? "(by exchange, or none)" : "(by exchange)";
@@ -202,14 +203,14 @@ int show(Session& session, const StatsOptions& options, Ms max_overdue) {
   return stats.problems.empty() ? kSuccess : kUserError;
 }
 
-// One of the config's groups, on a connection that is kept until it fails.
+// One group of the config; keeps its connection until that fails.
 struct GroupStats {
   std::string name;
   Session session = {};
   Stats stats = {};
   Exit code = kSuccess;
 
-  // What is wrong stands in stats.problems, also that nothing could be read.
+  // Errors go to stats.problems, also if the group could not be read.
   void refresh(const std::string& config, Ms max_overdue) {
     stats = {};
     code = kSuccess;
@@ -269,7 +270,7 @@ std::string groups_text(const std::vector<GroupStats>& groups, const TaskSums& s
                            sums.tasks.empty() ? "no tasks yet" : sums_text(sums));
 }
 
-// Every group, one after the other; one that is away does not hide the others. The exit code is the worst.
+// All groups, one after the other, even if some are unreachable. The exit code is the worst.
 int show_groups(std::vector<GroupStats>& groups, const StatsOptions& options, Ms max_overdue) {
   const std::string config = find_config(options.common);
   TaskSums sums;
@@ -296,7 +297,7 @@ int run_groups(const QueueGroups& named, const StatsOptions& options, Ms max_ove
   const auto now = [clock = SystemClock()] { return Result<EpochMs>(clock.wall()); };
   return watch(now, [&] {
     draw();
-    return kSuccess;  // a group that is away comes back
+    return kSuccess;  // an unreachable group is retried
   });
 }
 
@@ -304,7 +305,7 @@ int run(const StatsOptions& options) {
   const auto max_overdue = levels::parse_duration(options.max_overdue);
   if (!max_overdue) return report_error(kUserError, "--max-overdue: " + max_overdue.error());
   if (options.all) {
-    // Which groups there are; what a group lacks is told with the group.
+    // Only for the list of groups; each group reports its own errors.
     Config config;
     if (const int code = load(options.common, config, ConfigFor::broker); code != kSuccess) return code;
     if (!config.groups.empty()) return run_groups(config.groups, options, *max_overdue);

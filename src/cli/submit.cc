@@ -1,5 +1,4 @@
-// rung submit: messages that only have to wait, from a shell. They go into the database; a sidecar that runs,
-// or one that is started later, sends them.
+// rung submit: delayed messages from a shell. They go into the database; a sidecar, now or later, sends them.
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
@@ -27,9 +26,9 @@ namespace {
 
 constexpr std::size_t kBatchTasks = 500;
 constexpr std::size_t kBatchBytes = 4U << 20U;
-constexpr int kIdleMs = 100;  // of a pipe: what has come so far goes into the database
+constexpr int kIdleMs = 100;  // after this time without input, pending lines are inserted
 
-const Fence kNoLease{0, {}, true};  // no lease: the shard's owner finds the row
+const Fence kNoLease{0, {}, true};  // the shard's owner finds the row by its sweep
 
 struct SubmitOptions {
   Common common;
@@ -37,17 +36,17 @@ struct SubmitOptions {
   std::string jsonl;
 };
 
-// What became of one request. No task: nothing was written, and `reason` says why.
+// The result of one request. Without an id nothing was written, and `reason` says why.
 struct SubmitResult {
-  std::size_t line = 0;  // of --jsonl, from 1; 0 = by flags
+  std::size_t line = 0;  // of --jsonl, from 1; 0 = a request by flags
   std::string result;    // created, duplicate, conflict, refused
   std::string reason;
   std::optional<TaskId> id;
-  std::optional<TaskRow> row;  // by flags alone
+  std::optional<TaskRow> row;  // only for a request by flags
   bool good() const { return result == "created" || result == "duplicate"; }
 };
 
-// Requests that have been read, on their way to the database together.
+// Requests that will be inserted in one transaction.
 struct Batch {
   std::vector<api::ReadTask> requests;
   std::vector<std::size_t> lines;
@@ -68,7 +67,7 @@ class Submitter {
         random_(std::random_device{}()),
         ids_(static_cast<int>(random_() % 1024)) {}
 
-  // Into the batch, or what is wrong with it.
+  // Adds it to the batch, or returns the error.
   std::optional<std::string> add(const Json& request, std::size_t line) {
     api::FieldErrors errors;
     api::ReadTask read = api::read_task(request, "", *session_.config.rules, user_, errors);
@@ -81,7 +80,7 @@ class Submitter {
 
   bool full() const { return batch_.requests.size() >= kBatchTasks || batch_.bytes >= kBatchBytes; }
 
-  // One transaction; its answers in the order of add().
+  // Inserts the batch in one transaction; results are in the order of add().
   Result<std::vector<SubmitResult>> flush() {
     const Batch batch = std::exchange(batch_, {});
     std::vector<SubmitResult> results;
@@ -89,7 +88,7 @@ class Submitter {
     auto now = retry_transient([&] { return session_.store->now(); });
     if (!now) return tl::unexpected(now.error());
     session_.now = *now;
-    // One shard a batch: neighbouring rows in the index. Whoever owns it finds them by its sweep.
+    // One shard per batch: the rows are adjacent in the index. The shard's owner finds them by its sweep.
     const int shard = static_cast<int>(random_() % kShards);
     std::vector<NewTask> tasks;
     for (const api::ReadTask& request : batch.requests) tasks.push_back(make_task(request.submission, shard));
@@ -116,7 +115,7 @@ class Submitter {
   }
 
   Result<SubmitResult> to_result(Inserted inserted, NewTask task, const std::string& content) {
-    // Ids are made without a number of our own here: the store tells one that somebody has already.
+    // Ids are not unique here, because this process has no node number: the store reports a duplicate id.
     while (inserted.how == Inserted::How::id_taken) {
       task.task.id = ids_.next(session_.now);
       auto once_more = retry_transient([&] { return session_.store->insert({&task, 1}, kNoLease); });
@@ -161,8 +160,7 @@ Json result_json(const SubmitResult& result) {
   return json;
 }
 
-// ------------------------------------------------------------------------------------------------ one, by
-// flags
+// -------------------------------------------------------------------------------------------- one, by flags
 
 int submit_one(const SubmitOptions& o) {
   Session session;
@@ -191,8 +189,7 @@ int submit_one(const SubmitOptions& o) {
   return kSuccess;
 }
 
-// --------------------------------------------------------------------------------------------- many, by JSON
-// lines
+// -------------------------------------------------------------------------------------- many, by JSON lines
 
 struct Totals {
   std::size_t created = 0, duplicates = 0, wrong = 0;
@@ -209,7 +206,7 @@ void print_result(const SubmitResult& result, bool json, Totals& totals) {
   }
 }
 
-// Whether nothing further has come for a moment: somebody types, or a program prints now and then.
+// Whether no more input has arrived for kIdleMs: an interactive user, or a program with pauses.
 bool input_is_idle(std::istream& in) {
   if (&in != &std::cin || in.rdbuf()->in_avail() > 0) return false;
   pollfd input{STDIN_FILENO, POLLIN, 0};
@@ -238,7 +235,7 @@ Result<void> read_lines(std::istream& in, Submitter& submitter, bool json, Total
 int submit_lines(const SubmitOptions& o) {
   Session session;
   if (const int code = open_session(o.common, session); code != kSuccess) return code;
-  std::ios::sync_with_stdio(false);  // a buffer that can be asked what is in it
+  std::ios::sync_with_stdio(false);  // so that in_avail() works on stdin
   std::ifstream file;
   if (o.jsonl != "-") {
     file.open(o.jsonl, std::ios::binary);

@@ -13,7 +13,7 @@ namespace {
 
 std::string at(EpochMs t, EpochMs now) { return fmt::format("{} UTC ({})", format_utc(t), relative(t, now)); }
 
-// A delay's first delivery is no retry: it has not failed before.
+// The first delivery of a delay is not a retry.
 std::string attempts_text(const Task& task) {
   const bool delay = task.kind == Kind::delay;
   if (task.attempt == 0) return delay ? "before it was due" : "before its first retry";

@@ -41,7 +41,7 @@ std::optional<std::chrono::sys_days> read_date(std::string_view& text) {
   return std::chrono::sys_days{date};
 }
 
-// "17:05", "17:05:00", "17:05:00.123456"; what is finer than a ms is cut off.
+// "17:05", "17:05:00", "17:05:00.123456"; truncated to milliseconds.
 std::optional<Ms> read_time(std::string_view& text) {
   const auto hour = number(text, 2);
   if (!hour || *hour > 23 || !skip(text, ":")) return std::nullopt;

@@ -1,4 +1,4 @@
-// What concerns several keys at once, and the files that hold secrets.
+// Checks that involve several keys, and files with secrets.
 #include <arpa/inet.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -44,7 +44,7 @@ class Completion {
   }
 
  private:
-  // The sections that name a database: of the groups each has one.
+  // The sections with a database: one per group, or `store`.
   std::vector<std::string> stores() const {
     if (draft_.groups.empty()) return {"store"};
     std::vector<std::string> all;
@@ -65,12 +65,12 @@ class Completion {
     }
   }
 
-  // Given, and its value taken.
+  // Present and valid.
   bool has(std::string_view path) const {
     const auto it = draft_.present.find(path);
     return it != draft_.present.end() && it->second.ok;
   }
-  // Left out, or given and taken: the value in the config can be judged.
+  // Absent, or present and valid: the config's value can be checked.
   bool valid(std::string_view path) const {
     const auto it = draft_.present.find(path);
     return it == draft_.present.end() || it->second.ok;
@@ -90,7 +90,7 @@ class Completion {
         section + ".url is missing: write " + section + ": { url: \"" + std::string(example) + "\" }");
   }
 
-  // The key that holds the section's addresses: "broker.url" or "broker.urls".
+  // The key with the section's addresses: "broker.url" or "broker.urls".
   std::string url_key(const std::string& section) const {
     return section + (draft_.present.contains(section + ".urls") ? ".urls" : ".url");
   }
@@ -110,7 +110,7 @@ class Completion {
     for (std::string& one : *others) all.push_back(&one);
     return all;
   }
-  // Parsed; none where they were wrong.
+  // Parsed; empty if they are invalid.
   std::vector<Url> urls(const std::string& section) {
     std::vector<Url> all;
     if (!has(url_key(section))) return all;
@@ -120,7 +120,7 @@ class Completion {
     return all;
   }
 
-  // Several addresses are of one service: whatever is asked of one is asked of all.
+  // All addresses in a list must belong to one service.
   void same_service(const std::string& section, const std::string& path_is) {
     const std::string key = section + ".urls";
     if (!draft_.present.contains(key)) return;
@@ -150,7 +150,7 @@ class Completion {
     }
   }
 
-  // A client certificate is of two files.
+  // A client certificate needs two files.
   void check_pair(const std::string& section) {
     const std::string cert = section + ".cert", key = section + ".key";
     if (draft_.present.contains(cert) && !draft_.present.contains(key)) problem(cert, "requires " + key);
@@ -198,8 +198,8 @@ class Completion {
       const auto whole = std::chrono::floor<std::chrono::seconds>(config_.lease);
       config_.broker.heartbeat = std::min<Ms>(config_.broker.heartbeat, whole);
     } else if (has("broker.heartbeat") && config_.broker.heartbeat > config_.lease) {
-      // The broker takes a dead instance's connection for alive until three heartbeats are missing: what that
-      // instance was publishing waits for it.
+      // The broker keeps a dead instance's connection until three heartbeats are missed, and publishes of
+      // that instance are not repeated before.
       problem("broker.heartbeat", text(config_.broker.heartbeat) + " is longer than the lease (" +
                                       text(config_.lease) + "): it must not be longer");
     }
@@ -223,7 +223,7 @@ class Completion {
     problems_.add({}, "node is missing, and the host name is not a valid node name: write node: NAME");
   }
 
-  // A secret that other users of this machine may read is none.
+  // Warns about secrets that other users of this machine can read.
   void file_rights() {
     const auto management = parse_url(config_.broker.management);
     std::vector<std::pair<std::string, std::vector<Url>>> secrets = {{url_key("broker"), urls("broker")}};
@@ -281,11 +281,11 @@ class Completion {
     }
   }
 
-  // A secret in a file of its own. None: told.
+  // The first line of a file with a secret; nullopt: the error is reported.
   std::optional<std::string> first_line(std::string_view path, const std::string& file,
                                         const std::string& what) {
     std::ifstream in(file, std::ios::binary);
-    std::string line(kMostOfPassword + 1, '\0');  // bounded: /dev/zero is a file, too
+    std::string line(kMostOfPassword + 1, '\0');  // bounded, e.g. for /dev/zero
     in.read(line.data(), static_cast<std::streamsize>(line.size()));
     if (in.bad() || (in.fail() && !in.eof())) {
       problem(path, std::string("cannot be read: ") + std::strerror(errno));  // NOLINT: one thread loads
@@ -342,7 +342,7 @@ class Completion {
     if (!has(path) || !draft_.reads_files_of(path)) return;
     const auto line = first_line(path, file, "token");
     if (!line) return;
-    // It travels in a header.
+    // It is sent in a header.
     if (std::ranges::any_of(*line, [](char c) { return c <= ' ' || c >= 0x7f; }))
       return problem(path, "the token must contain only visible ASCII characters");
     out = *line;

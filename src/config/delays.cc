@@ -1,5 +1,4 @@
-// Exchanges whose messages are delayed: from one that Rung declares to one that it only publishes to, and
-// never in a circle.
+// Delayed exchanges: from an exchange that Rung declares to one that it only publishes to, without loops.
 #include "src/config/draft.h"
 
 namespace rung::confile {

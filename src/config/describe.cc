@@ -1,4 +1,4 @@
-// What `rung check` prints.
+// The output of `rung check`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using levels::format_duration;
 
-// A table whose columns are as wide as what stands in them.
+// A table with columns as wide as their content.
 class Columns {
  public:
   explicit Columns(std::vector<bool> right) : right_(std::move(right)) {}
@@ -38,7 +38,7 @@ class Columns {
   }
 
  private:
-  // Characters, not bytes: a queue's name may be in any script.
+  // Characters, not bytes: queue names can be in any script.
   static std::size_t width(const std::string& text) {
     return static_cast<std::size_t>(
         std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
@@ -73,7 +73,7 @@ std::string describe_ladder(const std::string& name, const levels::Ladder& ladde
   return out + "\n" + table.str();
 }
 
-// No control character of a queue's name reaches the terminal.
+// Keeps control characters in names off the terminal.
 std::string printable(const std::string& name) {
   std::string out = name;
   std::ranges::replace_if(

@@ -11,7 +11,7 @@
 namespace rung::confile {
 namespace {
 
-// A file that holds more than this was not written by hand: most likely aliases that multiply.
+// No hand-written file has more nodes: most likely nested aliases.
 constexpr int kMostNodes = 50'000;
 constexpr int kDeepest = 20;
 
@@ -27,11 +27,11 @@ struct Converter {
     stopped = true;
   }
 
-  // `path`: of the keys that lead here.
+  // `path`: the keys above this node.
   Node convert(const YAML::Node& from, Mark fallback, int depth, bool is_key, const std::string& path = {}) {
     Node to;
     const YAML::Mark mark = from.Mark();
-    // A value that is not there has no place of its own worth showing: it is told at its key.
+    // A missing value has no useful position: report its key's.
     to.mark = from.IsNull() || mark.is_null() ? fallback : Mark{mark.line + 1, mark.column + 1};
     if (++nodes > kMostNodes) stop_with(to.mark, "too large for a configuration file");
     if (depth > kDeepest) stop_with(to.mark, "nested too deeply");
@@ -76,9 +76,9 @@ struct Converter {
   }
 };
 
-// yaml-cpp's word for it, and what it most likely comes from.
+// yaml-cpp's error, and its most likely cause.
 std::string explain(const YAML::Exception& error, std::string_view text) {
-  // What follows a colon in yaml-cpp's words is a piece of the text, which may be one of a password.
+  // After a colon yaml-cpp quotes a piece of the text, which can be part of a password.
   std::string what = "not YAML: " + error.msg.substr(0, error.msg.find(':'));
   std::size_t begin = 0;
   for (int line = 0; line < error.mark.line && begin != std::string_view::npos; ++line) {
@@ -95,7 +95,7 @@ std::string explain(const YAML::Exception& error, std::string_view text) {
   return what;
 }
 
-// Notes where a document begins, and no more.
+// Records where the last document starts.
 class DocumentStarts : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override { last = mark; }
@@ -113,8 +113,8 @@ class DocumentStarts : public YAML::EventHandler {
   YAML::Mark last;
 };
 
-// Where a second document begins. Not YAML::LoadAll: at a text like "," it finds documents without end, until
-// the memory is gone (0.7).
+// Where a second document starts. Not YAML::LoadAll: for a text like "," it finds endless documents until
+// memory is exhausted (0.7).
 std::optional<YAML::Mark> second_document(const std::string& input) {
   std::istringstream in(input);
   YAML::Parser parser(in);
@@ -203,7 +203,7 @@ std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text.substr(0, kMost))
     out += static_cast<unsigned char>(c) < ' ' || c == 0x7f ? '?' : c;
-  // Not cut within a UTF-8 character.
+  // Do not cut within a UTF-8 character.
   while (text.size() > kMost && !out.empty() && (static_cast<unsigned char>(out.back()) & 0x80) != 0)
     out.pop_back();
   return out + (text.size() > kMost ? "...\"" : "\"");
@@ -216,7 +216,7 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
       out += c == '-' ? '_' : (c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
     return out;
   };
-  // Levenshtein with swaps of neighbours, over three rows.
+  // Levenshtein distance with transpositions, over three rows.
   const auto distance = [](const std::string& a, const std::string& b) {
     std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
     for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
@@ -234,10 +234,10 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
   };
   const std::string wanted = plain(word.substr(0, 64));
   std::string best;
-  std::size_t least = wanted.size() / 3 + 2;  // a third of the word wrong, and one: below that it is a guess
+  std::size_t least = wanted.size() / 3 + 2;  // accept errors in up to a third of the word, plus one
   for (const auto& candidate : candidates) {
     const std::string other = plain(candidate);
-    if (wanted.size() >= 3 && other.starts_with(wanted)) return candidate;  // cut short
+    if (wanted.size() >= 3 && other.starts_with(wanted)) return candidate;  // a prefix
     const auto d = distance(wanted, other);
     if (d < least && d < std::max(wanted.size(), other.size())) {
       least = d;

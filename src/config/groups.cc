@@ -1,4 +1,4 @@
-// Several Rung groups in one file: what must not be alike in two of them, and which of them is meant.
+// Several Rung groups in one file: conflicts between them, and the choice of one.
 #include <algorithm>
 
 #include "src/config/draft.h"
@@ -37,7 +37,7 @@ class Groups {
     return it != draft_.present.end() && it->second.ok;
   }
 
-  // What each group has for itself.
+  // Keys that each group must set itself.
   void check_misplaced_keys() {
     for (const std::string key : {"store.url", "store.urls", "broker.prefix"}) {
       if (!draft_.present.contains(key)) continue;

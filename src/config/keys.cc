@@ -1,5 +1,5 @@
-// The one table of keys. A new key is a row here, a line in examples/full.yaml and a row in
-// docs/configuration.md; tests/unit/config/keys_test.cc holds the three together.
+// The table of all keys. A new key needs a row here, a line in examples/full.yaml and a row in
+// docs/configuration.md; tests/unit/config/keys_test.cc compares the three.
 #include <algorithm>
 
 #include "src/config/draft.h"
@@ -44,7 +44,7 @@ bool set_parked(Value& v, bool& publish) {
   return true;
 }
 
-// Ladder parts note where they stand: what is wrong between them is told there.
+// Records the position of a ladder's key, for errors that involve several of its keys.
 bool note(Value& v, std::string_view part, bool ok) {
   ladder(v).present.emplace(part, v.node.mark);
   ladder(v).substituted = ladder(v).substituted || v.node.substituted;
@@ -103,8 +103,8 @@ bool set_allow(Value& v) {
 
 constexpr int kMostCatchUp = 1'000'000;
 
-// Below an hour nobody can look at what has just ended, and a word that comes late (a result, a redelivery
-// after a broker's restart, a failure after a presumed success) finds nothing that it belongs to.
+// Below an hour, people could not inspect tasks that just ended, and late events (a result, a redelivery
+// after a broker restart, a failure after a presumed success) would not find their task.
 bool set_retention(Value& v) {
   if (v.node.kind == Node::Kind::text && v.node.text == "off") {
     config(v).retention.reset();

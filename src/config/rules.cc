@@ -1,4 +1,4 @@
-// From what stands under ladders and queues to the rule book.
+// Builds the rule book from ladders, queues and tags.
 #include <algorithm>
 
 #include "levels/ready.h"
@@ -9,7 +9,7 @@ namespace {
 
 using Ladders = std::map<std::string, levels::Ladder, std::less<>>;
 
-// The first delay that makes the list no ladder: the place to show.
+// The position of the first delay that makes the ladder invalid.
 Mark first_invalid_delay(const LadderDraft& draft) {
   for (std::size_t n = 1; n <= draft.delays.size(); ++n) {
     const auto end = draft.delays.begin() + static_cast<std::ptrdiff_t>(n);
@@ -32,7 +32,7 @@ std::optional<levels::Ladder> list(const LadderDraft& draft, const std::string& 
   }
   auto ladder = levels::Ladder::from_list(draft.delays, draft.jitter);
   if (ladder) return *ladder;
-  // What comes from the environment is not quoted.
+  // Values from the environment are not quoted.
   problems.add(first_invalid_delay(draft),
                path + ": " +
                    (draft.substituted
@@ -53,7 +53,7 @@ std::optional<levels::Ladder> exponential(const LadderDraft& draft, const std::s
   if (!complete) return std::nullopt;
   auto ladder = levels::Ladder::from_exponential(draft.spec, draft.jitter);
   if (ladder) return *ladder;
-  Mark at = draft.mark;  // the errors begin with the part that is wrong
+  Mark at = draft.mark;  // the error begins with the name of the invalid key
   for (const auto& [name, mark] : draft.present) {
     if (ladder.error().starts_with(name)) at = mark;
   }
@@ -71,7 +71,7 @@ std::optional<levels::Ladder> build(const LadderDraft& draft, Problems& problems
   return draft.is_list ? list(draft, path, problems) : exponential(draft, path, problems);
 }
 
-// None where nothing is said, or something is wrong with it. `section`: "queues." or "tags.".
+// nullopt if it is not set, or invalid. `section`: "queues." or "tags.".
 std::optional<Silence> silence_of(const RulesDraft& queue, const std::string& section, Problems& problems) {
   if (!queue.success_mark || queue.success_broken) return std::nullopt;
   const std::string path = section + queue.name + ".success: ";
@@ -97,7 +97,7 @@ std::optional<Silence> silence_of(const RulesDraft& queue, const std::string& se
 bool check_ladder_name(const RulesDraft& queue, const std::string& section, const Ladders& ladders,
                        const Draft& draft, Problems& problems) {
   if (!queue.ladder || ladders.contains(*queue.ladder)) return true;
-  // One that is there but wrong has been told already.
+  // An existing but invalid ladder is already reported.
   if (std::ranges::any_of(draft.ladders, [&](const auto& l) { return l.name == *queue.ladder; })) return true;
   const std::string path = section + queue.name + ".ladder: ";
   if (queue.ladder_substituted) {
@@ -122,7 +122,7 @@ TagRules tag_of(const TagDraft& tag, const Ladders& ladders, const Draft& draft,
     problems.add(tag.queue_mark, path + ": queue cannot be combined with exchange or routing_key");
   if (tag.routing_key && !tag.exchange && !tag.queue)
     problems.add(tag.routing_key_mark, path + ".routing_key: requires exchange; for a queue use queue");
-  // What came due would come in again at once, as a row more each time.
+  // A due message would return to Rung at once, as another row each time.
   if (const std::string own = own_prefix(draft.config, tag.queue.value_or("")); !own.empty())
     problems.add(tag.queue_mark, path + ".queue: names that begin with " + own + " are reserved for Rung");
   if (const std::string own = own_prefix(draft.config, tag.exchange.value_or("")); !own.empty())
@@ -141,7 +141,7 @@ const Ladders& ready_ladders() {
   static const Ladders all = [] {
     Ladders ladders;
     for (const auto name : levels::ready_ladder_names()) {
-      // As if it stood under `ladders:` in a config. A test proves that all of them are sound.
+      // Parsed as if it were under `ladders:` in a config. A test proves that all of them are valid.
       Problems problems{"levels/" + std::string(name) + ".yaml"};
       Node root;
       root.kind = Node::Kind::map;
@@ -165,8 +165,8 @@ const Ladders& ready_ladders() {
 
 namespace {
 
-// The rules of every queue that is not named: `defaults`, else `queues.default`, its old spelling. nullptr
-// where the file has neither.
+// The rules of queues that are not listed: `defaults`, or the deprecated `queues.default`. nullptr if the
+// file has neither.
 const QueueDraft* defaults_of(const Draft& draft, Problems& problems) {
   if (!draft.defaults.name.empty()) return &draft.defaults;
   const auto old = std::ranges::find_if(draft.queues, [](const auto& q) { return q.name == "default"; });
@@ -186,7 +186,7 @@ TargetRules targets_of(const Draft& draft, Problems& problems) {
   targets.allow = draft.allow;
   targets.deny = draft.deny;
   for (const QueueDraft& queue : draft.queues) targets.configured.insert(queue.name);
-  // Also those of other groups: what a group has of a queue goes on when the queue moves.
+  // Also those of other groups: existing tasks of a queue continue when the queue moves to another group.
   for (const GroupDraft& group : draft.groups) {
     for (const std::string& queue : group.queues) {
       if (queue.find('*') == std::string::npos) targets.configured.insert(queue);
@@ -215,7 +215,7 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
   for (const auto& ladder : draft.ladders) {
     if (auto built = build(ladder, problems)) ladders.insert_or_assign(ladder.name, *std::move(built));
   }
-  // The ready ones serve where the file has none of that name: for its queues, and for the header
+  // Predefined ladders are used if the file has none of that name: for its queues, and for the header
   // retry-ladder.
   ladders.insert(ready_ladders().begin(), ready_ladders().end());
 
@@ -233,7 +233,7 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
     return rules;
   };
   std::map<std::string, QueueRules, std::less<>> queues;
-  // What a queue leaves out, it has from the defaults, which have it from the key table.
+  // Keys that a queue leaves out come from the defaults, then from the key table.
   const QueueDraft* defaults = defaults_of(draft, problems);
   if (defaults != nullptr) base = rules_of(*defaults, base);
   for (const auto& queue : draft.queues) {

@@ -1,4 +1,4 @@
-// How each type of value is read, and what is said where it can't be.
+// Parses each type of value, and reports errors.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ bool is_plain_char(char c) {
          c == '-';
 }
 
-// Why the file cannot be read; "" = it can.
+// Why the file cannot be read; "" = it is readable.
 std::string unreadable(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return std::strerror(errno);  // NOLINT: one thread loads
@@ -95,8 +95,8 @@ bool Value::duration(Ms& out, Ms least, Ms most) {
   const auto parsed = levels::parse_duration(node.text);
   if (!parsed) {
     if (may_quote()) return add_error(in_quotes(node.text) + ": " + parsed.error());
-    return add_error(shown() +
-                     " is not a duration: " + std::string(kDuration));  // the error would quote a part of it
+    return add_error(shown() + " is not a duration: " +
+                     std::string(kDuration));  // the parser's error would quote a part of it
   }
   if (*parsed < least)
     return add_error(shown() + " is too short: at least " + levels::format_duration(least));
@@ -202,7 +202,7 @@ bool Value::file(std::string& out) {
     const std::string what = which + " cannot be read: " + why;
     if (draft.purpose != ConfigFor::check) return add_error(what);
     problems.warn(node.mark, path + ": " + what + "; `rung run` will not start");
-    return false;  // whose content can't be judged
+    return false;  // its content cannot be checked
   }
   out = full;
   return true;
@@ -271,7 +271,7 @@ bool Value::list_of_durations(LadderDraft& out) {
   for (const Node& item : node.items) {
     Value delay{draft, problems, item, path, secret};
     Ms ms{0};
-    // Zero and the order of the delays are the ladder's own to judge.
+    // The ladder checks for zero and for the order of the delays.
     const bool ok = delay.duration(ms, Ms::zero(), levels::kLongest);
     all = all && ok;
     out.substituted = out.substituted || item.substituted;

@@ -1,4 +1,4 @@
-// Walks the file by the key table: what is not in the table is a mistake, what is goes to its setter.
+// Walks the file by the key table: passes each value to its key's setter, and reports unknown keys.
 #include <algorithm>
 #include <map>
 
@@ -7,10 +7,10 @@
 namespace rung::confile {
 namespace {
 
-// Each entry of these begins something of its own.
+// Sections whose entries have names that the user chooses.
 constexpr std::string_view kNamedSections[] = {"ladders.*", "queues.*", "tags.*", "groups.*"};
 
-// So that rung-NAME is a prefix.
+// So that rung-NAME is a valid prefix.
 constexpr std::size_t kLongestGroup = 59;
 
 const Key* find_key(std::string_view path) {
@@ -24,7 +24,7 @@ bool is_section(const std::string& path) {
                              [&](const Key& key) { return key.about.path.starts_with(path + "."); });
 }
 
-// The names that may stand below `section` ("" = at the top).
+// The keys allowed below `section` ("" = at the top level).
 std::vector<std::string> child_names(const std::string& section) {
   const std::string prefix = section.empty() ? "" : section + ".";
   std::vector<std::string> names;
@@ -45,7 +45,7 @@ class Walker {
  public:
   Walker(Draft& draft, Problems& problems) : draft_(draft), problems_(problems) {}
 
-  // `path` in the table's words ("queues.*"), `shown` in the file's ("queues.orders").
+  // `path` as in the table ("queues.*"), `shown` as in the file ("queues.orders").
   void section(const Node& map, const std::string& path, const std::string& shown) {
     std::map<std::string, int> seen;
     const bool any_name = is_section(child_path(path, "*")) || find_key(child_path(path, "*")) != nullptr;
@@ -55,7 +55,7 @@ class Walker {
         continue;
       }
       const std::string child = child_path(path, any_name ? "*" : key.text);
-      // A dot within a key would look like a path of the table.
+      // A key with a dot would look like a path of the table.
       const bool known = any_name || key.text.find('.') == std::string::npos;
       if (!known || (find_key(child) == nullptr && !is_section(child))) {
         unknown(key, value, path, shown);
@@ -108,7 +108,7 @@ class Walker {
     return value.substituted || std::ranges::any_of(value.items, &Node::substituted);
   }
 
-  // A list, each item with keys of its own.
+  // A list of items with keys.
   bool delays(const Node& list) {
     const auto before = problems_.count();
     if (list.kind == Node::Kind::map && !list.entries.empty())
@@ -142,7 +142,7 @@ class Walker {
     problems_.add(value.mark, shown + ": expected keys" + (names.empty() ? ", one per name" : ": " + names));
   }
 
-  // A ladder, a queue, a tag or a group begins.
+  // Begins a ladder, a queue, a tag or a group.
   bool begin_item(const Node& key, const std::string& path, const std::string& shown) {
     if (path == "groups.*") {
       Value taken{draft_, problems_, key, shown};
@@ -174,13 +174,13 @@ class Walker {
     std::string name;
     Value taken{draft_, problems_, key, shown};
     if (!taken.name(name, 64)) draft.invalid = true;
-    draft.name = key.text;  // also where it is a bad one: a queue that names it is not told so too
+    draft.name = key.text;  // even if invalid, so that queues that use it get no error
     return true;
   }
 
   void unknown(const Node& key, const Node& value, const std::string& path, const std::string& shown) {
     const std::string where = shown.empty() ? "" : shown + ": ";
-    // `{ url: amqp://u:pass,word@h }` reads as a key "word@h" without a value: a piece of a secret.
+    // `{ url: amqp://u:pass,word@h }` parses as a key "word@h" without a value: part of a secret.
     const bool like_a_key = !key.text.empty() && std::ranges::all_of(key.text, [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
              c == '-' || c == '.';
@@ -204,7 +204,7 @@ class Walker {
     }
     if (name == "<<") return ": merge keys are not supported";
     if (!suggestion.empty()) return ": did you mean " + suggestion + "?";
-    // The right name in the wrong place.
+    // A known name in the wrong section.
     std::string elsewhere;
     for (const Key& key : key_table()) {
       const auto dot = key.about.path.rfind('.');
