@@ -1,10 +1,10 @@
-# What quickstart and cases/run share: for sourcing. A private RabbitMQ and MariaDB, build/release/rung, and nothing
-# left of them at the end, however it ends.
-# Expects: set -euo pipefail, the repository's root as current folder, keep="" or "yes".
-# Gives: dir (a temporary folder), rung (the program), and of tests/servers the RUNG_TEST_* variables.
-# shellcheck shell=bash disable=SC2034  # what it gives is used by who sources it
+# Shared by quickstart and cases/run; to be sourced. Starts a private RabbitMQ and MariaDB, builds build/release/rung, and
+# cleans up on every exit.
+# Requires: set -euo pipefail, the repository's root as the current directory, keep="" or "yes".
+# Sets: dir (a temporary directory), rung (the program), and the RUNG_TEST_* variables of tests/servers.
+# shellcheck shell=bash disable=SC2034  # the sourcing script uses the variables
 
-# ccache: what another clone compiled counts here, too.
+# ccache: share results with other clones.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 readonly kPython=/usr/bin/python3  # Debian's: it has pika and pymysql
 rung=${RUNG_PROGRAM:-build/release/rung}
@@ -14,13 +14,13 @@ children=()
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 [[ -t 1 ]] || say() { printf '\n%s\n' "$*"; }
 
-# --- every program runs in a session of its own and is ended by us: Ctrl-C means the script alone ---------------------
+# --- every program runs in its own session, so Ctrl-C reaches only this script, which ends them ------------------------
 
 launcher=(setsid)
-[[ -n $keep ]] || launcher+=(setpriv --pdeathsig TERM)  # even kill -9 of the script leaves none behind
+[[ -n $keep ]] || launcher+=(setpriv --pdeathsig TERM)  # they end even if this script is killed
 launch() { "${launcher[@]}" "$@" </dev/null & children+=($!); }
 
-# As a foreground command, but a signal is answered at once instead of after it.
+# Like a foreground command, but signals are handled immediately.
 run() {
   local code=0
   launch "$@"
@@ -31,7 +31,7 @@ run() {
 
 end_children() {
   local pid i
-  # The process too: launched in this moment it has no group of its own yet.
+  # Also the process itself: if it was just launched, it has no process group yet.
   for pid in "${children[@]}"; do kill -TERM -- "-$pid" 2>/dev/null || kill -TERM "$pid" 2>/dev/null || true; done
   for ((i = 0; i < 100; i++)); do
     for pid in "${children[@]}"; do
@@ -57,12 +57,12 @@ finish() {
 
 build() {
   mkdir -p build
-  # flock: two at once share the build folder.
+  # flock: concurrent runs share the build directory.
   run flock build/.quickstart.lock sh -c \
     "cmake --preset release >'$dir/build.log' 2>&1 && cmake --build --preset release --target rung"
 }
 
-# Installs what is missing, builds, starts the servers. RUNG_PROGRAM: that program instead; nothing is built.
+# Installs missing packages, builds, starts the servers. With RUNG_PROGRAM it uses that program and builds nothing.
 prepare() {  # NAME TESTS-SERVERS-OPTIONS...
   local name=$1 servers
   shift
@@ -72,12 +72,12 @@ prepare() {  # NAME TESTS-SERVERS-OPTIONS...
   if [[ -z ${RUNG_PROGRAM:-} ]]; then tests/packages build run; fi
   dir=$(mktemp -d "${TMPDIR:-/tmp}/rung-$name.XXXXXX")
 
-  # The servers come up while the compiler works. Without --keep they end with the script, however it ends.
+  # The servers start during the build. Without --keep they end with the script.
   [[ -n $keep ]] || set -- "$@" --owner-pid $$
   launch tests/servers start "$dir/servers" "$@" >"$dir/servers.log" 2>&1
   servers=$!
   if [[ -z ${RUNG_PROGRAM:-} ]]; then
-    [[ -x $rung ]] || say "Building $rung (once; two minutes on two cores)"
+    [[ -x $rung ]] || say "Building $rung (only the first time; two minutes on two cores)"
     if [[ -t 1 ]]; then build; else build >>"$dir/build.log" 2>&1; fi || { cat "$dir/build.log" >&2; exit 1; }
   fi
   wait "$servers" || { cat "$dir/servers.log" >&2; exit 1; }

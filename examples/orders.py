@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""A producer and a consumer for the README's five minutes: order 4711 fails once, order 13 fails each time.
+"""A producer and a consumer for the README's tutorial: order 4711 fails once, order 13 fails every time.
 
 usage: examples/orders.py [--declare] [AMQP-URL]   (Debian: apt install python3-pika)
-Declares the queue `orders`; without --declare it goes on, and ends when each order has come back once.
+Declares the queue `orders`; without --declare it also publishes two orders, and ends when each has been retried once.
 """
 import sys
 import time

@@ -50,12 +50,12 @@ tl::unexpected<std::string> wrong(std::string what) { return tl::unexpected<std:
 
 constexpr std::string_view kExample = "a number and a unit (ms, s, m, h, d), e.g. 30s, 5m or 1h30m";
 
-std::string too_long() { return "longer than " + format_duration(kLongest) + ", the longest that is taken"; }
+std::string too_long() { return "longer than " + format_duration(kLongest) + ", the maximum"; }
 
 // "1.5h": what to write instead, where that is exact and short enough to be read.
 std::string fraction_answer(std::string_view text, std::size_t point) {
   const std::string plain =
-      "fractions are not taken, write smaller units, e.g. 1h30m for one hour and a half";
+      "fractions are not supported, write smaller units, e.g. 1h30m for one hour and a half";
   const auto begin = text.find_last_not_of("0123456789", point - 1);
   if (begin != std::string_view::npos) return plain;  // only a lone number can be put right with certainty
   const auto whole = text.substr(0, point);
@@ -71,19 +71,19 @@ std::string fraction_answer(std::string_view text, std::size_t point) {
   }
   value *= kUnits[static_cast<std::size_t>(unit)].ms;  // below 1e12 * 8.64e7: no overflow
   if (value % scale != 0 || value == 0 || value / scale > kLongest.count()) return plain;
-  return "fractions are not taken, write " + format_duration(Ms{value / scale});
+  return "fractions are not supported, write " + format_duration(Ms{value / scale});
 }
 
 // Wrong as a whole, before any part of it is looked at.
 std::optional<std::string> wrong_at_sight(std::string_view text) {
   if (text.empty()) return "a duration is missing: " + std::string(kExample);
   if (text.front() == '-') return "a duration cannot be negative";
-  if (text.front() == '+') return "a duration takes no sign: leave out the +";
+  if (text.front() == '+') return "a duration has no sign: remove the +";
   if (text.find_first_of(" \t") != std::string_view::npos)
-    return "no blanks within a duration: write 5s or 1h30m";
+    return "no spaces within a duration: write 5s or 1h30m";
   if (!is_digit(text.front()) && text.front() != '.') return "not a duration: " + std::string(kExample);
   const auto point = text.find_first_of(".,");
-  if (point == 0) return "fractions are not taken, write smaller units, e.g. 500ms for half a second";
+  if (point == 0) return "fractions are not supported, write smaller units, e.g. 500ms for half a second";
   if (point != std::string_view::npos) return fraction_answer(text, point);
   return std::nullopt;
 }
@@ -115,7 +115,7 @@ tl::expected<Part, std::string> take_part(std::string_view& text) {
       return wrong("no unit \"" + std::string(name) + "\": write " + number + std::string(meant));
     }
     if (name == "w" || name == "week" || name == "weeks")
-      return wrong("weeks are not taken, write days: 7d is a week");
+      return wrong("weeks are not supported, write days: 7d is a week");
     return wrong("no unit \"" + std::string(name.substr(0, 20)) + "\": there are ms, s, m, h, d");
   }
   const std::int64_t most = kLongest.count() / kUnits[static_cast<std::size_t>(part.unit)].ms;
@@ -146,7 +146,7 @@ tl::expected<Ms, std::string> parse_duration(std::string_view text) {
     total += part->count * kUnits[unit].ms;
     if (total > kLongest.count()) return wrong(too_long());
   }
-  if (repeated) return wrong("a unit stands there twice: write " + format_duration(Ms{total}));
+  if (repeated) return wrong("a unit is repeated: write " + format_duration(Ms{total}));
   if (out_of_order) return wrong("the largest unit comes first: write " + format_duration(Ms{total}));
   return Ms{total};
 }

@@ -16,7 +16,7 @@ inline constexpr Ms kLongest{std::chrono::hours{24 * 3650}};
 
 // Units ms, s, m, h, d, largest first, each at most once: "1h30m". No fraction, no sign, no blank, no bare
 // number (except "0", which is refused where a delay is wanted by the caller). The error says what is wrong
-// and what would be right, e.g. for "1.5h": "fractions are not taken, write 1h30m".
+// and what would be right, e.g. for "1.5h": "fractions are not supported, write 1h30m".
 tl::expected<Ms, std::string> parse_duration(std::string_view text);
 
 // An exact text that parse_duration takes back, by its largest units: 90'000 ms -> "1m30s"; 0 -> "0s".

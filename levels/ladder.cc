@@ -25,8 +25,8 @@ std::string bad_delay(const std::vector<Ms>& delays, std::size_t i) {
   if (delay > kLongest)
     return level() + " is longer than " + format_duration(kLongest) + ", the longest delay";
   if (i == 0 || delay >= delays[i - 1]) return {};
-  return level() + " (" + format_duration(delay) + ") is shorter than the level before it (" +
-         format_duration(delays[i - 1]) + "): delays stay or grow from level to level";
+  return level() + " (" + format_duration(delay) + ") is shorter than the previous level (" +
+         format_duration(delays[i - 1]) + "): delays must not decrease";
 }
 
 std::string too_many(std::size_t levels) {
@@ -53,7 +53,7 @@ tl::expected<Ladder, std::string> Ladder::from_exponential(const Exponential& sp
     return no_ladder("base is longer than " + format_duration(kLongest) + ", the longest delay");
   if (!std::isfinite(spec.factor) || spec.factor < 1.0) {
     return no_ladder(
-        "factor is a number from 1 (each delay as long as the one before it), e.g. 2 for doubling");
+        "factor is a number from 1 (each delay as long as the previous one), e.g. 2 for doubling");
   }
   if (spec.max < Ms::zero()) return no_ladder("max is negative: it is the longest delay, e.g. 1h");
   if (spec.max > kLongest)

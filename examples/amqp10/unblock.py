@@ -1,12 +1,12 @@
-"""Mends messages of AMQP 1.0 clients that RabbitMQ cannot hand to an AMQP 0-9-1 consumer, such as Rung.
+"""Repairs messages of AMQP 1.0 clients that RabbitMQ cannot deliver to an AMQP 0-9-1 consumer such as Rung.
 
-usage: unblock.py AMQP-URL [QUEUE]        as broker.url of rung.yaml; QUEUE: else rung.failed
+usage: unblock.py AMQP-URL [QUEUE]        AMQP-URL: as in broker.url; QUEUE: default rung.failed
 needs: python3-qpid-proton; RabbitMQ 4.0 or newer
 
-Such a message stops all that stands behind it (docs/compatibility.md). This takes what is in the queue by AMQP 1.0, which converts
-nothing. What can be converted goes back as it was. Of the rest application properties of the types uuid and char become text, what
-else cannot be converted is left out, and the message is published to the queue again before the old one is taken off: stopped
-in between, there are two. Rung may run meanwhile.
+Such a message blocks all messages behind it (docs/compatibility.md). This script reads the queue over AMQP 1.0, which converts
+nothing. Messages that can be converted are returned unchanged. In the others, application properties of the types uuid and char
+become strings, and values that cannot be converted are removed; the repaired message is published to the queue before the old one
+is acknowledged. If the script is stopped in between, both exist. Rung can keep running.
 """
 import collections
 import sys
@@ -19,7 +19,7 @@ from proton.utils import BlockingConnection
 
 ANNOTATIONS, PROPERTIES, APPLICATION = 0x72, 0x73, 0x74
 CONTENT_TYPE, CONTENT_ENCODING = 6, 7  # in the list of properties
-QUIET_SECONDS = 2  # then the queue is taken for read
+QUIET_SECONDS = 2  # after this long without a message, the queue is assumed empty
 
 
 def convertible(value):
@@ -37,7 +37,7 @@ def as_text(value):
 
 
 def mended(section):
-    """The section as it can be converted."""
+    """The section with only convertible values."""
     kind, value = int(section.descriptor), section.value
     if kind == APPLICATION:
         value = {name: as_text(v) for name, v in value.items() if convertible(as_text(v))}
@@ -49,7 +49,7 @@ def mended(section):
 
 
 def rewritten(octets):
-    """None: it can be converted as it is."""
+    """None: the message can be converted unchanged."""
     out, changed = b"", False
     while octets:
         data = Data()
@@ -60,7 +60,7 @@ def rewritten(octets):
         same = section
         if int(section.descriptor) in (ANNOTATIONS, PROPERTIES, APPLICATION):
             same = mended(section)
-        if repr(same.value) != repr(section.value):  # a char equals its text
+        if repr(same.value) != repr(section.value):  # a char compares equal to its text
             changed = True
             again = Data()
             again.put_object(same)
@@ -74,7 +74,7 @@ def rewritten(octets):
 class Receiver(MessagingHandler):
     def __init__(self):
         super().__init__(auto_accept=False, prefetch=0)
-        self.handlers = [Handshaker()]  # not the one that decodes: the octets are wanted
+        self.handlers = [Handshaker()]  # not the decoding handler: we need the octets
         self.got = collections.deque()
 
     def on_delivery(self, event):
@@ -106,14 +106,14 @@ def main(broker, queue):
         delivery, octets = handler.got.popleft()
         better = rewritten(octets)
         if better is None:
-            held.append(delivery)  # given back now it would come again
+            held.append(delivery)  # if released now, it would be delivered again
             continue
         sent = sender.link.delivery(str(found))
         sender.link.stream(better)
         sender.link.advance()
         connection.wait(lambda: sent.settled, timeout=30)
         if sent.remote_state != Delivery.ACCEPTED:
-            sys.exit(f"the broker does not take the mended message: {sent.remote_state}")
+            sys.exit(f"the broker rejected the repaired message: {sent.remote_state}")
         sent.settle()
         delivery.update(Delivery.ACCEPTED)
         delivery.settle()
@@ -123,7 +123,7 @@ def main(broker, queue):
         delivery.settle()
     receiver.close()
     connection.close()
-    print(f"{found} messages in {queue} could not be converted, and are mended")
+    print(f"{found} messages in {queue} could not be converted and were repaired")
 
 
 if __name__ == "__main__":

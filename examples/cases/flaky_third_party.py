@@ -1,4 +1,4 @@
-"""Requests to a flaky third party, on the ladder 5s 30s 1m 10m 30m 1h 6h 1d 2d; it answers again at level 3.
+"""Requests to a flaky third party on the ladder 5s 30s 1m 10m 30m 1h 6h 1d 2d; it recovers at level 3.
 
 Run it by: examples/cases/run flaky-third-party
 """
@@ -23,7 +23,7 @@ queues: {{ {QUEUE}: {{ success: {{ reported_within: 1m }} }} }}
 
 
 class Partner:
-    """A server that answers 503 to the first calls for each request, and 200 from then on."""
+    """A server that answers the first calls for each request with 503, later ones with 200."""
 
     def __init__(self, bad_calls):
         calls = self.calls = {}
@@ -43,7 +43,7 @@ class Partner:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
 
-# --- the consumer: a process of its own
+# --- the consumer: a separate process
 
 def consume(amqp, url):
     handlers = Handlers()
@@ -56,10 +56,10 @@ def consume(amqp, url):
     handlers.run(amqp, QUEUE)
 
 
-# --- the story
+# --- the case
 
-def story():
-    partner = Partner(bad_calls=3)  # the first delivery, level 1, level 2; level 3 finds it well
+def run_case():
+    partner = Partner(bad_calls=3)  # the first delivery, level 1 and level 2 fail; level 3 succeeds
     with World("A flaky third party", f"the ladder's times are divided by {SCALE} here") as w:
         w.sidecar("node-1", SIDECAR)
         print(w.rung("check").split("\n\n")[0], flush=True)
@@ -70,7 +70,7 @@ def story():
             body = json.dumps({"request": f"r-{number}"}).encode()
             channel.basic_publish("", QUEUE, body, pika.BasicProperties(message_id=f"r-{number}", type="partner.call",
                                                                         delivery_mode=2))
-        w.tell("two requests to the partner, who answers 503")
+        w.tell("two requests to the partner, which answers 503")
 
         known = {}
 
@@ -84,27 +84,27 @@ def story():
                     w.tell(f"{row['message_id']}: {row['state']}, level {row['level']} of {len(LADDER)}{waits}")
             return sum(row["state"] == "succeeded" for row in rows) == 2 and w.known_when()
 
-        w.until(ended, "both requests were answered")
+        w.until(ended, "both requests have succeeded")
         rows = w.sql("SELECT * FROM retry_current ORDER BY message_id")
-        check([row["level"] for row in rows] == [3, 3], "it answered at level 3")
-        check([row["finished_by"] for row in rows] == ["reported"] * 2, "the consumer reported it")
+        check([row["level"] for row in rows] == [3, 3], "both succeeded at level 3")
+        check([row["finished_by"] for row in rows] == ["reported"] * 2, "the consumer reported success")
         check(partner.calls == {"r-1": 4, "r-2": 4}, f"four calls each: {partner.calls}")
         w.tell("the history of r-1:")
         history = w.sql("SELECT attempt, level, due_at AS expected, published_at AS actual, late_ms, outcome, "
                         "executor, SUBSTRING_INDEX(error, '\\n', 1) AS error FROM retry_history "
                         "WHERE message_id = 'r-1' ORDER BY attempt")
         w.show(history)
-        check([row["outcome"] for row in history] == ["failed", "failed", "succeeded"], "two failed, one did not")
-        check(all(row["late_ms"] >= 0 for row in history), "none came early")
-        check(all(row["executor"] for row in history), "each says who handled it")
+        check([row["outcome"] for row in history] == ["failed", "failed", "succeeded"], "two failures, one success")
+        check(all(row["late_ms"] >= 0 for row in history), "no delivery was early")
+        check(all(row["executor"] for row in history), "each attempt has an executor")
         stack = w.sql("SELECT error FROM retry_history WHERE message_id = 'r-1' AND attempt = 1")[0]["error"]
-        check("call_partner" in stack, "the stack of the failure is kept")
-        w.tell("the stack that the second failure left: " + " ... ".join(stack.splitlines()[:2]))
-        w.tell("answered at level 3: the 6 upper levels, up to 2 days, were not needed")
+        check("call_partner" in stack, "the stack of the failure is recorded")
+        w.tell("the stack of the second failure: " + " ... ".join(stack.splitlines()[:2]))
+        w.tell("answered at level 3: the 6 higher levels, up to 2 days, were not needed")
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["consumer"]:
         consume(*sys.argv[2:])
     else:
-        story()
+        run_case()

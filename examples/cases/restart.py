@@ -1,7 +1,7 @@
-"""A persistent delay queue: kill -9 of the sidecar and of the broker, and what was due comes all the same. Then the
-facts that a table of delayed tasks always had: expected and actual time, executor, error stack, version.
+"""A persistent delay queue: tasks survive kill -9 of the sidecar and of the broker. Then the history of each task:
+expected and actual time, executor, error stack, version.
 
-Run it by: examples/cases/run restart          It kills its broker: it needs servers of its own.
+Run it by: examples/cases/run restart          It kills its broker, so it needs its own servers.
 """
 import os
 import signal
@@ -21,7 +21,7 @@ queues: {{ {QUEUE}: {{ success: {{ reported_within: 30s }} }} }}
 DELAYS = {"early": "1s", "meanwhile": "5s", "fails-once": "6s", "later": "1h"}
 
 
-# --- the consumer: a process of its own, which waits for the broker to come back
+# --- the consumer: a separate process, which waits for the broker to come back
 
 def consume(amqp):
     handlers = Handlers()
@@ -29,7 +29,7 @@ def consume(amqp):
 
     @handlers.on("report")
     def report(job):
-        if job.key in done:  # the broker died with our ack: it delivers once more
+        if job.key in done:  # the broker died with our ack, so it delivers again
             print(f"{job.message_id}: again, delivery {job.attempt}", flush=True)
             return
         if job.message_id == "fails-once" and job.level == 0:
@@ -44,13 +44,13 @@ def write_report(name):
     raise OSError(28, f"No space left on device: {name}.pdf")
 
 
-# --- the story
+# --- the case
 
 def servers(command):
     subprocess.run([os.environ["RUNG_TEST_SERVERS"], command, os.environ["RUNG_TEST_DIR"]], check=True)
 
 
-def story():
+def run_case():
     with World("Restart", "real seconds") as w:
         w.sidecar("node-1", SIDECAR)
         w.worker("consumer", w.amqp)
@@ -64,37 +64,37 @@ def story():
             return {row["message_id"]: row["state"] for row in w.sql("SELECT message_id, state FROM retry_current")}
 
         submit("early")
-        w.until(lambda: states()["early"] == "succeeded" and w.known_when(), "the first one was written")
+        w.until(lambda: states()["early"] == "succeeded" and w.known_when(), "the first report is written")
         tasks = {name: submit(name) for name in ("later", "fails-once", "meanwhile")}
         w.tell("four reports submitted, due in " + ", ".join(DELAYS.values()))
         w.tell("the first one is written: kill -9 of the sidecar and of the broker")
         w.stop("node-1", signal.SIGKILL)
         servers("kill-broker")
-        check(list(states().values()).count("scheduled") == 3, "three tasks wait in the database")
-        w.tell("nothing runs but the database, where three tasks wait: " + w.rung("list").splitlines()[1][:60] + " ...")
+        check(list(states().values()).count("scheduled") == 3, "three tasks are waiting in the database")
+        w.tell("only the database is running, with three waiting tasks: " + w.rung("list").splitlines()[1][:60] + " ...")
         w.until(lambda: w.sql(OVERDUE)[0]["tasks"] == 2, "two of them are due")
-        w.tell("two of them are due, and overdue: nobody is there to send them")
+        w.tell("two of them are overdue: no sidecar is running")
         servers("start-broker")
         w.tell("the broker is back")
         w.sidecar("node-1", SIDECAR)
         w.tell("the sidecar is back, under a new lease")
         w.tell("later: " + w.rung("reschedule", tasks["later"], "--delay", "1s").strip())
         w.until(lambda: set(states().values()) == {"succeeded"} and w.known_when(), "all four are written")
-        w.tell("all four are written. The facts, from retry_current and retry_history:")
+        w.tell("all four are written. Their history, from retry_current and retry_history:")
         rows = w.sql(FACTS)
         w.show(rows)
         facts = {(row["report"], row["attempt"]): row for row in rows}
-        check(all(row["late_ms"] >= 0 for row in rows), "none came early")
-        check(facts["meanwhile", 1]["late_ms"] > 1000, "what was due while nothing ran came late, and came")
-        check(facts["later", 1]["expected"] > facts["fails-once", 1]["expected"], "the last one came at its new time")
+        check(all(row["late_ms"] >= 0 for row in rows), "no delivery was early")
+        check(facts["meanwhile", 1]["late_ms"] > 1000, "the task that was due during the outage was delivered late")
+        check(facts["later", 1]["expected"] > facts["fails-once", 1]["expected"], "the rescheduled task came at its new time")
         check(facts["fails-once", 1]["outcome"] == "failed" and "write_report" in facts["fails-once", 1]["error_stack"],
-              "the failure's stack is kept")
-        check(facts["fails-once", 2]["outcome"] == "succeeded", "and it came again")
-        check(all(row["executor"] and row["version"] > 1 for row in rows), "each has its executor and its version")
+              "the stack of the failure is recorded")
+        check(facts["fails-once", 2]["outcome"] == "succeeded", "the failed task was retried")
+        check(all(row["executor"] and row["version"] > 1 for row in rows), "each attempt has an executor and a version")
         written = [line.split(":")[0] for line in w.log("consumer").splitlines() if ": written" in line]
-        check(sorted(written) == sorted(DELAYS), f"each was written once: {written}")
+        check(sorted(written) == sorted(DELAYS), f"each report was written once: {written}")
         if again := [line for line in w.log("consumer").splitlines() if ": again" in line]:
-            w.tell(f"delivered once more, as the broker died with the ack, and told apart: {again[0]}")
+            w.tell(f"delivered twice, because the broker died with the ack, and recognised as a duplicate: {again[0]}")
 
 
 OVERDUE = """
@@ -110,4 +110,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["consumer"]:
         consume(*sys.argv[2:])
     else:
-        story()
+        run_case()

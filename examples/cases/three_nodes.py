@@ -1,5 +1,4 @@
-"""A delay-task service of three nodes: submit, cancel, query and feedback by HTTP, on any of them, while they come and
-go.
+"""A delay service of three nodes: submit, cancel, query and finish over HTTP on any node, while nodes join and fail.
 
 Run it by: examples/cases/run three-nodes
 """
@@ -25,7 +24,7 @@ queues: {{ jobs: {{ success: {{ reported_within: 30s }} }} }}
 
 
 class Service:
-    """The nodes' HTTP: each call goes to the next one, and past those that are gone. It matters to no call which."""
+    """The nodes' HTTP API: calls go round-robin over the nodes and skip dead ones. Any node can serve any call."""
 
     def __init__(self, ports):
         self.ports, self.turn, self.last = ports, itertools.count(), None
@@ -43,8 +42,8 @@ class Service:
             except urllib.error.HTTPError as refusal:
                 return refusal.code, json.load(refusal)
             except OSError:
-                continue  # that node is gone
-        raise AssertionError("no node answers")
+                continue  # that node is down
+        raise AssertionError("no node responds")
 
 
 def free_port():
@@ -53,7 +52,7 @@ def free_port():
         return probe.getsockname()[1]
 
 
-# --- the worker: a process of its own; its feedback goes to whichever node answers
+# --- the worker: a separate process; it reports results to any node
 
 def work(amqp, *ports):
     service = Service({str(number): port for number, port in enumerate(ports)})
@@ -68,11 +67,11 @@ def work(amqp, *ports):
             word = {"result": "failed", "error": "out of paper", "executor": executor,
                     "attempt": headers["retry-attempt"]}
         status = 503
-        # That node is just ending, or has no database: the next one. Saying it twice does no harm: a success ends the task
-        # once, and a failure names its attempt.
+        # 503: that node is draining or has no database; try the next one. Repeating is safe: a success ends the task once,
+        # and a failure names its attempt.
         while status == 503:
             status, _ = service.call("POST", f"/tasks/{headers['retry-id']}/finish", word)
-        print(f"{properties.message_id}: {word['result']}, delivery {headers['retry-attempt']}, told ({status})",
+        print(f"{properties.message_id}: {word['result']}, delivery {headers['retry-attempt']}, reported ({status})",
               flush=True)
         channel.basic_ack(method.delivery_tag)
 
@@ -80,26 +79,26 @@ def work(amqp, *ports):
     channel.start_consuming()
 
 
-# --- the story
+# --- the case
 
 def shards(world):
     return {n["node"]: len(n["shards"]) for n in world.nodes() if n["state"] == "live"}
 
 
 def balanced(world, names):
-    """How many shards each node holds; None while they are not the nodes of that name with their fair shares."""
+    """The number of shards per node; None until exactly these nodes own all shards in fair shares."""
     held = shards(world)
     fair = sorted(held) == sorted(names) and sum(held.values()) == 64 and max(held.values()) - min(held.values()) <= 1
     return held if fair else None
 
 
-def story():
-    with World("A delay-task service of three nodes", "real seconds; a dead node is taken over after 2 s") as w:
+def run_case():
+    with World("A delay-task service of three nodes", "real time; a dead node is taken over after 2 s") as w:
         ports = {name: free_port() for name in ("a", "b", "c", "d")}
         live = {name: ports[name] for name in ("a", "b", "c")}
         for name in live:
             w.sidecar(name, SIDECAR.format(port=ports[name]))
-        w.tell(f"three nodes share 64 shards: {w.until(lambda: balanced(w, 'abc'), 'three have their shares')}")
+        w.tell(f"three nodes share 64 shards: {w.until(lambda: balanced(w, 'abc'), 'three nodes have their shares')}")
         w.worker("worker", w.amqp, *(str(port) for port in ports.values()))
         w.consumed(QUEUE)
         service = Service(live)
@@ -113,9 +112,9 @@ def story():
             status, task = submit(number, f"{2 + number // 3}s")
             check(status == 201, f"job {number}: {status} {task}")
             tasks[number], at[number] = task["retry_id"], service.last
-        w.tell("12 jobs submitted, each on the next node: " + " ".join(at.values()))
+        w.tell("12 jobs submitted, round-robin over the nodes: " + " ".join(at.values()))
         status, again = submit(1, "2s", "b")
-        check((status, again["retry_id"]) == (200, tasks[1]), "the same job again is the same task")
+        check((status, again["retry_id"]) == (200, tasks[1]), "submitting the same job again returns the same task")
         w.tell(f"job 1 submitted again, on {service.last} instead of {at[1]}: the same task ({status})")
 
         status, task = service.call("POST", f"/tasks/{tasks[3]}/cancel", {"reason": "not needed"}, at="a")
@@ -125,38 +124,38 @@ def story():
         check(status == 200, f"reschedule: {status} {task}")
         w.tell(f"job 12 rescheduled on {service.last}, submitted on {at[12]}")
         answers = [service.call("GET", f"/tasks?queue={QUEUE}&state=scheduled", at=node)[1]["tasks"] for node in live]
-        check(len({json.dumps([t["retry_id"] for t in rows]) for rows in answers}) == 1, "all nodes answer alike")
-        w.tell(f"all three say the same of what is scheduled: {len(answers[0])} tasks")
+        check(len({json.dumps([t["retry_id"] for t in rows]) for rows in answers}) == 1, "all nodes return the same tasks")
+        w.tell(f"all three return the same scheduled tasks: {len(answers[0])} tasks")
 
         w.stop("b", signal.SIGKILL)
-        w.tell("kill -9 of b, with a third of the tasks in its shards")
+        w.tell("kill -9 of b, which owns a third of the shards")
         w.tell(f"taken over: {w.until(lambda: balanced(w, 'ac'), 'a and c have all shards')}")
         del live["b"]
         live["d"] = ports["d"]
         w.sidecar("d", SIDECAR.format(port=ports["d"]))
-        w.tell(f"d comes, and gets its share: {w.until(lambda: balanced(w, 'acd'), 'd has its share')}")
+        w.tell(f"d joins and gets its share: {w.until(lambda: balanced(w, 'acd'), 'd has its share')}")
 
         def ended():
             states = [row["state"] for row in w.sql("SELECT state FROM retry_current")]
             return states.count("succeeded") + states.count("cancelled") == 12 and w.known_when(killed="b")
 
-        w.until(ended, "all twelve came to an end")
+        w.until(ended, "all twelve have ended")
         rows = w.sql("SELECT message_id AS job, attempt, due_at AS expected, published_at AS actual, late_ms, outcome, "
                      "node, executor, error FROM retry_history ORDER BY due_at, message_id")
-        w.tell("feedback by HTTP, as it stands in retry_history:")
+        w.tell("results reported over HTTP, in retry_history:")
         w.show(rows)
         done = {row["message_id"]: row for row in w.sql("SELECT * FROM retry_current")}
         check(done["job-3"]["state"] == "cancelled" and done["job-3"]["attempt"] == 0, "job 3 was never sent")
-        check({row["finished_by"] for name, row in done.items() if name != "job-3"} == {"reported"}, "each was told")
+        check({row["finished_by"] for name, row in done.items() if name != "job-3"} == {"reported"}, "each result was reported")
         check(done["job-5"]["attempt"] == 2 and done["job-5"]["last_error"] == "out of paper", "job 5 took two tries")
         late = [row["late_ms"] for row in rows if row["late_ms"] is not None]
-        check(len(late) >= 10 and min(late) >= 0, "none came early")
-        check(all(row["executor"] for row in rows), "each says who handled it")
-        w.tell(f"11 jobs done, 1 cancelled; the latest came {max(late)} ms late")
+        check(len(late) >= 10 and min(late) >= 0, "no delivery was early")
+        check(all(row["executor"] for row in rows), "each attempt has an executor")
+        w.tell(f"11 jobs done, 1 cancelled; the latest delivery was {max(late)} ms late")
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["worker"]:
         work(*sys.argv[2:])
     else:
-        story()
+        run_case()

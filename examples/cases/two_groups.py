@@ -1,4 +1,4 @@
-"""Two Rung groups behind one RabbitMQ: a prefix, a schema and a sidecar each, by examples/groups/rung.yaml.
+"""Two Rung groups on one RabbitMQ, each with its own prefix, schema and sidecar, with examples/groups/rung.yaml.
 
 Run it by: examples/cases/run two-groups
 """
@@ -10,8 +10,8 @@ from world import EXAMPLES, World, check
 OWNER = {"orders": "eu", "payments": "us"}  # as examples/groups/rung.yaml has it
 
 
-def story():
-    with World("Two groups behind one RabbitMQ", "the ladder of both is [300ms, 600ms] here") as w:
+def run_case():
+    with World("Two groups on one RabbitMQ", "the ladder of both is [300ms, 600ms] here") as w:
         schemas = {group: f"{w.schema}_{group}" for group in OWNER.values()}
         text = (EXAMPLES / "groups" / "rung.yaml").read_text()
         changes = {"amqp://guest:guest@127.0.0.1:5672/%2f": w.amqp, "[5s, 30s, 1m, 10m]": "[300ms, 600ms]",
@@ -32,7 +32,7 @@ def story():
 
 
 def refused(w, *words):
-    """What stderr says of a command that fails."""
+    """The stderr of a command that fails."""
     done = subprocess.run([w.program, *words, "-c", str(w.config)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, check=False)
     check(done.returncode == 1, f"rung {' '.join(words)}: exit {done.returncode}")
@@ -48,8 +48,8 @@ def tell(w, schemas):
     print(w.rung("check").split("\n\n")[1], "\n", flush=True)
     for group in schemas:
         w.start(group, w.program, "run", "-c", str(w.config), "--group", group)
-    w.until(lambda: healthy(w), "both sidecars stand")
-    w.tell("a sidecar for each group; rung stats --all is content")
+    w.until(lambda: healthy(w), "both sidecars are running")
+    w.tell("a sidecar for each group; rung stats --all reports no problems")
     channel = w.channel()
     for queue, group in OWNER.items():
         channel.queue_declare(queue, durable=True, arguments={"x-dead-letter-exchange": f"rung-{group}.failed"})
@@ -58,21 +58,21 @@ def tell(w, schemas):
         channel.basic_reject(method.delivery_tag, requeue=False)
     w.tell("one message fails in orders, one in payments")
     for queue in OWNER:
-        method = w.until(lambda q=queue: channel.basic_get(q)[0], f"the retry comes to {queue}")
+        method = w.until(lambda q=queue: channel.basic_get(q)[0], f"the retry arrives in {queue}")
         channel.basic_ack(method.delivery_tag)
     found = {queue: w.sql(f"SELECT queue, message_id, attempt FROM `{schemas[group]}`.retry_current")
              for queue, group in OWNER.items()}
     check(all([row["queue"] for row in rows] == [queue] for queue, rows in found.items()), f"each in its own schema: {found}")
-    w.tell("both came back; each has its row in its own schema")
+    w.tell("both were retried; each has its row in its own schema")
     print(w.rung("stats", "--all"), flush=True)
     totals = w.rung_json("stats", "--all")["totals"]
     check(sum(totals.values()) == 2, f"two in all: {totals}")
     w.rung("submit", "--queue", "payments", "--delay", "1h", "--body", "hello")
     check(w.rung_json("stats", "--group", "us")["totals"].get("scheduled") == 1, "it went to us")
-    w.tell("rung submit --queue payments went to us, whose queue it is")
+    w.tell("rung submit --queue payments went to us, which owns the queue")
     w.tell("with --group eu: " + refused(w, "submit", "--queue", "payments", "--delay", "1h", "--body", "hello", "--group", "eu"))
     w.tell("two groups, one RabbitMQ, one rung.yaml")
 
 
 if __name__ == "__main__":
-    story()
+    run_case()

@@ -1,7 +1,7 @@
-"""What the cases share: sidecars, the command line, SQL, workers, and how a story is told.
+"""Shared by the cases: sidecars, the command line, SQL, workers, and output.
 
-From the environment: RUNG_TEST_AMQP and RUNG_TEST_MYSQL (the servers), RUNG_CASE_PROGRAM (rung), RUNG_CASE_DIR (a
-folder for configs and logs); RUNG_CASE_SCHEMA, else `rung`.
+Environment: RUNG_TEST_AMQP and RUNG_TEST_MYSQL (the servers), RUNG_CASE_PROGRAM (rung), RUNG_CASE_DIR (directory for
+configs and logs), RUNG_CASE_SCHEMA (default: `rung`).
 """
 import ctypes
 import json
@@ -18,11 +18,11 @@ import pymysql
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[1]
 sys.path.append(str(EXAMPLES / "handlers" / "python"))
-BOUND_SECONDS = 60  # for anything that is waited for: a busy machine's, not the time it should take
+BOUND_SECONDS = 60  # timeout of every wait, generous for a busy machine
 
 
 def die_with_parent():
-    ctypes.CDLL("libc.so.6").prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: nothing outlives the story
+    ctypes.CDLL("libc.so.6").prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: no process outlives the case
 
 
 class World:
@@ -48,7 +48,7 @@ class World:
             for log in sorted(self.folder.glob("*.log")):
                 sys.stderr.write(f"--- {log.name}\n" + "".join(log.read_text(errors="replace").splitlines(True)[-20:]))
 
-    # --- the story
+    # --- output and waiting
 
     def tell(self, text):
         print(f"{time.monotonic() - self.began:5.1f} s  {text}", flush=True)
@@ -57,7 +57,7 @@ class World:
         deadline = time.monotonic() + BOUND_SECONDS
         while not (found := condition()):
             if time.monotonic() > deadline:
-                raise AssertionError(f"not within {BOUND_SECONDS} s: {what}")
+                raise AssertionError(f"timeout after {BOUND_SECONDS} s: {what}")
             time.sleep(0.05)
         return found
 
@@ -79,18 +79,18 @@ class World:
             process.wait()
 
     def configure(self, node, more):
-        """Writes a rung.yaml; the last one is what rung() uses."""
+        """Writes a rung.yaml, which rung() uses from then on."""
         self.config = self.folder / f"{node}.yaml"
         self.config.write_text(f'broker: {{ url: "{self.amqp}" }}\nstore: {{ url: "{self.mysql}/{self.schema}" }}\n'
                                f"node: {node}\nlog: {{ level: info }}\n{more}")
         return self.config
 
     def sidecar(self, node, more):
-        """Starts one and waits until it has its share of the shards."""
+        """Starts a sidecar and waits until it owns shards."""
         config = self.configure(node, more)
         self.start(node, self.program, "run", "-c", str(config))
         self.until(lambda: any(n["node"] == node and n["state"] == "live" and n["shards"] for n in self.nodes()),
-                   f"{node} stands")
+                   f"{node} is running")
 
     def nodes(self):
         done = subprocess.run([self.program, "nodes", "--json", "-c", str(self.config)], stdout=subprocess.PIPE,
@@ -98,19 +98,19 @@ class World:
         return json.loads(done.stdout)["nodes"] if done.returncode == 0 else []
 
     def worker(self, name, *arguments):
-        """The case's own file, as a consumer."""
+        """Runs the case's file as a consumer."""
         return self.start(name, sys.executable, "-u", sys.argv[0], name, *arguments)
 
     def consumed(self, queue):
-        """Waits until somebody consumes it: what came before would be returned, and a failure."""
-        def stands():
+        """Waits until the queue exists and has a consumer: earlier deliveries would be returned and count as failures."""
+        def has_consumer():
             with pika.BlockingConnection(pika.URLParameters(self.amqp)) as connection:
                 try:
                     return connection.channel().queue_declare(queue, passive=True).method.consumer_count > 0
                 except pika.exceptions.ChannelClosedByBroker:
                     return False
 
-        self.until(stands, f"somebody consumes {queue}")
+        self.until(has_consumer, f"{queue} has a consumer")
 
     def log(self, name):
         return (self.folder / f"{name}.log").read_text(errors="replace")
@@ -118,7 +118,7 @@ class World:
     # --- Rung, RabbitMQ, MySQL
 
     def rung(self, *words):
-        """A command's text; its exit code must be 0."""
+        """Runs a command and returns its stdout; its exit code must be 0."""
         done = subprocess.run([self.program, *words, "-c", str(self.config)], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
@@ -130,7 +130,7 @@ class World:
 
     def channel(self):
         parameters = pika.URLParameters(self.amqp)
-        parameters.heartbeat = 0  # nobody serves it while the story goes on
+        parameters.heartbeat = 0  # nothing answers heartbeats while the case runs
         channel = pika.BlockingConnection(parameters).channel()
         channel.confirm_delivery()
         return channel
@@ -141,12 +141,12 @@ class World:
             return list(cursor.fetchall())
 
     def known_when(self, killed=""):
-        """Whether the history says of each attempt when it was published. A consumer's word can be there a moment before
-        the broker's confirm is, and the confirm tells; `killed`: a node that may never have heard it."""
+        """Whether every attempt in the history has its publish time. A consumer's result can arrive shortly before the
+        broker's confirm, which sets that time; `killed`: a node that may never have received the confirm."""
         return not self.sql("SELECT 1 FROM retry_history WHERE published_at IS NULL AND node <> %s LIMIT 1", killed)
 
     def show(self, rows):
-        """A table of what a query gave."""
+        """Prints rows of a query as a table."""
         cells = [list(rows[0])] + [[self._cell(value) for value in row.values()] for row in rows]
         widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
         for line in cells:
@@ -162,6 +162,6 @@ class World:
 
 
 def check(condition, what):
-    """What the story claims, it has seen."""
+    """Fails the case unless `condition` holds."""
     if not condition:
         raise AssertionError(what)

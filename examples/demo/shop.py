@@ -1,4 +1,4 @@
-"""The quickstart's shop: publishes eight orders and consumes them, with a payment service that is down at first.
+"""The quickstart's shop: publishes eight orders and consumes them; the payment service is down at first.
 
 usage: shop.py AMQP-URL
 """
@@ -9,8 +9,8 @@ import time
 import pika
 
 QUEUE = "orders"
-DOWN_SECONDS = 5.0  # how long the payment service is away
-POISON = 4  # this order's amount is no number: no retry will ever help it
+DOWN_SECONDS = 5.0  # how long the payment service is down
+POISON = 4  # this order's amount is not a number, so no retry can succeed
 
 
 class PaymentServiceDown(Exception):
@@ -34,12 +34,12 @@ def handle(channel, method, properties, body, started):
     try:
         charge(order, started)
     except PaymentServiceDown:
-        # Reject and forget: RabbitMQ dead-letters it to the sidecar. No code of Rung's in here.
+        # Reject it: RabbitMQ dead-letters it to the sidecar. The consumer needs no code for Rung.
         say(f"{name} payment service down, rejected")
         channel.basic_reject(method.delivery_tag, requeue=False)
         return
     except ValueError as error:
-        # Or say why: forward it with the error's text. Confirmed first, then acked.
+        # Or report the error: publish it with the error text, wait for the confirm, then ack.
         say(f"{name} {error}")
         headers.update({"retry-queue": QUEUE, "retry-error": str(error), "retry-error-type": "ValueError"})
         properties.headers = headers
@@ -48,9 +48,9 @@ def handle(channel, method, properties, body, started):
         return
     say(f"{name} charged")
     if attempt:
-        word = {"retry-id": headers["retry-id"], "retry-attempt": attempt,
-                "retry-token": headers.get("retry-token"), "retry-result": "succeeded"}
-        channel.basic_publish("rung.results", QUEUE, b"", pika.BasicProperties(headers=word))
+        result = {"retry-id": headers["retry-id"], "retry-attempt": attempt,
+                  "retry-token": headers.get("retry-token"), "retry-result": "succeeded"}
+        channel.basic_publish("rung.results", QUEUE, b"", pika.BasicProperties(headers=result))
     channel.basic_ack(method.delivery_tag)
 
 
@@ -58,7 +58,7 @@ def main(url):
     connection = pika.BlockingConnection(pika.URLParameters(url))
     channel = connection.channel()
     channel.confirm_delivery()
-    # The one line that attaches a queue of one's own; for one that exists there is a policy.
+    # This argument attaches a new queue; to attach an existing queue, use a policy.
     channel.queue_declare(QUEUE, durable=True, arguments={"x-dead-letter-exchange": "rung.failed"})
     started = time.monotonic()
     channel.basic_qos(prefetch_count=10)
@@ -67,7 +67,7 @@ def main(url):
         order = {"order": i, "amount": "twelve" if i == POISON else str(10 * i)}
         channel.basic_publish("", QUEUE, json.dumps(order).encode(),
                               pika.BasicProperties(message_id=f"order-{i}", delivery_mode=2))
-        connection.sleep(0.4)  # consuming meanwhile
+        connection.sleep(0.4)  # consumes in the meantime
     channel.start_consuming()
 
 

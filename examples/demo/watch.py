@@ -1,7 +1,7 @@
-"""The quickstart's eyes: what stands in MySQL, by the views that any dashboard can use.
+"""Shows the quickstart's tasks in MySQL, through the views that any dashboard can use.
 
-usage: watch.py create MYSQL-URL SCHEMA          makes the schema
-       watch.py watch  MYSQL-URL SCHEMA N LOG    shows retry_current until N messages succeeded or are parked
+usage: watch.py create MYSQL-URL SCHEMA          creates the schema
+       watch.py watch  MYSQL-URL SCHEMA N LOG    shows retry_current until N messages have succeeded or are parked
        watch.py id     MYSQL-URL SCHEMA MESSAGE  the retry_id of a message
        watch.py counts MYSQL-URL SCHEMA          retry_by_queue
 """
@@ -46,10 +46,10 @@ def line(values):
 
 
 def redraw(rows, log, drawn):
-    """Draws over what it drew before. Returns the number of lines."""
+    """Overwrites the previous output. Returns the number of lines."""
     with open(log, encoding="utf-8", errors="replace") as file:
-        said = file.read().splitlines()[-6:]
-    lines = [line(HEAD)] + [line(cells(row)) for row in rows] + ["", "consumer:"] + said
+        consumer_log = file.read().splitlines()[-6:]
+    lines = [line(HEAD)] + [line(cells(row)) for row in rows] + ["", "consumer:"] + consumer_log
     sys.stdout.write(f"\033[{drawn}F" if drawn else "")
     sys.stdout.write("".join(text + "\033[K\n" for text in lines) + "\033[J")
     sys.stdout.flush()
@@ -77,7 +77,7 @@ def watch(connection, expected, log):
         if sum(row["state"] in ("succeeded", "parked") for row in rows) == expected:
             return 0
         time.sleep(0.5 if terminal else 0.2)
-    print(f"not all of {expected} messages came to an end in {GIVE_UP_SECONDS} s", file=sys.stderr)
+    print(f"not all {expected} messages finished within {GIVE_UP_SECONDS} s", file=sys.stderr)
     return 1
 
 

@@ -19,7 +19,7 @@ std::string shown(std::string_view text) {
 
 namespace {
 
-// Calls `see` for each character of JSON text that is outside its strings, and for the quote that begins one.
+// Calls `see` for each character outside the strings of JSON text, and for each opening quote.
 template <typename See>
 void outside_strings(std::string_view text, See see) {
   bool in_string = false;
@@ -35,7 +35,7 @@ void outside_strings(std::string_view text, See see) {
   }
 }
 
-// How deep brackets stand within each other, without a look at whether they fit: the parser says that.
+// Checks the nesting depth of brackets; the parser checks that they match.
 bool too_deep(std::string_view text) {
   int depth = 0, deepest = 0;
   outside_strings(text, [&](char c) {
@@ -45,9 +45,8 @@ bool too_deep(std::string_view text) {
   return deepest > kDeepestNesting;
 }
 
-// Builds what the parser reads. The library's own builder looks through an object's keys for each new one
-// (seconds for some thousands of them), and takes the last of two that are alike: which one was meant nobody
-// knows.
+// Builds the parsed value. The library's own builder searches all keys of an object for each new one (seconds
+// for some thousands of keys), and silently keeps the last of two equal keys.
 class Builder {
  public:
   explicit Builder(Json& root) : root_(root) {}
@@ -59,7 +58,7 @@ class Builder {
   bool number_unsigned(std::uint64_t value) { return put(value); }
   bool number_float(double value, const std::string&) { return put(value); }
   bool string(std::string& value) { return put(std::move(value)); }
-  bool binary(Json::binary_t&) { return false; }  // no JSON text holds it
+  bool binary(Json::binary_t&) { return false; }  // not in JSON text
   bool key(std::string& key) {
     key_ = std::move(key);
     return true;
@@ -74,11 +73,11 @@ class Builder {
     std::ranges::sort(keys);
     const auto twice = std::ranges::adjacent_find(keys);
     if (twice == keys.end()) return true;
-    why_ = "the key " + shown(*twice) + " stands twice in one object";
+    why_ = "duplicate key " + shown(*twice) + " in one object";
     return false;
   }
   bool parse_error(std::size_t byte, const std::string&, const std::exception&) {
-    why_ = "the body is not JSON, from byte " + std::to_string(byte) + " on";
+    why_ = "invalid JSON at byte " + std::to_string(byte);
     return false;
   }
 
@@ -94,14 +93,14 @@ class Builder {
       auto& members = open_.back()->get_ref<Json::object_t&>();
       there = &members.emplace_back(std::move(key_), Json(std::forward<T>(value))).second;
     }
-    // It stays where it is: nothing is put into what is around it before it ends.
+    // The pointer stays valid: nothing is added to the enclosing value before this one ends.
     if (there->is_structured()) open_.push_back(there);
     return true;
   }
 
   Json& root_;
   std::vector<Json*> open_;
-  std::string key_, why_ = "the body is not JSON";
+  std::string key_, why_ = "invalid JSON";
 };
 
 std::string bytes(std::size_t n) { return std::to_string(n) + " bytes"; }
@@ -109,8 +108,8 @@ std::string bytes(std::size_t n) { return std::to_string(n) + " bytes"; }
 }  // namespace
 
 JsonMemory memory_of_json(std::string_view text) {
-  // A vector that grows holds its old and its new room for a moment: three times what is in it.
-  constexpr std::int64_t kGrowth = 3, kHeap = 16;  // kHeap: of an allocation, beside what was asked for
+  // A growing vector briefly has its old and its new buffer: three times its content.
+  constexpr std::int64_t kGrowth = 3, kHeap = 16;  // kHeap: overhead of an allocation
   constexpr std::int64_t kValue = kGrowth * sizeof(Json);
   constexpr std::int64_t kName = kGrowth * sizeof(std::string);
   constexpr std::int64_t kContainer = sizeof(Json::array_t) + 2 * kHeap + kValue;
@@ -127,7 +126,7 @@ JsonMemory memory_of_json(std::string_view text) {
 }
 
 Result<Json> parse_json(std::string_view text) {
-  // Before it is parsed: a megabyte of brackets would become a gigabyte of values.
+  // Checked before parsing: a megabyte of brackets would become a gigabyte of values.
   if (too_deep(text))
     return permanent("the JSON is nested deeper than " + std::to_string(kDeepestNesting) + " levels");
   Json json;
@@ -153,12 +152,12 @@ std::optional<std::string> Fields::text(std::string_view name, std::size_t most)
   const Json* value = get(name);
   if (value == nullptr) return std::nullopt;
   if (!value->is_string()) {
-    wrong(name, "it is a text, in quotes");
+    wrong(name, "must be a string");
     return std::nullopt;
   }
   const auto& text = value->get_ref<const std::string&>();
   if (text.size() > most) {
-    wrong(name, "it is longer than " + bytes(most));
+    wrong(name, "must be at most " + bytes(most));
     return std::nullopt;
   }
   return text;
@@ -167,7 +166,7 @@ std::optional<std::string> Fields::text(std::string_view name, std::size_t most)
 std::optional<std::string> Fields::name(std::string_view name) {
   auto text = this->text(name, kNameBytes);
   if (text && text->find('\0') != std::string::npos) {
-    wrong(name, "it holds a NUL");
+    wrong(name, "must not contain a NUL byte");
     return std::nullopt;
   }
   return text;
@@ -183,7 +182,7 @@ std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t 
     const auto number = value->get<std::int64_t>();
     if (number >= least && number <= most) return number;
   }
-  wrong(name, "it is a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+  wrong(name, "must be an integer from " + std::to_string(least) + " to " + std::to_string(most));
   return std::nullopt;
 }
 
@@ -194,7 +193,7 @@ std::optional<double> Fields::number(std::string_view name, double least, double
     const auto number = value->get<double>();
     if (std::isfinite(number) && number >= least && number <= most) return number;
   }
-  wrong(name, "it is a number from " + std::to_string(static_cast<std::int64_t>(least)) + " to " +
+  wrong(name, "must be a number from " + std::to_string(static_cast<std::int64_t>(least)) + " to " +
                   std::to_string(static_cast<std::int64_t>(most)));
   return std::nullopt;
 }
@@ -203,7 +202,7 @@ std::optional<bool> Fields::flag(std::string_view name) {
   const Json* value = get(name);
   if (value == nullptr) return std::nullopt;
   if (value->is_boolean()) return value->get<bool>();
-  wrong(name, "it is true or false");
+  wrong(name, "must be true or false");
   return std::nullopt;
 }
 
@@ -219,8 +218,8 @@ std::optional<Ms> Fields::duration(std::string_view name, Ms least) {
     return std::nullopt;
   }
   if (read && *read >= least && *read <= levels::kLongest) return read;
-  wrong(name, "it is a duration from " + levels::format_duration(least) +
-                  " to 3650d: \"30m\", \"1h30m\", or a whole number of milliseconds");
+  wrong(name, "must be a duration from " + levels::format_duration(least) +
+                  " to 3650d: \"30m\", \"1h30m\", or an integer number of milliseconds");
   return std::nullopt;
 }
 
@@ -230,14 +229,14 @@ std::optional<EpochMs> Fields::time(std::string_view name) {
   if (value->is_string()) {
     if (const auto t = from_rfc3339(value->get_ref<const std::string&>())) return t;
   }
-  wrong(name, "it is a point in time as RFC 3339 has it: \"2026-11-21T17:05:00Z\"");
+  wrong(name, "must be an RFC 3339 time, e.g. \"2026-11-21T17:05:00Z\"");
   return std::nullopt;
 }
 
 std::optional<Silence> Fields::silence(std::string_view name) {
   const Json* value = get(name);
   if (value == nullptr) return std::nullopt;
-  constexpr const char* kForm = "it is {\"presumed_after\": \"10m\"} or {\"reported_within\": \"5m\"}";
+  constexpr const char* kForm = "must be {\"presumed_after\": \"10m\"} or {\"reported_within\": \"5m\"}";
   if (!value->is_object()) {
     wrong(name, kForm);
     return std::nullopt;
@@ -249,7 +248,7 @@ std::optional<Silence> Fields::silence(std::string_view name) {
   if (presumed && !reported) return Silence{Silence::Means::success, *presumed};
   if (reported && !presumed) return Silence{Silence::Means::failure, *reported};
   const bool told = inner.has("presumed_after") != inner.has("reported_within");
-  if (!told) wrong(name, std::string(kForm) + ", one of the two");
+  if (!told) wrong(name, std::string(kForm) + ", exactly one of the two");
   return std::nullopt;
 }
 
@@ -259,7 +258,7 @@ Target Fields::target(const TargetRules& rules) {
   target.exchange = name("exchange").value_or("");
   target.routing_key = name("routing_key").value_or("");
   if (!target.queue.empty() && (!target.exchange.empty() || !target.routing_key.empty()))
-    wrong("queue", "it goes alone: either queue, or exchange and routing_key");
+    wrong("queue", "cannot be combined with exchange or routing_key");
   if (std::string why = refused_target(target, rules); !why.empty())
     wrong(!target.queue.empty()      ? "queue"
           : !target.exchange.empty() ? "exchange"
@@ -276,7 +275,7 @@ void Fields::finish() {
     if (std::ranges::find(known_, name) != known_.end()) continue;
     if (++told > kMostTold) break;
     errors_.insert(errors_.begin() + static_cast<std::ptrdiff_t>(first_),
-                   {prefix_ + clean_utf8(name, 60), "there is no such field here; there are " + list});
+                   {prefix_ + clean_utf8(name, 60), "unknown field; known fields: " + list});
   }
 }
 

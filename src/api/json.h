@@ -1,4 +1,4 @@
-// JSON of requests and answers, as HTTP and the command line have it. Thread: pure functions.
+// JSON of requests and responses, for HTTP and the command line. Thread: pure functions.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@ namespace rung::api {
 
 using Json = nlohmann::ordered_json;
 
-// Compact; never throws: broken UTF-8 is replaced.
+// Compact; never throws: invalid UTF-8 is replaced.
 std::string dump(const Json& json);
 
 }  // namespace rung::api

@@ -11,16 +11,15 @@ namespace rung::api {
 namespace {
 
 constexpr int kMostAttempts = 1'000'000;
-// A message's headers travel in one frame (128 KB, as RabbitMQ has it), beside its properties and what Rung
-// adds.
+// A message's headers must fit into one frame (128 KB in RabbitMQ), with its properties and what Rung adds.
 constexpr std::size_t kMostHeaderBytes = 120 * 1024;
-constexpr std::size_t kMostHeaders = 256;  // in a table
+constexpr std::size_t kMostHeaders = 256;  // per table
 
-// body or body_base64; the type that a JSON value has by itself.
+// body or body_base64; sets the content type of a JSON body.
 void read_body(Fields& fields, Message& message) {
   const Json* body = fields.get("body");
   const Json* base64 = fields.get("body_base64");
-  if (body != nullptr && base64 != nullptr) fields.wrong("body", "it goes alone: either body or body_base64");
+  if (body != nullptr && base64 != nullptr) fields.wrong("body", "cannot be combined with body_base64");
   if (body != nullptr && body->is_string()) {
     message.body = body->get<std::string>();
     message.properties.content_type = "text/plain";
@@ -33,7 +32,7 @@ void read_body(Fields& fields, Message& message) {
     if (bytes) {
       message.body = *bytes;
     } else {
-      fields.wrong("body_base64", "it is a text in base64 (RFC 4648, A-Z a-z 0-9 + /)");
+      fields.wrong("body_base64", "must be base64 (RFC 4648, A-Z a-z 0-9 + /)");
     }
   }
   if (auto type = fields.name("content_type")) message.properties.content_type = *type;
@@ -42,7 +41,7 @@ void read_body(Fields& fields, Message& message) {
 void read_properties(Fields& task, Message& message) {
   const Json* value = task.get("properties");
   if (value == nullptr) return;
-  if (!value->is_object()) return task.wrong("properties", "it is an object: {\"priority\": 5}");
+  if (!value->is_object()) return task.wrong("properties", "must be an object: {\"priority\": 5}");
   FieldErrors errors;
   Fields fields(*value, "properties.", errors);
   Properties& p = message.properties;
@@ -63,7 +62,7 @@ bool crowded(const Json& json) {
   return json.is_structured() && std::ranges::any_of(json, [](const Json& inner) { return crowded(inner); });
 }
 
-// Names are AMQP's short strings, also in tables within tables.
+// Names are AMQP short strings, also in nested tables.
 bool names_fit(const Table& table);
 bool names_fit(const Value& value) {
   if (const auto* table = std::get_if<Table>(&value.v)) return names_fit(*table);
@@ -75,7 +74,7 @@ bool names_fit(const Table& table) {
       table, [](const auto& entry) { return entry.first.size() <= kNameBytes && names_fit(entry.second); });
 }
 
-// As AMQP writes them: at least what it takes.
+// A lower bound of the size in AMQP's encoding.
 std::size_t frame_bytes(const Table& table);
 std::size_t frame_bytes(const Value& value) {
   constexpr std::size_t kType = 1, kLength = 4, kNumber = 8;
@@ -93,24 +92,24 @@ std::size_t frame_bytes(const Table& table) {
   return bytes;
 }
 
-// As retry_current's rows have them: JSON's own types, and {"!i32": 5} for the others of AMQP.
+// The same format as in retry_current: JSON's types, and {"!i32": 5} for other types.
 void read_headers(Fields& task, const ReservedHeaders& reserved, Message& message) {
   const Json* value = task.get("headers");
   if (value == nullptr || (value->is_object() && value->empty())) return;
-  if (!value->is_object()) return task.wrong("headers", "it is an object: {\"tenant\": \"acme\"}");
-  // Before they are read: each name is looked for among the others.
+  if (!value->is_object()) return task.wrong("headers", "must be an object: {\"tenant\": \"acme\"}");
+  // Checked before reading, which is quadratic in the number of names.
   if (crowded(*value))
-    return task.wrong("headers", "there are more than " + std::to_string(kMostHeaders) + " in one table");
+    return task.wrong("headers", "more than " + std::to_string(kMostHeaders) + " headers in one table");
   auto table = headers_from_json(dump(*value));
   if (!table) {
     return task.wrong("headers",
-                      "a value is neither text, number, true, false, null, list nor object, nor a type of "
-                      "AMQP's written as {\"!i32\": 5}");
+                      "unsupported value: use a string, number, true, false, null, list or object, or an "
+                      "AMQP type such as {\"!i32\": 5}");
   }
-  if (!names_fit(*table)) return task.wrong("headers", "a name is longer than 255 bytes");
+  if (!names_fit(*table)) return task.wrong("headers", "a header name is longer than 255 bytes");
   if (frame_bytes(*table) > kMostHeaderBytes)
-    return task.wrong(
-        "headers", "together they are over " + std::to_string(kMostHeaderBytes) + " bytes, a frame's worth");
+    return task.wrong("headers", "the headers exceed " + std::to_string(kMostHeaderBytes) +
+                                     " bytes, the limit for one frame");
   message.headers = std::move(*table);
   std::string off;
   const Message kept = strip(message, nullptr);
@@ -118,7 +117,7 @@ void read_headers(Fields& task, const ReservedHeaders& reserved, Message& messag
     if (reserved.contains(name) || find(kept.headers, name) == nullptr) off = name;
   }
   if (!off.empty())
-    task.wrong("headers", shown(off) + " is a name of the broker's or of Rung's own: leave it out");
+    task.wrong("headers", shown(off) + " is reserved for the broker or for Rung: leave it out");
 }
 
 void read_due(Fields& fields, Submission& s) {
@@ -127,8 +126,8 @@ void read_due(Fields& fields, Submission& s) {
   if (delay) s.delay = *delay;
   if (fields.has("delay") == fields.has("at")) {
     fields.wrong("delay", fields.has("at")
-                              ? "it goes alone: either delay or at"
-                              : "say when: \"delay\": \"30m\", or \"at\": \"2026-11-21T17:05:00Z\"");
+                              ? "cannot be combined with at"
+                              : "missing: set \"delay\": \"30m\" or \"at\": \"2026-11-21T17:05:00Z\"");
   }
 }
 
@@ -137,7 +136,7 @@ void read_rules(Fields& fields, const RuleBook& rules, Submission& s) {
   if (!s.directives.ladder.empty() && rules.ladder(s.directives.ladder) == nullptr) {
     std::string names;
     for (const auto& [name, ladder] : rules.ladders()) names.append(names.empty() ? "" : ", ").append(name);
-    fields.wrong("ladder", "no ladder has that name; there are " + names);
+    fields.wrong("ladder", "unknown ladder; available: " + names);
   }
   s.directives.max_attempts = static_cast<int>(fields.integer("max_attempts", 1, kMostAttempts).value_or(0));
   s.task.task.silence = fields.silence("success");
@@ -151,7 +150,7 @@ ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules,
   if (!json.is_object()) {
     if (prefix.ends_with('.')) prefix.pop_back();
     errors.push_back(
-        {prefix.empty() ? "body" : prefix, "a task is an object: {\"queue\": ..., \"delay\": ...}"});
+        {prefix.empty() ? "body" : prefix, "a task must be an object: {\"queue\": ..., \"delay\": ...}"});
     return out;
   }
   Fields fields(json, std::move(prefix), errors);
@@ -167,7 +166,7 @@ ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules,
     const TagRules* tag = task.tag.empty() ? nullptr : rules.tag(task.tag);
     if (tag == nullptr || !tag->target.is_set()) {
       fields.wrong("queue",
-                   "say where it goes: queue, or exchange and routing_key, or a tag that the config maps");
+                   "missing target: set queue, or exchange and routing_key, or a tag that the config maps");
     } else if (std::string why = refused_target(tag->target, rules.targets()); !why.empty()) {
       fields.wrong("tag", std::move(why));
     }

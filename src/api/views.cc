@@ -19,13 +19,13 @@ Json silence_or_null(const std::optional<Silence>& silence) {
   return {{name, levels::format_duration(silence->after)}};
 }
 
-// Written by us as JSON; shown as a text where it is none.
+// Text that should be JSON; returned as a string if it is not.
 Json as_json(const std::string& text) {
   Json json = Json::parse(text, nullptr, false);
   return json.is_discarded() ? text_or_null(text) : json;
 }
 
-// The words of a command line as shell_quote() writes them: plain, 'quoted', or $'quoted' with octal escapes.
+// Splits a command line written by shell_quote(): plain, 'quoted', or $'quoted' with octal escapes.
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words;
   bool in_word = false, in_quotes = false, octal = false;
@@ -58,7 +58,7 @@ std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
-// A bulk's filter: JSON where it was made by HTTP, flags where the command line made it.
+// A bulk's filter: JSON if created over HTTP, flags if created by the command line.
 Json filter_of(const std::string& text) {
   Json json = Json::parse(text, nullptr, false);
   if (json.is_object()) return json;

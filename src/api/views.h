@@ -1,6 +1,5 @@
-// Tasks, attempts, audits and bulks as JSON, the one place where they are written: the columns of the views
-// under their names. Ids are texts (they do not fit a JavaScript number), times RFC 3339, what is not there
-// null. Thread: pure functions.
+// Tasks, attempts, audits and bulks as JSON, with the names of the views' columns. Ids are strings (they do
+// not fit a JavaScript number), times RFC 3339, missing values null. Thread: pure functions.
 #pragma once
 
 #include "src/api/json.h"
@@ -14,7 +13,7 @@ Json to_json(const AttemptRow& row);  // retry_history, without the columns of i
 Json to_json_with_task(const AttemptRow& row);
 Json to_json(const AuditRow& row);  // retry_audit
 Json to_json(const Bulk& bulk);     // retry_bulks, with its filter and its target as objects
-Json columns_of(const Bulk& bulk);  // retry_bulks as it stands
+Json columns_of(const Bulk& bulk);  // the columns of retry_bulks
 
 std::string etag(const Task& task);  // its version, in quotes
 

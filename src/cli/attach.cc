@@ -1,4 +1,4 @@
-// rung attach and rung detach: which queues, and what is told about them. attach_run.h does it.
+// rung attach and rung detach: options, selection of queues, output. attach_run.h does the work.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -12,7 +12,7 @@
 #include "src/cli/attach_run.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 #include "src/core/url.h"
 
@@ -29,7 +29,7 @@ struct AttachOptions {
   bool named() const { return !all && pattern.empty(); }
 };
 
-// Queues by the prefix of the group that they belong to.
+// Queues by the prefix of their group.
 using ByPrefix = std::map<std::string, std::vector<std::string>>;
 
 std::string vhost_of(const Config& config) {
@@ -49,16 +49,16 @@ Json outcome_json(const Outcome& outcome) {
   return json;
 }
 
-// One queue that was named: an object. Else: an array.
-int tell(const AttachOptions& options, const std::vector<Outcome>& outcomes) {
-  int code = kDone;
+// JSON: an object for a single named queue, otherwise an array.
+int print_outcomes(const AttachOptions& options, const std::vector<Outcome>& outcomes) {
+  int code = kSuccess;
   const bool single = options.named() && options.queues.size() == 1;
   Json list = Json::array();
   for (const Outcome& outcome : outcomes) {
     if (options.common.json && !single) list.push_back(outcome_json(outcome));
-    if (outcome.code != kDone) {
-      complain(outcome.code, outcome.detail);
-      if (code == kDone) code = outcome.code;
+    if (outcome.code != kSuccess) {
+      report_error(outcome.code, outcome.detail);
+      if (code == kSuccess) code = outcome.code;
     } else if (!options.common.json) {
       print(one_line(outcome.detail) + "\n");
       for (const std::string& note : outcome.notes) print("  note: " + one_line(note) + "\n");
@@ -67,25 +67,25 @@ int tell(const AttachOptions& options, const std::vector<Outcome>& outcomes) {
     }
   }
   if (options.common.json && !single) print(dump(list) + "\n");
-  if (outcomes.empty() && !options.common.json) print("no queue matches: there is nothing to do\n");
+  if (outcomes.empty() && !options.common.json) print("no queue matches: nothing to do\n");
   return code;
 }
 
-std::string printed_line(const AttachOptions& options, const Config& config, const std::string& prefix,
-                         const std::string& queue) {
+std::string manual_command(const AttachOptions& options, const Config& config, const std::string& prefix,
+                           const std::string& queue) {
   if (!options.detach) return rabbit::policy_command(prefix, vhost_of(config), queue);
   return "rabbitmqctl clear_policy -p " + rabbit::shell_quote(vhost_of(config)) + " " +
          rabbit::shell_quote(rabbit::policy_name(queue));
 }
 
-// Nobody could be reached: what a person can do by hand.
-int by_hand(const AttachOptions& options, const Config& config, const ByPrefix& queues,
-            const std::vector<std::string>& why_not) {
+// RabbitMQ could not be reached: prints the commands to run by hand.
+int print_manual_commands(const AttachOptions& options, const Config& config, const ByPrefix& queues,
+                          const std::vector<std::string>& reasons) {
   std::string lines, exchanges;
   for (const auto& [prefix, names] : queues) {
     exchanges += (exchanges.empty() ? "" : " or ") + rabbit::failed_exchange(prefix);
     for (const std::string& queue : names)
-      lines += "  " + printed_line(options, config, prefix, queue) + "\n";
+      lines += "  " + manual_command(options, config, prefix, queue) + "\n";
   }
   if (!lines.empty()) {
     std::string text = "Run this where rabbitmqctl reaches the broker:\n\n" + lines;
@@ -95,44 +95,46 @@ int by_hand(const AttachOptions& options, const Config& config, const ByPrefix& 
     print(text);
   }
   std::string why;
-  for (const std::string& each : why_not) why += (why.empty() ? "" : "; ") + each;
-  return complain(kNotReached, (options.detach ? "not detached: " : "not attached: ") + why);
+  for (const std::string& each : reasons) why += (why.empty() ? "" : "; ") + each;
+  return report_error(kUnreachable, (options.detach ? "not detached: " : "not attached: ") + why);
 }
 
-// What is wrong with the choice of queues; empty = nothing.
-std::string mistake_in_choice(const AttachOptions& options) {
+// The error in the selection of queues; "" = none.
+std::string selection_error(const AttachOptions& options) {
   const std::string help = options.detach ? " (see rung detach --help)" : " (see rung attach --help)";
-  if (options.named() && options.queues.empty()) return "name a queue, or give --pattern or --all" + help;
+  if (options.named() && options.queues.empty())
+    return "no queues given: name a queue, or use --pattern or --all" + help;
   if (!options.named() && !options.queues.empty())
-    return "name queues, or give --pattern or --all, not both" + help;
-  if (options.all && !options.pattern.empty()) return "give --pattern or --all, not both" + help;
-  if (options.print && !options.named()) return "--print asks nobody, so it needs the queues' names" + help;
+    return "queue names cannot be combined with --pattern or --all" + help;
+  if (options.all && !options.pattern.empty()) return "--pattern and --all cannot be combined" + help;
+  if (options.print && !options.named())
+    return "--print does not contact the broker, so it needs the queues' names" + help;
   return {};
 }
 
-// Names that are no queue to attach; empty = all are good.
-std::string mistake_in(const AttachOptions& options, const Config& config) {
+// The error in the names of queues; "" = none.
+std::string queue_name_error(const AttachOptions& options, const Config& config) {
   for (const std::string& queue : options.queues) {
-    if (queue.empty() || queue.size() > 255) return "a queue's name has 1 to 255 bytes";
+    if (queue.empty() || queue.size() > 255) return "invalid queue name: it must have 1 to 255 bytes";
     for (const char* inlet : {"failed", "results", "delay", "parked"}) {
       if (!options.print && queue == config.rules->targets().own_prefix(queue) + inlet)
-        return queue + " is Rung's own queue: its dead letters would go round in a circle";
+        return queue + " is a queue of Rung itself: its dead letters would loop";
     }
   }
   return {};
 }
 
-// As in RabbitMQ's policies: a regular expression that is found anywhere in the name.
+// As in RabbitMQ's policies, the regular expression can match anywhere in the name.
 Result<std::optional<std::regex>> pattern_of(const AttachOptions& options) {
   if (options.pattern.empty()) return std::optional<std::regex>{};
   try {
     return std::optional(std::regex(options.pattern));
   } catch (const std::regex_error& e) {
-    return permanent("--pattern is not a regular expression: " + std::string(e.what()));
+    return permanent("--pattern: invalid regular expression: " + std::string(e.what()));
   }
 }
 
-Result<ByPrefix> by_name(const AttachOptions& options, const Config& config) {
+Result<ByPrefix> named_queues(const AttachOptions& options, const Config& config) {
   ByPrefix queues;
   for (const std::string& queue : options.queues) {
     auto prefix = prefix_of_queue(config, queue);
@@ -142,7 +144,7 @@ Result<ByPrefix> by_name(const AttachOptions& options, const Config& config) {
   return queues;
 }
 
-// The prefixes that --pattern and --all mean: the config's, that of the chosen group, or those of all groups.
+// The prefixes for --pattern and --all: the config's, that of the chosen group, or those of all groups.
 std::vector<std::string> prefixes(const Config& config) {
   if (!config.broker.prefix.empty()) return {config.broker.prefix};
   std::vector<std::string> all;
@@ -150,9 +152,9 @@ std::vector<std::string> prefixes(const Config& config) {
   return all;
 }
 
-// The queues that --pattern or --all means: those that exist, or those that attach made a policy for. Of the
-// groups each has its own; a queue that none has is left out.
-Result<ByPrefix> chosen(const AttachOptions& options, const Config& config, QueueAdmin& admin) {
+// The queues that --pattern or --all selects: to attach, existing ones; to detach, those with a policy by
+// attach. With groups, each queue goes to its own group; queues without a group are skipped.
+Result<ByPrefix> selected_queues(const AttachOptions& options, const Config& config, QueueAdmin& admin) {
   auto pattern = pattern_of(options);
   if (!pattern) return tl::unexpected(pattern.error());
   const auto wanted = [&](const std::string& name) {
@@ -186,23 +188,25 @@ Result<ByPrefix> chosen(const AttachOptions& options, const Config& config, Queu
 }
 
 int run(const AttachOptions& options) {
-  if (const std::string wrong = mistake_in_choice(options); !wrong.empty()) return complain(kMistake, wrong);
+  if (const std::string problem = selection_error(options); !problem.empty())
+    return report_error(kUserError, problem);
   Config config;
-  if (const int code = load(options.common, config, ConfigFor::broker); code != kDone) return code;
-  if (const std::string wrong = mistake_in(options, config); !wrong.empty()) return complain(kMistake, wrong);
-  auto queues = by_name(options, config);
-  if (!queues) return complain(queues.error());
+  if (const int code = load(options.common, config, ConfigFor::broker); code != kSuccess) return code;
+  if (const std::string problem = queue_name_error(options, config); !problem.empty())
+    return report_error(kUserError, problem);
+  auto queues = named_queues(options, config);
+  if (!queues) return report_error(queues.error());
   if (options.print) {
     for (const auto& [prefix, names] : *queues) {
-      for (const std::string& queue : names) print(printed_line(options, config, prefix, queue) + "\n");
+      for (const std::string& queue : names) print(manual_command(options, config, prefix, queue) + "\n");
     }
-    return kDone;
+    return kSuccess;
   }
   FoundAdmin found = find_admin(config.broker);
-  if (found.mistake) return complain(*found.mistake);
-  if (found.admin == nullptr) return by_hand(options, config, *queues, found.why_not);
-  if (!options.named()) queues = chosen(options, config, *found.admin);
-  if (!queues) return complain(queues.error());
+  if (found.config_error) return report_error(*found.config_error);
+  if (found.admin == nullptr) return print_manual_commands(options, config, *queues, found.reasons);
+  if (!options.named()) queues = selected_queues(options, config, *found.admin);
+  if (!queues) return report_error(queues.error());
   std::vector<Outcome> outcomes;
   for (const auto& [prefix, names] : *queues) {
     BrokerOptions broker = config.broker;
@@ -211,15 +215,15 @@ int run(const AttachOptions& options) {
                                : attach_queues(*found.admin, broker, names, options.named());
     std::ranges::move(done, std::back_inserter(outcomes));
   }
-  return tell(options, outcomes);
+  return print_outcomes(options, outcomes);
 }
 
-void add_choice(CLI::App& c, AttachOptions& o, const char* all) {
-  c.add_option("QUEUE", o.queues, "The queues' names");
+void add_selection(CLI::App& c, AttachOptions& o, const char* all) {
+  c.add_option("QUEUE", o.queues, "Names of queues");
   c.add_option("--pattern", o.pattern,
-               "Instead of names: queues in whose name this regular expression is found");
+               "Instead of names: all queues whose name matches this regular expression");
   c.add_flag("--all", o.all, all);
-  c.add_flag("--print", o.print, "Print the commands, change nothing, ask nobody");
+  c.add_flag("--print", o.print, "Print the rabbitmqctl commands only; do not contact the broker");
 }
 
 }  // namespace
@@ -227,33 +231,34 @@ void add_choice(CLI::App& c, AttachOptions& o, const char* all) {
 void add_attach(CLI::App& app, int* exit) {
   auto o = std::make_shared<AttachOptions>();
   CLI::App& c = add_command(
-      app, "attach", "Points the dead letters of queues at the sidecar",
+      app, "attach", "Sends the dead letters of queues to the sidecar",
       "Examples:\n"
       "  rung attach orders invoices\n"
       "  rung attach --pattern '^shop\\.'\n"
       "  rung attach --all\n"
-      "  rung attach orders --print            only the rabbitmqctl line that would do it\n"
-      "It sets a policy for each queue alone, above the one in effect and with all that one says.\n"
-      "--pattern and --all leave out queues of Rung and amq.*, and those whose dead letters go elsewhere.\n"
-      "By the management API (broker.management, else port 15672), else by rabbitmqctl\n"
-      "($RUNG_RABBITMQCTL may name another command). The user needs the tag policymaker.",
+      "  rung attach orders --print            only print the rabbitmqctl command\n"
+      "Each queue gets a policy of its own, which copies the policy in effect and has a higher priority.\n"
+      "--pattern and --all skip Rung's own queues, amq.* and queues whose dead letters go elsewhere.\n"
+      "Uses the management API (broker.management, or port 15672), otherwise rabbitmqctl\n"
+      "($RUNG_RABBITMQCTL can name another command). The user needs the tag policymaker.",
       o->common);
-  add_choice(c, *o, "Instead of names: all queues of the virtual host");
-  c.add_flag("--detach", o->detach, "As rung detach");
+  add_selection(c, *o, "Instead of names: all queues of the virtual host");
+  c.add_flag("--detach", o->detach, "Same as rung detach");
   c.callback([o, exit] { *exit = run(*o); });
 }
 
 void add_detach(CLI::App& app, int* exit) {
   auto o = std::make_shared<AttachOptions>();
   o->detach = true;
-  CLI::App& c = add_command(app, "detach", "Undoes rung attach: removes the policies that it made",
-                            "Examples:\n"
-                            "  rung detach orders\n"
-                            "  rung detach --pattern '^shop\\.'\n"
-                            "  rung detach --all\n"
-                            "What the policy before said holds again. Policies that somebody else made stay.",
-                            o->common);
-  add_choice(c, *o, "Instead of names: all queues that were attached by a policy of rung attach");
+  CLI::App& c = add_command(
+      app, "detach", "Undoes rung attach: removes the policies that it created",
+      "Examples:\n"
+      "  rung detach orders\n"
+      "  rung detach --pattern '^shop\\.'\n"
+      "  rung detach --all\n"
+      "The previous policy takes effect again. Policies that rung attach did not create are kept.",
+      o->common);
+  add_selection(c, *o, "Instead of names: all queues that rung attach has attached");
   c.callback([o, exit] { *exit = run(*o); });
 }
 

@@ -38,39 +38,40 @@ AttachPlan plan_attach(std::string_view prefix, std::string_view queue, const ra
   const std::string ours = rabbit::failed_exchange(prefix);
   if (facts.dead_letter_argument) {
     if (*facts.dead_letter_argument == ours) {
-      plan.why = "by its queue argument x-dead-letter-exchange";
+      plan.reason = "by its queue argument x-dead-letter-exchange";
       return plan;
     }
-    plan.what = AttachPlan::Do::refuse;
-    plan.why = "it was declared with x-dead-letter-exchange '" + *facts.dead_letter_argument +
-               "', and a queue's argument wins over any policy: declare it anew without it or with '" + ours +
-               "', or bind the queue " + ours + " to '" + *facts.dead_letter_argument + "'";
+    plan.action = AttachPlan::Action::refuse;
+    plan.reason =
+        "it was declared with x-dead-letter-exchange '" + *facts.dead_letter_argument +
+        "', and a queue argument overrides any policy: redeclare it without the argument or with '" + ours +
+        "', or bind the queue " + ours + " to '" + *facts.dead_letter_argument + "'";
     return plan;
   }
   if (facts.type == "stream") {
-    plan.what = AttachPlan::Do::refuse;
-    plan.why = "it is a stream: streams have no dead letters; publish failures to " + ours + " instead";
+    plan.action = AttachPlan::Action::refuse;
+    plan.reason = "it is a stream, and streams do not dead-letter: publish failures to " + ours + " instead";
     return plan;
   }
   const auto now = dead_letters_by_policy(facts, policies);
   if (now == ours) {
-    plan.why = "by policy " + facts.policy;
+    plan.reason = "by policy " + facts.policy;
     return plan;
   }
 
   const Policy* in_effect = find_policy(policies, facts.policy);
-  plan.what = AttachPlan::Do::put;
-  plan.elsewhere = now.value_or("");
+  plan.action = AttachPlan::Action::put;
+  plan.previous_exchange = now.value_or("");
   plan.policy.name = rabbit::policy_name(queue);
   plan.policy.pattern = rabbit::policy_pattern(queue);
-  // Only one policy holds for a queue: ours takes over what the one in effect says.
+  // Only one policy applies to a queue, so ours copies the one in effect.
   PlainJson definition = definition_of(in_effect);
   definition[kDeadLetters] = ours;
   plan.policy.definition = definition.dump(-1, ' ', false, PlainJson::error_handler_t::replace);
   if (in_effect != nullptr) {
     const bool is_ours = in_effect->name == plan.policy.name;
     plan.policy.priority = in_effect->priority + (is_ours ? 0 : 1);
-    if (!is_ours) plan.over = in_effect->name;
+    if (!is_ours) plan.overridden = in_effect->name;
   }
   return plan;
 }

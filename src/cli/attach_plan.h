@@ -1,4 +1,4 @@
-// What has to be done so that a queue's dead letters come to us, worked out from what stands now.
+// Plans how to attach a queue, from its current arguments and policies.
 // Thread: pure functions.
 #pragma once
 
@@ -12,22 +12,22 @@
 namespace rung::cli {
 
 struct AttachPlan {
-  enum class Do {
-    nothing,  // attached already; `why` says by what
-    refuse,   // a policy cannot do it; `why` says what can
-    put,      // `policy`
+  enum class Action {
+    nothing,  // already attached; `reason` says how
+    refuse,   // a policy cannot attach it; `reason` says what can
+    put,      // set `policy`
   };
-  Do what = Do::nothing;
-  std::string why;
+  Action action = Action::nothing;
+  std::string reason;
   rabbit::Policy policy;
-  std::string over;       // the policy whose definition it takes over and covers; "" = none
-  std::string elsewhere;  // where dead letters went until now; "" = nowhere
+  std::string overridden;         // the policy that it copies and overrides; "" = none
+  std::string previous_exchange;  // where dead letters go now; "" = nowhere
 };
 
 AttachPlan plan_attach(std::string_view prefix, std::string_view queue, const rabbit::QueueFacts& facts,
                        const std::vector<rabbit::Policy>& policies);
 
-// Where the policy in effect sends dead letters; none where it does not say.
+// Where the policy in effect sends dead letters; nullopt if it does not set that.
 std::optional<std::string> dead_letters_by_policy(const rabbit::QueueFacts& facts,
                                                   const std::vector<rabbit::Policy>& policies);
 

@@ -22,8 +22,8 @@ using FactsByQueue = std::map<std::string, QueueFacts, std::less<>>;
 
 constexpr Ms kManagementTimeout{std::chrono::seconds{5}};
 constexpr Ms kAmqpTimeout{std::chrono::seconds{10}};
-constexpr int kLooks = 50;  // until a policy must have taken effect
-constexpr Ms kBetweenTries{200};
+constexpr int kMaxEffectPolls = 50;  // until a policy should be in effect
+constexpr Ms kEffectPollInterval{200};
 
 Outcome failed(const std::string& queue, Exit code, std::string what) {
   return {queue, code, code == kNotFound ? "not found" : "failed", std::move(what), std::nullopt};
@@ -35,8 +35,8 @@ std::vector<Outcome> all_failed(const std::vector<std::string>& queues, const Er
   return {failed(queues.empty() ? "" : queues.front(), error)};
 }
 
-// Those of `queues` that exist. One is asked for alone: a broker may have thousands.
-Result<FactsByQueue> look_at(QueueAdmin& admin, const std::vector<std::string>& queues) {
+// Those of `queues` that exist. A single queue is requested by name, because a broker can have thousands.
+Result<FactsByQueue> existing_queues(QueueAdmin& admin, const std::vector<std::string>& queues) {
   FactsByQueue found;
   if (queues.size() == 1) {
     auto facts = admin.queue(queues[0]);
@@ -55,37 +55,39 @@ Result<FactsByQueue> look_at(QueueAdmin& admin, const std::vector<std::string>& 
   return found;
 }
 
-// First the place where dead letters go, then the sign that points there.
-Result<void> make_place(QueueAdmin& admin, const BrokerOptions& broker) {
+// Declares the exchange and queue for dead letters, before any policy points there.
+Result<void> declare_topology(QueueAdmin& admin, const BrokerOptions& broker) {
   const SystemClock clock;
   if (auto declared = rabbit::declare_once(broker, clock, kAmqpTimeout); !declared) return declared;
   const std::string ours = rabbit::failed_exchange(broker.prefix);
-  auto there = admin.exchange_exists(ours);
-  if (!there) return tl::unexpected(there.error());
-  if (*there) return {};
-  return transient(
-      fmt::format("{} speaks for another broker than broker.url: exchange {}, just declared, is not there",
-                  admin.name(), ours));
+  auto exists = admin.exchange_exists(ours);
+  if (!exists) return tl::unexpected(exists.error());
+  if (*exists) return {};
+  return transient(fmt::format(
+      "{} manages a different broker than broker.url: exchange {}, just declared, does not exist there",
+      admin.name(), ours));
 }
 
 Outcome attached(QueueAdmin& admin, const std::string& queue, const AttachPlan& plan) {
   std::string detail = fmt::format("queue {} is attached by policy {} (priority {}, set by {})", queue,
                                    plan.policy.name, plan.policy.priority, admin.name());
-  if (!plan.over.empty()) {
-    detail += fmt::format(
-        "; it takes over what policy {} says now: a later change there needs another attach", plan.over);
+  if (!plan.overridden.empty()) {
+    detail += fmt::format("; it copies policy {} as it is now: run attach again after changing that policy",
+                          plan.overridden);
   }
-  if (!plan.elsewhere.empty()) detail += fmt::format("; its dead letters went to {} before", plan.elsewhere);
-  return {queue, kDone, "attached", std::move(detail), plan.policy};
+  if (!plan.previous_exchange.empty())
+    detail += fmt::format("; its dead letters previously went to {}", plan.previous_exchange);
+  return {queue, kSuccess, "attached", std::move(detail), plan.policy};
 }
 
-// A policy takes effect a moment after it was accepted. Removes from `waiting` what has.
-Result<void> wait_for(QueueAdmin& admin, std::map<std::string, std::string>& waiting) {
-  for (int look = 0; look < kLooks && !waiting.empty(); ++look) {
-    if (look > 0) std::this_thread::sleep_for(kBetweenTries);
+// A policy takes effect shortly after it was accepted. Removes queues from `waiting` whose policy is in
+// effect.
+Result<void> wait_until_effective(QueueAdmin& admin, std::map<std::string, std::string>& waiting) {
+  for (int poll = 0; poll < kMaxEffectPolls && !waiting.empty(); ++poll) {
+    if (poll > 0) std::this_thread::sleep_for(kEffectPollInterval);
     std::vector<std::string> names;
     for (const auto& [queue, policy] : waiting) names.push_back(queue);
-    auto facts = look_at(admin, names);
+    auto facts = existing_queues(admin, names);
     if (!facts) return tl::unexpected(facts.error());
     std::erase_if(waiting, [&](const auto& entry) {
       const auto it = facts->find(entry.first);
@@ -95,30 +97,31 @@ Result<void> wait_for(QueueAdmin& admin, std::map<std::string, std::string>& wai
   return {};
 }
 
-// What is done without a policy; none where one is to be put.
-std::optional<Outcome> settled(const std::string& queue, const QueueFacts& facts, const AttachPlan& plan,
-                               bool named) {
-  if (plan.what == AttachPlan::Do::nothing) {
-    return Outcome{queue, kDone, "already attached", "queue " + queue + " is attached already, " + plan.why,
-                   std::nullopt};
+// The outcome if no policy needs to be set; nullopt if one does.
+std::optional<Outcome> outcome_without_policy(const std::string& queue, const QueueFacts& facts,
+                                              const AttachPlan& plan, bool named) {
+  if (plan.action == AttachPlan::Action::nothing) {
+    return Outcome{queue, kSuccess, "already attached",
+                   "queue " + queue + " is already attached, " + plan.reason, std::nullopt};
   }
   const auto skipped = [&](const std::string& why) {
-    return Outcome{queue, kDone, "skipped", "queue " + queue + " is left as it is: " + why, std::nullopt};
+    return Outcome{queue, kSuccess, "skipped", "queue " + queue + " is skipped: " + why, std::nullopt};
   };
-  if (!named && facts.exclusive) return skipped("it belongs to one connection (exclusive)");
-  if (plan.what == AttachPlan::Do::refuse) {
-    if (!named) return skipped(plan.why);
-    return failed(queue, kMistake, "queue " + queue + " cannot be attached by a policy: " + plan.why);
+  if (!named && facts.exclusive) return skipped("it is exclusive to one connection");
+  if (plan.action == AttachPlan::Action::refuse) {
+    if (!named) return skipped(plan.reason);
+    return failed(queue, kUserError, "queue " + queue + " cannot be attached by a policy: " + plan.reason);
   }
-  if (!named && !plan.elsewhere.empty())
-    return skipped("its dead letters go to " + plan.elsewhere + "; name the queue to attach it all the same");
+  if (!named && !plan.previous_exchange.empty())
+    return skipped("its dead letters go to " + plan.previous_exchange +
+                   "; name the queue to attach it anyway");
   return std::nullopt;
 }
 
 std::vector<std::string> notes_of(const QueueFacts& facts, const std::vector<Policy>& policies) {
   std::vector<std::string> notes;
   for (const QuorumNote& note : quorum_notes(facts, policies, std::nullopt)) {
-    // A limit of its own is somebody's choice. What delays or cancels beside us, everybody should know.
+    // An explicit limit is the user's choice. Delays and cancels by the broker are worth a note anyway.
     if (!note.fine) {
       notes.push_back(note.what + "; " + note.fix);
     } else if (note.name == "delayed_retry" || note.name == "consumer_timeout") {
@@ -133,39 +136,39 @@ Outcome detach_one(QueueAdmin& admin, const std::string& prefix, const std::stri
   const std::string name = rabbit::policy_name(queue);
   const Policy* ours = find_policy(policies, name);
   if (ours != nullptr && ours->pattern != rabbit::policy_pattern(queue)) {
-    return failed(queue, kMistake,
-                  fmt::format("policy {} has another pattern than attach gives it ({}): remove it by hand",
-                              name, ours->pattern));
+    return failed(
+        queue, kUserError,
+        fmt::format("policy {} was not created by rung attach (its pattern is {}): remove it by hand", name,
+                    ours->pattern));
   }
   if (ours != nullptr && !attached_by(*ours, prefix)) {
-    return failed(
-        queue, kMistake,
-        fmt::format("policy {} does not send dead letters to {}: attach with this config did not make it, "
-                    "remove it by hand",
-                    name, rabbit::failed_exchange(prefix)));
+    return failed(queue, kUserError,
+                  fmt::format("policy {} does not send dead letters to {}: rung attach did not create it "
+                              "with this config; remove it by hand",
+                              name, rabbit::failed_exchange(prefix)));
   }
   if (ours != nullptr) {
     if (auto gone = admin.remove(name); !gone) return failed(queue, gone.error());
   }
   if (facts == nullptr && ours == nullptr)
-    return failed(queue, kNotFound, "no queue '" + queue + "', and no policy " + name);
+    return failed(queue, kNotFound, "no queue '" + queue + "' and no policy " + name);
   const std::string exchange = rabbit::failed_exchange(prefix);
   if (facts != nullptr && facts->dead_letter_argument == exchange) {
-    return failed(queue, kMistake,
-                  "queue " + queue +
-                      " is attached by its argument x-dead-letter-exchange: only "
-                      "declaring it anew detaches it");
+    return failed(
+        queue, kUserError,
+        "queue " + queue +
+            " is attached by its argument x-dead-letter-exchange: to detach it, redeclare the queue");
   }
   if (facts != nullptr && facts->policy != name && dead_letters_by_policy(*facts, policies) == exchange) {
-    return failed(queue, kMistake,
+    return failed(queue, kUserError,
                   "queue " + queue + " is attached by policy " + facts->policy +
-                      ", which attach did not make: change it by hand");
+                      ", which rung attach did not create: change it by hand");
   }
   if (ours == nullptr)
-    return {queue, kDone, "not attached",
-            fmt::format("queue {} is not attached: there is nothing to do", queue), std::nullopt};
-  return {queue, kDone, "detached", fmt::format("queue {} is detached: policy {} is removed", queue, name),
-          std::nullopt};
+    return {queue, kSuccess, "not attached", fmt::format("queue {} is not attached: nothing to do", queue),
+            std::nullopt};
+  return {queue, kSuccess, "detached",
+          fmt::format("queue {} is detached: policy {} was removed", queue, name), std::nullopt};
 }
 
 }  // namespace
@@ -176,7 +179,7 @@ FoundAdmin find_admin(const BrokerOptions& broker) {
   if (auto management = rabbit::management_admin(broker, kManagementTimeout)) {
     candidates.push_back(*std::move(management));
   } else {
-    tried.mistake = management.error();
+    tried.config_error = management.error();
     return tried;
   }
   candidates.push_back(ctl_admin(broker));
@@ -186,14 +189,14 @@ FoundAdmin find_admin(const BrokerOptions& broker) {
       tried.admin = std::move(candidate);
       return tried;
     }
-    tried.why_not.push_back(reached.error().message);
+    tried.reasons.push_back(reached.error().message);
   }
   return tried;
 }
 
 std::vector<Outcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broker,
                                    const std::vector<std::string>& queues, bool named) {
-  auto facts = look_at(admin, queues);
+  auto facts = existing_queues(admin, queues);
   if (!facts) return all_failed(queues, facts.error());
   auto policies = admin.policies();
   if (!policies) return all_failed(queues, policies.error());
@@ -206,8 +209,8 @@ std::vector<Outcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broke
       continue;
     }
     AttachPlan plan = plan_attach(broker.prefix, queue, it->second, *policies);
-    if (auto outcome = settled(queue, it->second, plan, named)) {
-      if (plan.what == AttachPlan::Do::nothing) outcome->notes = notes_of(it->second, *policies);
+    if (auto outcome = outcome_without_policy(queue, it->second, plan, named)) {
+      if (plan.action == AttachPlan::Action::nothing) outcome->notes = notes_of(it->second, *policies);
       done.push_back(*std::move(outcome));
     } else {
       to_put.emplace_back(queue, std::move(plan));
@@ -216,7 +219,7 @@ std::vector<Outcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broke
   const bool any = std::ranges::any_of(
       done, [](const Outcome& o) { return std::string_view(o.result) == "already attached"; });
   if (!to_put.empty() || any) {
-    if (auto made = make_place(admin, broker); !made) return all_failed(queues, made.error());
+    if (auto made = declare_topology(admin, broker); !made) return all_failed(queues, made.error());
   }
   std::map<std::string, std::string> waiting;
   for (const auto& [queue, plan] : to_put) {
@@ -228,15 +231,14 @@ std::vector<Outcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broke
       done.push_back(failed(queue, put.error()));
     }
   }
-  if (auto waited = wait_for(admin, waiting); !waited) return all_failed(queues, waited.error());
+  if (auto waited = wait_until_effective(admin, waiting); !waited) return all_failed(queues, waited.error());
   for (Outcome& outcome : done) {
     const auto it = waiting.find(outcome.queue);
     if (it == waiting.end()) continue;
-    outcome =
-        failed(outcome.queue, kMistake,
-               fmt::format("policy {} is set but not in effect for queue {}: another of the same or a higher "
-                           "priority holds (rabbitmqctl list_policies)",
-                           it->second, outcome.queue));
+    outcome = failed(outcome.queue, kUserError,
+                     fmt::format("policy {} is set but not in effect for queue {}: another policy of the "
+                                 "same or a higher priority is (rabbitmqctl list_policies)",
+                                 it->second, outcome.queue));
   }
   return done;
 }
@@ -245,7 +247,7 @@ std::vector<Outcome> detach_queues(QueueAdmin& admin, const BrokerOptions& broke
                                    const std::vector<std::string>& queues) {
   auto policies = admin.policies();
   if (!policies) return all_failed(queues, policies.error());
-  auto facts = look_at(admin, queues);
+  auto facts = existing_queues(admin, queues);
   if (!facts) return all_failed(queues, facts.error());
   std::vector<Outcome> done;
   for (const std::string& queue : queues) {
@@ -266,12 +268,12 @@ Result<std::string> prefix_of_queue(const Config& config, const std::string& que
   const auto* group = groups.of_queue(queue);
   if (group != nullptr && (groups.own.empty() || group->name == groups.own)) return group->prefix;
   if (group != nullptr) {
-    return permanent("the queue '" + queue + "' belongs to the group " + group->name + ", not to " +
-                     groups.own + ": say --group " + group->name + ", or change groups.NAME.queues");
+    return permanent("queue '" + queue + "' belongs to group " + group->name + ", not to " + groups.own +
+                     ": use --group " + group->name + ", or change groups.NAME.queues");
   }
   if (!groups.own.empty()) return config.broker.prefix;
-  return permanent("no group has the queue '" + queue +
-                   "': name it in groups.NAME.queues, or say --group NAME: " + groups.names());
+  return permanent("no group has queue '" + queue +
+                   "': add it to groups.NAME.queues, or use --group NAME: " + groups.names());
 }
 
 std::optional<std::string> attached_by(const Policy& policy, std::string_view prefix) {

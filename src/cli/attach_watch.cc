@@ -42,7 +42,7 @@ void AttachWatch::start(Ms every) {
   timer_.start(Ms{0}, every);
 }
 
-// A look that takes longer than the interval swallows the next.
+// If a check takes longer than the interval, the pending ones are merged into one.
 void AttachWatch::ask() {
   std::vector<std::string> queues = queues_();
   {

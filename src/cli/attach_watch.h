@@ -1,6 +1,5 @@
-// Asks the management API again and again which queues are attached, and hands what it says to the bridge.
-// Thread: an object is the loop's; the questions, which may be slow or without an answer, have a thread of
-// their own.
+// Polls the management API for which queues are attached, and passes the result to the bridge.
+// Thread: the loop's; requests, which can be slow or hang, run on a thread of their own.
 #pragma once
 
 #include <condition_variable>
@@ -21,22 +20,22 @@ namespace rung::cli {
 
 class AttachWatch {
  public:
-  // Both are called on the loop. `queues`: which to look at.
+  // Both are called on the loop. `queues` returns the queues to check.
   using Queues = std::function<std::vector<std::string>()>;
   using Found = std::function<void(const bridge::AttachmentLook&)>;
   AttachWatch(io::Loop& loop, BrokerOptions broker, Queues queues, Found found);
-  // Waits for the question under way: its connecting is bounded by kTimeout, its answer is not waited for.
+  // Interrupts a request in progress; connecting can block for up to kTimeout.
   ~AttachWatch();
   AttachWatch(const AttachWatch&) = delete;
   AttachWatch& operator=(const AttachWatch&) = delete;
 
-  // Looks now, then every `every`.
+  // Checks now, then every `every`.
   void start(Ms every);
 
-  // Looks now, too; after the look that is under way.
+  // Also checks now, after a check in progress.
   void look_now() { ask(); }
 
-  static constexpr Ms kTimeout{std::chrono::seconds{2}};  // for each of connecting and answering
+  static constexpr Ms kTimeout{std::chrono::seconds{2}};  // for connecting, and for the response
 
  private:
   void ask();
@@ -51,8 +50,8 @@ class AttachWatch {
   io::Timer timer_;
   std::mutex mutex_;
   std::condition_variable asked_;
-  std::optional<std::vector<std::string>> wanted_;  // guarded by mutex_; none = nothing is asked
-  std::unique_ptr<rabbit::QueueAdmin> admin_;       // guarded by mutex_, but for calls of its own thread
+  std::optional<std::vector<std::string>> wanted_;  // guarded by mutex_; nullopt = no request pending
+  std::unique_ptr<rabbit::QueueAdmin> admin_;       // guarded by mutex_, except calls by its own thread
   bool stopping_ = false;                           // guarded by mutex_
   std::thread thread_;
 };

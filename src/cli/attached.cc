@@ -1,4 +1,4 @@
-// rung attached: which queues are attached, and of the others, why not.
+// rung attached: which queues are attached, and why others are not.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -9,7 +9,7 @@
 #include "src/cli/attach_watch.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 
 namespace rung::cli {
@@ -21,7 +21,7 @@ struct Line {
   std::string queue;
   rabbit::AttachedAnswer answer;
   bool configured = false;
-  std::string group = {};  // "" = none has it, or there are none
+  std::string group = {};  // "" = it belongs to no group, or there are no groups
 };
 
 std::set<std::string> configured_queues(const Config& config) {
@@ -32,13 +32,13 @@ std::set<std::string> configured_queues(const Config& config) {
   return names;
 }
 
-// With --group: not those of other groups.
+// With --group, queues of other groups are skipped.
 bool is_ours(const QueueGroups& groups, const std::string& queue) {
   return groups.own.empty() || groups.elsewhere(queue) == nullptr;
 }
 
-// All queues of the virtual host but those of Rung, of the broker and of single connections; and those that
-// the config names. With `only`: these.
+// All queues of the virtual host, except Rung's own, the broker's and exclusive ones, plus those in the
+// config. With `only`: just these.
 Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
                                const std::vector<std::string>& only) {
   auto queues = admin.queues();
@@ -57,13 +57,13 @@ Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
   std::vector<Line> lines;
   for (const std::string& queue : wanted) {
     const auto it = std::ranges::find(*queues, queue, &rabbit::QueueFacts::name);
-    Line line{queue, {Attached::no_such_queue, "there is no such queue"}, configured.contains(queue)};
+    Line line{queue, {Attached::no_such_queue, "no such queue"}, configured.contains(queue)};
     if (const auto* group = config.groups.of_queue(queue); group != nullptr) line.group = group->name;
     const auto prefix = prefix_of_queue(config, queue);
     if (it != queues->end() && prefix) line.answer = rabbit::judge_attached(*prefix, *it, *policies);
-    if (it != queues->end() && !prefix) line.answer = {Attached::no, "no group has it"};
+    if (it != queues->end() && !prefix) line.answer = {Attached::no, "it belongs to no group"};
     if (it != queues->end() && it->type == "stream")
-      line.answer = {Attached::no, "a stream has no dead letters"};
+      line.answer = {Attached::no, "a stream does not dead-letter"};
     lines.push_back(std::move(line));
   }
   return lines;
@@ -89,7 +89,7 @@ std::string to_text(const std::vector<Line>& lines, bool groups) {
   if (lines.empty()) return "no queues\n";
   std::vector<Table::Column> columns = {{"QUEUE", left}, {"ATTACHED", left}, {"CONFIG", left}};
   if (groups) columns.push_back({"GROUP", left});
-  columns.push_back({"BY, OR WHY NOT", left});
+  columns.push_back({"REASON", left});
   Table table(std::move(columns));
   for (const Line& line : lines) {
     const bool yes = is_attached(line.answer.attached);
@@ -108,34 +108,34 @@ std::string to_text(const std::vector<Line>& lines, bool groups) {
   std::string out = table.str(Terminal::of_stdout(), false);
   for (const Line& line : lines) {
     if (line.configured && line.answer.attached == Attached::no)
-      out += "\nto attach it: " + attach_command(line.queue);
+      out += "\nto attach: " + attach_command(line.queue);
   }
   return out + (out.ends_with('\n') ? "" : "\n");
 }
 
 int run(const Common& common, const std::vector<std::string>& only) {
   Config config;
-  if (const int code = load(common, config, ConfigFor::broker); code != kDone) return code;
+  if (const int code = load(common, config, ConfigFor::broker); code != kSuccess) return code;
   for (const std::string& queue : only) {
-    if (const auto prefix = prefix_of_queue(config, queue); !prefix) return complain(prefix.error());
+    if (const auto prefix = prefix_of_queue(config, queue); !prefix) return report_error(prefix.error());
   }
   FoundAdmin found = find_admin(config.broker);
-  if (found.mistake) return complain(*found.mistake);
+  if (found.config_error) return report_error(*found.config_error);
   if (found.admin == nullptr) {
     std::string why;
-    for (const std::string& each : found.why_not) why += (why.empty() ? "" : "; ") + each;
-    return complain(kNotReached, why);
+    for (const std::string& each : found.reasons) why += (why.empty() ? "" : "; ") + each;
+    return report_error(kUnreachable, why);
   }
   auto lines = read(*found.admin, config, only);
-  if (!lines) return complain(lines.error());
+  if (!lines) return report_error(lines.error());
   if (!common.json) {
     print(to_text(*lines, !config.groups.empty()));
-    return kDone;
+    return kSuccess;
   }
   Json json = Json::array();
   for (const Line& line : *lines) json.push_back(line_json(line, !config.groups.empty()));
   print(dump(json) + "\n");
-  return kDone;
+  return kSuccess;
 }
 
 }  // namespace
@@ -143,13 +143,13 @@ int run(const Common& common, const std::vector<std::string>& only) {
 void add_attached(CLI::App& app, int* exit) {
   auto common = std::make_shared<Common>();
   auto only = std::make_shared<std::vector<std::string>>();
-  CLI::App& c = add_command(app, "attached", "Lists which queues are attached, and of the others, why not",
+  CLI::App& c = add_command(app, "attached", "Lists attached queues, and why others are not attached",
                             "Examples:\n"
                             "  rung attached\n"
                             "  rung attached orders --json\n"
-                            "Asks the management API, else rabbitmqctl; not the database.",
+                            "Uses the management API, otherwise rabbitmqctl; the database is not needed.",
                             *common);
-  c.add_option("QUEUE", *only, "These queues alone");
+  c.add_option("QUEUE", *only, "Only these queues");
   c.callback([common, only, exit] { *exit = run(*common, *only); });
 }
 

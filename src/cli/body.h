@@ -6,8 +6,7 @@
 
 namespace rung::cli {
 
-// UTF-8 text as it is, with control characters made visible; else every byte that is not printable ASCII as
-// \xNN.
+// UTF-8 text with control characters escaped; otherwise every byte that is not printable ASCII as \xNN.
 std::string printable_body(std::string_view body);
 
 std::string to_base64(std::string_view bytes);

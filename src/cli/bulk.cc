@@ -1,4 +1,4 @@
-// rung bulk: the actions on many tasks, how far each is, and who is at it.
+// rung bulk: lists and controls actions on many tasks.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -10,7 +10,7 @@
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
 #include "src/cli/progress.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 
 namespace rung::cli {
@@ -24,33 +24,35 @@ struct BulkCommandOptions {
   bool detach = false;
 };
 
-int none(std::int64_t id) { return complain(kNotFound, fmt::format("there is no bulk {}", id)); }
+int report_no_bulk(std::int64_t id) {
+  return report_error(kNotFound, fmt::format("bulk {} does not exist", id));
+}
 
 int list(const BulkCommandOptions& o) {
   Session session;
-  if (const int code = open_session(o.common, session); code != kDone) return code;
+  if (const int code = open_session(o.common, session); code != kSuccess) return code;
   auto bulks = session.store->bulks(o.limit);
-  if (!bulks) return complain(bulks.error());
+  if (!bulks) return report_error(bulks.error());
   if (o.common.json) {
     Json json = {{"bulks", Json::array()}};
     for (const Bulk& bulk : *bulks) json["bulks"].push_back(api::columns_of(bulk));
     print(dump(json) + "\n");
-    return kDone;
+    return kSuccess;
   }
   if (bulks->empty()) {
     print("no bulks yet\n");
-    return kDone;
+    return kSuccess;
   }
   using enum Table::Align;
   Table table({{"BULK", right},
                {"ACTION", left},
                {"STATE", left},
                {"DONE", right},
-               {"OF", right},
+               {"TOTAL", right},
                {"REFUSED", right},
                {"CREATED", left},
                {"WHO", left},
-               {"RUNS AT", left},
+               {"RUNNER", left},
                {"FILTER", left}});
   for (const Bulk& b : *bulks) {
     table.row({std::to_string(b.id), std::string(to_word(b.action)), std::string(to_word(b.state)),
@@ -58,7 +60,7 @@ int list(const BulkCommandOptions& o) {
                relative(b.created_at, session.now), b.who, b.runner.empty() ? "-" : b.runner, b.filter_text});
   }
   print(table.str(Terminal::of_stdout()));
-  return kDone;
+  return kSuccess;
 }
 
 std::string show_text(const Bulk& b, EpochMs now) {
@@ -79,11 +81,11 @@ std::string show_text(const Bulk& b, EpochMs now) {
     task.routing_key = b.elsewhere.routing_key;
     field("to", destination(task));
   }
-  if (b.rate > 0) field("rate", fmt::format("{} a second", b.rate));
+  if (b.rate > 0) field("rate", fmt::format("{} per second", b.rate));
   field("progress", bar(b.done, b.total, 30) + fmt::format(" {} of {}", b.done, b.total));
   field("outcome", outcome_of(b));
   field("who", b.who);
-  field("runs at", b.runner);
+  field("runner", b.runner);
   field("created", at(b.created_at));
   if (b.finished_at) field("finished", at(*b.finished_at));
   return out;
@@ -91,89 +93,95 @@ std::string show_text(const Bulk& b, EpochMs now) {
 
 int show(const BulkCommandOptions& o) {
   Session session;
-  if (const int code = open_session(o.common, session); code != kDone) return code;
+  if (const int code = open_session(o.common, session); code != kSuccess) return code;
   auto bulk = session.store->bulk(o.id);
-  if (!bulk) return complain(bulk.error());
-  if (!*bulk) return none(o.id);
+  if (!bulk) return report_error(bulk.error());
+  if (!*bulk) return report_no_bulk(o.id);
   print(o.common.json ? dump(api::columns_of(**bulk)) + "\n" : show_text(**bulk, session.now));
-  return kDone;
+  return kSuccess;
 }
 
-// Pause, abort. What has ended stays as it ended, and that is the answer.
-int set(const BulkCommandOptions& o, BulkState to) {
+// Pause and abort. A bulk that has ended does not change, which is an error.
+int set_state(const BulkCommandOptions& o, BulkState to) {
   Session session;
-  if (const int code = open_session(o.common, session); code != kDone) return code;
+  if (const int code = open_session(o.common, session); code != kSuccess) return code;
   auto bulk = session.store->set_bulk(o.id, to, std::nullopt);
-  if (!bulk) return complain(bulk.error());
-  if (!*bulk) return none(o.id);
+  if (!bulk) return report_error(bulk.error());
+  if (!*bulk) return report_no_bulk(o.id);
   const Bulk& b = **bulk;
   if (o.common.json) print(dump(api::columns_of(b)) + "\n");
   if (b.state != to) {
-    return complain(kMistake, fmt::format("bulk {} has ended already: it is {}", b.id, to_word(b.state)));
+    return report_error(kUserError,
+                        fmt::format("bulk {} has already ended: it is {}", b.id, to_word(b.state)));
   }
   if (!o.common.json)
     print(fmt::format("bulk {} is {} at {} of {}\n", b.id, to_word(b.state), b.done, b.total));
-  return kDone;
+  return kSuccess;
 }
 
 int resume(const BulkCommandOptions& o) {
   Session session;
-  if (const int code = open_session(o.common, session); code != kDone) return code;
+  if (const int code = open_session(o.common, session); code != kSuccess) return code;
   const auto rate = o.rate > 0 ? std::optional<double>(o.rate) : std::nullopt;
   auto bulk = session.store->set_bulk(o.id, BulkState::running, rate);
-  if (!bulk) return complain(bulk.error());
-  if (!*bulk) return none(o.id);
+  if (!bulk) return report_error(bulk.error());
+  if (!*bulk) return report_no_bulk(o.id);
   if ((*bulk)->state != BulkState::running) {
-    return complain(kMistake,
-                    fmt::format("bulk {} has ended already: it is {}", o.id, to_word((*bulk)->state)));
+    return report_error(kUserError,
+                        fmt::format("bulk {} has already ended: it is {}", o.id, to_word((*bulk)->state)));
   }
   if (!o.detach) return run_bulk(session, **bulk, o.common.json);
   if (o.common.json) {
     print(dump(api::columns_of(**bulk)) + "\n");
   } else {
-    print(fmt::format("bulk {} goes on as soon as a sidecar takes it\n", o.id));
+    print(fmt::format("bulk {} will be resumed by a sidecar\n", o.id));
   }
-  return kDone;
+  return kSuccess;
 }
 
-CLI::App& add_one(CLI::App& bulk, const std::string& name, const std::string& does, const std::string& teach,
-                  BulkCommandOptions& options) {
-  CLI::App& c = add_command(bulk, name, does, teach, options.common);
-  c.add_option("ID", options.id, "As rung bulk list shows it")->required();
+CLI::App& add_one(CLI::App& bulk, const std::string& name, const std::string& summary,
+                  const std::string& footer, BulkCommandOptions& options) {
+  CLI::App& c = add_command(bulk, name, summary, footer, options.common);
+  c.add_option("ID", options.id, "The bulk's id, as listed by rung bulk list")->required();
   return c;
 }
 
 }  // namespace
 
 void add_bulk(CLI::App& app, int* exit) {
-  CLI::App& bulk = *app.add_subcommand("bulk", "The changes of many tasks: how far, pause, resume, abort");
+  CLI::App& bulk = *app.add_subcommand("bulk", "Shows, pauses, resumes or aborts changes of many tasks");
   bulk.require_subcommand(1);
   bulk.footer(
-      "\nA bulk is made by rung cancel, discard, fire, retry or redrive with a filter, or by HTTP.\n"
+      "\nrung cancel, discard, fire, retry and redrive create a bulk when given a filter; so does the HTTP "
+      "API.\n"
       "\nExamples:\n"
       "  rung bulk list\n"
       "  rung bulk resume 7");
   auto o = std::make_shared<BulkCommandOptions>();
-  CLI::App& all =
-      add_command(bulk, "list", "The newest first", "Examples:\n  rung bulk list --limit 5", o->common);
-  all.add_option("--limit", o->limit, "How many")->check(CLI::Range(1, 10000))->capture_default_str();
+  CLI::App& all = add_command(bulk, "list", "Lists bulks, newest first",
+                              "Examples:\n  rung bulk list --limit 5", o->common);
+  all.add_option("--limit", o->limit, "Maximum number of rows")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
   all.callback([o, exit] { *exit = list(*o); });
-  add_one(bulk, "show", "One, with everything that is known of it", "Examples:\n  rung bulk show 7", *o)
-      .callback([o, exit] { *exit = show(*o); });
-  add_one(bulk, "pause", "It stops where it is, wherever it runs", "Examples:\n  rung bulk pause 7", *o)
-      .callback([o, exit] { *exit = set(*o, BulkState::paused); });
-  add_one(bulk, "abort", "It ends where it is; what is done stays done", "Examples:\n  rung bulk abort 7", *o)
-      .callback([o, exit] { *exit = set(*o, BulkState::aborted); });
-  CLI::App& on = add_one(bulk, "resume", "It goes on, from here",
+  add_one(bulk, "show", "Shows one bulk in detail", "Examples:\n  rung bulk show 7", *o).callback([o, exit] {
+    *exit = show(*o);
+  });
+  add_one(bulk, "pause", "Pauses a bulk, wherever it runs", "Examples:\n  rung bulk pause 7", *o)
+      .callback([o, exit] { *exit = set_state(*o, BulkState::paused); });
+  add_one(bulk, "abort", "Ends a bulk; tasks already changed stay changed", "Examples:\n  rung bulk abort 7",
+          *o)
+      .callback([o, exit] { *exit = set_state(*o, BulkState::aborted); });
+  CLI::App& on = add_one(bulk, "resume", "Resumes a bulk and runs it here",
                          "Examples:\n"
                          "  rung bulk resume 7\n"
                          "  rung bulk resume 7 --rate 100\n"
-                         "  rung bulk resume 7 --detach           a sidecar does it",
+                         "  rung bulk resume 7 --detach           let a sidecar run it",
                          *o);
-  on.add_option("--rate", o->rate, "Tasks a second, from now on")
+  on.add_option("--rate", o->rate, "New rate, in tasks per second")
       ->type_name("N")
       ->check(CLI::Range(0.01, 1e6));
-  on.add_flag("--detach", o->detach, "Leave it to the sidecars");
+  on.add_flag("--detach", o->detach, "Let a sidecar run it");
   on.callback([o, exit] { *exit = resume(*o); });
 }
 

@@ -14,29 +14,29 @@
 
 #include "src/api/views.h"
 #include "src/bridge/bulk.h"
-#include "src/cli/again.h"
 #include "src/cli/progress.h"
+#include "src/cli/retry.h"
 #include "src/cli/text.h"
 #include "src/core/decider.h"
 
 namespace rung::cli {
 namespace {
 
-constexpr Ms kTtl{10'000};                         // a sidecar takes over what we left, after this
-constexpr Ms kBetweenLooks{300};                   // at a bulk that is not due, or that somebody else runs
-constexpr std::int64_t kMostCounted = 10'000'000;  // by a dry run
+constexpr Ms kRunnerTtl{10'000};                // after this a sidecar can take over
+constexpr Ms kPollInterval{300};                // for a bulk that is not due, or that another process runs
+constexpr std::int64_t kMaxCount = 10'000'000;  // of a dry run
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// Ctrl-C is noted while one of these lives; the second one ends the program.
+// While an object exists, the first Ctrl-C sets a flag; the second ends the program.
 class Interrupts {
  public:
   Interrupts() {
     interrupted = 0;
-    struct sigaction noted {};
-    noted.sa_handler = [](int) { interrupted = 1; };
-    noted.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &noted, &before_[i]);
+    struct sigaction action {};
+    action.sa_handler = [](int) { interrupted = 1; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &before_[i]);
   }
   ~Interrupts() {
     for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
@@ -49,7 +49,7 @@ class Interrupts {
   std::array<struct sigaction, 2> before_{};
 };
 
-void rest(const Clock& clock, Ms most) {
+void sleep_interruptibly(const Clock& clock, Ms most) {
   const BootMs until = clock.boot() + most;
   while (interrupted == 0 && clock.boot() < until)
     std::this_thread::sleep_for(std::min(until - clock.boot(), Ms{100}));
@@ -61,7 +61,7 @@ std::string runner_name() {
   return fmt::format("{}:{} (cli)", host.data(), getpid());
 }
 
-// One bulk, run from here.
+// One bulk, run by this process.
 class Run {
  public:
   Run(Session& session, Bulk bulk)
@@ -71,13 +71,13 @@ class Run {
         runner_(runner_name()),
         decide_(decider(session.config.rules)) {}
 
-  // Until it is no longer running, or Ctrl-C.
+  // Returns when the bulk is no longer running, or on Ctrl-C.
   Result<Bulk> run() {
     const Interrupts interrupts;
     Progress progress(std::string(to_word(bulk_.action)), bulk_.total, clock_);
     while (bulk_.state == BulkState::running && interrupted == 0) {
       progress.at(bulk_.done);
-      auto moved = turn();
+      auto moved = run_one_step();
       if (!moved) return tl::unexpected(moved.error());
     }
     progress.at(bulk_.done);
@@ -88,45 +88,46 @@ class Run {
   }
 
  private:
-  Result<void> turn() {
-    auto taken = again([&] { return session_.store->take_bulk(runner_, kTtl, bulk_.id); });
+  Result<void> run_one_step() {
+    auto taken = retry_transient([&] { return session_.store->take_bulk(runner_, kRunnerTtl, bulk_.id); });
     if (!taken) return tl::unexpected(taken.error());
     if (!*taken) {
-      rest(clock_, std::clamp(next_ - clock_.boot(), Ms{20}, kBetweenLooks));
-      return look();
+      sleep_interruptibly(clock_, std::clamp(next_ - clock_.boot(), Ms{20}, kPollInterval));
+      return reload();
     }
     bulk_ = **taken;
     return step();
   }
 
-  Result<void> look() {
-    auto now = again([&] { return session_.store->bulk(bulk_.id); });
+  Result<void> reload() {
+    auto now = retry_transient([&] { return session_.store->bulk(bulk_.id); });
     if (!now) return tl::unexpected(now.error());
-    if (!*now) return not_found("there is no bulk " + std::to_string(bulk_.id));
+    if (!*now) return not_found("no such bulk: " + std::to_string(bulk_.id));
     bulk_ = **now;
     return {};
   }
 
   Result<void> step() {
     const BulkStep step{bulk_.id, runner_, bulk_.last};
-    auto ids = again([&] { return session_.store->bulk_next(step, bridge::bulk_step_size(bulk_.rate)); });
+    auto ids =
+        retry_transient([&] { return session_.store->bulk_next(step, bridge::bulk_step_size(bulk_.rate)); });
     if (!ids) return tl::unexpected(ids.error());
-    if (ids->empty()) return look();  // that was all, and it says so
+    if (ids->empty()) return reload();  // complete, which its row says
     std::vector<Event> events;
     for (const TaskId id : *ids) events.push_back(event_of(bulk_, id));
-    auto decisions = again([&] { return session_.store->apply(events, Fence{}, decide_, &step); });
+    auto decisions = retry_transient([&] { return session_.store->apply(events, Fence{}, decide_, &step); });
     if (!decisions) {
-      // Paused or ended by somebody else meanwhile, or a sidecar has it by now: nothing was written. Or an
-      // earlier try did it and its answer was lost: then the bulk has moved.
+      // The bulk was paused or ended, or a sidecar has taken it: nothing was written. Or an earlier try was
+      // committed but its response lost: then the bulk has advanced.
       const Error error = decisions.error();
-      if (auto seen = look(); !seen) return seen;
+      if (auto seen = reload(); !seen) return seen;
       const bool ours = bulk_.state == BulkState::running && bulk_.runner == runner_;
       if (ours && bulk_.last == step.from) return tl::unexpected(error);
       return {};
     }
     const auto many = static_cast<double>(ids->size());
     bulk_.done += static_cast<std::int64_t>(ids->size());
-    // The table says when the next step is due; here it is only for how long to wait before asking.
+    // The table decides when the next step is due; this only sets how long to wait before asking.
     const std::chrono::duration<double> pause(bulk_.rate > 0 ? many / bulk_.rate : 0);
     next_ = clock_.boot() + std::chrono::ceil<Ms>(pause);
     return {};
@@ -140,7 +141,7 @@ class Run {
   BootMs next_;
 };
 
-void say(const std::string& text) {
+void print_error_line(const std::string& text) {
   const std::string line = text + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
@@ -156,8 +157,8 @@ bool confirmed(const Bulk& bulk) {
 }
 
 int dry_run(Session& session, const Common& common, const NewBulk& asked) {
-  auto matching = session.store->count(of_bulk(asked), kMostCounted);
-  if (!matching) return complain(matching.error());
+  auto matching = session.store->count(of_bulk(asked), kMaxCount);
+  if (!matching) return report_error(matching.error());
   if (common.json) {
     print(dump(Json{{"dry_run", true},
                     {"action", to_word(asked.action)},
@@ -165,35 +166,36 @@ int dry_run(Session& session, const Common& common, const NewBulk& asked) {
                     {"matching", *matching}}) +
           "\n");
   } else {
-    print(fmt::format("{}{} {} ({}): nothing was changed\n", *matching >= kMostCounted ? "at least " : "",
+    print(fmt::format("{}{} {} ({}): nothing was changed\n", *matching >= kMaxCount ? "at least " : "",
                       *matching, *matching == 1 ? "task matches" : "tasks match",
                       one_line(asked.filter_text)));
   }
-  return kDone;
+  return kSuccess;
 }
 
-int tell(const Bulk& bulk, bool json) {
+int print_result(const Bulk& bulk, bool json) {
   if (json) print(dump(Json{{"bulk", api::columns_of(bulk)}}) + "\n");
   if (bulk.state == BulkState::done) {
-    // As of one task by its id: nothing was done, and nothing had been done already.
-    if (bulk.done > 0 && bulk.refused == bulk.done) return complain(kMistake, outcome_of(bulk));
+    // As with a single id: an error if every task was refused.
+    if (bulk.done > 0 && bulk.refused == bulk.done) return report_error(kUserError, outcome_of(bulk));
     if (!json) print(outcome_of(bulk) + "\n");
-    return kDone;
+    return kSuccess;
   }
   if (bulk.state == BulkState::aborted)
-    return complain(kMistake, fmt::format("bulk {} was aborted at {} of {}", bulk.id, bulk.done, bulk.total));
-  return complain(kMistake,
-                  fmt::format("paused at {} of {}: `rung bulk resume {}` goes on, `rung bulk abort {}` "
-                              "ends it",
-                              bulk.done, bulk.total, bulk.id, bulk.id));
+    return report_error(kUserError,
+                        fmt::format("bulk {} was aborted at {} of {}", bulk.id, bulk.done, bulk.total));
+  return report_error(
+      kUserError,
+      fmt::format("paused at {} of {}: `rung bulk resume {}` resumes it, `rung bulk abort {}` ends it",
+                  bulk.done, bulk.total, bulk.id, bulk.id));
 }
 
 }  // namespace
 
 void add_bulk_options(CLI::App& c, BulkOptions& o) {
-  c.add_flag("-y,--yes", o.yes, "Of many by filter: don't ask");
-  c.add_flag("--dry-run", o.dry_run, "Of many by filter: only count");
-  c.add_option("--rate", o.rate, "Of many by filter: tasks a second, at most")
+  c.add_flag("-y,--yes", o.yes, "With a filter: do not ask for confirmation");
+  c.add_flag("--dry-run", o.dry_run, "With a filter: only count the tasks");
+  c.add_option("--rate", o.rate, "With a filter: maximum rate, in tasks per second")
       ->type_name("N")
       ->check(CLI::Range(kLeastBulkRate, 1e6));
 }
@@ -201,8 +203,8 @@ void add_bulk_options(CLI::App& c, BulkOptions& o) {
 std::string outcome_of(const Bulk& bulk) {
   const std::int64_t same = bulk.done - bulk.applied - bulk.refused;
   std::string text = fmt::format("{}: {} of {} done", to_word(bulk.action), bulk.applied, bulk.total);
-  if (bulk.refused > 0) text += fmt::format(", {} refused: not in a state for it by then", bulk.refused);
-  if (same > 0) text += fmt::format(", {} were so already", same);
+  if (bulk.refused > 0) text += fmt::format(", {} refused: their state no longer allowed it", bulk.refused);
+  if (same > 0) text += fmt::format(", {} unchanged", same);
   return text;
 }
 
@@ -210,49 +212,50 @@ int run_bulk(Session& session, Bulk bulk, bool json) {
   const std::int64_t id = bulk.id;
   auto ended = Run(session, std::move(bulk)).run();
   if (!ended) {
-    const int code = complain(ended.error());
-    say(fmt::format("rung: bulk {} stands where it was: a sidecar goes on with it, or `rung bulk resume {}`",
-                    id, id));
+    const int code = report_error(ended.error());
+    print_error_line(fmt::format(
+        "rung: bulk {} was interrupted: a sidecar will resume it, or run `rung bulk resume {}`", id, id));
     return code;
   }
-  return tell(*ended, json);
+  return print_result(*ended, json);
 }
 
 int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptions& options, NewBulk asked) {
   const bool can_ask = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
   if (!options.dry_run && !options.yes && !can_ask) {
-    return complain(kMistake,
-                    "many tasks are changed only when somebody says yes: no terminal to ask at, so "
-                    "--yes is needed (--dry-run counts)");
+    return report_error(
+        kUserError,
+        "changing many tasks needs confirmation, and there is no terminal: use --yes (--dry-run "
+        "only counts)");
   }
   Session session;
-  if (const int code = open_session(common, session); code != kDone) return code;
+  if (const int code = open_session(common, session); code != kSuccess) return code;
   if (const std::string why = refused_target(asked.elsewhere, session.config.rules->targets()); !why.empty())
-    return complain(kMistake, why);
-  if (const int code = read_filter(filter, session.now, asked.filter); code != kDone) return code;
+    return report_error(kUserError, why);
+  if (const int code = read_filter(filter, session.now, asked.filter); code != kSuccess) return code;
   asked.filter = of_bulk(asked);
   asked.filter_text = to_flags(asked.filter);
   asked.rate = options.rate;
-  asked.who = by_whom();
+  asked.who = cli_user();
   if (options.dry_run) return dry_run(session, common, asked);
-  asked.paused = !options.yes;  // until the answer is there, nobody begins with it
+  asked.paused = !options.yes;  // no sidecar starts it before the answer
   auto made = session.store->create_bulk(asked);
-  if (!made) return complain(made.error());
+  if (!made) return report_error(made.error());
   if (made->total == 0) {
     auto ended = session.store->set_bulk(made->id, BulkState::aborted, std::nullopt);
-    if (!ended) return complain(ended.error());
+    if (!ended) return report_error(ended.error());
     if (common.json) print(dump(Json{{"bulk", api::columns_of(ended->value_or(*made))}}) + "\n");
     if (!common.json) print("no tasks match (" + one_line(asked.filter_text) + ")\n");
-    return kDone;
+    return kSuccess;
   }
   if (options.yes) {
-    say(fmt::format("rung: {} {} {} ({}), bulk {}", to_word(made->action), made->total,
-                    made->total == 1 ? "task" : "tasks", one_line(made->filter_text), made->id));
+    print_error_line(fmt::format("rung: {} {} {} ({}), bulk {}", to_word(made->action), made->total,
+                                 made->total == 1 ? "task" : "tasks", one_line(made->filter_text), made->id));
   } else {
     const bool yes = confirmed(*made);
     auto set = session.store->set_bulk(made->id, yes ? BulkState::running : BulkState::aborted, std::nullopt);
-    if (!set) return complain(set.error());
-    if (!yes) return complain(kMistake, "nothing was changed");
+    if (!set) return report_error(set.error());
+    if (!yes) return report_error(kUserError, "nothing was changed");
     if (*set) *made = **set;
   }
   return run_bulk(session, *std::move(made), common.json);

@@ -1,6 +1,6 @@
-// An action on many tasks, made and run from the command line. Its ids and how far it has come stand in the
-// database: what ends here in the middle, a sidecar goes on with. Thread: main's. Tells what is wrong on
-// stderr; returns exit codes.
+// An action on many tasks, created and run from the command line. Its ids and its progress are in the
+// database, so a sidecar can complete it if this process dies. Thread: main's. Prints errors to stderr;
+// returns exit codes.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -9,24 +9,24 @@
 
 #include "src/cli/command.h"
 #include "src/cli/filter.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 
 namespace rung::cli {
 
 struct BulkOptions {
   bool yes = false, dry_run = false;
-  double rate = 0;  // tasks a second; 0 = as fast as it goes
+  double rate = 0;  // tasks per second; 0 = unlimited
 };
 void add_bulk_options(CLI::App& command, BulkOptions& options);
 
-// Freezes the ids that match, asks (or takes --yes), runs. `asked.filter_text`, `rate` and `who` are set
-// here.
+// Stores the ids that match, asks for confirmation (unless --yes), and runs. Sets `asked.filter_text`, `rate`
+// and `who`.
 int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptions& options, NewBulk asked);
 
-// Runs it until it ends, is paused, or a sidecar has done it; shows how far it is. Ctrl-C pauses it.
+// Runs it until it ends, is paused, or a sidecar has completed it; shows the progress. Ctrl-C pauses it.
 int run_bulk(Session& session, Bulk bulk, bool json);
 
-// "cancel: 980 done, 15 refused, 5 were so already".
+// "cancel: 980 of 1000 done, 15 refused: ..., 5 unchanged".
 std::string outcome_of(const Bulk& bulk);
 
 }  // namespace rung::cli

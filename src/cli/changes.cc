@@ -1,5 +1,5 @@
-// rung cancel, discard, reschedule, fire, retry, redrive, finish: what a person does to tasks, to some by
-// their ids, to many by a filter. decide() says whether their state allows it.
+// rung cancel, discard, reschedule, fire, retry, redrive, finish: manual changes of tasks, by ids or by a
+// filter. decide() says whether a task's state allows the change.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -10,12 +10,12 @@
 
 #include "levels/duration.h"
 #include "src/api/views.h"
-#include "src/cli/again.h"
 #include "src/cli/bulk_run.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
 #include "src/cli/filter.h"
-#include "src/cli/story.h"
+#include "src/cli/retry.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 #include "src/cli/when.h"
 #include "src/core/decider.h"
@@ -23,8 +23,8 @@
 namespace rung::cli {
 namespace {
 
-constexpr Ms kWhilePublishing{100};
-constexpr int kTriesWhilePublishing = 20;
+constexpr Ms kConfirmPollInterval{100};
+constexpr int kConfirmPolls = 20;
 
 struct ChangeOptions {
   Common common;
@@ -40,17 +40,17 @@ struct ChangeOptions {
 struct Change {
   TaskId id;
   Decision decision;
-  std::optional<TaskRow> row;  // as it is then; none where there is no such task
+  std::optional<TaskRow> row;  // after the change; nullopt if there is no such task
 };
 
 Exit exit_of(const Change& change) {
   if (!change.row) return kNotFound;
-  return change.decision.verdict == Decision::Verdict::refused ? kMistake : kDone;
+  return change.decision.verdict == Decision::Verdict::refused ? kUserError : kSuccess;
 }
 
-// Of several: a mistake outweighs what was not found.
-Exit worse(Exit a, Exit b) {
-  const auto weight = [](Exit e) { return e == kMistake ? 2 : e == kNotFound ? 1 : 0; };
+// Of several: a user error takes precedence over not found.
+Exit worse_of(Exit a, Exit b) {
+  const auto weight = [](Exit e) { return e == kUserError ? 2 : e == kNotFound ? 1 : 0; };
   return weight(a) >= weight(b) ? a : b;
 }
 
@@ -58,26 +58,27 @@ int read_ids(const std::vector<std::string>& words, std::vector<TaskId>& ids) {
   for (const std::string& word : words) {
     const auto id = TaskId::parse(word);
     if (!id) {
-      return complain(kMistake, "'" + word + "' is not a retry-id (digits); `rung list --message-id " + word +
-                                    "` shows a message's ids");
+      return report_error(kUserError, "'" + word + "' is not a retry-id (digits): `rung list --message-id " +
+                                          word + "` lists the retry-ids of a message");
     }
     if (std::ranges::find(ids, *id) == ids.end()) ids.push_back(*id);
   }
-  return kDone;
+  return kSuccess;
 }
 
 Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& ids, const Happening& what) {
   std::vector<Event> events;
-  const ByHand hand{by_whom(), std::nullopt};
-  for (const TaskId id : ids) events.push_back({id, what, hand});
-  // No lease is held here: row locks and decide() are what guards it against the sidecars.
+  const ByHand by_hand{cli_user(), std::nullopt};
+  for (const TaskId id : ids) events.push_back({id, what, by_hand});
+  // Without a lease: row locks and decide() protect against concurrent changes by sidecars.
   const auto decide = [&](const std::vector<Event>& some) {
-    return again([&] { return session.store->apply(some, Fence{}, decider(session.config.rules)); });
+    return retry_transient(
+        [&] { return session.store->apply(some, Fence{}, decider(session.config.rules)); });
   };
   auto decisions = decide(events);
   if (!decisions) return tl::unexpected(decisions.error());
-  // What a sidecar is publishing just now has its confirm in a moment, as a rule.
-  for (int tries = 0; tries < kTriesWhilePublishing; ++tries) {
+  // A task that is being published usually gets its confirm shortly.
+  for (int tries = 0; tries < kConfirmPolls; ++tries) {
     std::vector<Event> later;
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < events.size(); ++i) {
@@ -86,7 +87,7 @@ Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& i
       places.push_back(i);
     }
     if (later.empty()) break;
-    std::this_thread::sleep_for(kWhilePublishing);
+    std::this_thread::sleep_for(kConfirmPollInterval);
     auto decided = decide(later);
     if (!decided) return tl::unexpected(decided.error());
     for (std::size_t i = 0; i < places.size(); ++i) (*decisions)[places[i]] = std::move((*decided)[i]);
@@ -94,7 +95,7 @@ Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& i
   std::vector<Change> changes;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     auto row = session.store->find(ids[i]);
-    // What was done is told also where it can't be read again; only the node's name is missing then.
+    // Report an applied change even if the row cannot be read again; then only the node's name is missing.
     if (!row && (*decisions)[i].verdict == Decision::Verdict::applied)
       row = TaskRow{(*decisions)[i].task, {}, {}};
     if (!row) return tl::unexpected(row.error());
@@ -103,18 +104,18 @@ Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& i
   return changes;
 }
 
-void tell(const Change& change, const Session& session) {
+void print_change(const Change& change, const Session& session) {
   if (!change.row) {
-    complain(kNotFound, "no task has the retry-id " + change.id.str());
+    report_error(kNotFound, "no task with retry-id " + change.id.str());
     return;
   }
-  const std::string now_is = what_next(*change.row, *session.config.rules, session.now);
+  const std::string state_text = what_next(*change.row, *session.config.rules, session.now);
   if (change.decision.verdict == Decision::Verdict::refused) {
-    complain(kMistake, change.id.str() + ": " + change.decision.reason);
+    report_error(kUserError, change.id.str() + ": " + change.decision.reason);
     return;
   }
   const bool before = change.decision.verdict == Decision::Verdict::stale;
-  print(fmt::format("{}  {}{}\n", change.id.str(), one_line(now_is),
+  print(fmt::format("{}  {}{}\n", change.id.str(), one_line(state_text),
                     before ? " (nothing to do: " + change.decision.reason + ")" : ""));
 }
 
@@ -131,21 +132,21 @@ Json change_json(const Change& change) {
 
 int run(Session& session, const ChangeOptions& options, const Happening& what) {
   std::vector<TaskId> ids;
-  if (const int code = read_ids(options.ids, ids); code != kDone) return code;
+  if (const int code = read_ids(options.ids, ids); code != kSuccess) return code;
   if (session.store == nullptr) {
-    if (const int code = open_session(options.common, session); code != kDone) return code;
+    if (const int code = open_session(options.common, session); code != kSuccess) return code;
   }
   auto changes = apply(session, ids, what);
-  if (!changes) return complain(changes.error());
+  if (!changes) return report_error(changes.error());
   if (auto now = session.store->now()) session.now = *now;
-  Exit exit = kDone;
+  Exit exit = kSuccess;
   Json json = Json::array();
   for (const Change& change : *changes) {
-    exit = worse(exit, exit_of(change));
+    exit = worse_of(exit, exit_of(change));
     if (options.common.json) {
       json.push_back(change_json(change));
     } else {
-      tell(change, session);
+      print_change(change, session);
     }
   }
   if (options.common.json) print(dump(json) + "\n");
@@ -153,14 +154,15 @@ int run(Session& session, const ChangeOptions& options, const Happening& what) {
 }
 
 // By ids, or by a filter.
-int run_either(const ChangeOptions& o, const Happening& what, BulkAction action) {
+int run_by_ids_or_filter(const ChangeOptions& o, const Happening& what, BulkAction action) {
   const bool filtered = is_set(o.filter);
   if (o.ids.empty() && !filtered)
-    return complain(kMistake, "which tasks: retry-ids, or a filter (--queue, --tag, --state ...)?");
+    return report_error(kUserError,
+                        "no tasks selected: give retry-ids or a filter (--queue, --tag, --state ...)");
   if (!o.ids.empty() && filtered)
-    return complain(kMistake,
-                    "either retry-ids or a filter, not both (another place to send to: redrive "
-                    "--to-queue)");
+    return report_error(
+        kUserError,
+        "retry-ids and a filter cannot be combined (to redrive to another queue: redrive --to-queue)");
   if (o.ids.empty()) {
     NewBulk bulk;
     bulk.action = action;
@@ -169,7 +171,7 @@ int run_either(const ChangeOptions& o, const Happening& what, BulkAction action)
     return make_bulk(o.common, o.filter, o.bulk, std::move(bulk));
   }
   if (o.bulk.dry_run || o.bulk.rate > 0)
-    return complain(kMistake, "--dry-run and --rate go with a filter, not with retry-ids");
+    return report_error(kUserError, "--dry-run and --rate need a filter, not retry-ids");
   Session session;
   return run(session, o, what);
 }
@@ -179,12 +181,12 @@ int run_reschedule(const ChangeOptions& o) {
   Session session;
   if (!o.delay.empty()) {
     const auto delay = levels::parse_duration(o.delay);
-    if (!delay) return complain(kMistake, "--delay: " + delay.error());
+    if (!delay) return report_error(kUserError, "--delay: " + delay.error());
     to.delay = *delay;
   } else {
-    if (const int code = open_session(o.common, session); code != kDone) return code;
+    if (const int code = open_session(o.common, session); code != kSuccess) return code;
     const auto at = parse_when(o.at, session.now, Direction::future);
-    if (!at) return complain(kMistake, "--at: " + at.error());
+    if (!at) return report_error(kUserError, "--at: " + at.error());
     to.at = *at;
   }
   return run(session, o, to);
@@ -192,118 +194,121 @@ int run_reschedule(const ChangeOptions& o) {
 
 int run_finish(const ChangeOptions& o) {
   if (o.succeeded && !o.error.empty())
-    return complain(kMistake, "--error goes with --failed, not with --succeeded");
+    return report_error(kUserError, "--error needs --failed, not --succeeded");
   Session session;
   return run(session, o, event::Finish{o.succeeded, o.error, o.executor, o.attempt});
 }
 
 CLI::Option& add_ids(CLI::App& command, ChangeOptions& options) {
-  return *command.add_option("ID", options.ids, "Retry-ids, as rung list shows them");
+  return *command.add_option("ID", options.ids, "Retry-ids, as listed by rung list");
 }
 
-// ChangeOptions of a change that takes ids or a filter.
-void add_which(CLI::App& command, ChangeOptions& options) {
+// Options of a change that takes ids or a filter.
+void add_selection(CLI::App& command, ChangeOptions& options) {
   add_ids(command, options);
   add_filter(command, options.filter);
   add_bulk_options(command, options.bulk);
 }
 
-constexpr const char* kMany =
-    "\nMany by a filter, as of rung list: their ids are frozen first, then it asks, or takes --yes. Ctrl-C "
-    "pauses\n"
-    "(rung bulk resume); what dies here in the middle a sidecar goes on with.";
+constexpr const char* kFilterHelp =
+    "\nWith a filter (as in rung list) it acts on all tasks that match now, and asks first unless --yes is "
+    "given.\n"
+    "Ctrl-C pauses it (see rung bulk resume). If this process dies, a sidecar completes the change.";
 
 void add_reason(CLI::App& c, ChangeOptions& o) {
-  c.add_option("--reason", o.reason, "Stands as the task's last error")->type_name("TEXT");
+  c.add_option("--reason", o.reason, "Recorded as the task's last error")->type_name("TEXT");
 }
 
 void add_cancel(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c =
-      add_command(app, "cancel", "Takes scheduled tasks off: they are not sent (again)",
-                  std::string("Examples:\n"
-                              "  rung cancel 249107395289088\n"
-                              "  rung cancel 249107395289088 249107395289089 --reason \"order withdrawn\"\n"
-                              "  rung cancel --tag coupon.reminder --due-before 1d --dry-run\n"
-                              "Only what is scheduled can be cancelled; what answers here is not published "
-                              "after it.") +
-                      kMany,
-                  o->common);
-  add_which(c, *o);
+  CLI::App& c = add_command(
+      app, "cancel", "Cancels scheduled tasks: they are not sent again",
+      std::string(
+          "Examples:\n"
+          "  rung cancel 249107395289088\n"
+          "  rung cancel 249107395289088 249107395289089 --reason \"order withdrawn\"\n"
+          "  rung cancel --tag coupon.reminder --due-before 1d --dry-run\n"
+          "Only scheduled tasks can be cancelled. Once cancel has returned, the message is not published.") +
+          kFilterHelp,
+      o->common);
+  add_selection(c, *o);
   add_reason(c, *o);
-  c.callback([o, exit] { *exit = run_either(*o, event::Cancel{o->reason}, BulkAction::cancel); });
+  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Cancel{o->reason}, BulkAction::cancel); });
 }
 
 void add_discard(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
   CLI::App& c = add_command(
-      app, "discard", "Gives parked or scheduled tasks up: they are not sent again",
+      app, "discard", "Gives up parked or scheduled tasks: they are not sent again",
       std::string("Examples:\n"
                   "  rung discard 249107395289088 --reason \"refunded by hand\"\n"
-                  "  rung discard --queue orders --created-before 30d --yes    what is parked, by a "
-                  "filter\n"
+                  "  rung discard --queue orders --created-before 30d --yes    parked tasks, by a filter\n"
                   "A discarded task keeps its history until `retention` deletes it.") +
-          kMany,
+          kFilterHelp,
       o->common);
-  add_which(c, *o);
+  add_selection(c, *o);
   add_reason(c, *o);
-  c.callback([o, exit] { *exit = run_either(*o, event::Discard{o->reason}, BulkAction::discard); });
+  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Discard{o->reason}, BulkAction::discard); });
 }
 
 void add_fire(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c = add_command(app, "fire", "Sends scheduled tasks now, whenever they were due",
+  CLI::App& c = add_command(app, "fire", "Sends scheduled tasks now",
                             std::string("Examples:\n"
                                         "  rung fire 249107395289088\n"
                                         "  rung fire --queue orders --rate 50 --yes") +
-                                kMany,
+                                kFilterHelp,
                             o->common);
-  add_which(c, *o);
-  c.callback([o, exit] { *exit = run_either(*o, event::Fire{}, BulkAction::fire); });
+  add_selection(c, *o);
+  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Fire{}, BulkAction::fire); });
 }
 
 void add_retry(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
   CLI::App& c = add_command(
-      app, "retry", "Sends now: parked tasks from the first level on, scheduled ones at once",
+      app, "retry", "Sends tasks now: parked ones start again at level 1",
       std::string("Examples:\n"
                   "  rung retry 249107395289088\n"
-                  "  rung retry --queue orders --error timeout          what is parked, by a filter") +
-          kMany,
+                  "  rung retry --queue orders --error timeout          parked tasks, by a filter") +
+          kFilterHelp,
       o->common);
-  add_which(c, *o);
-  c.callback([o, exit] { *exit = run_either(*o, event::Redrive{}, BulkAction::redrive); });
+  add_selection(c, *o);
+  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Redrive{}, BulkAction::redrive); });
 }
 
 void add_redrive(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
   CLI::App& c =
-      add_command(app, "redrive", "The same as retry, to where they were or elsewhere",
+      add_command(app, "redrive", "Same as retry, optionally to another queue or exchange",
                   std::string("Examples:\n"
                               "  rung redrive 249107395289088 --to-queue orders.by-hand\n"
                               "  rung redrive --queue orders --to-exchange shop --to-routing-key order.new") +
-                      kMany,
+                      kFilterHelp,
                   o->common);
-  add_which(c, *o);
-  CLI::Option* queue = c.add_option("--to-queue", o->elsewhere.queue, "Another queue")->type_name("NAME");
-  c.add_option("--to-exchange", o->elsewhere.exchange, "An exchange")->type_name("NAME")->excludes(queue);
-  c.add_option("--to-routing-key", o->elsewhere.routing_key, "With --to-exchange")
+  add_selection(c, *o);
+  CLI::Option* queue =
+      c.add_option("--to-queue", o->elsewhere.queue, "Send to this queue instead")->type_name("NAME");
+  c.add_option("--to-exchange", o->elsewhere.exchange, "Send to this exchange instead")
+      ->type_name("NAME")
+      ->excludes(queue);
+  c.add_option("--to-routing-key", o->elsewhere.routing_key, "The routing key for --to-exchange")
       ->type_name("KEY")
       ->excludes(queue);
-  c.callback([o, exit] { *exit = run_either(*o, event::Redrive{o->elsewhere}, BulkAction::redrive); });
+  c.callback(
+      [o, exit] { *exit = run_by_ids_or_filter(*o, event::Redrive{o->elsewhere}, BulkAction::redrive); });
 }
 
 void add_reschedule(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c = add_command(app, "reschedule", "Gives scheduled tasks another time",
+  CLI::App& c = add_command(app, "reschedule", "Changes the due time of scheduled tasks",
                             "Examples:\n"
                             "  rung reschedule 249107395289088 --delay 2h\n"
                             "  rung reschedule 249107395289088 --at 2026-11-21T17:05:00Z",
                             o->common);
   add_ids(c, *o).required();
   CLI::Option_group& when = *c.add_option_group("when");
-  when.add_option("--delay", o->delay, "From now on")->type_name("DURATION");
-  when.add_option("--at", o->at, "A time (UTC where no offset stands)")->type_name("TIME");
+  when.add_option("--delay", o->delay, "Due after this time")->type_name("DURATION");
+  when.add_option("--at", o->at, "Due at this time (UTC unless it has an offset)")->type_name("TIME");
   when.require_option(1);
   c.callback([o, exit] { *exit = run_reschedule(*o); });
 }
@@ -311,26 +316,27 @@ void add_reschedule(CLI::App& app, int* exit) {
 void add_finish(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
   CLI::App& c = add_command(
-      app, "finish", "Says for a consumer how an attempt ended",
+      app, "finish", "Reports the result of an attempt on behalf of a consumer",
       "Examples:\n"
       "  rung finish 249107395289088 --succeeded\n"
       "  rung finish 249107395289088 --failed --error \"refused by the bank\" --executor app-3:8080\n"
-      "  rung finish 249107395289088 --failed --attempt 2      said twice it fails that one, not the next "
-      "one\n"
-      "A success ends the task; a failure sends it to the next level. An attempt that is being published can "
-      "be\n"
-      "finished once the broker has confirmed it: that is waited for, for up to 2 s.",
+      "  rung finish 249107395289088 --failed --attempt 2      safe to repeat: fails attempt 2 only\n"
+      "A success ends the task; a failure moves it to the next level. An attempt that is being published can "
+      "only\n"
+      "be finished after the broker's confirm; the command waits up to 2 s for it.",
       o->common);
   add_ids(c, *o).required();
   CLI::Option_group& how = *c.add_option_group("how");
-  how.add_flag("--succeeded", o->succeeded, "It was handled");
-  how.add_flag("--failed", o->failed, "It was not: the next level, or the parking lot");
+  how.add_flag("--succeeded", o->succeeded, "The attempt succeeded");
+  how.add_flag("--failed", o->failed, "The attempt failed: next level, or parked");
   how.require_option(1);
-  c.add_option("--error", o->error, "What went wrong, with --failed")->type_name("TEXT");
-  c.add_option("--attempt", o->attempt, "Which one failed, as retry-attempt said; else the one under way")
+  c.add_option("--error", o->error, "The error text, with --failed")->type_name("TEXT");
+  c.add_option("--attempt", o->attempt,
+               "The attempt that failed, as in retry-attempt (default: the current one)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000'000));
-  c.add_option("--executor", o->executor, "Who handled it: stands in the history")->type_name("ADDRESS");
+  c.add_option("--executor", o->executor, "Who handled the attempt; recorded in the history")
+      ->type_name("ADDRESS");
   c.callback([o, exit] { *exit = run_finish(*o); });
 }
 

@@ -1,4 +1,4 @@
-// rung run, check, migrate: what needs the config alone, or makes what the others need.
+// rung run, check and migrate.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -6,7 +6,7 @@
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
 #include "src/cli/run.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 #include "src/store/mysql/mysql_store.h"
 
@@ -52,50 +52,50 @@ Json check_json(const LoadedConfig& loaded) {
 int check(const Common& common) {
   if (!common.json) {
     Config config;
-    if (const int code = load(common, config, ConfigFor::check); code != kDone) return code;
+    if (const int code = load(common, config, ConfigFor::check); code != kSuccess) return code;
     print(lines(describe(config), 0));
-    return kDone;
+    return kSuccess;
   }
   const std::string path = find_config(common);
   if (path.empty()) {
     Config config;
-    return load(common, config, ConfigFor::check);  // tells where it has looked
+    return load(common, config, ConfigFor::check);  // reports where it looked
   }
   const LoadedConfig loaded = load_config(path, ConfigFor::check, group_choice(common));
   print(dump(check_json(loaded)) + "\n");
-  return loaded.ok() ? kDone : kMistake;
+  return loaded.ok() ? kSuccess : kUserError;
 }
 
 int migrate(const Common& common) {
   Config config;
-  if (const int code = load(common, config, ConfigFor::database); code != kDone) return code;
+  if (const int code = load(common, config, ConfigFor::database); code != kSuccess) return code;
   StoreOptions options = config.store;
-  options.migrate = true;  // asked for by hand: store.migrate only says what `run` may do by itself
+  options.migrate = true;  // store.migrate only concerns `rung run`
   const SystemClock clock;
   auto store = open_mysql_store(options, clock);
-  if (!store) return complain(store.error());
+  if (!store) return report_error(store.error());
   auto applied = (*store)->migrate();
-  if (!applied) return complain(applied.error());
+  if (!applied) return report_error(applied.error());
   if (common.json) {
     print(dump(Json{{"applied", *applied}}) + "\n");
-    return kDone;
+    return kSuccess;
   }
   for (const std::string& name : *applied) print("applied " + one_line(name) + "\n");
   print(applied->empty() ? "schema is up to date\n" : "schema is now up to date\n");
-  return kDone;
+  return kSuccess;
 }
 
 }  // namespace
 
 void add_run(CLI::App& app, int* exit) {
   auto common = std::make_shared<Common>();
-  CLI::App& c = *app.add_subcommand("run", "The sidecar, in the foreground");
+  CLI::App& c = *app.add_subcommand("run", "Runs the sidecar in the foreground");
   add_config_options(c, *common);
   c.footer(
       "\nExamples:\n"
       "  rung run -c rung.yaml\n"
-      "  rung run --group eu              one of the groups that the config has\n"
-      "SIGTERM and SIGINT: drain, then exit 0. SIGHUP: read ladders and queues again.");
+      "  rung run --group eu              for one of the groups in the config\n"
+      "SIGTERM and SIGINT: drain, then exit 0. SIGHUP: reload ladders and queues.");
   c.callback([common, exit] {
     const std::string path = find_config(*common);
     Config config;
@@ -106,25 +106,24 @@ void add_run(CLI::App& app, int* exit) {
 
 void add_check(CLI::App& app, int* exit) {
   auto common = std::make_shared<Common>();
-  CLI::App& c = add_command(
-      app, "check", "Is the config right, and what will its ladders do",
-      "Examples:\n"
-      "  rung check -c rung.yaml\n"
-      "Mistakes stand on stderr, one a line, as file:line:column: what. No server is asked. A file "
-      "that the\nconfig names and that can't be read here is a warning; rung run needs it.",
-      *common);
+  CLI::App& c = add_command(app, "check", "Validates the config and prints its ladders",
+                            "Examples:\n"
+                            "  rung check -c rung.yaml\n"
+                            "Prints errors on stderr, one per line, as file:line:column: what. Contacts no "
+                            "server. A file named in the\n"
+                            "config that cannot be read here is only a warning; rung run needs it.",
+                            *common);
   c.callback([common, exit] { *exit = check(*common); });
 }
 
 void add_migrate(CLI::App& app, int* exit) {
   auto common = std::make_shared<Common>();
-  CLI::App& c =
-      add_command(app, "migrate", "Creates or upgrades the tables and views",
-                  "Examples:\n"
-                  "  rung migrate -c rung.yaml\n"
-                  "Safe to run twice, and two at once. `rung run` does it by itself unless store.migrate is "
-                  "false.",
-                  *common);
+  CLI::App& c = add_command(
+      app, "migrate", "Creates or upgrades the tables and views",
+      "Examples:\n"
+      "  rung migrate -c rung.yaml\n"
+      "Safe to repeat and to run concurrently. `rung run` migrates on its own unless store.migrate is false.",
+      *common);
   c.callback([common, exit] { *exit = migrate(*common); });
 }
 

@@ -15,25 +15,25 @@
 
 namespace rung::cli {
 
-CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& does,
-                      const std::string& teach, Common& common) {
-  CLI::App& command = *app.add_subcommand(name, does);
+CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,
+                      const std::string& footer, Common& common) {
+  CLI::App& command = *app.add_subcommand(name, summary);
   add_config_options(command, common);
-  command.add_flag("--json", common.json, "For scripts: JSON on stdout");
-  command.footer("\n" + teach);
+  command.add_flag("--json", common.json, "Print JSON, for scripts");
+  command.footer("\n" + footer);
   return command;
 }
 
 void add_config_options(CLI::App& command, Common& common) {
   command
       .add_option("-c,--config", common.config,
-                  "The config; else $RUNG_CONFIG, ./rung.yaml, /etc/rung/rung.yaml")
+                  "The config file (default: $RUNG_CONFIG, ./rung.yaml or /etc/rung/rung.yaml)")
       ->type_name("FILE");
-  command.add_option("--group", common.group, "Which of the config's groups; else $RUNG_GROUP")
+  command.add_option("--group", common.group, "The group of the config to use (default: $RUNG_GROUP)")
       ->type_name("NAME");
 }
 
-int complain(Exit code, std::string_view what) {
+int report_error(Exit code, std::string_view what) {
   const std::string line = "rung: " + one_line(what) + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
   return code;
@@ -42,17 +42,17 @@ int complain(Exit code, std::string_view what) {
 Exit exit_of(const Error& error) {
   switch (error.kind) {
     case Error::Kind::transient:
-      return kNotReached;
+      return kUnreachable;
     case Error::Kind::not_found:
       return kNotFound;
-    case Error::Kind::refused:  // a login, a right, a table: the service was reached
+    case Error::Kind::refused:  // login, permission or table: the service was reached
     case Error::Kind::permanent:
       break;
   }
-  return kMistake;
+  return kUserError;
 }
 
-int complain(const Error& error) { return complain(exit_of(error), error.message); }
+int report_error(const Error& error) { return report_error(exit_of(error), error.message); }
 
 std::string find_config(const Common& common) {
   if (!common.config.empty()) return common.config;
@@ -72,10 +72,9 @@ GroupChoice group_choice(const Common& common, const std::string& queue) {
 int load(const Common& common, Config& config, ConfigFor purpose, const std::string& queue) {
   const std::string path = find_config(common);
   if (path.empty()) {
-    return complain(
-        kMistake,
-        "no config: neither -c FILE nor $RUNG_CONFIG is given, and there is no rung.yaml here nor in "
-        "/etc/rung");
+    return report_error(kUserError,
+                        "no config file: give -c FILE or set $RUNG_CONFIG; there is no ./rung.yaml and no "
+                        "/etc/rung/rung.yaml");
   }
   LoadedConfig loaded = load_config(path, purpose, group_choice(common, queue));
   const auto tell = [](const std::string& what) {
@@ -87,15 +86,16 @@ int load(const Common& common, Config& config, ConfigFor purpose, const std::str
     warning.what.insert(0, "warning: ");
     tell(warning.str());
   }
-  if (!loaded.ok()) return kMistake;
+  if (!loaded.ok()) return kUserError;
   config = std::move(loaded.config);
-  return kDone;
+  return kSuccess;
 }
 
 int open_session(const Common& common, Session& session, const std::string& queue) {
-  if (const int code = load(common, session.config, ConfigFor::database, queue); code != kDone) return code;
-  if (auto connected = connect(session); !connected) return complain(connected.error());
-  return kDone;
+  if (const int code = load(common, session.config, ConfigFor::database, queue); code != kSuccess)
+    return code;
+  if (auto connected = connect(session); !connected) return report_error(connected.error());
+  return kSuccess;
 }
 
 Result<void> connect(Session& session) {
@@ -111,7 +111,7 @@ Result<void> connect(Session& session) {
 }
 
 CLI::Option* add_watch(CLI::App& command, bool& watch) {
-  return command.add_flag("--watch", watch, "Draw again every 2 s, until Ctrl-C");
+  return command.add_flag("--watch", watch, "Refresh every 2 s until Ctrl-C");
 }
 
 int watch(Session& session, const std::function<int()>& draw) {
@@ -127,23 +127,23 @@ int watch(const std::function<Result<EpochMs>()>& now, const std::function<int()
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   for (;;) {
     const auto at = now();
-    if (!at) return complain(at.error());
-    print((terminal ? "\x1b[H\x1b[2J" : "") + std::string("every 2s, Ctrl-C ends it: ") +
+    if (!at) return report_error(at.error());
+    print((terminal ? "\x1b[H\x1b[2J" : "") + std::string("every 2s, Ctrl-C to stop: ") +
           format_utc(*at).substr(0, 19) + " UTC\n\n");
     const int code = draw();
-    if (code == kNotReached) return code;
+    if (code == kUnreachable) return code;
     if (!terminal) print("\n");
     std::this_thread::sleep_for(std::chrono::seconds{2});
   }
 }
 
-std::string by_whom() {
+std::string cli_user() {
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) host = {"?"};
   std::array<char, 4096> room{};
   passwd entry{};
   passwd* found = nullptr;
-  // The real user: the environment's word could be anybody's.
+  // The real user: environment variables can be forged.
   const bool known = getpwuid_r(getuid(), &entry, room.data(), room.size(), &found) == 0 && found != nullptr;
   const std::string user = known ? found->pw_name : "uid " + std::to_string(getuid());
   return clean_utf8(user + "@" + host.data(), 240) + " (cli)";

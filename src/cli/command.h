@@ -1,5 +1,5 @@
-// What all commands share: exit codes, the config, the store, how a mistake is told.
-// Thread: main's alone; every call may block on a server, bounded by store.timeout.
+// Shared by all commands: exit codes, the config, the store, error output.
+// Thread: main's; every call can block on a server, bounded by store.timeout.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -15,61 +15,61 @@
 
 namespace rung::cli {
 
-// The contract's. NOTE: do not change: scripts lean on them.
-enum Exit : int { kDone = 0, kMistake = 1, kNotReached = 2, kNotFound = 3 };
+// NOTE: do not change: part of the contract, scripts depend on them.
+enum Exit : int { kSuccess = 0, kUserError = 1, kUnreachable = 2, kNotFound = 3 };
 
-// -c, --group and --json, of every command.
+// -c, --group and --json of every command.
 struct Common {
   std::string config;
   std::string group;
   bool json = false;
 };
 
-// A command, with -c/--config and --json; `teach` stands under its --help.
-CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& does,
-                      const std::string& teach, Common& common);
+// A command with -c/--config, --group and --json; `footer` is printed below its --help.
+CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,
+                      const std::string& footer, Common& common);
 // -c and --group.
 void add_config_options(CLI::App& command, Common& common);
 
-// One line on stderr; returns `code`.
-int complain(Exit code, std::string_view what);
-int complain(const Error& error);  // transient: not reached; not_found; else the user's mistake
+// Prints one line to stderr; returns `code`.
+int report_error(Exit code, std::string_view what);
+int report_error(const Error& error);  // transient: kUnreachable; not_found: kNotFound; otherwise kUserError
 Exit exit_of(const Error& error);
 
-// -c, else $RUNG_CONFIG, else ./rung.yaml, else /etc/rung/rung.yaml. "" = there is none.
+// -c, $RUNG_CONFIG, ./rung.yaml or /etc/rung/rung.yaml, whichever comes first. "" = none.
 std::string find_config(const Common& common);
 
-// --group, else $RUNG_GROUP, else the group that has `queue`.
+// --group, or $RUNG_GROUP, or the group that has `queue`.
 GroupChoice group_choice(const Common& common, const std::string& queue = {});
 
-// Loads the config for what the command does; where it cannot, tells so, one problem a line, and returns
-// kMistake. Warnings are told, too. `queue`: the one that the command is about.
+// Loads the config for this purpose. Prints errors and warnings, one per line; returns kUserError on errors.
+// `queue`: the queue that the command is about.
 int load(const Common& common, Config& config, ConfigFor purpose, const std::string& queue = {});
 
-// The config, and a store whose schema is as this program needs it: made by `rung migrate` or `rung run`,
-// never here, where a slip in store.url would leave a database behind. Tells what is wrong.
+// The config, and a store with a matching schema. Only `rung migrate` and `rung run` create the schema: here
+// a typo in store.url would leave a database behind. Prints errors.
 struct Session {
-  std::unique_ptr<const Clock> clock = std::make_unique<SystemClock>();  // the store refers to it
+  std::unique_ptr<const Clock> clock = std::make_unique<SystemClock>();  // the store keeps a reference
   Config config;
   std::unique_ptr<Store> store;
-  EpochMs now;  // the database's clock, at the start
+  EpochMs now;  // the database's clock, when the session was opened
 };
 int open_session(const Common& common, Session& session, const std::string& queue = {});
-// The same with the config that the session has already; nothing is told.
+// Connects with the session's config; does not print errors.
 Result<void> connect(Session& session);
 
-// --watch. The returned option is for excludes().
+// Adds --watch. Use the returned option for excludes().
 CLI::Option* add_watch(CLI::App& command, bool& watch);
-// Draws again every 2 s until Ctrl-C, or until the database can't be reached for a draw; then its exit code.
-// On a terminal each picture replaces the one before. `session.now` is set before each.
+// Redraws every 2 s until Ctrl-C, or until the database is unreachable; then returns that exit code.
+// On a terminal each output replaces the previous one. Sets `session.now` before each.
 int watch(Session& session, const std::function<int()>& draw);
-// The same for any clock: `now` is asked before each picture.
+// The same with another clock: calls `now` before each output.
 int watch(const std::function<Result<EpochMs>()>& now, const std::function<int()>& draw);
 
-// Whose hand it is that changes something here, for the audit: "alice@host (cli)".
-std::string by_whom();
+// The user for the audit: "alice@host (cli)".
+std::string cli_user();
 
-// Writes to stdout; a pipe that closed ends the program quietly.
+// Writes to stdout; a closed pipe ends the program silently.
 void print(std::string_view text);
 
 }  // namespace rung::cli

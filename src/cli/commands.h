@@ -1,4 +1,4 @@
-// Each adds its commands to the program; what they return when run goes to `*exit`, which outlives `app`.
+// Each adds its commands to the program; they store their exit code in `*exit`, which must outlive `app`.
 // Thread: main's.
 #pragma once
 

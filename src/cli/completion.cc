@@ -6,15 +6,15 @@
 namespace rung::cli {
 namespace {
 
-void collect(const CLI::App& app, const std::string& name, std::vector<CommandWords>& out) {
-  CommandWords words{name, app.get_description(), {}, {}};
-  words.does = words.does.substr(0, words.does.find('\n'));
+void collect(const CLI::App& app, const std::string& name, std::vector<CommandInfo>& out) {
+  CommandInfo words{name, app.get_description(), {}, {}};
+  words.summary = words.summary.substr(0, words.summary.find('\n'));
   for (const CLI::Option* option : app.get_options()) {
-    OptionWords one;
+    OptionInfo one;
     for (const std::string& flag : option->get_snames()) one.flags.push_back("-" + flag);
     for (const std::string& flag : option->get_lnames()) one.flags.push_back("--" + flag);
     if (one.flags.empty()) continue;  // a positional
-    one.does = option->get_description();
+    one.summary = option->get_description();
     one.takes_value = option->get_items_expected_max() > 0;
     one.takes_file = option->get_type_name() == "FILE";
     words.options.push_back(std::move(one));
@@ -32,9 +32,9 @@ std::string joined(const std::vector<std::string>& words, const char* between = 
   return out;
 }
 
-std::vector<std::string> flags_of(const CommandWords& command, bool files_only = false) {
+std::vector<std::string> flags_of(const CommandInfo& command, bool files_only = false) {
   std::vector<std::string> flags;
-  for (const OptionWords& option : command.options) {
+  for (const OptionInfo& option : command.options) {
     if (files_only && !option.takes_file) continue;
     flags.insert(flags.end(), option.flags.begin(), option.flags.end());
   }
@@ -66,21 +66,21 @@ std::string zsh_text(const std::string& text) {
 
 }  // namespace
 
-std::vector<CommandWords> words_of(const CLI::App& app) {
-  std::vector<CommandWords> out;
+std::vector<CommandInfo> commands_info(const CLI::App& app) {
+  std::vector<CommandInfo> out;
   collect(app, "", out);
   return out;
 }
 
 std::string bash_completion(const CLI::App& app) {
   std::string cases, files;
-  for (const CommandWords& command : words_of(app)) {
+  for (const CommandInfo& command : commands_info(app)) {
     std::vector<std::string> words = command.commands;
     for (const std::string& flag : flags_of(command)) words.push_back(flag);
     cases += "    " + quoted(command.name) + ") words=" + quoted(joined(words)) + " ;;\n";
     for (const std::string& flag : flags_of(command, true)) files += files.empty() ? flag : "|" + flag;
   }
-  return "# bash completion for rung: source it, or put it into /usr/share/bash-completion/completions/rung\n"
+  return "# bash completion for rung: source it, or save it as /usr/share/bash-completion/completions/rung\n"
          "_rung() {\n"
          "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command='' words='' "
          "i\n"
@@ -90,7 +90,7 @@ std::string bash_completion(const CLI::App& app) {
          "      " +
          [&] {
            std::vector<std::string> names;
-           for (const CommandWords& command : words_of(app)) {
+           for (const CommandInfo& command : commands_info(app)) {
              if (!command.name.empty()) names.push_back(quoted(command.name));
            }
            return joined(names, "|");
@@ -111,25 +111,25 @@ std::string bash_completion(const CLI::App& app) {
 }
 
 std::string zsh_completion(const CLI::App& app) {
-  const auto all = words_of(app);
+  const auto all = commands_info(app);
   std::string cases;
-  for (const CommandWords& command : all) {
+  for (const CommandInfo& command : all) {
     if (command.name.find(' ') != std::string::npos) continue;
     std::string arguments;
     for (const std::string& name : command.commands) {
-      const auto it = std::ranges::find(all, command.name.empty() ? name : command.name + " " + name,
-                                        &CommandWords::name);
-      arguments += " " + quoted(zsh_text(name) + ":" + (it == all.end() ? "" : zsh_text(it->does)));
+      const auto it =
+          std::ranges::find(all, command.name.empty() ? name : command.name + " " + name, &CommandInfo::name);
+      arguments += " " + quoted(zsh_text(name) + ":" + (it == all.end() ? "" : zsh_text(it->summary)));
     }
     std::string flags;
-    for (const OptionWords& option : command.options) {
+    for (const OptionInfo& option : command.options) {
       for (const std::string& flag : option.flags)
-        flags += " " + quoted(zsh_text(flag) + ":" + zsh_text(option.does));
+        flags += " " + quoted(zsh_text(flag) + ":" + zsh_text(option.summary));
     }
     cases += "    " + quoted(command.name) + ") commands=(" + arguments + "); flags=(" + flags + ") ;;\n";
   }
   return "#compdef rung\n"
-         "# zsh completion for rung: put it as _rung into a folder of $fpath\n"
+         "# zsh completion for rung: save it as _rung in a folder of $fpath\n"
          "_rung() {\n"
          "  local -a commands flags\n"
          "  local command=''\n"
@@ -146,24 +146,25 @@ std::string zsh_completion(const CLI::App& app) {
 
 std::string fish_completion(const CLI::App& app) {
   std::string out =
-      "# fish completion for rung: put it into ~/.config/fish/completions/rung.fish\ncomplete -c rung -f\n";
-  for (const CommandWords& command : words_of(app)) {
+      "# fish completion for rung: save it as ~/.config/fish/completions/rung.fish\n"
+      "complete -c rung -f\n";
+  for (const CommandInfo& command : commands_info(app)) {
     const std::string top = command.name.substr(0, command.name.find(' '));
     if (command.name.find(' ') != std::string::npos) continue;
     if (!command.name.empty()) {
       out += "complete -c rung -n __fish_use_subcommand -a " + quoted(command.name) + " -d " +
-             quoted(command.does) + "\n";
+             quoted(command.summary) + "\n";
     }
     const std::string when =
         command.name.empty() ? "__fish_use_subcommand" : quoted("__fish_seen_subcommand_from " + top);
     if (!command.name.empty() && !command.commands.empty())
       out += "complete -c rung -n " + when + " -a " + quoted(joined(command.commands)) + "\n";
-    for (const OptionWords& option : command.options) {
+    for (const OptionInfo& option : command.options) {
       out += "complete -c rung -n " + when;
       for (const std::string& flag : option.flags)
         out += flag.starts_with("--") ? " -l " + flag.substr(2) : " -s " + flag.substr(1);
       if (option.takes_value) out += option.takes_file ? " -r -F" : " -x";
-      out += " -d " + quoted(option.does) + "\n";
+      out += " -d " + quoted(option.summary) + "\n";
     }
   }
   return out;

@@ -45,7 +45,7 @@ struct Pipe {
   }
 };
 
-// As ours, but with UTF-8: rabbitmqctl reads its arguments in the locale's encoding.
+// Our environment, but with a UTF-8 locale: rabbitmqctl decodes its arguments in the locale's encoding.
 std::vector<std::string> environment() {
   std::vector<std::string> out;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -71,7 +71,7 @@ Result<pid_t> spawn(std::vector<std::string> words, const Pipe& out, const Pipe&
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, out.write, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, err.write, STDERR_FILENO);
-  posix_spawnattr_t attributes;  // a group of its own: what it starts is ended with it
+  posix_spawnattr_t attributes;  // its own process group, so its children are killed with it
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   posix_spawnattr_setpgroup(&attributes, 0);
@@ -80,11 +80,11 @@ Result<pid_t> spawn(std::vector<std::string> words, const Pipe& out, const Pipe&
                                   pointers(env).data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
-  if (failed != 0) return transient(words[0] + " cannot be started: " + std::strerror(failed));
+  if (failed != 0) return transient(words[0] + " could not be started: " + std::strerror(failed));
   return pid;
 }
 
-// Reads both until both are closed; false when `deadline` comes first.
+// Reads both until both are closed; false if `deadline` passes first.
 bool read_all(Pipe& out, Pipe& err, Ran& ran, const Clock& clock, BootMs deadline) {
   std::array<char, 16384> buffer{};
   while (out.read >= 0 || err.read >= 0) {
@@ -110,7 +110,7 @@ std::vector<std::string> ctl_words(bool* named) {
   const char* command = std::getenv("RUNG_RABBITMQCTL");
   *named = command != nullptr && *command != '\0';
   if (!*named) return {"rabbitmqctl"};
-  if (access(command, X_OK) == 0) return {command};  // one path, blanks and all
+  if (access(command, X_OK) == 0) return {command};  // a path, which can contain spaces
   std::istringstream stream{std::string(command)};
   std::vector<std::string> words;
   for (std::string word; stream >> word;) words.push_back(word);
@@ -125,7 +125,7 @@ bool is_local(const std::string& host) {
   return host == name || host.starts_with(std::string(name) + ".");
 }
 
-// The first line that says something, for a message of one line.
+// The first non-empty line, for a one-line message.
 std::string first_line(const Ran& ran) {
   for (const std::string* text : {&ran.err, &ran.out}) {
     std::istringstream stream{*text};
@@ -145,18 +145,18 @@ class CtlAdmin final : public rabbit::QueueAdmin {
   std::string name() const override { return words_.empty() ? "rabbitmqctl" : words_[0]; }
 
   Result<void> reach() override {
-    if (words_.empty()) return permanent("RUNG_RABBITMQCTL names no command");
+    if (words_.empty()) return permanent("RUNG_RABBITMQCTL is blank: set it to a command");
     const auto local = std::ranges::find_if(urls_, [](const Url& url) { return is_local(url.host); });
     if (!named_ && local == urls_.end()) {
-      return transient("rabbitmqctl speaks for this machine's broker, not for " + first().host +
-                       " (RUNG_RABBITMQCTL may name one that does)");
+      return transient("rabbitmqctl manages the broker on this machine, not " + first().host +
+                       " (RUNG_RABBITMQCTL can name a command that does)");
     }
     auto status = run({"status", "--formatter", "json"});
     if (!status) return tl::unexpected(status.error());
     if (named_) return {};
     const int port = local->port != 0 ? local->port : local->scheme == "amqps" ? 5671 : 5672;
     if (!listens_at(*status, port)) {
-      return transient("rabbitmqctl reaches another broker: it does not listen at port " +
+      return transient("rabbitmqctl reaches a different broker: that one does not listen on port " +
                        std::to_string(port));
     }
     return {};
@@ -178,7 +178,7 @@ class CtlAdmin final : public rabbit::QueueAdmin {
     auto out = run({"list_exchanges", vhost(), "--formatter", "json", "name"});
     if (!out) return tl::unexpected(out.error());
     const PlainJson rows = PlainJson::parse(*out, nullptr, false);
-    if (!rows.is_array()) return transient("rabbitmqctl list_exchanges does not print JSON");
+    if (!rows.is_array()) return transient("rabbitmqctl list_exchanges: the output is not JSON");
     for (const PlainJson& row : rows) {
       if (row.is_object() && row.value("name", PlainJson()) == PlainJson(name)) return true;
     }
@@ -212,7 +212,7 @@ class CtlAdmin final : public rabbit::QueueAdmin {
     return run({"list_queues", vhost(), "--formatter", "json", "name", "arguments", "policy", "exclusive"});
   }
 
-  // Its stdout; --quiet keeps it to what was asked for.
+  // Its stdout; --quiet suppresses informational output.
   Result<std::string> run(std::vector<std::string> arguments) const {
     std::vector<std::string> words = words_;
     words.insert(words.end(), arguments.begin(), arguments.end());
@@ -221,7 +221,7 @@ class CtlAdmin final : public rabbit::QueueAdmin {
     if (!ran) return tl::unexpected(ran.error());
     if (ran->exit == 0) return std::move(ran->out);
     const std::string what = name() + " " + arguments[0] + ": " + first_line(*ran);
-    // sysexits: 64 usage, 65 data: it was understood and refused. All else: it did not come through.
+    // sysexits: 64 usage, 65 data: the broker rejected the request. Otherwise it was not reached.
     return ran->exit == 64 || ran->exit == 65 ? Result<std::string>(permanent(what))
                                               : Result<std::string>(transient(what));
   }
@@ -252,16 +252,17 @@ PlainJson as_object(const PlainJson& arguments) {
 Result<Ran> run_program(const std::vector<std::string>& words, Ms timeout) {
   Ran ran;
   Pipe out, err;
-  if (out.read < 0 || err.read < 0) return transient(std::string("no pipe: ") + std::strerror(errno));
+  if (out.read < 0 || err.read < 0)
+    return transient(std::string("cannot create a pipe: ") + std::strerror(errno));
   auto pid = spawn(words, out, err);
   if (!pid) return tl::unexpected(pid.error());
   out.close_write();
   err.close_write();
-  const SystemClock clock;  // a program runs in real time
+  const SystemClock clock;  // child processes run in real time
   const BootMs deadline = clock.boot() + timeout;
   bool done = read_all(out, err, ran, clock, deadline);
   int status = 0;
-  // Both pipes are closed: it has ended, or will in a moment.
+  // Both pipes are closed: the program has ended or is about to.
   while (done && waitpid(*pid, &status, WNOHANG) == 0) {
     if (clock.boot() >= deadline) done = false;
     std::this_thread::sleep_for(Ms{2});
@@ -272,13 +273,13 @@ Result<Ran> run_program(const std::vector<std::string>& words, Ms timeout) {
     return transient(words[0] + " did not answer within " + std::to_string(timeout.count()) + " ms");
   }
   ran.exit = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  if (ran.exit == 127 && ran.err.empty()) return transient(words[0] + " is not there");
+  if (ran.exit == 127 && ran.err.empty()) return transient(words[0] + ": command not found");
   return ran;
 }
 
 Result<std::vector<Policy>> read_policies(std::string_view text) {
   const PlainJson rows = PlainJson::parse(text, nullptr, false);
-  if (!rows.is_array()) return transient("rabbitmqctl list_policies does not print JSON");
+  if (!rows.is_array()) return transient("rabbitmqctl list_policies: the output is not JSON");
   std::vector<Policy> all;
   for (const PlainJson& row : rows) {
     if (!row.is_object()) continue;
@@ -294,7 +295,7 @@ Result<std::vector<Policy>> read_policies(std::string_view text) {
 
 Result<std::vector<QueueFacts>> read_queues(std::string_view text) {
   const PlainJson rows = PlainJson::parse(text, nullptr, false);
-  if (!rows.is_array()) return transient("rabbitmqctl list_queues does not print JSON");
+  if (!rows.is_array()) return transient("rabbitmqctl list_queues: the output is not JSON");
   std::vector<QueueFacts> all;
   for (const PlainJson& row : rows) {
     if (!row.is_object()) continue;

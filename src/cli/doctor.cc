@@ -9,7 +9,7 @@
 
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 
 namespace rung::cli {
@@ -58,7 +58,7 @@ std::string to_text(const Findings& findings) {
     std::string name = f.name;
     if (name.size() < 24) name.resize(24, ' ');
     out += paint(label, colour(f.status), terminal) + name + " " + one_line(f.what) + "\n";
-    if (!f.fix.empty()) out += "          to mend it: " + one_line(f.fix) + "\n";
+    if (!f.fix.empty()) out += "          fix: " + one_line(f.fix) + "\n";
   }
   out += "\n" + std::to_string(count(findings, Status::ok)) + " ok, " +
          std::to_string(count(findings, Status::warn)) + " warnings, " +
@@ -79,30 +79,30 @@ std::string findings_json(const Findings& findings) {
 
 int run(const Common& common) {
   Config config;
-  if (const int code = load(common, config, ConfigFor::check); code != kDone) return code;
+  if (const int code = load(common, config, ConfigFor::check); code != kSuccess) return code;
   if (!config.groups.empty() && config.groups.own.empty())
-    return complain(kMistake, which_group(config.groups));
-  Findings all = {good("config", find_config(common) + " is right")};
+    return report_error(kUserError, which_group(config.groups));
+  Findings all = {good("config", find_config(common) + " is valid")};
   const SystemClock clock;
   for (Findings part : {check_broker(config, clock), check_management(config), check_database(config, clock),
                         check_machine(config, find_config(common))})
     std::ranges::move(part, std::back_inserter(all));
   print(common.json ? findings_json(all) : to_text(all));
-  return count(all, Status::wrong) == 0 ? kDone : kMistake;
+  return count(all, Status::wrong) == 0 ? kSuccess : kUserError;
 }
 
 }  // namespace
 
 void add_doctor(CLI::App& app, int* exit) {
   auto common = std::make_shared<Common>();
-  CLI::App& c =
-      add_command(app, "doctor", "Connects to everything and says what is right and what is wrong",
-                  "Examples:\n"
-                  "  rung doctor\n"
-                  "  rung doctor --json\n"
-                  "Each line is ok, warn, wrong or skipped; below it the command that mends it. It changes\n"
-                  "nothing on the servers. Exit code 1 where something would keep Rung from working.",
-                  *common);
+  CLI::App& c = add_command(
+      app, "doctor", "Connects to all configured services and reports problems",
+      "Examples:\n"
+      "  rung doctor\n"
+      "  rung doctor --json\n"
+      "Each line is ok, warn, wrong or skipped, followed by a command that fixes it. It changes nothing\n"
+      "on the servers. Exit code 1 if anything is wrong: something that keeps Rung from working.",
+      *common);
   c.callback([common, exit] { *exit = run(*common); });
 }
 

@@ -1,5 +1,5 @@
-// rung doctor: what it finds out, a line each. A check of a service that was not reached is skipped.
-// Thread: one; the checks block, bounded by time-outs. They change nothing on the servers.
+// rung doctor: one finding per line. Checks of an unreachable service are skipped.
+// Thread: one; the checks block, bounded by timeouts. They change nothing on the servers.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct Finding {
   std::string name;  // "broker.login": for scripts
   Status status = Status::ok;
   std::string what;  // a sentence
-  std::string fix;   // the command, or the change, that mends it; "" where nothing is to be mended
+  std::string fix;   // the command or change that fixes it; "" if nothing is to be fixed
 };
 using Findings = std::vector<Finding>;
 
@@ -33,12 +33,12 @@ inline Finding skipped(std::string name, std::string what) {
   return {std::move(name), Finding::Status::skipped, std::move(what), {}};
 }
 
-// AMQP: login, virtual host, permissions, exchanges and queues of Rung.
+// Over AMQP: login, virtual host, permissions, Rung's exchanges and queues.
 Findings check_broker(const Config& config, const Clock& clock);
-// The management API: access, attachment of the queues that the config names, their types and policies.
+// Over the management API: access, attachment of the queues in the config, types and policies.
 Findings check_management(const Config& config);
 Findings check_database(const Config& config, const Clock& clock);
-// This machine: the HTTP address, the rights of files with secrets.
+// On this machine: the HTTP address, permissions of files with secrets.
 Findings check_machine(const Config& config, const std::string& config_path);
 
 }  // namespace rung::cli

@@ -1,4 +1,4 @@
-// What AMQP alone tells: login, virtual host, permissions, exchanges and queues.
+// Checks over AMQP: login, virtual host, permissions, exchanges and queues.
 #include <unistd.h>
 
 #include <set>
@@ -24,7 +24,7 @@ struct Broker {
   std::string where() const {
     return config.broker.other_urls.empty() ? url.host_port(5672) : "any of broker.urls";
   }
-  // As docs/permissions.md has it.
+  // As in docs/permissions.md.
   std::string grant() const {
     std::string own = "^";
     for (const char c : config.broker.prefix) own += c == '.' ? std::string("\\.") : std::string(1, c);
@@ -36,37 +36,38 @@ struct Broker {
 
 std::string user_of(const Url& url) { return url.user.empty() ? "guest" : url.user; }
 
-bool says(const Error& error, std::string_view text) { return error.message.find(text) != std::string::npos; }
+bool contains(const Error& error, std::string_view text) {
+  return error.message.find(text) != std::string::npos;
+}
 
-// Why there is no connection, and what would mend it.
-Findings not_opened(const Broker& b, const Error& error) {
+// Why the connection failed, and how to fix it.
+Findings connection_findings(const Broker& b, const Error& error) {
   Findings all;
-  const bool reached = says(error, "vhost");
-  if (says(error, "Login was refused") || says(error, "ACCESS_REFUSED - Login")) {
+  const bool reached = contains(error, "vhost");
+  if (contains(error, "Login was refused") || contains(error, "ACCESS_REFUSED - Login")) {
     all.push_back(wrong(
-        "broker.login", "the broker refuses user '" + b.user + "': wrong password, or no such user",
+        "broker.login", "the broker rejected user '" + b.user + "': wrong password or unknown user",
         "correct broker.url, or run: rabbitmqctl change_password " + shell_quote(b.user) + " PASSWORD"));
   } else if (reached) {
     all.push_back(good("broker.login", "user '" + b.user + "' at " + b.url.host_port(5672)));
-    const bool missing = says(error, "not found");
-    all.push_back(
-        wrong("broker.vhost",
-              missing ? "there is no virtual host '" + b.vhost + "'"
-                      : "user '" + b.user + "' has no access to virtual host '" + b.vhost + "'",
-              missing ? "correct the end of broker.url, or run: rabbitmqctl add_vhost " + shell_quote(b.vhost)
-                      : b.grant()));
+    const bool missing = contains(error, "not found");
+    all.push_back(wrong("broker.vhost",
+                        missing ? "no such virtual host: '" + b.vhost + "'"
+                                : "user '" + b.user + "' has no access to virtual host '" + b.vhost + "'",
+                        missing ? "correct the virtual host in broker.url, or run: rabbitmqctl add_vhost " +
+                                      shell_quote(b.vhost)
+                                : b.grant()));
   } else {
-    all.push_back(wrong("broker.login", "no connection to " + b.where() + ": " + error.message,
+    all.push_back(wrong("broker.login", "cannot connect to " + b.where() + ": " + error.message,
                         "start RabbitMQ, or correct host and port of broker.url"));
   }
   for (const char* name : {"broker.vhost", "broker.permissions", "broker.topology"}) {
-    if (!(reached && std::string_view(name) == "broker.vhost"))
-      all.push_back(skipped(name, "there is no connection"));
+    if (!(reached && std::string_view(name) == "broker.vhost")) all.push_back(skipped(name, "not connected"));
   }
   return all;
 }
 
-// Each address of several: whether it answers. `serving`: the one that the other checks ask.
+// If there are several addresses: whether each is reachable. `serving`: the one that the other checks use.
 Findings check_addresses(const Config& config, const Clock& clock, const std::string& serving) {
   Findings all;
   if (config.broker.other_urls.empty()) return all;
@@ -75,49 +76,49 @@ Findings check_addresses(const Config& config, const Clock& clock, const std::st
   std::string where;
   for (const rabbit::AddressFacts& one : addresses) {
     if (!one.error.message.empty()) {
-      all.push_back(warning("broker.address", one.address + " does not serve: " + one.error.message,
+      all.push_back(warning("broker.address", one.address + " is unavailable: " + one.error.message,
                             "start RabbitMQ there, or correct broker.urls"));
       continue;
     }
-    all.push_back(
-        good("broker.address", one.address + (one.address == serving ? " answers, and serves us now"
-                                                                     : " answers, and could serve")));
+    all.push_back(good("broker.address", one.address + (one.address == serving ? " is reachable and in use"
+                                                                               : " is reachable")));
     if (clusters.insert(one.cluster).second)
       where += (where.empty() ? "" : ", ") + one.address + " of '" + one.cluster + "'";
   }
   if (clusters.size() > 1) {
     all.push_back(wrong("broker.cluster",
-                        "the addresses are of several brokers, which do not share their queues: " + where,
-                        "write the nodes of one cluster in broker.urls"));
+                        "the addresses belong to different brokers, which do not share queues: " + where,
+                        "list only the nodes of one cluster in broker.urls"));
   }
   return all;
 }
 
 Findings check_permissions(const Broker& b, rabbit::Probe& probe) {
   Findings all;
-  const auto judge = [&](const char* name, const std::string& right, const Result<void>& done) {
-    all.push_back(done ? good(name, "user '" + b.user + "' may " + right)
-                       : wrong(name, "user '" + b.user + "' may not " + right + ": " + done.error().message,
-                               b.grant()));
+  const auto add_permission = [&](const char* name, const std::string& action, const Result<void>& done) {
+    all.push_back(
+        done ? good(name, "user '" + b.user + "' is allowed to " + action)
+             : wrong(name, "user '" + b.user + "' is not allowed to " + action + ": " + done.error().message,
+                     b.grant()));
     return done.has_value();
   };
   const std::string temporary = b.config.broker.prefix + ".doctor-" + std::to_string(getpid());
-  const std::string own = "what begins with " + b.config.broker.prefix + ".";
-  const bool declared = judge("broker.configure", "declare " + own, probe.may_declare(temporary));
+  const std::string own = "names that begin with " + b.config.broker.prefix + ".";
+  const bool declared = add_permission("broker.configure", "declare " + own, probe.may_declare(temporary));
   if (declared) {
-    judge("broker.read", "read from " + own, probe.may_read(temporary));
+    add_permission("broker.read", "read from " + own, probe.may_read(temporary));
   } else {
     all.push_back(skipped("broker.read", "no queue could be declared to read from"));
   }
   const std::string failed = rabbit::failed_exchange(b.config.broker.prefix);
   auto bind = probe.may_bind(failed, failed);
   if (!bind && bind.error().kind == Error::Kind::not_found) {
-    all.push_back(skipped("broker.write", failed + " is not there yet"));
+    all.push_back(skipped("broker.write", failed + " does not exist yet"));
   } else {
-    judge("broker.write", "bind " + own, bind);
+    add_permission("broker.write", "bind " + own, bind);
   }
-  judge("broker.write_queues", "publish to queues (exchange amq.default)",
-        probe.may_publish("", temporary + "-none"));
+  add_permission("broker.write_queues", "publish to queues (exchange amq.default)",
+                 probe.may_publish("", temporary + "-none"));
   return all;
 }
 
@@ -134,7 +135,7 @@ Findings check_topology(const Broker& b, rabbit::Probe& probe) {
         if (missing.find(name) == std::string::npos) missing += (missing.empty() ? "" : ", ") + name;
       } else {
         all.push_back(
-            wrong("broker.topology", name + " cannot be looked at: " + done->error().message, b.grant()));
+            wrong("broker.topology", name + " cannot be checked: " + done->error().message, b.grant()));
       }
     }
   }
@@ -142,18 +143,18 @@ Findings check_topology(const Broker& b, rabbit::Probe& probe) {
   if (auto there = probe.exchange_exists(to_return); !there)
     missing += (missing.empty() ? "" : ", ") + to_return;
   if (!missing.empty()) {
-    all.push_back(warning("broker.topology", "exchanges or queues are missing: " + missing,
-                          "rung run declares them at its start"));
+    all.push_back(warning("broker.topology", "missing exchanges or queues: " + missing,
+                          "rung run declares them at start"));
   } else if (all.empty()) {
     all.push_back(
-        good("broker.topology", "exchanges and queues of " + b.config.broker.prefix + ". are there"));
+        good("broker.topology", "all exchanges and queues of prefix " + b.config.broker.prefix + " exist"));
   }
   for (const auto& [from, to] : b.config.delays) {
     for (const std::string& name : {from, to}) {
       auto there = probe.exchange_exists(name);
       if (!there)
         all.push_back(warning("broker.delays", "exchange '" + name + "' of delays: " + there.error().message,
-                              name == from ? "rung run declares it at its start" : "declare it"));
+                              name == from ? "rung run declares it at start" : "declare it"));
     }
   }
   return all;
@@ -166,21 +167,22 @@ Findings check_routing_keys(const Broker& b, rabbit::Probe& probe) {
   const std::string exchange = rabbit::return_exchange(b.config.broker.prefix);
   for (const auto& [queue, rules] : b.config.rules->queues()) {
     const std::string name = "queue." + queue + ".routing_key";
-    // RabbitMQ 4.3 refuses even this look to a user without rights; then the attempt to bind says which.
+    // RabbitMQ 4.3 refuses even this check without permissions; then the attempt to bind says which are
+    // missing.
     const auto missing = [](const Result<void>& there) {
       return !there && there.error().kind == Error::Kind::not_found;
     };
     if (missing(probe.queue_exists(queue)) || missing(probe.exchange_exists(exchange))) {
-      all.push_back(skipped(name, "the queue or " + exchange + " is not there yet"));
+      all.push_back(skipped(name, "the queue or " + exchange + " does not exist yet"));
       continue;
     }
     const auto bind = probe.may_bind(queue, exchange);
     if (bind) {
-      all.push_back(good(name, "its retries keep their routing key, by the exchange " + exchange));
+      all.push_back(good(name, "retries keep their routing key, through exchange " + exchange));
     } else {
       all.push_back(warning(name,
-                            "its retries lose their routing key: user '" + b.user + "' may not bind it to " +
-                                exchange + ": " + bind.error().message,
+                            "retries lose their routing key: user '" + b.user +
+                                "' is not allowed to bind it to " + exchange + ": " + bind.error().message,
                             b.grant()));
     }
   }
@@ -196,7 +198,7 @@ Findings check_broker(const Config& config, const Clock& clock) {
   auto probe = rabbit::Probe::open(config.broker, clock, kTimeout);
   if (!probe) {
     Findings all = check_addresses(config, clock, "");
-    const Findings why = not_opened(b, probe.error());
+    const Findings why = connection_findings(b, probe.error());
     all.insert(all.end(), why.begin(), why.end());
     return all;
   }

@@ -1,4 +1,4 @@
-// What the database tells: login, version, grants, durability, clock, schema.
+// Checks of the database: login, version, grants, durability, clock, schema.
 #include <algorithm>
 #include <cstdlib>
 
@@ -11,7 +11,7 @@ namespace rung::cli {
 namespace {
 
 constexpr Ms kMostOffset{500};
-constexpr std::int64_t kLeastPacket = 16LL * 1024 * 1024;  // bodies of messages travel in one statement
+constexpr std::int64_t kLeastPacket = 16LL * 1024 * 1024;  // a message body is sent in one statement
 
 struct Database {
   const Config& config;
@@ -31,45 +31,45 @@ struct Database {
 Findings not_connected(const Url& url, const Error& error) {
   Findings all;
   if (error.kind == Error::Kind::transient) {
-    all.push_back(wrong("database.login", "no connection to " + url.host_port(3306) + ": " + error.message,
+    all.push_back(wrong("database.login", "cannot connect to " + url.host_port(3306) + ": " + error.message,
                         "start the database, or correct host and port of store.url"));
   } else if (error.message.find("to database") != std::string::npos) {
     all.push_back(wrong("database.grants", error.message,
                         "GRANT SELECT, INSERT, UPDATE, DELETE, ... ON `" + url.path + "`.* TO '" + url.user +
                             "'@'HOST' (docs/permissions.md)"));
   } else if (error.message.find("(3159)") != std::string::npos) {
-    all.push_back(wrong("database.login", "the database refuses user '" + url.user + "': " + error.message,
+    all.push_back(wrong("database.login", "the database rejected user '" + url.user + "': " + error.message,
                         "set store.tls: verify in the config (docs/security.md)"));
   } else {
-    all.push_back(wrong("database.login", "the database refuses user '" + url.user + "': " + error.message,
+    all.push_back(wrong("database.login", "the database rejected user '" + url.user + "': " + error.message,
                         "correct the password in store.url or store.password_file, or run: ALTER USER '" +
                             url.user + "'@'HOST' IDENTIFIED BY 'PASSWORD'"));
   }
   for (const char* name : {"database.schema", "database.settings", "database.clock"})
-    all.push_back(skipped(name, "there is no connection"));
+    all.push_back(skipped(name, "not connected"));
   return all;
 }
 
 void check_schema(const Database& db, Findings& all) {
   const DatabaseFacts& facts = db.facts;
   const bool migrates = db.config.store.migrate;
-  const std::string migrate = migrates ? "rung run makes it at its start" : "rung migrate";
+  const std::string migrate = migrates ? "rung run creates it at start" : "rung migrate";
   const auto missing = [&](const std::string& what) {
     all.push_back(migrates ? warning("database.schema", what, migrate)
                            : wrong("database.schema", what, migrate));
   };
   if (!facts.has_schema) {
-    missing("there is no database '" + db.url.path + "'");
+    missing("no such database: '" + db.url.path + "'");
   } else if (facts.version == 0) {
-    missing("Rung's tables are not there yet");
+    missing("Rung's tables do not exist yet");
   } else if (facts.version < facts.newest_version) {
-    missing("the tables have version " + std::to_string(facts.version) + ", this program needs " +
+    missing("the schema has version " + std::to_string(facts.version) + ", this program needs version " +
             std::to_string(facts.newest_version));
   } else if (facts.version > facts.newest_version) {
     all.push_back(wrong("database.schema",
-                        "the tables have version " + std::to_string(facts.version) +
-                            ", this program knows up to " + std::to_string(facts.newest_version),
-                        "use the newer rung that made them"));
+                        "the schema has version " + std::to_string(facts.version) +
+                            ", this program supports up to version " + std::to_string(facts.newest_version),
+                        "use the newer rung that created it"));
   } else {
     all.push_back(good("database.schema", "version " + std::to_string(facts.version)));
   }
@@ -86,10 +86,10 @@ void check_grants(const Database& db, Findings& all) {
     if (!have.contains(privilege)) missing += (missing.empty() ? "" : ", ") + privilege;
   }
   if (missing.empty()) {
-    all.push_back(good("database.grants", "user '" + db.url.user + "' has all privileges that Rung needs"));
+    all.push_back(good("database.grants", "user '" + db.url.user + "' has all required privileges"));
   } else if (roles) {
-    all.push_back(
-        warning("database.grants", "not granted directly, perhaps by a role: " + missing, db.grant(missing)));
+    all.push_back(warning("database.grants", "not granted directly, perhaps through a role: " + missing,
+                          db.grant(missing)));
   } else {
     all.push_back(
         wrong("database.grants", "user '" + db.url.user + "' lacks: " + missing, db.grant(missing)));
@@ -105,9 +105,9 @@ void check_settings(const Database& db, Findings& all) {
   const std::string isolation = db.variable(
       db.facts.variables.contains("transaction_isolation") ? "transaction_isolation" : "tx_isolation");
   all.push_back(isolation == "READ-COMMITTED"
-                    ? good("database.isolation", "sessions of Rung run at READ COMMITTED")
+                    ? good("database.isolation", "Rung's sessions run at READ COMMITTED")
                     : wrong("database.isolation",
-                            "the session's isolation is " + isolation + ", Rung asked for READ COMMITTED",
+                            "the session's isolation is " + isolation + ", but Rung requested READ COMMITTED",
                             "look for a proxy between Rung and the database that changes it"));
   const std::int64_t packet = std::atoll(db.variable("max_allowed_packet").c_str());
   const std::string mb = std::to_string(packet / (1024 * 1024)) + " MB";
@@ -115,7 +115,7 @@ void check_settings(const Database& db, Findings& all) {
                     ? good("database.packet", "max_allowed_packet is " + mb)
                     : warning("database.packet",
                               "max_allowed_packet is " + mb + ": larger messages go to the parked queue",
-                              "SET GLOBAL max_allowed_packet = 67108864, and in the server's config"));
+                              "SET GLOBAL max_allowed_packet = 67108864, and set it in the server's config"));
 }
 
 void check_clock(const Database& db, Findings& all) {
@@ -126,11 +126,11 @@ void check_clock(const Database& db, Findings& all) {
                            levels::format_duration(std::max(db.facts.round_trip, Ms{1})) + ")";
   all.push_back(offset <= kMostOffset + db.facts.round_trip
                     ? good("database.clock", what)
-                    : warning("database.clock", what + "; due times follow the database's",
+                    : warning("database.clock", what + "; due times follow the database's clock",
                               "run chrony or ntpd on both"));
 }
 
-// Each address of several: whether it answers, and whether it is the one that serves.
+// If there are several addresses: whether each is reachable, and which one is in use.
 Findings check_addresses(const std::vector<DatabaseAddress>& addresses, const DatabaseAddress* serving) {
   Findings all;
   std::string writers;
@@ -138,31 +138,30 @@ Findings check_addresses(const std::vector<DatabaseAddress>& addresses, const Da
     const bool writes = !one.away && !one.read_only;
     if (writes) writers += (writers.empty() ? "" : ", ") + one.shown;
     if (one.away) {
-      all.push_back(warning("database.address", one.shown + " does not serve: " + one.away->message,
+      all.push_back(warning("database.address", one.shown + " is unavailable: " + one.away->message,
                             "start the database there, or correct store.urls"));
     } else if (one.read_only) {
-      all.push_back(good("database.address", one.shown + " answers, is read-only, and is passed over"));
+      all.push_back(good("database.address", one.shown + " is reachable but read-only, so it is skipped"));
     } else {
-      all.push_back(
-          good("database.address", one.shown + (&one == serving ? " takes writes, and serves us now"
-                                                                : " takes writes, and could serve")));
+      all.push_back(good("database.address", one.shown + (&one == serving ? " accepts writes and is in use"
+                                                                          : " accepts writes")));
     }
   }
   if (writers.find(',') != std::string::npos) {
     all.push_back(
         warning("database.writers",
-                "several addresses take writes: " + writers +
-                    "; sidecars that reach different ones would not see each other's leases in time",
-                "SET GLOBAL read_only = 1 on all but one; each sidecar takes the first of store.urls "
+                "several addresses accept writes: " + writers +
+                    "; sidecars connected to different ones may not see each other's leases in time",
+                "SET GLOBAL read_only = 1 on all but one; each sidecar uses the first address of store.urls "
                 "that it reaches"));
   } else if (serving == nullptr) {
-    all.push_back(wrong("database.read_only", "no address of store.urls takes writes",
+    all.push_back(wrong("database.read_only", "no address of store.urls accepts writes",
                         "promote one, or add the primary to store.urls"));
   }
   return all;
 }
 
-// What all other checks ask: the address that serves.
+// All other checks, on the address in use.
 Findings check_one(const Config& config, const Clock& clock, const StoreOptions& options, const Url& url,
                    const std::string& at) {
   const auto facts = diagnose_mysql(options, clock);
@@ -191,7 +190,7 @@ Findings check_database(const Config& config, const Clock& clock) {
   Findings all = check_addresses(addresses, any ? &*serving : nullptr);
   const Findings rest =
       any ? check_one(config, clock, serving->options, serving->options.addresses->first(), serving->shown)
-          : not_connected(*url, {Error::Kind::transient, "no address serves"});
+          : not_connected(*url, {Error::Kind::transient, "no address is available"});
   all.insert(all.end(), rest.begin(), rest.end());
   return all;
 }

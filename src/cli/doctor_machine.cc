@@ -1,4 +1,4 @@
-// What this machine tells: whether the HTTP address is free, and who may read files with secrets.
+// Checks of this machine: whether the HTTP address is free, and who can read files with secrets.
 #include <netdb.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -48,7 +48,7 @@ bool answers_healthz(const addrinfo& to) {
 }
 
 Finding check_listen(const HttpOptions& http) {
-  if (http.listen.empty()) return skipped("http.listen", "the config has no http.listen");
+  if (http.listen.empty()) return skipped("http.listen", "http.listen is not set");
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
@@ -66,7 +66,7 @@ Finding check_listen(const HttpOptions& http) {
   if (why != EADDRINUSE)
     return wrong("http.listen", http.listen + ": " + std::strerror(why), "correct http.listen");
   if (!http.cert.empty())
-    return warning("http.listen", http.listen + " is in use", "fine where that is this sidecar");
+    return warning("http.listen", http.listen + " is in use", "nothing to do if this is the sidecar");
   if (answers_healthz(*found)) return good("http.listen", "a sidecar answers at " + http.listen);
   return wrong("http.listen", http.listen + " is in use by another program",
                "choose another port for http.listen");
@@ -77,12 +77,13 @@ void check_file(const std::string& path, const char* name, const char* holds, Fi
   struct stat about {};
   if (stat(path.c_str(), &about) != 0) {
     all.push_back(wrong(name, path + " cannot be read here: " + std::strerror(errno),
-                        "make it, or run rung doctor as the sidecar's user"));
+                        "create it, or run rung doctor as the sidecar's user"));
   } else if ((about.st_mode & S_IROTH) != 0) {
-    all.push_back(warning(name, path + " holds " + holds + ", and everybody on this machine may read it",
+    all.push_back(warning(name,
+                          path + " contains " + holds + " and is readable by every user of this machine",
                           "chmod o-rwx " + rabbit::shell_quote(path)));
   } else {
-    all.push_back(good(name, path + " is not open to everybody"));
+    all.push_back(good(name, path + " is not world-readable"));
   }
 }
 
@@ -98,7 +99,7 @@ Findings check_machine(const Config& config, const std::string& config_path) {
   if (has_password(config.broker.url, config.broker.other_urls) ||
       has_password(config.store.url, config.store.other_urls) ||
       has_password(config.broker.rabbitmq.management))
-    check_file(config_path, "files.config", "a password, unless it takes it from the environment", all);
+    check_file(config_path, "files.config", "a password, unless it comes from the environment,", all);
   check_file(config.store.password_file, "files.password", "a password", all);
   check_file(config.http.token_file, "files.token", "a token", all);
   check_file(config.http.read_token_file, "files.read_token", "a token", all);

@@ -22,31 +22,35 @@ struct Time {
 
 void add_filter(CLI::App& c, FilterOptions& o) {
   Filter& f = o.filter;
-  c.add_option("--queue", f.queue, "The queue it goes (back) to, exactly")->type_name("NAME");
-  c.add_option("--exchange", f.exchange, "The exchange it was published to at first, or is to be, exactly")
+  c.add_option("--queue", f.queue, "Tasks for this queue")->type_name("NAME");
+  c.add_option("--exchange", f.exchange, "Tasks whose message was, or will be, published to this exchange")
       ->type_name("NAME");
-  c.add_option("--state", o.states, "Where in its life it is; several: --state parked,scheduled")
+  c.add_option("--state", o.states, "Tasks in this state; several: --state parked,scheduled")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember(
           {"scheduled", "publishing", "awaiting", "succeeded", "parked", "cancelled", "discarded"}));
-  c.add_option("--kind", o.kind, "retry: it failed; delay: it only had to wait")
+  c.add_option("--kind", o.kind, "retry: failed messages; delay: delayed messages")
       ->check(CLI::IsMember({"retry", "delay"}));
-  c.add_option("--tag", f.tag, "The message's property `type`, exactly")->type_name("TAG");
-  c.add_option("--message-id", f.message_id, "The message's own id, exactly")->type_name("ID");
-  c.add_option("--correlation-id", f.correlation_id, "The message's property correlation_id, exactly")
+  c.add_option("--tag", f.tag, "Tasks with this tag (message property `type`)")->type_name("TAG");
+  c.add_option("--message-id", f.message_id, "Tasks with this message-id")->type_name("ID");
+  c.add_option("--correlation-id", f.correlation_id, "Tasks with this message property correlation_id")
       ->type_name("ID");
   c.add_option("--header", o.headers,
-               "A header's value, exactly; of those that index_headers of the config names")
+               "Tasks with this header; only headers listed under index_headers in the config")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
-  c.add_option("--ladder", f.ladder, "The ladder it climbs, exactly")->type_name("NAME");
-  c.add_option("--error", f.error_contains, "A part of the last error")->type_name("TEXT");
-  c.add_option("--due-before", o.due_before, "Due before; a duration counts from now on")->type_name("TIME");
-  c.add_option("--due-after", o.due_after, "Due after; a duration counts from now on")->type_name("TIME");
-  c.add_option("--created-since,--created-after", o.created_since, "Taken in since; a duration counts back")
+  c.add_option("--ladder", f.ladder, "Tasks on this ladder")->type_name("NAME");
+  c.add_option("--error", f.error_contains, "Tasks whose last error contains this text")->type_name("TEXT");
+  c.add_option("--due-before", o.due_before, "Due before this time; a duration counts from now")
       ->type_name("TIME");
-  c.add_option("--created-before", o.created_before, "Taken in before; a duration counts back")
+  c.add_option("--due-after", o.due_after, "Due after this time; a duration counts from now")
+      ->type_name("TIME");
+  c.add_option("--created-since,--created-after", o.created_since,
+               "Received since this time; a duration counts back from now")
+      ->type_name("TIME");
+  c.add_option("--created-before", o.created_before,
+               "Received before this time; a duration counts back from now")
       ->type_name("TIME");
 }
 
@@ -66,7 +70,7 @@ int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
   filter = o.filter;
   filter.limit = limit;
   filter.below = below;
-  for (const std::string& word : o.states) {  // the parser has checked the words
+  for (const std::string& word : o.states) {  // validated by the parser
     const State state = state_from(word).value_or(State::scheduled);
     if (o.states.size() == 1) filter.state = state;
     if (o.states.size() > 1) filter.states.push_back(state);
@@ -74,7 +78,7 @@ int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
   for (const std::string& header : o.headers) {
     const auto equals = header.find('=');
     if (equals == 0 || equals == std::string::npos || equals + 1 == header.size())
-      return complain(kMistake, "--header: '" + header + "' is not NAME=VALUE, e.g. tenant=acme");
+      return report_error(kUserError, "--header: '" + header + "' is not NAME=VALUE, e.g. tenant=acme");
     filter.headers.emplace_back(header.substr(0, equals), header.substr(equals + 1));
   }
   if (!o.kind.empty()) filter.kind = kind_from(o.kind);
@@ -87,10 +91,10 @@ int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
   for (const Time& time : times) {
     if (time.text.empty()) continue;
     const auto when = parse_when(time.text, now, time.direction);
-    if (!when) return complain(kMistake, std::string(time.flag) + ": " + when.error());
+    if (!when) return report_error(kUserError, std::string(time.flag) + ": " + when.error());
     time.to = *when;
   }
-  return kDone;
+  return kSuccess;
 }
 
 std::string to_flags(const Filter& f) {

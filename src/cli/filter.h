@@ -1,4 +1,4 @@
-// Which tasks: the filter options, alike in every command that takes them.
+// The filter options, the same for every command that has them.
 // Thread: main's.
 #pragma once
 
@@ -13,18 +13,18 @@ namespace rung::cli {
 struct FilterOptions {
   std::string kind, due_before, due_after, created_since, created_before;
   std::vector<std::string> states, headers;  // headers: NAME=VALUE
-  Filter filter;                             // what needs no reading
+  Filter filter;                             // options that need no parsing
 };
 void add_filter(CLI::App& command, FilterOptions& options);
 
-// Whether any of them was given.
+// Whether any filter option was given.
 bool is_set(const FilterOptions& options);
 
-// Reads times and words into `filter`; tells what is wrong and returns the exit code.
+// Parses the options into `filter`; prints errors and returns the exit code.
 int read_filter(const FilterOptions& options, EpochMs now, Filter& filter);
 
-// "--queue orders --due-before 2026-11-21T17:05:00.000Z": the filter as it was read, for people and for the
-// row of a bulk.
+// "--queue orders --due-before 2026-11-21T17:05:00.000Z": the parsed filter, for output and for the row of a
+// bulk.
 std::string to_flags(const Filter& filter);
 
 }  // namespace rung::cli

@@ -21,8 +21,7 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
 
 namespace {
 
-// The text of --help; get_formatter: the program's own help() would show the command that is being run,
-// `help`.
+// The text of --help. Uses get_formatter(), because help() would print the running command, `help`.
 std::string help_of(const CLI::App& command, const std::string& name) {
   return command.get_formatter()->make_help(&command, name, CLI::AppFormatMode::Normal);
 }
@@ -39,8 +38,8 @@ int help(const CLI::App& app, const std::vector<std::string>& words) {
     }
     if (found == nullptr) {
       const std::string meant = confile::closest(word, names);
-      return complain(kMistake,
-                      "there is no command " + confile::in_quotes(before + word) +
+      return report_error(
+          kUserError, "unknown command " + confile::in_quotes(before + word) +
                           (meant.empty() ? " (see rung help)" : ": did you mean " + before + meant + "?"));
     }
     at = found;
@@ -48,10 +47,10 @@ int help(const CLI::App& app, const std::vector<std::string>& words) {
     before += word + " ";
   }
   print(help_of(*at, name));
-  return kDone;
+  return kSuccess;
 }
 
-// Lines of a help text for roff: nothing in it is taken for a request.
+// Escapes help text for roff.
 std::string roff(const std::string& text) {
   std::string out;
   bool line_begins = true;
@@ -74,9 +73,9 @@ void add_pages(const CLI::App& command, const std::string& name, const std::stri
   std::string dashed = name, upper;
   for (char& c : dashed) c = c == ' ' ? '-' : c;
   for (const char c : dashed) upper += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  const std::string does = command.get_description();
+  const std::string summary = command.get_description();
   pages.push_back({dashed + ".1", ".TH " + upper + " 1 \"\" \"rung " + version + "\" \"Rung\"\n.SH NAME\n" +
-                                      roff(dashed) + " \\- " + roff(does.substr(0, does.find('\n'))) +
+                                      roff(dashed) + " \\- " + roff(summary.substr(0, summary.find('\n'))) +
                                       "\n.SH DESCRIPTION\n.nf\n" + roff(help_of(command, name)) +
                                       "\n.fi\n.SH SEE ALSO\nrung(1)\n"});
   for (const CLI::App* inner : commands_of(command))
@@ -91,16 +90,16 @@ int write_man(const CLI::App& app, const std::string& folder) {
     std::ofstream file(path);
     file << page.text;
     file.close();
-    if (!file) return complain(kMistake, "cannot write " + path.string() + ": " + std::strerror(errno));
+    if (!file) return report_error(kUserError, "cannot write " + path.string() + ": " + std::strerror(errno));
   }
-  return kDone;
+  return kSuccess;
 }
 
-// Help, version and completion take neither -c nor --json.
-CLI::App& plain_command(CLI::App& app, const std::string& name, const std::string& does,
-                        const std::string& teach) {
-  CLI::App& command = *app.add_subcommand(name, does);
-  command.footer("\n" + teach);
+// For help, version, completion and man, which have neither -c nor --json.
+CLI::App& plain_command(CLI::App& app, const std::string& name, const std::string& summary,
+                        const std::string& footer) {
+  CLI::App& command = *app.add_subcommand(name, summary);
+  command.footer("\n" + footer);
   return command;
 }
 
@@ -114,19 +113,19 @@ std::vector<ManPage> man_pages(const CLI::App& app, const std::string& version) 
 
 void add_help(CLI::App& app, int* exit) {
   auto words = std::make_shared<std::vector<std::string>>();
-  CLI::App& c = plain_command(app, "help", "What a command does, and its options",
+  CLI::App& c = plain_command(app, "help", "Shows what a command does, and its options",
                               "Examples:\n  rung help\n  rung help list\n  rung help bulk show");
   c.add_option("COMMAND", *words, "The command");
   c.callback([&app, words, exit] { *exit = help(app, *words); });
 
-  plain_command(app, "version", "This program's version", "Example:\n  rung version").callback([exit] {
+  plain_command(app, "version", "Prints the version", "Example:\n  rung version").callback([exit] {
     print("rung " RUNG_VERSION "\n");
-    *exit = kDone;
+    *exit = kSuccess;
   });
 
   auto shell = std::make_shared<std::string>();
   CLI::App& completion =
-      plain_command(app, "completion", "A script that completes commands and options in a shell",
+      plain_command(app, "completion", "Prints a shell completion script",
                     "Examples:\n"
                     "  rung completion bash > /usr/share/bash-completion/completions/rung\n"
                     "  rung completion zsh > /usr/share/zsh/vendor-completions/_rung\n"
@@ -138,13 +137,13 @@ void add_help(CLI::App& app, int* exit) {
     print(*shell == "bash"  ? bash_completion(app)
           : *shell == "zsh" ? zsh_completion(app)
                             : fish_completion(app));
-    *exit = kDone;
+    *exit = kSuccess;
   });
 
   auto folder = std::make_shared<std::string>();
   CLI::App& man = plain_command(app, "man", "Writes a man page for each command",
                                 "Example:\n  rung man /usr/local/share/man/man1");
-  man.add_option("FOLDER", *folder, "Made where it does not exist")->required();
+  man.add_option("FOLDER", *folder, "The folder to write to; created if it does not exist")->required();
   man.callback([&app, folder, exit] { *exit = write_man(app, *folder); });
 }
 

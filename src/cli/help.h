@@ -1,5 +1,5 @@
-// What the program says about itself, made from its tree of commands and options: completion scripts and man
-// pages. Thread: pure functions.
+// Completion scripts and man pages, generated from the program's commands and options. Thread: pure
+// functions.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -8,27 +8,27 @@
 
 namespace rung::cli {
 
-// A command as people type it, without hidden ones: {"list", "The tasks, newest first", ["--state", ...]}.
-struct OptionWords {
+// A command without its hidden options: {"list", "Lists tasks, newest first", ["--state", ...]}.
+struct OptionInfo {
   std::vector<std::string> flags;  // "-c", "--config"
-  std::string does;
+  std::string summary;
   bool takes_value = false;
   bool takes_file = false;
 };
-struct CommandWords {
-  std::string name;  // "bulk show" for a command within a command
-  std::string does;
-  std::vector<OptionWords> options;
-  std::vector<std::string> commands;  // within it
+struct CommandInfo {
+  std::string name;  // "bulk show" for a subcommand
+  std::string summary;
+  std::vector<OptionInfo> options;
+  std::vector<std::string> commands;  // subcommands
 };
-// The program itself first, with the name "".
-std::vector<CommandWords> words_of(const CLI::App& app);
+// The program itself comes first, with the name "".
+std::vector<CommandInfo> commands_info(const CLI::App& app);
 
 std::string bash_completion(const CLI::App& app);
 std::string zsh_completion(const CLI::App& app);
 std::string fish_completion(const CLI::App& app);
 
-// The commands within one. CLI11 counts groups of options as commands without a name: those are left out.
+// The subcommands. CLI11 represents option groups as subcommands without a name; they are skipped.
 std::vector<const CLI::App*> commands_of(const CLI::App& app);
 
 struct ManPage {

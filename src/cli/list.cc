@@ -1,4 +1,4 @@
-// rung list: which tasks there are, newest first.
+// rung list.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -10,7 +10,7 @@
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
 #include "src/cli/filter.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 
 namespace rung::cli {
@@ -24,7 +24,7 @@ struct ListOptions {
   bool all = false, count = false, watch = false;
 };
 
-constexpr int kPage = 500;  // rows a page, where --all walks them
+constexpr int kPage = 500;  // rows per page with --all
 
 void add_row(Table& table, const TaskRow& row, EpochMs now, const Filter& filter) {
   const Task& t = row.task;
@@ -60,18 +60,18 @@ Table make_table(const Filter& filter) {
   return Table(std::move(columns));
 }
 
-// Prints pages until there are no more, or one where --all is not given. In JSON: one document over all
-// pages.
+// Prints all pages with --all, otherwise one. JSON is one document over all pages.
 int print_pages(Session& session, Filter filter, const ListOptions& options) {
   const Terminal terminal = Terminal::of_stdout();
   const int page = options.all ? kPage : options.limit;
-  filter.limit = options.all ? page : page + 1;  // one more than shown: is there a next page?
+  filter.limit = options.all ? page : page + 1;  // one more than shown, to know whether there is a next page
   std::string next;
   bool first = true;
   if (options.common.json) print("{\"tasks\":[");
   do {
     auto rows = session.store->list(filter);
-    if (!rows) return complain(rows.error());  // JSON that was begun stays open: half a list must not parse
+    if (!rows)
+      return report_error(rows.error());  // leaves the JSON incomplete: a partial list must not parse
     const bool more = rows->size() >= static_cast<std::size_t>(filter.limit);
     if (!options.all && more) rows->pop_back();
     next = more && !rows->empty() ? rows->back().task.id.str() : "";
@@ -92,18 +92,18 @@ int print_pages(Session& session, Filter filter, const ListOptions& options) {
   if (options.common.json) {
     print("\n],\"next\":" + (next.empty() ? "null" : "\"" + next + "\"") + "}\n");
   } else if (!next.empty() && filter.order != Filter::Order::newest) {
-    print(fmt::format("\nthere are more: --limit shows more than these {}\n", options.limit));
+    print(fmt::format("\nmore tasks match: raise --limit above {} to see them\n", options.limit));
   } else if (!next.empty()) {
-    print("\nthere are more: the next page by adding --below " + next + ", all of them by --all\n");
+    print("\nmore tasks match: add --below " + next + " for the next page, or --all for all pages\n");
   }
-  return kDone;
+  return kSuccess;
 }
 
 int print_count(Session& session, const Filter& filter, bool json) {
   const auto count = session.store->count(filter, std::numeric_limits<std::int64_t>::max());
-  if (!count) return complain(count.error());
+  if (!count) return report_error(count.error());
   print(json ? dump(Json{{"count", *count}}) + "\n" : std::to_string(*count) + "\n");
-  return kDone;
+  return kSuccess;
 }
 
 Filter::Order order_of(const std::string& sort) {
@@ -113,21 +113,21 @@ Filter::Order order_of(const std::string& sort) {
 
 int show(Session& session, const ListOptions& options) {
   Filter filter;
-  if (const int code = read_filter(options.filter, session.now, filter); code != kDone) return code;
+  if (const int code = read_filter(options.filter, session.now, filter); code != kSuccess) return code;
   if (!options.below.empty()) filter.below = TaskId::parse(options.below);
   if (!options.below.empty() && !filter.below)
-    return complain(kMistake, "--below: '" + options.below + "' is not a retry-id (digits)");
+    return report_error(kUserError, "--below: '" + options.below + "' is not a retry-id (digits)");
   if (options.count) return print_count(session, filter, options.common.json);
   filter.order = order_of(options.sort);
   if (filter.order != Filter::Order::newest && (options.all || filter.below))
-    return complain(kMistake,
-                    "--sort " + options.sort + " shows one page: use --limit instead of --all or --below");
+    return report_error(kUserError, "--sort " + options.sort +
+                                        " shows one page only: use --limit instead of --all or --below");
   return print_pages(session, filter, options);
 }
 
 int run(const ListOptions& options) {
   Session session;
-  if (const int code = open_session(options.common, session); code != kDone) return code;
+  if (const int code = open_session(options.common, session); code != kSuccess) return code;
   if (options.watch) return watch(session, [&] { return show(session, options); });
   return show(session, options);
 }
@@ -137,27 +137,27 @@ int run(const ListOptions& options) {
 void add_list(CLI::App& app, int* exit) {
   auto o = std::make_shared<ListOptions>();
   CLI::App& c = add_command(
-      app, "list", "The tasks, newest first",
+      app, "list", "Lists tasks, newest first",
       "Examples:\n"
       "  rung list --state parked --queue orders\n"
-      "  rung list --due-before 10m            what will be sent in the next ten minutes\n"
+      "  rung list --due-before 10m            tasks due in the next ten minutes\n"
       "  rung list --error timeout --created-since 1h\n"
       "  rung list --state parked,scheduled --sort oldest\n"
-      "  rung list --correlation-id 4711       and --header tenant=acme, where index_headers has tenant\n"
+      "  rung list --correlation-id 4711       also --header tenant=acme, if index_headers lists tenant\n"
       "  rung list --state parked --count\n"
-      "  rung list --sort due --watch          drawn again every 2 s\n"
+      "  rung list --sort due --watch          refreshed every 2 s\n"
       "  rung list --kind delay --tag order.close\n"
       "  rung list --all --json | jq -r '.tasks[].retry_id'\n"
-      "A time is 2026-11-21T17:05:00Z (UTC where no offset stands) or a duration from now.",
+      "A TIME is 2026-11-21T17:05:00Z (UTC unless it has an offset) or a duration such as 90m.",
       o->common);
   add_filter(c, o->filter);
-  c.add_option("--limit", o->limit, "Rows a page")->check(CLI::Range(1, 10000))->capture_default_str();
-  c.add_option("--below,--cursor", o->below, "The next page: ids below this one")->type_name("ID");
-  CLI::Option* all = c.add_flag("--all", o->all, "Every page")->excludes("--limit");
-  c.add_option("--sort", o->sort, "newest or oldest: by when they were taken in; due: the next due first")
+  c.add_option("--limit", o->limit, "Rows per page")->check(CLI::Range(1, 10000))->capture_default_str();
+  c.add_option("--below,--cursor", o->below, "Next page: only ids below this one")->type_name("ID");
+  CLI::Option* all = c.add_flag("--all", o->all, "All pages")->excludes("--limit");
+  c.add_option("--sort", o->sort, "newest or oldest: by the time received; due: the next due first")
       ->check(CLI::IsMember({"newest", "oldest", "due"}))
       ->capture_default_str();
-  c.add_flag("--count", o->count, "Only how many there are")->excludes(all);
+  c.add_flag("--count", o->count, "Print only the number of tasks")->excludes(all);
   add_watch(c, o->watch)->excludes(all)->excludes("--json")->excludes("--count");
   c.callback([o, exit] { *exit = run(*o); });
 }

@@ -1,4 +1,4 @@
-// The program: finds the command, runs it, hands its exit code on.
+// The program: parses the command line, runs the command, returns its exit code.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -15,30 +15,31 @@
 
 namespace {
 
-constexpr const char* kAbout =
-    "Rung: durable retries for RabbitMQ. A message that failed climbs a ladder of delays and comes back to "
-    "its\n"
-    "queue at each rung; every step is a row in MySQL.";
+constexpr const char* kDescription =
+    "Rung: durable retries for RabbitMQ. A failed message climbs a ladder of delays and returns to its "
+    "queue\n"
+    "after each delay; every step is a row in MySQL.";
 
-constexpr const char* kTeach =
-    "\nBegin with:\n"
-    "  rung check                      is rung.yaml right, and what will its ladders do\n"
-    "  rung migrate                    make the tables\n"
-    "  rung run                        the sidecar\n"
-    "  rung attach orders              point the queue's dead letters at it\n"
-    "  rung list --state parked        what ran out of ladder\n"
-    "  rung history ID                 one message's whole story\n"
-    "  rung submit --queue orders --delay 30m --body '{\"order\":17}'   a message that only has to wait\n"
-    "\nExit codes: 0 done, 1 a mistake (flags, config, wrong state), 2 a service not reached, 3 not found.\n"
+constexpr const char* kFooter =
+    "\nStart with:\n"
+    "  rung check                      validate rung.yaml and print its ladders\n"
+    "  rung migrate                    create the tables\n"
+    "  rung run                        run the sidecar\n"
+    "  rung attach orders              send the queue's dead letters to the sidecar\n"
+    "  rung list --state parked        tasks whose ladder is exhausted\n"
+    "  rung history ID                 the failures and retries of one message\n"
+    "  rung submit --queue orders --delay 30m --body '{\"order\":17}'   a delayed message\n"
+    "\nExit codes: 0 success, 1 user error (flags, config, wrong state), 2 service unreachable, 3 not "
+    "found.\n"
     "Every command has its own --help.";
 
 // "rung lst": the name of the command whose arguments were wrong, for the hint.
-std::string where(const CLI::App& app) {
+std::string command_name(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands()) return "rung " + command->get_name();
   return "rung";
 }
 
-// What to say where a word stands that is no command; "" where something else is wrong.
+// The error for an unknown command; "" if the error is a different one.
 std::string unknown_command(const CLI::App& app) {
   const CLI::App* at = &app;
   while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
@@ -46,22 +47,22 @@ std::string unknown_command(const CLI::App& app) {
   if (at->get_require_subcommand_min() == 0 || words.empty() || words.front().starts_with('-')) return {};
   std::vector<std::string> names;
   for (const CLI::App* command : rung::cli::commands_of(*at)) names.push_back(command->get_name());
-  const std::string meant = rung::confile::closest(words.front(), names);
-  return "there is no command " + rung::confile::in_quotes(words.front()) +
-         (meant.empty() ? "" : ": did you mean " + meant + "?");
+  const std::string suggestion = rung::confile::closest(words.front(), names);
+  return "unknown command " + rung::confile::in_quotes(words.front()) +
+         (suggestion.empty() ? "" : ": did you mean " + suggestion + "?");
 }
 
 int parse(CLI::App& app, int argc, char** argv, const int& exit) {
   try {
     app.parse(argc, argv);
     return exit;
-  } catch (const CLI::Success& asked) {  // --help, --version
-    return app.exit(asked);
-  } catch (const CLI::ParseError& mistake) {
+  } catch (const CLI::Success& success) {  // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
     std::string what = unknown_command(app);
-    if (what.empty()) what = mistake.what();
+    if (what.empty()) what = error.what();
     for (char& c : what) c = c == '\n' ? ' ' : c;
-    return rung::cli::complain(rung::cli::kMistake, what + " (see " + where(app) + " --help)");
+    return rung::cli::report_error(rung::cli::kUserError, what + " (see " + command_name(app) + " --help)");
   }
 }
 
@@ -69,11 +70,11 @@ int parse(CLI::App& app, int argc, char** argv, const int& exit) {
 
 int main(int argc, char** argv) {
   try {
-    CLI::App app(kAbout, "rung");
-    int exit = rung::cli::kDone;
+    CLI::App app(kDescription, "rung");
+    int exit = rung::cli::kSuccess;
     app.set_version_flag("--version", "rung " RUNG_VERSION);
     app.require_subcommand(1);
-    app.footer(kTeach);
+    app.footer(kFooter);
     rung::cli::add_run(app, &exit);
     rung::cli::add_check(app, &exit);
     rung::cli::add_migrate(app, &exit);
@@ -92,7 +93,7 @@ int main(int argc, char** argv) {
     rung::cli::add_nodes(app, &exit);
     rung::cli::add_help(app, &exit);
     return parse(app, argc, argv, exit);
-  } catch (const std::exception& e) {  // out of memory, and what libraries throw against their word
-    return rung::cli::complain(rung::cli::kMistake, e.what());
+  } catch (const std::exception& e) {  // out of memory, or an unexpected exception of a library
+    return rung::cli::report_error(rung::cli::kUserError, e.what());
   }
 }

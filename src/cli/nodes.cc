@@ -1,4 +1,4 @@
-// rung nodes: who holds which shards, since when, and how late each is.
+// rung nodes: which node owns which shards, since when, and how late they are.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -11,7 +11,7 @@
 
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 #include "src/cli/when.h"
 #include "src/core/rfc3339.h"
@@ -19,7 +19,7 @@
 namespace rung::cli {
 namespace {
 
-constexpr Ms kLongGone = std::chrono::hours{24};  // not shown without --all
+constexpr Ms kHiddenAfter = std::chrono::hours{24};  // older nodes are shown only with --all
 
 struct NodesOptions {
   Common common;
@@ -27,33 +27,34 @@ struct NodesOptions {
   bool watch = false;
 };
 
-// What one holds, by leases that are in force.
-struct Holding {
+// The shards that a node owns by valid leases, or that nobody owns.
+struct OwnedShards {
   std::vector<int> shards;
-  std::optional<EpochMs> changed_at;  // when the last of them was taken
+  std::optional<EpochMs> changed_at;  // when the latest of them was acquired
   std::int64_t overdue = 0;
-  std::optional<EpochMs> oldest;  // the longest due of them
+  std::optional<EpochMs> oldest;  // due time of the oldest overdue task
 };
 
-enum class Is { live, dead, left };
+enum class NodeState { live, dead, left };
 
 struct Nodes {
   std::vector<NodeRow> rows;
-  std::map<int, Holding> held;
-  Holding nobody;
-  std::size_t hidden = 0;  // long gone
+  std::map<int, OwnedShards> held;
+  OwnedShards unowned;
+  std::size_t hidden = 0;  // number of nodes not shown
 };
 
-Is state_of(const NodeRow& node, EpochMs now) {
-  if (node.expires_at > now) return Is::live;
-  return node.expires_at > node.seen_at ? Is::dead : Is::left;  // who leaves ends its own time
+NodeState state_of(const NodeRow& node, EpochMs now) {
+  if (node.expires_at > now) return NodeState::live;
+  return node.expires_at > node.seen_at ? NodeState::dead
+                                        : NodeState::left;  // a clean shutdown sets expires_at to now
 }
 
-std::string_view word(Is is) {
-  switch (is) {
-    case Is::live:
+std::string_view to_word(NodeState state) {
+  switch (state) {
+    case NodeState::live:
       return "live";
-    case Is::dead:
+    case NodeState::dead:
       return "dead";
     default:
       return "left";
@@ -61,7 +62,7 @@ std::string_view word(Is is) {
 }
 
 EpochMs since(const NodeRow& node, EpochMs now) {
-  return state_of(node, now) == Is::live ? node.started_at : node.expires_at;
+  return state_of(node, now) == NodeState::live ? node.started_at : node.expires_at;
 }
 
 // "0-20,43"
@@ -77,14 +78,14 @@ std::string ranges(const std::vector<int>& shards) {
   return out.empty() ? "-" : out;
 }
 
-void add(Holding& holding, const ShardRow& shard, const std::map<int, ShardOverdue>& late) {
-  holding.shards.push_back(shard.shard);
+void add(OwnedShards& owned, const ShardRow& shard, const std::map<int, ShardOverdue>& late) {
+  owned.shards.push_back(shard.shard);
   if (shard.acquired_at)
-    holding.changed_at = std::max(holding.changed_at.value_or(EpochMs{}), *shard.acquired_at);
+    owned.changed_at = std::max(owned.changed_at.value_or(EpochMs{}), *shard.acquired_at);
   const auto it = late.find(shard.shard);
   if (it == late.end()) return;
-  holding.overdue += it->second.tasks;
-  holding.oldest = std::min(holding.oldest.value_or(it->second.oldest), it->second.oldest);
+  owned.overdue += it->second.tasks;
+  owned.oldest = std::min(owned.oldest.value_or(it->second.oldest), it->second.oldest);
 }
 
 Result<Nodes> read(Store& store, EpochMs now, bool all) {
@@ -99,11 +100,11 @@ Result<Nodes> read(Store& store, EpochMs now, bool all) {
   Nodes nodes;
   for (const ShardRow& shard : *shards) {
     const bool held = shard.owner != 0 && shard.expires_at && *shard.expires_at > now;
-    add(held ? nodes.held[shard.owner] : nodes.nobody, shard, late);
+    add(held ? nodes.held[shard.owner] : nodes.unowned, shard, late);
   }
   for (NodeRow& row : *rows) {
-    const bool long_gone = row.expires_at + kLongGone < now && !nodes.held.contains(row.id);
-    if (long_gone && !all) {
+    const bool ended_long_ago = row.expires_at + kHiddenAfter < now && !nodes.held.contains(row.id);
+    if (ended_long_ago && !all) {
       ++nodes.hidden;
     } else {
       nodes.rows.push_back(std::move(row));
@@ -112,12 +113,12 @@ Result<Nodes> read(Store& store, EpochMs now, bool all) {
   return nodes;
 }
 
-std::vector<Table::Cell> holding_cells(const Holding& holding, EpochMs now) {
-  return {std::to_string(holding.shards.size()),
-          ranges(holding.shards),
-          holding.changed_at ? relative(*holding.changed_at, now) : "-",
-          {std::to_string(holding.overdue), holding.overdue > 0 ? Colour::yellow : Colour::none},
-          holding.oldest ? humanise(now - *holding.oldest) : "-"};
+std::vector<Table::Cell> owned_cells(const OwnedShards& owned, EpochMs now) {
+  return {std::to_string(owned.shards.size()),
+          ranges(owned.shards),
+          owned.changed_at ? relative(*owned.changed_at, now) : "-",
+          {std::to_string(owned.overdue), owned.overdue > 0 ? Colour::yellow : Colour::none},
+          owned.oldest ? humanise(now - *owned.oldest) : "-"};
 }
 
 std::string text(const Nodes& nodes, EpochMs now, const Terminal& terminal) {
@@ -128,50 +129,52 @@ std::string text(const Nodes& nodes, EpochMs now, const Terminal& terminal) {
                {"LAST SEEN", left},
                {"SHARDS", right},
                {"WHICH", left},
-               {"TAKEN", left},
+               {"ACQUIRED", left},
                {"OVERDUE", right},
-               {"BY", right},
+               {"OLDEST", right},
                {"VERSION", left},
                {"ADDRESS", left}});
-  static const Holding kNone;
-  const auto row = [&](std::vector<Table::Cell> cells, const Holding& holding, const std::string& version,
+  static const OwnedShards kNothing;
+  const auto row = [&](std::vector<Table::Cell> cells, const OwnedShards& owned, const std::string& version,
                        const std::string& address) {
-    for (Table::Cell& cell : holding_cells(holding, now)) cells.push_back(std::move(cell));
+    for (Table::Cell& cell : owned_cells(owned, now)) cells.push_back(std::move(cell));
     cells.emplace_back(version);
     cells.emplace_back(address);
     table.row(std::move(cells));
   };
   for (const NodeRow& node : nodes.rows) {
-    const Is is = state_of(node, now);
+    const NodeState state = state_of(node, now);
     const auto held = nodes.held.find(node.id);
-    const Colour colour = is == Is::live ? Colour::green : is == Is::dead ? Colour::red : Colour::dim;
+    const Colour colour = state == NodeState::live   ? Colour::green
+                          : state == NodeState::dead ? Colour::red
+                                                     : Colour::dim;
     row({node.name,
-         {std::string(word(is)), colour},
+         {std::string(to_word(state)), colour},
          relative(since(node, now), now),
          relative(node.seen_at, now)},
-        held == nodes.held.end() ? kNone : held->second, node.version, node.address);
+        held == nodes.held.end() ? kNothing : held->second, node.version, node.address);
   }
-  if (!nodes.nobody.shards.empty()) {
-    Holding nobody = nodes.nobody;
-    nobody.changed_at.reset();
-    row({"(nobody)", {"-", Colour::red}, "-", "-"}, nobody, "-", "-");
+  if (!nodes.unowned.shards.empty()) {
+    OwnedShards unowned = nodes.unowned;
+    unowned.changed_at.reset();
+    row({"(unowned)", {"-", Colour::red}, "-", "-"}, unowned, "-", "-");
   }
   std::string out = table.str(terminal);
   for (const NodeRow& node : nodes.rows) {
-    if (state_of(node, now) != Is::live) continue;
+    if (state_of(node, now) != NodeState::live) continue;
     for (const HealthProblem& p : node.problems)
       out += fmt::format("\n{}: {}: {}", one_line(node.name), one_line(p.name), one_line(p.detail));
     if (!node.problems.empty()) out += "\n";
   }
   if (nodes.hidden > 0)
-    out += fmt::format("\n{} more that ended more than a day ago: all of them by --all\n", nodes.hidden);
+    out += fmt::format("\n{} more nodes ended over a day ago: --all shows them\n", nodes.hidden);
   return out;
 }
 
-void put(Json& json, const Holding& holding, EpochMs now) {
-  json["shards"] = holding.shards;
-  json["overdue"] = holding.overdue;
-  json["oldest_overdue_ms"] = holding.oldest ? Json((now - *holding.oldest).count()) : Json();
+void put(Json& json, const OwnedShards& owned, EpochMs now) {
+  json["shards"] = owned.shards;
+  json["overdue"] = owned.overdue;
+  json["oldest_overdue_ms"] = owned.oldest ? Json((now - *owned.oldest).count()) : Json();
 }
 
 Json problems_of(const NodeRow& node) {
@@ -182,13 +185,13 @@ Json problems_of(const NodeRow& node) {
 }
 
 Json nodes_json(const Nodes& nodes, EpochMs now) {
-  static const Holding kNone;
+  static const OwnedShards kNothing;
   Json json = {{"nodes", Json::array()}};
   for (const NodeRow& node : nodes.rows) {
     const auto it = nodes.held.find(node.id);
-    const Holding& holding = it == nodes.held.end() ? kNone : it->second;
+    const OwnedShards& owned = it == nodes.held.end() ? kNothing : it->second;
     Json one = {{"node", node.name},
-                {"state", word(state_of(node, now))},
+                {"state", to_word(state_of(node, now))},
                 {"since", to_rfc3339(since(node, now))},
                 {"started_at", to_rfc3339(node.started_at)},
                 {"seen_at", to_rfc3339(node.seen_at)},
@@ -196,31 +199,31 @@ Json nodes_json(const Nodes& nodes, EpochMs now) {
                 {"version", node.version},
                 {"address", node.address},
                 {"problems", problems_of(node)},
-                {"taken_at", holding.changed_at ? Json(to_rfc3339(*holding.changed_at)) : Json()}};
-    put(one, holding, now);
+                {"taken_at", owned.changed_at ? Json(to_rfc3339(*owned.changed_at)) : Json()}};
+    put(one, owned, now);
     json["nodes"].push_back(std::move(one));
   }
-  Json nobody;
-  put(nobody, nodes.nobody, now);
-  json["nobody"] = std::move(nobody);
+  Json unowned;
+  put(unowned, nodes.unowned, now);
+  json["nobody"] = std::move(unowned);
   json["not_shown"] = nodes.hidden;
   return json;
 }
 
 int show(Session& session, const NodesOptions& options) {
   const auto nodes = read(*session.store, session.now, options.all);
-  if (!nodes) return complain(nodes.error());
+  if (!nodes) return report_error(nodes.error());
   if (options.common.json) {
     print(dump(nodes_json(*nodes, session.now)) + "\n");
   } else {
     print(text(*nodes, session.now, Terminal::of_stdout()));
   }
-  return kDone;
+  return kSuccess;
 }
 
 int run(const NodesOptions& options) {
   Session session;
-  if (const int code = open_session(options.common, session); code != kDone) return code;
+  if (const int code = open_session(options.common, session); code != kSuccess) return code;
   const auto draw = [&] { return show(session, options); };
   return options.watch ? watch(session, draw) : draw();
 }
@@ -229,15 +232,15 @@ int run(const NodesOptions& options) {
 
 void add_nodes(CLI::App& app, int* exit) {
   auto o = std::make_shared<NodesOptions>();
-  CLI::App& c =
-      add_command(app, "nodes", "Who holds which shards, since when, and how late each is",
-                  "Examples:\n"
-                  "  rung nodes\n"
-                  "  rung nodes --json | jq '.nobody.shards'    shards that nobody holds\n"
-                  "A node is live while it renews its lease; dead where it stopped to; left where it ended\n"
-                  "in order. Overdue is what is scheduled and due. The health check is rung stats.",
-                  o->common);
-  c.add_flag("--all", o->all, "Also those that ended more than a day ago");
+  CLI::App& c = add_command(
+      app, "nodes", "Shows which node owns which shards, and their overdue tasks",
+      "Examples:\n"
+      "  rung nodes\n"
+      "  rung nodes --json | jq '.nobody.shards'    shards without an owner\n"
+      "A node is live while it renews its lease, dead once the lease has expired, and left after a clean\n"
+      "shutdown. OVERDUE counts scheduled tasks that are due. For a health check use rung stats.",
+      o->common);
+  c.add_flag("--all", o->all, "Include nodes that ended over a day ago");
   add_watch(c, o->watch)->excludes("--json");
   c.callback([o, exit] { *exit = run(*o); });
 }

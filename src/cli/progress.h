@@ -1,4 +1,4 @@
-// How far a long work is, on stderr: a bar on a terminal, else a line now and then.
+// Progress of a long operation, on stderr: a bar on a terminal, otherwise a line from time to time.
 // Thread: main's.
 #pragma once
 
@@ -11,14 +11,14 @@ namespace rung::cli {
 
 class Progress {
  public:
-  // `what` stands before the bar. REQUIRES: `clock` outlives it.
+  // `what` is printed before the bar. REQUIRES: `clock` outlives this object.
   Progress(std::string what, std::int64_t total, const Clock& clock);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   void at(std::int64_t done);
-  // The last word; the bar's line ends.
+  // Prints the final state and ends the line.
   void end();
 
  private:
@@ -30,8 +30,8 @@ class Progress {
   const bool terminal_;
   const BootMs began_ = clock_.boot();
   BootMs shown_;
-  std::int64_t first_ = -1, last_ = 0;  // what was done when it was first told, and now
-  bool open_ = false;                   // a bar stands on the terminal's line
+  std::int64_t first_ = -1, last_ = 0;  // `done` of the first and of the last call of at()
+  bool open_ = false;                   // the terminal's current line shows a bar
 };
 
 // "[#####.....]", `cells` wide.

@@ -26,18 +26,18 @@ struct Quorum {
   }
 };
 
-// What counts to the limit differs between brokers: who sets one should know what it is that he limits.
+// Which deliveries count toward the limit differs between versions, so the note says it.
 QuorumNote limit_note(const Quorum& queue) {
   constexpr const char* kCounts =
-      "; since RabbitMQ 4.3 basic.reject with requeue counts to it, and basic.nack with requeue doesn't";
+      "; since RabbitMQ 4.3, basic.reject with requeue counts toward the limit, and basic.nack with requeue "
+      "does not";
   const PlainJson limit = queue.setting("delivery-limit");
   if (limit.is_null()) {
-    return {
-        "limit", false,
-        std::string("a quorum queue without a delivery limit of its own: RabbitMQ 4 dead-letters a message "
-                    "after 20 deliveries that failed") +
-            kCounts,
-        "set delivery-limit by a policy, or the argument x-delivery-limit, if 20 is not what you want"};
+    return {"limit", false,
+            std::string("a quorum queue without an explicit delivery limit: RabbitMQ 4 dead-letters a "
+                        "message after 20 failed deliveries") +
+                kCounts,
+            "set delivery-limit by a policy, or the argument x-delivery-limit, if 20 is not what you want"};
   }
   return {"limit", true, "delivery limit " + limit.dump() + kCounts, {}};
 }
@@ -45,8 +45,8 @@ QuorumNote limit_note(const Quorum& queue) {
 QuorumNote strategy_note(const Quorum& queue) {
   if (queue.setting("dead-letter-strategy") != "at-least-once") {
     return {"strategy", false,
-            "dead letters leave it at most once, those over its delivery limit, too: one is lost where the "
-            "broker fails at that moment",
+            "dead letters are transferred at most once, also those over the delivery limit: a broker failure "
+            "at that moment loses one",
             "set dead-letter-strategy: at-least-once and overflow: reject-publish by a policy"};
   }
   if (queue.setting("overflow") != "reject-publish") {
@@ -54,11 +54,11 @@ QuorumNote strategy_note(const Quorum& queue) {
             "dead-letter-strategy at-least-once has no effect without overflow: reject-publish",
             "set overflow: reject-publish by a policy"};
   }
-  return {"strategy", true, "dead letters leave it at least once", {}};
+  return {"strategy", true, "dead letters are transferred at least once", {}};
 }
 
-// The longest that the broker itself holds a delivery back until its limit: min(n * least, most) for each of
-// the retries.
+// The maximum time that the broker delays a message before the delivery limit: the sum of min(n * least,
+// most).
 Ms longest_hold(std::int64_t least, std::int64_t most, std::int64_t limit) {
   const std::int64_t longest = levels::kLongest.count();
   std::int64_t all = 0;
@@ -70,24 +70,23 @@ Ms longest_hold(std::int64_t least, std::int64_t most, std::int64_t limit) {
 std::optional<QuorumNote> delayed_retry_note(const Quorum& queue, const std::optional<Silence>& silence) {
   const PlainJson type = queue.setting("delayed-retry-type");
   const auto least = queue.number("delayed-retry-min");
-  // Without a minimum the broker delays nothing.
+  // Without a minimum the broker does not delay.
   if (!type.is_string() || type == "disabled" || !least || *least <= 0) return std::nullopt;
   const std::int64_t most = queue.number("delayed-retry-max").value_or(*least);
   const std::int64_t limit = queue.number("delivery-limit").value_or(kDefaultLimit);
-  const std::string given_back = type == "all"        ? "what is given back to it"
-                                 : type == "returned" ? "what is given back to it by basic.nack"
-                                                      : "what is given back to it by basic.reject";
-  std::string what = "RabbitMQ's own delayed retry (" + type.get<std::string>() + ") holds back " +
-                     given_back + ", " + levels::format_duration(Ms{*least}) +
-                     " times the deliveries, at most " + levels::format_duration(Ms{std::max(most, *least)}) +
-                     ": only what is rejected without requeue, or is over the delivery limit, comes to Rung, "
-                     "and after each retry of Rung it begins anew";
+  const std::string given_back = type == "all"        ? "messages returned to the queue"
+                                 : type == "returned" ? "messages returned by basic.nack"
+                                                      : "messages returned by basic.reject";
+  std::string what = "RabbitMQ's own delayed retry (" + type.get<std::string>() + ") delays " + given_back +
+                     ", " + levels::format_duration(Ms{*least}) + " times the number of deliveries, up to " +
+                     levels::format_duration(Ms{std::max(most, *least)}) +
+                     ": only messages that are rejected without requeue, or exceed the delivery limit, reach "
+                     "Rung, and each retry by Rung starts the delayed retry again";
   if (limit < 0 || type == "returned") {
     return QuorumNote{
         "delayed_retry", false,
         what + (limit < 0 ? "; without a delivery limit it never ends"
-                          : "; what is given back by basic.nack doesn't count to the limit, so it "
-                            "never ends"),
+                          : "; returns by basic.nack do not count toward the limit, so it never ends"),
         "set delayed-retry-type: failed and a delivery-limit, and let consumers reject"};
   }
   const Ms hold = longest_hold(*least, std::max(most, *least), limit);
@@ -98,7 +97,7 @@ std::optional<QuorumNote> delayed_retry_note(const Quorum& queue, const std::opt
                           (silence->means == Silence::Means::success ? "presumed_after" : "reported_within") +
                           " (" + levels::format_duration(silence->after) + "): Rung counts a retry as " +
                           (silence->means == Silence::Means::success ? "succeeded" : "failed") +
-                          " that the broker still holds",
+                          " while the broker still delays it",
                       "set it to more than " + levels::format_duration(hold) +
                           ", or a smaller delivery-limit or delayed-retry-max"};
   }
@@ -108,13 +107,12 @@ std::optional<QuorumNote> delayed_retry_note(const Quorum& queue, const std::opt
 std::optional<QuorumNote> consumer_timeout_note(const Quorum& queue) {
   const auto timeout = queue.number("consumer-timeout");
   if (!timeout || *timeout <= 0) return std::nullopt;
-  return QuorumNote{
-      "consumer_timeout",
-      true,
-      "a consumer that keeps a message unacked for " + levels::format_duration(Ms{*timeout}) +
-          " is cancelled by RabbitMQ 4.3 (basic.cancel), and what it had goes back to the queue: it "
-          "must consume again by itself",
-      {}};
+  return QuorumNote{"consumer_timeout",
+                    true,
+                    "RabbitMQ 4.3 cancels a consumer (basic.cancel) that keeps a message unacked for " +
+                        levels::format_duration(Ms{*timeout}) +
+                        ", and requeues its messages: the consumer must subscribe again",
+                    {}};
 }
 
 }  // namespace

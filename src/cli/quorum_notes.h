@@ -1,4 +1,4 @@
-// What the arguments and policies of a quorum queue mean for its retries: for rung attach and rung doctor.
+// Notes on how arguments and policies of a quorum queue affect its retries, for rung attach and rung doctor.
 // Thread: pure functions.
 #pragma once
 
@@ -16,15 +16,15 @@ struct QuorumNote {
   std::string name;  // limit, strategy, delayed_retry or consumer_timeout
   bool fine = false;
   std::string what;
-  std::string fix;  // "" where fine
+  std::string fix;  // "" if fine
 };
 
-// Nothing for other types. `silence`: what silence after a retry means for this queue, where that is known.
+// Empty for other types of queues. `silence`: what silence after a retry means for this queue, if known.
 std::vector<QuorumNote> quorum_notes(const rabbit::QueueFacts& facts,
                                      const std::vector<rabbit::Policy>& policies,
                                      const std::optional<Silence>& silence);
 
-// A queue's setting: by its argument (x-NAME), else by the policy in effect; null where neither has it.
+// A queue's setting: from its argument (x-NAME), or from the policy in effect; null if neither sets it.
 nlohmann::json queue_setting(const rabbit::QueueFacts& facts, const std::vector<rabbit::Policy>& policies,
                              const std::string& name);
 

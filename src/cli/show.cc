@@ -1,4 +1,4 @@
-// rung show, rung history, rung audit: one task, as it is and how it came to be so.
+// rung show, rung history, rung audit: the state, the attempts and the manual changes of one task.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -10,7 +10,7 @@
 #include "src/cli/body.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 #include "src/core/headers.h"
 #include "src/core/message_json.h"
@@ -25,7 +25,7 @@ struct ShowOptions {
   bool body = false, raw = false;  // of show
 };
 
-// By retry-id or, where there is no such task, by message-id: then the newest of that id.
+// By retry-id or, if there is no such task, by message-id: then the newest task.
 Result<TaskRow> find_task(QueryStore& store, const std::string& id, bool* more) {
   *more = false;
   if (const auto task_id = TaskId::parse(id)) {
@@ -38,25 +38,25 @@ Result<TaskRow> find_task(QueryStore& store, const std::string& id, bool* more) 
   filter.limit = 2;
   auto rows = store.list(filter);
   if (!rows) return tl::unexpected(rows.error());
-  if (rows->empty()) return not_found("no task has the retry-id or the message-id '" + id + "'");
+  if (rows->empty()) return not_found("no task with retry-id or message-id '" + id + "'");
   *more = rows->size() > 1;
   return rows->front();
 }
 
-// Opens the store and finds the task; tells what is wrong, and that there are more of one message-id.
+// Opens the store and finds the task; prints errors, and a note if the message-id has several tasks.
 int open_task(const ShowOptions& options, Session& session, TaskRow& task) {
-  if (const int code = open_session(options.common, session); code != kDone) return code;
+  if (const int code = open_session(options.common, session); code != kSuccess) return code;
   bool more = false;
   auto found = find_task(*session.store, options.id, &more);
-  if (!found) return complain(found.error());
+  if (!found) return report_error(found.error());
   task = *std::move(found);
   if (more) {
     const std::string hint = fmt::format(
-        "rung: this is the newest task of message-id {}; all of them: rung list --message-id {}\n",
+        "rung: showing the newest task of message-id {}; for all of them: rung list --message-id {}\n",
         one_line(options.id), one_line(options.id));
     std::fwrite(hint.data(), 1, hint.size(), stderr);
   }
-  return kDone;
+  return kSuccess;
 }
 
 std::string joined(std::initializer_list<std::string> parts) {
@@ -72,7 +72,7 @@ std::string named(std::string_view name, const std::string& value) {
 
 // ---------------------------------------------------------------------------------------------------- show
 
-// A field of `show`: label, then the text, whose further lines stand under its first.
+// A field of `show`: label and text; further lines are indented to the first.
 std::string field(std::string_view label, std::string_view text, const Terminal& terminal) {
   constexpr std::size_t kLabel = 14;
   if (text.empty()) return {};
@@ -80,7 +80,7 @@ std::string field(std::string_view label, std::string_view text, const Terminal&
   return paint(label, Colour::dim, terminal) + pad + lines(text, kLabel) + "\n";
 }
 
-// What a person wants of an x-death entry; the whole of it stands in --json.
+// A summary of an x-death entry; --json has all of it.
 std::string death_line(const Json& death) {
   const auto text = [&](const char* key) {
     return death.contains(key) && death[key].is_string() ? death[key].get<std::string>() : std::string();
@@ -97,7 +97,7 @@ std::string death_line(const Json& death) {
   return line;
 }
 
-std::string brought(const Json& origin) {
+std::string origin_lines(const Json& origin) {
   std::string out;
   for (const auto& [name, value] : origin.items()) {
     if (name == "x-death" && value.is_array()) {
@@ -121,7 +121,7 @@ std::string table_lines(const Json& object) {
   return out;
 }
 
-Json parsed(const std::string& text) { return Json::parse(text, nullptr, false); }
+Json parse(const std::string& text) { return Json::parse(text, nullptr, false); }
 
 struct Facts {
   Json origin, properties, headers;
@@ -130,24 +130,24 @@ struct Facts {
 
 int read_facts(Session& session, TaskId id, Facts& facts) {
   auto origin = session.store->origin(id);
-  if (!origin && origin.error().kind != Error::Kind::not_found) return complain(origin.error());
-  facts.origin = origin && !origin->empty() ? parsed(*origin) : Json();
+  if (!origin && origin.error().kind != Error::Kind::not_found) return report_error(origin.error());
+  facts.origin = origin && !origin->empty() ? parse(*origin) : Json();
   if (facts.origin.is_discarded()) facts.origin = Json();
   const TaskId ids[] = {id};
   auto messages = session.store->messages(ids);
-  if (!messages) return complain(messages.error());
-  if (messages->empty()) return kDone;
+  if (!messages) return report_error(messages.error());
+  if (messages->empty()) return kSuccess;
   if (const StoredMessage& stored = messages->front(); stored.message == nullptr)
-    return complain(kMistake,
-                    fmt::format("the message of task {} cannot be read: {}", id.str(), stored.broken));
+    return report_error(
+        kUserError, fmt::format("the stored message of task {} is unreadable: {}", id.str(), stored.broken));
   facts.message = messages->front().message;
   const Message& message = *facts.message;
-  facts.properties = parsed(properties_to_json(message.properties));
-  if (message.headers) facts.headers = parsed(headers_to_json(*message.headers));
-  return kDone;
+  facts.properties = parse(properties_to_json(message.properties));
+  if (message.headers) facts.headers = parse(headers_to_json(*message.headers));
+  return kSuccess;
 }
 
-// What silence means for this task alone; "" where its queue's rules say it.
+// What silence means for this task; "" if its queue's rules decide.
 std::string silence_line(const Task& task) {
   if (!task.silence) return {};
   return fmt::format("for {} after a delivery means {}", levels::format_duration(task.silence->after),
@@ -162,7 +162,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
   };
   std::string out = field("retry-id", t.id.str(), terminal);
   out += field("state", paint(to_word(t.state), Colour::none, terminal), terminal);
-  out += field("what is next", what_next(row, *session.config.rules, session.now), terminal);
+  out += field("next", what_next(row, *session.config.rules, session.now), terminal);
   const bool delay = t.kind == Kind::delay;
   out += field("kind", to_word(t.kind), terminal);
   const bool by_exchange = t.queue.empty() && target_of(t).is_set();
@@ -171,7 +171,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
                joined({named("exchange", t.exchange), named("routing key", t.routing_key)}), terminal);
   out += field("ladder",
                fmt::format("{}, level {} of {}{}", one_line(t.ladder), t.level, t.levels,
-                           t.ladder_pinned ? ", named for this task" : ""),
+                           t.ladder_pinned ? ", set for this task" : ""),
                terminal);
   out += field(delay ? "deliveries" : "retries",
                t.max_attempts > 0 ? fmt::format("{} of at most {}", t.attempt, t.max_attempts)
@@ -179,7 +179,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
                terminal);
   out += field("silence", silence_line(t), terminal);
   if (t.first_failed_at.ms > 0) out += field("first failed", at(t.first_failed_at), terminal);
-  out += field("taken in", at(t.created_at), terminal);
+  out += field("received", at(t.created_at), terminal);
   if (t.finished_at)
     out += field("finished",
                  at(*t.finished_at) +
@@ -189,7 +189,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
       "last error",
       joined({t.error_type}) + (t.error_type.empty() || t.last_error.empty() ? "" : ": ") + t.last_error,
       terminal);
-  out += field("came with", facts.origin.is_object() ? brought(facts.origin) : "", terminal);
+  out += field("arrived with", facts.origin.is_object() ? origin_lines(facts.origin) : "", terminal);
   out += field("message-id", t.message_id, terminal);
   out += field("correlation", row.correlation_id.value_or(""), terminal);
   out += field("tag", t.tag, terminal);
@@ -197,34 +197,34 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
   out += field("properties", table_lines(facts.properties), terminal);
   out += field("headers", table_lines(facts.headers), terminal);
   out += field("version", std::to_string(t.version), terminal);
-  out += field("shard", joined({std::to_string(t.shard), named("last acted on by", row.node)}), terminal);
+  out += field("shard", joined({std::to_string(t.shard), named("last processed by", row.node)}), terminal);
   return out;
 }
 
-// The bytes as they are, and nothing else.
+// Prints only the body's bytes.
 int show_raw(const ShowOptions& options) {
   Session session;
   TaskRow row;
-  if (const int code = open_task(options, session, row); code != kDone) return code;
+  if (const int code = open_task(options, session, row); code != kSuccess) return code;
   Facts facts;
-  if (const int code = read_facts(session, row.task.id, facts); code != kDone) return code;
+  if (const int code = read_facts(session, row.task.id, facts); code != kSuccess) return code;
   if (facts.message == nullptr)
-    return complain(kNotFound, "the body of " + row.task.id.str() + " has been deleted");
+    return report_error(kNotFound, "the body of " + row.task.id.str() + " has been deleted");
   print(facts.message->body);
-  return kDone;
+  return kSuccess;
 }
 
 int show(const ShowOptions& options) {
   if (options.raw) return show_raw(options);
   Session session;
   TaskRow row;
-  if (const int code = open_task(options, session, row); code != kDone) return code;
+  if (const int code = open_task(options, session, row); code != kSuccess) return code;
   Facts facts;
-  if (const int code = read_facts(session, row.task.id, facts); code != kDone) return code;
+  if (const int code = read_facts(session, row.task.id, facts); code != kSuccess) return code;
   if (!options.common.json) {
     print(show_text(row, facts, session));
     if (options.body && facts.message != nullptr) print("\n" + printable_body(facts.message->body) + "\n");
-    return kDone;
+    return kSuccess;
   }
   Json json = api::to_json(row);
   json["max_attempts"] = row.task.max_attempts > 0 ? Json(row.task.max_attempts) : Json();
@@ -244,7 +244,7 @@ int show(const ShowOptions& options) {
     if (!is_utf8(body)) json["body_base64"] = to_base64(body);
   }
   print(dump(json) + "\n");
-  return kDone;
+  return kSuccess;
 }
 
 // -------------------------------------------------------------------------------------------------- history
@@ -270,7 +270,7 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
                {"EXECUTOR", left, 8, 6},
                {"ERROR", left}});
   if (t.kind == Kind::delay) {
-    table.row({"taken", "-", "-", format_utc(t.created_at), "-", "delayed", "-", "-", "-", first});
+    table.row({"received", "-", "-", format_utc(t.created_at), "-", "delayed", "-", "-", "-", first});
   } else {
     table.row({"first",
                "-",
@@ -306,17 +306,17 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
 int history(const ShowOptions& options) {
   Session session;
   TaskRow row;
-  if (const int code = open_task(options, session, row); code != kDone) return code;
+  if (const int code = open_task(options, session, row); code != kSuccess) return code;
   auto attempts = session.store->history(row.task.id);
-  if (!attempts) return complain(attempts.error());
+  if (!attempts) return report_error(attempts.error());
   auto origin = session.store->origin(row.task.id);
-  if (!origin && origin.error().kind != Error::Kind::not_found) return complain(origin.error());
+  if (!origin && origin.error().kind != Error::Kind::not_found) return report_error(origin.error());
   std::string first = origin && row.task.kind == Kind::retry ? first_error(*origin) : "";
-  // A task that nothing has happened to since still has the error it came with.
+  // Without attempts, the task still has the error it arrived with.
   if (first.empty() && attempts->empty()) first = row.task.last_error;
   if (!options.common.json) {
     print(history_text(row, *attempts, first, session));
-    return kDone;
+    return kSuccess;
   }
   Json json = {{"task", api::to_json(row)},
                {"first_error", first.empty() ? Json() : Json(first)},
@@ -324,14 +324,14 @@ int history(const ShowOptions& options) {
                {"next", what_next(row, *session.config.rules, session.now)}};
   for (const AttemptRow& each : *attempts) json["attempts"].push_back(api::to_json_with_task(each));
   print(dump(json) + "\n");
-  return kDone;
+  return kSuccess;
 }
 
 // ---------------------------------------------------------------------------------------------------- audit
 
-// "state scheduled -> cancelled; next_at ... -> null": what of the two differs.
+// "state scheduled -> cancelled; next_at ... -> null": the values that differ.
 std::string change_line(const AuditRow& row) {
-  const Json before = parsed(row.before), after = parsed(row.after);
+  const Json before = parse(row.before), after = parse(row.after);
   if (!before.is_object() || !after.is_object()) return row.before + " -> " + row.after;
   const auto word = [](const Json& value) {
     return value.is_string() ? value.get<std::string>() : dump(value, false);
@@ -347,67 +347,65 @@ std::string change_line(const AuditRow& row) {
 int audit(const ShowOptions& options) {
   Session session;
   TaskRow row;
-  if (const int code = open_task(options, session, row); code != kDone) return code;
+  if (const int code = open_task(options, session, row); code != kSuccess) return code;
   auto rows = session.store->audit(row.task.id);
-  if (!rows) return complain(rows.error());
+  if (!rows) return report_error(rows.error());
   if (options.common.json) {
     Json json = {{"retry_id", row.task.id.str()}, {"version", row.task.version}, {"changes", Json::array()}};
     for (const AuditRow& each : *rows) json["changes"].push_back(api::to_json(each));
     print(dump(json) + "\n");
-    return kDone;
+    return kSuccess;
   }
   if (rows->empty()) {
-    print("nobody has changed it by hand\n");
-    return kDone;
+    print("no manual changes\n");
+    return kSuccess;
   }
   using enum Table::Align;
   Table table({{"AT (UTC)", left}, {"WHO", left}, {"WHAT", left}, {"CHANGED", left}});
   for (const AuditRow& each : *rows) table.row({format_utc(each.at), each.who, each.what, change_line(each)});
   print(table.str(Terminal::of_stdout(), false));
-  return kDone;
+  return kSuccess;
 }
 
 }  // namespace
 
 void add_audit(CLI::App& app, int* exit) {
   auto o = std::make_shared<ShowOptions>();
-  CLI::App& c =
-      add_command(app, "audit", "Who changed a task by hand, when, and what",
-                  "Examples:\n"
-                  "  rung audit 249107395289088\n"
-                  "  rung audit order-17                   by the message's own id: its newest task",
-                  o->common);
-  c.add_option("ID", o->id, "A retry-id, or the message's own id")->required();
+  CLI::App& c = add_command(app, "audit", "Lists manual changes of a task: when, by whom, and what",
+                            "Examples:\n"
+                            "  rung audit 249107395289088\n"
+                            "  rung audit order-17                   by message-id: the newest task",
+                            o->common);
+  c.add_option("ID", o->id, "A retry-id or a message-id")->required();
   c.callback([o, exit] { *exit = audit(*o); });
 }
 
 void add_show(CLI::App& app, int* exit) {
   auto o = std::make_shared<ShowOptions>();
-  CLI::App& c =
-      add_command(app, "show", "One task, with everything that is known of it",
-                  "Examples:\n"
-                  "  rung show 249107395289088\n"
-                  "  rung show 249107395289088 --body\n"
-                  "  rung show 249107395289088 --raw > body.bin\n"
-                  "  rung show order-17                    by the message's own id: its newest task\n"
-                  "  rung show 249107395289088 --json | jq .origin",
-                  o->common);
-  c.add_option("ID", o->id, "A retry-id, or the message's own id")->required();
-  CLI::Option* raw = c.add_flag("--raw", o->raw, "Only the body, its bytes as they are");
-  c.add_flag("--body", o->body, "The body, too; bytes that are not printable are escaped")->excludes(raw);
+  CLI::App& c = add_command(app, "show", "Shows one task in detail",
+                            "Examples:\n"
+                            "  rung show 249107395289088\n"
+                            "  rung show 249107395289088 --body\n"
+                            "  rung show 249107395289088 --raw > body.bin\n"
+                            "  rung show order-17                    by message-id: the newest task\n"
+                            "  rung show 249107395289088 --json | jq .origin",
+                            o->common);
+  c.add_option("ID", o->id, "A retry-id or a message-id")->required();
+  CLI::Option* raw = c.add_flag("--raw", o->raw, "Print only the body, as raw bytes");
+  c.add_flag("--body", o->body, "Include the body; unprintable bytes are escaped")->excludes(raw);
   c.callback([o, exit] { *exit = show(*o); });
 }
 
 void add_history(CLI::App& app, int* exit) {
   auto o = std::make_shared<ShowOptions>();
   CLI::App& c = add_command(
-      app, "history", "One message's whole story, from its first failure to what is next",
+      app, "history", "Shows the history of a task: every attempt, and what happens next",
       "Examples:\n"
       "  rung history 249107395289088\n"
-      "  rung history order-17                 by the message's own id: its newest task\n"
-      "LATE is how long after its due time it was in the queue, AFTER how long the consumer took.",
+      "  rung history order-17                 by message-id: the newest task\n"
+      "LATE: delay between the due time and the publish. AFTER: time until the consumer's result.",
       o->common);
-  c.add_option("ID", o->id, "A retry-id, or the message's own id")->required();
+  c.add_option("ID", o->id, "A retry-id or a message-id")->required();
   c.callback([o, exit] { *exit = history(*o); });
 }
 

@@ -1,4 +1,4 @@
-// rung stats: how much there is, who holds it, and whether it moves. Its exit code is the health check.
+// rung stats: task counts, shard owners and problems. Its exit code is the health check.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -11,7 +11,7 @@
 #include "levels/duration.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/text.h"
 #include "src/cli/when.h"
 #include "src/core/rfc3339.h"
@@ -29,12 +29,13 @@ struct Stats {
   std::vector<QueueStat> queues;
   std::vector<NodeRow> nodes;
   std::map<int, int> shards_of;  // by node
-  std::vector<int> unheld;       // shards without a live owner
-  std::vector<DueEntry> late;    // beyond --max-overdue, the longest first; kLatePerShard of a shard at most
+  std::vector<int> unowned;      // shards without a live owner
+  std::vector<DueEntry>
+      late;  // beyond --max-overdue, oldest first; at most kMaxLatePerShard per shard and state
   std::vector<std::string> problems;
 };
 
-constexpr int kLatePerShard = 100;  // more need not be counted to know that something is wrong
+constexpr int kMaxLatePerShard = 100;  // enough to report a problem
 
 Result<void> read(Store& store, EpochMs now, Ms max_overdue, Stats& stats) {
   auto queues = store.by_queue();
@@ -45,23 +46,23 @@ Result<void> read(Store& store, EpochMs now, Ms max_overdue, Stats& stats) {
   stats.nodes = *std::move(nodes);
   auto shards = store.shards();
   if (!shards) return tl::unexpected(shards.error());
-  std::vector<bool> held(kShards, false);
+  std::vector<bool> owned(kShards, false);
   for (const ShardRow& row : *shards) {
     const bool alive = row.owner != 0 && row.expires_at && *row.expires_at >= now && row.shard >= 0 &&
                        row.shard < kShards &&
                        std::ranges::any_of(stats.nodes, [&](const NodeRow& n) { return n.id == row.owner; });
     if (!alive) continue;
-    held[static_cast<std::size_t>(row.shard)] = true;
+    owned[static_cast<std::size_t>(row.shard)] = true;
     ++stats.shards_of[row.owner];
   }
   for (int shard = 0; shard < kShards; ++shard) {
-    if (!held[static_cast<std::size_t>(shard)]) stats.unheld.push_back(shard);
+    if (!owned[static_cast<std::size_t>(shard)]) stats.unowned.push_back(shard);
   }
   std::vector<int> all(kShards);
   std::iota(all.begin(), all.end(), 0);
-  // Also what hangs on its way, and whose silence nobody noticed: it is overdue just the same.
+  // Publishes without a confirm, and silences that nobody ended, are overdue too.
   for (const State state : {State::scheduled, State::publishing, State::awaiting}) {
-    auto late = store.due(state, all, std::nullopt, now - max_overdue, kLatePerShard);
+    auto late = store.due(state, all, std::nullopt, now - max_overdue, kMaxLatePerShard);
     if (!late) return tl::unexpected(late.error());
     stats.late.insert(stats.late.end(), late->begin(), late->end());
   }
@@ -69,26 +70,26 @@ Result<void> read(Store& store, EpochMs now, Ms max_overdue, Stats& stats) {
   return {};
 }
 
-void judge(Stats& stats, EpochMs now, Ms max_overdue) {
+void find_problems(Stats& stats, EpochMs now, Ms max_overdue) {
   for (const NodeRow& node : stats.nodes) {
     for (const HealthProblem& p : node.problems)
       stats.problems.push_back(fmt::format("node {}: {}: {}", node.name, p.name, p.detail));
   }
-  if (const std::size_t n = stats.unheld.size(); n > 0) {
+  if (const std::size_t n = stats.unowned.size(); n > 0) {
     stats.problems.push_back(fmt::format("{} of {} shards {} no live owner{}", n, kShards,
                                          n == 1 ? "has" : "have",
                                          stats.nodes.empty() ? ": no sidecar is running (rung run)" : ""));
   }
   if (const std::size_t n = stats.late.size(); n > 0) {
     stats.problems.push_back(fmt::format(
-        "{}{} {} overdue by more than {}, the oldest ({}) by {}", n >= kLatePerShard ? "at least " : "", n,
+        "{}{} {} overdue by more than {}, the oldest ({}) by {}", n >= kMaxLatePerShard ? "at least " : "", n,
         n == 1 ? "task is" : "tasks are", levels::format_duration(max_overdue), stats.late.front().id.str(),
         humanise(now - stats.late.front().at)));
   }
 }
 
-// What has no queue is a delay that goes to an exchange, which these counts don't tell apart; or is parked,
-// because nothing says where it belongs.
+// A task without a queue is a delay to an exchange (these counts do not list exchanges), or is parked because
+// its queue is unknown.
 std::string queue_cell(const QueueStat& q) {
   if (!q.queue.empty()) return q.queue;
   return q.state == State::parked ? "(by exchange, or none)" : "(by exchange)";
@@ -133,14 +134,14 @@ std::string queues_text(const Stats& stats, EpochMs now, const Terminal& termina
                {std::to_string(q.overdue), q.overdue > 0 ? Colour::red : Colour::none},
                q.oldest_due_at ? relative(*q.oldest_due_at, now) : "-"});
   }
-  return table.str(terminal) + "\n" + "all together: " + sums_text(sums_of(stats.queues)) + "\n";
+  return table.str(terminal) + "\n" + "total: " + sums_text(sums_of(stats.queues)) + "\n";
 }
 
 std::string nodes_text(const Stats& stats, EpochMs now, const Terminal& terminal) {
   using enum Table::Align;
   std::string out =
-      fmt::format("shards held: {} of {}\n", kShards - static_cast<int>(stats.unheld.size()), kShards);
-  if (stats.nodes.empty()) return out + "nodes alive: none\n";
+      fmt::format("shards owned: {} of {}\n", kShards - static_cast<int>(stats.unowned.size()), kShards);
+  if (stats.nodes.empty()) return out + "live nodes: none\n";
   Table table({{"NODE", left, 12},
                {"SHARDS", right},
                {"UP", right},
@@ -171,8 +172,9 @@ Json stats_json(const Stats& stats, EpochMs now) {
   json["overdue"] = sums.overdue;
   json["overdue_beyond_bound"] = stats.late.size();
   json["oldest_overdue_ms"] = stats.late.empty() ? Json() : Json((now - stats.late.front().at).count());
-  json["shards"] = {
-      {"all", kShards}, {"held", kShards - static_cast<int>(stats.unheld.size())}, {"unheld", stats.unheld}};
+  json["shards"] = {{"all", kShards},
+                    {"held", kShards - static_cast<int>(stats.unowned.size())},
+                    {"unheld", stats.unowned}};
   json["nodes"] = Json::array();
   for (const NodeRow& n : stats.nodes) {
     const auto it = stats.shards_of.find(n.id);
@@ -188,29 +190,30 @@ Json stats_json(const Stats& stats, EpochMs now) {
 
 int show(Session& session, const StatsOptions& options, Ms max_overdue) {
   Stats stats;
-  if (auto done = read(*session.store, session.now, max_overdue, stats); !done) return complain(done.error());
-  judge(stats, session.now, max_overdue);
+  if (auto done = read(*session.store, session.now, max_overdue, stats); !done)
+    return report_error(done.error());
+  find_problems(stats, session.now, max_overdue);
   if (options.common.json) {
     print(dump(stats_json(stats, session.now)) + "\n");
   } else {
     const Terminal terminal = Terminal::of_stdout();
     print(queues_text(stats, session.now, terminal) + "\n" + nodes_text(stats, session.now, terminal));
   }
-  for (const std::string& problem : stats.problems) complain(kMistake, problem);
-  return stats.problems.empty() ? kDone : kMistake;
+  for (const std::string& problem : stats.problems) report_error(kUserError, problem);
+  return stats.problems.empty() ? kSuccess : kUserError;
 }
 
-// One of the config's groups, on a connection that is kept until it fails.
+// One group of the config; keeps its connection until that fails.
 struct GroupStats {
   std::string name;
   Session session = {};
   Stats stats = {};
-  Exit code = kDone;
+  Exit code = kSuccess;
 
-  // What is wrong stands in stats.problems, also that nothing could be read.
-  void look(const std::string& config, Ms max_overdue) {
+  // Errors go to stats.problems, also if the group could not be read.
+  void refresh(const std::string& config, Ms max_overdue) {
     stats = {};
-    code = kDone;
+    code = kSuccess;
     if (auto done = read_all(config, max_overdue); !done) {
       session.store.reset();
       stats = {};
@@ -218,11 +221,11 @@ struct GroupStats {
       code = exit_of(done.error());
       return;
     }
-    judge(stats, session.now, max_overdue);
-    if (!stats.problems.empty()) code = kMistake;
+    find_problems(stats, session.now, max_overdue);
+    if (!stats.problems.empty()) code = kUserError;
   }
 
-  bool reached() const { return session.store != nullptr; }
+  bool available() const { return session.store != nullptr; }
 
  private:
   Result<void> read_all(const std::string& config, Ms max_overdue) {
@@ -240,12 +243,12 @@ struct GroupStats {
 };
 
 Json groups_json(const std::vector<GroupStats>& groups, const TaskSums& sums) {
-  Json json = {{"healthy", std::ranges::all_of(groups, [](const auto& g) { return g.code == kDone; })},
+  Json json = {{"healthy", std::ranges::all_of(groups, [](const auto& g) { return g.code == kSuccess; })},
                {"groups", Json::object()},
                {"totals", sums_json(sums)},
                {"overdue", sums.overdue}};
   for (const GroupStats& group : groups) {
-    json["groups"][group.name] = group.reached()
+    json["groups"][group.name] = group.available()
                                      ? stats_json(group.stats, group.session.now)
                                      : Json{{"healthy", false}, {"problems", group.stats.problems}};
   }
@@ -257,23 +260,23 @@ std::string groups_text(const std::vector<GroupStats>& groups, const TaskSums& s
   std::string out;
   for (const GroupStats& group : groups) {
     out += "group " + group.name + "\n";
-    out += group.reached() ? queues_text(group.stats, group.session.now, terminal) + "\n" +
-                                 nodes_text(group.stats, group.session.now, terminal)
-                           : "not read: " + one_line(group.stats.problems.front()) + "\n";
+    out += group.available() ? queues_text(group.stats, group.session.now, terminal) + "\n" +
+                                   nodes_text(group.stats, group.session.now, terminal)
+                             : "unavailable: " + one_line(group.stats.problems.front()) + "\n";
     out += "\n";
   }
-  const bool whole = std::ranges::all_of(groups, &GroupStats::reached);
-  return out + fmt::format("all {}groups: {}\n", whole ? "" : "that were read of the ",
+  const bool whole = std::ranges::all_of(groups, &GroupStats::available);
+  return out + fmt::format("total of total of total of all {}groups: {}\n", whole ? "" : "available ",
                            sums.tasks.empty() ? "no tasks yet" : sums_text(sums));
 }
 
-// Every group, one after the other; one that is away does not hide the others. The exit code is the worst.
+// All groups, one after the other, even if some are unreachable. The exit code is the worst.
 int show_groups(std::vector<GroupStats>& groups, const StatsOptions& options, Ms max_overdue) {
   const std::string config = find_config(options.common);
   TaskSums sums;
-  int worst = kDone;
+  int worst = kSuccess;
   for (GroupStats& group : groups) {
-    group.look(config, max_overdue);
+    group.refresh(config, max_overdue);
     worst = std::max<int>(worst, group.code);
     for (const auto& [state, tasks] : sums_of(group.stats.queues).tasks) sums.tasks[state] += tasks;
     sums.overdue += sums_of(group.stats.queues).overdue;
@@ -281,7 +284,7 @@ int show_groups(std::vector<GroupStats>& groups, const StatsOptions& options, Ms
   print(options.common.json ? dump(groups_json(groups, sums)) + "\n" : groups_text(groups, sums));
   for (const GroupStats& group : groups) {
     for (const std::string& problem : group.stats.problems)
-      complain(group.code, "group " + group.name + ": " + problem);
+      report_error(group.code, "group " + group.name + ": " + problem);
   }
   return worst;
 }
@@ -294,21 +297,21 @@ int run_groups(const QueueGroups& named, const StatsOptions& options, Ms max_ove
   const auto now = [clock = SystemClock()] { return Result<EpochMs>(clock.wall()); };
   return watch(now, [&] {
     draw();
-    return kDone;  // a group that is away comes back
+    return kSuccess;  // an unreachable group is retried
   });
 }
 
 int run(const StatsOptions& options) {
   const auto max_overdue = levels::parse_duration(options.max_overdue);
-  if (!max_overdue) return complain(kMistake, "--max-overdue: " + max_overdue.error());
+  if (!max_overdue) return report_error(kUserError, "--max-overdue: " + max_overdue.error());
   if (options.all) {
-    // Which groups there are; what a group lacks is told with the group.
+    // Only for the list of groups; each group reports its own errors.
     Config config;
-    if (const int code = load(options.common, config, ConfigFor::broker); code != kDone) return code;
+    if (const int code = load(options.common, config, ConfigFor::broker); code != kSuccess) return code;
     if (!config.groups.empty()) return run_groups(config.groups, options, *max_overdue);
   }
   Session session;
-  if (const int code = open_session(options.common, session); code != kDone) return code;
+  if (const int code = open_session(options.common, session); code != kSuccess) return code;
   const auto draw = [&] { return show(session, options, *max_overdue); };
   return options.watch ? watch(session, draw) : draw();
 }
@@ -318,20 +321,20 @@ int run(const StatsOptions& options) {
 void add_stats(CLI::App& app, int* exit) {
   auto o = std::make_shared<StatsOptions>();
   CLI::App& c = add_command(
-      app, "stats", "How much there is, who holds it, and whether it moves",
+      app, "stats", "Shows task counts, shard owners and problems: a health check",
       "Examples:\n"
       "  rung stats\n"
-      "  rung stats --json --max-overdue 5m    a health check: exit 1 while something is wrong\n"
-      "  rung stats --all                      of every group of the config, and their sum\n"
-      "Wrong is: a shard that no live sidecar owns, or tasks overdue by more than the bound. With "
-      "--all also a\ngroup whose database is away: the others are shown, the exit code is the worst.",
+      "  rung stats --json --max-overdue 5m    a health check: exit code 1 on problems\n"
+      "  rung stats --all                      every group in the config, and the totals\n"
+      "Problems: a shard without a live owner, tasks overdue by more than --max-overdue. With --all, also a "
+      "group\n"
+      "whose database is unreachable: the other groups are shown, and the exit code is the worst of all.",
       o->common);
-  c.add_option("--max-overdue", o->max_overdue, "How late a task may be before this fails")
+  c.add_option("--max-overdue", o->max_overdue, "Fail if a task is overdue by more than this")
       ->type_name("DURATION")
       ->capture_default_str();
   add_watch(c, o->watch)->excludes("--json");
-  c.add_flag("--all", o->all, "Every group of the config; without groups: the same as without --all")
-      ->excludes("--group");
+  c.add_flag("--all", o->all, "Every group in the config (if it has groups)")->excludes("--group");
   c.callback([o, exit] { *exit = run(*o); });
 }
 

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "levels/duration.h"
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 #include "src/cli/when.h"
 #include "src/core/rfc3339.h"
 #include "src/core/utf8.h"
@@ -26,7 +26,7 @@ std::string to_base64(const std::string& bytes) {
   return out;
 }
 
-// Those of the properties that are numbers; every other is a text.
+// Numeric properties; all others are strings.
 bool is_number(const std::string& property) { return property == "priority" || property == "timestamp"; }
 
 Result<void> add_pairs(const std::vector<std::string>& pairs, const char* flag, bool numbers, Json& to) {
@@ -49,7 +49,7 @@ Result<void> add_pairs(const std::vector<std::string>& pairs, const char* flag, 
   return {};
 }
 
-// As a flag has it: JSON's bare number of milliseconds would be a trap here, where 30 looks like seconds.
+// Requires a unit: JSON also accepts bare milliseconds, but on a command line 30 looks like seconds.
 Result<void> add_duration(const char* flag, const std::string& text, Json& to, const char* name) {
   if (text.empty()) return {};
   if (const auto parsed = levels::parse_duration(text); !parsed)
@@ -77,7 +77,7 @@ Result<void> add_body(const SubmitFlags& flags, Json& to) {
   if (flags.has_body && is_utf8(bytes)) {
     to["body"] = bytes;
   } else if (flags.has_body || !flags.file.empty()) {
-    to["body_base64"] = to_base64(bytes);  // a file's bytes have no type of their own
+    to["body_base64"] = to_base64(bytes);  // a file has no content type
   }
   return {};
 }

@@ -1,5 +1,5 @@
-// What `rung submit` was asked for, as the JSON of POST /v1/tasks: one form, read in one place
-// (src/api/submission.h). Thread: pure functions, but for reading files.
+// Converts the options of `rung submit` to the JSON of POST /v1/tasks, which src/api/submission.h parses.
+// Thread: pure functions, except for reading files.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -21,7 +21,7 @@ struct SubmitFlags {
   int max_attempts = 0;
 };
 
-// Errors: what cannot be read, or has no "=".
+// Errors: an unreadable file, or a pair without "=".
 Result<nlohmann::ordered_json> to_request(const SubmitFlags& flags, EpochMs now);
 
 // All of a file's bytes; "-" = stdin.

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kEllipsis = "…";
 
-// Not wcwidth(): its answers hang on the locale, and C knows nothing beyond ASCII.
+// Not wcwidth(): it depends on the locale, and the C locale only covers ASCII.
 std::size_t width_of(char32_t c) {
   if ((c >= 0x300 && c <= 0x36F) || (c >= 0x200B && c <= 0x200D) || (c >= 0xFE00 && c <= 0xFE0F)) return 0;
   const bool wide = (c >= 0x1100 && c <= 0x115F) || (c >= 0x2E80 && c <= 0xA4CF) ||
@@ -161,7 +161,7 @@ void Table::row(std::vector<Cell> cells) {
   rows_.push_back(std::move(cells));
 }
 
-// Cuts what may be cut until a line fits into `room`; leaves columns out where that is not enough.
+// Shortens columns until a line fits into `room`; drops columns if that is not enough.
 void Table::fit(std::vector<std::size_t>& widths, std::size_t room) const {
   const std::size_t last = widths.size() - 1;
   const std::vector<std::size_t> wanted = widths;

@@ -1,5 +1,5 @@
-// What people read: aligned tables, times, durations, colours.
-// Thread: pure functions, but for Terminal::of_stdout(), which looks at the process.
+// Output for people: aligned tables, times, durations, colours.
+// Thread: pure functions, except Terminal::of_stdout(), which reads the process's state.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 namespace rung::cli {
 
 struct Terminal {
-  bool colour = false;    // a terminal that takes colour, and NO_COLOR is not set
+  bool colour = false;    // the terminal supports colour, and NO_COLOR is not set
   std::size_t width = 0;  // columns; 0 = not a terminal
   static Terminal of_stdout();
 };
@@ -23,19 +23,19 @@ std::string paint(std::string_view text, Colour colour, const Terminal& terminal
 Colour colour_of(State state);
 Colour colour_of(Outcome outcome);
 
-// Two units at most, the largest first: "120ms", "4.2s", "12s", "4m12s", "3h05m", "2d3h". Never negative.
+// At most two units, largest first: "120ms", "4.2s", "12s", "4m12s", "3h05m", "2d3h". Never negative.
 std::string humanise(Ms duration);
 // "in 4m12s", "4m12s ago", "now" (within half a second).
 std::string relative(EpochMs t, EpochMs now);
 
-// Columns a terminal needs for `text` (wide characters count two); no control characters may be in it.
+// Terminal columns of `text` (wide characters count as two). REQUIRES: no control characters.
 std::size_t width(std::string_view text);
-// One line that is safe on a terminal: escape_controls() of core/utf8.h.
+// One line, safe for a terminal: escape_controls() of core/utf8.h.
 std::string one_line(std::string_view text);
-// The same, but line breaks stay, and a tab is two blanks; each line after the first begins with `indent`
-// blanks.
+// The same, but keeps line breaks, and replaces a tab by two spaces; indents each line after the first by
+// `indent`.
 std::string lines(std::string_view text, std::size_t indent);
-// Cut to `columns`, with an ellipsis where something was cut. 0 = not cut.
+// Shortened to `columns`, with an ellipsis. 0 = not shortened.
 std::string shorten(std::string_view text, std::size_t columns);
 
 class Table {
@@ -44,9 +44,9 @@ class Table {
   struct Column {
     std::string title;
     Align align = Align::left;
-    // Where the terminal is too narrow: it may be cut to so many columns (0 = never cut), ...
+    // If the terminal is too narrow, the column can be shortened to this width (0 = never), ...
     std::size_t least = 0;
-    // ... and then be left out, that with the largest number first (0 = never left out).
+    // ... and then be dropped, the largest number first (0 = never).
     int spare = 0;
   };
   struct Cell {
@@ -58,16 +58,16 @@ class Table {
   };
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
-  // REQUIRES: as many cells as columns. The text goes through one_line().
+  // REQUIRES: as many cells as columns. Cells are passed through one_line().
   void row(std::vector<Cell> cells);
   bool empty() const { return rows_.empty(); }
-  // Columns are cut or left out so that a line fits the terminal: the last one, then those that say so.
-  // Without a terminal only the last one is cut, to kLoose, where `cut` says so.
+  // Shortens or drops columns so that a line fits the terminal: first the last column, then those that allow
+  // it. Without a terminal only the last column is shortened, to kLoose, if `cut` is set.
   std::string str(const Terminal& terminal, bool cut = true) const;
 
  private:
   static constexpr std::size_t kLoose = 72, kLeastOfLast = 12, kGap = 2;
-  // How wide each column is shown; 0 = left out.
+  // The width of each column; 0 = dropped.
   std::vector<std::size_t> widths(const Terminal& terminal, bool cut) const;
   void fit(std::vector<std::size_t>& widths, std::size_t room) const;
   std::vector<Column> columns_;

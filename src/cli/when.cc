@@ -41,7 +41,7 @@ std::optional<std::chrono::sys_days> read_date(std::string_view& text) {
   return std::chrono::sys_days{date};
 }
 
-// "17:05", "17:05:00", "17:05:00.123456"; what is finer than a ms is cut off.
+// "17:05", "17:05:00", "17:05:00.123456"; truncated to milliseconds.
 std::optional<Ms> read_time(std::string_view& text) {
   const auto hour = number(text, 2);
   if (!hour || *hour > 23 || !skip(text, ":")) return std::nullopt;
@@ -97,8 +97,8 @@ tl::expected<EpochMs, std::string> parse_when(std::string_view text, EpochMs now
   const auto duration = levels::parse_duration(is_signed ? text.substr(1) : text);
   if (!duration) {
     return tl::unexpected(
-        fmt::format("'{}' is neither a time (2026-11-21T17:05:00Z, UTC where no offset stands) nor "
-                    "a duration (90s, 1h30m, 2d)",
+        fmt::format("'{}' is neither a time (2026-11-21T17:05:00Z, UTC unless it has an offset) nor a "
+                    "duration (90s, 1h30m, 2d)",
                     text));
   }
   const bool back = is_signed ? minus : direction == Direction::past;

@@ -1,4 +1,4 @@
-// What concerns several keys at once, and the files that hold secrets.
+// Checks that involve several keys, and files with secrets.
 #include <arpa/inet.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,16 +35,16 @@ class Completion {
     store_tls();
     heartbeat_and_lease();
     node();
-    if (draft_.warns()) file_rights();
+    if (draft_.reports_warnings()) file_rights();
     password("broker", "broker.password_file", draft_.broker_password_file);
     store_passwords();
-    take_store(draft_);
+    use_group_store(draft_);
     complete_delays(draft_, problems_);
     http();
   }
 
  private:
-  // The sections that name a database: of the groups each has one.
+  // The sections with a database: one per group, or `store`.
   std::vector<std::string> stores() const {
     if (draft_.groups.empty()) return {"store"};
     std::vector<std::string> all;
@@ -57,7 +57,7 @@ class Completion {
     for (const GroupDraft& group : draft_.groups) {
       const std::string path = group.path("store.password_file");
       if (!draft_.reads_files_of(path)) continue;
-      if (draft_.given.contains(path)) {
+      if (draft_.present.contains(path)) {
         password(group.path("store"), path, group.password_file);
       } else {
         password(group.path("store"), "store.password_file", config_.store.password_file);
@@ -65,34 +65,34 @@ class Completion {
     }
   }
 
-  // Given, and its value taken.
+  // Present and valid.
   bool has(std::string_view path) const {
-    const auto it = draft_.given.find(path);
-    return it != draft_.given.end() && it->second.ok;
+    const auto it = draft_.present.find(path);
+    return it != draft_.present.end() && it->second.ok;
   }
-  // Left out, or given and taken: the value in the config can be judged.
-  bool sound(std::string_view path) const {
-    const auto it = draft_.given.find(path);
-    return it == draft_.given.end() || it->second.ok;
+  // Absent, or present and valid: the config's value can be checked.
+  bool valid(std::string_view path) const {
+    const auto it = draft_.present.find(path);
+    return it == draft_.present.end() || it->second.ok;
   }
   Mark mark(std::string_view path) const {
-    const auto it = draft_.given.find(path);
-    return it != draft_.given.end() ? it->second.mark : Mark{};
+    const auto it = draft_.present.find(path);
+    return it != draft_.present.end() ? it->second.mark : Mark{};
   }
   void problem(std::string_view path, std::string what) {
     problems_.add(mark(path), std::string(path) + ": " + std::move(what));
   }
 
   void required(const std::string& section, std::string_view example) {
-    if (draft_.given.contains(section + ".url") || draft_.given.contains(section + ".urls")) return;
+    if (draft_.present.contains(section + ".url") || draft_.present.contains(section + ".urls")) return;
     problems_.add(
         mark(section).line > 0 ? mark(section) : mark(section.substr(0, section.rfind('.'))),
         section + ".url is missing: write " + section + ": { url: \"" + std::string(example) + "\" }");
   }
 
-  // The key that holds the section's addresses: "broker.url" or "broker.urls".
+  // The key with the section's addresses: "broker.url" or "broker.urls".
   std::string url_key(const std::string& section) const {
-    return section + (draft_.given.contains(section + ".urls") ? ".urls" : ".url");
+    return section + (draft_.present.contains(section + ".urls") ? ".urls" : ".url");
   }
   std::vector<std::string*> url_texts(const std::string& section) {
     std::string* first = &config_.store.url;
@@ -110,7 +110,7 @@ class Completion {
     for (std::string& one : *others) all.push_back(&one);
     return all;
   }
-  // Parsed; none where they were wrong.
+  // Parsed; empty if they are invalid.
   std::vector<Url> urls(const std::string& section) {
     std::vector<Url> all;
     if (!has(url_key(section))) return all;
@@ -120,14 +120,14 @@ class Completion {
     return all;
   }
 
-  // Several addresses are of one service: whatever is asked of one is asked of all.
+  // All addresses in a list must belong to one service.
   void same_service(const std::string& section, const std::string& path_is) {
     const std::string key = section + ".urls";
-    if (!draft_.given.contains(key)) return;
-    if (draft_.given.contains(section + ".url")) {
-      draft_.given[section + ".url"].ok = false;
-      return problem(key, section + ".url is given too: keep one of them; all addresses in " + key +
-                              ", or a single one in " + section + ".url");
+    if (!draft_.present.contains(key)) return;
+    if (draft_.present.contains(section + ".url")) {
+      draft_.present[section + ".url"].ok = false;
+      return problem(key, section + ".url is also set: keep only one of them; put all addresses in " + key +
+                              ", or a single address in " + section + ".url");
     }
     const std::vector<Url> all = urls(section);
     const int usual = all.empty()                ? 0
@@ -136,51 +136,47 @@ class Completion {
                                                  : 3306;
     for (std::size_t i = 1; i < all.size(); ++i) {
       const auto differs = [&](const std::string& what) {
-        problem(key, "[" + std::to_string(i + 1) + "] has another " + what +
-                         " than [1]: they are addresses of one service, write the same in all");
+        problem(key, "[" + std::to_string(i + 1) + "] has a different " + what +
+                         " than [1]: all addresses must belong to one service");
       };
       const bool broker = section == "broker";
       if (all[i].scheme != all[0].scheme) differs("scheme (" + all[i].scheme + "://)");
       if (broker ? all[i].vhost() != all[0].vhost() : all[i].path != all[0].path) differs(path_is);
       for (std::size_t j = 0; j < i; ++j) {
         if (all[i].host_port(usual) == all[j].host_port(usual))
-          problem(key, "[" + std::to_string(i + 1) + "] is the same host and port as [" +
-                           std::to_string(j + 1) + "]: leave it out");
+          problem(key, "[" + std::to_string(i + 1) + "] has the same host and port as [" +
+                           std::to_string(j + 1) + "]: remove it");
       }
     }
   }
 
-  // A client certificate is of two files.
-  void pair(const std::string& section) {
+  // A client certificate needs two files.
+  void check_pair(const std::string& section) {
     const std::string cert = section + ".cert", key = section + ".key";
-    if (draft_.given.contains(cert) && !draft_.given.contains(key))
-      problem(cert, "it needs " + key + " beside it");
-    if (draft_.given.contains(key) && !draft_.given.contains(cert))
-      problem(key, "it needs " + cert + " beside it");
+    if (draft_.present.contains(cert) && !draft_.present.contains(key)) problem(cert, "requires " + key);
+    if (draft_.present.contains(key) && !draft_.present.contains(cert)) problem(key, "requires " + cert);
   }
 
   void broker_tls() {
-    pair("broker");
+    check_pair("broker");
     const std::vector<Url> all = urls("broker");
     if (all.empty()) return;
     const bool tls = all.front().scheme == "amqps";
     for (const auto* path : {"broker.ca", "broker.cert", "broker.key", "broker.verify_host"}) {
-      if (!tls && draft_.given.contains(path))
-        problem(path, "it has a meaning for amqps:// alone, and " + url_key("broker") + " says amqp://");
+      if (!tls && draft_.present.contains(path))
+        problem(path, "only valid with amqps://, but " + url_key("broker") + " uses amqp://");
     }
   }
 
   void store_tls() {
-    pair("store");
-    if (!sound("store.tls")) return;
+    check_pair("store");
+    if (!valid("store.tls")) return;
     const bool verify = config_.store.tls == "verify";
-    if (verify && !draft_.given.contains("store.ca")) {
-      problem("store.tls",
-              "verify needs store.ca, the authorities that may have signed the server's certificate");
+    if (verify && !draft_.present.contains("store.ca")) {
+      problem("store.tls", "verify requires store.ca, the CA certificates for the server's certificate");
     }
     for (const auto* path : {"store.ca", "store.cert", "store.key"}) {
-      if (!verify && draft_.given.contains(path))
-        problem(path, "it has a meaning with store.tls: verify alone");
+      if (!verify && draft_.present.contains(path)) problem(path, "only valid with store.tls: verify");
     }
   }
 
@@ -197,25 +193,25 @@ class Completion {
 
   void heartbeat_and_lease() {
     const auto text = [](Ms ms) { return levels::format_duration(ms); };
-    if (!sound("lease")) return;
-    if (!draft_.given.contains("broker.heartbeat")) {
+    if (!valid("lease")) return;
+    if (!draft_.present.contains("broker.heartbeat")) {
       const auto whole = std::chrono::floor<std::chrono::seconds>(config_.lease);
       config_.broker.heartbeat = std::min<Ms>(config_.broker.heartbeat, whole);
     } else if (has("broker.heartbeat") && config_.broker.heartbeat > config_.lease) {
-      // The broker takes a dead instance's connection for alive until three heartbeats are missing: what that
-      // instance was publishing waits for it.
+      // The broker keeps a dead instance's connection until three heartbeats are missed, and publishes of
+      // that instance are not repeated before.
       problem("broker.heartbeat", text(config_.broker.heartbeat) + " is longer than the lease (" +
-                                      text(config_.lease) + "): at most as long");
+                                      text(config_.lease) + "): it must not be longer");
     }
-    if (sound("window") && config_.window < config_.lease) {
+    if (valid("window") && config_.window < config_.lease) {
       const char* path = has("window") ? "window" : "lease";
       problem(path, "the window (" + text(config_.window) + ") is shorter than the lease (" +
-                        text(config_.lease) + "): at least as long");
+                        text(config_.lease) + "): it must not be shorter");
     }
   }
 
   void node() {
-    if (draft_.given.contains("node")) return;
+    if (draft_.present.contains("node")) return;
     std::array<char, 256> host{};
     if (gethostname(host.data(), host.size() - 1) == 0) {
       Node name;
@@ -224,20 +220,20 @@ class Completion {
       Problems ignored{""};
       if (Value{draft_, ignored, name, "node"}.name(config_.node, 64)) return;
     }
-    problems_.add({}, "node is missing, and the host's name cannot stand for it: write node: NAME");
+    problems_.add({}, "node is missing, and the host name is not a valid node name: write node: NAME");
   }
 
-  // A secret that other users of this machine may read is none.
+  // Warns about secrets that other users of this machine can read.
   void file_rights() {
     const auto management = parse_url(config_.broker.rabbitmq.management);
-    std::vector<std::pair<std::string, std::vector<Url>>> holders = {{url_key("broker"), urls("broker")}};
-    for (const std::string& store : stores()) holders.emplace_back(url_key(store), urls(store));
-    holders.emplace_back("broker.management", management ? std::vector{*management} : std::vector<Url>{});
-    for (const auto& [path, all] : holders) {
-      const auto place = draft_.given.find(path);
-      if (place == draft_.given.end() || !place->second.ok || place->second.substituted) continue;
+    std::vector<std::pair<std::string, std::vector<Url>>> secrets = {{url_key("broker"), urls("broker")}};
+    for (const std::string& store : stores()) secrets.emplace_back(url_key(store), urls(store));
+    secrets.emplace_back("broker.management", management ? std::vector{*management} : std::vector<Url>{});
+    for (const auto& [path, all] : secrets) {
+      const auto place = draft_.present.find(path);
+      if (place == draft_.present.end() || !place->second.ok || place->second.substituted) continue;
       if (std::ranges::all_of(all, [](const Url& url) { return url.password.empty(); })) continue;
-      warn_readable(place->second.mark, problems_.file(), path + " holds a password");
+      warn_readable(place->second.mark, problems_.file(), path + " contains a password");
       break;  // the same file
     }
     std::vector<std::pair<std::string, std::string>> files = {
@@ -252,7 +248,7 @@ class Completion {
     for (const GroupDraft& group : draft_.groups)
       files.emplace_back(group.path("store.password_file"), group.password_file);
     for (const auto& [path, file] : files) {
-      if (has(path)) warn_readable(mark(path), file, path + " is a secret");
+      if (has(path)) warn_readable(mark(path), file, path + " is secret");
     }
   }
 
@@ -262,8 +258,8 @@ class Completion {
     if (stat(file.c_str(), &about) != 0 || !S_ISREG(about.st_mode) || (about.st_mode & kOthers) == 0) return;
     std::array<char, 8> mode{};
     std::snprintf(mode.data(), mode.size(), "%04o", static_cast<unsigned>(about.st_mode & kAll));
-    problems_.warn(at, why + ", and every user of this machine may read " + file + " (mode " + mode.data() +
-                           "): chmod 640 " + file + ", or 600");
+    problems_.warn(at, why + ", and every user of this machine can read " + file + " (mode " + mode.data() +
+                           "): chmod 640 " + file + " (or 600)");
   }
 
   void password(const std::string& section, const std::string& path, const std::string& file) {
@@ -271,7 +267,8 @@ class Completion {
     std::vector<Url> all = urls(section);
     for (const Url& url : all) {
       if (!url.user.empty()) continue;
-      problem(path, "the password has no user: write " + url.scheme + "://USER@... in " + url_key(section));
+      problem(path, "the URL has no user for this password: write " + url.scheme + "://USER@... in " +
+                        url_key(section));
       return;
     }
     if (all.empty()) return;
@@ -284,27 +281,27 @@ class Completion {
     }
   }
 
-  // A secret in a file of its own. None: told.
+  // The first line of a file with a secret; nullopt: the error is reported.
   std::optional<std::string> first_line(std::string_view path, const std::string& file,
                                         const std::string& what) {
     std::ifstream in(file, std::ios::binary);
-    std::string line(kMostOfPassword + 1, '\0');  // bounded: /dev/zero is a file, too
+    std::string line(kMostOfPassword + 1, '\0');  // bounded, e.g. for /dev/zero
     in.read(line.data(), static_cast<std::streamsize>(line.size()));
     if (in.bad() || (in.fail() && !in.eof())) {
-      problem(path, std::string("it cannot be read: ") + std::strerror(errno));  // NOLINT: one thread loads
+      problem(path, std::string("cannot be read: ") + std::strerror(errno));  // NOLINT: one thread loads
       return std::nullopt;
     }
     line.resize(std::min(line.find('\n'), static_cast<std::size_t>(in.gcount())));
     if (line.size() > kMostOfPassword) {
-      problem(path, "the file's first line is over " + std::to_string(kMostOfPassword) + " bytes: it is no " +
-                        what);
+      problem(path, "the first line of the file is longer than " + std::to_string(kMostOfPassword) +
+                        " bytes: not a " + what);
       return std::nullopt;
     }
     if (line.ends_with('\r')) line.pop_back();
     if (line.empty()) {
-      problem(path, "the file's first line is empty: it is the " + what);
+      problem(path, "the first line of the file is empty: it must be the " + what);
     } else if (line.find('\0') != std::string::npos) {
-      problem(path, "the file's first line holds a NUL: it is no " + what);
+      problem(path, "the first line of the file contains a NUL byte: not a " + what);
     } else {
       return line;
     }
@@ -312,13 +309,13 @@ class Completion {
   }
 
   void http() {
-    pair("http");
+    check_pair("http");
     token("http.token_file", config_.http.token_file, config_.http.token);
     token("http.read_token_file", config_.http.read_token_file, config_.http.read_token);
-    if (draft_.given.contains("http.read_token_file") && !draft_.given.contains("http.token_file"))
-      problem("http.read_token_file", "it needs http.token_file beside it, else everybody may write");
+    if (draft_.present.contains("http.read_token_file") && !draft_.present.contains("http.token_file"))
+      problem("http.read_token_file", "requires http.token_file: otherwise everyone may write");
     if (!config_.http.token.empty() && config_.http.token == config_.http.read_token)
-      problem("http.read_token_file", "it holds the same token as http.token_file");
+      problem("http.read_token_file", "contains the same token as http.token_file: use different tokens");
     if (has("http.listen")) {
       const auto at = parse_url("tcp://" + config_.http.listen);
       config_.http.host = at->host;
@@ -336,9 +333,8 @@ class Completion {
     in_addr four{};
     const bool loopback = host == "localhost" || host == "::1" ||
                           (inet_pton(AF_INET, host.c_str(), &four) == 1 && ntohl(four.s_addr) >> 24U == 127);
-    if (!loopback && !draft_.given.contains("http.token_file")) {
-      problem(path,
-              "others than this machine reach it there: that needs http.token_file, or listen on 127.0.0.1");
+    if (!loopback && !draft_.present.contains("http.token_file")) {
+      problem(path, "not a loopback address: set http.token_file, or listen on 127.0.0.1");
     }
   }
 
@@ -346,9 +342,9 @@ class Completion {
     if (!has(path) || !draft_.reads_files_of(path)) return;
     const auto line = first_line(path, file, "token");
     if (!line) return;
-    // It travels in a header.
+    // It is sent in a header.
     if (std::ranges::any_of(*line, [](char c) { return c <= ' ' || c >= 0x7f; }))
-      return problem(path, "the token holds other characters than the visible ones of ASCII");
+      return problem(path, "the token must contain only visible ASCII characters");
     out = *line;
   }
 

@@ -20,10 +20,10 @@ std::string ConfigProblem::str() const {
 
 namespace {
 
-// A configuration is written by hand; what is larger than this is another file.
+// A config file is written by hand; a larger file is something else.
 constexpr std::size_t kMostBytes = 1024 * 1024;
 
-// The file's text; else what to tell.
+// The file's text, or an error.
 tl::expected<std::string, std::string> read_whole(const std::string& path) {
   const auto why = [] {
     return tl::unexpected<std::string>(std::string("cannot be read: ") + std::strerror(errno));
@@ -33,7 +33,8 @@ tl::expected<std::string, std::string> read_whole(const std::string& path) {
   std::string text(kMostBytes + 1, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), file.get()));
   if (std::ferror(file.get()) != 0) return why();
-  if (text.size() > kMostBytes) return tl::unexpected<std::string>("larger than 1 MB: no configuration");
+  if (text.size() > kMostBytes)
+    return tl::unexpected<std::string>("larger than 1 MB: not a configuration file");
   return text;
 }
 
@@ -41,8 +42,8 @@ tl::expected<std::string, std::string> read_whole(const std::string& path) {
 
 namespace {
 
-// What a command does not use may lack its variables: rung attach needs no password of the database, and a
-// group none of another group's.
+// Sections whose variables need not be set: rung attach needs no database password, and a group does not need
+// those of other groups.
 confile::Unused unused_sections(ConfigFor purpose, const std::string& group) {
   if (purpose == ConfigFor::check) return {};
   return [purpose, own = "groups." + group + ".store"](std::string_view path) {
@@ -52,7 +53,7 @@ confile::Unused unused_sections(ConfigFor purpose, const std::string& group) {
   };
 }
 
-// The group that has this queue; "" where none has it, or the file has none.
+// The group that has this queue; "" if none has it, or there are no groups.
 std::string group_of_queue(const std::string& text, const std::string& queue) {
   Problems ignored("");
   const auto root = confile::parse_document(text, ignored, [](auto) { return true; });

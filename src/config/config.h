@@ -1,5 +1,5 @@
-// rung.yaml, read and checked. yaml-cpp lives behind this header alone.
-// Thread: load_config is pure but for the file and the environment; Config is a value.
+// Loads and validates rung.yaml. Only this room uses yaml-cpp.
+// Thread: load_config only reads files and the environment; Config is a value.
 #pragma once
 
 #include <map>
@@ -24,10 +24,10 @@ struct HttpOptions {
   std::string host;    // of `listen`, without an IPv6 address's brackets
   int port = 0;
   std::string token_file, read_token_file;
-  std::string token, read_token;  // what the files hold; "" = none. Secret
+  std::string token, read_token;  // content of the files; "" = none. Secret
   std::string cert, key;          // both: TLS
   int connections = 64;
-  int connections_per_address = 0;  // of them; 0 = three quarters
+  int connections_per_address = 0;  // 0 = three quarters of connections
   int max_body = 16;                // MB
   Ms timeout{std::chrono::seconds{10}};
 };
@@ -44,69 +44,70 @@ struct Config {
   Ms attachment_check{std::chrono::minutes{1}};  // broker.attachment_check
   Ms start_wait{std::chrono::seconds{30}};
   int max_loaded = 1'000'000;
-  std::optional<Ms> retention;        // none: off
-  DelayRoutes::Moves delays;          // from -> to
-  std::optional<bool> require_token;  // results.require_token; none: as the database's age says
-  QueueGroups groups;                 // groups.own: the one that prefix, database and so on are of
+  std::optional<Ms> retention;  // none: off
+  DelayRoutes::Moves delays;    // from -> to
+  std::optional<bool>
+      require_token;   // results.require_token; nullopt: depends on which release created the database
+  QueueGroups groups;  // groups.own: the group that this Config is for
   RuleBookPtr rules;
 };
 
 struct ConfigProblem {
   std::string file;
   int line = 0, column = 0;  // from 1; 0 = the file as a whole
-  std::string what;          // what is wrong, what would be right
+  std::string what;          // the error, and what is accepted
   std::string str() const;   // file:line:column: what
 };
 
-// What a config is loaded for: which of the files that it names, and of the ${NAME} in it, must be there. A
-// token or a key that only the sidecar's user may read keeps nobody from asking the database.
+// What the config is loaded for: which of the files and ${NAME} variables in it must exist. So a command that
+// only needs the database works without permission to read the sidecar's tokens and keys.
 enum class ConfigFor {
   sidecar,   // all of them
-  database,  // those of store.*; the others are not looked at
-  broker,    // those of broker.*; the others are not looked at
-  check,     // none: what can't be read is a warning; what can is judged
+  database,  // those of store.*; others are ignored
+  broker,    // those of broker.*; others are ignored
+  check,     // none: unreadable files are warnings, readable ones are checked
 };
 
-// Which of the config's groups is meant, where it has groups. The sidecar and what asks a database need one;
-// without one broker.prefix is empty.
+// Which of the config's groups to use. The sidecar and commands that use a database need one; without one,
+// broker.prefix is empty.
 struct GroupChoice {
-  std::string name = {};            // "" = not said
-  std::string said_by = "--group";  // for what is told
-  std::string queue = {};           // where no name is said: the group that has this queue
+  std::string name = {};           // "" = not set
+  std::string source = "--group";  // where the name comes from, for errors
+  std::string queue = {};          // without a name: the group that has this queue
 };
 
 struct LoadedConfig {
-  Config config;                        // meaningful where problems is empty
-  std::vector<ConfigProblem> problems;  // all of them, in the order of the file
-  // For the sidecar and for check: what goes on working and should be changed.
+  Config config;                        // valid only if problems is empty
+  std::vector<ConfigProblem> problems;  // all errors, in the order of the file
+  // For the sidecar and for check: settings that work but should be changed.
   std::vector<ConfigProblem> warnings;
-  std::vector<std::string> keys_used;  // the keys of the table that the file holds, by ConfigKey::path
+  std::vector<std::string> keys_used;  // the keys in the file, by ConfigKey::path
   bool ok() const { return problems.empty(); }
 };
 
 LoadedConfig load_config(const std::string& path, ConfigFor purpose = ConfigFor::sidecar,
                          GroupChoice choice = {});
 
-// The one table of keys: the loader walks it, `rung check`, examples/full.yaml and docs/configuration.md are
-// held against it by a test.
+// The table of all keys: the loader uses it, and a test compares examples/full.yaml and docs/configuration.md
+// with it.
 struct ConfigKey {
   std::string_view path;      // "broker.url", "queues.*.success.presumed_after"
   std::string_view type;      // "duration", "text", "integer", ...
-  std::string_view fallback;  // as a user would write it; "" = none
+  std::string_view fallback;  // the default, as in the file; "" = none
   bool reloadable;            // by SIGHUP
   bool secret;
   std::string_view meaning;  // one line
 };
 std::vector<ConfigKey> config_keys();
 
-// `rung check`: each ladder as a timeline: level, delay, time since first failure; then which queue uses
-// which, the tags, and which exchanges' messages are delayed.
+// The output of `rung check`: each ladder as a timeline (level, delay, time since first failure), then
+// queues, tags and delayed exchanges.
 std::string describe(const Config& config);
 
-// Where a group must be said and is not: what to do, and which there are.
+// The error if a group is required but not given; lists the groups.
 std::string which_group(const QueueGroups& groups);
 
-// A URL with its password replaced: for logs and messages.
+// The URL with its password hidden, for logs and messages.
 std::string without_password(std::string_view url);
 
 }  // namespace rung

@@ -1,5 +1,4 @@
-// Exchanges whose messages are delayed: from one that Rung declares to one that it only publishes to, and
-// never in a circle.
+// Delayed exchanges: from an exchange that Rung declares to one that it only publishes to, without loops.
 #include "src/config/draft.h"
 
 namespace rung::confile {
@@ -13,36 +12,35 @@ void complete_delays(Draft& draft, Problems& problems) {
   Config& config = draft.config;
   for (std::size_t i = 0; i < draft.delays.size(); ++i) {
     const DelayDraft& one = draft.delays[i];
-    if (one.broken) continue;
+    if (one.invalid) continue;
     const std::string path = "delays[" + std::to_string(i + 1) + "]";
     if (!one.from || !one.to) {
       problems.add(one.mark, path + ": " + (one.from ? "to" : "from") +
                                  " is missing: write { from: EXCHANGE, to: EXCHANGE }");
     } else if (one.from->starts_with("amq.")) {
-      problems.add(one.from_mark, path + ".from: exchanges that begin with amq. are the broker's own");
+      problems.add(one.from_mark, path + ".from: names that begin with amq. are reserved for the broker");
     } else if (const std::string own = own_prefix(config, *one.from); !own.empty()) {
-      problems.add(one.from_mark, path + ".from: exchanges that begin with " + own + " are Rung's own");
+      problems.add(one.from_mark, path + ".from: names that begin with " + own + " are reserved for Rung");
     } else if (*one.from == *one.to) {
-      problems.add(one.to_mark,
-                   path + ".to: it is the exchange that it comes from: the message would go round");
+      problems.add(one.to_mark, path + ".to: the same as from: messages would loop");
     } else if (const std::string prefix = own_prefix(config, *one.to); !prefix.empty()) {
-      problems.add(one.to_mark, path + ".to: exchanges that begin with " + prefix + " are Rung's own");
+      problems.add(one.to_mark, path + ".to: names that begin with " + prefix + " are reserved for Rung");
     } else if (config.groups.empty() ? one.group.has_value()
                                      : !one.group || config.groups.find(*one.group) == nullptr) {
       problems.add(one.group ? one.group_mark : one.mark,
                    path + ".group: " +
                        (config.groups.empty()
-                            ? "the config has no groups: leave it out"
-                            : "one group takes these messages in, write its name: " + config.groups.names()));
+                            ? "the config has no groups: remove it"
+                            : "set the group that receives these messages: " + config.groups.names()));
     } else if (!config.delays.emplace(*one.from, *one.to).second) {
-      problems.add(one.from_mark, path + ".from: given twice");
+      problems.add(one.from_mark, path + ".from: duplicate entry");
     }
   }
   for (std::size_t i = 0; i < draft.delays.size(); ++i) {
     const DelayDraft& one = draft.delays[i];
     if (one.from && one.to && *one.from != *one.to && config.delays.contains(*one.to))
       problems.add(one.to_mark, "delays[" + std::to_string(i + 1) +
-                                    "].to: it is the from of another: write where it shall end up");
+                                    "].to: another entry delays this exchange: write the final exchange");
   }
   for (const DelayDraft& one : draft.delays) {
     if (one.from && one.group && !config.groups.own.empty() && *one.group != config.groups.own)

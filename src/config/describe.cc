@@ -1,4 +1,4 @@
-// What `rung check` prints.
+// The output of `rung check`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using levels::format_duration;
 
-// A table whose columns are as wide as what stands in them.
+// A table with columns as wide as their content.
 class Columns {
  public:
   explicit Columns(std::vector<bool> right) : right_(std::move(right)) {}
@@ -38,7 +38,7 @@ class Columns {
   }
 
  private:
-  // Characters, not bytes: a queue's name may be in any script.
+  // Characters, not bytes: queue names can be in any script.
   static std::size_t width(const std::string& text) {
     return static_cast<std::size_t>(
         std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
@@ -73,7 +73,7 @@ std::string describe_ladder(const std::string& name, const levels::Ladder& ladde
   return out + "\n" + table.str();
 }
 
-// No control character of a queue's name reaches the terminal.
+// Keeps control characters in names off the terminal.
 std::string printable(const std::string& name) {
   std::string out = name;
   std::ranges::replace_if(
@@ -121,7 +121,7 @@ std::string describe_groups(const Config& config) {
 }
 
 std::string target_text(const Target& target) {
-  if (!target.is_set()) return "as the message says";
+  if (!target.is_set()) return "set by the message";
   if (!target.queue.empty()) return "queue " + printable(target.queue);
   return "exchange " + printable(target.exchange) +
          (target.routing_key.empty() ? "" : ", routing key " + printable(target.routing_key));
@@ -132,12 +132,12 @@ std::string describe_tags(const Config& config) {
   Columns table({false, false, false, false});
   table.row({"tag", "goes to", "ladder", "silence after a delivery"});
   for (const auto& [name, tag] : config.rules->tags()) {
-    std::string silence = "as its queue";
+    std::string silence = "from its queue";
     if (tag.silence) {
       const bool success = tag.silence->means == Silence::Means::success;
       silence = (success ? "succeeded after " : "failed after ") + format_duration(tag.silence->after);
     }
-    table.row({printable(name), target_text(tag.target), tag.ladder.empty() ? "as its queue" : tag.ladder,
+    table.row({printable(name), target_text(tag.target), tag.ladder.empty() ? "from its queue" : tag.ladder,
                silence});
   }
   return "\ntags\n" + table.str();
@@ -146,7 +146,7 @@ std::string describe_tags(const Config& config) {
 std::string describe_delays(const Config& config) {
   if (config.delays.empty()) return {};
   Columns table({false, false});
-  table.row({"published to", "goes on to"});
+  table.row({"published to", "forwarded to"});
   for (const auto& [from, to] : config.delays) table.row({printable(from), printable(to)});
   return "\ndelayed exchanges\n" + table.str();
 }
@@ -159,26 +159,26 @@ std::string describe_targets(const Config& config) {
   }
   const std::string denied = own + (targets.deny.empty() ? "" : ", " + joined(targets.deny)) + " and amq.*";
   if (!targets.allow) {
-    return "\ntargets: a message's headers may name every queue and exchange but " + denied +
-           "; broker.targets.allow bounds that\n";
+    return "\ntargets: message headers may name any queue or exchange except " + denied +
+           "; broker.targets.allow restricts this\n";
   }
-  return "\ntargets: a message's headers may name what stands in this config" +
+  return "\ntargets: message headers may name targets in this config" +
          (targets.allow->empty() ? std::string() : " and " + joined(*targets.allow)) + ", never " + denied +
          "\n";
 }
 
 std::string describe_results(const Config& config) {
   if (!config.require_token)
-    return "results: retry-token is asked for where this release or a later one made the database "
+    return "results: retry-token is required if this or a later release created the database "
            "(results.require_token is not set)\n";
-  return *config.require_token ? "results: retry-token is asked for\n"
-                               : "results: taken without retry-token, from whoever may publish there\n";
+  return *config.require_token ? "results: retry-token is required\n"
+                               : "results: accepted without retry-token, from anyone who may publish them\n";
 }
 
 std::string describe_retention(const Config& config) {
   if (!config.retention) return "\nretention: off, nothing is deleted\n";
-  return "\nretention: " + format_duration(*config.retention) +
-         " after its end a task is deleted; what is parked or still under way stays\n";
+  return "\nretention: tasks are deleted " + format_duration(*config.retention) +
+         " after they end; parked and unfinished tasks are kept\n";
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace rung::confile {
 namespace {
 
-// A file that holds more than this was not written by hand: most likely aliases that multiply.
+// No hand-written file has more nodes: most likely nested aliases.
 constexpr int kMostNodes = 50'000;
 constexpr int kDeepest = 20;
 
@@ -20,27 +20,27 @@ struct Converter {
   const Unused unused;
   bool in_unused = false;
   int nodes = 0;
-  bool gave_up = false;
+  bool stopped = false;
 
-  void give_up(Mark at, std::string what) {
-    if (!gave_up) problems.add(at, std::move(what));
-    gave_up = true;
+  void stop_with(Mark at, std::string what) {
+    if (!stopped) problems.add(at, std::move(what));
+    stopped = true;
   }
 
-  // `path`: of the keys that lead here.
+  // `path`: the keys above this node.
   Node convert(const YAML::Node& from, Mark fallback, int depth, bool is_key, const std::string& path = {}) {
     Node to;
     const YAML::Mark mark = from.Mark();
-    // A value that is not there has no place of its own worth showing: it is told at its key.
+    // A missing value has no useful position: report its key's.
     to.mark = from.IsNull() || mark.is_null() ? fallback : Mark{mark.line + 1, mark.column + 1};
-    if (++nodes > kMostNodes) give_up(to.mark, "the file holds too much to be a configuration");
-    if (depth > kDeepest) give_up(to.mark, "nested too deep");
-    if (gave_up) {
-      to.broken = true;
+    if (++nodes > kMostNodes) stop_with(to.mark, "too large for a configuration file");
+    if (depth > kDeepest) stop_with(to.mark, "nested too deeply");
+    if (stopped) {
+      to.invalid = true;
       return to;
     }
     if (from.IsScalar()) {
-      take_text(from.Scalar(), to, is_key);
+      set_text(from.Scalar(), to, is_key);
     } else if (from.IsSequence()) {
       to.kind = Node::Kind::list;
       for (const auto& item : from) to.items.push_back(convert(item, to.mark, depth + 1, false));
@@ -59,7 +59,7 @@ struct Converter {
     return to;
   }
 
-  void take_text(const std::string& text, Node& to, bool is_key) {
+  void set_text(const std::string& text, Node& to, bool is_key) {
     to.kind = Node::Kind::text;
     to.written = text;
     if (is_key) {
@@ -71,14 +71,14 @@ struct Converter {
     to.substituted = result.substituted;
     if (!result.problem.empty()) {
       if (!in_unused) problems.add(to.mark, std::move(result.problem));
-      to.broken = true;
+      to.invalid = true;
     }
   }
 };
 
-// yaml-cpp's word for it, and what it most likely comes from.
+// yaml-cpp's error, and its most likely cause.
 std::string explain(const YAML::Exception& error, std::string_view text) {
-  // What follows a colon in yaml-cpp's words is a piece of the text, which may be one of a password.
+  // After a colon yaml-cpp quotes a piece of the text, which can be part of a password.
   std::string what = "not YAML: " + error.msg.substr(0, error.msg.find(':'));
   std::size_t begin = 0;
   for (int line = 0; line < error.mark.line && begin != std::string_view::npos; ++line) {
@@ -88,15 +88,15 @@ std::string explain(const YAML::Exception& error, std::string_view text) {
   if (begin == std::string_view::npos) return what;
   const auto line = text.substr(begin, text.find('\n', begin) - begin);
   if (line.find("${") != std::string_view::npos) {
-    what += "; within { } or [ ] a ${NAME} needs quotes: \"${NAME}\"";
+    what += "; inside { } or [ ], ${NAME} needs quotes: \"${NAME}\"";
   } else if (line.find('\t') != std::string_view::npos) {
-    what += "; a tab cannot indent, use blanks";
+    what += "; indent with spaces, not tabs";
   }
   return what;
 }
 
-// Notes where a document begins, and no more.
-class Starts : public YAML::EventHandler {
+// Records where the last document starts.
+class DocumentStarts : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override { last = mark; }
   void OnDocumentEnd() override {}
@@ -113,12 +113,12 @@ class Starts : public YAML::EventHandler {
   YAML::Mark last;
 };
 
-// Where a second document begins. Not YAML::LoadAll: at a text like "," it finds documents without end, until
-// the memory is gone (0.7).
+// Where a second document starts. Not YAML::LoadAll: for a text like "," it finds endless documents until
+// memory is exhausted (0.7).
 std::optional<YAML::Mark> second_document(const std::string& input) {
   std::istringstream in(input);
   YAML::Parser parser(in);
-  Starts starts;
+  DocumentStarts starts;
   if (!parser.HandleNextDocument(starts) || !parser.HandleNextDocument(starts)) return std::nullopt;
   return starts.last;
 }
@@ -145,12 +145,12 @@ std::optional<Node> parse_document(std::string_view text, Problems& problems, Un
     const std::string input(text);
     if (const auto second = second_document(input)) {
       problems.add({second->line + 1, second->column + 1},
-                   "this belongs to nothing above it: a file holds one YAML document");
+                   "unexpected second YAML document: a config file has only one");
       return std::nullopt;
     }
     Converter converter{problems, std::move(unused)};
     Node root = converter.convert(YAML::Load(input), {}, 0, false);
-    if (converter.gave_up) return std::nullopt;
+    if (converter.stopped) return std::nullopt;
     return root;
   } catch (const YAML::Exception& error) {
     problems.add({error.mark.line + 1, error.mark.column + 1}, explain(error, text));
@@ -182,14 +182,13 @@ Substitution substitute(std::string_view text) {
     const bool good = !name.empty() && is_name_char(name[0], true) &&
                       std::ranges::all_of(name, [](char c) { return is_name_char(c, false); });
     if (!good) {
-      out.problem =
-          "after ${ comes a variable's name and }, e.g. ${RUNG_PASSWORD}; a ${ as it stands is written $${";
+      out.problem = "invalid ${: write ${NAME}, e.g. ${RUNG_PASSWORD}; for a literal ${ write $${";
       return out;
     }
     const std::string variable(name);
     const char* value = std::getenv(variable.c_str());  // NOLINT: nobody in this program sets variables
     if (value == nullptr) {
-      out.problem = "the environment has no variable " + variable + ": set it, or write the value here";
+      out.problem = "environment variable " + variable + " is not set: set it, or write the value here";
       return out;
     }
     out.text += value;
@@ -204,7 +203,7 @@ std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text.substr(0, kMost))
     out += static_cast<unsigned char>(c) < ' ' || c == 0x7f ? '?' : c;
-  // Not cut within a UTF-8 character.
+  // Do not cut within a UTF-8 character.
   while (text.size() > kMost && !out.empty() && (static_cast<unsigned char>(out.back()) & 0x80) != 0)
     out.pop_back();
   return out + (text.size() > kMost ? "...\"" : "\"");
@@ -217,7 +216,7 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
       out += c == '-' ? '_' : (c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
     return out;
   };
-  // Levenshtein with swaps of neighbours, over three rows.
+  // Levenshtein distance with transpositions, over three rows.
   const auto distance = [](const std::string& a, const std::string& b) {
     std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
     for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
@@ -235,10 +234,10 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
   };
   const std::string wanted = plain(word.substr(0, 64));
   std::string best;
-  std::size_t least = wanted.size() / 3 + 2;  // a third of the word wrong, and one: below that it is a guess
+  std::size_t least = wanted.size() / 3 + 2;  // accept errors in up to a third of the word, plus one
   for (const auto& candidate : candidates) {
     const std::string other = plain(candidate);
-    if (wanted.size() >= 3 && other.starts_with(wanted)) return candidate;  // cut short
+    if (wanted.size() >= 3 && other.starts_with(wanted)) return candidate;  // a prefix
     const auto d = distance(wanted, other);
     if (d < least && d < std::max(wanted.size(), other.size())) {
       least = d;

@@ -1,5 +1,5 @@
-// A YAML text as a plain tree with places. The only file that sees yaml-cpp is document.cc.
-// Thread: parse_document is pure but for the environment; a Node is a value.
+// Parses YAML into a tree with positions. Only document.cc uses yaml-cpp.
+// Thread: parse_document only reads the environment; a Node is a value.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 namespace rung::confile {
 
 struct Mark {
-  int line = 0, column = 0;  // from 1; 0 = nowhere in particular
+  int line = 0, column = 0;  // from 1; 0 = no position
 };
 
 struct Entry;
@@ -23,12 +23,12 @@ struct Node {
   enum class Kind { nothing, text, list, map };
   Kind kind = Kind::nothing;
   Mark mark;
-  std::string text;          // kind text: after ${NAME} was put in
-  std::string written;       // kind text: as the file has it
-  bool substituted = false;  // a ${NAME} was put in: the text may be a secret and is never quoted
-  bool broken = false;       // a problem of it was told already: say no more about it
+  std::string text;          // kind text: after substitution of ${NAME}
+  std::string written;       // kind text: as in the file
+  bool substituted = false;  // it contains a ${NAME}: the text may be secret and is never quoted
+  bool invalid = false;      // its error is already reported
   std::vector<Node> items;
-  std::vector<Entry> entries;  // in the file's order, repeated keys included
+  std::vector<Entry> entries;  // in the file's order, including duplicate keys
 };
 
 // One "key: value" of a map.
@@ -36,7 +36,7 @@ struct Entry {
   Node key, value;
 };
 
-// What is wrong with one file, gathered.
+// Collects the errors and warnings of one file.
 class Problems {
  public:
   explicit Problems(std::string file) : file_(std::move(file)) {}
@@ -45,7 +45,7 @@ class Problems {
   const std::string& file() const { return file_; }
   bool empty() const { return found_.empty(); }
   std::size_t count() const { return found_.size(); }
-  // In the order of the file; what concerns no place in it comes last.
+  // In the order of the file; problems without a position come last.
   std::vector<ConfigProblem> take();
   std::vector<ConfigProblem> take_warnings();
 
@@ -54,25 +54,25 @@ class Problems {
   std::vector<ConfigProblem> found_, warnings_;
 };
 
-// None where the text is not YAML at all (a problem says where). An empty text is a Node of kind nothing.
-// `unused`: tells of a key's path ("store", "groups.eu.store") that the variables below it need not be set. A
-// value with one that is not set is broken, without a problem.
+// nullopt if the text is not YAML (a problem says where). An empty text is a Node of kind nothing.
+// `unused`: whether variables below a key's path ("store", "groups.eu.store") need not be set. A value with
+// an unset variable is then invalid, but not a problem.
 using Unused = std::function<bool(std::string_view path)>;
 std::optional<Node> parse_document(std::string_view text, Problems& problems, Unused unused = {});
 
-// `text` with each ${NAME} from the environment; "$${" stands for "${". `substituted` tells whether one was
-// there.
+// Replaces each ${NAME} in `text` by the environment variable; "$${" is a literal "${". `substituted`:
+// whether there was one.
 struct Substitution {
   std::string text;
   bool substituted = false;
-  std::string problem;  // names the variable that is not set, or says what is wrong with the ${
+  std::string problem;  // the unset variable, or the syntax error
 };
 Substitution substitute(std::string_view text);
 
-// For quoting in a problem: printable, at most 60 bytes, in double quotes.
+// Quoted for a message: printable, at most 60 bytes, in double quotes.
 std::string in_quotes(std::string_view text);
 
-// The candidate that `word` was most likely meant to be; "" where none is close.
+// The candidate closest to `word`; "" if none is close.
 std::string closest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace rung::confile

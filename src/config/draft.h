@@ -1,5 +1,5 @@
-// What the loader gathers while it walks the file, before it is checked as a whole and becomes a Config.
-// Thread: one load, one thread.
+// The state of the loader: what it collects from the file, before validation as a whole turns it into a
+// Config. Thread: one load, one thread.
 #pragma once
 
 #include <map>
@@ -17,18 +17,18 @@ namespace rung::confile {
 struct LadderDraft {
   std::string name;
   Mark mark;
-  bool broken = false;  // a part of it was wrong and told
+  bool invalid = false;  // a part of it has a reported error
   bool substituted = false;
   bool is_list = false;
   std::vector<Ms> delays;
   std::vector<Mark> delay_marks;
   levels::Exponential spec;
-  std::map<std::string, Mark, std::less<>> given;  // base, factor, max, levels, jitter
+  std::map<std::string, Mark, std::less<>> present;  // base, factor, max, levels, jitter
   double jitter = 0.0;
 };
 
-// What a queue and a tag have in common.
-struct RuledDraft {
+// Common to queues and tags.
+struct RulesDraft {
   std::string name;
   Mark mark;
   std::optional<std::string> ladder;
@@ -40,19 +40,19 @@ struct RuledDraft {
   bool success_broken = false;
 };
 
-struct QueueDraft : RuledDraft {
+struct QueueDraft : RulesDraft {
   std::optional<bool> publish_parked;
   std::optional<int> catch_up;
 };
 
-struct TagDraft : RuledDraft {
+struct TagDraft : RulesDraft {
   std::optional<std::string> queue, exchange, routing_key;
   Mark queue_mark, exchange_mark, routing_key_mark;
 };
 
 struct DelayDraft {
   Mark mark;
-  bool broken = false;  // a part of it was wrong and told
+  bool invalid = false;  // a part of it has a reported error
   bool substituted = false;
   std::optional<std::string> from, to, group;
   Mark from_mark, to_mark, group_mark;
@@ -61,12 +61,12 @@ struct DelayDraft {
 struct GroupDraft {
   std::string name;
   Mark mark;
-  std::string prefix;  // "" = left out
+  std::string prefix;  // "" = not set
   std::string url, password_file, listen;
   std::vector<std::string> other_urls;
   TargetRules::Patterns queues;
   std::vector<Mark> queue_marks;
-  // Of the keys in the file: "groups.eu.store".
+  // The path of a key in the file: "groups.eu.store".
   std::string path(std::string_view key) const { return "groups." + name + "." + std::string(key); }
 };
 
@@ -78,40 +78,39 @@ struct Draft {
   std::optional<TargetRules::Patterns> allow;  // broker.targets
   TargetRules::Patterns deny;
   std::vector<LadderDraft> ladders;
-  QueueDraft defaults;  // of every queue that is not named; its name is empty where the key is not there
+  QueueDraft defaults;  // for all other queues; its name is empty if the key is missing
   std::vector<QueueDraft> queues;
   std::vector<TagDraft> tags;
   std::vector<DelayDraft> delays;
   std::vector<GroupDraft> groups;
   GroupChoice choice;
-  // The queue (or the defaults), and the queue or tag, that the walk is in.
+  // The current queue (or the defaults), and the current queue or tag, of the walk.
   QueueDraft* queue = nullptr;
-  RuledDraft* ruled = nullptr;
-  // What the file holds outside single ladders and queues, sections too, by path; groups by their own:
-  // "groups.eu.store.url".
+  RulesDraft* current_rules = nullptr;
+  // The keys and sections in the file, by path, except those of single ladders and queues; with the names of
+  // groups: "groups.eu.store.url".
   struct Place {
     Mark mark;
-    bool ok = false;           // its value was taken
-    bool substituted = false;  // the value comes from the environment, in part at least
+    bool ok = false;           // its value is valid
+    bool substituted = false;  // the value comes at least partly from the environment
   };
-  std::map<std::string, Place, std::less<>> given;
+  std::map<std::string, Place, std::less<>> present;
   std::set<std::string> keys_used;  // by the table's paths, "queues.*.ladder"
-  std::string folder;               // of the config file: relative paths start there
+  std::string folder;               // of the config file; base of relative paths
   ConfigFor purpose = ConfigFor::sidecar;
 
-  // Whether files that keys of this path's section name are looked at.
+  // Whether files named by keys of this path's section are read.
   bool reads_files_of(std::string_view path) const;
-  // Whether somebody reads warnings: not where a command only asks the database or the broker.
-  bool warns() const { return purpose == ConfigFor::sidecar || purpose == ConfigFor::check; }
+  // Whether warnings are reported: not for commands that only use the database or the broker.
+  bool reports_warnings() const { return purpose == ConfigFor::sidecar || purpose == ConfigFor::check; }
 };
 
-// One value on its way to its place. The setters of the key table call its methods; each tells its own
-// problems.
+// One value of the file. The setters of the key table call its methods, which report errors themselves.
 struct Value {
   Draft& draft;
   Problems& problems;
   const Node& node;
-  std::string path;  // as the file has it: "queues.orders.ladder"
+  std::string path;  // as in the file: "queues.orders.ladder"
   bool secret = false;
 
   bool text(std::string& out);
@@ -122,61 +121,61 @@ struct Value {
   bool percent_or_off(double& out);
   bool boolean(bool& out);
   bool choice(std::string& out, const std::vector<std::string>& words);
-  // Letters, digits and . _ - , from 1 to `most` of them.
+  // 1 to `most` letters, digits and . _ -
   bool name(std::string& out, std::size_t most);
-  // Any text that AMQP takes for a name: at most 255 bytes.
+  // Any valid AMQP name: at most 255 bytes.
   bool amqp_name(std::string& out);
-  // A file's path, from the config's folder where it is relative; file(): one that can be read now, where the
-  // draft's purpose needs it.
+  // A file's path; relative paths start at the config's directory. file(): the file must also be readable, if
+  // the draft's purpose needs it.
   bool path_of_file(std::string& out);
   bool file(std::string& out);
   bool url(std::string& out, const std::vector<std::string>& schemes);
-  // A list, or a text with commas (what an environment variable can hold). The first goes to `first`.
+  // A list, or a comma-separated string (for environment variables). The first goes to `first`.
   bool urls(std::string& first, std::vector<std::string>& others, const std::vector<std::string>& schemes);
   bool host_port(std::string& out);
   bool list_of_durations(LadderDraft& out);
   bool list_of_patterns(std::vector<std::string>& out);
 
-  // "PATH: what", at the value's place. Always false.
-  bool wrong(std::string what);
-  bool wrong_at(Mark at, std::string what);
+  // Adds "PATH: what" at the value's position. Always returns false.
+  bool add_error(std::string what);
+  bool add_error_at(Mark at, std::string what);
 
   // For the methods above.
-  // "\"5x\"" where that may be shown, else "what ${X} stands for" or "the value".
+  // "\"5x\"" if it may be shown, otherwise "the value of \"${X}\"" or "the value".
   std::string shown() const;
   bool may_quote() const { return !secret && !node.substituted; }
-  bool scalar(std::string_view wanted);
+  bool expect_scalar(std::string_view wanted);
 };
 
-// One row of the key table, and what puts its value in place.
+// One row of the key table, and its setter.
 struct Key {
   ConfigKey about;
   bool (*apply)(Value&) = nullptr;
 };
 const std::vector<Key>& key_table();
 
-// Walks the tree by the key table. Returns the draft; problems say what is wrong with it.
+// Reads the tree into a draft, by the key table.
 Draft walk(const Node& root, std::string folder, Problems& problems, ConfigFor purpose = ConfigFor::sidecar,
            GroupChoice choice = {});
 
-// The groups as the draft has them, with the prefixes that are left out.
+// The groups of the draft, with default prefixes filled in.
 QueueGroups groups_of(const Draft& draft);
-// Checks the groups against each other and chooses one; its prefix and its http.listen become the config's.
+// Checks the groups for conflicts and chooses one; copies its prefix and http.listen to the config.
 void resolve_groups(Draft& draft, Problems& problems);
-// The store of the chosen group becomes the config's, when its passwords are in it.
-void take_store(Draft& draft);
+// Copies the store of the chosen group to the config, after its passwords are read.
+void use_group_store(Draft& draft);
 
-// "rung." where the name begins with Rung's prefix, or with that of a group; "" where it is the user's own.
+// "rung." if the name begins with Rung's prefix or that of a group; "" if it is a user's name.
 std::string own_prefix(const Config& config, std::string_view name);
-// Checks `delays`; those of this process's group become the config's.
+// Checks `delays`, and copies those of this process's group to the config.
 void complete_delays(Draft& draft, Problems& problems);
 
-// Checks what concerns several keys, reads the secrets' files, builds the rule book.
+// Checks that involve several keys; also reads the files with secrets and builds the rule book.
 void complete(Draft& draft, Problems& problems);
 
-// The rules of the draft's ladders, queues and tags; nullptr where something in them is wrong.
+// The rules from the draft's ladders, queues and tags; nullptr on errors.
 RuleBookPtr build_rules(const Draft& draft, Problems& problems);
-// All ready ladders, by name.
+// All predefined ladders, by name.
 const std::map<std::string, levels::Ladder, std::less<>>& ready_ladders();
 
 }  // namespace rung::confile

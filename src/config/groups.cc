@@ -1,4 +1,4 @@
-// Several Rung groups in one file: what must not be alike in two of them, and which of them is meant.
+// Several Rung groups in one file: conflicts between them, and the choice of one.
 #include <algorithm>
 
 #include "src/config/draft.h"
@@ -7,7 +7,7 @@
 namespace rung {
 
 std::string which_group(const QueueGroups& groups) {
-  return "the config has groups: say which with --group NAME or RUNG_GROUP: " + groups.names();
+  return "the config has groups: choose one with --group NAME or RUNG_GROUP: " + groups.names();
 }
 
 namespace confile {
@@ -20,29 +20,29 @@ class Groups {
   Groups(Draft& draft, Problems& problems) : draft_(draft), problems_(problems) {}
 
   void run() {
-    misplaced();
+    check_misplaced_keys();
     for (std::size_t i = 0; i < draft_.groups.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) compare(draft_.groups[j], draft_.groups[i]);
     }
-    choose();
+    choose_group();
   }
 
  private:
   Mark mark(std::string_view path) const {
-    const auto it = draft_.given.find(path);
-    return it != draft_.given.end() ? it->second.mark : Mark{};
+    const auto it = draft_.present.find(path);
+    return it != draft_.present.end() ? it->second.mark : Mark{};
   }
-  bool sound(std::string_view path) const {
-    const auto it = draft_.given.find(path);
-    return it != draft_.given.end() && it->second.ok;
+  bool valid(std::string_view path) const {
+    const auto it = draft_.present.find(path);
+    return it != draft_.present.end() && it->second.ok;
   }
 
-  // What each group has for itself.
-  void misplaced() {
+  // Keys that each group must set itself.
+  void check_misplaced_keys() {
     for (const std::string key : {"store.url", "store.urls", "broker.prefix"}) {
-      if (!draft_.given.contains(key)) continue;
+      if (!draft_.present.contains(key)) continue;
       const std::string place = key == "broker.prefix" ? "groups.NAME.prefix" : "groups.NAME." + key;
-      problems_.add(mark(key), key + ": each group has one of its own: write it as " + place);
+      problems_.add(mark(key), key + ": each group needs its own: write it as " + place);
     }
   }
 
@@ -50,24 +50,24 @@ class Groups {
     const auto prefix = [](const GroupDraft& g) { return g.prefix.empty() ? "rung-" + g.name : g.prefix; };
     if (prefix(first) == prefix(second)) {
       const std::string path = second.path("prefix");
-      problems_.add(draft_.given.contains(path) ? mark(path) : second.mark,
-                    path + ": the same as that of " + first.name + ": each group has a prefix of its own");
+      problems_.add(draft_.present.contains(path) ? mark(path) : second.mark,
+                    path + ": same prefix as group " + first.name + ": each group needs its own prefix");
     }
     if (same_database(first, second)) {
       const std::string path = second.path(second.other_urls.empty() ? "store.url" : "store.urls");
-      problems_.add(mark(path), path + ": the same host, port and schema as those of " + first.name +
-                                    ": each group has a database of its own");
+      problems_.add(mark(path), path + ": same host, port and schema as group " + first.name +
+                                    ": each group needs its own database");
     }
     for (std::size_t i = 0; i < second.queues.size(); ++i) {
       if (std::ranges::find(first.queues, second.queues[i]) == first.queues.end()) continue;
       problems_.add(second.queue_marks[i], second.path("queues") + ": " + first.name +
-                                               " has the same: a queue belongs to one group");
+                                               " has the same entry: a queue belongs to one group");
     }
   }
 
   std::vector<Url> urls(const GroupDraft& group) const {
     std::vector<Url> all;
-    if (!sound(group.path("store.url")) && !sound(group.path("store.urls"))) return all;
+    if (!valid(group.path("store.url")) && !valid(group.path("store.urls"))) return all;
     if (auto url = parse_url(group.url)) all.push_back(*std::move(url));
     for (const std::string& text : group.other_urls) {
       if (auto url = parse_url(text)) all.push_back(*std::move(url));
@@ -84,14 +84,14 @@ class Groups {
     });
   }
 
-  void choose() {
+  void choose_group() {
     QueueGroups& groups = draft_.config.groups = groups_of(draft_);
     draft_.config.broker.prefix.clear();
     const GroupChoice& choice = draft_.choice;
     if (choice.name.empty()) {
       if (!choice.queue.empty()) {
-        problems_.add({}, "no group has the queue " + in_quotes(choice.queue) +
-                              ": name it in groups.NAME.queues, or say --group NAME: " + groups.names());
+        problems_.add({}, "no group has queue " + in_quotes(choice.queue) +
+                              ": add it to groups.NAME.queues, or use --group NAME: " + groups.names());
       } else if (draft_.purpose == ConfigFor::sidecar || draft_.purpose == ConfigFor::database) {
         problems_.add({}, which_group(groups));
       }
@@ -99,8 +99,8 @@ class Groups {
     }
     const auto* group = groups.find(choice.name);
     if (group == nullptr) {
-      problems_.add({}, choice.said_by + ": there is no group " + in_quotes(choice.name) + ": there are " +
-                            groups.names());
+      problems_.add({}, choice.source + ": unknown group " + in_quotes(choice.name) +
+                            ": available groups: " + groups.names());
       return;
     }
     groups.own = group->name;
@@ -108,7 +108,7 @@ class Groups {
     const auto& own = *std::ranges::find(draft_.groups, group->name, &GroupDraft::name);
     if (own.listen.empty()) return;
     draft_.config.http.listen = own.listen;
-    draft_.given["http.listen"] = draft_.given[own.path("http.listen")];
+    draft_.present["http.listen"] = draft_.present[own.path("http.listen")];
   }
 
   Draft& draft_;
@@ -128,12 +128,12 @@ QueueGroups groups_of(const Draft& draft) {
 void resolve_groups(Draft& draft, Problems& problems) {
   if (!draft.groups.empty()) return Groups(draft, problems).run();
   const GroupChoice& choice = draft.choice;
-  if (!choice.name.empty() && !draft.given.contains("groups"))
-    problems.add({}, choice.said_by + " says " + in_quotes(choice.name) +
-                         ", and the config has no groups: leave it out, or write groups: (docs/scale.md)");
+  if (!choice.name.empty() && !draft.present.contains("groups"))
+    problems.add({}, choice.source + " is " + in_quotes(choice.name) +
+                         ", but the config has no groups: omit it, or add groups: (docs/scale.md)");
 }
 
-void take_store(Draft& draft) {
+void use_group_store(Draft& draft) {
   const auto own = std::ranges::find(draft.groups, draft.config.groups.own, &GroupDraft::name);
   if (own == draft.groups.end()) return;
   draft.config.store.url = own->url;

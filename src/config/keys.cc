@@ -1,5 +1,5 @@
-// The one table of keys. A new key is a row here, a line in examples/full.yaml and a row in
-// docs/configuration.md; tests/unit/config/keys_test.cc holds the three together.
+// The table of all keys. A new key needs a row here, a line in examples/full.yaml and a row in
+// docs/configuration.md; tests/unit/config/keys_test.cc compares the three.
 #include <algorithm>
 
 #include "src/config/draft.h"
@@ -18,14 +18,15 @@ Config& config(Value& v) { return v.draft.config; }
 LadderDraft& ladder(Value& v) { return v.draft.ladders.back(); }
 QueueDraft& queue(Value& v) { return *v.draft.queue; }
 TagDraft& tag(Value& v) { return v.draft.tags.back(); }
-RuledDraft& ruled(Value& v) { return *v.draft.ruled; }  // a queue or a tag
+RulesDraft& current_rules(Value& v) { return *v.draft.current_rules; }  // a queue or a tag
 GroupDraft& group(Value& v) { return v.draft.groups.back(); }
 DelayDraft& delay(Value& v) { return v.draft.delays.back(); }
 
 bool set_prefix(Value& v, std::string& out) {
   std::string prefix;
   if (!v.name(prefix, kLongestName)) return false;
-  if (prefix.starts_with("amq.")) return v.wrong("names that begin with amq. are the broker's own");
+  if (prefix.starts_with("amq."))
+    return v.add_error("names that begin with amq. are reserved for the broker");
   out = prefix;
   return true;
 }
@@ -43,9 +44,9 @@ bool set_parked(Value& v, bool& publish) {
   return true;
 }
 
-// Ladder parts note where they stand: what is wrong between them is told there.
+// Records the position of a ladder's key, for errors that involve several of its keys.
 bool note(Value& v, std::string_view part, bool ok) {
-  ladder(v).given.emplace(part, v.node.mark);
+  ladder(v).present.emplace(part, v.node.mark);
   ladder(v).substituted = ladder(v).substituted || v.node.substituted;
   return ok;
 }
@@ -59,17 +60,17 @@ bool set_silence(Value& v, std::optional<Ms>& after, Mark& mark) {
   Ms ms{0};
   mark = v.node.mark;
   const bool ok = v.duration(ms, kLeastMs, levels::kLongest);
-  if (!ok) ruled(v).success_broken = true;
+  if (!ok) current_rules(v).success_broken = true;
   after = ms;
   return ok;
 }
 
 bool set_ladder(Value& v) {
   std::string name;
-  ruled(v).ladder_mark = v.node.mark;
-  ruled(v).ladder_substituted = v.node.substituted;
+  current_rules(v).ladder_mark = v.node.mark;
+  current_rules(v).ladder_substituted = v.node.substituted;
   if (!v.name(name, kLongestName)) return false;
-  ruled(v).ladder = name;
+  current_rules(v).ladder = name;
   return true;
 }
 
@@ -102,8 +103,8 @@ bool set_allow(Value& v) {
 
 constexpr int kMostCatchUp = 1'000'000;
 
-// Below an hour nobody can look at what has just ended, and a word that comes late (a result, a redelivery
-// after a broker's restart, a failure after a presumed success) finds nothing that it belongs to.
+// Below an hour, people could not inspect tasks that just ended, and late events (a result, a redelivery
+// after a broker restart, a failure after a presumed success) would not find their task.
 bool set_retention(Value& v) {
   if (v.node.kind == Node::Kind::text && v.node.text == "off") {
     config(v).retention.reset();
@@ -112,9 +113,8 @@ bool set_retention(Value& v) {
   Ms keep{0};
   if (!v.duration(keep, kLeastMs, levels::kLongest)) return false;
   if (keep < hours{1})
-    return v.wrong(
-        v.shown() +
-        " is too short: at least 1h, so that a result or a failure that comes late finds its task");
+    return v.add_error(v.shown() +
+                       " is too short: at least 1h, so that late results and failures still find their task");
   config(v).retention = keep;
   return true;
 }
@@ -123,17 +123,16 @@ constexpr std::size_t kMostIndexed = 16, kLongestHeader = 128;
 
 bool set_index_headers(Value& v) {
   if (v.node.kind != Node::Kind::list)
-    return v.wrong("a list of header names belongs here, e.g. [tenant, region]");
+    return v.add_error("expected a list of header names, e.g. [tenant, region]");
   auto& names = config(v).store.index_headers;
   for (const Node& item : v.node.items) {
     Value one{v.draft, v.problems, item, v.path, v.secret};
     std::string name;
     if (!one.amqp_name(name)) return false;
-    if (name.size() > kLongestHeader)
-      return one.wrong("a header's name that is indexed has at most 128 bytes");
+    if (name.size() > kLongestHeader) return one.add_error("an indexed header name has at most 128 bytes");
     if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
   }
-  if (names.size() > kMostIndexed) return v.wrong("at most 16 headers can be indexed");
+  if (names.size() > kMostIndexed) return v.add_error("at most 16 headers can be indexed");
   return true;
 }
 
@@ -151,54 +150,54 @@ std::vector<Key> make_table() {
       "RabbitMQ: amqp://user:password@host:port/vhost, or amqps:// for TLS. %2f is the virtual host /"},
      [](Value& v) { return v.url(config(v).broker.url, {"amqp", "amqps"}); }},
     {{"broker.urls", "list of URLs", "", false, true,
-      "instead of broker.url: several addresses of one broker, e.g. the nodes of a cluster; or a text with commas"},
+      "instead of broker.url: several addresses of one broker, e.g. the nodes of a cluster; a list, or a comma-separated string"},
      [](Value& v) { return v.urls(config(v).broker.url, config(v).broker.other_urls, {"amqp", "amqps"}); }},
     {{"broker.password_file", "file", "", false, false,
-      "its first line is the password of broker.url or of all broker.urls, instead of one within the URL"},
+      "file whose first line is the password for broker.url or all broker.urls; takes precedence over a password in the URL"},
      [](Value& v) { return v.file(v.draft.broker_password_file); }},
     {{"broker.prefix", "name", "rung", false, false,
-      "first part of the name of every exchange and queue that Rung declares"},
+      "name prefix of every exchange and queue that Rung declares"},
      [](Value& v) { return set_prefix(v, config(v).broker.prefix); }},
     {{"broker.ca", "file", "", false, false,
-      "amqps: certificates (PEM) of the authorities that may have signed the broker's; left out: the system's"},
+      "amqps: CA certificates (PEM) that the broker's certificate is verified against; default: the system's CAs"},
      [](Value& v) { return v.file(config(v).broker.ca); }},
-    {{"broker.cert", "file", "", false, false, "amqps: the client certificate (PEM), with broker.key"},
+    {{"broker.cert", "file", "", false, false, "amqps: client certificate (PEM); requires broker.key"},
      [](Value& v) { return v.file(config(v).broker.cert); }},
-    {{"broker.key", "file", "", false, false, "amqps: the client certificate's private key (PEM)"},
+    {{"broker.key", "file", "", false, false, "amqps: private key (PEM) of the client certificate"},
      [](Value& v) { return v.file(config(v).broker.key); }},
     {{"broker.verify_host", "true or false", "true", false, false,
-      "amqps: the broker's certificate must name the host of the URL"},
+      "amqps: require that the broker's certificate matches the host in the URL"},
      [](Value& v) { return v.boolean(config(v).broker.verify_host); }},
     {{"broker.prefetch", "1 to 65535", "1000", false, false,
-      "failed messages taken in at a time before their rows are committed"},
+      "maximum number of unacked messages received but not yet committed"},
      [](Value& v) { return v.integer(config(v).broker.prefetch, 1, 65535); }},
     {{"broker.max_unconfirmed", "1 to 100000", "2000", false, false,
-      "retries published at a time before the broker has confirmed them"},
+      "maximum number of published messages without a confirm"},
      [](Value& v) { return v.integer(config(v).broker.max_unconfirmed, 1, 100'000); }},
     {{"broker.heartbeat", "whole seconds", "10s", false, false,
-      "how often broker and Rung show each other that they live; not above the lease (left out: the lease, 10s at most)"},
+      "AMQP heartbeat interval; not longer than the lease (default: the lease, at most 10s)"},
      [](Value& v) { return v.whole_seconds(config(v).broker.heartbeat, seconds{1}, minutes{5}); }},
     {{"broker.topology_check", "duration", "30s", false, false,
-      "how often Rung's exchanges, queues and bindings are checked and, where missing, declared again"},
+      "how often Rung checks its exchanges, queues and bindings, and redeclares missing ones"},
      [](Value& v) { return v.duration(config(v).broker.rabbitmq.topology_check, Ms{100}, std::chrono::hours{1}); }},
     {{"broker.queue_type", "classic or quorum", "classic", false, false, "type of the queues that Rung declares"},
      [](Value& v) { return v.choice(config(v).broker.rabbitmq.queue_type, {"classic", "quorum"}); }},
     {{"broker.management", "URL", "", false, true,
-      "RabbitMQ's management API, to see what is attached; left out: the broker's hosts, port 15672"},
+      "RabbitMQ's management API, used to check which queues are attached; default: the broker's hosts, port 15672"},
      [](Value& v) { return v.url(config(v).broker.rabbitmq.management, {"http", "https"}); }},
     {{"broker.attachment_check", "duration", "1m", false, false,
-      "how often the sidecar asks the management API whether its queues are attached"},
+      "how often the sidecar checks through the management API that its queues are attached"},
      [](Value& v) { return v.duration(config(v).attachment_check, seconds{1}, hours{24}); }},
 
     {{"broker.targets.allow", "list of names", "", true, false,
-      "queues and exchanges that a message's headers may name as its target, beside those that the config names and those that are attached; * stands for any characters; left out: all that are not denied"},
+      "queues and exchanges that message headers may name as a target, in addition to those in this config and attached queues; * matches any characters; default: all that are not denied"},
      set_allow},
     {{"broker.targets.deny", "list of names", "", true, false,
-      "those that no header may name, whatever allow says; names of Rung's own (rung.*) always are, amq.* unless allow names it"},
+      "queues and exchanges that headers may never name; takes precedence over allow; rung.* is always denied, amq.* unless allow lists it"},
      [](Value& v) { return v.list_of_patterns(v.draft.deny); }},
 
     {{"results.require_token", "true or false", "", false, false,
-      "a result, or a failure that names a retry-id, must show its delivery's retry-token; left out: true where this release or a later one made the database"},
+      "results, and failures with a retry-id, must carry the retry-token of their delivery; default: true if this or a later release created the database"},
      [](Value& v) {
        bool required = false;
        if (!v.boolean(required)) return false;
@@ -209,170 +208,170 @@ std::vector<Key> make_table() {
     {{"store.url", "URL", "", false, true, "MySQL or MariaDB: mysql://user:password@host:port/schema"},
      [](Value& v) { return v.url(config(v).store.url, {"mysql"}); }},
     {{"store.urls", "list of URLs", "", false, true,
-      "instead of store.url: several addresses of one database, of which the first that takes writes serves; or a text with commas"},
+      "instead of store.url: several addresses of one database, of which the first that accepts writes is used; a list, or a comma-separated string"},
      [](Value& v) { return v.urls(config(v).store.url, config(v).store.other_urls, {"mysql"}); }},
     {{"store.password_file", "file", "", false, false,
-      "its first line is the password of store.url or of all store.urls, instead of one within the URL"},
+      "file whose first line is the password for store.url or all store.urls; takes precedence over a password in the URL"},
      [](Value& v) { return v.file(config(v).store.password_file); }},
     {{"store.migrate", "true or false", "true", false, false,
-      "rung run creates and upgrades the schema by itself; false: only rung migrate does"},
+      "rung run creates and upgrades the schema; false: only rung migrate does"},
      [](Value& v) { return v.boolean(config(v).store.migrate); }},
     {{"store.tls", "off or verify", "off", false, false,
-      "verify: TLS, with the server's certificate and its host's name checked"},
+      "verify: use TLS and verify the server's certificate and host name"},
      [](Value& v) { return v.choice(config(v).store.tls, {"off", "verify"}); }},
     {{"store.ca", "file", "", false, false,
-      "tls: verify: certificates (PEM) of the authorities that may have signed the server's"},
+      "with tls: verify: CA certificates (PEM) that the server's certificate is verified against"},
      [](Value& v) { return v.file(config(v).store.ca); }},
-    {{"store.cert", "file", "", false, false, "tls: verify: the client certificate (PEM), with store.key"},
+    {{"store.cert", "file", "", false, false, "with tls: verify: client certificate (PEM); requires store.key"},
      [](Value& v) { return v.file(config(v).store.cert); }},
-    {{"store.key", "file", "", false, false, "tls: verify: the client certificate's private key (PEM)"},
+    {{"store.key", "file", "", false, false, "with tls: verify: private key (PEM) of the client certificate"},
      [](Value& v) { return v.file(config(v).store.key); }},
-    {{"store.connections", "1 to 64", "3", false, false, "connections to the database, a thread each"},
+    {{"store.connections", "1 to 64", "3", false, false, "number of database connections; each has its own thread"},
      [](Value& v) { return v.integer(config(v).store.connections, 1, 64); }},
     {{"store.timeout", "whole seconds", "10s", false, false,
-      "the longest that connecting, a read or a write may take"},
+      "timeout for connecting and for each read and write"},
      [](Value& v) { return v.whole_seconds(config(v).store.timeout, seconds{1}, minutes{10}); }},
 
     {{"groups.*.prefix", "name", "rung-NAME", false, false,
-      "broker.prefix of this group, one of several behind one broker; docs/scale.md"},
+      "broker.prefix of this group, if several groups share one broker; see docs/scale.md"},
      [](Value& v) { return set_prefix(v, group(v).prefix); }},
     {{"groups.*.queues", "list of names", "", true, false,
-      "the queues that belong to this group; * stands for any characters; a queue that two match belongs to the one that has its plain name, else to the first"},
+      "queues that belong to this group; * matches any characters; if several groups match a queue, an exact name wins, then the first group in the file"},
      set_group_queues},
-    {{"groups.*.store.url", "URL", "", false, true, "store.url of this group: each has a database of its own"},
+    {{"groups.*.store.url", "URL", "", false, true, "store.url of this group; each group needs its own database"},
      [](Value& v) { return v.url(group(v).url, {"mysql"}); }},
     {{"groups.*.store.urls", "list of URLs", "", false, true, "store.urls of this group, instead of its store.url"},
      [](Value& v) { return v.urls(group(v).url, group(v).other_urls, {"mysql"}); }},
     {{"groups.*.store.password_file", "file", "", false, false,
-      "store.password_file of this group; left out: the one under store"},
+      "store.password_file of this group; default: the one under store"},
      [](Value& v) { return v.file(group(v).password_file); }},
     {{"groups.*.http.listen", "host:port", "", false, false,
-      "http.listen of this group's sidecars; left out: the one under http"},
+      "http.listen of this group's sidecars; default: the one under http"},
      [](Value& v) { return v.host_port(group(v).listen); }},
 
-    {{"http.listen", "host:port", "", false, false, "where the HTTP API listens; left out: it doesn't"},
+    {{"http.listen", "host:port", "", false, false, "address of the HTTP API; default: no HTTP API"},
      [](Value& v) { return v.host_port(config(v).http.listen); }},
     {{"http.token_file", "file", "", false, false,
-      "its first line is the token that the HTTP API asks for; needed where http.listen is not a loopback address"},
+      "file whose first line is the token for the HTTP API; required unless http.listen is a loopback address"},
      [](Value& v) { return v.file(config(v).http.token_file); }},
-    {{"http.read_token_file", "file", "", false, false, "its first line is a second token, which may only read"},
+    {{"http.read_token_file", "file", "", false, false, "file whose first line is a second, read-only token"},
      [](Value& v) { return v.file(config(v).http.read_token_file); }},
-    {{"http.cert", "file", "", false, false, "HTTPS: the server's certificate chain (PEM), with http.key"},
+    {{"http.cert", "file", "", false, false, "HTTPS: server certificate chain (PEM); requires http.key"},
      [](Value& v) { return v.file(config(v).http.cert); }},
-    {{"http.key", "file", "", false, false, "HTTPS: the certificate's private key (PEM)"},
+    {{"http.key", "file", "", false, false, "HTTPS: private key (PEM) of the certificate"},
      [](Value& v) { return v.file(config(v).http.key); }},
     {{"http.connections", "1 to 512", "64", false, false,
-      "open HTTP connections, a thread each; where all are taken, one that waits for a request is ended, else a new one refused"},
+      "maximum number of HTTP connections; each has its own thread; at the limit an idle connection is closed, or else a new one is refused"},
      [](Value& v) { return v.integer(config(v).http.connections, 1, 512); }},
     {{"http.connections_per_address", "0 to 512", "0", false, false,
-      "how many of http.connections one address may have, loopback too; 0: three quarters of them"},
+      "maximum number of connections from one address, including loopback; 0: three quarters of http.connections"},
      [](Value& v) { return v.integer(config(v).http.connections_per_address, 0, 512); }},
-    {{"http.max_body", "1 to 1024", "16", false, false, "the largest body of an HTTP request, in MB"},
+    {{"http.max_body", "1 to 1024", "16", false, false, "maximum size of an HTTP request body, in MB"},
      [](Value& v) { return v.integer(config(v).http.max_body, 1, 1024); }},
     {{"http.timeout", "duration", "10s", false, false,
-      "the longest that an HTTP request may take to arrive, to be written, and its answer to be taken; 100ms to 10m"},
+      "timeout for receiving an HTTP request, for processing it, and for sending the response; 100ms to 10m"},
      [](Value& v) { return v.duration(config(v).http.timeout, Ms{100}, minutes{10}); }},
 
     {{"node", "name", "", false, false,
-      "this instance's name, its own among all that share the database; left out: the host's name"},
+      "name of this instance, unique among all that share the database; default: the host name"},
      [](Value& v) { return v.name(config(v).node, kLongestName); }},
-    {{"lease", "duration", "10s", false, false, "an instance that is silent for this long is taken over; 1s to 1h"},
+    {{"lease", "duration", "10s", false, false, "after this long without a heartbeat, another instance takes over; 1s to 1h"},
      [](Value& v) { return v.duration(config(v).lease, seconds{1}, hours{1}); }},
     {{"window", "duration", "10m", false, false,
-      "how far ahead due times are held in memory; the rest waits in the database; from the lease to 7d"},
+      "how far ahead due times are loaded into memory; later ones stay in the database; from the lease to 7d"},
      [](Value& v) { return v.duration(config(v).window, seconds{1}, hours{7 * 24}); }},
-    {{"drain", "duration", "10s", false, false, "the longest that SIGTERM may take; 100ms to 1h"},
+    {{"drain", "duration", "10s", false, false, "maximum time for a shutdown on SIGTERM; 100ms to 1h"},
      [](Value& v) { return v.duration(config(v).drain, Ms{100}, hours{1}); }},
     {{"start.wait", "duration", "30s", false, false,
-      "a login or right that is refused for so long, by a service that has never served us, ends the process; a service that is not reached is waited for; 0s to 1h"},
+      "exit if a service has refused the login or a permission for this long since the start; an unreachable service is retried without limit; 0s to 1h"},
      [](Value& v) { return v.duration(config(v).start_wait, Ms{0}, hours{1}); }},
     {{"max_loaded", "1 to 100000000", "1000000", false, false,
-      "the most due times held in memory, whatever the window; some tens of bytes each"},
+      "maximum number of due times in memory, regardless of the window; some tens of bytes each"},
      [](Value& v) { return v.integer(config(v).max_loaded, 1, 100'000'000); }},
     {{"catch_up", "1 to 1000000", "1000", true, false,
-      "what is overdue by more than 5s, after an outage, goes out at most at this rate: tasks a second, for each queue apart"},
+      "maximum rate, in tasks per second and per queue, for tasks overdue by more than 5s after an outage"},
      [](Value& v) { return set_catch_up(v, v.draft.catch_up); }},
     {{"retention", "duration, or off", "off", true, false,
-      "what succeeded, was cancelled or discarded longer ago than this is deleted, with its history and body; from 1h"},
+      "tasks that succeeded or were cancelled or discarded longer ago than this are deleted, with their history and body; at least 1h"},
      set_retention},
     {{"index_headers", "list of names", "", false, false,
-      "headers by whose value tasks can be found: rung list --header NAME=VALUE; a row for each in rung_task_headers"},
+      "headers to index for searches with rung list --header NAME=VALUE; each adds a row to rung_task_headers"},
      set_index_headers},
     {{"parked", "keep or publish", "keep", true, false,
-      "what runs out of ladder: keep leaves it to its row, publish also sends a copy to the exchange rung.parked"},
+      "when a task is parked: keep only keeps its row, publish also sends a copy to the exchange rung.parked"},
      [](Value& v) { return set_parked(v, v.draft.publish_parked); }},
 
-    {{"log.level", "trace, debug, info, warn or error", "info", false, false, "the least that is logged"},
+    {{"log.level", "trace, debug, info, warn or error", "info", false, false, "minimum log level"},
      [](Value& v) { return v.choice(config(v).log.level, {"trace", "debug", "info", "warn", "error"}); }},
-    {{"log.format", "text or json", "text", false, false, "text: key=value; json: an object a line"},
+    {{"log.format", "text or json", "text", false, false, "text: key=value pairs; json: one object per line"},
      [](Value& v) { return v.choice(config(v).log.format, {"text", "json"}); }},
 
     {{"ladders.*", "list of durations", "", true, false,
-      "a ladder by name: its delays, level 1 first; or the keys below"},
+      "a named ladder: its delays, level 1 first; or the keys below"},
      [](Value& v) { return v.list_of_durations(ladder(v)); }},
-    {{"ladders.*.base", "duration", "", true, false, "the first delay of a ladder that is computed"},
+    {{"ladders.*.base", "duration", "", true, false, "first delay of a computed ladder"},
      [](Value& v) { return note(v, "base", v.duration(ladder(v).spec.base, kLeastMs, levels::kLongest)); }},
-    {{"ladders.*.factor", "number from 1", "2", true, false, "each further delay is this many times the one before it"},
+    {{"ladders.*.factor", "number from 1", "2", true, false, "multiplier from each delay to the next"},
      [](Value& v) { return note(v, "factor", v.number(ladder(v).spec.factor)); }},
-    {{"ladders.*.max", "duration", "", true, false, "no delay is longer than this; left out: 3650d"},
+    {{"ladders.*.max", "duration", "", true, false, "maximum delay; default: 3650d"},
      [](Value& v) { return note(v, "max", v.duration(ladder(v).spec.max, kLeastMs, levels::kLongest)); }},
     {{"ladders.*.levels", "1 to 1000, or list of durations", "", true, false,
-      "how many delays are computed; or the delays themselves, which then have no base, factor and max"},
+      "number of levels; or the list of delays, without base, factor and max"},
      set_levels},
     {{"ladders.*.jitter", "off, or 0% to 100%", "off", true, false,
-      "each delay becomes longer at random, by this much of it at most; never shorter"},
+      "lengthens each delay by a random part of it, up to this percentage; never shortens it"},
      [](Value& v) { return note(v, "jitter", v.percent_or_off(ladder(v).jitter)); }},
 
-    {{"defaults.ladder", "name", "default", true, false, "the ladder of every queue that is not under queues"},
+    {{"defaults.ladder", "name", "default", true, false, "ladder of every queue that is not under queues"},
      set_ladder},
     {{"defaults.success.presumed_after", "duration", "10m", true, false,
-      "as for queues, for every queue that does not say it itself"},
-     [](Value& v) { return set_silence(v, ruled(v).presumed_after, ruled(v).presumed_mark); }},
+      "as for queues, for every queue that does not set it"},
+     [](Value& v) { return set_silence(v, current_rules(v).presumed_after, current_rules(v).presumed_mark); }},
     {{"defaults.success.reported_within", "duration", "", true, false,
-      "as for queues, for every queue that does not say it itself"},
-     [](Value& v) { return set_silence(v, ruled(v).reported_within, ruled(v).reported_mark); }},
-    {{"defaults.catch_up", "1 to 1000000", "1000", true, false, "as the key catch_up above"},
+      "as for queues, for every queue that does not set it"},
+     [](Value& v) { return set_silence(v, current_rules(v).reported_within, current_rules(v).reported_mark); }},
+    {{"defaults.catch_up", "1 to 1000000", "1000", true, false, "same as the key catch_up above"},
      [](Value& v) { return set_catch_up(v, queue(v).catch_up); }},
-    {{"defaults.parked", "keep or publish", "keep", true, false, "as the key parked above"},
+    {{"defaults.parked", "keep or publish", "keep", true, false, "same as the key parked above"},
      set_queue_parked},
 
-    {{"queues.*.ladder", "name", "default", true, false, "the queue's ladder: one under ladders, or a ready one"},
+    {{"queues.*.ladder", "name", "default", true, false, "ladder of the queue: one under ladders, or a predefined one"},
      set_ladder},
     {{"queues.*.success.presumed_after", "duration", "10m", true, false,
-      "silence for this long after a retry means that it succeeded"},
-     [](Value& v) { return set_silence(v, ruled(v).presumed_after, ruled(v).presumed_mark); }},
+      "silence for this long after a retry means success"},
+     [](Value& v) { return set_silence(v, current_rules(v).presumed_after, current_rules(v).presumed_mark); }},
     {{"queues.*.success.reported_within", "duration", "", true, false,
-      "success must be reported; silence for this long means that the retry failed"},
-     [](Value& v) { return set_silence(v, ruled(v).reported_within, ruled(v).reported_mark); }},
-    {{"queues.*.catch_up", "1 to 1000000", "1000", true, false, "as the key catch_up above, for this queue alone"},
+      "success must be reported; silence for this long after a retry means failure"},
+     [](Value& v) { return set_silence(v, current_rules(v).reported_within, current_rules(v).reported_mark); }},
+    {{"queues.*.catch_up", "1 to 1000000", "1000", true, false, "same same as the key catch_up above, for this queue only"},
      [](Value& v) { return set_catch_up(v, queue(v).catch_up); }},
-    {{"queues.*.parked", "keep or publish", "keep", true, false, "as the key parked above, for this queue alone"},
+    {{"queues.*.parked", "keep or publish", "keep", true, false, "same same as the key parked above, for this queue only"},
      set_queue_parked},
 
     {{"tags.*.queue", "name", "", true, false,
-      "where a delayed message with this tag (its property type) goes, if it doesn't say so itself"},
+      "target queue of delayed messages with this tag (property type), unless the message names a target"},
      [](Value& v) { tag(v).queue_mark = v.node.mark; return set_amqp_name(v, tag(v).queue); }},
-    {{"tags.*.exchange", "name", "", true, false, "instead of queue: the exchange that it is published to, ..."},
+    {{"tags.*.exchange", "name", "", true, false, "instead of queue: target exchange"},
      [](Value& v) { tag(v).exchange_mark = v.node.mark; return set_amqp_name(v, tag(v).exchange); }},
-    {{"tags.*.routing_key", "text", "", true, false, "... and with which routing key; left out: an empty one"},
+    {{"tags.*.routing_key", "text", "", true, false, "routing key for exchange; default: empty"},
      [](Value& v) { tag(v).routing_key_mark = v.node.mark; return set_amqp_name(v, tag(v).routing_key); }},
     {{"tags.*.ladder", "name", "", true, false,
-      "the ladder of a delayed message with this tag, once it fails; left out: its queue's"},
+      "ladder for delayed messages with this tag, once they fail; default: that of the queue"},
      set_ladder},
     {{"tags.*.success.presumed_after", "duration", "", true, false,
-      "as for queues, for this tag; left out: its queue's"},
-     [](Value& v) { return set_silence(v, ruled(v).presumed_after, ruled(v).presumed_mark); }},
+      "as for queues, for this tag; default: that of the queue"},
+     [](Value& v) { return set_silence(v, current_rules(v).presumed_after, current_rules(v).presumed_mark); }},
     {{"tags.*.success.reported_within", "duration", "", true, false,
-      "as for queues, for this tag; left out: its queue's"},
-     [](Value& v) { return set_silence(v, ruled(v).reported_within, ruled(v).reported_mark); }},
+      "as for queues, for this tag; default: that of the queue"},
+     [](Value& v) { return set_silence(v, current_rules(v).reported_within, current_rules(v).reported_mark); }},
 
     {{"delays.*.from", "name", "", false, false,
-      "an exchange, declared as a durable fanout: what is published to it waits for its x-delay, as in the delayed-message plugin"},
+      "exchange that Rung declares as a durable fanout: messages published to it are delayed by x-delay, as in the delayed-message plugin"},
      [](Value& v) { return set_delay_end(v, delay(v).from, delay(v).from_mark); }},
     {{"delays.*.to", "name", "", false, false,
-      "the exchange that it goes on to then, with its routing key"},
+      "exchange to forward to when due, with the original routing key"},
      [](Value& v) { return set_delay_end(v, delay(v).to, delay(v).to_mark); }},
-    {{"delays.*.group", "name", "", false, false, "where there are groups: the one that takes these messages in"},
+    {{"delays.*.group", "name", "", false, false, "with groups: the group that receives these messages"},
      [](Value& v) { return set_delay_end(v, delay(v).group, delay(v).group_mark); }},
   };
 }

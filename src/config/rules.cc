@@ -1,4 +1,4 @@
-// From what stands under ladders and queues to the rule book.
+// Builds the rule book from ladders, queues and tags.
 #include <algorithm>
 
 #include "levels/ready.h"
@@ -9,8 +9,8 @@ namespace {
 
 using Ladders = std::map<std::string, levels::Ladder, std::less<>>;
 
-// The first delay that makes the list no ladder: the place to show.
-Mark culprit(const LadderDraft& draft) {
+// The position of the first delay that makes the ladder invalid.
+Mark first_invalid_delay(const LadderDraft& draft) {
   for (std::size_t n = 1; n <= draft.delays.size(); ++n) {
     const auto end = draft.delays.begin() + static_cast<std::ptrdiff_t>(n);
     if (!levels::Ladder::from_list({draft.delays.begin(), end})) return draft.delay_marks[n - 1];
@@ -19,25 +19,25 @@ Mark culprit(const LadderDraft& draft) {
 }
 
 Mark part(const LadderDraft& draft, std::string_view name) {
-  const auto it = draft.given.find(name);
-  return it != draft.given.end() ? it->second : draft.mark;
+  const auto it = draft.present.find(name);
+  return it != draft.present.end() ? it->second : draft.mark;
 }
 
 std::optional<levels::Ladder> list(const LadderDraft& draft, const std::string& path, Problems& problems) {
   for (const auto* extra : {"base", "factor", "max"}) {
-    if (!draft.given.contains(extra)) continue;
-    problems.add(part(draft, extra), path + ": levels lists the delays, so " + extra +
-                                         " has no meaning: leave it out, or write levels: as a number");
+    if (!draft.present.contains(extra)) continue;
+    problems.add(part(draft, extra), path + ": levels is a list of delays, so " + extra +
+                                         " has no effect: remove it, or make levels a number");
     return std::nullopt;
   }
   auto ladder = levels::Ladder::from_list(draft.delays, draft.jitter);
   if (ladder) return *ladder;
-  // What comes from the environment is not quoted.
-  problems.add(culprit(draft),
+  // Values from the environment are not quoted.
+  problems.add(first_invalid_delay(draft),
                path + ": " +
-                   (draft.substituted ? "the delays are 1 to 1000, none zero, none shorter than the "
-                                        "one before it"
-                                      : ladder.error()));
+                   (draft.substituted
+                        ? "invalid delays: 1 to 1000 of them, none zero, none shorter than the previous one"
+                        : ladder.error()));
   return std::nullopt;
 }
 
@@ -45,7 +45,7 @@ std::optional<levels::Ladder> exponential(const LadderDraft& draft, const std::s
                                           Problems& problems) {
   bool complete = true;
   for (const auto* needed : {"base", "levels"}) {
-    if (draft.given.contains(needed)) continue;
+    if (draft.present.contains(needed)) continue;
     complete = false;
     problems.add(draft.mark, path + ": " + needed +
                                  " is missing: write e.g. { base: 10s, factor: 2, max: 1h, levels: 12 }");
@@ -53,36 +53,36 @@ std::optional<levels::Ladder> exponential(const LadderDraft& draft, const std::s
   if (!complete) return std::nullopt;
   auto ladder = levels::Ladder::from_exponential(draft.spec, draft.jitter);
   if (ladder) return *ladder;
-  Mark at = draft.mark;  // the errors begin with the part that is wrong
-  for (const auto& [name, mark] : draft.given) {
+  Mark at = draft.mark;  // the error begins with the name of the invalid key
+  for (const auto& [name, mark] : draft.present) {
     if (ladder.error().starts_with(name)) at = mark;
   }
-  problems.add(at, path + ": " +
-                       (draft.substituted ? "base, factor (from 1), max (not below base) and levels make no "
-                                            "ladder"
-                                          : ladder.error()));
+  problems.add(at,
+               path + ": " +
+                   (draft.substituted
+                        ? "invalid ladder: check base, factor (at least 1), max (not below base) and levels"
+                        : ladder.error()));
   return std::nullopt;
 }
 
 std::optional<levels::Ladder> build(const LadderDraft& draft, Problems& problems) {
-  if (draft.broken) return std::nullopt;
+  if (draft.invalid) return std::nullopt;
   const std::string path = "ladders." + draft.name;
   return draft.is_list ? list(draft, path, problems) : exponential(draft, path, problems);
 }
 
-// None where nothing is said, or something is wrong with it. `section`: "queues." or "tags.".
-std::optional<Silence> silence_of(const RuledDraft& queue, const std::string& section, Problems& problems) {
+// nullopt if it is not set, or invalid. `section`: "queues." or "tags.".
+std::optional<Silence> silence_of(const RulesDraft& queue, const std::string& section, Problems& problems) {
   if (!queue.success_mark || queue.success_broken) return std::nullopt;
   const std::string path = section + queue.name + ".success: ";
   if (queue.presumed_after && queue.reported_within) {
     const bool first = queue.presumed_mark.line < queue.reported_mark.line ||
                        (queue.presumed_mark.line == queue.reported_mark.line &&
                         queue.presumed_mark.column < queue.reported_mark.column);
-    problems.add(
-        first ? queue.reported_mark : queue.presumed_mark,
-        path +
-            "presumed_after (silence is success) and reported_within (silence is failure) exclude each "
-            "other: write one");
+    problems.add(first ? queue.reported_mark : queue.presumed_mark,
+                 path +
+                     "presumed_after (silence is success) and reported_within (silence is failure) cannot be "
+                     "combined: keep one");
     return std::nullopt;
   }
   if (queue.presumed_after) return Silence{Silence::Means::success, *queue.presumed_after};
@@ -94,43 +94,43 @@ std::optional<Silence> silence_of(const RuledDraft& queue, const std::string& se
   return std::nullopt;
 }
 
-bool known(const RuledDraft& queue, const std::string& section, const Ladders& ladders, const Draft& draft,
-           Problems& problems) {
+bool check_ladder_name(const RulesDraft& queue, const std::string& section, const Ladders& ladders,
+                       const Draft& draft, Problems& problems) {
   if (!queue.ladder || ladders.contains(*queue.ladder)) return true;
-  // One that is there but wrong has been told already.
+  // An existing but invalid ladder is already reported.
   if (std::ranges::any_of(draft.ladders, [&](const auto& l) { return l.name == *queue.ladder; })) return true;
   const std::string path = section + queue.name + ".ladder: ";
   if (queue.ladder_substituted) {
-    problems.add(queue.ladder_mark, path + "no ladder of that name, neither under ladders nor a ready one");
+    problems.add(queue.ladder_mark, path + "unknown ladder: it is neither under ladders nor predefined");
     return false;
   }
   std::vector<std::string> names;
   for (const auto& [name, ladder] : ladders) names.push_back(name);
-  for (const auto& broken : draft.ladders) names.push_back(broken.name);
-  const std::string meant = closest(*queue.ladder, names);
+  for (const auto& invalid : draft.ladders) names.push_back(invalid.name);
+  const std::string suggestion = closest(*queue.ladder, names);
   std::string list;
   for (const auto& [name, ladder] : ladders) list += (list.empty() ? "" : ", ") + name;
-  problems.add(queue.ladder_mark,
-               path + "no ladder " + in_quotes(*queue.ladder) +
-                   (meant.empty() ? ": there are " + list : ": did you mean " + meant + "?"));
+  problems.add(queue.ladder_mark, path + "unknown ladder " + in_quotes(*queue.ladder) +
+                                      (suggestion.empty() ? ": available ladders: " + list
+                                                          : ": did you mean " + suggestion + "?"));
   return false;
 }
 
 TagRules tag_of(const TagDraft& tag, const Ladders& ladders, const Draft& draft, Problems& problems) {
   const std::string path = "tags." + tag.name;
   if (tag.queue && (tag.exchange || tag.routing_key))
-    problems.add(tag.queue_mark, path + ": queue, or exchange and routing_key: write one of the two");
+    problems.add(tag.queue_mark, path + ": queue cannot be combined with exchange or routing_key");
   if (tag.routing_key && !tag.exchange && !tag.queue)
-    problems.add(tag.routing_key_mark,
-                 path + ".routing_key: it needs exchange beside it; for a queue write queue");
-  // What came due would come in again at once, as a row more each time.
+    problems.add(tag.routing_key_mark, path + ".routing_key: requires exchange; for a queue use queue");
+  // A due message would return to Rung at once, as another row each time.
   if (const std::string own = own_prefix(draft.config, tag.queue.value_or("")); !own.empty())
-    problems.add(tag.queue_mark, path + ".queue: queues that begin with " + own + " are Rung's own");
+    problems.add(tag.queue_mark, path + ".queue: names that begin with " + own + " are reserved for Rung");
   if (const std::string own = own_prefix(draft.config, tag.exchange.value_or("")); !own.empty())
-    problems.add(tag.exchange_mark, path + ".exchange: exchanges that begin with " + own + " are Rung's own");
+    problems.add(tag.exchange_mark,
+                 path + ".exchange: names that begin with " + own + " are reserved for Rung");
   TagRules rules;
   rules.target = {tag.queue.value_or(""), tag.exchange.value_or(""), tag.routing_key.value_or("")};
-  if (known(tag, "tags.", ladders, draft, problems)) rules.ladder = tag.ladder.value_or("");
+  if (check_ladder_name(tag, "tags.", ladders, draft, problems)) rules.ladder = tag.ladder.value_or("");
   rules.silence = silence_of(tag, "tags.", problems);
   return rules;
 }
@@ -141,7 +141,7 @@ const Ladders& ready_ladders() {
   static const Ladders all = [] {
     Ladders ladders;
     for (const auto name : levels::ready_ladder_names()) {
-      // As if it stood under `ladders:` in a config. A test proves that all of them are sound.
+      // Parsed as if it were under `ladders:` in a config. A test proves that all of them are valid.
       Problems problems{"levels/" + std::string(name) + ".yaml"};
       Node root;
       root.kind = Node::Kind::map;
@@ -165,16 +165,16 @@ const Ladders& ready_ladders() {
 
 namespace {
 
-// The rules of every queue that is not named: `defaults`, else `queues.default`, its old spelling. nullptr
-// where the file has neither.
+// The rules of queues that are not listed: `defaults`, or the deprecated `queues.default`. nullptr if the
+// file has neither.
 const QueueDraft* defaults_of(const Draft& draft, Problems& problems) {
   if (!draft.defaults.name.empty()) return &draft.defaults;
   const auto old = std::ranges::find_if(draft.queues, [](const auto& q) { return q.name == "default"; });
   if (old == draft.queues.end()) return nullptr;
-  if (draft.warns()) {
+  if (draft.reports_warnings()) {
     problems.warn(old->mark,
-                  "queues.default is the old spelling of defaults: move its keys to defaults: at the top; "
-                  "beside defaults:, queues.default means the queue named default");
+                  "queues.default is deprecated: move its keys to defaults: at the top level; if defaults: "
+                  "exists, queues.default is the queue named default");
   }
   return &*old;
 }
@@ -186,7 +186,7 @@ TargetRules targets_of(const Draft& draft, Problems& problems) {
   targets.allow = draft.allow;
   targets.deny = draft.deny;
   for (const QueueDraft& queue : draft.queues) targets.configured.insert(queue.name);
-  // Also those of other groups: what a group has of a queue goes on when the queue moves.
+  // Also those of other groups: existing tasks of a queue continue when the queue moves to another group.
   for (const GroupDraft& group : draft.groups) {
     for (const std::string& queue : group.queues) {
       if (queue.find('*') == std::string::npos) targets.configured.insert(queue);
@@ -199,10 +199,10 @@ TargetRules targets_of(const Draft& draft, Problems& problems) {
   for (const auto& [from, to] : draft.config.delays) targets.configured.insert(to);
   for (const std::string& pattern : targets.allow.value_or(TargetRules::Patterns{})) {
     if (!targets.is_own(pattern)) continue;
-    const auto at = draft.given.find("broker.targets.allow");
-    problems.add(at != draft.given.end() ? at->second.mark : Mark{},
+    const auto at = draft.present.find("broker.targets.allow");
+    problems.add(at != draft.present.end() ? at->second.mark : Mark{},
                  "broker.targets.allow: names that begin with " + targets.own_prefix(pattern) +
-                     " are Rung's own and never a target: leave them out");
+                     " are reserved for Rung and never a target: remove them");
     break;
   }
   return targets;
@@ -215,7 +215,7 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
   for (const auto& ladder : draft.ladders) {
     if (auto built = build(ladder, problems)) ladders.insert_or_assign(ladder.name, *std::move(built));
   }
-  // The ready ones serve where the file has none of that name: for its queues, and for the header
+  // Predefined ladders are used if the file has none of that name: for its queues, and for the header
   // retry-ladder.
   ladders.insert(ready_ladders().begin(), ready_ladders().end());
 
@@ -225,14 +225,15 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
   const auto rules_of = [&](const QueueDraft& queue, const QueueRules& otherwise) {
     QueueRules rules = otherwise;
     const std::string section = &queue == &draft.defaults ? "" : "queues.";
-    if (known(queue, section, ladders, draft, problems) && queue.ladder) rules.ladder = *queue.ladder;
+    if (check_ladder_name(queue, section, ladders, draft, problems) && queue.ladder)
+      rules.ladder = *queue.ladder;
     rules.silence = silence_of(queue, section, problems).value_or(otherwise.silence);
     rules.publish_parked = queue.publish_parked.value_or(otherwise.publish_parked);
     rules.catch_up = queue.catch_up.value_or(otherwise.catch_up);
     return rules;
   };
   std::map<std::string, QueueRules, std::less<>> queues;
-  // What a queue leaves out, it has from the defaults, which have it from the key table.
+  // Keys that a queue leaves out come from the defaults, then from the key table.
   const QueueDraft* defaults = defaults_of(draft, problems);
   if (defaults != nullptr) base = rules_of(*defaults, base);
   for (const auto& queue : draft.queues) {

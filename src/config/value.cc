@@ -1,4 +1,4 @@
-// How each type of value is read, and what is said where it can't be.
+// Parses each type of value, and reports errors.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -38,68 +38,69 @@ bool is_plain_char(char c) {
          c == '-';
 }
 
-// Why the file cannot be read; "" = it can.
+// Why the file cannot be read; "" = it is readable.
 std::string unreadable(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return std::strerror(errno);  // NOLINT: one thread loads
   struct stat info {};
   const bool folder = fstat(fd, &info) == 0 && S_ISDIR(info.st_mode);
   close(fd);
-  return folder ? "it is a folder" : "";
+  return folder ? "it is a directory" : "";
 }
 
 }  // namespace
 
-bool Value::wrong(std::string what) { return wrong_at(node.mark, std::move(what)); }
+bool Value::add_error(std::string what) { return add_error_at(node.mark, std::move(what)); }
 
-bool Value::wrong_at(Mark at, std::string what) {
+bool Value::add_error_at(Mark at, std::string what) {
   problems.add(at, path + ": " + std::move(what));
   return false;
 }
 
 std::string Value::shown() const {
   if (secret) return "the value";
-  return node.substituted ? "what " + in_quotes(node.written) + " stands for" : in_quotes(node.text);
+  return node.substituted ? "the value of " + in_quotes(node.written) : in_quotes(node.text);
 }
 
-bool Value::scalar(std::string_view wanted) {
-  if (node.broken) return false;
+bool Value::expect_scalar(std::string_view wanted) {
+  if (node.invalid) return false;
   switch (node.kind) {
     case Node::Kind::text:
       return true;
     case Node::Kind::nothing:
-      return wrong("there is no value: " + std::string(wanted) + " belongs here");
+      return add_error("missing value: expected " + std::string(wanted));
     case Node::Kind::list:
-      return wrong("a list stands where " + std::string(wanted) + " belongs");
+      return add_error("expected " + std::string(wanted) + ", found a list");
     case Node::Kind::map:
-      return wrong("further keys stand where " + std::string(wanted) + " belongs");
+      return add_error("expected " + std::string(wanted) + ", found keys");
   }
   return false;
 }
 
 bool Value::text(std::string& out) {
-  if (!scalar("a text")) return false;
-  if (node.text.empty()) return wrong("it is empty");
-  if (node.text.find('\0') != std::string::npos) return wrong("it holds a NUL");
+  if (!expect_scalar("a string")) return false;
+  if (node.text.empty()) return add_error("must not be empty");
+  if (node.text.find('\0') != std::string::npos) return add_error("must not contain a NUL byte");
   out = node.text;
   return true;
 }
 
 bool Value::amqp_name(std::string& out) {
   if (!text(out)) return false;
-  return out.size() <= 255 || wrong("names have 255 bytes at most");
+  return out.size() <= 255 || add_error("at most 255 bytes are allowed");
 }
 
 bool Value::duration(Ms& out, Ms least, Ms most) {
-  if (!scalar("a duration, e.g. 30s or 1h30m,")) return false;
+  if (!expect_scalar("a duration, e.g. 30s or 1h30m")) return false;
   const auto parsed = levels::parse_duration(node.text);
   if (!parsed) {
-    if (may_quote()) return wrong(in_quotes(node.text) + ": " + parsed.error());
-    return wrong(shown() +
-                 " is no duration: " + std::string(kDuration));  // the error would quote a part of it
+    if (may_quote()) return add_error(in_quotes(node.text) + ": " + parsed.error());
+    return add_error(shown() + " is not a duration: " +
+                     std::string(kDuration));  // the parser's error would quote a part of it
   }
-  if (*parsed < least) return wrong(shown() + " is too short: at least " + levels::format_duration(least));
-  if (*parsed > most) return wrong(shown() + " is too long: at most " + levels::format_duration(most));
+  if (*parsed < least)
+    return add_error(shown() + " is too short: at least " + levels::format_duration(least));
+  if (*parsed > most) return add_error(shown() + " is too long: at most " + levels::format_duration(most));
   out = *parsed;
   return true;
 }
@@ -107,36 +108,36 @@ bool Value::duration(Ms& out, Ms least, Ms most) {
 bool Value::whole_seconds(Ms& out, Ms least, Ms most) {
   Ms value{0};
   if (!duration(value, least, most)) return false;
-  if (value.count() % 1000 != 0) return wrong(shown() + " is not a number of whole seconds, e.g. 10s");
+  if (value.count() % 1000 != 0) return add_error(shown() + " is not a whole number of seconds, e.g. 10s");
   out = value;
   return true;
 }
 
 bool Value::integer(int& out, int least, int most) {
-  const std::string range = "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
-  if (!scalar(range)) return false;
+  const std::string range = "an integer from " + std::to_string(least) + " to " + std::to_string(most);
+  if (!expect_scalar(range)) return false;
   const auto value = to_int(node.text);
-  if (!value || *value < least || *value > most) return wrong(shown() + " is not " + range);
+  if (!value || *value < least || *value > most) return add_error(shown() + " is not " + range);
   out = *value;
   return true;
 }
 
 bool Value::number(double& out) {
-  if (!scalar("a number, e.g. 2 or 1.5,")) return false;
+  if (!expect_scalar("a number, e.g. 2 or 1.5")) return false;
   // from_chars takes "inf" and "nan" too, which are no numbers here.
   const bool plain = node.text.find_first_not_of("0123456789.") == std::string::npos;
   double value = 0;
   const char* const last = node.text.data() + node.text.size();
   const auto [end, error] = std::from_chars(node.text.data(), last, value);
   if (!plain || error != std::errc{} || end != last)
-    return wrong(shown() + " is not a number, e.g. 2 or 1.5");
+    return add_error(shown() + " is not a number, e.g. 2 or 1.5");
   out = value;
   return true;
 }
 
 bool Value::percent_or_off(double& out) {
   constexpr std::string_view kWanted = "off, or a percentage from 0% to 100%, e.g. 20%";
-  if (!scalar(kWanted)) return false;
+  if (!expect_scalar(kWanted)) return false;
   if (node.text == "off") {
     out = 0.0;
     return true;
@@ -147,38 +148,39 @@ bool Value::percent_or_off(double& out) {
   const auto percent = to_int(digits);
   if (percent && *percent >= 0 && *percent <= 100) {
     if (!has_sign && may_quote())
-      return wrong(shown() + ": the % is missing: write " + std::to_string(*percent) + "%");
+      return add_error(shown() + ": the % is missing: write " + std::to_string(*percent) + "%");
     if (has_sign) {
       out = *percent / 100.0;
       return true;
     }
   }
-  return wrong(shown() + " is not " + std::string(kWanted));
+  return add_error(shown() + " is not " + std::string(kWanted));
 }
 
 bool Value::boolean(bool& out) {
-  if (!scalar("true or false")) return false;
-  if (node.text != "true" && node.text != "false") return wrong(shown() + " is neither true nor false");
+  if (!expect_scalar("true or false")) return false;
+  if (node.text != "true" && node.text != "false") return add_error(shown() + " is neither true nor false");
   out = node.text == "true";
   return true;
 }
 
 bool Value::choice(std::string& out, const std::vector<std::string>& words) {
-  if (!scalar(join(words))) return false;
+  if (!expect_scalar(join(words))) return false;
   if (std::ranges::find(words, node.text) == words.end()) {
-    const std::string meant = may_quote() ? closest(node.text, words) : "";
-    return wrong(shown() + " is not " + join(words) + (meant.empty() ? "" : ": did you mean " + meant + "?"));
+    const std::string suggestion = may_quote() ? closest(node.text, words) : "";
+    return add_error(shown() + " is not " + join(words) +
+                     (suggestion.empty() ? "" : ": did you mean " + suggestion + "?"));
   }
   out = node.text;
   return true;
 }
 
 bool Value::name(std::string& out, std::size_t most) {
-  if (!scalar("a name")) return false;
-  if (node.text.empty()) return wrong("it is empty: leave the key out, or write a name");
-  if (node.text.size() > most) return wrong("longer than " + std::to_string(most) + " characters");
+  if (!expect_scalar("a name")) return false;
+  if (node.text.empty()) return add_error("must not be empty: remove the key, or write a name");
+  if (node.text.size() > most) return add_error("longer than " + std::to_string(most) + " characters");
   if (!std::ranges::all_of(node.text, is_plain_char)) {
-    return wrong(shown() + " holds other characters than letters, digits and . _ -");
+    return add_error(shown() + " has invalid characters: use letters, digits and . _ -");
   }
   out = node.text;
   return true;
@@ -196,26 +198,25 @@ bool Value::file(std::string& out) {
   if (!path_of_file(full)) return false;
   const std::string why = draft.reads_files_of(path) ? unreadable(full) : "";
   if (!why.empty()) {
-    const std::string which =
-        may_quote() ? in_quotes(full) : "the file that " + in_quotes(node.written) + " names";
+    const std::string which = may_quote() ? in_quotes(full) : "the file named by " + in_quotes(node.written);
     const std::string what = which + " cannot be read: " + why;
-    if (draft.purpose != ConfigFor::check) return wrong(what);
-    problems.warn(node.mark, path + ": " + what + "; `rung run` does not start so");
-    return false;  // whose content can't be judged
+    if (draft.purpose != ConfigFor::check) return add_error(what);
+    problems.warn(node.mark, path + ": " + what + "; `rung run` will not start");
+    return false;  // its content cannot be checked
   }
   out = full;
   return true;
 }
 
 bool Value::url(std::string& out, const std::vector<std::string>& schemes) {
-  if (!scalar("a URL")) return false;
+  if (!expect_scalar("a URL")) return false;
   const auto parsed = parse_url(node.text);
-  if (!parsed) return wrong(parsed.error().message);
+  if (!parsed) return add_error(parsed.error().message);
   if (std::ranges::find(schemes, parsed->scheme) == schemes.end()) {
-    return wrong("the URL begins with " + join(schemes) +
-                 (schemes.size() > 1 ? ", each followed by ://" : "://"));
+    return add_error("the URL must begin with " + join(schemes) +
+                     (schemes.size() > 1 ? ", followed by ://" : "://"));
   }
-  if (!parsed->query.empty()) return wrong("nothing is taken from a URL's ?query: there are keys for it");
+  if (!parsed->query.empty()) return add_error("a ?query in the URL is not supported: use the config keys");
   out = node.text;
   return true;
 }
@@ -234,9 +235,9 @@ bool Value::urls(std::string& first, std::vector<std::string>& others,
       rest.remove_prefix(comma + 1);
     }
   } else if (node.kind != Node::Kind::list) {
-    return node.broken ? false : wrong("a list of URLs belongs here: [" + schemes[0] + "://HOST, ...]");
+    return node.invalid ? false : add_error("expected a list of URLs: [" + schemes[0] + "://HOST, ...]");
   }
-  if (items.empty()) return wrong("the list is empty: one URL at least");
+  if (items.empty()) return add_error("the list is empty: at least one URL is required");
   std::vector<std::string> all;
   for (const Node& item : items) {
     const std::string place = "[" + std::to_string(&item - items.data() + 1) + "]";
@@ -250,27 +251,27 @@ bool Value::urls(std::string& first, std::vector<std::string>& others,
 }
 
 bool Value::host_port(std::string& out) {
-  if (!scalar("host:port, e.g. 127.0.0.1:8025,")) return false;
+  if (!expect_scalar("host:port, e.g. 127.0.0.1:8025")) return false;
   const auto parsed = parse_url("tcp://" + node.text);
   const bool good = parsed && parsed->port != 0 && parsed->path.empty() && parsed->user.empty() &&
                     node.text.find_first_of("/@?#") == std::string::npos;
-  if (!good) return wrong(shown() + " is not host:port, e.g. 127.0.0.1:8025 or [::1]:8025");
+  if (!good) return add_error(shown() + " is not host:port, e.g. 127.0.0.1:8025 or [::1]:8025");
   out = node.text;
   return true;
 }
 
 bool Value::list_of_durations(LadderDraft& out) {
-  if (node.broken) return false;
+  if (node.invalid) return false;
   if (node.kind != Node::Kind::list) {
-    return wrong(
-        "a ladder is a list of delays, e.g. [5s, 30s, 1m], or { base: 10s, factor: 2, max: 1h, levels: 12 }");
+    return add_error(
+        "expected a list of delays, e.g. [5s, 30s, 1m], or { base: 10s, factor: 2, max: 1h, levels: 12 }");
   }
   out.is_list = true;
   bool all = true;
   for (const Node& item : node.items) {
     Value delay{draft, problems, item, path, secret};
     Ms ms{0};
-    // Zero and the order of the delays are the ladder's own to judge.
+    // The ladder checks for zero and for the order of the delays.
     const bool ok = delay.duration(ms, Ms::zero(), levels::kLongest);
     all = all && ok;
     out.substituted = out.substituted || item.substituted;
@@ -281,9 +282,9 @@ bool Value::list_of_durations(LadderDraft& out) {
 }
 
 bool Value::list_of_patterns(std::vector<std::string>& out) {
-  if (node.broken) return false;
+  if (node.invalid) return false;
   if (node.kind != Node::Kind::list)
-    return wrong("a list of names belongs here, * stands for any characters: [orders, \"billing.*\"]");
+    return add_error("expected a list of names, * matches any characters: [orders, \"billing.*\"]");
   bool all = true;
   for (const Node& item : node.items) {
     Value pattern{draft, problems, item, path, secret};

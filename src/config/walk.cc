@@ -1,4 +1,4 @@
-// Walks the file by the key table: what is not in the table is a mistake, what is goes to its setter.
+// Walks the file by the key table: passes each value to its key's setter, and reports unknown keys.
 #include <algorithm>
 #include <map>
 
@@ -7,10 +7,10 @@
 namespace rung::confile {
 namespace {
 
-// Each entry of these begins something of its own.
-constexpr std::string_view kItems[] = {"ladders.*", "queues.*", "tags.*", "groups.*"};
+// Sections whose entries have names that the user chooses.
+constexpr std::string_view kNamedSections[] = {"ladders.*", "queues.*", "tags.*", "groups.*"};
 
-// So that rung-NAME is a prefix.
+// So that rung-NAME is a valid prefix.
 constexpr std::size_t kLongestGroup = 59;
 
 const Key* find_key(std::string_view path) {
@@ -24,8 +24,8 @@ bool is_section(const std::string& path) {
                              [&](const Key& key) { return key.about.path.starts_with(path + "."); });
 }
 
-// The names that may stand below `section` ("" = at the top).
-std::vector<std::string> names_below(const std::string& section) {
+// The keys allowed below `section` ("" = at the top level).
+std::vector<std::string> child_names(const std::string& section) {
   const std::string prefix = section.empty() ? "" : section + ".";
   std::vector<std::string> names;
   for (const Key& key : key_table()) {
@@ -37,7 +37,7 @@ std::vector<std::string> names_below(const std::string& section) {
   return names;
 }
 
-std::string below(const std::string& path, std::string_view name) {
+std::string child_path(const std::string& path, std::string_view name) {
   return path.empty() ? std::string(name) : path + "." + std::string(name);
 }
 
@@ -45,27 +45,27 @@ class Walker {
  public:
   Walker(Draft& draft, Problems& problems) : draft_(draft), problems_(problems) {}
 
-  // `path` in the table's words ("queues.*"), `shown` in the file's ("queues.orders").
+  // `path` as in the table ("queues.*"), `shown` as in the file ("queues.orders").
   void section(const Node& map, const std::string& path, const std::string& shown) {
     std::map<std::string, int> seen;
-    const bool any_name = is_section(below(path, "*")) || find_key(below(path, "*")) != nullptr;
+    const bool any_name = is_section(child_path(path, "*")) || find_key(child_path(path, "*")) != nullptr;
     for (const auto& [key, value] : map.entries) {
       if (key.kind != Node::Kind::text) {
-        if (!key.broken) problems_.add(key.mark, "a key is a text, and this is none");
+        if (!key.invalid) problems_.add(key.mark, "a key must be a string");
         continue;
       }
-      const std::string child = below(path, any_name ? "*" : key.text);
-      // A dot within a key would look like a path of the table.
+      const std::string child = child_path(path, any_name ? "*" : key.text);
+      // A key with a dot would look like a path of the table.
       const bool known = any_name || key.text.find('.') == std::string::npos;
       if (!known || (find_key(child) == nullptr && !is_section(child))) {
         unknown(key, value, path, shown);
         continue;
       }
-      const auto [first, fresh] = seen.emplace(key.text, key.mark.line);
-      if (fresh) {
-        entry(key, value, child, below(shown, key.text));
+      const auto [first, inserted] = seen.emplace(key.text, key.mark.line);
+      if (inserted) {
+        entry(key, value, child, child_path(shown, key.text));
       } else {
-        problems_.add(key.mark, below(shown, key.text) + ": given twice, first in line " +
+        problems_.add(key.mark, child_path(shown, key.text) + ": duplicate key, first in line " +
                                     std::to_string(first->second));
       }
     }
@@ -73,7 +73,8 @@ class Walker {
 
  private:
   void entry(const Node& key, const Node& value, const std::string& path, const std::string& shown) {
-    if (std::ranges::find(kItems, path) != std::end(kItems) && !open(key, path, shown)) return;
+    if (std::ranges::find(kNamedSections, path) != std::end(kNamedSections) && !begin_item(key, path, shown))
+      return;
     const Key* row = find_key(path);
     if (row != nullptr) draft_.keys_used.insert(path);
     bool ok = true;
@@ -81,12 +82,12 @@ class Walker {
     if (path == "defaults") {
       draft_.defaults.name = "defaults";
       draft_.defaults.mark = key.mark;
-      draft_.ruled = draft_.queue = &draft_.defaults;
+      draft_.current_rules = draft_.queue = &draft_.defaults;
     }
     if (path == "delays" && (value.kind == Node::Kind::list || value.kind == Node::Kind::map)) {
       ok = delays(value);
     } else if (value.kind == Node::Kind::map && is_section(path)) {
-      if (success) draft_.ruled->success_mark = key.mark;
+      if (success) draft_.current_rules->success_mark = key.mark;
       const auto before = problems_.count();
       section(value, path, shown);
       ok = problems_.count() == before;
@@ -95,23 +96,23 @@ class Walker {
       ok = row->apply(taken);
     } else if (value.kind != Node::Kind::nothing) {  // a section may be empty
       ok = false;
-      if (!value.broken) not_a_section(value, path, shown);
+      if (!value.invalid) not_a_section(value, path, shown);
     }
-    if (path == "ladders.*" && !ok) draft_.ladders.back().broken = true;
-    if (success && !ok) draft_.ruled->success_broken = true;
+    if (path == "ladders.*" && !ok) draft_.ladders.back().invalid = true;
+    if (success && !ok) draft_.current_rules->success_broken = true;
     if (path.find('*') == std::string::npos || path.starts_with("groups."))
-      draft_.given[shown] = {row != nullptr ? value.mark : key.mark, ok, substituted(value)};
+      draft_.present[shown] = {row != nullptr ? value.mark : key.mark, ok, substituted(value)};
   }
 
   static bool substituted(const Node& value) {
     return value.substituted || std::ranges::any_of(value.items, &Node::substituted);
   }
 
-  // A list, each item with keys of its own.
+  // A list of items with keys.
   bool delays(const Node& list) {
     const auto before = problems_.count();
     if (list.kind == Node::Kind::map && !list.entries.empty())
-      problems_.add(list.mark, "delays: a list belongs here: write [{ from: EXCHANGE, to: EXCHANGE }]");
+      problems_.add(list.mark, "delays: expected a list: write [{ from: EXCHANGE, to: EXCHANGE }]");
     for (const Node& item : list.items) {
       DelayDraft& draft = draft_.delays.emplace_back();
       draft.mark = item.mark;
@@ -119,31 +120,30 @@ class Walker {
       const auto until_now = problems_.count();
       if (item.kind == Node::Kind::map) {
         section(item, "delays.*", shown);
-      } else if (!item.broken) {
+      } else if (!item.invalid) {
         problems_.add(item.mark, shown + ": write { from: EXCHANGE, to: EXCHANGE }");
       }
-      draft_.delays.back().broken = item.broken || problems_.count() != until_now;
+      draft_.delays.back().invalid = item.invalid || problems_.count() != until_now;
     }
     return problems_.count() == before;
   }
 
   void not_a_section(const Node& value, const std::string& path, const std::string& shown) {
     if (path == "queues.*" && value.kind == Node::Kind::text) {
-      problems_.add(value.mark, shown + ": a queue holds keys: write { ladder: NAME }");
+      problems_.add(value.mark, shown + ": expected keys: write { ladder: NAME }");
       return;
     }
     if (path == "delays") {
-      problems_.add(value.mark, "delays: a list belongs here: write [{ from: EXCHANGE, to: EXCHANGE }]");
+      problems_.add(value.mark, "delays: expected a list: write [{ from: EXCHANGE, to: EXCHANGE }]");
       return;
     }
     std::string names;
-    for (const auto& name : names_below(path)) names += (names.empty() ? "" : ", ") + name;
-    problems_.add(value.mark,
-                  shown + ": further keys belong here" + (names.empty() ? ", a name each" : ": " + names));
+    for (const auto& name : child_names(path)) names += (names.empty() ? "" : ", ") + name;
+    problems_.add(value.mark, shown + ": expected keys" + (names.empty() ? ", one per name" : ": " + names));
   }
 
-  // A ladder, a queue, a tag or a group begins.
-  bool open(const Node& key, const std::string& path, const std::string& shown) {
+  // Begins a ladder, a queue, a tag or a group.
+  bool begin_item(const Node& key, const std::string& path, const std::string& shown) {
     if (path == "groups.*") {
       Value taken{draft_, problems_, key, shown};
       std::string name;
@@ -156,66 +156,66 @@ class Walker {
     if (path != "ladders.*") {
       const bool queue = path == "queues.*";
       if (key.text.empty() || key.text.size() > 255) {
-        problems_.add(key.mark, queue ? "queues: a queue's name has 1 to 255 bytes"
+        problems_.add(key.mark, queue ? "queues: a queue name has 1 to 255 bytes"
                                       : "tags: a tag (a message's property type) has 1 to 255 bytes");
         return false;
       }
       if (queue) {
-        draft_.ruled = draft_.queue = &draft_.queues.emplace_back();
+        draft_.current_rules = draft_.queue = &draft_.queues.emplace_back();
       } else {
-        draft_.ruled = &draft_.tags.emplace_back();
+        draft_.current_rules = &draft_.tags.emplace_back();
       }
-      draft_.ruled->name = key.text;
-      draft_.ruled->mark = key.mark;
+      draft_.current_rules->name = key.text;
+      draft_.current_rules->mark = key.mark;
       return true;
     }
     LadderDraft& draft = draft_.ladders.emplace_back();
     draft.mark = key.mark;
     std::string name;
     Value taken{draft_, problems_, key, shown};
-    if (!taken.name(name, 64)) draft.broken = true;
-    draft.name = key.text;  // also where it is a bad one: a queue that names it is not told so too
+    if (!taken.name(name, 64)) draft.invalid = true;
+    draft.name = key.text;  // even if invalid, so that queues that use it get no error
     return true;
   }
 
   void unknown(const Node& key, const Node& value, const std::string& path, const std::string& shown) {
     const std::string where = shown.empty() ? "" : shown + ": ";
-    // `{ url: amqp://u:pass,word@h }` reads as a key "word@h" without a value: a piece of a secret.
+    // `{ url: amqp://u:pass,word@h }` parses as a key "word@h" without a value: part of a secret.
     const bool like_a_key = !key.text.empty() && std::ranges::all_of(key.text, [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
              c == '-' || c == '.';
     });
-    const std::string meant = closest(key.text, names_below(path));
+    const std::string suggestion = closest(key.text, child_names(path));
     const bool among_secrets = path == "broker" || path == "store" || path == "groups.*.store";
-    if (!like_a_key || (value.kind == Node::Kind::nothing && (among_secrets || meant.empty()))) {
+    if (!like_a_key || (value.kind == Node::Kind::nothing && (among_secrets || suggestion.empty()))) {
       problems_.add(
           key.mark,
-          where +
-              "an unknown key, without a value that could be shown: a text with , : or # in it needs quotes");
+          where + "unknown key without a value (not shown): a string that contains , : or # needs quotes");
       return;
     }
-    problems_.add(key.mark, where + "unknown key " + in_quotes(key.text) + advice(key.text, meant, path));
+    problems_.add(key.mark,
+                  where + "unknown key " + in_quotes(key.text) + advice(key.text, suggestion, path));
   }
 
-  static std::string advice(const std::string& name, const std::string& meant, const std::string& path) {
+  static std::string advice(const std::string& name, const std::string& suggestion, const std::string& path) {
     if (name.find('.') != std::string::npos && find_key(name) != nullptr) {
-      return ": a dot does not lead into a section, write " + name.substr(0, name.find('.')) + ": { " +
+      return ": nested keys are not written with a dot, write " + name.substr(0, name.find('.')) + ": { " +
              name.substr(name.find('.') + 1) + ": ... }";
     }
-    if (name == "<<") return ": merge keys are not taken";
-    if (!meant.empty()) return ": did you mean " + meant + "?";
-    // The right name in the wrong place.
+    if (name == "<<") return ": merge keys are not supported";
+    if (!suggestion.empty()) return ": did you mean " + suggestion + "?";
+    // A known name in the wrong section.
     std::string elsewhere;
     for (const Key& key : key_table()) {
       const auto dot = key.about.path.rfind('.');
       const auto last = dot == std::string_view::npos ? key.about.path : key.about.path.substr(dot + 1);
       if (last == name) elsewhere += (elsewhere.empty() ? "" : " or ") + std::string(key.about.path);
     }
-    if (is_section(name)) elsewhere = name + " at the top";
+    if (is_section(name)) elsewhere = name + " at the top level";
     if (!elsewhere.empty()) return ": did you mean " + elsewhere + "?";
     std::string names;
-    for (const auto& known : names_below(path)) names += (names.empty() ? "" : ", ") + known;
-    return ": there are " + names;
+    for (const auto& known : child_names(path)) names += (names.empty() ? "" : ", ") + known;
+    return ": known keys: " + names;
   }
 
   Draft& draft_;
@@ -248,8 +248,7 @@ Draft walk(const Node& root, std::string folder, Problems& problems, ConfigFor p
   if (root.kind == Node::Kind::map || root.kind == Node::Kind::nothing) {
     Walker(draft, problems).section(root, "", "");
   } else {
-    problems.add(root.mark,
-                 "the file holds no keys: it begins with broker: and store:, see examples/full.yaml");
+    problems.add(root.mark, "the file has no keys: start with broker: and store:, see examples/full.yaml");
   }
   return draft;
 }

@@ -22,7 +22,7 @@ void hold_same_again(Ms duration) {
 
 // "... write 1h30m": what an error tells to write must be taken.
 void hold_advice(std::string_view error) {
-  for (const std::string_view begin : {"fractions are not taken, write ", "a unit stands there twice: write ",
+  for (const std::string_view begin : {"fractions are not supported, write ", "a unit is repeated: write ",
                                        "the largest unit comes first: write "}) {
     if (!error.starts_with(begin)) continue;
     const auto advice = error.substr(begin.size());

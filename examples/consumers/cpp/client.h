@@ -1,6 +1,6 @@
-// What a consumer in C++ needs of rabbitmq-c (Debian: librabbitmq-dev): a connection in a transaction,
-// headers read and written. For copying along with the consumer that uses it. Ends the program where the
-// broker is gone: whoever runs it starts it again. Thread: one.
+// A client for C++ consumers on rabbitmq-c (Debian: librabbitmq-dev): a transactional connection, and access
+// to headers. Copy it together with the consumer. It exits when the connection is lost, and expects to be
+// restarted. Thread: one.
 #pragma once
 
 #include <amqp.h>
@@ -70,18 +70,18 @@ class Client {
  public:
   Client(std::string url, std::string queue) : url_(std::move(url)), queue_(std::move(queue)) {}
 
-  // Consumes until the connection is gone. `handle` acks or rejects each delivery; what it publishes and that
-  // are one transaction: the message is never in neither place.
+  // Consumes until the connection is lost. `handle` acks or rejects each delivery, in one transaction with
+  // what it publishes: so the message cannot be lost in between.
   template <typename Handle>
   void run(const Handle& handle) {
     connect();
     while (true) {
       amqp_envelope_t envelope;
       amqp_maybe_release_buffers(connection_);
-      expect(amqp_consume_message(connection_, &envelope, nullptr, 0), "the connection is gone");
+      expect(amqp_consume_message(connection_, &envelope, nullptr, 0), "connection lost");
       handle(envelope);
       amqp_tx_commit(connection_, kChannel);
-      expect(amqp_get_rpc_reply(connection_), "the broker refused");
+      expect(amqp_get_rpc_reply(connection_), "the broker rejected the transaction");
       amqp_destroy_envelope(&envelope);
     }
   }
@@ -93,8 +93,8 @@ class Client {
     amqp_basic_reject(connection_, kChannel, envelope.delivery_tag, 0);
   }
 
-  // The message to rung.failed, with the reason in `added`. All its headers go along: retry-id and
-  // retry-attempt say which climb it belongs to.
+  // Publishes the message to rung.failed, with the error in `added`. Forwards all headers: retry-id and
+  // retry-attempt identify the task.
   void forward_failure(const amqp_message_t& message, Added added) {
     added["retry-queue"] = queue_;
     const amqp_table_t headers = headers_of(message);
@@ -104,12 +104,12 @@ class Client {
     }
     for (const auto& [name, value] : added) entries.push_back(text_entry(name, value));
     amqp_basic_properties_t properties = message.properties;
-    // user-id is the publisher's: the broker would refuse ours under that name.
+    // user-id: the broker rejects one that is not our user.
     properties._flags = (properties._flags | AMQP_BASIC_HEADERS_FLAG) & ~AMQP_BASIC_USER_ID_FLAG;
     publish("rung.failed", entries, properties, message.body);
   }
 
-  // A word on a delivery of Rung's to rung.results: `added` holds retry-result.
+  // Reports the result of a delivery from Rung to rung.results: `added` has retry-result.
   void report(const amqp_table_t& headers, const Added& added) {
     std::vector<amqp_table_entry_t> entries;
     for (const char* name : {"retry-id", "retry-attempt", "retry-token"}) {  // as the delivery had them
@@ -128,19 +128,20 @@ class Client {
   void connect() {
     amqp_connection_info info;
     std::string scratch = url_;  // amqp_parse_url writes into it
-    if (amqp_parse_url(scratch.data(), &info) != AMQP_STATUS_OK) die("not an AMQP URL");
+    if (amqp_parse_url(scratch.data(), &info) != AMQP_STATUS_OK) die("invalid AMQP URL");
     connection_ = amqp_new_connection();
-    if (amqp_socket_open(amqp_tcp_socket_new(connection_), info.host, info.port) != 0) die("no broker there");
+    if (amqp_socket_open(amqp_tcp_socket_new(connection_), info.host, info.port) != 0)
+      die("cannot connect to the broker");
     expect(amqp_login(connection_, info.vhost, 0, AMQP_DEFAULT_FRAME_SIZE, 0, AMQP_SASL_METHOD_PLAIN,
                       info.user, info.password),
            "login refused");
     amqp_channel_open(connection_, kChannel);
     amqp_tx_select(connection_, kChannel);
     amqp_basic_qos(connection_, kChannel, 0, 10, 0);
-    // A new queue attaches itself by this argument; one that exists, by a policy (README.md).
+    // This argument attaches a new queue; for an existing queue use a policy (README.md).
     amqp_table_entry_t attach = text_entry("x-dead-letter-exchange", "rung.failed");
     amqp_queue_declare(connection_, kChannel, bytes(queue_), 0, 1, 0, 0, {1, &attach});
-    expect(amqp_get_rpc_reply(connection_), "the queue is there with other arguments");
+    expect(amqp_get_rpc_reply(connection_), "the queue exists with other arguments");
     amqp_basic_consume(connection_, kChannel, bytes(queue_), amqp_empty_bytes, 0, 0, 0, amqp_empty_table);
     expect(amqp_get_rpc_reply(connection_), "cannot consume");
   }
@@ -150,7 +151,7 @@ class Client {
     properties.headers = {static_cast<int>(entries.size()), entries.data()};
     if (amqp_basic_publish(connection_, kChannel, bytes(exchange), bytes(queue_), 0, 0, &properties, body) !=
         0)
-      die("the connection is gone");
+      die("connection lost");
   }
 
   const std::string url_, queue_;

@@ -2,18 +2,18 @@
 //
 // usage: rung_example_consumer [AMQP-URL [QUEUE]]      default: amqp://guest:guest@127.0.0.1:5672/%2f orders
 //
-// Bodies to try: "ok"; "busy 2" (the service answers from the second retry on); "broken" (no retry ever
-// helps); "later" (the service says when to come back).
+// Bodies to try: "ok"; "busy 2" (succeeds from the second retry on); "broken" (never succeeds); "later"
+// (the service sets the delay before the retry).
 #include <set>
 
 #include "client.h"
 
 namespace {
 
-// What became of one delivery.
+// The outcome of one delivery.
 struct Outcome {
-  enum { kDone, kBusy, kFailed } what = kDone;  // kBusy: a failure that needs no words
-  Added headers = {};                           // kFailed: why, and when to try again (retry-*)
+  enum { kDone, kBusy, kFailed } what = kDone;  // kBusy: a failure without an error to report
+  Added headers = {};                           // kFailed: the error, and when to retry (retry-*)
 };
 
 // Your work. attempt: 0 = first delivery, 1 = first retry ...
@@ -38,8 +38,7 @@ class Consumer {
   void handle(const amqp_envelope_t& envelope) {
     const amqp_table_t headers = headers_of(envelope.message);
     const std::int64_t attempt = number(headers, "retry-attempt");
-    // A crash, anybody's, can repeat a delivery: the key that stays the same says whether the work is done
-    // already.
+    // A crash can repeat a delivery with the same key: the key tells whether the work is already done.
     const std::string id = message_id_of(envelope.message);
     const std::string key = id.empty() ? text(headers, "retry-id") : id;
     Outcome outcome;
@@ -50,7 +49,7 @@ class Consumer {
     std::fflush(stdout);
 
     if (outcome.what == Outcome::kBusy) {
-      // 1. Reject and forget: RabbitMQ dead-letters the message to rung.failed.
+      // 1. Reject: RabbitMQ dead-letters the message to rung.failed.
       client_.reject(envelope);
       return;
     }
@@ -59,7 +58,7 @@ class Consumer {
       client_.forward_failure(envelope.message, outcome.headers);
     } else {
       done_.insert(key);
-      // 3. Report that a retry succeeded. Left out, silence means success after `presumed_after`.
+      // 3. Report that a retry succeeded. Without the report, silence means success after `presumed_after`.
       if (attempt > 0) client_.report(headers, {{"retry-result", "succeeded"}});
     }
     client_.ack(envelope);

@@ -2,8 +2,8 @@
 //
 // usage: npm install && node consumer.js [AMQP-URL [QUEUE]]    default: amqp://guest:guest@127.0.0.1:5672/%2f orders
 //
-// Bodies to try: "ok"; "busy 2" (the service answers from the second retry on); "broken" (no retry ever helps);
-// "later" (the service says when to come back).
+// Bodies to try: "ok"; "busy 2" (succeeds from the second retry on); "broken" (never succeeds);
+// "later" (the service sets the delay before the retry).
 'use strict';
 const amqp = require('amqplib');
 
@@ -11,9 +11,9 @@ const URL = process.argv[2] || 'amqp://guest:guest@127.0.0.1:5672/%2f';
 const QUEUE = process.argv[3] || 'orders';
 const done = new Set(); // stands for a table with a unique key, written in the same transaction as the work
 
-class Busy extends Error {} // a failure that needs no words
+class Busy extends Error {} // a failure without an error to report
 
-// A failure that wants to say why, or when to try again (retry-* headers for rung.failed).
+// A failure with an error, or with a time for the retry (retry-* headers for rung.failed).
 class Failed extends Error {
   constructor(text, directives = {}) {
     super(text);
@@ -31,13 +31,13 @@ async function work(body, attempt) {
 
 async function publish(channel, exchange, body, properties) {
   channel.publish(exchange, QUEUE, body, { ...properties, persistent: true });
-  await channel.waitForConfirms(); // throws when the broker would not have it
+  await channel.waitForConfirms(); // throws if the broker rejects it
 }
 
 async function onMessage(channel, message) {
   const headers = message.properties.headers || {};
   const attempt = headers['retry-attempt'] || 0;
-  // A crash, anybody's, can repeat a delivery: the key that stays the same says whether the work is done already.
+  // A crash can repeat a delivery with the same key: the key tells whether the work is already done.
   const key = message.properties.messageId || headers['retry-id'];
   try {
     if (key === undefined || !done.has(key)) {
@@ -46,26 +46,26 @@ async function onMessage(channel, message) {
     }
   } catch (error) {
     if (error instanceof Failed) {
-      // 2. Publish it to rung.failed with the reason. All its headers go along: retry-id and retry-attempt say
-      //    which climb it belongs to. Confirmed first, acked then.
+      // 2. Publish it to rung.failed with the error. Forward all headers: retry-id and retry-attempt identify the task.
+      //    Wait for the confirm, then ack.
       console.log(`${key}: attempt ${attempt} failed: ${error.message}`);
-      const { userId, ...properties } = message.properties; // userId: the broker would refuse ours under that name
+      const { userId, ...properties } = message.properties; // userId: the broker rejects it if it is not our user
       properties.headers = { ...headers, 'retry-queue': QUEUE, ...error.headers };
       await publish(channel, 'rung.failed', message.content, properties);
       channel.ack(message);
     } else {
-      // 1. Reject and forget: RabbitMQ dead-letters the message to rung.failed.
+      // 1. Reject: RabbitMQ dead-letters the message to rung.failed.
       console.log(`${key}: attempt ${attempt} rejected`);
       channel.reject(message, false);
     }
     return;
   }
-  // 3. Report that a retry succeeded. Left out, silence means success after `presumed_after`.
+  // 3. Report that a retry succeeded. Without the report, silence means success after `presumed_after`.
   console.log(`${key}: attempt ${attempt} done`);
   if (attempt > 0) {
-    const word = { 'retry-result': 'succeeded' };
-    for (const name of ['retry-id', 'retry-attempt', 'retry-token']) word[name] = headers[name]; // as they came
-    await publish(channel, 'rung.results', Buffer.alloc(0), { headers: word });
+    const result = { 'retry-result': 'succeeded' };
+    for (const name of ['retry-id', 'retry-attempt', 'retry-token']) result[name] = headers[name]; // as received
+    await publish(channel, 'rung.results', Buffer.alloc(0), { headers: result });
   }
   channel.ack(message);
 }
@@ -73,8 +73,8 @@ async function onMessage(channel, message) {
 async function main() {
   const connection = await amqp.connect(URL);
   const channel = await connection.createConfirmChannel();
-  await channel.prefetch(1); // one after the other: two of the same message must not pass done.has() together
-  // A new queue attaches itself by this argument; one that exists, by a policy (README.md).
+  await channel.prefetch(1); // one at a time: two deliveries of one message must not pass done.has() together
+  // This argument attaches a new queue; for an existing queue use a policy (README.md).
   await channel.assertQueue(QUEUE, { durable: true, deadLetterExchange: 'rung.failed' });
   await channel.consume(QUEUE, (message) => {
     if (message === null) process.exit(1); // the queue was deleted

@@ -2,8 +2,8 @@
 
 usage: consumer.py [AMQP-URL [QUEUE]]      default: amqp://guest:guest@127.0.0.1:5672/%2f orders
 
-Bodies to try: "ok"; "busy 2" (the service answers from the second retry on); "broken" (no retry ever helps);
-"later" (the service says when to come back).
+Bodies to try: "ok"; "busy 2" (succeeds from the second retry on); "broken" (never succeeds);
+"later" (the service sets the delay before the retry).
 """
 import sys
 
@@ -15,11 +15,11 @@ done = set()  # stands for a table with a unique key, written in the same transa
 
 
 class Busy(Exception):
-    """A failure that needs no words."""
+    """A failure without an error to report."""
 
 
 class Failed(Exception):
-    """A failure that wants to say why, or when to try again (retry-* headers for rung.failed)."""
+    """A failure with an error, or with a time for the retry (retry-* headers for rung.failed)."""
 
     def __init__(self, text, **directives):
         super().__init__(text)
@@ -41,39 +41,39 @@ def work(body, attempt):
 def on_message(channel, method, properties, body):
     headers = dict(properties.headers or {})
     attempt = headers.get("retry-attempt", 0)
-    # A crash, anybody's, can repeat a delivery: the key that stays the same says whether the work is done already.
+    # A crash can repeat a delivery with the same key: the key tells whether the work is already done.
     key = properties.message_id or headers.get("retry-id")
     try:
         if key is None or key not in done:
             work(body, attempt)
             done.add(key)
     except Busy:
-        # 1. Reject and forget: RabbitMQ dead-letters the message to rung.failed.
+        # 1. Reject: RabbitMQ dead-letters the message to rung.failed.
         print(f"{key}: attempt {attempt} rejected", flush=True)
         channel.basic_reject(method.delivery_tag, requeue=False)
         return
     except Failed as error:
-        # 2. Publish it to rung.failed with the reason. All its headers go along: retry-id and retry-attempt say
-        #    which climb it belongs to. Confirmed first, acked then.
+        # 2. Publish it to rung.failed with the error. Forward all headers: retry-id and retry-attempt identify the task.
+        #    Wait for the confirm, then ack.
         print(f"{key}: attempt {attempt} failed: {error}", flush=True)
         properties.headers = {**headers, "retry-queue": QUEUE, **error.headers}
-        properties.user_id = None  # the publisher's; the broker would refuse ours under that name
+        properties.user_id = None  # the broker rejects a user-id that is not our user
         channel.basic_publish("rung.failed", QUEUE, body, properties)
         channel.basic_ack(method.delivery_tag)
         return
-    # 3. Report that a retry succeeded. Left out, silence means success after `presumed_after`.
+    # 3. Report that a retry succeeded. Without the report, silence means success after `presumed_after`.
     print(f"{key}: attempt {attempt} done", flush=True)
     if attempt > 0:
-        word = {"retry-id": headers["retry-id"], "retry-attempt": attempt,
-                "retry-token": headers.get("retry-token"), "retry-result": "succeeded"}
-        channel.basic_publish("rung.results", QUEUE, b"", pika.BasicProperties(headers=word, delivery_mode=2))
+        result = {"retry-id": headers["retry-id"], "retry-attempt": attempt,
+                  "retry-token": headers.get("retry-token"), "retry-result": "succeeded"}
+        channel.basic_publish("rung.results", QUEUE, b"", pika.BasicProperties(headers=result, delivery_mode=2))
     channel.basic_ack(method.delivery_tag)
 
 
 channel = pika.BlockingConnection(pika.URLParameters(URL)).channel()
-channel.confirm_delivery()  # basic_publish returns when the broker has it, or raises
+channel.confirm_delivery()  # basic_publish waits for the confirm, or raises
 channel.basic_qos(prefetch_count=10)
-# A new queue attaches itself by this argument; one that exists, by a policy (README.md).
+# This argument attaches a new queue; for an existing queue use a policy (README.md).
 channel.queue_declare(QUEUE, durable=True, arguments={"x-dead-letter-exchange": "rung.failed"})
 channel.basic_consume(QUEUE, on_message)
 channel.start_consuming()

@@ -22,12 +22,12 @@
 
 struct Job {
   std::string tag, body, message_id, retry_id;
-  std::int64_t attempt = 0;  // 0 = this delivery is not Rung's, else Rung's count of its deliveries
-  // What stays the same when a crash, anybody's, repeats a delivery: a unique key for your work.
+  std::int64_t attempt = 0;  // Rung's count of its deliveries; 0 = not a delivery from Rung
+  // The same for repeated deliveries: a unique key for your work.
   const std::string& key() const { return message_id.empty() ? retry_id : message_id; }
 };
 
-// A failure that remembers where it was thrown (link with -rdynamic, for names).
+// A failure that records where it was constructed (link with -rdynamic, for names).
 class Failure : public std::runtime_error {
  public:
   explicit Failure(const std::string& what) : std::runtime_error(what) {
@@ -39,7 +39,7 @@ class Failure : public std::runtime_error {
     char** lines = backtrace_symbols(frames_.data(), size_);
     for (int i = 1; lines != nullptr && i < size_; ++i) {  // 0 is this constructor
       const std::string line = readable(lines[i]);
-      // From here on it is the consumer's own way to the handler.
+      // The remaining frames belong to the consumer.
       if (line.find("Handlers::") != std::string::npos) break;
       out += "\n  at " + line;
     }
@@ -66,13 +66,13 @@ class Failure : public std::runtime_error {
   int size_ = 0;
 };
 
-// A failure that no retry will help: Rung parks the task at once.
+// A permanent failure: Rung parks the task at once.
 class Never : public Failure {
  public:
   using Failure::Failure;
 };
 
-// A failure that knows when to come back: Later("in maintenance", "30s").
+// A failure with a delay before the retry: Later("in maintenance", "30s").
 class Later : public Failure {
  public:
   Later(const std::string& what, std::string after) : Failure(what), after_(std::move(after)) {}
@@ -90,7 +90,7 @@ class Handlers {
     if (!by_tag_.emplace(tag, std::move(function)).second) throw std::logic_error("two handlers for " + tag);
   }
 
-  // Consumes until the connection is gone.
+  // Consumes until the connection is lost.
   void run(const std::string& url, const std::string& queue) {
     Client client(url, queue);
     client.run([&](const amqp_envelope_t& envelope) { handle(client, envelope); });
@@ -103,19 +103,19 @@ class Handlers {
     const bool tagged = (message.properties._flags & AMQP_BASIC_TYPE_FLAG) != 0;
     const Job job{tagged ? std::string(view(message.properties.type)) : "", std::string(view(message.body)),
                   message_id_of(message), text(headers, "retry-id"), number(headers, "retry-attempt")};
-    Added word = call(job);
-    word["retry-executor"] = executor();
-    const bool failed = word.contains("retry-error");
+    Added result = call(job);
+    result["retry-executor"] = executor();
+    const bool failed = result.contains("retry-error");
     if (!job.retry_id.empty()) {
-      word["retry-result"] = failed ? "failed" : "succeeded";
-      client.report(headers, word);  // Rung has the message: a word is enough
+      result["retry-result"] = failed ? "failed" : "succeeded";
+      client.report(headers, result);  // Rung has the message: the result is enough
     } else if (failed) {
-      client.forward_failure(message, word);  // Rung has not seen it yet
+      client.forward_failure(message, result);  // Rung does not have the message yet
     }
     client.ack(envelope);
   }
 
-  // Headers that say how it failed; none where it did not.
+  // Headers that describe the failure; none on success.
   Added call(const Job& job) const {
     Added why;
     try {
@@ -135,7 +135,7 @@ class Handlers {
       why = {{"retry-error", error.what() + error.stack()}, {"retry-error-type", "Failure"}};
     } catch (const std::exception& error) {
       why = {{"retry-error", error.what()}, {"retry-error-type", plain(typeid(error))}};
-    } catch (...) {  // anything may be thrown; the consumer must not die of it
+    } catch (...) {  // anything can be thrown; the consumer must survive it
       const std::string type = plain(*abi::__cxa_current_exception_type());
       why = {{"retry-error", "something of type " + type + " was thrown"}, {"retry-error-type", type}};
     }
@@ -153,7 +153,7 @@ class Handlers {
     return out;
   }
 
-  // Stands in retry_history: who handled it.
+  // Who handled the attempt, for retry_history.
   static std::string executor() {
     std::array<char, 200> host{};
     if (gethostname(host.data(), host.size() - 1) != 0) host = {"?"};

@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
     std::printf("mail.reminder %s: dear %s\n", job.key().c_str(), job.body.c_str());
     std::fflush(stdout);
   });
-  // The partner answers from the second delivery on.
+  // The partner responds from the second delivery on.
   handlers.on("partner.sync", [](const Job& job) {
     if (job.attempt < 2) call_partner(job.body);
     std::printf("partner.sync %s: done at attempt %lld\n", job.key().c_str(),
@@ -24,9 +24,9 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
   });
   handlers.on("report.build", [](const Job& job) {
-    if (job.body.empty()) throw Never("a report needs a month: no retry will bring one");
+    if (job.body.empty()) throw Never("a report needs a month: retries cannot succeed");
     if (job.body == "busy" && job.attempt < 2) throw Later("the warehouse is loading", "1s");
-    // What other libraries throw is reported as well, by its type and its text; without a stack.
+    // Exceptions of other types are reported too, with type and text but without a stack.
     if (job.body == "old library" && job.attempt < 2) throw 13;
     std::printf("report.build %s: %s\n", job.key().c_str(), job.body.c_str());
     std::fflush(stdout);

@@ -18,7 +18,7 @@ def remind(job):
 
 @handlers.on("partner.sync")
 def sync(job):
-    """Calls a partner who answers from the attempt on that the body names."""
+    """Calls a partner that responds from the attempt given in the body."""
     wanted = job.json()["answers_at"]
     if job.attempt < wanted:
         call_partner(job.json())
@@ -33,7 +33,7 @@ def call_partner(request):
 def build_report(job):
     what = job.json()
     if "month" not in what:
-        raise Never("a report needs a month: no retry will bring one")
+        raise Never("a report needs a month: retries cannot succeed")
     if job.attempt == 1 and what.get("busy"):
         raise Later("the warehouse is loading", "1s")
     print(f"report.build {job.key}: {what['month']}", flush=True)

@@ -4,11 +4,11 @@
 
     @handlers.on("order.close")
     def close_order(job):
-        ...                                  # what it raises is reported, with its stack
+        ...                                  # exceptions are reported, with their stack
 
     handlers.run("amqp://guest:guest@127.0.0.1:5672/%2f", "orders.close")
 
-With pika (Debian: python3-pika). One thread; a broker that goes away is waited for.
+Uses pika (Debian: python3-pika). One thread; reconnects when the connection is lost.
 """
 import dataclasses
 import json
@@ -21,16 +21,16 @@ import traceback
 import pika
 from pika.exceptions import AMQPError
 
-EXECUTOR = f"{socket.gethostname()}:{os.getpid()}"  # stands in retry_history: who handled it
+EXECUTOR = f"{socket.gethostname()}:{os.getpid()}"  # recorded in retry_history: who handled the attempt
 RECONNECT_SECONDS = 0.5
 
 
 class Never(Exception):
-    """A failure that no retry will help: Rung parks the task at once."""
+    """A permanent failure: Rung parks the task at once."""
 
 
 class Later(Exception):
-    """A failure that knows when to come back: Later("in maintenance", "30s")."""
+    """A failure with a delay before the retry: Later("in maintenance", "30s")."""
 
     def __init__(self, text, after):
         super().__init__(text)
@@ -43,8 +43,8 @@ class Job:
     body: bytes
     headers: dict
     message_id: str
-    retry_id: str  # "" = this delivery is not Rung's
-    attempt: int   # 0 = not Rung's, else Rung's count of its deliveries
+    retry_id: str  # "" = not a delivery from Rung
+    attempt: int   # Rung's count of its deliveries; 0 = not from Rung
     level: int     # 0 = it has not failed before
 
     def json(self):
@@ -52,7 +52,7 @@ class Job:
 
     @property
     def key(self):
-        """What stays the same when a crash, anybody's, repeats a delivery: a unique key for your work."""
+        """The same for repeated deliveries: a unique key for your work."""
         return self.message_id or self.retry_id
 
 
@@ -74,12 +74,12 @@ class Handlers:
             try:
                 self._consume(url, queue)
             except AMQPError as error:
-                self.log(f"broker away ({type(error).__name__}), trying again")
+                self.log(f"connection lost ({type(error).__name__}), reconnecting")
                 time.sleep(RECONNECT_SECONDS)
 
     def _consume(self, url, queue):
         channel = pika.BlockingConnection(pika.URLParameters(url)).channel()
-        channel.confirm_delivery()  # basic_publish returns when the broker has it, or raises
+        channel.confirm_delivery()  # basic_publish waits for the confirm, or raises
         channel.basic_qos(prefetch_count=10)
         channel.queue_declare(queue, durable=True, arguments={"x-dead-letter-exchange": f"{self.prefix}.failed"})
         channel.basic_consume(queue, lambda *delivery: self._on_message(queue, *delivery))
@@ -91,23 +91,23 @@ class Handlers:
                   headers.get("retry-attempt", 0), headers.get("retry-level", 0))
         try:
             self._call(job)
-        except Exception as error:  # whatever it is: the task's owner wants to read it
+        except Exception as error:  # report any exception
             self.log(f"{job.tag} {job.key}: attempt {job.attempt} failed: {error}")
             self._report_failure(channel, queue, properties, job, error)
         else:
             if job.retry_id:
                 self._report(channel, job, {"retry-result": "succeeded"})
-        channel.basic_ack(method.delivery_tag)  # last: a crash before it repeats the delivery, and loses nothing
+        channel.basic_ack(method.delivery_tag)  # last: a crash before it repeats the delivery but loses nothing
 
     def _call(self, job):
         if job.tag not in self.by_tag:
             raise LookupError(f"no handler for tag {job.tag!r} in {sorted(self.by_tag)}")
         self.by_tag[job.tag](job)
 
-    def _report(self, channel, job, word):
-        word = {"retry-id": job.retry_id, "retry-attempt": job.attempt, "retry-executor": EXECUTOR,
-                "retry-token": job.headers.get("retry-token", ""), **word}
-        channel.basic_publish(f"{self.prefix}.results", "", b"", pika.BasicProperties(headers=word, delivery_mode=2))
+    def _report(self, channel, job, result):
+        result = {"retry-id": job.retry_id, "retry-attempt": job.attempt, "retry-executor": EXECUTOR,
+                  "retry-token": job.headers.get("retry-token", ""), **result}
+        channel.basic_publish(f"{self.prefix}.results", "", b"", pika.BasicProperties(headers=result, delivery_mode=2))
 
     def _report_failure(self, channel, queue, properties, job, error):
         why = {"retry-error": stack_of(error), "retry-error-type": type(error).__name__, "retry-executor": EXECUTOR}
@@ -116,17 +116,17 @@ class Handlers:
         if isinstance(error, Later):
             why["retry-after"] = error.after
         if job.retry_id:
-            # Rung has the message: a word is enough.
+            # Rung has the message: the result is enough.
             self._report(channel, job, {"retry-result": "failed", **why})
             return
-        # Rung has not seen it yet: the message itself goes there, with the reason.
+        # Rung does not have the message yet: send it, with the error.
         properties.headers = {**job.headers, "retry-queue": queue, **why}
-        properties.user_id = None  # the publisher's; the broker would refuse ours under that name
+        properties.user_id = None  # the broker rejects a user-id that is not our user
         channel.basic_publish(f"{self.prefix}.failed", queue, job.body, properties)
 
 
 def stack_of(error):
-    """The stack from the handler on, without this file's own frames; the error itself first, as lists cut its end."""
+    """The stack without this file's frames; the error itself first, because lists shorten the end."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
     lines = "".join(traceback.format_list(frames)).rstrip()
     return f"{type(error).__name__}: {error}" + (f"\n{lines}" if lines else "")

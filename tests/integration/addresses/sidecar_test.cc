@@ -42,9 +42,9 @@ TEST_F(SidecarAddresses, OneOfTheBrokersIsSilentAndOneOfTheDatabases) {
   const Ran ran = doctor();
   EXPECT_EQ(ran.code, 0) << ran.out;
   for (const std::string& word :
-       {std::to_string(silent.port()) + " does not serve", std::to_string(gone.port()) + " does not serve",
-        parse_url(amqp_url())->host_port(5672) + " answers, and serves us now",
-        parse_url(db.url())->host_port(3306) + " takes writes, and serves us now"})
+       {std::to_string(silent.port()) + " is unavailable", std::to_string(gone.port()) + " is unavailable",
+        parse_url(amqp_url())->host_port(5672) + " is reachable and in use",
+        parse_url(db.url())->host_port(3306) + " accepts writes and is in use"})
     EXPECT_NE(ran.out.find(word), std::string::npos) << word << "\n" << ran.out;
 }
 
@@ -90,8 +90,8 @@ TEST_F(SidecarAddresses, TheDatabaseThatServesBecomesReadOnly) {
   climbs(queue, "after");
   const Ran ran = doctor();
   for (const std::string& word :
-       {std::to_string(second.port()) + " answers, is read-only, and is passed over",
-        parse_url(db.url())->host_port(3306) + " takes writes, and serves us now"})
+       {std::to_string(second.port()) + " is reachable but read-only, so it is skipped",
+        parse_url(db.url())->host_port(3306) + " accepts writes and is in use"})
     EXPECT_NE(ran.out.find(word), std::string::npos) << word << "\n" << ran.out;
 }
 
@@ -101,8 +101,7 @@ TEST_F(SidecarAddresses, DoctorTellsBrokersThatAreNotOfOneCluster) {
   sidecar_ = std::make_unique<Sidecar>(config);
   const Ran ran = doctor();
   EXPECT_EQ(ran.code, 1);
-  EXPECT_NE(ran.out.find("of several brokers, which do not share their queues"), std::string::npos)
-      << ran.out;
+  EXPECT_NE(ran.out.find("to different brokers, which do not share queues"), std::string::npos) << ran.out;
 }
 
 TEST_F(SidecarAddresses, DoctorTellsDatabasesThatBothTakeWrites) {
@@ -111,7 +110,7 @@ TEST_F(SidecarAddresses, DoctorTellsDatabasesThatBothTakeWrites) {
   config.store_urls = {db.url(), with_port(db.url(), second.port())};
   sidecar_ = std::make_unique<Sidecar>(config);
   const Ran ran = doctor();
-  EXPECT_NE(ran.out.find("several addresses take writes"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("several addresses accept writes"), std::string::npos) << ran.out;
 }
 
 }  // namespace

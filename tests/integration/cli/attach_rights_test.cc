@@ -79,7 +79,7 @@ TEST_F(AttachRights, SeveralPatternAndAll) {
 
   EXPECT_EQ(rung({"attach"}).exit, 1);
   EXPECT_EQ(rung({"attach", "post", "--all"}).exit, 1);
-  EXPECT_THAT(rung({"attach", "--pattern", "("}).err, HasSubstr("not a regular expression"));
+  EXPECT_THAT(rung({"attach", "--pattern", "("}).err, HasSubstr("invalid regular expression"));
 
   EXPECT_EQ(rung({"attach", "shop.a", "post"}).exit, 0);
   EXPECT_THAT(admin.policies(), ElementsAre("elsewhere", "rung-post", "rung-shop.a"));

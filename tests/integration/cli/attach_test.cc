@@ -75,12 +75,12 @@ TEST_P(Attach, DeadLettersComeAndDetachEndsIt) {
   EXPECT_EQ(first.exit, 0) << first.err;
   EXPECT_THAT(first.out, HasSubstr("is attached by policy rung-" + name));
   EXPECT_TRUE(dead_letter_arrives(name));
-  EXPECT_THAT(rung({"attach", name}).out, HasSubstr("is attached already, by policy rung-" + name));
+  EXPECT_THAT(rung({"attach", name}).out, HasSubstr("is already attached, by policy rung-" + name));
   const Ran gone = rung({"attach", name, "--detach"});
   EXPECT_EQ(gone.exit, 0) << gone.err;
   EXPECT_THAT(gone.out, HasSubstr("is detached"));
   EXPECT_FALSE(dead_letter_arrives(name));
-  EXPECT_THAT(rung({"attach", name, "--detach"}).out, HasSubstr("there is nothing to do"));
+  EXPECT_THAT(rung({"attach", name, "--detach"}).out, HasSubstr("nothing to do"));
   policies_.clear();
 }
 
@@ -109,14 +109,15 @@ TEST_P(Attach, TheQueuesOfEachGroupGoToItsPrefix) {
   EXPECT_EQ(lines[bank]["group"], "us");
   EXPECT_EQ(lines[bank]["attached"], true);
   EXPECT_TRUE(lines[lost]["group"].is_null());
-  EXPECT_EQ(lines[lost]["why_not"], "no group has it");
+  EXPECT_EQ(lines[lost]["why_not"], "it belongs to no group");
   const Ran other = rung({"attach", bank, "--group", "eu"});
   EXPECT_EQ(other.exit, 1);
-  EXPECT_THAT(other.err, HasSubstr("belongs to the group us, not to eu: say --group us"));
-  EXPECT_THAT(rung({"attach", lost}).err, HasSubstr("no group has the queue '" + lost + "'"));
+  EXPECT_THAT(other.err, HasSubstr("belongs to group us, not to eu: use --group us"));
+  EXPECT_THAT(rung({"attach", lost}).err, HasSubstr("no group has queue '" + lost + "'"));
   // It moves: one command.
   write_groups("x", shop + ", " + bank);
-  EXPECT_THAT(rung({"attach", shop}).out, HasSubstr("its dead letters went to " + prefix + ".failed before"));
+  EXPECT_THAT(rung({"attach", shop}).out,
+              HasSubstr("its dead letters previously went to " + prefix + ".failed"));
   EXPECT_FALSE(dead_letter_arrives(shop));
   EXPECT_TRUE(amqp_.get_within(prefix + "-us.failed"));
   EXPECT_EQ(rung({"detach", "--pattern", shop + "|" + bank}).exit, 0);
@@ -156,11 +157,12 @@ TEST_P(Attach, TellsWhatAQuorumQueueDoesByItself) {
     ASSERT_EQ(ran.exit, 0) << ran.err;
     const json said = json::parse(ran.out);
     EXPECT_EQ(said["result"], result);
-    EXPECT_THAT(said["notes"], ::testing::ElementsAre(HasSubstr("dead letters leave it at most once"),
+    EXPECT_THAT(said["notes"], ::testing::ElementsAre(HasSubstr("dead letters are transferred at most once"),
                                                       HasSubstr("RabbitMQ's own delayed retry (failed)")))
         << said;
   }
-  EXPECT_THAT(rung({"attach", name}).out, HasSubstr("\n  note: dead letters leave it at most once"));
+  EXPECT_THAT(rung({"attach", name}).out, HasSubstr("\n"
+                                                    "  note: dead letters are transferred at most once"));
 }
 
 TEST_P(Attach, OddNames) {
@@ -190,7 +192,7 @@ TEST_P(Attach, ArgumentsWinOverPolicies) {
   const std::string taken = queue(test::unique_name("taken"), {{"x-dead-letter-exchange", "elsewhere"}});
   const Ran refused = rung({"attach", taken});
   EXPECT_EQ(refused.exit, 1);
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("'elsewhere'"), HasSubstr("wins over any policy")));
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("'elsewhere'"), HasSubstr("overrides any policy")));
   const std::string ours = queue(test::unique_name("ours"), {{"x-dead-letter-exchange", prefix + ".failed"}});
   EXPECT_THAT(rung({"attach", ours}).out, HasSubstr("attached already, by its queue argument"));
   EXPECT_TRUE(dead_letter_arrives(ours));

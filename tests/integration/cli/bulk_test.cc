@@ -87,7 +87,7 @@ TEST_F(Bulks, WithoutATerminalItWantsAYes) {
   several(3);
   const Ran ran = rung({"cancel", "--queue", "orders"});
   EXPECT_EQ(ran.exit, 1);
-  EXPECT_THAT(ran.err, HasSubstr("--yes is needed"));
+  EXPECT_THAT(ran.err, HasSubstr("use --yes"));
   EXPECT_EQ(count(State::scheduled), 3);
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM rung_bulks"), "0");
 }
@@ -145,10 +145,10 @@ TEST_F(Bulks, RetriesWhatIsParkedElsewhereToo) {
 
 TEST_F(Bulks, EitherIdsOrAFilter) {
   const TaskId id = several(1).front();
-  EXPECT_THAT(rung({"cancel"}).err, HasSubstr("which tasks"));
+  EXPECT_THAT(rung({"cancel"}).err, HasSubstr("no tasks selected"));
   EXPECT_EQ(rung({"cancel"}).exit, 1);
-  EXPECT_THAT(rung({"cancel", id.str(), "--queue", "orders", "--yes"}).err, HasSubstr("not both"));
-  EXPECT_THAT(rung({"fire", id.str(), "--dry-run"}).err, HasSubstr("go with a filter"));
+  EXPECT_THAT(rung({"cancel", id.str(), "--queue", "orders", "--yes"}).err, HasSubstr("cannot be combined"));
+  EXPECT_THAT(rung({"fire", id.str(), "--dry-run"}).err, HasSubstr("need a filter"));
   EXPECT_EQ(state_of(id), State::scheduled);
 }
 
@@ -212,7 +212,7 @@ TEST_F(Bulks, PauseAndAbortFromElsewhere) {
   EXPECT_EQ(slow.exit(), 1);
   const Ran again = rung({"bulk", "resume", "1"});
   EXPECT_EQ(again.exit, 1);
-  EXPECT_THAT(again.err, HasSubstr("has ended already: it is aborted"));
+  EXPECT_THAT(again.err, HasSubstr("has already ended: it is aborted"));
   EXPECT_EQ(rung({"bulk", "show", "77"}).exit, 3);
   EXPECT_EQ(rung({"bulk", "pause", "77"}).exit, 3);
 }

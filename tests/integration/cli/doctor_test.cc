@@ -77,7 +77,7 @@ TEST_F(Doctor, AllIsRight) {
 TEST_F(Doctor, AWrongPasswordOfTheDatabase) {
   use(admin.url("guest", "guest"), database_url("ALL PRIVILEGES", "wrong"));
   EXPECT_EQ(examine(), 1);
-  EXPECT_THAT(said("database.login"), HasSubstr("wrong: the database refuses user"));
+  EXPECT_THAT(said("database.login"), HasSubstr("wrong: the database rejected user"));
   EXPECT_THAT(said("database.clock"), HasSubstr("skipped"));
   EXPECT_THAT(said("broker.login"), HasSubstr("ok"));
 }
@@ -94,7 +94,7 @@ TEST_F(Doctor, AWrongVirtualHost) {
   url.replace(url.rfind('/'), std::string::npos, "/no-such-vhost");
   use(url, db.url());
   EXPECT_EQ(examine(), 1);
-  EXPECT_THAT(said("broker.vhost"), HasSubstr("wrong: there is no virtual host 'no-such-vhost'"));
+  EXPECT_THAT(said("broker.vhost"), HasSubstr("wrong: no such virtual host: 'no-such-vhost'"));
   EXPECT_THAT(said("broker.topology"), HasSubstr("skipped"));
 }
 

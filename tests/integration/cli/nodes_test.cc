@@ -48,7 +48,7 @@ TEST_F(NodesCommand, TellsTheLivingFromTheDeadAndThoseThatLeft) {
   EXPECT_THAT(ran.out, ContainsRegex("killed +dead +1h ago +2h ago +0 +- "));
   EXPECT_THAT(ran.out, ContainsRegex("stopped +left +now +now +0 +- "));
   EXPECT_THAT(ran.out, ContainsRegex("test-node +live .* 1 +3 +now +2 +5m"));
-  EXPECT_THAT(ran.out, ContainsRegex("\\(nobody\\) .* 57 +0-2,4-9,13-19,21-39,42-63 "));
+  EXPECT_THAT(ran.out, ContainsRegex("\\(unowned\\) .* 57 +0-2,4-9,13-19,21-39,42-63 "));
 
   const json nodes = rung_json({"nodes"});
   ASSERT_EQ(nodes["nodes"].size(), 4U);
@@ -73,7 +73,7 @@ TEST_F(NodesCommand, WhatNobodyHoldsIsLateToo) {
   const json nodes = rung_json({"nodes"});
   EXPECT_EQ(nodes["nobody"]["shards"].size(), 64U);
   EXPECT_EQ(nodes["nobody"]["overdue"], 1);
-  EXPECT_THAT(rung({"nodes"}).out, ContainsRegex("\\(nobody\\) .* 64 +0-63 +- +1 +5m"));
+  EXPECT_THAT(rung({"nodes"}).out, ContainsRegex("\\(unowned\\) .* 64 +0-63 +- +1 +5m"));
 }
 
 TEST_F(NodesCommand, ThoseLongGoneAreShownWhenAskedFor) {
@@ -92,7 +92,7 @@ TEST_F(NodesCommand, BeforeAnyNodeNobodyHoldsAnything) {
   ASSERT_EQ(rung({"migrate"}).exit, 0);
   const Ran ran = rung({"nodes"});
   EXPECT_EQ(ran.exit, 0);
-  EXPECT_THAT(ran.out, ContainsRegex("\\(nobody\\) .* 64 +0-63"));
+  EXPECT_THAT(ran.out, ContainsRegex("\\(unowned\\) .* 64 +0-63"));
 }
 
 // It reads what is due and nothing else: among many tasks that are not, a handful of entries of one index.

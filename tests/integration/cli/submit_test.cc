@@ -146,13 +146,13 @@ TEST_F(Submit, TheSameMessageIdWithTheSameContentIsTheSameTask) {
   EXPECT_EQ(again["retry_id"], first["retry_id"]);
   EXPECT_EQ(again["result"], "duplicate");
   EXPECT_EQ(rung(once).exit, 0);
-  EXPECT_THAT(rung(once).out, HasSubstr("nothing to do: message-id m-1 was submitted already"));
+  EXPECT_THAT(rung(once).out, HasSubstr("nothing to do: message-id m-1 was already submitted"));
   const Ran other = rung({"submit", "--queue", "q", "--delay", "1h", "--message-id", "m-1", "--body", "y"});
   EXPECT_EQ(other.exit, 1);
   EXPECT_EQ(other.out, "");
   EXPECT_THAT(other.err,
               AllOf(HasSubstr("message-id m-1 belongs to task " + first["retry_id"].get<std::string>()),
-                    HasSubstr("another content")));
+                    HasSubstr("different content")));
   // Also after it has ended: the key is the caller's word that it is one thing.
   EXPECT_EQ(rung({"cancel", first["retry_id"]}).exit, 0);
   EXPECT_EQ(rung_json(once)["retry_id"], first["retry_id"]);
@@ -164,15 +164,14 @@ TEST_F(Submit, WhatIsWrongIsToldByItsName) {
       {{"--queue", "q"}, "delay: say when"},
       {{"--queue", "q", "--delay", "1800000"}, "--delay: '1800000': "},
       {{"--queue", "q", "--delay", "1h", "--reported-within", "5"}, "--reported-within: '5': "},
-      {{"--queue", "q", "--delay", "1h", "--at", "2099-01-01T00:00:00Z"}, "either delay or at"},
+      {{"--queue", "q", "--delay", "1h", "--at", "2099-01-01T00:00:00Z"}, "cannot be combined with at"},
       {{"--delay", "1h"}, "queue: say where it goes"},
-      {{"--queue", "q", "--exchange", "e", "--delay", "1h"}, "either queue, or exchange"},
+      {{"--queue", "q", "--exchange", "e", "--delay", "1h"}, "cannot be combined with exchange"},
       {{"--queue", "q", "--delay", "soon"}, "--delay: 'soon': not a duration"},
       {{"--queue", "q", "--at", "soon"}, "--at: 'soon' is neither"},
       {{"--queue", "q", "--delay", "1h", "--ladder", "none"}, "ladder: no ladder has that name"},
       {{"--queue", "q", "--delay", "1h", "--header", "x"}, "--header: 'x' is not NAME=VALUE"},
-      {{"--queue", "q", "--delay", "1h", "--header", "retry-id=7"},
-       "a name of the broker's or of Rung's own"},
+      {{"--queue", "q", "--delay", "1h", "--header", "retry-id=7"}, "is reserved for the broker or for Rung"},
       {{"--queue", "q", "--delay", "1h", "--property", "colour=red"}, "colour"},
       {{"--queue", "q", "--delay", "1h", "--presumed-after", "1m", "--reported-within", "1m"},
        "one of the two"},
@@ -200,7 +199,7 @@ TEST_F(Submit, ManyByJsonLines) {
   const std::string path = write("tasks.jsonl", lines);
   const Ran ran = rung({"submit", "--jsonl", path});
   EXPECT_EQ(ran.exit, 1);  // three lines are wrong
-  EXPECT_EQ(ran.out, "1100 submitted, 100 were there already, 3 refused\n");
+  EXPECT_EQ(ran.out, "1100 submitted, 100 duplicates, 3 refused\n");
   EXPECT_THAT(ran.err, AllOf(HasSubstr("line 1202: delay: say when"), HasSubstr("line 1203: "),
                              HasSubstr("line 1204: message-id m-1 belongs to task")));
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM rung_tasks"), "1100");

@@ -78,7 +78,7 @@ class Own(unittest.TestCase):
 class Cases(Own):
     def test_order(self):
         told = self.story("close_unpaid_order")
-        self.assertIn("two sold, two given back, each once", told)
+        self.assertIn("two sold, two returned, each once", told)
         self.assertEqual(self.sql(f"SELECT units FROM {self.name}.shop_stock")[0]["units"], 8)
         states = {name: row["state"] for name, row in self.current().items()}
         self.assertEqual(states, {"close-1": "succeeded", "close-2": "cancelled", "close-3": "succeeded",

@@ -168,7 +168,7 @@ TEST_F(HttpChanges, RedriveToItsOriginOrElsewhere) {
   ASSERT_EQ(change(second, "redrive", {{"queue", other}}).status, 200);
   EXPECT_EQ(retry_id(delivery(other)), second);
   EXPECT_THAT(refused(change(second, "redrive", {{"queue", other}, {"exchange", "x"}}), 400),
-              HasSubstr("goes alone"));
+              HasSubstr("cannot be combined"));
 }
 
 TEST_F(HttpChanges, IfMatchGuardsAgainstAStaleView) {

@@ -63,19 +63,19 @@ TEST(Submission, HeadersThatNoFrameHoldsAreRefusedAtOnce) {
   };
   const std::string fits(255, 'n'), longer(256, 'n');
   EXPECT_EQ(wrong({{"a", {{fits, 1}}}}), "");
-  const std::string name = "headers: a name is longer than 255 bytes";
+  const std::string name = "headers: a header name is longer than 255 bytes";
   EXPECT_EQ(wrong({{longer, 1}}), name);
   EXPECT_EQ(wrong({{"a", {{longer, 1}}}}), name);
   EXPECT_EQ(wrong({{"a", {1, {{longer, 1}}}}}), name);
   EXPECT_EQ(wrong({{"a", {{"!table", Json::array({Json::array({longer, 1})})}}}}), name);
   EXPECT_EQ(wrong({{"a", std::string(100 * 1024, 'x')}}), "");
-  EXPECT_TRUE(wrong({{"a", std::string(130 * 1024, 'x')}}).ends_with("a frame's worth"));
+  EXPECT_TRUE(wrong({{"a", std::string(130 * 1024, 'x')}}).ends_with("the limit for one frame"));
   Json many = Json::object();
   for (int i = 0; i < 256; ++i) many[std::to_string(i)] = i;
   EXPECT_EQ(wrong(many), "");
   EXPECT_EQ(wrong({{"a", many}}), "");
   many["one more"] = 1;
-  EXPECT_EQ(wrong({{"a", {many}}}), "headers: there are more than 256 in one table");
+  EXPECT_EQ(wrong({{"a", {many}}}), "headers: more than 256 headers in one table");
 }
 
 TEST(Submission, HeadersOfTheBrokerAndOfRungAreRefused) {

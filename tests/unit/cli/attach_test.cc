@@ -82,13 +82,13 @@ TEST(PolicyCommand, IsTheLineThatDoesIt) {
 
 TEST(Plan, NothingStandsYet) {
   const AttachPlan plan = plan_attach("rung", "orders", {}, {});
-  EXPECT_EQ(plan.what, AttachPlan::Do::put);
+  EXPECT_EQ(plan.action, AttachPlan::Action::put);
   EXPECT_EQ(plan.policy.name, "rung-orders");
   EXPECT_EQ(plan.policy.pattern, "^orders$");
   EXPECT_EQ(plan.policy.apply_to, "queues");
   EXPECT_EQ(plan.policy.priority, 0);
   EXPECT_EQ(json::parse(plan.policy.definition), (json{{"dead-letter-exchange", "rung.failed"}}));
-  EXPECT_EQ(plan.over, "");
+  EXPECT_EQ(plan.overridden, "");
 }
 
 TEST(Plan, TakesOverThePolicyInEffect) {
@@ -96,43 +96,45 @@ TEST(Plan, TakesOverThePolicyInEffect) {
       {"other", "^x", "queues", R"({"max-length":1})", 9},
       {"base", "^o", "all", R"({"max-length":100,"dead-letter-exchange":"dlx"})", 7}};
   const AttachPlan plan = plan_attach("rung", "orders", {std::nullopt, "base", "classic"}, policies);
-  EXPECT_EQ(plan.what, AttachPlan::Do::put);
+  EXPECT_EQ(plan.action, AttachPlan::Action::put);
   EXPECT_EQ(plan.policy.priority, 8);
   EXPECT_EQ(json::parse(plan.policy.definition),
             (json{{"dead-letter-exchange", "rung.failed"}, {"max-length", 100}}));
-  EXPECT_EQ(plan.over, "base");
-  EXPECT_EQ(plan.elsewhere, "dlx");
+  EXPECT_EQ(plan.overridden, "base");
+  EXPECT_EQ(plan.previous_exchange, "dlx");
 }
 
 TEST(Plan, MendsOurOwnPolicyInItsPlace) {
   const std::vector<Policy> policies = {{"rung-orders", "^orders$", "queues", R"({"max-length":1})", 3}};
   const AttachPlan plan = plan_attach("rung", "orders", {std::nullopt, "rung-orders", ""}, policies);
-  EXPECT_EQ(plan.what, AttachPlan::Do::put);
+  EXPECT_EQ(plan.action, AttachPlan::Action::put);
   EXPECT_EQ(plan.policy.priority, 3);
-  EXPECT_EQ(plan.over, "");
+  EXPECT_EQ(plan.overridden, "");
 }
 
 TEST(Plan, KnowsWhatIsAttached) {
   const std::vector<Policy> policies = {
       {"all", ".*", "queues", R"({"dead-letter-exchange":"rung.failed"})", 0}};
   const AttachPlan by_policy = plan_attach("rung", "orders", {std::nullopt, "all", ""}, policies);
-  EXPECT_EQ(by_policy.what, AttachPlan::Do::nothing);
-  EXPECT_EQ(by_policy.why, "by policy all");
-  EXPECT_EQ(plan_attach("rung", "orders", {"rung.failed", "", ""}, {}).what, AttachPlan::Do::nothing);
+  EXPECT_EQ(by_policy.action, AttachPlan::Action::nothing);
+  EXPECT_EQ(by_policy.reason, "by policy all");
+  EXPECT_EQ(plan_attach("rung", "orders", {"rung.failed", "", ""}, {}).action, AttachPlan::Action::nothing);
   // Another prefix is somebody else's.
-  EXPECT_EQ(plan_attach("other", "orders", {std::nullopt, "all", ""}, policies).what, AttachPlan::Do::put);
+  EXPECT_EQ(plan_attach("other", "orders", {std::nullopt, "all", ""}, policies).action,
+            AttachPlan::Action::put);
 }
 
 TEST(Plan, ArgumentsWinOverPolicies) {
   const std::vector<Policy> policies = {
       {"all", ".*", "queues", R"({"dead-letter-exchange":"rung.failed"})", 0}};
   const AttachPlan plan = plan_attach("rung", "orders", {"dlx", "all", ""}, policies);
-  EXPECT_EQ(plan.what, AttachPlan::Do::refuse);
-  EXPECT_THAT(plan.why, HasSubstr("'dlx'"));
-  EXPECT_THAT(plan.why, HasSubstr("wins over any policy"));
+  EXPECT_EQ(plan.action, AttachPlan::Action::refuse);
+  EXPECT_THAT(plan.reason, HasSubstr("'dlx'"));
+  EXPECT_THAT(plan.reason, HasSubstr("overrides any policy"));
   // The empty name is the default exchange: an argument like any other.
-  EXPECT_EQ(plan_attach("rung", "orders", {"", "", ""}, {}).what, AttachPlan::Do::refuse);
-  EXPECT_EQ(plan_attach("rung", "orders", {std::nullopt, "", "stream"}, {}).what, AttachPlan::Do::refuse);
+  EXPECT_EQ(plan_attach("rung", "orders", {"", "", ""}, {}).action, AttachPlan::Action::refuse);
+  EXPECT_EQ(plan_attach("rung", "orders", {std::nullopt, "", "stream"}, {}).action,
+            AttachPlan::Action::refuse);
 }
 
 // As RabbitMQ 3.10 prints it, and as an object, which later ones may.

@@ -106,21 +106,21 @@ TEST_F(Program, MistakesAreOneLineOnStderrAndExit1) {
 }
 
 TEST_F(Program, AWordThatIsNoCommandIsNamed) {
-  EXPECT_EQ(rung({"lst"}).err, "rung: there is no command \"lst\": did you mean list? (see rung --help)\n");
+  EXPECT_EQ(rung({"lst"}).err, "rung: unknown command \"lst\": did you mean list? (see rung --help)\n");
   EXPECT_EQ(rung({"bulk", "pausse", "7"}).err,
-            "rung: there is no command \"pausse\": did you mean pause? (see rung bulk --help)\n");
-  EXPECT_EQ(rung({"frobnicate"}).err, "rung: there is no command \"frobnicate\" (see rung --help)\n");
+            "rung: unknown command \"pausse\": did you mean pause? (see rung bulk --help)\n");
+  EXPECT_EQ(rung({"frobnicate"}).err, "rung: unknown command \"frobnicate\" (see rung --help)\n");
 }
 
 TEST_F(Program, WhatNoServerNeedsToBeAskedFor) {
   const std::pair<std::vector<std::string>, std::string> mistakes[] = {
-      {{"cancel"}, "which tasks"},
-      {{"cancel", "1", "--queue", "q"}, "not both"},
-      {{"cancel", "1", "--dry-run"}, "go with a filter"},
-      {{"fire", "--queue", "q"}, "--yes is needed"},
+      {{"cancel"}, "no tasks selected"},
+      {{"cancel", "1", "--queue", "q"}, "cannot be combined"},
+      {{"cancel", "1", "--dry-run"}, "need a filter"},
+      {{"fire", "--queue", "q"}, "use --yes"},
       {{"reschedule", "1", "--delay", "soon"}, "--delay: "},
-      {{"submit", "--jsonl", "x", "--queue", "q"}, "--queue doesn't go with --jsonl"},
-      {{"finish", "1", "--succeeded", "--error", "x"}, "--error goes with --failed"},
+      {{"submit", "--jsonl", "x", "--queue", "q"}, "--queue cannot be combined with --jsonl"},
+      {{"finish", "1", "--succeeded", "--error", "x"}, "--error needs --failed"},
   };
   for (const auto& [words, what] : mistakes) {
     const Ran ran = rung(words);
@@ -245,7 +245,7 @@ TEST_F(Program, HelpOfACommand) {
   EXPECT_EQ(rung({"help", "bulk", "show"}).out, rung({"bulk", "show", "--help"}).out);
   const Ran wrong = rung({"help", "lst"});
   EXPECT_EQ(wrong.exit, 1);
-  EXPECT_EQ(wrong.err, "rung: there is no command \"lst\": did you mean list?\n");
+  EXPECT_EQ(wrong.err, "rung: unknown command \"lst\": did you mean list?\n");
   EXPECT_EQ(rung({"version"}).out, rung({"--version"}).out);
 }
 

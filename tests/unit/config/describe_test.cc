@@ -27,9 +27,9 @@ TEST_F(ConfigDescription, OfTheDefaultLadder) {
             "  queue        ladder   silence after a retry  parked\n"
             "  (any other)  default  succeeded after 10m    keep\n"
             "\n"
-            "targets: a message's headers may name every queue and exchange but rung.* and amq.*; "
-            "broker.targets.allow bounds that\n"
-            "results: retry-token is asked for where this release or a later one made the database "
+            "targets: message headers may name any queue or exchange except rung.* and amq.*; "
+            "broker.targets.allow restricts this\n"
+            "results: retry-token is required if this or a later release created the database "
             "(results.require_token is not set)\n"
             "\n"
             "retention: off, nothing is deleted\n");
@@ -60,9 +60,9 @@ TEST_F(ConfigDescription, OfJitterQueuesAndTheirSilence) {
             "  invoices     default  failed after 5m        keep\n"
             "  (any other)  default  succeeded after 10m    keep\n"
             "\n"
-            "targets: a message's headers may name every queue and exchange but shop.* and amq.*; "
-            "broker.targets.allow bounds that\n"
-            "results: retry-token is asked for where this release or a later one made the database "
+            "targets: message headers may name any queue or exchange except shop.* and amq.*; "
+            "broker.targets.allow restricts this\n"
+            "results: retry-token is required if this or a later release created the database "
             "(results.require_token is not set)\n"
             "\n"
             "retention: off, nothing is deleted\n");
@@ -70,7 +70,7 @@ TEST_F(ConfigDescription, OfJitterQueuesAndTheirSilence) {
 
 TEST_F(ConfigDescription, OfRetention) {
   const auto text = describe(good(kServers + "retention: 30d\n"));
-  EXPECT_THAT(text, HasSubstr("\nretention: 30d after its end a task is deleted; "));
+  EXPECT_THAT(text, HasSubstr("\nretention: tasks are deleted 30d after they end; "));
   EXPECT_THAT(describe(good(kServers + "retention: off\n")), HasSubstr("\nretention: off, "));
 }
 
@@ -85,12 +85,12 @@ TEST_F(ConfigDescription, OfTagsAndDelays) {
   EXPECT_THAT(
       text,
       HasSubstr("\ntags\n"
-                "  tag          goes to                         ladder        silence after a delivery\n"
-                "  close-order  queue orders                    quick         failed after 5m\n"
-                "  remind       exchange shop, routing key rem  as its queue  as its queue\n"
-                "  vague        as the message says             as its queue  succeeded after 1m\n"));
+                "  tag          goes to                         ladder          silence after a delivery\n"
+                "  close-order  queue orders                    quick           failed after 5m\n"
+                "  remind       exchange shop, routing key rem  from its queue  from its queue\n"
+                "  vague        set by the message              from its queue  succeeded after 1m\n"));
   EXPECT_THAT(text, HasSubstr("\ndelayed exchanges\n"
-                              "  published to  goes on to\n"
+                              "  published to  forwarded to\n"
                               "  my-delayed    my-exchange\n"));
 }
 

@@ -31,7 +31,7 @@ TEST_F(ConfigEnvironment, IsPutIntoAnyValue) {
 TEST_F(ConfigEnvironment, AValueIsNeverReadAsYaml) {
   env("RUNG_T_NODE", "a, lease: 1s }");
   EXPECT_EQ(problem("node: \"${RUNG_T_NODE}\"\n"),
-            "rung.yaml:3:7: node: what \"${RUNG_T_NODE}\" stands for holds other characters than letters, "
+            "rung.yaml:3:7: node: the value of \"${RUNG_T_NODE}\" has invalid characters: use letters, "
             "digits and . _ -");
   // Nor is what it holds replaced again.
   env("RUNG_T_OUTER", "${RUNG_T_INNER}");
@@ -48,17 +48,17 @@ TEST_F(ConfigEnvironment, ADollarThatIsMeant) {
 
 TEST_F(ConfigEnvironment, WhatIsNotThereIsNamed) {
   EXPECT_EQ(problem("node: ${RUNG_T_NOBODY}\n"),
-            "rung.yaml:3:7: the environment has no variable RUNG_T_NOBODY: set it, or write the value here");
+            "rung.yaml:3:7: environment variable RUNG_T_NOBODY is not set: set it, or write the value here");
   for (const auto* text : {"${", "${}", "${A-B}", "${1A}", "x${A", "${A:-b}"}) {
     EXPECT_THAT(problem("node: '" + std::string(text) + "'\n"),
-                HasSubstr("rung.yaml:3:7: after ${ comes a variable's name"))
+                HasSubstr("rung.yaml:3:7: invalid ${: write ${NAME}"))
         << text;
   }
   env("RUNG_T_EMPTY", "");
-  EXPECT_THAT(problem("node: ${RUNG_T_EMPTY}\n"), HasSubstr("node: it is empty"));
+  EXPECT_THAT(problem("node: ${RUNG_T_EMPTY}\n"), HasSubstr("node: must not be empty"));
   // A server's URL that is wrong is not also told as missing.
   EXPECT_THAT(problems("broker: { url: \"${RUNG_T_NOBODY}\" }\n" + kStore),
-              ElementsAre(HasSubstr("no variable RUNG_T_NOBODY")));
+              ElementsAre(HasSubstr("environment variable RUNG_T_NOBODY is not set")));
 }
 
 TEST_F(ConfigEnvironment, NoProblemHoldsAValueFromTheEnvironment) {
@@ -126,17 +126,19 @@ TEST_F(ConfigEnvironment, APasswordFileThatCannotServe) {
   EXPECT_EQ(with("amqp://me@h", "nowhere"),
             "rung.yaml:1:46: broker.password_file: \"nowhere\" cannot be read: No such file or directory");
   EXPECT_EQ(with("amqp://me@h", "."),
-            "rung.yaml:1:46: broker.password_file: \".\" cannot be read: it is a folder");
-  EXPECT_EQ(with("amqp://me@h", "empty"),
-            "rung.yaml:1:46: broker.password_file: the file's first line is empty: it is the password");
-  EXPECT_EQ(with("amqp://me@h", "blank"),
-            "rung.yaml:1:46: broker.password_file: the file's first line is empty: it is the password");
+            "rung.yaml:1:46: broker.password_file: \".\" cannot be read: it is a directory");
   EXPECT_EQ(
-      with("amqp://me@h", "/dev/zero"),
-      "rung.yaml:1:46: broker.password_file: the file's first line is over 4096 bytes: it is no password");
+      with("amqp://me@h", "empty"),
+      "rung.yaml:1:46: broker.password_file: the first line of the file is empty: it must be the password");
   EXPECT_EQ(
-      with("amqp://h", "blank"),
-      "rung.yaml:1:43: broker.password_file: the password has no user: write amqp://USER@... in broker.url");
+      with("amqp://me@h", "blank"),
+      "rung.yaml:1:46: broker.password_file: the first line of the file is empty: it must be the password");
+  EXPECT_EQ(with("amqp://me@h", "/dev/zero"),
+            "rung.yaml:1:46: broker.password_file: the first line of the file is longer than 4096 bytes: not "
+            "a password");
+  EXPECT_EQ(with("amqp://h", "blank"),
+            "rung.yaml:1:43: broker.password_file: the URL has no user for this password: write "
+            "amqp://USER@... in broker.url");
 }
 
 TEST_F(ConfigEnvironment, AddressesAreAListOrATextWithCommas) {
@@ -167,28 +169,28 @@ TEST_F(ConfigEnvironment, AddressesThatAreNotOfOneService) {
   };
   const std::string broker = "url: \"amqp://me@h\"", store = "url: \"mysql://me@h/s\"";
   EXPECT_EQ(with(broker + ", urls: [\"amqp://me@i\"]", store),
-            "rung.yaml:1:37: broker.urls: broker.url is given too: keep one of them; all addresses in "
-            "broker.urls, or a single one in broker.url");
+            "rung.yaml:1:37: broker.urls: broker.url is also set: keep only one of them; put all addresses "
+            "in broker.urls, or a single address in broker.url");
   EXPECT_EQ(with(broker, store + ", urls: [\"mysql://me@i/s\"]"),
-            "rung.yaml:2:39: store.urls: store.url is given too: keep one of them; all addresses in "
-            "store.urls, or a single one in store.url");
+            "rung.yaml:2:39: store.urls: store.url is also set: keep only one of them; put all addresses in "
+            "store.urls, or a single address in store.url");
   EXPECT_EQ(with("urls: [\"amqp://h/a\", \"amqp://i/a\", \"amqp://j/b\"]", store),
-            "rung.yaml:1:17: broker.urls: [3] has another virtual host than [1]: they are addresses of one "
-            "service, write the same in all");
-  EXPECT_EQ(
-      with("urls: [\"amqps://h\", \"amqp://i\"]", store),
-      "rung.yaml:1:17: broker.urls: [2] has another scheme (amqp://) than [1]: they are addresses of one "
-      "service, write the same in all");
+            "rung.yaml:1:17: broker.urls: [3] has a different virtual host than [1]: all addresses must "
+            "belong to one service");
+  EXPECT_EQ(with("urls: [\"amqps://h\", \"amqp://i\"]", store),
+            "rung.yaml:1:17: broker.urls: [2] has a different scheme (amqp://) than [1]: all addresses must "
+            "belong to one service");
   EXPECT_EQ(with(broker, "urls: [\"mysql://me@h/s\", \"mysql://me@i/t\"]"),
-            "rung.yaml:2:16: store.urls: [2] has another schema than [1]: they are addresses of one service, "
-            "write the same in all");
+            "rung.yaml:2:16: store.urls: [2] has a different schema than [1]: all addresses must belong to "
+            "one service");
   EXPECT_EQ(with(broker, "urls: [\"mysql://me@h/s\", \"mysql://you@h:3306/s\"]"),
-            "rung.yaml:2:16: store.urls: [2] is the same host and port as [1]: leave it out");
+            "rung.yaml:2:16: store.urls: [2] has the same host and port as [1]: remove it");
   EXPECT_EQ(with(broker, "urls: [\"mysql://me@h/s\", \"mysql://i/s\"]"),
             "rung.yaml:2:16: store.urls: [2] the user is missing: mysql://user:password@host:port/schema");
-  EXPECT_EQ(with("urls: []", store), "rung.yaml:1:17: broker.urls: the list is empty: one URL at least");
+  EXPECT_EQ(with("urls: []", store),
+            "rung.yaml:1:17: broker.urls: the list is empty: at least one URL is required");
   EXPECT_EQ(with("urls: { a: b }", store),
-            "rung.yaml:1:17: broker.urls: a list of URLs belongs here: [amqp://HOST, ...]");
+            "rung.yaml:1:17: broker.urls: expected a list of URLs: [amqp://HOST, ...]");
 }
 
 TEST_F(ConfigEnvironment, NoErrorAboutAddressesHoldsAPieceOfAPassword) {

@@ -47,7 +47,7 @@ TEST_F(ConfigGroups, WithoutGroupsNothingChanges) {
   EXPECT_EQ(plain.broker.prefix, "rung");
   EXPECT_TRUE(plain.groups.empty());
   EXPECT_THAT(chosen(kServers, {"eu", "RUNG_GROUP"}).problems.front().what,
-              HasSubstr("RUNG_GROUP says \"eu\", and the config has no groups"));
+              HasSubstr("RUNG_GROUP is \"eu\", but the config has no groups"));
 }
 
 TEST_F(ConfigGroups, WhoNeedsOneMustSayWhich) {
@@ -61,7 +61,7 @@ TEST_F(ConfigGroups, WhoNeedsOneMustSayWhich) {
     EXPECT_TRUE(loaded.ok());
     EXPECT_EQ(loaded.config.broker.prefix, "");
   }
-  EXPECT_THAT(wrong(kTwo, {"ue"}), ElementsAre("0: --group: there is no group \"ue\": there are eu, us"));
+  EXPECT_THAT(wrong(kTwo, {"ue"}), ElementsAre("0: --group: unknown group \"ue\": available groups: eu, us"));
 }
 
 TEST_F(ConfigGroups, AQueueFindsItsGroup) {
@@ -73,32 +73,31 @@ TEST_F(ConfigGroups, AQueueFindsItsGroup) {
   EXPECT_EQ(group("a.us"), "us");
   EXPECT_EQ(group("eu.us"), "eu") << "the first of two patterns";
   EXPECT_EQ(group("eu.odd"), "us") << "a plain name goes before a pattern";
-  EXPECT_THAT(group("other"), HasSubstr("no group has the queue \"other\""));
+  EXPECT_THAT(group("other"), HasSubstr("no group has queue \"other\""));
 }
 
 TEST_F(ConfigGroups, WhatMustDifferDiffers) {
   EXPECT_THAT(wrong("groups:\n"
                     "  eu: { store: { url: \"mysql://u@db/eu\" } }\n"
                     "  us: { prefix: rung-eu, store: { url: \"mysql://u@db/us\" } }\n"),
-              ElementsAre("4: groups.us.prefix: the same as that of eu: each group has a prefix of its own"));
-  EXPECT_THAT(
-      wrong("groups:\n"
-            "  eu: { store: { url: \"mysql://u@db/eu\" } }\n"
-            "  us: { store: { urls: [\"mysql://v@x/eu\", \"mysql://v@db:3306/eu\"] } }\n"),
-      ElementsAre("4: groups.us.store.urls: the same host, port and schema as those of eu: each group has "
-                  "a database of its own"));
+              ElementsAre("4: groups.us.prefix: same prefix as group eu: each group needs its own prefix"));
+  EXPECT_THAT(wrong("groups:\n"
+                    "  eu: { store: { url: \"mysql://u@db/eu\" } }\n"
+                    "  us: { store: { urls: [\"mysql://v@x/eu\", \"mysql://v@db:3306/eu\"] } }\n"),
+              ElementsAre("4: groups.us.store.urls: same host, port and schema as group eu: each group needs "
+                          "its own database"));
   EXPECT_THAT(wrong("groups:\n"
                     "  eu: { store: { url: \"mysql://u@db/eu\" }, queues: [orders] }\n"
                     "  us: { store: { url: \"mysql://u@db/us\" }, queues: [a, orders] }\n"),
-              ElementsAre("4: groups.us.queues: eu has the same: a queue belongs to one group"));
+              ElementsAre("4: groups.us.queues: eu has the same entry: a queue belongs to one group"));
 }
 
 TEST_F(ConfigGroups, WhatEachHasForItselfIsNotAtTheTop) {
   EXPECT_THAT(wrong("store: { url: \"mysql://u@db/x\", timeout: 5s }\n" + kTwo),
-              ElementsAre("2: store.url: each group has one of its own: write it as groups.NAME.store.url"));
+              ElementsAre("2: store.url: each group needs its own: write it as groups.NAME.store.url"));
   const auto prefix = load("broker: { url: \"amqp://h\", prefix: x }\n" + kTwo).problems;
   EXPECT_THAT(prefix.front().what,
-              HasSubstr("broker.prefix: each group has one of its own: write it as groups.NAME.prefix"));
+              HasSubstr("broker.prefix: each group needs its own: write it as groups.NAME.prefix"));
 }
 
 TEST_F(ConfigGroups, AllAreJudgedWhicheverIsChosen) {
@@ -153,14 +152,14 @@ TEST_F(ConfigGroups, HttpListensWhereTheGroupSays) {
   open.replace(open.find("127.0.0.1:8026"), 9, "0.0.0.0");
   const auto problems = chosen(open, {"eu"}).problems;
   ASSERT_EQ(problems.size(), 1u);
-  EXPECT_THAT(problems.front().what, HasSubstr("groups.us.http.listen: others than this machine"));
+  EXPECT_THAT(problems.front().what, HasSubstr("groups.us.http.listen: not a loopback address"));
 }
 
 TEST_F(ConfigGroups, ADelayedExchangeBelongsToOne) {
   const std::string delays = "delays: [{ from: a, to: b, group: us }, { from: c, to: d, group: eu }]\n";
   EXPECT_EQ(chosen(kBroker + delays + kTwo, {"eu"}).config.delays, (DelayRoutes::Moves{{"c", "d"}}));
   EXPECT_THAT(wrong("delays: [{ from: a, to: b }]\n" + kTwo),
-              ElementsAre("2: delays[1].group: one group takes these messages in, write its name: eu, us"));
+              ElementsAre("2: delays[1].group: set the group that receives these messages: eu, us"));
   EXPECT_THAT(problem("delays: [{ from: a, to: b, group: eu }]\n"),
               HasSubstr("delays[1].group: the config has no groups"));
 }
@@ -180,7 +179,7 @@ TEST_F(ConfigGroups, EachOnesNamesAreRungsOwn) {
   for (const Target& good : {Target{"orders", "", ""}, {"of no group", "", ""}, {"", "shop", "a.us"}})
     EXPECT_EQ(refused_target(good, targets), "") << good.queue;
   EXPECT_THAT(wrong("tags: { t: { queue: retries-us.delay } }\n" + kTwo),
-              ElementsAre(HasSubstr("queues that begin with retries-us. are Rung's own")));
+              ElementsAre(HasSubstr("names that begin with retries-us. are reserved for Rung")));
 }
 
 // As those under queues: a queue that a group names needs no place in broker.targets.allow.
@@ -204,7 +203,7 @@ TEST_F(ConfigGroups, CheckShowsThem) {
                               "  us     retries-us  *.us, eu.odd\n"));
   EXPECT_THAT(text, HasSubstr("  lost         none   default"));
   EXPECT_THAT(text, HasSubstr("publish to PREFIX.parked"));
-  EXPECT_THAT(text, HasSubstr("every queue and exchange but rung-eu.*, retries-us.* and amq.*"));
+  EXPECT_THAT(text, HasSubstr("any queue or exchange except rung-eu.*, retries-us.* and amq.*"));
 }
 
 }  // namespace

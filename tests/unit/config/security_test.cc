@@ -41,9 +41,9 @@ TEST_F(ConfigSecurity, TargetsThatMakeNoSense) {
   const std::string begin = "broker: { url: \"amqp://h\", targets: { allow: ";
   const std::string end = " } }\nstore: { url: \"mysql://u:p@h/s\" }\n";
   EXPECT_THAT(problems(begin + "orders" + end),
-              ElementsAre(HasSubstr("broker.targets.allow: a list of names belongs here")));
+              ElementsAre(HasSubstr("broker.targets.allow: expected a list of names")));
   EXPECT_THAT(problems(begin + "[rung.delay]" + end),
-              ElementsAre(HasSubstr("names that begin with rung. are Rung's own and never a target")));
+              ElementsAre(HasSubstr("names that begin with rung. are reserved for Rung and never a target")));
   EXPECT_THAT(problems(begin + "[]" + end), IsEmpty());
 }
 
@@ -57,8 +57,8 @@ TEST_F(ConfigSecurity, APasswordInAFileThatOthersMayRead) {
   EXPECT_THAT(warnings(kServers), IsEmpty());
   EXPECT_THAT(warnings(kServers, fs::perms{0640}), IsEmpty());
   EXPECT_THAT(warnings(kServers, fs::perms{0644}),
-              ElementsAre(AllOf(HasSubstr("broker.url holds a password"), HasSubstr("(mode 0644): chmod 640"),
-                                HasSubstr(path("rung.yaml")))));
+              ElementsAre(AllOf(HasSubstr("broker.url contains a password"),
+                                HasSubstr("(mode 0644): chmod 640"), HasSubstr(path("rung.yaml")))));
   EXPECT_THAT(warnings(kServers, fs::perms{0644}, ConfigFor::database), IsEmpty());
   env("RUNG_AMQP", "amqp://u:p@h");
   env("RUNG_MYSQL", "mysql://u:p@h/s");
@@ -71,7 +71,7 @@ TEST_F(ConfigSecurity, ATokenFileThatOthersMayRead) {
   const std::string token = write("token", "abcdefgh\n");
   const std::string text = kServers + "http: { token_file: token }\n";
   fs::permissions(token, fs::perms{0604});
-  EXPECT_THAT(warnings(text), ElementsAre(AllOf(HasSubstr("http.token_file is a secret"), HasSubstr(token),
+  EXPECT_THAT(warnings(text), ElementsAre(AllOf(HasSubstr("http.token_file is secret"), HasSubstr(token),
                                                 HasSubstr("chmod 640"))));
   fs::permissions(token, fs::perms{0640});
   EXPECT_THAT(warnings(text), IsEmpty());
@@ -85,8 +85,7 @@ TEST_F(ConfigSecurity, AQueueNamedDefault) {
   EXPECT_EQ(old.rules->queue("nobody named it").ladder, "quick");
   EXPECT_EQ(old.rules->queue("other").ladder, "quick");
   EXPECT_FALSE(old.rules->queues().contains("default"));
-  EXPECT_THAT(warnings(kServers + queues),
-              ElementsAre(HasSubstr("queues.default is the old spelling of defaults:")));
+  EXPECT_THAT(warnings(kServers + queues), ElementsAre(HasSubstr("queues.default is deprecated:")));
   // Beside defaults: a queue of that name.
   const std::string with_defaults = kServers + "defaults: { ladder: patient }\n" + queues;
   const Config config = good(with_defaults);
@@ -106,7 +105,7 @@ TEST_F(ConfigSecurity, DefaultsHoldWhatAQueueHolds) {
           .rules->queue("any");
   EXPECT_EQ(rules, (QueueRules{"quick", {Silence::Means::failure, Ms{180'000}}, true, 7}));
   EXPECT_THAT(problem("defaults: { ladder: zzz }\n"),
-              HasSubstr("rung.yaml:3:21: defaults.ladder: no ladder"));
+              HasSubstr("rung.yaml:3:21: defaults.ladder: unknown ladder"));
   EXPECT_THAT(problem("defaults: { success: {} }\n"), HasSubstr("defaults.success: write presumed_after"));
 }
 

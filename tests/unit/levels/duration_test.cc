@@ -40,22 +40,22 @@ TEST(Duration, ReadsEachUnitAndTheirSums) {
 }
 
 TEST(Duration, RefusesFractionsAndSaysWhatToWrite) {
-  EXPECT_EQ(refused("1.5h"), "fractions are not taken, write 1h30m");
-  EXPECT_EQ(refused("0.25d"), "fractions are not taken, write 6h");
-  EXPECT_EQ(refused("1,5s"), "fractions are not taken, write 1s500ms");
-  EXPECT_EQ(refused("2.0m"), "fractions are not taken, write 2m");
+  EXPECT_EQ(refused("1.5h"), "fractions are not supported, write 1h30m");
+  EXPECT_EQ(refused("0.25d"), "fractions are not supported, write 6h");
+  EXPECT_EQ(refused("1,5s"), "fractions are not supported, write 1s500ms");
+  EXPECT_EQ(refused("2.0m"), "fractions are not supported, write 2m");
   // No exact answer: a third of a ms, nothing at all, a unit nobody knows, a part of a sum.
   for (const auto* text :
        {"0.0001s", "0.0s", "1.5x", "1h1.5m", ".5s", "1.s", "1.5.5s", "9999999.5d", "1.5"}) {
-    EXPECT_THAT(refused(text), HasSubstr("fractions are not taken, write smaller units")) << text;
+    EXPECT_THAT(refused(text), HasSubstr("fractions are not supported, write smaller units")) << text;
   }
 }
 
 TEST(Duration, RefusesWhatIsNoDuration) {
   EXPECT_THAT(refused(""), HasSubstr("a duration is missing: a number and a unit (ms, s, m, h, d)"));
   EXPECT_EQ(refused("-5s"), "a duration cannot be negative");
-  EXPECT_EQ(refused("+5s"), "a duration takes no sign: leave out the +");
-  EXPECT_EQ(refused("5 s"), "no blanks within a duration: write 5s or 1h30m");
+  EXPECT_EQ(refused("+5s"), "a duration has no sign: remove the +");
+  EXPECT_EQ(refused("5 s"), "no spaces within a duration: write 5s or 1h30m");
   EXPECT_EQ(refused("5"), "the unit is missing: write 5s, 5m, 5h or 5d");
   EXPECT_EQ(refused("1m30"), "the unit is missing: write 30s, 30m, 30h or 30d");
   EXPECT_EQ(refused("5x"), "no unit \"x\": there are ms, s, m, h, d");
@@ -69,18 +69,18 @@ TEST(Duration, KnowsWhatPeopleWriteElsewhere) {
   EXPECT_EQ(refused("10sec"), "no unit \"sec\": write 10s");
   EXPECT_EQ(refused("2Hours"), "no unit \"Hours\": write 2h");
   EXPECT_EQ(refused("5S"), "no unit \"S\": write 5s");
-  EXPECT_EQ(refused("1w"), "weeks are not taken, write days: 7d is a week");
+  EXPECT_EQ(refused("1w"), "weeks are not supported, write days: 7d is a week");
 }
 
 TEST(Duration, RefusesUnitsOutOfOrderOrTwice) {
   EXPECT_EQ(refused("30m1h"), "the largest unit comes first: write 1h30m");
   EXPECT_EQ(refused("1ms1d"), "the largest unit comes first: write 1d1ms");
-  EXPECT_EQ(refused("1h1h"), "a unit stands there twice: write 2h");
-  EXPECT_EQ(refused("1h5m2h"), "a unit stands there twice: write 3h5m");
+  EXPECT_EQ(refused("1h1h"), "a unit is repeated: write 2h");
+  EXPECT_EQ(refused("1h5m2h"), "a unit is repeated: write 3h5m");
 }
 
 TEST(Duration, RefusesWhatIsTooLong) {
-  const std::string answer = "longer than 3650d, the longest that is taken";
+  const std::string answer = "longer than 3650d, the maximum";
   EXPECT_EQ(refused("3650d1ms"), answer);
   EXPECT_EQ(refused("3651d"), answer);
   EXPECT_EQ(refused("9223372036854775807ms"), answer);

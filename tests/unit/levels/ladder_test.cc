@@ -51,9 +51,8 @@ TEST(Ladder, RefusesAListThatIsNoLadder) {
   EXPECT_EQ(refused(std::vector<Ms>{}), "a ladder needs at least one level, e.g. [5s, 30s, 1m]");
   EXPECT_EQ(refused({s(5), Ms{0}}), "level 2 is zero: a delay is at least 1ms");
   EXPECT_EQ(refused({Ms{-1}}), "level 1 is negative (-1ms): a delay is at least 1ms");
-  EXPECT_EQ(
-      refused({s(5), s(30), s(10)}),
-      "level 3 (10s) is shorter than the level before it (30s): delays stay or grow from level to level");
+  EXPECT_EQ(refused({s(5), s(30), s(10)}),
+            "level 3 (10s) is shorter than the previous level (30s): delays must not decrease");
   EXPECT_EQ(refused({kLongest + Ms{1}}), "level 1 is longer than 3650d, the longest delay");
   EXPECT_EQ(refused({Ms::max()}), "level 1 is longer than 3650d, the longest delay");
   EXPECT_EQ(refused({Ms::min()}).substr(0, 19), "level 1 is negative");

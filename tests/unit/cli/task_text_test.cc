@@ -1,4 +1,4 @@
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 
 #include <gmock/gmock.h>
 
@@ -65,8 +65,7 @@ TEST(WhatNext, ParkedSaysHowToGoOn) {
               HasSubstr("`rung retry 42`"));
   TaskRow lost = row(State::parked);
   lost.task.queue.clear();
-  EXPECT_THAT(what_next(lost, rules(Silence::Means::success), kNow),
-              HasSubstr("nothing says to which queue"));
+  EXPECT_THAT(what_next(lost, rules(Silence::Means::success), kNow), HasSubstr("its queue is unknown"));
 }
 
 TaskRow delay() {
@@ -104,7 +103,7 @@ TEST(WhatNext, ADelayGoesToItsTarget) {
               HasSubstr("parked after 1 delivery; `rung retry 42` sends it to exchange shop"));
   r.task.state = State::succeeded;
   r.task.finished_at = kNow;
-  EXPECT_THAT(what_next(r, book, kNow), HasSubstr("59s after it was taken in"));
+  EXPECT_THAT(what_next(r, book, kNow), HasSubstr("59s after it was received"));
 }
 
 TEST(Destination, QueueOrExchangeOrNothing) {

@@ -1,4 +1,4 @@
-#include "src/cli/story.h"
+#include "src/cli/task_text.h"
 
 #include <fmt/format.h>
 
@@ -14,21 +14,21 @@ namespace {
 
 std::string at(EpochMs t, EpochMs now) { return fmt::format("{} UTC ({})", format_utc(t), relative(t, now)); }
 
-// A delay's first delivery is no retry: it has not failed before.
-std::string tries(const Task& task) {
+// The first delivery of a delay is not a retry.
+std::string attempts_text(const Task& task) {
   const bool delay = task.kind == Kind::delay;
-  if (task.attempt == 0) return delay ? "before its time" : "before its first retry";
+  if (task.attempt == 0) return delay ? "before it was due" : "before its first retry";
   const char* one = delay ? "delivery" : "retry";
   const char* many = delay ? "deliveries" : "retries";
   return fmt::format("after {} {}", task.attempt, task.attempt == 1 ? one : many);
 }
 
-std::string rung_of(const Task& task) {
+std::string level_text(const Task& task) {
   return task.level == 0 ? "the delay" : fmt::format("level {} of {}", task.level, task.levels);
 }
 
 // In words: "queue orders", "exchange shop, routing key order.close".
-std::string whereto(const Task& task) {
+std::string target_text(const Task& task) {
   const Target target = target_of(task);
   if (!target.queue.empty()) return "queue " + target.queue;
   if (target.exchange.empty()) return "queue " + target.routing_key;
@@ -37,8 +37,8 @@ std::string whereto(const Task& task) {
 }
 
 std::string awaiting(const Task& task, const RuleBook& rules, EpochMs now) {
-  std::string text = fmt::format("awaiting: attempt {} ({}) {} {}", task.attempt, rung_of(task),
-                                 task.queue.empty() ? "went to" : "is in", whereto(task));
+  std::string text = fmt::format("awaiting: attempt {} ({}) {} {}", task.attempt, level_text(task),
+                                 task.queue.empty() ? "went to" : "is in", target_text(task));
   if (!task.next_at) return text;
   const bool success = silence_of(task, rules).means == Silence::Means::success;
   return text + fmt::format("; silence until {} means {}", at(*task.next_at, now),
@@ -46,25 +46,25 @@ std::string awaiting(const Task& task, const RuleBook& rules, EpochMs now) {
 }
 
 std::string succeeded(const Task& task, EpochMs now) {
-  std::string text = "succeeded " + tries(task);
-  if (task.finished_by == FinishedBy::presumed) text += ", presumed: nobody said otherwise";
+  std::string text = "succeeded " + attempts_text(task);
+  if (task.finished_by == FinishedBy::presumed) text += ", presumed: no failure was reported";
   if (task.finished_by == FinishedBy::reported) text += ", reported";
   if (!task.finished_at) return text;
   const bool failed = task.first_failed_at.ms > 0;
   return text + fmt::format(", {} after {}, at {}",
                             humanise(*task.finished_at - (failed ? task.first_failed_at : task.created_at)),
-                            failed ? "the first failure" : "it was taken in", at(*task.finished_at, now));
+                            failed ? "the first failure" : "it was received", at(*task.finished_at, now));
 }
 
 std::string parked(const Task& task, EpochMs now) {
-  std::string text = "parked " + tries(task);
+  std::string text = "parked " + attempts_text(task);
   if (task.finished_at) text += ", at " + at(*task.finished_at, now);
   const bool known = target_of(task).is_set();
   if (!known)
-    return text + fmt::format("; nothing says to which queue it belongs: `rung redrive {} --queue Q`",
-                              task.id.str());
+    return text +
+           fmt::format("; its queue is unknown: `rung redrive {} --to-queue QUEUE` sends it", task.id.str());
   return text + fmt::format("; `rung retry {}` sends it to {} again", task.id.str(),
-                            task.queue.empty() ? whereto(task) : task.queue);
+                            task.queue.empty() ? target_text(task) : task.queue);
 }
 
 }  // namespace
@@ -73,14 +73,14 @@ std::string what_next(const TaskRow& row, const RuleBook& rules, EpochMs now) {
   const Task& task = row.task;
   switch (task.state) {
     case State::scheduled: {
-      std::string text = "scheduled: " + rung_of(task);
-      if (task.level == 0) text += " to " + whereto(task);
+      std::string text = "scheduled: " + level_text(task);
+      if (task.level == 0) text += " to " + target_text(task);
       if (task.next_at) text += ", due " + at(*task.next_at, now);
       return text;
     }
     case State::publishing:
-      return fmt::format("publishing: attempt {} ({}) is on its way to {}", task.attempt, rung_of(task),
-                         whereto(task));
+      return fmt::format("publishing: attempt {} ({}) to {}", task.attempt, level_text(task),
+                         target_text(task));
     case State::awaiting:
       return awaiting(task, rules, now);
     case State::succeeded:
@@ -91,9 +91,9 @@ std::string what_next(const TaskRow& row, const RuleBook& rules, EpochMs now) {
     case State::discarded:
       break;
     case State::unknown:
-      return "unknown to this version of Rung: a newer one has written it";
+      return "unknown state, written by a newer version of Rung";
   }
-  std::string text = std::string(to_word(task.state)) + " " + tries(task);
+  std::string text = std::string(to_word(task.state)) + " " + attempts_text(task);
   if (task.finished_at) text += ", at " + at(*task.finished_at, now);
   return text;
 }
