@@ -67,10 +67,12 @@ DelayFacts read_delay_facts(const std::optional<Table>& headers) {
   if (value == nullptr) return facts;
   const Number number = number_of(*value);
   if (!number.understood) {
-    facts.refusal = std::string(kDelayHeader) + shown(*value) + " is no number of milliseconds";
+    facts.refusal = kDelayHeader;
+    facts.refusal.append(shown(*value)).append(" is no number of milliseconds");
   } else if (number.too_large || number.value > levels::kLongest.count()) {
-    facts.refusal = std::string(kDelayHeader) + " is longer than " +
-                    levels::format_duration(levels::kLongest) + ", the longest delay that is taken";
+    facts.refusal = kDelayHeader;
+    facts.refusal.append(" is longer than ").append(levels::format_duration(levels::kLongest));
+    facts.refusal += ", the longest delay that is taken";
   } else {
     facts.delay = Ms{std::max<std::int64_t>(number.value, 0)};
   }

@@ -85,11 +85,9 @@ TEST(Submission, HeadersOfTheBrokerAndOfRungAreRefused) {
     read_task({{"queue", "q"}, {"delay", 0}, {"headers", headers}}, "", rules(), kReserved, "me", errors);
     return errors.empty() ? "" : errors[0].field + ": " + errors[0].detail;
   };
-  EXPECT_EQ(wrong("x-mark"), "headers: 'x-mark' is a name of the broker's or of Rung's own: leave it out");
-  EXPECT_EQ(wrong("x-mark-1"),
-            "headers: 'x-mark-1' is a name of the broker's or of Rung's own: leave it out");
-  EXPECT_EQ(wrong("retry-id"),
-            "headers: 'retry-id' is a name of the broker's or of Rung's own: leave it out");
+  EXPECT_EQ(wrong("x-mark"), "headers: 'x-mark' is reserved for the broker or for Rung: leave it out");
+  EXPECT_EQ(wrong("x-mark-1"), "headers: 'x-mark-1' is reserved for the broker or for Rung: leave it out");
+  EXPECT_EQ(wrong("retry-id"), "headers: 'retry-id' is reserved for the broker or for Rung: leave it out");
   EXPECT_EQ(wrong("x-marks"), "");
 }
 
