@@ -44,9 +44,7 @@ class HttpServer final : public Server {
  public:
   HttpServer(ServerOptions options, Admit admit, Handle handle)
       : shared_{options, std::move(admit), std::move(handle),
-                Places(options.connections, options.connections_of_one_address()), Budget(kMostBodies),
-                // A worker for each place: all of them may wait for the database.
-                net::thread_pool(static_cast<std::size_t>(options.connections + Places::kSpare))} {}
+                Places(options.connections, options.connections_of_one_address()), Budget(kMostBodies)} {}
 
   Result<void> begin() {
     const ServerOptions& options = shared_.options;
@@ -83,8 +81,6 @@ class HttpServer final : public Server {
     }
     running_.reset();
     if (thread_.joinable()) thread_.join();
-    // What a worker has of its own (the connector to the database keeps something for each thread) must not
-    // meet the end of the process.
     shared_.workers.join();
     return true;
   }
@@ -179,13 +175,9 @@ class HttpServer final : public Server {
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Admit admit, Handle handle) {
-  try {
-    auto server = std::make_unique<HttpServer>(std::move(options), std::move(admit), std::move(handle));
-    if (auto begun = server->begin(); !begun) return tl::unexpected(begun.error());
-    return std::unique_ptr<Server>(std::move(server));
-  } catch (const std::exception& e) {  // Asio has a class of its own for it
-    return permanent(std::string("http.connections: cannot start a thread for each: ") + e.what());
-  }
+  auto server = std::make_unique<HttpServer>(std::move(options), std::move(admit), std::move(handle));
+  if (auto begun = server->begin(); !begun) return tl::unexpected(begun.error());
+  return std::unique_ptr<Server>(std::move(server));
 }
 
 }  // namespace rung::http

@@ -20,8 +20,8 @@ struct ServerOptions {
   int port = 0;                       // 0 = any
   std::string cert, key;              // both: TLS
   std::size_t most_body = 16u << 20;  // bytes of a request
-  // A worker thread each. For a further one, the connection that waits longest for a request is ended; where
-  // none waits, it gets a spare place (places.h), and its Request is `spare`.
+  // Each may have a worker thread. For a further one, the connection that waits longest for a request is
+  // ended; where none waits, it gets a spare place (places.h), and its Request is `spare`.
   int connections = 64;
   int connections_per_address = 0;       // of them; 0 = three quarters
   Ms timeout{std::chrono::seconds{10}};  // for a request to arrive, and for its answer to be taken
@@ -40,7 +40,7 @@ class Server {
   using Admit = std::function<std::optional<Response>(const Request&)>;
   using Handle = std::function<Response(const Request&)>;
 
-  // Error: the address, the certificate, the threads.
+  // Error: the address, the certificate.
   static Result<std::unique_ptr<Server>> start(ServerOptions options, Admit admit, Handle handle);
   virtual ~Server() = default;  // REQUIRES: stop() has returned true
 

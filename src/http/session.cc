@@ -180,11 +180,12 @@ class Session final : public Places::Connection, public std::enable_shared_from_
   void work() {
     no_deadline();  // the handler bounds what it waits for
     working_ = true;
-    net::post(shared_.workers, [self = self()]() mutable {
+    shared_.workers.post([self = self()]() mutable {
       Response response = self->handled();
       auto& session = *self;
       net::post(session.stream_.get_executor(),
                 [self = std::move(self), response = std::move(response)]() mutable {
+                  self->shared_.workers.done();
                   self->working_ = false;
                   self->answer(std::move(response));
                 });

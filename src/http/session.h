@@ -5,7 +5,6 @@
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <cstdint>
@@ -14,6 +13,7 @@
 #include "src/http/message.h"
 #include "src/http/places.h"
 #include "src/http/server.h"
+#include "src/http/workers.h"
 
 namespace rung::http {
 
@@ -24,7 +24,7 @@ struct Shared {
   const Server::Handle handle;  // on a worker
   Places places;
   Budget bodies;  // of all requests together, but for small ones (kSmallBody)
-  boost::asio::thread_pool workers;
+  Workers workers = {};
   bool draining = false;
 };
 
