@@ -1,13 +1,12 @@
 #include "plugin/rabbitmq/management.h"
 
-#include <httplib.h>
-
 #include <algorithm>
 #include <atomic>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "plugin/rabbitmq/broker_endpoints.h"
+#include "plugin/rabbitmq/http_client.h"
 #include "plugin/rabbitmq/topology.h"
 #include "src/core/addresses.h"
 #include "src/core/url.h"
@@ -28,18 +27,6 @@ std::string text_at(const json& object, const char* key) {
   return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
 }
 
-std::string what_failed(httplib::Error error) {
-  switch (error) {
-    case httplib::Error::Connection:
-      return "is not there";
-    case httplib::Error::Read:
-    case httplib::Error::Write:
-      return "does not answer in time";
-    default:
-      return "cannot be asked: " + httplib::to_string(error);
-  }
-}
-
 // The API shows an empty object now as {}, now as [].
 std::optional<std::string> text_in(const json& object, const char* table, const char* key) {
   const auto it = object.find(table);
@@ -50,17 +37,17 @@ std::optional<std::string> text_in(const json& object, const char* table, const 
 // One address of the API.
 struct Endpoint {
   Endpoint(const Url& url, const BrokerOptions& options, Ms connecting, Ms answering)
-      : address(url.host_port(kManagementPort)), user(url.user), client(url.scheme + "://" + address) {
-    client.set_basic_auth(url.user, url.password);
-    client.set_connection_timeout(connecting);
-    client.set_read_timeout(answering);
-    client.set_write_timeout(answering);
-    client.set_url_encode(false);  // our paths are encoded, to the slash
-    if (!options.ca.empty()) client.set_ca_cert_path(options.ca);
-    if (!options.verify_host) client.enable_server_certificate_verification(false);
-  }
+      : address(url.host_port(kManagementPort)),
+        user(url.user),
+        client({.base = url.scheme + "://" + address,
+                .user = url.user,
+                .password = url.password,
+                .ca = options.ca,
+                .verify = options.verify_host,
+                .connecting = connecting,
+                .answering = answering}) {}
   const std::string address, user;
-  httplib::Client client;
+  HttpClient client;
 };
 
 class ManagementAdmin final : public QueueAdmin {
@@ -167,35 +154,33 @@ class ManagementAdmin final : public QueueAdmin {
                        {"apply-to", policy.apply_to},
                        {"priority", policy.priority},
                        {"definition", json::parse(policy.definition, nullptr, false)}};
-    auto answer = ask("set a policy", [&](httplib::Client& client) {
-      return client.Put(policy_path(policy.name), dump(body), "application/json");
-    });
+    auto answer = ask("set a policy", "PUT", policy_path(policy.name), dump(body));
     if (!answer) return tl::unexpected(answer.error());
     return {};
   }
 
   Result<void> remove(std::string_view policy) override {
-    auto answer =
-        ask("remove a policy", [&](httplib::Client& client) { return client.Delete(policy_path(policy)); });
+    auto answer = ask("remove a policy", "DELETE", policy_path(policy));
     if (!answer) return tl::unexpected(answer.error());
     return {};
   }
 
   void interrupt() override {
     interrupted_ = true;
-    for (const auto& endpoint : endpoints_) endpoint->client.stop();
+    for (const auto& endpoint : endpoints_) endpoint->client.interrupt();
   }
 
  private:
   const Endpoint& here() const { return *endpoints_[at_]; }
 
-  // Of the node that answered last, else of the next one. All that we ask may be asked twice.
-  template <typename Send>
-  Result<json> ask(const char* doing, const Send& send) {
+  // Of the node that answered last, else of the next one. All that we ask may be asked twice. `doing`: what
+  // the call is for, for the message about a refusal.
+  Result<json> ask(const char* doing, const char* method, const std::string& path,
+                   const std::string& body = "") {
     for (std::size_t tried = 1;; ++tried) {
-      const httplib::Result answer = send(endpoints_[at_]->client);
-      const bool serves = answer && answer->status < 500;
-      if (serves || tried == endpoints_.size() || interrupted_) return understood(answer, doing);
+      const HttpReply reply = endpoints_[at_]->client.send(method, base_ + path, body);
+      const bool serves = reply.status > 0 && reply.status < 500;
+      if (serves || tried == endpoints_.size() || interrupted_) return understood(reply, doing);
       at_ = (at_ + 1) % endpoints_.size();
     }
   }
@@ -209,8 +194,7 @@ class ManagementAdmin final : public QueueAdmin {
   std::string no_queue(std::string_view queue) const {
     return "no queue '" + std::string(queue) + "' in virtual host '" + vhost_ + "'";
   }
-  std::string policy_path(std::string_view policy) const { return base_ + policy_suffix(policy); }
-  std::string policy_suffix(std::string_view policy) const {
+  std::string policy_path(std::string_view policy) const {
     return "/api/policies/" + percent_encode(vhost_) + "/" + percent_encode(policy);
   }
 
@@ -232,10 +216,7 @@ class ManagementAdmin final : public QueueAdmin {
     return facts;
   }
 
-  // `doing`: what the call was for, for the message about a refusal.
-  Result<json> get(const std::string& path, const char* doing) {
-    return ask(doing, [&](httplib::Client& client) { return client.Get(base_ + path); });
-  }
+  Result<json> get(const std::string& path, const char* doing) { return ask(doing, "GET", path); }
 
   std::string permit() const {
     return "rabbitmqctl set_permissions -p " + shell_quote(vhost_) + " " + shell_quote(here().user) +
@@ -269,18 +250,18 @@ class ManagementAdmin final : public QueueAdmin {
     return {Error::Kind::transient, what};
   }
 
-  Result<json> understood(const httplib::Result& answer, const char* doing) const {
-    if (!answer) return transient(name() + " " + what_failed(answer.error()));
-    const json body = json::parse(answer->body, nullptr, false);
+  Result<json> understood(const HttpReply& answer, const char* doing) const {
+    if (answer.status == 0) return transient(name() + " " + answer.error);
+    const json body = json::parse(answer.body, nullptr, false);
     const std::string said = body.is_object() ? text_at(body, "reason") : std::string();
-    if (answer->status == 401 || answer->status == 403)
-      return tl::unexpected(refused(answer->status, said, doing));
-    if (answer->status == 404) return not_found(name() + " says not found");
-    if (answer->status >= 500) return transient(name() + " answers " + std::to_string(answer->status));
-    if (answer->status >= 300) {
-      return permanent(name() + " refuses (" + std::to_string(answer->status) + "): " + said);
+    if (answer.status == 401 || answer.status == 403)
+      return tl::unexpected(refused(answer.status, said, doing));
+    if (answer.status == 404) return not_found(name() + " says not found");
+    if (answer.status >= 500) return transient(name() + " answers " + std::to_string(answer.status));
+    if (answer.status >= 300) {
+      return permanent(name() + " refuses (" + std::to_string(answer.status) + "): " + said);
     }
-    if (answer->body.empty()) return json();
+    if (answer.body.empty()) return json();
     // Something else may be listening at a port that we only guessed.
     if (body.is_discarded()) return transient(name() + " does not answer in JSON: is it RabbitMQ's?");
     return body;

@@ -31,7 +31,7 @@ class ApiImpl final : public Api {
 
   Result<void> begin(const ServerOptions& options) {
     auto server = Server::start(
-        options, context_.clock, [this](const Request& request) { return admit(request); },
+        options, [this](const Request& request) { return admit(request); },
         [this](const Request& request) { return handle(request); });
     if (!server) return tl::unexpected(server.error());
     server_ = *std::move(server);

@@ -1,22 +1,16 @@
 #include "src/http/places.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 
 namespace rung::http {
-namespace {
 
-constexpr Ms kRoomWithin{1000};  // for the end of a connection that was ended for a new one
-
-}  // namespace
-
-Places::Place* Places::take(int fd, std::string peer) {
-  std::unique_lock lock(mutex_);
+Places::Place* Places::take(const std::string& peer) {
   for (const bool spare : {false, true}) {
-    if (!make_room(lock, spare, peer)) continue;
-    Place& place = places_.emplace_back(fd, std::move(peer), spare);
-    place.waiting_since = clock_.boot();
+    if (!make_room(spare, peer)) continue;
+    Place& place = places_.emplace_back(Place{peer, spare});
+    waits(place);
+    const std::lock_guard lock(mutex_);
+    ++count_;
     return &place;
   }
   return nullptr;
@@ -32,59 +26,43 @@ bool Places::has_room(bool spare, std::string_view peer) const {
          count(spare, peer) < (spare ? kSpareOfOneAddress : most_of_one_address_);
 }
 
-bool Places::make_room(std::unique_lock<std::mutex>& lock, bool spare, std::string_view peer) {
+bool Places::make_room(bool spare, std::string_view peer) {
   if (has_room(spare, peer)) return true;
   // An address that has its share gives up one of its own.
   const bool own = count(spare, peer) >= (spare ? kSpareOfOneAddress : most_of_one_address_);
   Place* oldest = nullptr;
   for (Place& p : places_) {
-    if (p.spare != spare || p.waiting_since.ms == 0 || p.unwanted || p.fd < 0 || (own && p.peer != peer))
-      continue;
+    if (p.spare != spare || p.waiting_since == 0 || (own && p.peer != peer)) continue;
     if (oldest == nullptr || p.waiting_since < oldest->waiting_since) oldest = &p;
   }
   if (oldest == nullptr) return false;
-  oldest->unwanted = true;
-  shutdown(oldest->fd, SHUT_RDWR);
-  return released_.wait_for(lock, kRoomWithin, [&] { return has_room(spare, peer); });
-}
-
-void Places::waits(Place& place) {
-  const std::lock_guard lock(mutex_);
-  place.waiting_since = clock_.boot();
-}
-
-bool Places::serves(Place& place) {
-  const std::lock_guard lock(mutex_);
-  place.waiting_since = {0};
-  return !place.unwanted;
-}
-
-void Places::forget_file(Place& place) {
-  const std::lock_guard lock(mutex_);
-  place.fd = -1;
+  Connection* const connection = oldest->connection;
+  release(*oldest);
+  connection->evict();
+  return true;
 }
 
 void Places::release(Place& place) {
-  const std::lock_guard lock(mutex_);
   places_.remove_if([&](const Place& p) { return &p == &place; });
+  const std::lock_guard lock(mutex_);
+  --count_;
   released_.notify_all();
+}
+
+std::vector<Places::Connection*> Places::connections() const {
+  std::vector<Connection*> all;
+  for (const Place& p : places_) all.push_back(p.connection);
+  return all;
 }
 
 int Places::count() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<int>(places_.size());
+  return count_;
 }
 
 bool Places::wait_until_empty(Ms most) {
   std::unique_lock lock(mutex_);
-  return released_.wait_for(lock, most, [&] { return places_.empty(); });
-}
-
-void Places::shut_all() {
-  const std::lock_guard lock(mutex_);
-  for (const Place& p : places_) {
-    if (p.fd >= 0) shutdown(p.fd, SHUT_RDWR);
-  }
+  return released_.wait_for(lock, most, [&] { return count_ == 0; });
 }
 
 }  // namespace rung::http

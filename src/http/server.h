@@ -1,7 +1,7 @@
-// The HTTP server: cpp-httplib routes requests and writes answers; what they say is taken apart in wire.h,
-// and connections, TLS, deadlines and limits are our own, too, because the library bounds neither a header's
-// size nor the time a request takes, nor connections.
-// Thread: start(), drain() and stop() any; `admit` and `handle` run on a connection's thread, many at a time.
+// The HTTP server, of Boost.Beast (HTTP) and Boost.Asio (sockets, timers, TLS, threads). Ours are the limits:
+// how many connections, which of them gives way, how long a request may take, and how much memory bodies may
+// hold. Thread: start(), drain() and stop() any. `admit` runs on the I/O thread and must not block; `handle`
+// runs on a worker, many at a time.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "src/core/clock.h"
 #include "src/core/result.h"
+#include "src/core/time.h"
 #include "src/http/message.h"
 
 namespace rung::http {
@@ -20,8 +20,8 @@ struct ServerOptions {
   int port = 0;                       // 0 = any
   std::string cert, key;              // both: TLS
   std::size_t most_body = 16u << 20;  // bytes of a request
-  // A thread each. For a further one, the connection that waits longest for a request is ended; where none
-  // waits, it gets a spare place (places.h), and its Request is `spare`.
+  // Each may have a worker thread. For a further one, the connection that waits longest for a request is
+  // ended; where none waits, it gets a spare place (places.h), and its Request is `spare`.
   int connections = 64;
   int connections_per_address = 0;       // of them; 0 = three quarters
   Ms timeout{std::chrono::seconds{10}};  // for a request to arrive, and for its answer to be taken
@@ -40,9 +40,8 @@ class Server {
   using Admit = std::function<std::optional<Response>(const Request&)>;
   using Handle = std::function<Response(const Request&)>;
 
-  // REQUIRES: `clock` outlives it.
-  static Result<std::unique_ptr<Server>> start(ServerOptions options, const Clock& clock, Admit admit,
-                                               Handle handle);
+  // Error: the address, the certificate.
+  static Result<std::unique_ptr<Server>> start(ServerOptions options, Admit admit, Handle handle);
   virtual ~Server() = default;  // REQUIRES: stop() has returned true
 
   virtual int port() const = 0;

@@ -1,46 +1,51 @@
 #include "tests/support/http_between.h"
 
-#include <httplib.h>
-
-#include <chrono>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
+#include "src/core/url.h"
+#include "src/http/server.h"
+#include "tests/support/http_client.h"
+
 namespace rung::test {
+namespace {
+
+// A path with an encoded slash comes as it was sent, and in others there is nothing to encode.
+std::string target_of(const http::Request& request) {
+  std::string target = request.path;
+  for (char before = '?'; const auto& [name, value] : request.query) {
+    target += std::exchange(before, '&') + percent_encode(name) + "=" + percent_encode(value);
+  }
+  return target;
+}
+
+}  // namespace
 
 struct HttpBetween::Impl {
-  httplib::Server server;
-  std::thread thread;
-  int port = 0;
+  std::unique_ptr<http::Server> server;
 };
 
 HttpBetween::HttpBetween(std::string server, Change change) : impl_(std::make_unique<Impl>()) {
-  const auto hand_on = [server = std::move(server), change = std::move(change)](
-                           const httplib::Request& request, httplib::Response& response) {
-    httplib::Client client(server);
-    client.set_url_encode(false);
-    httplib::Headers headers;
-    if (request.has_header("Authorization"))
-      headers.emplace("Authorization", request.get_header_value("Authorization"));
-    const auto got = client.Get(request.target, headers);
-    Answer answer{got ? got->status : 502, got ? got->body : ""};
+  const auto url = parse_url(server);
+  if (!url) throw std::runtime_error(url.error().message);
+  const auto hand_on = [url = *url, change = std::move(change)](const http::Request& request) {
+    HttpClient client(url.port, url.host);
+    const HttpAnswer got = client.call(request.method, target_of(request), {},
+                                       {{"Authorization", request.authorization}});
+    Answer answer{got.status == 0 ? 502 : got.status, got.body};
     change(request.path, answer);
+    http::Response response;
     response.status = answer.status;
-    response.set_content(answer.body, "application/json");
+    response.body = answer.body;
+    return response;
   };
-  impl_->server.Get(".*", hand_on);
-  impl_->port = impl_->server.bind_to_any_port("127.0.0.1");
-  if (impl_->port < 0) throw std::runtime_error("no port to listen at");
-  impl_->thread = std::thread([this] { impl_->server.listen_after_bind(); });
-  while (!impl_->server.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  auto started = http::Server::start({}, [](const http::Request&) { return std::nullopt; }, hand_on);
+  if (!started) throw std::runtime_error(started.error().message);
+  impl_->server = *std::move(started);
 }
 
-HttpBetween::~HttpBetween() {
-  impl_->server.stop();
-  impl_->thread.join();
-}
+HttpBetween::~HttpBetween() { impl_->server->stop(std::chrono::seconds{30}); }
 
-std::string HttpBetween::url() const { return "http://127.0.0.1:" + std::to_string(impl_->port); }
+std::string HttpBetween::url() const { return "http://127.0.0.1:" + std::to_string(impl_->server->port()); }
 
 }  // namespace rung::test

@@ -1,5 +1,5 @@
 // An HTTP server that hands each GET on to another server, and lets the test change the answer.
-// Thread: `change` is called on the server's own.
+// Thread: `change` is called on the server's workers.
 #pragma once
 
 #include <functional>

@@ -1,7 +1,7 @@
 #include "tests/support/http_client.h"
 
 #include <arpa/inet.h>
-#include <httplib.h>
+#include <curl/curl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,44 +12,82 @@
 namespace rung::test {
 
 struct HttpClient::Impl {
-  std::unique_ptr<httplib::Client> client;
+  std::string base;
+  CURL* easy = nullptr;
+  ~Impl() { curl_easy_cleanup(easy); }
 };
+
+namespace {
+
+std::size_t take_body(const char* from, std::size_t, std::size_t size, void* to) {
+  static_cast<HttpAnswer*>(to)->body.append(from, size);
+  return size;
+}
+
+std::size_t take_header(const char* from, std::size_t, std::size_t size, void* to) {
+  auto& headers = static_cast<HttpAnswer*>(to)->headers;
+  const std::string line(from, size);
+  if (line.starts_with("HTTP/")) headers.clear();  // also that of a 100
+  const std::size_t colon = line.find(':'), begin = line.find_first_not_of(" \t", colon + 1);
+  if (colon == std::string::npos || begin == std::string::npos) return size;
+  std::string name = line.substr(0, colon);
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  headers[name] = line.substr(begin, line.find_last_not_of("\r\n") + 1 - begin);
+  return size;
+}
+
+}  // namespace
 
 HttpClient::HttpClient(int port, const std::string& host, const std::string& ca)
     : impl_(std::make_unique<Impl>()) {
-  const std::string url = (ca.empty() ? "http://" : "https://") + host + ":" + std::to_string(port);
-  impl_->client = std::make_unique<httplib::Client>(url);
-  impl_->client->set_keep_alive(true);
-  impl_->client->set_read_timeout(30, 0);
-  impl_->client->set_tcp_nodelay(true);
-  if (!ca.empty()) {
-    impl_->client->set_ca_cert_path(ca.c_str());
-    impl_->client->enable_server_certificate_verification(true);
-  }
+  impl_->base = (ca.empty() ? "http://" : "https://") + host + ":" + std::to_string(port);
+  impl_->easy = curl_easy_init();
+  const auto set = [this](CURLoption option, auto value) { curl_easy_setopt(impl_->easy, option, value); };
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_PROXY, "");
+  set(CURLOPT_PATH_AS_IS, 1L);
+  set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  set(CURLOPT_TIMEOUT_MS, 30'000L);
+  set(CURLOPT_WRITEFUNCTION, &take_body);
+  set(CURLOPT_HEADERFUNCTION, &take_header);
+  if (!ca.empty()) set(CURLOPT_CAINFO, ca.c_str());
 }
 HttpClient::~HttpClient() = default;
 HttpClient::HttpClient(HttpClient&&) noexcept = default;
 
 HttpAnswer HttpClient::call(const std::string& method, const std::string& path,
                             const std::optional<std::string>& body, const Headers& headers) {
-  httplib::Request request;
-  request.method = method;
-  request.path = path;
-  for (const auto& [name, value] : headers) request.headers.emplace(name, value);
-  if (body) {
-    request.body = *body;
-    if (!request.has_header("Content-Type")) request.headers.emplace("Content-Type", "application/json");
+  const bool posts = body || method == "POST";
+  // What libcurl would add by itself goes by an empty value.
+  Headers all = {{"Accept", ""}, {"Expect", ""}};
+  if (posts) all["Content-Type"] = body ? "application/json" : "";
+  for (const auto& [name, value] : headers) all[name] = value;
+  curl_slist* lines = nullptr;
+  for (const auto& [name, value] : all) {
+    const std::string line = name + ":" + (value.empty() ? "" : " " + value);
+    lines = curl_slist_append(lines, line.c_str());
   }
+  const std::string url = impl_->base + path, content = body.value_or("");
   HttpAnswer answer;
-  const auto result = impl_->client->send(request);
-  if (!result) return answer;
-  answer.status = result->status;
-  answer.body = result->body;
-  for (const auto& [name, value] : result->headers) {
-    std::string lower = name;
-    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-    answer.headers[lower] = value;
+  const auto set = [this](CURLoption option, auto value) { curl_easy_setopt(impl_->easy, option, value); };
+  set(CURLOPT_URL, url.c_str());
+  set(CURLOPT_HTTPGET, 1L);  // forgets the request before
+  if (method == "HEAD") set(CURLOPT_NOBODY, 1L);
+  if (posts) {
+    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(content.size()));
+    set(CURLOPT_POSTFIELDS, content.c_str());
   }
+  set(CURLOPT_CUSTOMREQUEST, method.c_str());
+  set(CURLOPT_HTTPHEADER, lines);
+  set(CURLOPT_WRITEDATA, &answer);
+  set(CURLOPT_HEADERDATA, &answer);
+  const CURLcode code = curl_easy_perform(impl_->easy);
+  set(CURLOPT_HTTPHEADER, static_cast<curl_slist*>(nullptr));
+  curl_slist_free_all(lines);
+  if (code != CURLE_OK) return {};
+  long status = 0;
+  curl_easy_getinfo(impl_->easy, CURLINFO_RESPONSE_CODE, &status);
+  answer.status = static_cast<int>(status);
   return answer;
 }
 

@@ -263,8 +263,8 @@ TEST_F(HttpSecurity, NothingIsTakenForTwoThings) {
         "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", "Transfer-Encoding : chunked\r\n"})
     EXPECT_THAT(answer(headers, kTask), HasSubstr("HTTP/1.1 400")) << headers;
   const std::string chunk = "1d\r\n" + kTask;
-  for (const std::string& body :
-       {chunk + "X\r\n0\r\n\r\n", chunk + "0\r\n\r\n", chunk + "\n0\r\n\r\n", "1d\n" + kTask}) {
+  for (const std::string& body : {chunk + "X\r\n0\r\n\r\n", chunk + "0\r\n\r\n", chunk + "\n0\r\n\r\n",
+                                  "1d\n" + kTask + "\r\n0\r\n\r\n"}) {
     const std::string got = answer("Transfer-Encoding: chunked\r\n", body);
     EXPECT_THAT(got, HasSubstr("HTTP/1.1 400")) << body;
     EXPECT_THAT(got, HasSubstr("the body's chunks")) << body;

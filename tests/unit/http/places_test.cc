@@ -1,63 +1,43 @@
 #include "src/http/places.h"
 
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "src/http/budget.h"
-#include "tests/support/clock.h"
 
 namespace rung::http {
 namespace {
 
-// Connections whose threads end them as soon as they are shut, as the server's do.
 class PlacesTest : public testing::Test {
  protected:
-  struct Connection {
-    Connection(Places& places, const std::string& peer) {
-      EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-      place = places.take(fds[0], peer);
-      if (place == nullptr) return;
-      spare = place->spare;
-      thread = std::thread([this, &places] {
-        char byte = 0;
-        ended = recv(fds[0], &byte, 1, 0) == 0;
-        places.forget_file(*place);
-        places.release(*place);
-      });
-    }
-    ~Connection() {
-      close(fds[1]);
-      if (thread.joinable()) thread.join();
-      close(fds[0]);
-    }
-    // The server's thread was woken because the server itself ended it.
-    bool was_ended() const {
-      pollfd p{fds[1], POLLIN, 0};
-      return poll(&p, 1, 0) > 0;
-    }
-    int fds[2] = {-1, -1};
+  struct Client final : Places::Connection {
+    void evict() override { evicted = true; }
+    void drain() override {}
+    void abort() override {}
     Places::Place* place = nullptr;
-    bool spare = false, ended = false;
-    std::thread thread;
+    bool spare = false, evicted = false;
   };
-  Connection& open(const std::string& peer) {
-    connections.push_back(std::make_unique<Connection>(places, peer));
-    return *connections.back();
+  Client& open(const std::string& peer) {
+    clients.push_back(std::make_unique<Client>());
+    Client& c = *clients.back();
+    c.place = places.take(peer);
+    if (c.place == nullptr) return c;
+    c.place->connection = &c;
+    c.spare = c.place->spare;
+    return c;
   }
-  Connection& busy(const std::string& peer) {
-    Connection& c = open(peer);
-    EXPECT_TRUE(c.place != nullptr && places.serves(*c.place));
+  Client& busy(const std::string& peer) {
+    Client& c = open(peer);
+    EXPECT_NE(c.place, nullptr);
+    if (c.place != nullptr) places.serves(*c.place);
     return c;
   }
 
-  Places places{4, 3, test_clock()};
-  std::vector<std::unique_ptr<Connection>> connections;
+  Places places{4, 3};
+  std::vector<std::unique_ptr<Client>> clients;
 };
 
 TEST_F(PlacesTest, AnAddressHasItsShare) {
@@ -68,28 +48,39 @@ TEST_F(PlacesTest, AnAddressHasItsShare) {
 }
 
 TEST_F(PlacesTest, WhoWaitsLongestMakesRoom) {
-  Connection& first = open("a");
+  Client& first = open("a");
   busy("a");
-  Connection& of_b = open("b");
+  Client& of_b = open("b");
   open("a");
   EXPECT_FALSE(open("a").spare) << "a's own share: one of a's makes room";
-  EXPECT_TRUE(first.was_ended());
-  EXPECT_FALSE(of_b.was_ended());
+  EXPECT_TRUE(first.evicted);
+  EXPECT_FALSE(of_b.evicted);
   EXPECT_FALSE(open("c").spare);
-  EXPECT_TRUE(of_b.was_ended()) << "it has waited longest of all";
+  EXPECT_TRUE(of_b.evicted) << "it has waited longest of all";
 }
 
 TEST_F(PlacesTest, ANewSparePlaceIsAlwaysThereWhileOthersWait) {
   for (int i = 0; i < 4; ++i) busy(i < 3 ? "a" : "b");
-  Connection& probe_of_c = open("c");
+  Client& probe_of_c = open("c");
   ASSERT_TRUE(probe_of_c.spare);
   for (int i = 0; i < 5 * Places::kSpare; ++i) {
-    Connection& one = open("a");
+    Client& one = open("a");
     ASSERT_NE(one.place, nullptr) << i;
     EXPECT_TRUE(one.spare);
   }
-  EXPECT_FALSE(probe_of_c.was_ended()) << "a's own make room for a";
+  EXPECT_FALSE(probe_of_c.evicted) << "a's own make room for a";
   EXPECT_LE(places.count(), 4 + 1 + Places::kSpareOfOneAddress);
+}
+
+TEST_F(PlacesTest, WhatIsReleasedIsThereForTheNext) {
+  for (int i = 0; i < 4; ++i) busy(i < 3 ? "a" : "b");
+  EXPECT_FALSE(places.wait_until_empty(Ms{0}));
+  places.release(*clients.front()->place);
+  EXPECT_EQ(places.count(), 3);
+  EXPECT_FALSE(busy("a").spare);
+  EXPECT_EQ(places.connections().size(), 4U);
+  for (std::size_t i = 1; i < clients.size(); ++i) places.release(*clients[i]->place);
+  EXPECT_TRUE(places.wait_until_empty(Ms{0}));
 }
 
 TEST_F(PlacesTest, NoneWhereEachServesARequest) {

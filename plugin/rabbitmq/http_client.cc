@@ -1,0 +1,124 @@
+#include "plugin/rabbitmq/http_client.h"
+
+#include <curl/curl.h>
+
+#include <atomic>
+#include <new>
+#include <utility>
+
+namespace rung::rabbit {
+namespace {
+
+constexpr int kLookAgainMs = 1000;
+
+std::size_t append(const char* from, std::size_t, std::size_t size, void* to) {
+  static_cast<std::string*>(to)->append(from, size);
+  return size;
+}
+
+}  // namespace
+
+struct HttpClient::Impl {
+  explicit Impl(HttpClientOptions o) : options(std::move(o)) {
+    // Any thread, any number of times (libcurl 7.84 and later).
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) throw std::bad_alloc();
+    easy = curl_easy_init();
+    multi = curl_multi_init();
+    if (easy == nullptr || multi == nullptr) throw std::bad_alloc();
+    const auto set = [this](CURLoption option, auto value) { curl_easy_setopt(easy, option, value); };
+    set(CURLOPT_NOSIGNAL, 1L);
+    set(CURLOPT_PROTOCOLS_STR, "http,https");
+    set(CURLOPT_PROXY, "");       // whatever the environment says
+    set(CURLOPT_PATH_AS_IS, 1L);  // a queue may be called ".."
+    set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+    set(CURLOPT_HTTPAUTH, static_cast<long>(CURLAUTH_BASIC));
+    set(CURLOPT_USERNAME, options.user.c_str());
+    set(CURLOPT_PASSWORD, options.password.c_str());
+    set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connecting.count()));
+    set(CURLOPT_TIMEOUT_MS, static_cast<long>((options.connecting + options.answering).count()));
+    set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
+    if (!options.ca.empty()) set(CURLOPT_CAINFO, options.ca.c_str());
+    if (!options.verify) {
+      set(CURLOPT_SSL_VERIFYPEER, 0L);
+      set(CURLOPT_SSL_VERIFYHOST, 0L);
+    }
+    set(CURLOPT_ERRORBUFFER, static_cast<char*>(detail));
+    set(CURLOPT_WRITEFUNCTION, &append);
+    json_type = curl_slist_append(nullptr, "Content-Type: application/json");
+  }
+  ~Impl() {
+    curl_slist_free_all(json_type);
+    curl_multi_cleanup(multi);
+    curl_easy_cleanup(easy);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  // By the multi interface: curl_multi_wakeup() is the one call that may come from another thread.
+  CURLcode perform() {
+    CURLcode code = CURLE_ABORTED_BY_CALLBACK;
+    curl_multi_add_handle(multi, easy);
+    for (int running = 1; running > 0 && !interrupted;) {
+      if (curl_multi_perform(multi, &running) != CURLM_OK) break;
+      if (running > 0) curl_multi_poll(multi, nullptr, 0, kLookAgainMs, nullptr);
+    }
+    int left = 0;
+    while (const CURLMsg* message = curl_multi_info_read(multi, &left)) {
+      if (message->msg == CURLMSG_DONE) code = message->data.result;
+    }
+    curl_multi_remove_handle(multi, easy);
+    return code;
+  }
+
+  std::string what_failed(CURLcode code) const {
+    curl_off_t connected_after = 0;  // us; 0 = never
+    curl_easy_getinfo(easy, CURLINFO_CONNECT_TIME_T, &connected_after);
+    const bool timed_out = code == CURLE_OPERATION_TIMEDOUT;
+    if (code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST ||
+        (timed_out && connected_after == 0))
+      return "is not there";
+    if (timed_out || interrupted) return "does not answer in time";
+    return std::string("cannot be asked: ") + (detail[0] != '\0' ? detail : curl_easy_strerror(code));
+  }
+
+  const HttpClientOptions options;
+  CURL* easy = nullptr;
+  CURLM* multi = nullptr;
+  curl_slist* json_type = nullptr;
+  char detail[CURL_ERROR_SIZE] = {};
+  std::atomic<bool> interrupted{false};
+};
+
+HttpClient::HttpClient(HttpClientOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+HttpClient::~HttpClient() = default;
+
+HttpReply HttpClient::send(const char* method, const std::string& path, const std::string& json) {
+  HttpReply reply;
+  CURL* const easy = impl_->easy;
+  const std::string url = impl_->options.base + path;
+  impl_->detail[0] = '\0';
+  curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
+  curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+  if (!json.empty()) {
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(json.size()));
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, json.c_str());
+  }
+  curl_easy_setopt(easy, CURLOPT_HTTPHEADER, json.empty() ? nullptr : impl_->json_type);
+  curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
+  curl_easy_setopt(easy, CURLOPT_WRITEDATA, &reply.body);
+  if (const CURLcode code = impl_->perform(); code != CURLE_OK) {
+    reply.error = impl_->what_failed(code);
+    return reply;
+  }
+  long status = 0;
+  curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+  reply.status = static_cast<int>(status);
+  return reply;
+}
+
+void HttpClient::interrupt() {
+  impl_->interrupted = true;
+  curl_multi_wakeup(impl_->multi);
+}
+
+}  // namespace rung::rabbit

@@ -1,0 +1,76 @@
+#include "src/http/target.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace rung::http {
+namespace {
+
+int digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char small = static_cast<char>(c | 0x20);
+  return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
+}
+
+// None: a % without two hexadecimal digits.
+std::optional<std::string> percent_decode(std::string_view text, bool plus_is_blank) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i] == '+' && plus_is_blank ? ' ' : text[i];
+      continue;
+    }
+    const int high = i + 2 < text.size() ? digit(text[i + 1]) : -1;
+    const int low = high >= 0 ? digit(text[i + 2]) : -1;
+    if (low < 0) return std::nullopt;
+    out += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<Pairs> parse_query(std::string_view text) {
+  Pairs out;
+  while (!text.empty()) {
+    const std::size_t end = text.find('&');
+    const std::string_view pair = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (pair.empty()) continue;
+    const std::size_t equals = pair.find('=');
+    auto name = percent_decode(pair.substr(0, equals), true);
+    auto value = percent_decode(equals == std::string_view::npos ? "" : pair.substr(equals + 1), true);
+    if (!name || !value)
+      return permanent("invalid percent-encoding in the query: a % is followed by two hexadecimal digits");
+    out.emplace_back(*std::move(name), *std::move(value));
+  }
+  return out;
+}
+
+std::string decode_path(std::string_view text) {
+  for (const std::string_view slash : {"%2f", "%2F"}) {
+    if (text.find(slash) != std::string_view::npos) return std::string(text);
+  }
+  return percent_decode(text, false).value_or(std::string(text));
+}
+
+bool is_host(std::string_view text) {
+  constexpr std::string_view kOthers = "-._~";
+  const bool bracket = text.starts_with('[');
+  const std::size_t end = bracket ? text.find(']') : text.find(':');
+  const std::string_view name = text.substr(bracket ? 1 : 0, bracket ? end - 1 : end);
+  std::string_view rest = end == std::string_view::npos ? "" : text.substr(bracket ? end + 1 : end);
+  const auto fits = [&](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+           kOthers.find(c) != std::string_view::npos || (bracket && c == ':');
+  };
+  if (name.empty() || (bracket && end == std::string_view::npos) || !std::ranges::all_of(name, fits))
+    return false;
+  if (rest.empty()) return true;
+  const bool colon = rest.starts_with(':');
+  rest.remove_prefix(1);
+  return colon && rest.size() <= 5 && rest.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+}  // namespace rung::http
