@@ -49,24 +49,27 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
             }),
       transitions_(
           loop, *jobs_, [this] { return shards_.fence(); }, [this] { return rules_; },
-          [this] { acks_.flush(); }, [this](TaskId id) { return dispatch_.publishing(id); }, left_),
-      dispatch_(dispatch_parts(), settings_.max_unconfirmed),
+          [this] { acks_.flush(); }, [this](TaskId id) { return dispatch_.tracker().publishing(id); }, left_),
+      dispatch_({loop, *jobs_, shards_, transitions_, outbox_, broker, clock_, names_, proof_, rules_,
+                 horizon_, updates_, settings_.prefix},
+                settings_.max_unconfirmed),
+      updates_(dispatch_, horizon_, names_, store_watch_, attachments_),
       heap_(
           loop, clock_, [this](const std::vector<io::DueItem>& due) { dispatch_.due(due); },
           Dispatch::kAhead),
       horizon_(*jobs_, shards_, clock_, heap_, names_, [this] { return dispatch_.ready(); },
                {settings_.window, settings_.max_loaded}),
       intake_(loop, intake_parts()),
-      results_({transitions_, acks_, proof_, [this](const Decision& d) { settled(d); }}),
+      results_({transitions_, acks_, proof_, [this](const Decision& d) { updates_.decided(d); }}),
       janitor_(loop, janitor_parts()),
       submissions_(submissions_parts()),
-      bulks_(loop,
-             {*jobs_, shards_, [this] { return rules_; },
-              [this](const Decision& decision) { settled(decision); }, "node " + settings_.identity.name}),
+      bulks_(loop, {*jobs_, shards_, [this] { return rules_; },
+                    [this](const Decision& decision) { updates_.decided(decision); },
+                    "node " + settings_.identity.name}),
       retention_(loop, {*jobs_, shards_, clock_}, settings_.retention),
       broker_watch_(loop,
                     {health_, shards_, [this](SystemEvent event) { record(std::move(event)); },
-                     [this] { dispatch_.let_go_unfetched(); }},
+                     [this] { dispatch_.release_unfetched(); }},
                     settings_.identity.name, settings_.lease),
       key_timer_(loop, [this] { read_token_key(); }),
       fence_timer_(loop, [this] { give_up_unanswered(); }),
@@ -77,26 +80,8 @@ Bridge::~Bridge() = default;
 Shards::Listener Bridge::shards_listener(std::function<void()> name_taken) {
   return {[this](const std::vector<Gained>& shards) { gained(shards); },
           [this](const std::vector<int>& shards) { lost(shards); },
-          [this](BootMs deadline) { publish_until(deadline); },
-          [this](int shard) { return dispatch_.in_use(shard); },
-          std::move(name_taken),
+          [this](BootMs deadline) { publish_until(deadline); }, std::move(name_taken),
           [this](const Shards::Notice& notice) { store_watch_.noticed(notice); }};
-}
-
-Dispatch::Parts Bridge::dispatch_parts() {
-  return {loop_,
-          *jobs_,
-          shards_,
-          transitions_,
-          outbox_,
-          clock_,
-          names_,
-          proof_,
-          [this] { return rules_; },
-          [this](const io::DueItem& item) { horizon_.schedule(item); },
-          [this](const Decision& decision) { settled(decision); },
-          [this](PublishLane lane, std::string reason) { broker_.drop_publishing(lane, std::move(reason)); },
-          settings_.prefix};
 }
 
 Intake::Parts Bridge::intake_parts() {
@@ -109,11 +94,8 @@ Intake::Parts Bridge::intake_parts() {
           clock_,
           proof_,
           [this] { return rules_; },
-          [this](const Task& task) {
-            if (task.kind == Kind::retry) attachments_.seen(task.queue);
-            schedule(task);
-          },
-          [this](const Decision& decision) { settled(decision); },
+          [this](const Task& task) { updates_.inserted(task); },
+          [this](const Decision& decision) { updates_.decided(decision); },
           [this](TaskId id, int attempt) {
             store_watch_.behind(id, "there is none, and attempt " + std::to_string(attempt) +
                                         " of it failed: taken in as a new task that climbs on");
@@ -136,7 +118,7 @@ Janitor::Parts Bridge::janitor_parts() {
           dispatch_,
           names_,
           proof_,
-          [this](const Decision& decision) { settled(decision); },
+          [this](const Decision& decision) { updates_.decided(decision); },
           [this] { return broker_watch_.takes_messages() && proof_.ready(); },
           settings_.prefix + ".parked"};
 }
@@ -148,8 +130,8 @@ Submissions::Parts Bridge::submissions_parts() {
           transitions_,
           clock_,
           [this] { return rules_; },
-          [this](const Task& task) { schedule(task); },
-          [this](const Decision& decision) { settled(decision); }};
+          [this](const Task& task) { updates_.inserted(task); },
+          [this](const Decision& decision) { updates_.decided(decision); }};
 }
 
 Bridge::Status Bridge::status() const {
@@ -378,25 +360,6 @@ void Bridge::record(SystemEvent event) {
   jobs_->submit<bool>(Lane::upkeep, work, [](const Result<bool>& done) {
     if (!done) log::warn("an event was not recorded", {{"reason", done.error().message}});
   });
-}
-
-void Bridge::settled(const Decision& decision) {
-  if (decision.verdict != Decision::Verdict::applied) return;
-  const Task& task = decision.task;
-  if (!decision.reason.empty()) store_watch_.behind(task.id, decision.reason);
-  dispatch_.changed(task);
-  if (task.state == State::scheduled) schedule(task);
-  if (task.state == State::parked) {
-    log::warn("parked", {{"id", task.id.value},
-                         {"queue", task.queue},
-                         {"message_id", task.message_id},
-                         {"attempt", task.attempt},
-                         {"error", task.last_error}});
-  }
-}
-
-void Bridge::schedule(const Task& task) {
-  if (task.state == State::scheduled && task.next_at) horizon_.schedule(names_.item(task, *task.next_at));
 }
 
 // --- the end

@@ -28,6 +28,7 @@
 #include "src/bridge/store_jobs.h"
 #include "src/bridge/store_watch.h"
 #include "src/bridge/submissions.h"
+#include "src/bridge/task_updates.h"
 #include "src/bridge/transitions.h"
 #include "src/core/db_clock.h"
 #include "src/core/policy.h"
@@ -139,13 +140,10 @@ class Bridge final : public BrokerSink {
   void publish_until(BootMs deadline);
   void allow_publish_until(BootMs deadline);
   void give_up_unanswered();
-  void settled(const Decision& decision);
-  void schedule(const Task& task);
   void drain_step();
   std::vector<std::string> configured_queues() const;
   void record(SystemEvent event);  // into rung_events; lost where the process ends before it is written
   Shards::Listener shards_listener(std::function<void()> name_taken);
-  Dispatch::Parts dispatch_parts();
   Intake::Parts intake_parts();
   Janitor::Parts janitor_parts();
   Submissions::Parts submissions_parts();
@@ -170,6 +168,7 @@ class Bridge final : public BrokerSink {
   LeftUnacked left_;
   Transitions transitions_;
   Dispatch dispatch_;
+  TaskUpdates updates_;
   io::DueHeap heap_;
   Horizon horizon_;
   Intake intake_;

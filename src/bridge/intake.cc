@@ -15,7 +15,7 @@ constexpr Ms kNewcomerWaits{5};
 }  // namespace
 
 Intake::Intake(io::Loop& loop, Parts parts)
-    : parts_(std::move(parts)), gather_(loop, kNewcomerWaits, [this] { flush(); }), dice_(parts_.seed) {}
+    : parts_(std::move(parts)), linger_(loop, kNewcomerWaits, [this] { flush(); }), dice_(parts_.seed) {}
 
 void Intake::failed(std::vector<Delivery> deliveries) {
   const RuleBookPtr rules = parts_.rules();
@@ -98,7 +98,7 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
 // take turns, and each costs the database a commit and the broker an ack.
 bool Intake::worth_a_turn() {
   if (waiting_.size() >= kMostInBatch / 2 || waiting_.front().alone) return true;
-  if (in_flight_ == 0) return !gather_.hold();
+  if (in_flight_ == 0) return !linger_.hold();
   std::size_t bytes = 0;
   for (const Newcomer& item : waiting_) bytes += item.delivery->message.body.size();
   return bytes >= kBytesInBatch / 2;
@@ -121,7 +121,7 @@ void Intake::flush() {
       waiting_.pop_front();
       if (alone) break;
     }
-    gather_.end();
+    linger_.end();
     insert(std::move(batch), shard, for_others);
   }
 }

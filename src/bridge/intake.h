@@ -11,8 +11,8 @@
 
 #include "src/bridge/acks.h"
 #include "src/bridge/delivery_proof.h"
-#include "src/bridge/gather.h"
 #include "src/bridge/left_unacked.h"
+#include "src/bridge/linger.h"
 #include "src/bridge/newcomer.h"
 #include "src/bridge/outbox.h"
 #include "src/bridge/shards.h"
@@ -80,7 +80,7 @@ class Intake {
 
   const Parts parts_;
   std::deque<Newcomer> waiting_;
-  Gather gather_;
+  Linger linger_;
   std::mt19937_64 dice_;
   bool draining_ = false;
   int in_flight_ = 0;

@@ -79,7 +79,7 @@ void Janitor::sweep() {
         std::vector<io::DueItem> items;
         for (const DueEntry& row : *rows) {
           const io::DueItem item = parts_.names.item(row);
-          if (!parts_.dispatch.in_hand(item)) items.push_back(item);
+          if (!parts_.dispatch.tracker().contains(item)) items.push_back(item);
         }
         // Pages full of what waits for a queue that stands still: behind them may be what a person fired.
         const bool standing = rows->size() - items.size() >= kPerShard;
@@ -229,7 +229,7 @@ void Janitor::stranded() {
         for (const DueEntry& row : *rows) {
           // In hand, it goes on by itself, unless what we are doing with it is still under the former lease:
           // a claim on its way across an outage then comes back empty-handed.
-          if (parts_.dispatch.in_hand(row.id))
+          if (parts_.dispatch.tracker().contains(row.id))
             unsettled.insert(row.shard);
           else
             items.push_back(parts_.names.item(row));
@@ -257,7 +257,7 @@ void Janitor::forgotten() {
         for (const DueEntry& row : *rows) {
           const bool waits =
               std::ranges::any_of(to_recover_, [&](const Gained& g) { return g.lease.shard == row.shard; });
-          if (!waits && !parts_.dispatch.in_hand(row.id)) items.push_back(parts_.names.item(row));
+          if (!waits && !parts_.dispatch.tracker().contains(row.id)) items.push_back(parts_.names.item(row));
         }
         if (items.empty()) return;
         log::warn("claims that nobody had in hand: published again", {{"tasks", items.size()}});

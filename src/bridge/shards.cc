@@ -209,7 +209,7 @@ void Shards::begin_cycle() {
   cycle.row_gone = row_gone_;
   cycle.link = link_;
   for (const Lease& lease : leases()) {
-    const bool give_back = slot(lease.shard).leaving && !listener_.in_use(lease.shard);
+    const bool give_back = slot(lease.shard).leaving && !in_use(lease.shard);
     (give_back ? cycle.release : cycle.renew).push_back(lease);
   }
   const auto work = [cycle, settings = settings_, &here = clock_.here()](LeaseStore& store) {
@@ -410,10 +410,10 @@ void Shards::plan_surplus(int surplus) {
   for (int s = kShards - 1; s >= 0; --s) {
     Slot& it = slot(s);
     if (it.epoch == 0) continue;
-    const bool in_use = listener_.in_use(s);
+    const bool used = in_use(s);
     // A publish without an answer may keep it for ever: then it goes on working, and another one leaves.
-    if (!stepped_back_ && it.leaving && in_use && now - it.leaving_since > kLeavingMost) it.stuck = true;
-    it.stuck = it.stuck && in_use;
+    if (!stepped_back_ && it.leaving && used && now - it.leaving_since > kLeavingMost) it.stuck = true;
+    it.stuck = it.stuck && used;
     const bool leaves = leaving < surplus && !it.stuck;
     if (leaves && !it.leaving) it.leaving_since = now;
     it.leaving = leaves;

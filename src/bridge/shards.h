@@ -49,8 +49,7 @@ class Shards {
     std::function<void(const std::vector<Gained>&)> gained;
     std::function<void(const std::vector<int>&)> lost;  // without our will: act on nothing of theirs
     std::function<void(BootMs)> publish_until;          // the fence, after each renewal
-    std::function<bool(int)> in_use;   // is a publish of this shard under way? Then it isn't given back
-    std::function<void()> name_taken;  // another process runs under our name: stop
+    std::function<void()> name_taken;                   // another process runs under our name: stop
     std::function<void(const Notice&)> noticed;
   };
 
@@ -83,6 +82,11 @@ class Shards {
   int home();
   // REQUIRES: node() is known, as it is once a shard is held.
   TaskId new_id(EpochMs now);
+
+  // A claim or a publish of this shard is under way: it is not given back before as many have ended.
+  void begin_use(int shard) { ++uses_[static_cast<std::size_t>(shard)]; }
+  void end_use(int shard) { --uses_[static_cast<std::size_t>(shard)]; }
+  bool in_use(int shard) const { return uses_[static_cast<std::size_t>(shard)] > 0; }
 
  private:
   struct Slot {
@@ -119,6 +123,7 @@ class Shards {
   std::vector<HealthProblem> problems_;
   std::unique_ptr<IdSource> ids_;  // made when the node's number is known
   std::array<Slot, kShards> slots_{};
+  std::array<int, kShards> uses_{};
   int count_ = 0;
   int next_home_ = 0;
   // What tells a database that went back in time from another process with our name.

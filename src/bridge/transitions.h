@@ -16,8 +16,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/bridge/gather.h"
 #include "src/bridge/left_unacked.h"
+#include "src/bridge/linger.h"
 #include "src/bridge/store_jobs.h"
 #include "src/core/decider.h"
 #include "src/core/machine.h"
@@ -86,7 +86,7 @@ class Transitions {
   std::unordered_map<TaskId, std::vector<Item>> held_;  // until published()
   std::vector<Item> later_;                             // asked again at their time
   io::Timer again_;                                     // the first of later_
-  Gather gather_;
+  Linger linger_;
   std::size_t pressing_ = 0;  // of waiting_: those that somebody waits for
   int in_flight_ = 0;
 };

@@ -24,6 +24,7 @@
 #include "plugin/memory/memory_broker.h"
 #include "src/bridge/intake.h"
 #include "src/bridge/janitor.h"
+#include "src/bridge/task_updates.h"
 #include "src/store/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 
@@ -117,7 +118,9 @@ class Flow final : public BrokerSink {
         shards(world.loop, jobs, clock,
                {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
                listener()),
-        dispatch(dispatch_parts(), options.max_unconfirmed),
+        dispatch({world.loop, jobs, shards, transitions, outbox, broker, clock, names, proof, world.rules,
+                  horizon, updates, "rung"},
+                 options.max_unconfirmed),
         horizon(
             jobs, shards, clock, heap, names, [this] { return dispatch.ready(); }, options.horizon) {
     EXPECT_TRUE(proof.set({std::string(64, 'a'), ""}));
@@ -150,7 +153,7 @@ class Flow final : public BrokerSink {
     auto answer = std::make_shared<std::optional<Decision>>();
     transitions.add(std::move(event), [this, answer](const Result<Decision>& decision) {
       if (!decision) return;
-      settled(*decision);
+      updates.decided(*decision);
       *answer = *decision;
     });
     transitions.flush();
@@ -208,9 +211,12 @@ class Flow final : public BrokerSink {
                           [this] { return shards.fence(); },
                           [this] { return world.rules; },
                           [this] { acks.flush(); },
-                          [this](TaskId id) { return dispatch.publishing(id); },
+                          [this](TaskId id) { return dispatch.tracker().publishing(id); },
                           left};
+  StoreWatch store_watch{world.loop, health, [](const SystemEvent&) {}, "a"};
+  Attachments attachments{health, [](const SystemEvent&) {}};
   Dispatch dispatch;
+  TaskUpdates updates{dispatch, horizon, names, store_watch, attachments};
   io::DueHeap heap{world.loop, clock, [this](const std::vector<io::DueItem>& due) { dispatch.due(due); },
                    Dispatch::kAhead};
   Horizon horizon;
@@ -218,7 +224,7 @@ class Flow final : public BrokerSink {
   Janitor janitor{
       world.loop,
       {jobs, shards, transitions, outbox, clock, heap, horizon, dispatch, names, proof,
-       [this](const Decision& decision) { settled(decision); }, [] { return true; }, "rung.parked"}};
+       [this](const Decision& decision) { updates.decided(decision); }, [] { return true; }, "rung.parked"}};
   std::uint32_t connection = 0;  // of the last delivery
 
  private:
@@ -226,12 +232,6 @@ class Flow final : public BrokerSink {
     world.loop.post([task = std::move(task), alive = std::weak_ptr<bool>(alive_)] {
       if (!alive.expired()) task();
     });
-  }
-  void settled(const Decision& decision) {
-    if (decision.verdict != Decision::Verdict::applied) return;
-    const Task& task = decision.task;
-    dispatch.changed(task);
-    if (task.state == State::scheduled && task.next_at) horizon.schedule(names.item(task, *task.next_at));
   }
   void deliveries(const std::vector<Delivery>& batch) {
     const std::uint32_t its = batch.front().tag.connection;
@@ -251,26 +251,8 @@ class Flow final : public BrokerSink {
               intake.flush();
               dispatch.shards_gained();
             },
-            [](const std::vector<int>&) {},
-            [this](BootMs deadline) { broker.allow_publish_until(deadline); },
-            [this](int shard) { return dispatch.in_use(shard); },
-            [] {},
-            [](const Shards::Notice&) {}};
-  }
-  Dispatch::Parts dispatch_parts() {
-    return {world.loop,
-            jobs,
-            shards,
-            transitions,
-            outbox,
-            clock,
-            names,
-            proof,
-            [this] { return world.rules; },
-            [this](const io::DueItem& item) { horizon.schedule(item); },
-            [this](const Decision& decision) { settled(decision); },
-            [this](PublishLane lane, std::string reason) { broker.drop_publishing(lane, std::move(reason)); },
-            "rung"};
+            [](const std::vector<int>&) {}, [this](BootMs deadline) { broker.allow_publish_until(deadline); },
+            [] {}, [](const Shards::Notice&) {}};
   }
   Intake::Parts intake_parts() {
     return {jobs,
@@ -282,10 +264,8 @@ class Flow final : public BrokerSink {
             clock,
             proof,
             [this] { return world.rules; },
-            [this](const Task& task) {
-              if (task.state == State::scheduled) horizon.schedule(names.item(task, *task.next_at));
-            },
-            [this](const Decision& decision) { settled(decision); },
+            [this](const Task& task) { updates.inserted(task); },
+            [this](const Decision& decision) { updates.decided(decision); },
             [](TaskId, int) {},
             "rung.parked",
             {"rung.delay", {}},

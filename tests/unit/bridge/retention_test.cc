@@ -21,7 +21,7 @@ struct Upkeep {
         jobs(loop, [db]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db); }),
         shards(loop, jobs, clock, {{name, "0", "here", number}, Ms{1000}, Ms{1000}},
                {[](const std::vector<Gained>&) {}, [](const std::vector<int>&) {}, [](BootMs) {},
-                [](int) { return false; }, [] {}, [](const Shards::Notice&) {}}),
+                [] {}, [](const Shards::Notice&) {}}),
         retention(loop, {jobs, shards, clock}, keep) {
     shards.start();
     retention.start();

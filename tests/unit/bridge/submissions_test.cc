@@ -61,7 +61,7 @@ class SubmissionsTest : public testing::Test {
                 clock,
                 {{"a", "0", "here", 42}, kLongLease, Ms{1000}},
                 {[this](const std::vector<Gained>&) { submissions.flush(); }, [](const std::vector<int>&) {},
-                 [](BootMs) {}, [](int) { return false; }, [] {}, [](const Shards::Notice&) {}}};
+                 [](BootMs) {}, [] {}, [](const Shards::Notice&) {}}};
   Health health{*time, [] {}};
   LeftUnacked left{loop, health, [] {}};
   Transitions transitions{loop,
