@@ -18,14 +18,14 @@ namespace rung::bridge {
 
 class BrokerWatch {
  public:
-  struct Parts {
+  struct Deps {
     Health& health;
     Shards& shards;
     std::function<void(SystemEvent)> record;
     std::function<void()> given_up;  // called again and again while our shards are given up
   };
   // `node`: our name, for events. `patience`: for so long the connection may be down before we step back.
-  BrokerWatch(io::Loop& loop, Parts parts, std::string node, Ms patience);
+  BrokerWatch(io::Loop& loop, Deps deps, std::string node, Ms patience);
 
   void start();
   void stop();
@@ -41,7 +41,7 @@ class BrokerWatch {
   void say_away(bool refused_before);
   void look();
 
-  const Parts parts_;
+  const Deps deps_;
   const Clock& clock_;
   const std::string node_;
   BrokerStatus status_;

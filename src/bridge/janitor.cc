@@ -30,8 +30,8 @@ std::size_t body_bytes_of(const Task& task) {
 
 }  // namespace
 
-Janitor::Janitor(io::Loop& loop, Parts parts)
-    : parts_(std::move(parts)),
+Janitor::Janitor(io::Loop& loop, Deps deps)
+    : deps_(std::move(deps)),
       timer_(loop, [this] { tick(); }),
       sweep_(loop, [this] { sweep(); }),
       sweep_on_(loop, [this] { sweep_on(); }) {}
@@ -52,10 +52,10 @@ void Janitor::gained(const std::vector<Gained>& gained) {
 }
 
 void Janitor::tick() {
-  parts_.heap.check_clock();
-  if (!parts_.shards.any()) return;
-  parts_.dispatch.tick();
-  parts_.horizon.extend();
+  deps_.horizon.check_clock();
+  if (!deps_.shards.any()) return;
+  deps_.dispatch.tick();
+  deps_.horizon.extend();
   deadlines();
   copies();
   stranded();
@@ -63,14 +63,14 @@ void Janitor::tick() {
 }
 
 void Janitor::sweep() {
-  if (sweeping_ || !parts_.shards.any()) return;
+  if (sweeping_ || !deps_.shards.any()) return;
   sweeping_ = true;
-  const EpochMs until = parts_.clock.now() - kSweepGrace;
+  const EpochMs until = deps_.clock.now() - kSweepGrace;
   std::optional<EpochMs> after;
-  if (parts_.dispatch.ready() > kEnoughReady || look_recent_) after = until - kRecent;
-  parts_.jobs.submit<std::vector<DueEntry>>(
+  if (deps_.dispatch.ready() > kEnoughReady || look_recent_) after = until - kRecent;
+  deps_.jobs.submit<std::vector<DueEntry>>(
       Lane::control,
-      [shards = parts_.shards.list(), after, until](TaskStore& store) {
+      [shards = deps_.shards.list(), after, until](TaskStore& store) {
         return store.due(State::scheduled, shards, after, until, kPerShard);
       },
       [this](const Result<std::vector<DueEntry>>& rows) {
@@ -78,28 +78,28 @@ void Janitor::sweep() {
         if (!rows) return log::error("the sweep failed", {{"reason", rows.error().message}});
         std::vector<io::DueItem> items;
         for (const DueEntry& row : *rows) {
-          const io::DueItem item = parts_.names.item(row);
-          if (!parts_.dispatch.tracker().contains(item)) items.push_back(item);
+          const io::DueItem item = deps_.names.item(row);
+          if (!deps_.dispatch.tracker().contains(item)) items.push_back(item);
         }
         // Pages full of what waits for a queue that stands still: behind them may be what a person fired.
         const bool standing = rows->size() - items.size() >= kPerShard;
         look_recent_ = standing && !look_recent_;
-        if (!items.empty()) parts_.dispatch.due(items);
+        if (!items.empty()) deps_.dispatch.due(items);
         if (items.size() >= kPerShard || look_recent_) sweep_on_.start(kSweepOn);
       });
 }
 
 void Janitor::sweep_on() {
-  if (parts_.dispatch.ready() > kEnoughReady) return sweep_on_.start(kSweepOn);
+  if (deps_.dispatch.ready() > kEnoughReady) return sweep_on_.start(kSweepOn);
   sweep();
 }
 
 void Janitor::deadlines() {
   if (ending_busy_) return;
   ending_busy_ = true;
-  parts_.jobs.submit<std::vector<DueEntry>>(
+  deps_.jobs.submit<std::vector<DueEntry>>(
       Lane::control,
-      [shards = parts_.shards.list(), until = parts_.clock.now()](TaskStore& store) {
+      [shards = deps_.shards.list(), until = deps_.clock.now()](TaskStore& store) {
         return store.due(State::awaiting, shards, std::nullopt, until, kPerShard * 10);
       },
       [this](const Result<std::vector<DueEntry>>& rows) {
@@ -107,22 +107,22 @@ void Janitor::deadlines() {
         if (!rows) return log::error("silence could not be looked for", {{"reason", rows.error().message}});
         for (const DueEntry& row : *rows) {
           if (!ending_.insert(row.id).second) continue;
-          parts_.transitions.add({row.id, event::SilenceOver{}},
-                                 [this, id = row.id](const Result<Decision>& decision) {
-                                   ending_.erase(id);
-                                   if (decision) parts_.settled(*decision);
-                                 });
+          deps_.transitions.add({row.id, event::SilenceOver{}},
+                                [this, id = row.id](const Result<Decision>& decision) {
+                                  ending_.erase(id);
+                                  if (decision) deps_.observer.decided(*decision);
+                                });
         }
-        parts_.transitions.flush();
+        deps_.transitions.flush();
       });
 }
 
 void Janitor::copies() {
-  if (copies_busy_ || copy_bytes_ >= kCopyBytes || !parts_.can_publish()) return;
+  if (copies_busy_ || copy_bytes_ >= kCopyBytes || !deps_.can_publish()) return;
   copies_busy_ = true;
-  parts_.jobs.submit<std::vector<DueEntry>>(
+  deps_.jobs.submit<std::vector<DueEntry>>(
       Lane::control,
-      [shards = parts_.shards.list(), until = parts_.clock.now()](TaskStore& store) {
+      [shards = deps_.shards.list(), until = deps_.clock.now()](TaskStore& store) {
         return store.due(State::parked, shards, std::nullopt, until, kPerShard);
       },
       [this](const Result<std::vector<DueEntry>>& rows) {
@@ -163,7 +163,7 @@ Result<std::vector<Janitor::Copy>> Janitor::read_copies(Store& store, const std:
 
 void Janitor::send_copies(const std::vector<TaskId>& ids) {
   copies_busy_ = true;
-  parts_.jobs.submit<std::vector<Copy>>(
+  deps_.jobs.submit<std::vector<Copy>>(
       Lane::flow,
       [ids, room = kCopyBytes - copy_bytes_](Store& store) { return read_copies(store, ids, room); },
       [this](const Result<std::vector<Copy>>& copies) {
@@ -171,7 +171,7 @@ void Janitor::send_copies(const std::vector<TaskId>& ids) {
         if (!copies)
           return log::error("parked messages could not be read", {{"reason", copies.error().message}});
         for (const Copy& copy : *copies) send_copy(copy);
-        parts_.outbox.flush();
+        deps_.outbox.flush();
       });
 }
 
@@ -185,42 +185,42 @@ void Janitor::send_copy(const Copy& copy) {
     copy_done(task);
   };
   if (copy.stored.message == nullptr) return never(copy.stored.broken);
-  Message message = dress(*copy.stored.message, task, parts_.proof.token(task));
+  Message message = dress(*copy.stored.message, task, deps_.proof.token(task));
   message.headers->emplace_back(header::kQueue, task.queue);
   message.headers->emplace_back(header::kError, task.last_error);
-  parts_.outbox.send({0, parts_.parked_exchange, task.queue, std::move(message)},
-                     [this, task, never](const PublishResult& result) {
-                       if (result.how == PublishResult::How::confirmed) return copy_done(task);
-                       // Tried again it would end the channel for all others each time. The row has it.
-                       if (result.how == PublishResult::How::rejected) return never(result.reason);
-                       copying_.erase(task.id);  // the next tick tries again
-                       copy_bytes_ -= body_bytes_of(task);
-                     });
+  deps_.outbox.send({0, deps_.parked_exchange, task.queue, std::move(message)},
+                    [this, task, never](const PublishResult& result) {
+                      if (result.how == PublishResult::How::confirmed) return copy_done(task);
+                      // Tried again it would end the channel for all others each time. The row has it.
+                      if (result.how == PublishResult::How::rejected) return never(result.reason);
+                      copying_.erase(task.id);  // the next tick tries again
+                      copy_bytes_ -= body_bytes_of(task);
+                    });
 }
 
 void Janitor::copy_done(const Task& task) {
   copy_bytes_ -= body_bytes_of(task);
-  parts_.transitions.add({task.id, event::ParkedCopySent{}},
-                         [this, id = task.id](const Result<Decision>&) { copying_.erase(id); });
+  deps_.transitions.add({task.id, event::ParkedCopySent{}},
+                        [this, id = task.id](const Result<Decision>&) { copying_.erase(id); });
 }
 
 void Janitor::stranded() {
   std::vector<Lease> ripe;
-  const BootMs now = parts_.clock.here().boot();
+  const BootMs now = deps_.clock.here().boot();
   std::erase_if(to_recover_, [&](const Gained& g) {
-    if (!parts_.shards.held(g.lease.shard)) return true;  // whoever has it now looks for itself
+    if (!deps_.shards.held(g.lease.shard)) return true;  // whoever has it now looks for itself
     if (g.recover_at > now) return false;
     ripe.push_back(g.lease);
     return true;
   });
   if (ripe.empty()) return;
   constexpr int kLimit = 5000;
-  parts_.jobs.submit<std::vector<DueEntry>>(
+  deps_.jobs.submit<std::vector<DueEntry>>(
       Lane::control, [ripe](TaskStore& store) { return store.stranded(ripe, kLimit); },
       [this, ripe](const Result<std::vector<DueEntry>>& rows) {
         if (!rows) {
           for (const Lease& lease : ripe)
-            to_recover_.push_back({lease, parts_.clock.here().boot() + kEvery * 5});
+            to_recover_.push_back({lease, deps_.clock.here().boot() + kEvery * 5});
           return log::error("stranded tasks could not be looked for", {{"reason", rows.error().message}});
         }
         const bool more = rows->size() == static_cast<std::size_t>(kLimit);
@@ -229,26 +229,26 @@ void Janitor::stranded() {
         for (const DueEntry& row : *rows) {
           // In hand, it goes on by itself, unless what we are doing with it is still under the former lease:
           // a claim on its way across an outage then comes back empty-handed.
-          if (parts_.dispatch.tracker().contains(row.id))
+          if (deps_.dispatch.tracker().contains(row.id))
             unsettled.insert(row.shard);
           else
-            items.push_back(parts_.names.item(row));
+            items.push_back(deps_.names.item(row));
         }
         for (const Lease& lease : ripe) {
           if (more || unsettled.contains(lease.shard))
-            to_recover_.push_back({lease, parts_.clock.here().boot() + kEvery});
+            to_recover_.push_back({lease, deps_.clock.here().boot() + kEvery});
         }
         if (items.empty()) return;
         log::info("publishing again what the former owner left", {{"tasks", items.size()}});
-        parts_.dispatch.due(items);
+        deps_.dispatch.due(items);
       });
 }
 
 // Our own claims whose answer got lost in a way that nobody noticed. None should ever be found.
 void Janitor::forgotten() {
-  parts_.jobs.submit<std::vector<DueEntry>>(
+  deps_.jobs.submit<std::vector<DueEntry>>(
       Lane::control,
-      [shards = parts_.shards.list(), until = parts_.clock.now() - kForgotten](TaskStore& store) {
+      [shards = deps_.shards.list(), until = deps_.clock.now() - kForgotten](TaskStore& store) {
         return store.due(State::publishing, shards, std::nullopt, until, kPerShard);
       },
       [this](const Result<std::vector<DueEntry>>& rows) {
@@ -257,11 +257,11 @@ void Janitor::forgotten() {
         for (const DueEntry& row : *rows) {
           const bool waits =
               std::ranges::any_of(to_recover_, [&](const Gained& g) { return g.lease.shard == row.shard; });
-          if (!waits && !parts_.dispatch.tracker().contains(row.id)) items.push_back(parts_.names.item(row));
+          if (!waits && !deps_.dispatch.tracker().contains(row.id)) items.push_back(deps_.names.item(row));
         }
         if (items.empty()) return;
         log::warn("claims that nobody had in hand: published again", {{"tasks", items.size()}});
-        parts_.dispatch.due(items);
+        deps_.dispatch.due(items);
       });
 }
 

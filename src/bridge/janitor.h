@@ -24,23 +24,22 @@ namespace rung::bridge {
 
 class Janitor {
  public:
-  struct Parts {
+  struct Deps {
     StoreJobs& jobs;
     Shards& shards;
     Transitions& transitions;
     Outbox& outbox;
     DbClock& clock;
-    io::DueHeap& heap;
     Horizon& horizon;
     Dispatch& dispatch;
     QueueNames& names;
     const DeliveryProof& proof;
-    std::function<void(const Decision&)> settled;
+    TaskObserver& observer;
     std::function<bool()> can_publish;
     std::string parked_exchange;
   };
 
-  Janitor(io::Loop& loop, Parts parts);
+  Janitor(io::Loop& loop, Deps deps);
   void start();
   void stop();
   // Shards were taken: their stranded rows are looked for when the former owner's connection must be dead.
@@ -64,7 +63,7 @@ class Janitor {
   void stranded();
   void forgotten();
 
-  const Parts parts_;
+  const Deps deps_;
   io::Timer timer_, sweep_;
   io::Timer sweep_on_;  // the last sweep found more than it took
   std::vector<Gained> to_recover_;

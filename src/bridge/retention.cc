@@ -24,8 +24,8 @@ constexpr int kTasks = 500, kRecords = 1000;  // of one step
 
 }  // namespace
 
-Retention::Retention(io::Loop& loop, Parts parts, std::optional<Ms> keep)
-    : parts_(parts),
+Retention::Retention(io::Loop& loop, Deps deps, std::optional<Ms> keep)
+    : deps_(deps),
       keep_(keep),
       timer_(loop, [this] { tick(); }),
       said_at_(BootMs{0} - kSayEvery),
@@ -47,7 +47,7 @@ void Retention::reload(std::optional<Ms> keep) {
 
 void Retention::tick() {
   if (busy_ || stopped_) return;
-  const bool ours = parts_.shards.held(0);
+  const bool ours = deps_.shards.held(0);
   if (ours && !ours_) {
     walk_at_ = look_at_ = sweep_at_ = calm_until_ = {0};
     patience_ = kFirstBusy;
@@ -60,7 +60,7 @@ void Retention::tick() {
 }
 
 void Retention::begin() {
-  const BootMs now = parts_.clock.here().boot();
+  const BootMs now = deps_.clock.here().boot();
   Pass pass;
   pass.place = pass_.place;
   if (now >= walk_at_) {
@@ -68,7 +68,7 @@ void Retention::begin() {
     walk_at_ = now + kWalkEvery;
   }
   pass.keep = keep_;
-  pass.now = parts_.clock.now();
+  pass.now = deps_.clock.now();
   pass.look = now >= look_at_ && now >= calm_until_;
   pass.sweep = pass.look && now >= sweep_at_;
   pass.stage = pass.look ? Stage::add : keep_ ? Stage::tasks : Stage::through;
@@ -79,9 +79,9 @@ void Retention::begin() {
 void Retention::submit() {
   if (pass_.stage == Stage::through) return timer_.start(kRest);
   busy_ = true;
-  parts_.jobs.submit<Pass>(
+  deps_.jobs.submit<Pass>(
       Lane::upkeep,
-      [pass = pass_, &here = parts_.clock.here()](RetentionStore& store) {
+      [pass = pass_, &here = deps_.clock.here()](RetentionStore& store) {
         return perform(pass, here, store);
       },
       [this](Result<Pass> pass) { arrived(std::move(pass)); });
@@ -184,7 +184,7 @@ void Retention::arrived(Result<Pass> pass) {
     if (stopped_) return;
     log::warn("retention stops for a while", {{"reason", pass.error().message}});
     pass_.stage = Stage::through;
-    look_at_ = parts_.clock.here().boot() + kLookEvery;
+    look_at_ = deps_.clock.here().boot() + kLookEvery;
     return timer_.start(kLookEvery);
   }
   const bool abandoned = pass_.stage == Stage::through;  // another retention holds by now
@@ -194,8 +194,8 @@ void Retention::arrived(Result<Pass> pass) {
   done_.audit += now.audit;
   done_.bulks += now.bulks;
   done_.events += now.events;
-  if (now.tasks + now.parts + now.audit + now.bulks + now.events > 0) done_.last = parts_.clock.now();
-  if (now.tasks > 0) look_at_ = std::min(look_at_, parts_.clock.here().boot() + kLookSoon);
+  if (now.tasks + now.parts + now.audit + now.bulks + now.events > 0) done_.last = deps_.clock.now();
+  if (now.tasks > 0) look_at_ = std::min(look_at_, deps_.clock.here().boot() + kLookSoon);
   names_.insert(names_.end(), pass->dropped.begin(), pass->dropped.end());
   pass->dropped.clear();
   if (abandoned) {
@@ -203,7 +203,7 @@ void Retention::arrived(Result<Pass> pass) {
     return;
   }
   pass_ = *std::move(pass);
-  if (pass_.stage == Stage::tasks && parts_.clock.here().boot() - began_ > kLongestPass)
+  if (pass_.stage == Stage::tasks && deps_.clock.here().boot() - began_ > kLongestPass)
     pass_.stage = Stage::records;
   if (pass_.stage == Stage::through) through();
   if (stopped_) return;
@@ -212,7 +212,7 @@ void Retention::arrived(Result<Pass> pass) {
 }
 
 void Retention::through() {
-  const BootMs now = parts_.clock.here().boot();
+  const BootMs now = deps_.clock.here().boot();
   if (pass_.look) {
     look_at_ = now + kLookEvery;
     if (pass_.busy)

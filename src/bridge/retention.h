@@ -20,7 +20,7 @@ namespace rung::bridge {
 
 class Retention {
  public:
-  struct Parts {
+  struct Deps {
     StoreJobs& jobs;
     Shards& shards;
     DbClock& clock;
@@ -32,7 +32,7 @@ class Retention {
   };
 
   // `keep`: none = nothing is let go of; parts are made all the same.
-  Retention(io::Loop& loop, Parts parts, std::optional<Ms> keep);
+  Retention(io::Loop& loop, Deps deps, std::optional<Ms> keep);
   void start();
   void stop();  // the step under way ends
   void reload(std::optional<Ms> keep);
@@ -68,7 +68,7 @@ class Retention {
   static Result<void> list(Pass& pass, RetentionStore& store);
   static Result<void> drop(Pass& pass, RetentionStore& store);
 
-  const Parts parts_;
+  const Deps deps_;
   std::optional<Ms> keep_;
   io::Timer timer_;
   Pass pass_;

@@ -32,12 +32,12 @@ bool is_pressing(const Event& event) { return !std::holds_alternative<event::Con
 }  // namespace
 
 Transitions::Transitions(io::Loop& loop, StoreJobs& jobs, std::function<Fence()> fence,
-                         std::function<RuleBookPtr()> rules, std::function<void()> after,
+                         const RuleBookPtr& rules, std::function<void()> after,
                          std::function<bool(TaskId)> publishing, LeftUnacked& left)
     : loop_(loop),
       jobs_(jobs),
       fence_(std::move(fence)),
-      rules_(std::move(rules)),
+      rules_(rules),
       after_(std::move(after)),
       publishing_(std::move(publishing)),
       left_(left),
@@ -171,7 +171,7 @@ void Transitions::leave(std::vector<Item> batch) {
   auto shared = std::make_shared<std::vector<Item>>(std::move(batch));
   jobs_.submit<std::vector<Decision>>(
       Lane::flow,
-      [shared, fence = fence_(), decide = decider(rules_())](TaskStore& store) {
+      [shared, fence = fence_(), decide = decider(rules_)](TaskStore& store) {
         std::vector<Event> events;
         events.reserve(shared->size());
         for (const Item& item : *shared) events.push_back(item.event);

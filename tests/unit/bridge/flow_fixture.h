@@ -121,8 +121,7 @@ class Flow final : public BrokerSink {
         dispatch({world.loop, jobs, shards, transitions, outbox, broker, clock, names, proof, world.rules,
                   horizon, updates, "rung"},
                  options.max_unconfirmed),
-        horizon(
-            jobs, shards, clock, heap, names, [this] { return dispatch.ready(); }, options.horizon) {
+        horizon(world.loop, jobs, shards, clock, names, dispatch, options.horizon) {
     EXPECT_TRUE(proof.set({std::string(64, 'a'), ""}));
     for (const char* queue : {"orders", "invoices", "billed"}) broker.declare(queue);
     world.brokers.insert(&broker);
@@ -209,7 +208,7 @@ class Flow final : public BrokerSink {
   Transitions transitions{world.loop,
                           jobs,
                           [this] { return shards.fence(); },
-                          [this] { return world.rules; },
+                          world.rules,
                           [this] { acks.flush(); },
                           [this](TaskId id) { return dispatch.tracker().publishing(id); },
                           left};
@@ -217,14 +216,14 @@ class Flow final : public BrokerSink {
   Attachments attachments{health, [](const SystemEvent&) {}};
   Dispatch dispatch;
   TaskUpdates updates{dispatch, horizon, names, store_watch, attachments};
-  io::DueHeap heap{world.loop, clock, [this](const std::vector<io::DueItem>& due) { dispatch.due(due); },
-                   Dispatch::kAhead};
   Horizon horizon;
-  Intake intake{world.loop, intake_parts()};
-  Janitor janitor{
-      world.loop,
-      {jobs, shards, transitions, outbox, clock, heap, horizon, dispatch, names, proof,
-       [this](const Decision& decision) { updates.decided(decision); }, [] { return true; }, "rung.parked"}};
+  Intake intake{world.loop,
+                {jobs, shards, transitions, outbox, acks, left, clock, proof, world.rules, updates,
+                 store_watch, broker},
+                {"rung.parked", {"rung.delay", {}}, kIncarnation}};
+  Janitor janitor{world.loop,
+                  {jobs, shards, transitions, outbox, clock, horizon, dispatch, names, proof, updates,
+                   [] { return true; }, "rung.parked"}};
   std::uint32_t connection = 0;  // of the last delivery
 
  private:
@@ -254,26 +253,6 @@ class Flow final : public BrokerSink {
             [](const std::vector<int>&) {}, [this](BootMs deadline) { broker.allow_publish_until(deadline); },
             [] {}, [](const Shards::Notice&) {}};
   }
-  Intake::Parts intake_parts() {
-    return {jobs,
-            shards,
-            transitions,
-            outbox,
-            acks,
-            left,
-            clock,
-            proof,
-            [this] { return world.rules; },
-            [this](const Task& task) { updates.inserted(task); },
-            [this](const Decision& decision) { updates.decided(decision); },
-            [](TaskId, int) {},
-            "rung.parked",
-            {"rung.delay", {}},
-            [this](const DeliveryTag& tag) { return broker.stands(tag); },
-            [this](std::vector<DeliveryTag> tags) { broker.requeue(std::move(tags)); },
-            kIncarnation};
-  }
-
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
