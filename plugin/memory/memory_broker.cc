@@ -156,14 +156,14 @@ PublishResult MemoryBroker::publish_one(const Outgoing& outgoing) {
   if (!knows_exchange(outgoing.exchange)) {
     return result(How::returned, "NOT_FOUND - no exchange '" + outgoing.exchange + "'");
   }
-  if (nacks_ > 0) {
-    --nacks_;
-    return result(How::nacked, "nacked, as told");
-  }
   if (losses_ > 0) {
     --losses_;
     if (losses_arrive_) route(outgoing.exchange, outgoing.routing_key, outgoing.message);
     return result(How::lost, "lost, as told");
+  }
+  if (nacks_ > 0) {
+    --nacks_;
+    return result(How::nacked, "nacked, as told");
   }
   const Value* bcc = find(outgoing.message.headers, "BCC");
   if (outgoing.exchange == return_exchange(options_.prefix) && bcc != nullptr) {

@@ -15,6 +15,7 @@ struct ClaimedTask {
   std::uint32_t queue = 0;           // of its target, as QueueNames numbers it
   std::size_t bytes = 0;             // of its body, and about what a message takes beside it
   PublishLane lane = PublishLane::main;
+  bool copy_may_be_out = false;  // an earlier publish of the attempt has had no answer
 };
 
 }  // namespace rung::bridge

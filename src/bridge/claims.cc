@@ -62,7 +62,7 @@ void Claims::claimed(const std::vector<io::DueItem>& batch, PublishLane lane, Re
     if (decision.verdict == Decision::Verdict::applied) {
       const std::size_t bytes = bytes_of(decision.task);
       auto task = std::make_shared<const Task>(std::move(decision.task));
-      ours.push_back({std::move(task), batch[i].queue, bytes, lane});
+      ours.push_back({std::move(task), batch[i].queue, bytes, lane, decision.claimed_again});
       deps_.tracker.claimed(ours.back());
       continue;
     }

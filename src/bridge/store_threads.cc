@@ -6,8 +6,6 @@
 namespace rung::bridge {
 namespace {
 
-constexpr std::size_t kMostReasons = 20;  // said of one outage
-
 Ms with_jitter(Ms pause) {
   thread_local std::mt19937 dice{std::random_device{}()};
   return Ms{std::uniform_int_distribution<std::int64_t>(pause.count() / 2, pause.count())(dice)};
@@ -108,26 +106,19 @@ void StoreThreads::perform(Lane lane, Job& job, std::unique_ptr<Store>& store) {
   }
 }
 
-// Said once for each reason, not once a thread and not once a try.
 void StoreThreads::waits(bool& mine, const Error& error) {
   const std::lock_guard lock(mutex_);
-  if (!mine) ++threads_away_;
-  mine = true;
-  const bool refused = error.kind == Error::Kind::refused;
-  const bool turned = std::exchange(refused_, refused) != refused;  // it decides whether a start is given up
-  const bool news = said_.size() < kMostReasons && said_.insert(error.message).second;
-  if (!news && !turned) return;
-  loop_.post([this, status = Status{true, refused, error.message}] { on_status_(status); });
+  tell(outage_.waits(mine, error));
 }
 
 void StoreThreads::goes_on(bool& mine) {
   if (!mine) return;
-  mine = false;
   const std::lock_guard lock(mutex_);
-  if (--threads_away_ > 0) return;
-  said_.clear();
-  refused_ = false;
-  loop_.post([this] { on_status_(Status{}); });
+  tell(outage_.goes_on(mine));
+}
+
+void StoreThreads::tell(const std::optional<Status>& status) {
+  if (status) loop_.post([this, status = *status] { on_status_(status); });
 }
 
 bool StoreThreads::pause(Ms length) {

@@ -9,12 +9,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "src/bridge/store_jobs.h"
+#include "src/bridge/store_outage.h"
 #include "src/io/loop.h"
 
 namespace rung::bridge {
@@ -44,6 +44,7 @@ class StoreThreads final : public StoreJobs {
   std::optional<Error> attempt_once(Job& job, std::unique_ptr<Store>& store);
   void waits(bool& mine, const Error& error);
   void goes_on(bool& mine);
+  void tell(const std::optional<Status>& status);
   bool pause(Ms length);  // false: stopped meanwhile
 
   io::Loop& loop_;
@@ -54,9 +55,7 @@ class StoreThreads final : public StoreJobs {
   std::mutex mutex_;
   Queue control_, flow_, upkeep_;  // guarded by mutex_
   bool stopping_ = false;          // guarded by mutex_
-  int threads_away_ = 0;           // guarded by mutex_
-  std::set<std::string> said_;     // reasons of this outage; guarded by mutex_
-  bool refused_ = false;           // as on_status was told last; guarded by mutex_
+  StoreOutage outage_;             // guarded by mutex_
   int running_ = 0;                // guarded by mutex_
   std::condition_variable stopped_;
   std::atomic<std::int64_t> answered_ms_;

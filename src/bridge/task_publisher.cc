@@ -93,8 +93,8 @@ void TaskPublisher::published(const ClaimedTask& claimed, const PublishResult& r
         route_log_.exchange_refused(target.exchange, result.reason);
       return record(task.shard, {task.id, event::Returned{task.attempt, now, result.reason}});
     case How::nacked:
-      return record(task.shard,
-                    {task.id, event::Deferred{task.attempt, Targets::kRefusedPause, result.reason}});
+      return record(task.shard, {task.id, event::Deferred{task.attempt, Targets::kRefusedPause, result.reason,
+                                                          claimed.copy_may_be_out}});
     case How::rejected: {
       Directives never;
       never.never = true;

@@ -25,7 +25,7 @@ void TaskUpdates::decided(const Decision& decision) {
 }
 
 void TaskUpdates::schedule(const Task& task) {
-  if (task.state == State::scheduled && task.next_at) horizon_.schedule(names_.item(task, *task.next_at));
+  if (waits_for_claim(task)) horizon_.schedule(names_.item(task, *task.next_at));
 }
 
 }  // namespace rung::bridge

@@ -156,7 +156,9 @@ struct Machine {
     next.epoch = at.epoch;
     next.node = at.node;
     Attempt row = history(next, next.attempt, Outcome::pending, at);
-    return applied(std::move(next), std::move(row));
+    Decision d = applied(std::move(next), std::move(row));
+    d.claimed_again = task.state == State::publishing;
+    return d;
   }
 
   Decision operator()(const event::Confirmed& e) const {
@@ -185,10 +187,14 @@ struct Machine {
   Decision operator()(const event::Deferred& e) const {
     if (auto why = not_ours(e.attempt); !why.empty()) return stale(task, std::move(why));
     Task next = task;
-    next.state = State::scheduled;
-    --next.attempt;
     next.next_at = at.now + e.pause;
     next.last_error = clean_utf8(e.reason, kErrorBytes);
+    if (e.copy_may_be_out) {
+      next.epoch = 0;  // no claim stands: a word on the copy counts at once
+      return applied(std::move(next));
+    }
+    next.state = State::scheduled;
+    --next.attempt;
     Decision d = applied(std::move(next), history(task, task.attempt, Outcome::pending, at));
     d.drop_attempt = true;
     return d;

@@ -33,6 +33,9 @@ struct Deferred {
   int attempt;
   Ms pause;
   std::string reason;
+  // An earlier publish of this attempt has had no answer (Decision::claimed_again): a copy of it may be with
+  // a consumer, so its number is not taken back.
+  bool copy_may_be_out = false;
 };  // refused by the broker, not by the consumer: costs nothing. This and Returned: only from who claimed it
 struct Failed {
   int attempt;
@@ -150,6 +153,8 @@ struct Decision {
   bool drop_attempt = false;  // Deferred: the row of `attempt` is taken back
   // The row was behind: the attempt that it took for the current one, which must have ended.
   std::optional<Attempt> overtaken = {};
+  // Claim: the attempt was claimed before, and nobody knows whether it was published then.
+  bool claimed_again = false;
 };
 
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at);

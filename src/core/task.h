@@ -78,8 +78,10 @@ struct Task {
   int max_attempts = 0;  // retry-max-attempts; 0 = the ladder's length alone decides
   std::string ladder;
   bool ladder_pinned = false;  // named by header retry-ladder: stays, whatever the queue's ladder becomes
-  std::uint64_t epoch = 0;     // the lease's epoch of the last claim
-  int node = 0;                // rung_nodes.id of the instance that acted last; 0 = none
+  // The lease's epoch of the last claim; 0 in `publishing`: the broker refused the message, while a copy from
+  // an earlier publish of the attempt may be with a consumer. It is claimed again at next_at.
+  std::uint64_t epoch = 0;
+  int node = 0;  // rung_nodes.id of the instance that acted last; 0 = none
 
   // Where it goes (back) to. "": parked for want of one, or it goes by_exchange and no failure has said yet
   // in which queue it was.
@@ -102,6 +104,12 @@ struct Task {
 
   bool operator==(const Task&) const = default;
 };
+
+// Waits for next_at, when whoever owns its shard claims it.
+inline bool waits_for_claim(const Task& task) {
+  const bool refused = task.state == State::publishing && task.epoch == 0;
+  return task.next_at && (task.state == State::scheduled || refused);
+}
 
 // Where its next attempt is published to; not set: nowhere.
 Target target_of(const Task& task);

@@ -154,7 +154,7 @@ void Judge::applied(std::span<const Event> events, const std::vector<Decision>& 
     if (task.state == State::cancelled || task.state == State::discarded) {
       if (!facts.cancelled_at) facts.cancelled_at = world_.events.now();
     }
-    if (std::holds_alternative<event::Deferred>(events[i].what)) {  // answered: no copy of it is left
+    if (decision.drop_attempt) {  // answered: no copy of it is left
       facts.writes.erase(task.attempt + 1);
       facts.claims.clear();
     }
@@ -326,6 +326,13 @@ void Judge::acked(const std::string& inlet, const Message& message) {
   if (inlet == "rung.results") return;
   world_.note(number, [&] { return "acked in " + inlet; });
   if (entries_[number].tasks.empty()) broken("nothing is acked before its row is committed", number);
+}
+
+bool Judge::is_for(int message, const std::string& queue) const {
+  return std::ranges::any_of(tasks_of(message), [&](TaskId id) {
+    const auto row = store_->find(id);
+    return *row && (*row)->task.queue == queue;
+  });
 }
 
 std::vector<TaskId> Judge::tasks_of(int message) const {

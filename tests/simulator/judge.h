@@ -49,6 +49,7 @@ class Judge final : public Watcher {
   const std::map<int, Entry>& entries() const { return entries_; }
   const std::map<TaskId, Facts>& facts() const { return facts_; }
   std::vector<TaskId> tasks_of(int message) const;
+  bool is_for(int message, const std::string& queue) const;
   // The rows and histories of a message, for its story.
   std::vector<std::string> rows_of(int message);
 

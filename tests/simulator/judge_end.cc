@@ -86,11 +86,10 @@ void Judge::judge_row(const TaskRow& row, const Facts& facts, const std::string&
 
 void Judge::judge_history(const TaskRow& row, const Facts& facts) {
   const auto history = store_->history(row.task.id);
-  const bool deferred = world_.settings.has(Fault::full);  // takes an attempt and its number back
   for (const auto& [attempt, arrivals] : facts.arrivals) {
     const bool told = std::ranges::any_of(
         *history, [&, n = attempt](const AttemptRow& r) { return r.attempt.attempt == n; });
-    if (!arrivals.empty() && !told && !deferred)
+    if (!arrivals.empty() && !told)
       return broken("history is what happened: attempt " + std::to_string(attempt) + " is missing",
                     facts.message);
   }

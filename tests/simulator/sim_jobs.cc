@@ -61,11 +61,11 @@ void SimJobs::ended(Worker& worker, const std::optional<Error>& error) {
     if (!error || error->kind != Error::Kind::transient) answered_ = parts_.loop.clock().boot();
     const bool given_up = error && error->kind == Error::Kind::refused && worker.lane == Lane::upkeep;
     if (!error || !error->is_transient() || given_up) {
-      goes_on(worker);
+      tell(outage_.goes_on(worker.away));
       if (error) worker.job->give_up(*error);
       return end(worker);
     }
-    waits(worker, *error);
+    tell(outage_.waits(worker.away, *error));
     if (stopping_) {
       worker.job->give_up({Error::Kind::transient, "stopping: " + error->message});
       return end(worker);
@@ -84,20 +84,8 @@ void SimJobs::end(Worker& worker) {
   pump(worker.lane);
 }
 
-void SimJobs::waits(Worker& worker, const Error& error) {
-  worker.away = true;
-  const bool refused = error.kind == Error::Kind::refused;
-  const bool turned = std::exchange(refused_, refused) != refused;
-  if (!said_.insert(error.message).second && !turned) return;
-  parts_.loop.post([this, status = Status{true, refused, error.message}] { on_status_(status); });
-}
-
-void SimJobs::goes_on(Worker& worker) {
-  if (!std::exchange(worker.away, false)) return;
-  if (std::ranges::any_of(workers_, [](const Worker& w) { return w.away; })) return;
-  said_.clear();
-  refused_ = false;
-  parts_.loop.post([this] { on_status_(Status{}); });
+void SimJobs::tell(const std::optional<Status>& status) {
+  if (status) parts_.loop.post([this, status = *status] { on_status_(status); });
 }
 
 // What the server has takes effect when it likes to; what waits for its answer ends now.

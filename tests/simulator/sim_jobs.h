@@ -6,10 +6,11 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 
 #include "src/bridge/store_jobs.h"
+#include "src/bridge/store_outage.h"
 #include "tests/simulator/faulty_store.h"
 #include "tests/simulator/sim_loop.h"
 
@@ -51,8 +52,7 @@ class SimJobs final : public bridge::StoreJobs {
   void attempt(Worker& worker);
   void ended(Worker& worker, const std::optional<Error>& error);
   void end(Worker& worker);
-  void waits(Worker& worker, const Error& error);
-  void goes_on(Worker& worker);
+  void tell(const std::optional<Status>& status);
   static void abandon(Worker& worker);
 
   Parts parts_;
@@ -60,8 +60,7 @@ class SimJobs final : public bridge::StoreJobs {
   std::array<Worker, 4> workers_;
   std::array<std::deque<Job>, 3> queues_;
   BootMs answered_;
-  std::set<std::string> said_;
-  bool refused_ = false;
+  bridge::StoreOutage outage_;
   bool stopping_ = false;
 };
 

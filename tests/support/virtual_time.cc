@@ -150,10 +150,7 @@ void VirtualJobs::attempt(Work& work) {
 }
 
 void VirtualJobs::try_later(Work& work, const Error& error) {
-  work.away = true;
-  const bool refused = error.kind == Error::Kind::refused;
-  const bool turned = std::exchange(said_.refused, refused) != refused;
-  if (reasons_.insert(error.message).second || turned) say({true, refused, error.message});
+  tell(outage_.waits(work.away, error));
   if (stopping_) return finish(work, Error{Error::Kind::transient, "stopping: " + error.message});
   work.pause = std::clamp(work.pause * 2, kFirstPause, kLongestPause);
   if (latency_[index(work.lane)]) work.timer.start(work.pause);
@@ -164,18 +161,13 @@ void VirtualJobs::finish(Work& work, const std::optional<Error>& error) {
   const auto here = std::ranges::find(work_, &work, [](const Work& w) { return &w; });
   std::list<Work> done;
   done.splice(done.end(), work_, here);
-  const bool others = std::ranges::any_of(work_, &Work::away);
-  if (work.away && !others) {
-    reasons_.clear();
-    say({});
-  }
+  tell(outage_.goes_on(work.away));
   post(std::move(work.job.deliver));
   begin_next();
 }
 
-void VirtualJobs::say(const Status& status) {
-  said_ = status;
-  if (on_status_) post([this, status] { on_status_(status); });
+void VirtualJobs::tell(const std::optional<Status>& status) {
+  if (status && on_status_) post([this, status = *status] { on_status_(status); });
 }
 
 void VirtualJobs::post(std::function<void()> task) {

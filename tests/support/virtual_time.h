@@ -19,11 +19,11 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 
 #include "src/bridge/store_jobs.h"
+#include "src/bridge/store_outage.h"
 #include "src/core/clock.h"
 #include "src/io/loop.h"
 
@@ -119,7 +119,7 @@ class VirtualJobs final : public bridge::StoreJobs {
   void attempt(Work& work);
   void try_later(Work& work, const Error& error);
   void finish(Work& work, const std::optional<Error>& error);
-  void say(const Status& status);
+  void tell(const std::optional<Status>& status);
   void post(std::function<void()> task);
 
   VirtualLoop& loop_;
@@ -129,8 +129,7 @@ class VirtualJobs final : public bridge::StoreJobs {
   std::list<Work> work_;                                                    // the oldest first
   BootMs answered_;
   bool stopping_ = false;
-  Status said_;                    // the last one
-  std::set<std::string> reasons_;  // said of this outage
+  bridge::StoreOutage outage_;
   // What is posted ends with this object: a killed instance hears no answers.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

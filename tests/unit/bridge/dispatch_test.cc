@@ -96,6 +96,32 @@ TEST_F(DispatchStory, ARefusalOfTheBrokerCostsNoAttemptAndWaitsFiveSeconds) {
   EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
 }
 
+// The simulator's find: its consumer had attempt 1, whose number the refused repeat took back.
+TEST_F(DispatchStory, ARefusedRepeatKeepsTheAttemptThatMayBeInTheQueue) {
+  const TaskId id = world.insert("orders", world.now());
+  flow.broker.lose_next(1, true);
+  flow.broker.nack_next(1);
+  flow.hand_over(id);
+  world.loop.run_for(Ms{100});
+  ASSERT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
+  EXPECT_EQ(world.row(id).state, State::publishing);
+  EXPECT_EQ(world.row(id).attempt, 1);
+  world.loop.run_for(Ms{5000});
+  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1, 1})) << "after the pause, under the same number";
+  EXPECT_EQ(world.row(id).state, State::awaiting);
+}
+
+TEST_F(DispatchStory, AWordOnTheCopyCountsWhileTheRepeatIsRefused) {
+  const TaskId id = world.insert("orders", world.now());
+  flow.broker.lose_next(1, true);
+  flow.broker.nack_next(1);
+  flow.hand_over(id);
+  world.loop.run_for(Ms{100});
+  ASSERT_EQ(flow.say({id, event::Succeeded{1}})->verdict, Decision::Verdict::applied);
+  world.loop.run_for(Ms{6000});
+  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1})) << "it succeeded: no repeat";
+}
+
 TEST_F(DispatchStory, WhatWasClaimedUnderALeaseThatWasLostIsNotPublished) {
   Flow brief(world, {.name = "brief", .lease = Ms{150}});
   flow.shards.leave([] {});

@@ -115,6 +115,8 @@ TEST(MachineTable, ClaimsAndTheBrokersAnswers) {
     {"returned older",   event::Returned{1, kNow, "r"}, "=  =  =  =  =  =  =  =  =  =  =  =  = "},
     {"returned forged",  event::Returned{3, kNow, "r"}, "=  =  =  =  =  =  =  =  =  =  =  =  = "},
     {"deferred",         event::Deferred{2, Ms{9}, "r"}, "=  =  S- =  =  =  =  =  =  =  =  =  = "},
+    {"deferred, a copy may be out", event::Deferred{2, Ms{9}, "r", true},
+                                                        "=  =  P  =  =  =  =  =  =  =  =  =  = "},
     {"deferred older",   event::Deferred{1, Ms{9}, "r"}, "=  =  =  =  =  =  =  =  =  =  =  =  = "},
     {"deferred forged",  event::Deferred{3, Ms{9}, "r"}, "=  =  =  =  =  =  =  =  =  =  =  =  = "},
   }, at());

@@ -261,6 +261,26 @@ TEST(Deferred, CostsNoAttempt) {
   EXPECT_EQ(life.history.row(3).due_at, kNow + seconds(7));
 }
 
+// The first publish had no answer, and the second was refused. Taken back, the number would be given out
+// twice, and the word of the first copy's consumer would come from an attempt that the row does not know.
+TEST(Deferred, KeepsTheNumberOfAnAttemptWhoseCopyMayBeOut) {
+  Life life{task_in(State::scheduled, kNow), {}};
+  EXPECT_FALSE(life.happens(event::Claim{}, kNow).claimed_again);
+  ASSERT_TRUE(life.happens(event::Claim{}, kNow).claimed_again);
+  const Decision d = life.happens(event::Deferred{3, seconds(5), "queue full", true}, kNow);
+  EXPECT_FALSE(d.drop_attempt);
+  EXPECT_TRUE(life.history.has(3));
+  EXPECT_EQ(life.task.state, State::publishing);
+  EXPECT_EQ(life.task.attempt, 3);
+  EXPECT_EQ(life.task.next_at, kNow + seconds(5));
+  Life again = life;
+  EXPECT_TRUE(again.happens(event::Claim{}, kNow + seconds(5)).claimed_again);
+  EXPECT_EQ(again.task.attempt, 3);
+  life.happens(failed(3), kNow + seconds(1));
+  EXPECT_EQ(life.task.state, State::scheduled) << "the word of the copy counts at once";
+  EXPECT_EQ(life.task.level, 3);
+}
+
 TEST(Deferred, ADeposedOwnerTakesNothingBack) {
   Task t = task_in(State::publishing, kNow);
   t.node = kOther;  // it claimed the same attempt again, and its publish is on the way

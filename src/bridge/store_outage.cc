@@ -1,0 +1,23 @@
+#include "src/bridge/store_outage.h"
+
+#include <utility>
+
+namespace rung::bridge {
+
+std::optional<StoreJobs::Status> StoreOutage::waits(bool& away, const Error& error) {
+  if (!std::exchange(away, true)) ++away_;
+  const bool refused = error.kind == Error::Kind::refused;
+  const bool turned = std::exchange(refused_, refused) != refused;  // it decides whether a start is given up
+  const bool news = told_.size() < kMostReasons && told_.insert(error.message).second;
+  if (!news && !turned) return std::nullopt;
+  return StoreJobs::Status{true, refused, error.message};
+}
+
+std::optional<StoreJobs::Status> StoreOutage::goes_on(bool& away) {
+  if (!std::exchange(away, false) || --away_ > 0) return std::nullopt;
+  told_.clear();
+  refused_ = false;
+  return StoreJobs::Status{};
+}
+
+}  // namespace rung::bridge
