@@ -7,7 +7,7 @@
 namespace rung::bridge {
 namespace {
 
-constexpr Ms kAgain{5000};
+constexpr Ms kReadKeyAgain{5000};
 
 }  // namespace
 
@@ -26,7 +26,7 @@ void TokenKeyReader::arrived(const Result<DeliveryProof::Shared>& shared) {
   log::error("the key of the delivery tokens cannot be used: nothing is published, no result is taken",
              {{"reason", shared ? "result_token_key in rung_settings is not 64 hex digits: delete that row"
                                 : shared.error().message}});
-  if (!draining_) timer_.start(kAgain);
+  if (!draining_) timer_.start(kReadKeyAgain);
 }
 
 }  // namespace rung::bridge
