@@ -99,7 +99,7 @@ Vitals Bridge::vitals() const {
           !store_watch_.away() && proof_.ready(),
           drain_.begun(),
           shards_.count(),
-          retention_.done(),
+          retention_.totals(),
           health_.problems(),
           broker_watch_.repairs(),
           outbox_.under_way(),

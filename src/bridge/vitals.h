@@ -10,7 +10,7 @@
 #include "plugin/broker.h"
 #include "src/bridge/delivery_proof.h"
 #include "src/bridge/lateness.h"
-#include "src/bridge/retention.h"
+#include "src/bridge/retention_pass.h"
 #include "src/bridge/targets.h"
 #include "src/core/health.h"
 
@@ -21,7 +21,7 @@ struct Vitals {
   bool database = false;
   bool draining = false;
   int shards = 0;  // held
-  Retention::Done retention;
+  RetentionTotals retention;
   std::vector<HealthProblem> problems;
   std::int64_t topology_repairs = 0;  // since the start
   std::size_t unconfirmed = 0;        // published, no answer yet
