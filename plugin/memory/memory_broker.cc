@@ -4,8 +4,6 @@
 #include <array>
 #include <iterator>
 
-#include "plugin/memory/dead_letter.h"
-
 namespace rung {
 namespace {
 
@@ -147,7 +145,7 @@ PublishResult MemoryBroker::publish_one(const Outgoing& outgoing) {
   const auto result = [&](How how, std::string reason) {
     return PublishResult{outgoing.token, how, std::move(reason)};
   };
-  for (const std::string* name : {&outgoing.exchange, &outgoing.routing_key}) {
+  for (const std::string* name : {&outgoing.exchange, &outgoing.routing_key, &outgoing.queue}) {
     if (name->size() > kNameMost) return result(How::rejected, "a name is over 255 bytes");
   }
   for (const auto& [name, value] : outgoing.message.headers.value_or(Table{})) {
@@ -158,25 +156,16 @@ PublishResult MemoryBroker::publish_one(const Outgoing& outgoing) {
   }
   if (losses_ > 0) {
     --losses_;
-    if (losses_arrive_) route(outgoing.exchange, outgoing.routing_key, outgoing.message);
+    if (losses_arrive_) arrive(outgoing);
     return result(How::lost, "lost, as told");
   }
   if (nacks_ > 0) {
     --nacks_;
     return result(How::nacked, "nacked, as told");
   }
-  const Value* bcc = find(outgoing.message.headers, "BCC");
-  if (outgoing.exchange == return_exchange(options_.prefix) && bcc != nullptr) {
-    const std::string key = std::get<std::string>(std::get<Array>(bcc->v).front().v);
-    const auto queue = queues_.find(key.substr(std::string_view("queue:").size()));
-    if (queue == queues_.end()) return result(How::returned, "312 NO_ROUTE: no queue " + key);
-    Message message = outgoing.message;
-    std::erase_if(*message.headers, [](const auto& header) { return header.first == "BCC"; });
-    queue->second.push_back({std::move(message), outgoing.exchange, outgoing.routing_key, false});
-    return result(How::confirmed, {});
-  }
-  if (!route(outgoing.exchange, outgoing.routing_key, outgoing.message)) {
-    return result(How::returned, "312 NO_ROUTE: no queue " + outgoing.routing_key);
+  if (!arrive(outgoing)) {
+    return result(How::returned,
+                  "no queue " + (outgoing.queue.empty() ? outgoing.routing_key : outgoing.queue));
   }
   return result(How::confirmed, {});
 }
@@ -187,16 +176,24 @@ void MemoryBroker::settle(Told& told, const Outgoing& outgoing, PublishResult re
 }
 
 bool MemoryBroker::knows_exchange(const std::string& exchange) const {
-  return exchange.empty() || exchange == return_exchange(options_.prefix) ||
-         std::any_of(kOurs.begin(), kOurs.end(),
-                     [&](std::string_view name) { return exchange == options_.prefix + std::string(name); });
+  return exchange.empty() || std::any_of(kOurs.begin(), kOurs.end(), [&](std::string_view name) {
+           return exchange == options_.prefix + std::string(name);
+         });
+}
+
+bool MemoryBroker::arrive(const Outgoing& outgoing) {
+  if (outgoing.queue.empty()) return route(outgoing.exchange, outgoing.routing_key, outgoing.message);
+  const auto queue = queues_.find(outgoing.queue);
+  if (queue == queues_.end()) return false;
+  queue->second.push_back({outgoing.message, outgoing.exchange, outgoing.routing_key, false, {}});
+  return true;
 }
 
 bool MemoryBroker::route(const std::string& exchange, const std::string& routing_key,
                          const Message& message) {
   const auto queue = queues_.find(exchange.empty() ? routing_key : exchange);
   if (queue == queues_.end() || !knows_exchange(exchange)) return false;
-  queue->second.push_back({message, exchange, routing_key, false});
+  queue->second.push_back({message, exchange, routing_key, false, {}});
   return true;
 }
 
@@ -221,7 +218,8 @@ void MemoryBroker::deliver(Told& told) {
                                  stored.redelivered,
                                  stored.exchange,
                                  stored.routing_key,
-                                 stored.message});
+                                 stored.message,
+                                 {{}, stored.failure, {}}});
       unacked_.emplace(tag, Unacked{queue->first, std::move(stored)});
     }
   }
@@ -324,10 +322,21 @@ bool MemoryBroker::reject(std::string_view queue) {
   if (it == queues_.end() || it->second.empty()) return false;
   Stored stored = std::move(it->second.front());
   it->second.pop_front();
-  constexpr std::int64_t kTimeOfDeath = 1'750'000'000;
-  add_death(stored.message, it->first, stored.exchange, stored.routing_key, kTimeOfDeath);
+  FailureFacts& failure = stored.failure;
+  failure.reason = "rejected";
+  failure.queue = it->first;
+  failure.queue_by = "the record of the failure";
+  failure.exchange = stored.exchange;
+  failure.routing_key = stored.routing_key;
+  failure.failed_at_s = clock_->wall().ms / 1000;
+  ++failure.count;
+  const auto inlet = queues_.find(options_.prefix + ".failed");
+  if (inlet == queues_.end()) return false;
+  stored.exchange = inlet->first;
+  stored.redelivered = false;
+  inlet->second.push_back(std::move(stored));
   changed_.notify_all();
-  return route(options_.prefix + ".failed", stored.routing_key, stored.message);
+  return true;
 }
 
 std::vector<Message> MemoryBroker::contents(std::string_view queue) const {

@@ -4,7 +4,7 @@
 //
 //   MemoryBroker broker(options);               // or (options, MemoryBroker::Pace::by_hand) and
 //   broker.pump() broker.declare("orders"); broker.start(sink); broker.put("orders", message); // a producer
-//   broker.reject("orders");                    // the consumer could not: dead-lettered to rung.failed
+//   broker.reject("orders");                    // the consumer could not: to rung.failed
 //   ...                                         // the code under test publishes it back
 //   auto again = broker.take("orders");         // the consumer has it again, and acks
 //
@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "plugin/broker.h"
+#include "plugin/broker_options.h"
 #include "src/core/clock.h"
 
 namespace rung {
@@ -40,6 +41,8 @@ class MemoryBroker final : public Broker {
   ~MemoryBroker() override;
 
   // --- Broker ---
+  std::string_view name() const override { return "the broker in memory"; }
+  BrokerLimits limits() const override { return {}; }
   Result<void> start(BrokerSink& sink) override;
   void publish(std::vector<Outgoing> batch) override;
   void ack(std::vector<DeliveryTag> tags) override;
@@ -63,8 +66,7 @@ class MemoryBroker final : public Broker {
   bool put(std::string_view exchange, std::string_view routing_key, const Message& message);
   // A consumer: takes the oldest and acks it.
   std::optional<Message> take(std::string_view queue);
-  // A consumer: rejects the oldest, which is dead-lettered to <prefix>.failed with x-death, as RabbitMQ does
-  // it.
+  // A consumer: rejects the oldest, which goes to <prefix>.failed with the record of its failure.
   bool reject(std::string_view queue);
   std::vector<Message> contents(std::string_view queue) const;  // what is ready, oldest first
   std::size_t depth(std::string_view queue) const;
@@ -95,6 +97,7 @@ class MemoryBroker final : public Broker {
     Message message;
     std::string exchange, routing_key;
     bool redelivered = false;
+    FailureFacts failure{};  // of the last rejection
   };
   struct Unacked {
     std::string queue;
@@ -108,6 +111,7 @@ class MemoryBroker final : public Broker {
   };
 
   // All REQUIRE mutex_.
+  bool arrive(const Outgoing& outgoing);
   bool route(const std::string& exchange, const std::string& routing_key, const Message& message);
   bool knows_exchange(const std::string& exchange) const;
   void cut();

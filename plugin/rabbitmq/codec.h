@@ -5,7 +5,13 @@
 // process.
 //
 // Field types, as RabbitMQ 3.10's parser has them (rabbit_binary_parser.erl), each kept in both directions:
-//   t b B s u I i l L f d D T S x A F V      ('L' stays u64; RabbitMQ makes 'l' of it when it dead-letters)
+//   t bool        s int16     l int64    D Decimal       A Array
+//   b int8        u uint16    L uint64   T Timestamp     F Table
+//   B uint8       I int32     f float    S std::string   V null (monostate)
+//                 i uint32    d double   x Bytes
+// 'L' stays uint64; RabbitMQ makes 'l' of it when it dead-letters. A queue's, exchange's or header's name and
+// a routing key are short strings: 255 bytes.
+//
 // What it would not take back, and what is sent instead:
 //   float or double NaN, infinity   it has no such number and would close the connection: longstr "NaN",
 //                                   "Infinity", "-Infinity". None can come from it either.

@@ -25,10 +25,8 @@
 
 namespace rung::rabbit {
 
-inline constexpr auto kSetUp =
-    std::chrono::seconds{10};  // the longest that connecting to one address and declaring may take
-inline constexpr auto kSteady =
-    std::chrono::seconds{5};  // a connection that held so long forgives those before
+// The longest that connecting to one address may take; and the longest for the declarations after it.
+inline constexpr auto kSetUpTimeout = std::chrono::seconds{10};
 
 // What the broker says when it closes a channel or a connection.
 struct Closing {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "plugin/rabbitmq/place.h"
+#include "plugin/rabbitmq/broker_endpoints.h"
 #include "plugin/rabbitmq/topology.h"
 #include "src/core/addresses.h"
 #include "src/core/url.h"
@@ -308,8 +308,8 @@ Result<std::unique_ptr<ManagementAdmin>> make_admin(const BrokerOptions& options
     Url url;
     url.scheme = "http";
     url.host = broker.host;
-    if (!options.management.empty()) {
-      auto given = given_management(options.management);
+    if (!options.rabbitmq.management.empty()) {
+      auto given = given_management(options.rabbitmq.management);
       if (!given) return tl::unexpected(given.error());
       url = *std::move(given);
     }
@@ -349,11 +349,11 @@ std::vector<std::string> cluster_nodes(const BrokerOptions& options, const std::
 }
 
 Result<void> declare_once(const BrokerOptions& options, const Clock& clock, Ms timeout) {
-  auto place = place_of(options, clock);
-  if (!place) return tl::unexpected(place.error());
+  auto endpoints = make_endpoints(options, clock);
+  if (!endpoints) return tl::unexpected(endpoints.error());
   Waker waker(clock);
   const Connection::Others nothing = [](const Frame&) {};
-  auto opened = Connection::open(*place->addresses, place->tls.get(), options.heartbeat,
+  auto opened = Connection::open(*endpoints->addresses, endpoints->tls.get(), options.heartbeat,
                                  options.connection_name + " (attach)", waker, timeout);
   if (!opened) return tl::unexpected(opened.error());
   const auto deadline = waker.now() + timeout;

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "plugin/broker.h"
+#include "plugin/broker_options.h"
 #include "src/core/clock.h"
 #include "src/core/result.h"
 

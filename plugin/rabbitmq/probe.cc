@@ -1,6 +1,6 @@
 #include "plugin/rabbitmq/probe.h"
 
-#include "plugin/rabbitmq/place.h"
+#include "plugin/rabbitmq/broker_endpoints.h"
 
 namespace rung::rabbit {
 namespace {
@@ -11,12 +11,12 @@ constexpr std::uint8_t kContentHeader = 2;  // a frame's type
 }  // namespace
 
 Result<std::unique_ptr<Probe>> Probe::open(const BrokerOptions& options, const Clock& clock, Ms timeout) {
-  auto place = place_of(options, clock);
-  if (!place) return tl::unexpected(place.error());
+  auto endpoints = make_endpoints(options, clock);
+  if (!endpoints) return tl::unexpected(endpoints.error());
   std::unique_ptr<Probe> probe(new Probe(clock));
   probe->timeout_ = timeout;
-  probe->tls_ = place->tls;
-  auto opened = Connection::open(*place->addresses, probe->tls_.get(), options.heartbeat,
+  probe->tls_ = endpoints->tls;
+  auto opened = Connection::open(*endpoints->addresses, probe->tls_.get(), options.heartbeat,
                                  options.connection_name + " (doctor)", probe->waker_, timeout);
   if (!opened) return tl::unexpected(opened.error());
   probe->connection_ = *std::move(opened);
@@ -24,13 +24,13 @@ Result<std::unique_ptr<Probe>> Probe::open(const BrokerOptions& options, const C
 }
 
 std::vector<AddressFacts> look_at_addresses(const BrokerOptions& options, const Clock& clock, Ms timeout) {
-  const auto place = place_of(options, clock);
-  if (!place) return {{"broker.urls", place.error(), ""}};
+  const auto endpoints = make_endpoints(options, clock);
+  if (!endpoints) return {{"broker.urls", endpoints.error(), ""}};
   std::vector<AddressFacts> all;
-  const auto found = place->addresses->find(clock.boot() + timeout, {});
+  const auto found = endpoints->addresses->find(clock.boot() + timeout, {});
   for (const Address& address : found.all) {
     Waker waker(clock);
-    auto opened = Connection::open_at(address, place->tls.get(), options.heartbeat,
+    auto opened = Connection::open_at(address, endpoints->tls.get(), options.heartbeat,
                                       options.connection_name + " (doctor)", waker, clock.boot() + timeout);
     if (!opened) {
       all.push_back({address.shown, opened.error(), ""});

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "plugin/broker.h"
+#include "plugin/broker_options.h"
 #include "plugin/rabbitmq/connection.h"
 #include "src/core/result.h"
 

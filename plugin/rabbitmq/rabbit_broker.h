@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "plugin/broker.h"
+#include "plugin/broker_options.h"
 #include "src/core/clock.h"
 
 namespace rung {

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "plugin/rabbitmq/return_route.h"
 #include "src/core/url.h"
 
 namespace rung::rabbit {
@@ -31,7 +32,7 @@ Result<void> call(Connection& connection, amqp_method_number_t id, const Fields&
 }
 
 amqp_table_t arguments_for(const BrokerOptions& options, std::array<amqp_table_entry_t, 2>& entries) {
-  if (options.queue_type != "quorum") return amqp_empty_table;
+  if (options.rabbitmq.queue_type != "quorum") return amqp_empty_table;
   entries[0].key = amqp_cstring_bytes("x-queue-type");
   entries[0].value.kind = AMQP_FIELD_KIND_UTF8;
   entries[0].value.value.bytes = amqp_cstring_bytes("quorum");
@@ -111,7 +112,7 @@ class Repair {
       ensure("queue", one.name, [&](bool passive) { return declare_.queue(one.name, arguments, passive); });
       bind(one.name, one.name);
     }
-    for (const std::string& from : options_.delay_exchanges) {
+    for (const std::string& from : options_.rabbitmq.delay_exchanges) {
       exchange(from);
       bind(options_.prefix + ".delay", from);
     }
@@ -225,7 +226,7 @@ Result<void> declare_topology(const BrokerOptions& options, Connection& connecti
     if (done) done = declare.bind(one.name, one.name);
     if (!done) return tl::unexpected(with_name(done.error(), "declaring " + one.name));
   }
-  for (const std::string& from : options.delay_exchanges) {
+  for (const std::string& from : options.rabbitmq.delay_exchanges) {
     auto done = declare.exchange(from);
     if (done) done = declare.bind(options.prefix + ".delay", from);
     if (!done) return tl::unexpected(told(done.error(), from));

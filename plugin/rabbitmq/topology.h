@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plugin/broker.h"
+#include "plugin/broker_options.h"
 #include "plugin/rabbitmq/connection.h"
 
 namespace rung::rabbit {

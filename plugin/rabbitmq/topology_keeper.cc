@@ -1,85 +1,66 @@
 #include "plugin/rabbitmq/topology_keeper.h"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
-#include "plugin/rabbitmq/threads.h"
 #include "plugin/rabbitmq/topology.h"
 
 namespace rung::rabbit {
 
-TopologyKeeper::TopologyKeeper(const BrokerOptions& options, Addresses& addresses, std::shared_ptr<Tls> tls,
-                               Voice& voice)
-    : options_(options),
-      addresses_(addresses),
-      tls_(std::move(tls)),
-      voice_(voice),
-      waker_(addresses.clock()) {}
+TopologyKeeper::TopologyKeeper(ConnectionLoop::Deps deps)
+    : options_(deps.options),
+      loop_(std::move(deps),
+            {.thread_name = "rung-topology",
+             .purpose = "topology",
+             .side = {},
+             .address_failed_when_over = false},
+            {.prepare = {},
+             .turn = [this](Connection& connection) { return turn(connection); },
+             .idle = {},
+             .over = [this](const ConnectionLoop::End&) { channel_open_ = false; },
+             .stopped = {}}) {}
 
 TopologyKeeper::~TopologyKeeper() { join(); }
 
+// The consumer declares the topology when it connects: the first check comes after one interval, and the
+// connection with it.
 void TopologyKeeper::start() {
-  thread_ = start_thread("rung-topology", [this] { run(); });
+  schedule_next();
+  loop_.start();
 }
 
-void TopologyKeeper::join() {
-  if (thread_.joinable()) thread_.join();
+void TopologyKeeper::schedule_next() {
+  next_check_ = loop_.now() + options_.rabbitmq.topology_check;
+  loop_.set_connect_not_before(next_check_);
 }
 
-// The consumer declares the topology when it connects: the first check comes after one interval.
-void TopologyKeeper::run() {
-  auto next = waker_.now() + options_.topology_check;
-  while (!waker_.stopping()) {
-    if (!idle(next)) connection_.reset();
-    if (waker_.stopping() || waker_.now() < next) continue;
-    if (check()) {
-      backoff_.reset();
-      next = waker_.now() + options_.topology_check;
-    } else {
-      connection_.reset();
-      next = waker_.now() + backoff_.next();
-    }
+Result<BootMs> TopologyKeeper::turn(Connection& connection) {
+  constexpr auto kCloseTimeout = std::chrono::seconds{1};
+  const auto ignore = [](const Frame&) -> Result<bool> { return true; };
+  const auto open = loop_.read(connection, ignore, [] {});
+  if (!open) return tl::unexpected(open.error());
+  if (!*open) return transient(connection.closing().text);
+  if (loop_.stopping())
+    return loop_.finish(connection, std::min(loop_.stop_deadline(), loop_.now() + kCloseTimeout));
+  if (loop_.now() >= next_check_) {
+    if (auto done = check(connection); !done) return tl::unexpected(done.error());
+    schedule_next();
   }
-  if (connection_) connection_->close(std::min(waker_.deadline(), waker_.now() + std::chrono::seconds{1}));
+  if (auto done = connection.tick(); !done) return tl::unexpected(done.error());
+  return next_check_;
 }
 
-bool TopologyKeeper::idle(BootMs until) {
-  while (!waker_.stopping() && waker_.now() < until) {
-    if (!connection_) {
-      waker_.sleep(-1, 0, until);
-      continue;
-    }
-    const auto more = connection_->fill();
-    if (!more) return false;
-    Frame frame;
-    for (auto got = connection_->next(frame);; got = connection_->next(frame)) {
-      if (!got) return false;
-      if (!*got) break;
-      if (frame.method() == AMQP_CONNECTION_CLOSE_METHOD) {
-        connection_->closed_by_peer(frame);
-        return false;
-      }
-    }
-    if (*more) continue;
-    if (!connection_->tick()) return false;
-    connection_->sleep(waker_, until);
+Result<void> TopologyKeeper::check(Connection& connection) {
+  if (!channel_open_) {
+    auto opened = connection.open_channel(loop_.waker(), loop_.now() + kSetUpTimeout, [](const Frame&) {});
+    if (!opened) return opened;
+    channel_open_ = true;
   }
-  return true;
-}
-
-// False where the broker can't be reached: the consumer reports that.
-bool TopologyKeeper::check() {
-  if (!connection_) {
-    auto opened = Connection::open(addresses_, tls_.get(), options_.heartbeat,
-                                   options_.connection_name + " (topology)", waker_, kSetUp);
-    if (!opened) return false;
-    connection_ = std::move(*opened);
-    if (!connection_->open_channel(waker_, waker_.now() + kSetUp, [](const Frame&) {})) return false;
-  }
-  const auto deadline = waker_.now() + kSetUp;
-  const auto report = repair_topology(options_, *connection_, waker_, deadline);
-  if (!report) return false;
-  voice_.topology(*report);
-  return true;
+  const auto report = repair_topology(options_, connection, loop_.waker(), loop_.now() + kSetUpTimeout);
+  if (!report) return tl::unexpected(report.error());
+  loop_.sink().topology(*report);
+  return {};
 }
 
 }  // namespace rung::rabbit

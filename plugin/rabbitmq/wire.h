@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "plugin/broker.h"
+#include "plugin/broker_options.h"
 #include "plugin/rabbitmq/waker.h"
 #include "src/core/addresses.h"
 #include "src/core/result.h"

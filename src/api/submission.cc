@@ -94,7 +94,7 @@ std::size_t frame_bytes(const Table& table) {
 }
 
 // As retry_current's rows have them: JSON's own types, and {"!i32": 5} for the others of AMQP.
-void read_headers(Fields& task, Message& message) {
+void read_headers(Fields& task, const ReservedHeaders& reserved, Message& message) {
   const Json* value = task.get("headers");
   if (value == nullptr || (value->is_object() && value->empty())) return;
   if (!value->is_object()) return task.wrong("headers", "it is an object: {\"tenant\": \"acme\"}");
@@ -115,7 +115,7 @@ void read_headers(Fields& task, Message& message) {
   std::string off;
   const Message kept = strip(message, nullptr);
   for (const auto& [name, content] : *message.headers) {
-    if (find(kept.headers, name) == nullptr) off = name;
+    if (reserved.contains(name) || find(kept.headers, name) == nullptr) off = name;
   }
   if (!off.empty())
     task.wrong("headers", shown(off) + " is a name of the broker's or of Rung's own: leave it out");
@@ -145,8 +145,8 @@ void read_rules(Fields& fields, const RuleBook& rules, Submission& s) {
 
 }  // namespace
 
-ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules, std::string_view who,
-                   FieldErrors& errors) {
+ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules,
+                   const ReservedHeaders& reserved, std::string_view who, FieldErrors& errors) {
   ReadTask out;
   if (!json.is_object()) {
     if (prefix.ends_with('.')) prefix.pop_back();
@@ -176,7 +176,7 @@ ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules, 
   message.properties.delivery_mode = 2;
   read_body(fields, message);
   read_properties(fields, message);
-  read_headers(fields, message);
+  read_headers(fields, reserved, message);
   if (!task.tag.empty()) message.properties.type = task.tag;
   if (!task.message_id.empty()) message.properties.message_id = task.message_id;
   read_due(fields, s);

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "src/api/fields.h"
+#include "src/core/broker_facts.h"
 #include "src/core/policy.h"
 #include "src/core/submission.h"
 
@@ -19,8 +20,9 @@ struct ReadTask {
 };
 
 // What is wrong with it goes to `errors`; then the answer means nothing. `who` stands in the row's origin.
-ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules, std::string_view who,
-                   FieldErrors& errors);
+// `reserved`: headers that it may not have, because they mean something to the broker.
+ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules,
+                   const ReservedHeaders& reserved, std::string_view who, FieldErrors& errors);
 
 // Standard alphabet, with or without padding, no blanks. None for anything else.
 std::optional<std::string> from_base64(std::string_view text);

@@ -29,7 +29,7 @@ struct QueueAttachment {
   State state = State::unknown;
   std::string detail;   // attached: by what. detached: where its dead letters go instead. unknown: why
   std::string command;  // attaches it
-  std::string policy;   // does so without Rung: a line of rabbitmqctl
+  std::string policy;   // does so without Rung: a command line
 };
 
 // One look at all.

@@ -72,7 +72,12 @@ void BrokerWatch::checked(const TopologyReport& report) {
   for (const std::string& name : report.repaired) {
     ++repairs_;
     log::warn("topology repaired", {{"missing", name}});
-    deps_.record({0, {}, "", "topology_repaired", name, "it was missing in RabbitMQ and was declared again"});
+    deps_.record({0,
+                  {},
+                  "",
+                  "topology_repaired",
+                  name,
+                  "it was missing in " + std::string(deps_.broker) + " and was declared again"});
   }
   if (report.problem.empty()) {
     if (deps_.health.has("topology")) log::info("the topology is complete again");

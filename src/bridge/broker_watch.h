@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "plugin/broker.h"
 #include "src/bridge/ability.h"
@@ -23,6 +24,7 @@ class BrokerWatch {
     Shards& shards;
     std::function<void(SystemEvent)> record;
     std::function<void()> given_up;  // called again and again while our shards are given up
+    std::string_view broker;         // Broker::name()
   };
   // `node`: our name, for events. `patience`: for so long the connection may be down before we step back.
   BrokerWatch(io::Loop& loop, Deps deps, std::string node, Ms patience);

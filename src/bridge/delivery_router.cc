@@ -11,7 +11,7 @@ namespace rung::bridge {
 void DeliveryRouter::route(std::vector<Delivery> batch) {
   // Another connection: what still waits for the database from those before has come again, or will. Else a
   // broker that comes and goes while the database is away would pile it up.
-  if (const std::uint32_t connection = batch.front().tag.connection; connection != connection_) {
+  if (const std::uint32_t connection = batch.front().tag.session(); connection != connection_) {
     connection_ = connection;
     drop_before(connection);
   }

@@ -16,10 +16,11 @@ std::size_t share_of(int most) { return static_cast<std::size_t>(most - most / 4
 
 }  // namespace
 
-Dispatch::Dispatch(Deps deps, int most_under_way)
+Dispatch::Dispatch(Deps deps, int most_under_way, BrokerLimits limits)
     : deps_(std::move(deps)),
       most_under_way_(static_cast<std::size_t>(most_under_way)),
-      targets_(share_of(most_under_way), [this](std::uint32_t queue) { return catch_up(queue); }),
+      targets_(share_of(most_under_way), limits.first_window,
+               [this](std::uint32_t queue) { return catch_up(queue); }),
       tracker_(deps_.shards, targets_, deps_.transitions),
       stalls_(deps_.broker, deps_.outbox, targets_, deps_.clock.here()),
       publisher_({deps_.loop, deps_.shards, deps_.transitions, deps_.outbox, deps_.clock, deps_.proof,

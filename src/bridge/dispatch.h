@@ -40,7 +40,7 @@ class Dispatch {
   static constexpr Ms kAhead = Claims::kAhead;
 
   // `most_under_way`: tasks that are being claimed, or published without a result.
-  Dispatch(Deps deps, int most_under_way);
+  Dispatch(Deps deps, int most_under_way, BrokerLimits limits);
 
   // From the heap, and from the sweeps. What is tracked already is passed over.
   void due(const std::vector<io::DueItem>& items);

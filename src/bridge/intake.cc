@@ -24,7 +24,7 @@ void Intake::failed(std::vector<Delivery> deliveries) {
   const RuleBookPtr rules = deps_.rules;
   for (Delivery& delivery : deliveries) {
     auto kept = std::make_shared<Delivery>(std::move(delivery));
-    Failure failure = read_failure(kept->message, kept->exchange, kept->routing_key);
+    Failure failure = read_failure(kept->message, kept->exchange, kept->routing_key, kept->facts.failure);
     if (failure.id && deps_.proof.takes_failure({*failure.id, failure.attempt, failure.token})) {
       known(std::move(kept), std::move(failure));
     } else {
@@ -48,7 +48,7 @@ void Intake::wait(Newcomer item) {
 }
 
 void Intake::forget_before(std::uint32_t connection) {
-  std::erase_if(waiting_, [&](const Newcomer& item) { return item.delivery->tag.connection < connection; });
+  std::erase_if(waiting_, [&](const Newcomer& item) { return item.delivery->tag.session() < connection; });
 }
 
 void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
@@ -59,7 +59,7 @@ void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
                                          failure.directives, clean_utf8(failure.queue, kShortString),
                                          clean_utf8(message_id.value_or(""), kShortString), failure.executor,
                                          proven, false, failure.level}};
-  const std::uint32_t connection = delivery->tag.connection;
+  const std::uint32_t connection = delivery->tag.session();
   deps_.transitions.add(
       std::move(event),
       [this, delivery = std::move(delivery), failure = std::move(failure),
@@ -241,7 +241,7 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
 // As it stands: whose copy lies in the parked queue already needs only its row.
 void Intake::try_later(Newcomer item, const std::string& reason) {
   item.alone = true;
-  const std::uint32_t connection = item.delivery->tag.connection;
+  const std::uint32_t connection = item.delivery->tag.session();
   deps_.left.add(connection, reason, [this, item = std::move(item)]() mutable {
     waiting_.push_back(std::move(item));
     flush();
@@ -260,8 +260,8 @@ void Intake::divert(Newcomer item, const std::string& reason) {
   item.park_reason = reason + "; the message lies in the queue " + settings_.parked_exchange;
   item.without_body = true;
   ++diverting_;
-  // Stripped: as it was published at first, it passed the broker; with x-death its header may be too large
-  // for a frame.
+  // Stripped: as it was published at first, it passed the broker; with what the broker and Rung added, its
+  // headers may be too large to be published.
   Outgoing copy{0, settings_.parked_exchange, item.queue(), strip(item.delivery->message, nullptr)};
   deps_.outbox.send(std::move(copy), [this, item, former_reason](const PublishResult& result) mutable {
     --diverting_;

@@ -49,11 +49,12 @@ void IntakePause::pause(BootMs now) {
   paused_at_ = now;
   deps_.broker.pause_intake(true);
   deps_.forget();
-  log::warn("the database does not answer: nothing is taken in, what was unacked goes back to RabbitMQ",
+  const std::string broker(deps_.broker.name());
+  log::warn("the database does not answer: nothing is taken in, what was unacked goes back to " + broker,
             {{"for_ms", patience_.count()}});
   deps_.health.set("intake",
                    "no answer from the database for " + std::to_string(patience_.count()) +
-                       " ms: nothing is taken in, and what was unacked went back to RabbitMQ",
+                       " ms: nothing is taken in, and what was unacked went back to " + broker,
                    Health::Effect::not_ready);
 }
 
@@ -72,7 +73,8 @@ void IntakePause::resume(BootMs now) {
                 deps_.node,
                 "for " + length +
                     " ms it took nothing in, because its database did not answer: what it had "
-                    "unacked went back to RabbitMQ"});
+                    "unacked went back to " +
+                    std::string(deps_.broker.name())});
 }
 
 }  // namespace rung::bridge

@@ -1,6 +1,6 @@
 // Without its database an instance can take nothing in: what it holds unacked then waits for nothing, while
 // another instance could have it. When the database has not answered for a lease, the inlets are no longer
-// consumed and what is unacked goes back to RabbitMQ; when it answers, they are consumed again. Whether
+// consumed and what is unacked goes back to the broker; when it answers, they are consumed again. Whether
 // another instance is there cannot be asked without the database: alone, the messages wait in the queue as
 // well as here, and none is handed to and fro, for nothing is consumed.
 //

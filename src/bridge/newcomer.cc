@@ -23,10 +23,10 @@ void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, co
   task.exchange = short_text(f.exchange);
   task.routing_key = short_text(f.routing_key);
   task.first_failed_at = maker.now;
-  // x-death counts whole seconds: within two of them our own clock is the finer one.
+  // The broker tells whole seconds: within two of them our own clock is the finer one.
   const bool long_ago =
-      f.died_at_s && *f.died_at_s > 0 && EpochMs{*f.died_at_s * 1000} + Ms{2000} < maker.now;
-  if (long_ago) task.first_failed_at = {*f.died_at_s * 1000};
+      f.failed_at_s && *f.failed_at_s > 0 && EpochMs{*f.failed_at_s * 1000} + Ms{2000} < maker.now;
+  if (long_ago) task.first_failed_at = {*f.failed_at_s * 1000};
   task.last_error = f.error;
   int level = 1;
   if (newcomer.row_lost) {
@@ -38,8 +38,8 @@ void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, co
   }
   task.error_type = f.error_type;
   fresh.intake_key = intake_key(f, message);
-  if (f.died_at_s) {
-    fresh.same_if_over_since = EpochMs{};  // that death happened once
+  if (f.failed_at_s) {
+    fresh.same_if_over_since = EpochMs{};  // that failure happened once
   } else if (newcomer.delivery->redelivered) {
     fresh.same_if_over_since = maker.now - kRedeliveredWithin;
   } else {
@@ -99,9 +99,8 @@ const std::string& Newcomer::queue() const {
 Newcomer failed_newcomer(std::shared_ptr<Delivery> delivery, Failure failure, const RuleBook& rules,
                          std::string park_reason) {
   if (park_reason.empty() && failure.queue.empty()) {
-    park_reason =
-        "nothing says which queue it came from: no usable retry-queue header, no x-death; last error: " +
-        failure.error;
+    park_reason = "nothing says which queue it came from: no usable retry-queue header, no " +
+                  std::string(delivery->facts.failure.record) + "; last error: " + failure.error;
   } else if (park_reason.empty() && (failure.queue.size() > kShortString || !is_utf8(failure.queue))) {
     park_reason = "the name of its queue is no queue's name (over 255 bytes, or not UTF-8)";
   } else if (park_reason.empty() && !rules.targets().allows(failure.queue)) {
@@ -112,7 +111,8 @@ Newcomer failed_newcomer(std::shared_ptr<Delivery> delivery, Failure failure, co
 
 Newcomer delayed_newcomer(std::shared_ptr<Delivery> delivery, const DelayRoutes& routes,
                           const RuleBook& rules) {
-  DelayRequest request = read_delay(delivery->message, delivery->exchange, delivery->routing_key, routes);
+  DelayRequest request =
+      read_delay(delivery->message, delivery->exchange, delivery->routing_key, routes, delivery->facts.delay);
   std::string park_reason = request.refusal;
   const std::string name = target_named(request, delivery->message, rules);
   if (park_reason.empty() && !name.empty() && !rules.targets().allows(name))
@@ -134,8 +134,7 @@ NewTask make_task(const Newcomer& newcomer, const Maker& maker) {
   task.created_at = maker.now;
   task.body_bytes = static_cast<std::int64_t>(message.body.size());
   const auto* failure = std::get_if<Failure>(&newcomer.said);
-  auto stripped = std::make_shared<Message>(
-      strip(message, &fresh.origin_json, failure == nullptr ? header::kDelay : std::string_view{}));
+  auto stripped = std::make_shared<Message>(strip(message, &fresh.origin_json, newcomer.delivery->facts));
   if (newcomer.without_body) stripped->body.clear();
   fresh.message = std::move(stripped);
   if (failure != nullptr) {

@@ -13,7 +13,7 @@
 
 namespace rung::bridge {
 
-inline constexpr std::size_t kShortString = 255;  // AMQP's names, and the columns for them
+inline constexpr std::size_t kShortString = 255;  // bytes, of the columns for names
 
 struct Newcomer {
   std::shared_ptr<Delivery> delivery;

@@ -1,7 +1,6 @@
-// Notices a connection on which nothing is answered while several queues want something: RabbitMQ keeps a
-// channel waiting that has too much with one queue that doesn't answer, or asks a quorum queue without a
-// leader. The connection is given up, and its targets go into quarantine; which of them is silent, the probes
-// find out (targets.h). Thread: the loop's.
+// Notices a connection on which nothing is answered while several queues want something: the broker may keep
+// all of it waiting for one queue that doesn't answer. The connection is given up, and its targets go into
+// quarantine; which of them is silent, the probes find out (targets.h). Thread: the loop's.
 #pragma once
 
 #include "plugin/broker.h"

@@ -18,8 +18,8 @@ constexpr std::size_t kPerTurn = 100;  // of one target before the next has its 
 
 }  // namespace
 
-Targets::Targets(std::size_t most, std::function<double(std::uint32_t)> rate)
-    : most_(std::max(most, kFirstWindow)), rate_(std::move(rate)) {}
+Targets::Targets(std::size_t most, std::size_t first_window, std::function<double(std::uint32_t)> rate)
+    : most_(std::max(most, first_window)), first_window_(first_window), rate_(std::move(rate)) {}
 
 void Targets::add(const io::DueItem& item, bool overdue) {
   Target& target = at(item.queue);
@@ -177,12 +177,12 @@ void Targets::answered(std::uint32_t queue, How how, BootMs now) {
       target.window = std::min(target.window + 1, most_);
       return;
     case How::nacked:
-      target.window = kFirstWindow;
+      target.window = first_window_;
       target.closed_until = now + kRefusedPause;
       return;
     case How::lost:
     case How::fenced:
-      target.window = kFirstWindow;
+      target.window = first_window_;
       return;
   }
 }

@@ -21,11 +21,6 @@ namespace rung::bridge {
 
 class Targets {
  public:
-  // The first window, and the one after a loss. RabbitMQ blocks a channel that has more than 32 commands with
-  // a quorum queue that doesn't answer, and one with more than 400 messages with a classic queue (its credit
-  // flow); a blocked channel blocks the connection for all. With so few under way a dead queue never gets
-  // there.
-  static constexpr std::size_t kFirstWindow = 16;
   // So late counts as overdue: it goes out at the catch-up rate.
   static constexpr Ms kOverdue{5000};
   // A target that has not answered for so long gets nothing further until it does.
@@ -33,9 +28,9 @@ class Targets {
   // A queue that refused (it is full) is asked again after this.
   static constexpr Ms kRefusedPause{5000};
 
-  // `most`: under way for one target at most. `rate`: our share of the catch-up rate of a queue, in tasks a
-  // second.
-  Targets(std::size_t most, std::function<double(std::uint32_t queue)> rate);
+  // `most`: under way for one target at most. `first_window`: BrokerLimits. `rate`: our share of the catch-up
+  // rate of a queue, in tasks a second.
+  Targets(std::size_t most, std::size_t first_window, std::function<double(std::uint32_t queue)> rate);
 
   // `overdue`: it goes out at the catch-up rate.
   void add(const io::DueItem& item, bool overdue);
@@ -87,7 +82,7 @@ class Targets {
   struct Target {
     Oldest fresh, overdue;
     std::size_t under_way = 0;
-    std::size_t window = kFirstWindow;
+    std::size_t window = 0;  // at() begins with the first window
     BootMs closed_until{0};
     std::size_t unanswered = 0;  // of those under way: with the broker
     BootMs heard_at{0};          // its last answer, or when the first of those under way left
@@ -101,7 +96,11 @@ class Targets {
     bool waits() const { return !fresh.empty() || !overdue.empty(); }
   };
 
-  Target& at(std::uint32_t queue) { return targets_[queue]; }
+  Target& at(std::uint32_t queue) {
+    const auto [place, fresh] = targets_.try_emplace(queue);
+    if (fresh) place->second.window = first_window_;
+    return place->second;
+  }
   static bool is_silent(const Target& target, BootMs now, Ms most) {
     return !target.quarantined && target.unanswered > 0 && now - target.heard_at > most;
   }
@@ -110,6 +109,7 @@ class Targets {
   std::size_t take_from(Target& target, std::size_t most, std::vector<io::DueItem>& out);
 
   const std::size_t most_;
+  const std::size_t first_window_;
   const std::function<double(std::uint32_t)> rate_;
   std::map<std::uint32_t, Target> targets_;
   std::optional<std::uint32_t> probing_;

@@ -41,18 +41,17 @@ void TaskPublisher::publish(const std::vector<ClaimedTask>& tasks,
   }
 }
 
-// A retry goes to its queue alone: other bindings of the original exchange must not get copies (trap 5). With
-// its original routing key by our own exchange and the queue's own binding; else by the default exchange. A
-// delay that has not failed yet goes where it was to go.
+// A retry goes to its queue alone: others that the original exchange leads to must not get copies (trap 5).
+// With its original routing key, where it has one. A delay that has not failed yet goes where it was to go.
 Outgoing TaskPublisher::outgoing_for(const ClaimedTask& claimed, const Message& message) const {
   const Task& task = *claimed.task;
   const Target target = target_of(task);
   Outgoing outgoing{0, target.exchange, target.queue.empty() ? target.routing_key : target.queue,
                     dress(message, task, deps_.proof.token(task)), claimed.lane};
   if (target.queue.empty() || !keeps_routing_key(task, deps_.prefix)) return outgoing;
-  outgoing.exchange = return_exchange(deps_.prefix);
+  outgoing.queue = target.queue;
+  outgoing.exchange.clear();
   outgoing.routing_key = task.routing_key;
-  outgoing.message.headers->emplace_back("BCC", Array{Value{"queue:" + target.queue}});
   return outgoing;
 }
 

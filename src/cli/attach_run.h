@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "plugin/broker_options.h"
 #include "plugin/rabbitmq/management.h"
 #include "src/cli/command.h"
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "plugin/broker.h"
+#include "plugin/broker_options.h"
 #include "plugin/rabbitmq/management.h"
 #include "src/bridge/attachments.h"
 #include "src/io/uv_loop.h"

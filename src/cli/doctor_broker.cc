@@ -5,6 +5,7 @@
 
 #include "plugin/rabbitmq/management.h"
 #include "plugin/rabbitmq/probe.h"
+#include "plugin/rabbitmq/return_route.h"
 #include "src/cli/doctor.h"
 #include "src/core/url.h"
 
@@ -137,7 +138,7 @@ Findings check_topology(const Broker& b, rabbit::Probe& probe) {
       }
     }
   }
-  const std::string to_return = return_exchange(b.config.broker.prefix);
+  const std::string to_return = rabbit::return_exchange(b.config.broker.prefix);
   if (auto there = probe.exchange_exists(to_return); !there)
     missing += (missing.empty() ? "" : ", ") + to_return;
   if (!missing.empty()) {
@@ -162,7 +163,7 @@ Findings check_topology(const Broker& b, rabbit::Probe& probe) {
 // <prefix>.return on first use.
 Findings check_routing_keys(const Broker& b, rabbit::Probe& probe) {
   Findings all;
-  const std::string exchange = return_exchange(b.config.broker.prefix);
+  const std::string exchange = rabbit::return_exchange(b.config.broker.prefix);
   for (const auto& [queue, rules] : b.config.rules->queues()) {
     const std::string name = "queue." + queue + ".routing_key";
     // RabbitMQ 4.3 refuses even this look to a user without rights; then the attempt to bind says which.

@@ -96,7 +96,8 @@ bool has_password(const std::string& text, const std::vector<std::string>& other
 Findings check_machine(const Config& config, const std::string& config_path) {
   Findings all = {check_listen(config.http)};
   if (has_password(config.broker.url, config.broker.other_urls) ||
-      has_password(config.store.url, config.store.other_urls) || has_password(config.broker.management))
+      has_password(config.store.url, config.store.other_urls) ||
+      has_password(config.broker.rabbitmq.management))
     check_file(config_path, "files.config", "a password, unless it takes it from the environment", all);
   check_file(config.store.password_file, "files.password", "a password", all);
   check_file(config.http.token_file, "files.token", "a token", all);

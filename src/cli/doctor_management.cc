@@ -57,11 +57,11 @@ void check_own(const Config& config, const Seen& seen, Findings& all) {
   for (const char* end : {".failed", ".delay", ".results", ".parked"}) {
     const auto it = std::ranges::find(seen.queues, config.broker.prefix + end, &QueueFacts::name);
     if (it == seen.queues.end()) continue;
-    if (!it->type.empty() && it->type != config.broker.queue_type) {
-      all.push_back(
-          wrong("topology." + it->name,
-                "it is a " + it->type + " queue, and broker.queue_type says " + config.broker.queue_type,
-                "set broker.queue_type: " + it->type + ", or empty and delete the queue"));
+    if (!it->type.empty() && it->type != config.broker.rabbitmq.queue_type) {
+      all.push_back(wrong(
+          "topology." + it->name,
+          "it is a " + it->type + " queue, and broker.queue_type says " + config.broker.rabbitmq.queue_type,
+          "set broker.queue_type: " + it->type + ", or empty and delete the queue"));
     }
     if (const PlainJson most = setting(*it, seen, "max-length"); !most.is_null())
       all.push_back(warning("topology." + it->name,
@@ -78,7 +78,7 @@ void check_queue_type(const Config& config, const Seen& seen, Findings& all) {
   const std::size_t nodes = rabbit::cluster_nodes(config.broker, seen.queues, kTimeout).size();
   if (nodes < 2) return;
   const std::string cluster = "RabbitMQ is a cluster of " + std::to_string(nodes) + " nodes";
-  if (config.broker.queue_type == "quorum") {
+  if (config.broker.rabbitmq.queue_type == "quorum") {
     all.push_back(good("broker.queue_type", cluster + ", and Rung's own queues are quorum queues"));
   } else {
     all.push_back(

@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "plugin/rabbitmq/rabbit_broker.h"
+#include "plugin/brokers.h"
 #include "src/bridge/bridge.h"
 #include "src/bridge/store_threads.h"
 #include "src/cli/attach_watch.h"
@@ -131,13 +131,16 @@ constexpr Ms kWatchStart{200};
 
 class Sidecar {
  public:
-  Sidecar(std::string config_path, GroupChoice choice, Config config)
+  // REQUIRES: `clock` outlives it.
+  Sidecar(std::string config_path, GroupChoice choice, Config config, std::unique_ptr<Broker> broker,
+          const Clock& clock)
       : path_(std::move(config_path)),
         choice_(std::move(choice)),
         config_(std::move(config)),
+        clock_(clock),
         stores_(config_.store, clock_, config_.lease * 2 / 3,  // what a lease has left at least
                 [this](const std::string& reason) { loop_.post([this, reason] { fatal(reason); }); }),
-        broker_(make_rabbit_broker(config_.broker, clock_)),
+        broker_(std::move(broker)),
         bridge_(
             loop_, *broker_, [this](auto on_status) { return store_threads(std::move(on_status)); },
             settings_of(config_), config_.rules,
@@ -236,6 +239,7 @@ class Sidecar {
       loop_.post([this, answer = std::move(answer)] { answer(bridge_.vitals()); });
     };
     parts.rules = config_.rules;
+    parts.reserved_headers = reserved_headers(config_.broker);
     parts.version = RUNG_VERSION;
     parts.full_token = http.token;
     parts.read_token = http.read_token;
@@ -348,7 +352,7 @@ class Sidecar {
   const std::string path_;
   const GroupChoice choice_;
   Config config_;
-  const SystemClock clock_;
+  const Clock& clock_;
   io::UvLoop loop_{clock_};
   Stores stores_;
   std::unique_ptr<Broker> broker_;
@@ -382,7 +386,13 @@ int run_sidecar(const std::string& config_path, const GroupChoice& choice) {
   mallopt(M_MMAP_THRESHOLD, 256 * 1024);
 #endif
   std::signal(SIGPIPE, SIG_IGN);  // a broken connection is an error code, not a death
-  return Sidecar(config_path, choice, std::move(loaded.config)).run();
+  const SystemClock clock;
+  auto broker = make_broker(loaded.config.broker, clock);
+  if (!broker) {
+    log::error("cannot start", {{"reason", broker.error().message}});
+    return 1;
+  }
+  return Sidecar(config_path, choice, std::move(loaded.config), *std::move(broker), clock).run();
 }
 
 }  // namespace rung::cli

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "plugin/brokers.h"
 #include "src/cli/text.h"
 #include "src/cli/when.h"
 #include "src/core/headers.h"
@@ -124,7 +125,8 @@ std::string first_error(std::string_view origin_json) {
   if (!headers || headers->empty()) return {};
   Message message;
   message.headers = *std::move(headers);
-  const Failure failure = read_failure(message, "", "");
+  const BrokerFacts facts = stored_facts(message);
+  const Failure failure = read_failure(message, "", "", facts.failure);
   if (failure.error_type.empty() || failure.error.starts_with(failure.error_type)) return failure.error;
   return failure.error_type + ": " + failure.error;
 }

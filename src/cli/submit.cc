@@ -12,6 +12,7 @@
 #include <random>
 #include <utility>
 
+#include "plugin/brokers.h"
 #include "src/api/submission.h"
 #include "src/api/views.h"
 #include "src/cli/again.h"
@@ -64,6 +65,7 @@ class Submitter {
  public:
   explicit Submitter(Session& session)
       : session_(session),
+        reserved_(reserved_headers(session.config.broker)),
         who_(by_whom()),
         dice_(std::random_device{}()),
         ids_(static_cast<int>(dice_() % 1024)) {}
@@ -71,7 +73,7 @@ class Submitter {
   // Into the batch, or what is wrong with it.
   std::optional<std::string> add(const Json& request, std::size_t line) {
     api::FieldErrors errors;
-    api::ReadTask read = api::read_task(request, "", *session_.config.rules, who_, errors);
+    api::ReadTask read = api::read_task(request, "", *session_.config.rules, reserved_, who_, errors);
     if (!errors.empty()) return said(errors);
     batch_.bytes += read.submission.task.message->body.size();
     batch_.requests.push_back(std::move(read));
@@ -144,6 +146,7 @@ class Submitter {
   }
 
   Session& session_;
+  const ReservedHeaders reserved_;
   const std::string who_;
   std::mt19937_64 dice_;
   IdSource ids_;

@@ -229,7 +229,7 @@ class Completion {
 
   // A secret that other users of this machine may read is none.
   void file_rights() {
-    const auto management = parse_url(config_.broker.management);
+    const auto management = parse_url(config_.broker.rabbitmq.management);
     std::vector<std::pair<std::string, std::vector<Url>>> holders = {{url_key("broker"), urls("broker")}};
     for (const std::string& store : stores()) holders.emplace_back(url_key(store), urls(store));
     holders.emplace_back("broker.management", management ? std::vector{*management} : std::vector<Url>{});

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "plugin/broker.h"
+#include "plugin/broker_options.h"
 #include "src/core/headers.h"
 #include "src/core/policy.h"
 #include "src/store/options.h"

@@ -48,7 +48,7 @@ void complete_delays(Draft& draft, Problems& problems) {
     if (one.from && one.group && !config.groups.own.empty() && *one.group != config.groups.own)
       config.delays.erase(*one.from);
   }
-  for (const auto& [from, to] : config.delays) config.broker.delay_exchanges.push_back(from);
+  for (const auto& [from, to] : config.delays) config.broker.rabbitmq.delay_exchanges.push_back(from);
   config.broker.consume_delay = true;
 }
 

@@ -1,5 +1,5 @@
 // One service at several addresses: in which order they are tried, how long each may take, and which one
-// serves. RabbitMQ's connections and the database's share it: all connections of a process to one service
+// serves. The broker's connections and the database's share it: all connections of a process to one service
 // learn from each other.
 //
 // Thread: any.

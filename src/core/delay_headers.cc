@@ -1,11 +1,4 @@
-// What a delayed message asks for. The archived delayed-message exchange is the model: it took x-delay as an
-// integer, as a float cut off at the point and as the text of an integer. Where it did what nobody can have
-// meant (a text that is no number ended the publisher's channel; more than 2^32-1 ms, and whatever it could
-// not read, was delivered at once) the delay is kept, or the message is parked with the reason.
-#include <charconv>
-#include <cmath>
-
-#include "levels/duration.h"
+// What a delayed message asks for.
 #include "src/core/header_reading.h"
 #include "src/core/headers.h"
 #include "src/core/message_json.h"
@@ -19,64 +12,6 @@ using namespace reading;
 constexpr std::int64_t kYear10000Ms = 253'402'300'800'000;  // DATETIME ends before it
 // As ms they are of 1970, as seconds of 2001 to 5138.
 constexpr std::int64_t kLikeSeconds = 1'000'000'000, kLikeMs = 100'000'000'000;
-constexpr std::size_t kShown = 40;  // of a value that is quoted
-
-struct Number {
-  std::int64_t value = 0;
-  bool understood = false, too_large = false;
-};
-
-Number number_of(double value) {
-  if (std::isnan(value)) return {};
-  // What an int64 holds.
-  if (value >= 9.2e18) return {0, true, true};
-  return {value <= -9.2e18 ? -1 : static_cast<std::int64_t>(value), true, false};
-}
-
-Number number_of(const std::string& text) {
-  const char* from = text.data();
-  const char* const end = from + text.size();
-  if (from != end && *from == '+') ++from;
-  Number number;
-  const auto [stopped, error] = std::from_chars(from, end, number.value);
-  if (stopped != end || from == end || error == std::errc::invalid_argument ||
-      (from != text.data() && *from == '-'))
-    return {};
-  number.understood = true;
-  if (error == std::errc::result_out_of_range) {
-    number.too_large = *from != '-';
-    number.value = -1;
-  }
-  return number;
-}
-
-Number number_of(const Value& value) {
-  if (const auto whole = value.as_int()) return {*whole, true, false};
-  if (std::holds_alternative<std::uint64_t>(value.v)) return {0, true, true};
-  if (const float* f = std::get_if<float>(&value.v)) return number_of(static_cast<double>(*f));
-  if (const double* d = std::get_if<double>(&value.v)) return number_of(*d);
-  if (const Decimal* d = std::get_if<Decimal>(&value.v))
-    return number_of(static_cast<double>(d->value) / std::pow(10.0, d->scale));
-  if (const std::string* text = value.as_text()) return number_of(*text);
-  return {};
-}
-
-std::string shown(const Value& value) {
-  const std::string* text = value.as_text();
-  return text != nullptr ? " '" + clean_utf8(*text, kShown) + "'" : std::string();
-}
-
-void read_delay_of(const Value& value, DelayRequest& request) {
-  const Number number = number_of(value);
-  if (!number.understood) {
-    request.refusal = std::string(header::kDelay) + shown(value) + " is no number of milliseconds";
-  } else if (number.too_large || number.value > levels::kLongest.count()) {
-    request.refusal = std::string(header::kDelay) + " is longer than " +
-                      levels::format_duration(levels::kLongest) + ", the longest delay that is taken";
-  } else {
-    request.delay = Ms{std::max<std::int64_t>(number.value, 0)};
-  }
-}
 
 void read_not_before(const Value& value, DelayRequest& request) {
   const std::string name(header::kNotBefore);
@@ -153,7 +88,7 @@ void read_target(const Message& message, std::string_view published_to, std::str
 }  // namespace
 
 DelayRequest read_delay(const Message& message, std::string_view exchange, std::string_view routing_key,
-                        const DelayRoutes& routes) {
+                        const DelayRoutes& routes, const DelayFacts& asked) {
   DelayRequest request;
   request.exchange = clean_utf8(exchange, 255);
   request.routing_key = clean_utf8(routing_key, 255);
@@ -163,7 +98,8 @@ DelayRequest read_delay(const Message& message, std::string_view exchange, std::
   if (request.directives.never) request.directives.max_attempts = 1;
   request.directives.never = false;
   read_target(message, exchange, routing_key, routes, request);
-  if (const Value* delay = said(message.headers, header::kDelay)) read_delay_of(*delay, request);
+  request.delay = asked.delay;
+  if (!asked.refusal.empty()) request.refusal = asked.refusal;
   if (const Value* at = said(message.headers, header::kNotBefore)) read_not_before(*at, request);
   return request;
 }

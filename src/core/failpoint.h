@@ -1,8 +1,8 @@
 // Where a test may end the process: a named step between a commit, a publish, a confirm or an ack and the
 // next thing. RUNG_FAILPOINT=NAME or NAME:N in the environment kills the process (SIGKILL) at that step, the
 // N-th time it comes by. Compiled into test builds only (CMake option RUNG_FAILPOINTS); else nothing is left
-// of it. docs/guarantees.md lists the points and what may have happened at each; tests/faults/crash walks
-// through them. Thread: any.
+// of it. docs/guarantees.md lists the points and what may have happened at each; tests/integration/crash kills
+// the process at each of them. Thread: any.
 //
 // And the bugs that a test may plant, one at a time: each switches off a guard at the place where it stands.
 // The simulator must find every one of them. In other builds planted() is false as a constant.

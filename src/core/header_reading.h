@@ -1,4 +1,4 @@
-// How one header is read, whatever a client made of it. For headers.cc and delay_headers.cc alone.
+// How one header is read, whatever a client made of it. For headers.cc, delay_headers.cc and the plugins.
 // Thread: pure functions. Nothing here throws or fails.
 #pragma once
 
@@ -17,7 +17,15 @@ const Value* said(const std::optional<Table>& headers, std::string_view name);
 std::string text_of(const Value* value);
 // An integer of any width, or its decimal text: clients differ in what they make of a number.
 std::optional<std::int64_t> int_of(const Value* value);
-// "" where no queue can have that name: AMQP's names have 255 bytes at most, RabbitMQ's are UTF-8.
+// Of an integer of any width, a float or decimal (cut off at the point) or the text of an integer.
+struct Number {
+  std::int64_t value = 0;
+  bool understood = false, too_large = false;  // too_large: above an int64; `value` means nothing then
+};
+Number number_of(const Value& value);
+// " 'text'" of a value that is a text, shortened, to be quoted in a refusal; "" of all others.
+std::string shown(const Value& value);
+// "" where no queue can have that name, or no column hold it: 255 bytes at most, UTF-8.
 std::string queue_name(const Value* value);
 Directives read_directives(const std::optional<Table>& headers);
 // "NAME is not understood: WANTS", after what was said before.

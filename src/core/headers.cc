@@ -14,22 +14,12 @@ namespace {
 
 using namespace reading;
 
-// What must not travel on. field.md, traps 3 and 4: the broker's own bookkeeping (RabbitMQ 4 ignores it on
-// re-publish, older ones count on from it), and what would fan out again. x-opt-*: annotations of AMQP 1.0,
-// which RabbitMQ 4 shows as headers; of x-opt-delivery-time a broker may make a delay of its own.
-constexpr std::array<std::string_view, 5> kTakenOff = {"x-death", "x-delivery-count", "x-acquired-count",
-                                                       "CC", "BCC"};
-constexpr std::array<std::string_view, 3> kTakenOffPrefixes = {"x-first-death-", "x-last-death-", "x-opt-"};
 constexpr std::array<std::string_view, 19> kOurs = {
     header::kId,       header::kAttempt,    header::kLevel,  header::kLevels,      header::kLadder,
     header::kQueue,    header::kError,      header::kAfter,  header::kMaxAttempts, header::kFirstFailedAt,
     header::kNever,    header::kErrorType,  header::kResult, header::kNotBefore,   header::kExecutor,
     header::kExchange, header::kRoutingKey, header::kToken,  "retry-complaint"};
 
-bool is_taken_off(std::string_view name) {
-  return std::ranges::find(kTakenOff, name) != kTakenOff.end() ||
-         std::ranges::any_of(kTakenOffPrefixes, [&](std::string_view p) { return name.starts_with(p); });
-}
 constexpr std::array<std::string_view, 3> kOurOrigin = {header::kOriginExchange, header::kOriginRoutingKey,
                                                         header::kReason};
 bool is_ours(std::string_view name) {
@@ -69,51 +59,21 @@ std::optional<TaskId> id_of(const std::optional<Table>& headers) {
   return TaskId::parse(text_of(value));
 }
 
-// The newest death: x-death is an array of tables, newest first.
-const Table* newest_death(const std::optional<Table>& headers) {
-  const Value* deaths = find(headers, "x-death");
-  const Array* array = deaths != nullptr ? std::get_if<Array>(&deaths->v) : nullptr;
-  return array != nullptr && !array->empty() ? std::get_if<Table>(&array->front().v) : nullptr;
-}
-
 // For people only: nothing is published to it again.
 std::string label(std::string_view text) { return clean_utf8(text, 255); }
 
-void read_death(const Table& death, Failure& f) {
-  f.queue = queue_name(find(death, "queue"));
-  if (const Value* exchange = find(death, "exchange")) f.exchange = label(text_of(exchange));
-  if (const Value* keys = find(death, "routing-keys")) {
-    const Array* array = std::get_if<Array>(&keys->v);
-    if (array != nullptr && !array->empty()) f.routing_key = label(text_of(&array->front()));
-  }
-  if (const Value* time = find(death, "time")) {
-    // Anybody can write an x-death: no date that neither a column nor an int64 of ms could hold.
-    constexpr std::uint64_t kYear10000 = 253'402'300'800;
-    const auto* stamp = std::get_if<Timestamp>(&time->v);
-    if (stamp != nullptr && stamp->seconds < kYear10000)
-      f.died_at_s = static_cast<std::int64_t>(stamp->seconds);
-  }
-  f.death_count = int_of(find(death, "count")).value_or(0);
-}
-
 }  // namespace
 
-Failure read_failure(const Message& message, std::string_view exchange, std::string_view routing_key) {
+Failure read_failure(const Message& message, std::string_view exchange, std::string_view routing_key,
+                     const FailureFacts& facts) {
   Failure f;
-  f.exchange = label(exchange);
-  f.routing_key = label(routing_key);
-  std::string reason;
-  if (const Table* death = newest_death(message.headers)) {
-    read_death(*death, f);
-    reason = text_of(find(*death, "reason"));
-  }
-  if (!f.queue.empty()) f.queue_by = "the header x-death";
-  if (f.queue.empty()) {
-    f.queue = queue_name(find(message.headers, "x-last-death-queue"));
-    if (!f.queue.empty()) f.queue_by = "the header x-last-death-queue";
-  }
-  if (reason.empty()) reason = text_of(find(message.headers, "x-last-death-reason"));
-  if (!reason.empty()) f.error = "dead-lettered: " + reason + " (queue " + f.queue + ")";
+  f.exchange = label(facts.exchange.value_or(std::string(exchange)));
+  f.routing_key = label(facts.routing_key.value_or(std::string(routing_key)));
+  f.queue = facts.queue;
+  f.queue_by = facts.queue_by;
+  f.failed_at_s = facts.failed_at_s;
+  f.failed_count = facts.count;
+  if (!facts.reason.empty()) f.error = "dead-lettered: " + facts.reason + " (queue " + f.queue + ")";
   // A retry of ours, whose row may be gone, or a consumer that says where the message came from.
   const Value* origin = find(message.headers, header::kOriginExchange);
   if (origin != nullptr && (f.exchange == label(exchange) || f.exchange.ends_with(".return"))) {
@@ -166,7 +126,7 @@ ResultWord read_result(const Message& message) {
   return r;
 }
 
-Message strip(const Message& message, std::string* origin_json, std::string_view also) {
+Message strip(const Message& message, std::string* origin_json, const BrokerFacts& facts) {
   Message out;
   out.body = message.body;
   out.properties = message.properties;
@@ -176,17 +136,16 @@ Message strip(const Message& message, std::string* origin_json, std::string_view
   Table kept, off;
   if (message.headers) {
     for (const auto& [name, value] : *message.headers) {
-      if (is_taken_off(name) || is_ours(name) || (!also.empty() && name == also)) {
+      if (is_ours(name) || (!facts.delay.header.empty() && name == facts.delay.header)) {
         off.emplace_back(name, value);
       } else {
         kept.emplace_back(name, value);
       }
     }
-    // A message that had no headers of its own before the broker added x-death has none again, as near as one
-    // can tell: an empty table and no table are the same to every client.
     out.headers = std::move(kept);
   }
   if (origin_json != nullptr) {
+    off.insert(off.end(), facts.headers.begin(), facts.headers.end());
     if (message.properties.user_id) off.emplace_back("property user-id", *message.properties.user_id);
     if (message.properties.expiration)
       off.emplace_back("property expiration", *message.properties.expiration);
@@ -218,8 +177,8 @@ std::string intake_key(const Failure& failure, const Message& message) {
   std::string facts;
   append_field(facts, failure.queue);
   append_field(facts, *message.properties.message_id);
-  append_field(facts, failure.died_at_s ? std::to_string(*failure.died_at_s) : "");
-  append_field(facts, std::to_string(failure.death_count));
+  append_field(facts, failure.failed_at_s ? std::to_string(*failure.failed_at_s) : "");
+  append_field(facts, std::to_string(failure.failed_count));
   // The body too: there are publishers whose message-ids are not unique, and two messages must never become
   // one.
   append_digest(facts, message.body);

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "src/core/broker_facts.h"
 #include "src/core/message.h"
 #include "src/core/policy.h"
 #include "src/core/task.h"
@@ -33,7 +34,6 @@ inline constexpr std::string_view kNever = "retry-never";
 inline constexpr std::string_view kResult = "retry-result";
 inline constexpr std::string_view kExecutor = "retry-executor";
 // Taken from whoever asks for a delay.
-inline constexpr std::string_view kDelay = "x-delay";
 inline constexpr std::string_view kNotBefore = "retry-not-before";
 inline constexpr std::string_view kExchange = "retry-exchange";
 inline constexpr std::string_view kRoutingKey = "retry-routing-key";
@@ -46,16 +46,18 @@ struct Failure {
   std::string token;         // retry-token; "" = not there
   std::optional<int> level;  // retry-level, and retry-first-failed-at: as our delivery had them
   std::optional<EpochMs> first_failed_at;
-  std::string queue;  // retry-queue, else x-death[0].queue, else x-last-death-queue; "" = nobody knows
-  std::string_view queue_by;          // which of these headers names it: a constant; "" where none does
-  std::string exchange, routing_key;  // x-death[0].exchange and its first routing key
+  std::string queue;                  // retry-queue, else the broker's record; "" = nobody knows
+  std::string_view queue_by;          // which of these names it, for people: a constant; "" where none does
+  std::string exchange, routing_key;  // by which it had come to that queue, as far as is known
   std::string error, error_type;      // retry-error; else "dead-lettered: rejected (from orders)" or alike
   std::string executor;               // retry-executor
   Directives directives;
-  std::optional<std::int64_t> died_at_s;  // x-death[0].time
-  std::int64_t death_count = 0;           // x-death[0].count
+  std::optional<std::int64_t> failed_at_s;  // as the broker recorded it: FailureFacts
+  std::int64_t failed_count = 0;
 };
-Failure read_failure(const Message& message, std::string_view exchange, std::string_view routing_key);
+// `exchange`, `routing_key`: as it was published to the inlet. `facts`: what the broker's plugin says of it.
+Failure read_failure(const Message& message, std::string_view exchange, std::string_view routing_key,
+                     const FailureFacts& facts = {});
 
 // What a message at rung.results says.
 struct ResultWord {
@@ -84,7 +86,7 @@ struct DelayRequest {
   Target target;
   std::string_view target_by;         // what of the message names it: a constant; "" = the config does
   std::string otherwise;              // a queue: the routing key of what was published to rung.delay itself
-  Ms delay{0};                        // x-delay, from the intake on; 0 = at once
+  Ms delay{0};                        // DelayFacts::delay, from the intake on; 0 = at once
   std::optional<EpochMs> not_before;  // retry-not-before; the later of the two holds
   std::string exchange, routing_key;  // where it was published to: for people
   Directives directives;
@@ -93,12 +95,12 @@ struct DelayRequest {
   EpochMs due(EpochMs now) const { return std::max(now + delay, not_before.value_or(now)); }
 };
 DelayRequest read_delay(const Message& message, std::string_view exchange, std::string_view routing_key,
-                        const DelayRoutes& routes);
+                        const DelayRoutes& routes, const DelayFacts& asked = {});
 
-// The message as it goes out again. Off: x-death, x-first-death-*, x-last-death-*, x-delivery-count,
-// x-acquired-count, x-opt-*, CC, BCC, every retry-* of ours; expiration, user-id; delivery_mode 2. Body to
-// the byte. `origin_json` takes what was taken off, for the row. `also`: one more header that comes off.
-Message strip(const Message& message, std::string* origin_json, std::string_view also = {});
+// The message as it goes out again. Off: every retry-* of ours, the header that facts.delay names;
+// expiration, user-id; delivery_mode 2. The broker's own headers are off already. Body to the byte.
+// `origin_json` takes what was taken off, the broker's headers among it, for the row.
+Message strip(const Message& message, std::string* origin_json, const BrokerFacts& facts = {});
 
 // `message` with the retry-* headers of the attempt under way. `token`: retry-token.
 Message dress(const Message& message, const Task& task, std::string token);

@@ -1,4 +1,5 @@
-// A message as it travels: body to the byte, properties and headers with their AMQP 0-9-1 field types.
+// A message as it travels: body to the byte, properties and headers with the types that their values have.
+// A broker's plugin maps its own field types to these and back; the row's JSON keeps them (message_json.h).
 // Thread: values, free of threads.
 #pragma once
 
@@ -13,16 +14,16 @@
 
 namespace rung {
 
-struct Decimal {  // AMQP 'D': value * 10^-scale
+struct Decimal {  // value * 10^-scale
   std::uint8_t scale = 0;
   std::int32_t value = 0;
   bool operator==(const Decimal&) const = default;
 };
-struct Timestamp {  // AMQP 'T': seconds since the epoch
+struct Timestamp {  // seconds since 1970
   std::uint64_t seconds = 0;
   bool operator==(const Timestamp&) const = default;
 };
-struct Bytes {  // AMQP 'x'
+struct Bytes {  // binary by its type; a text may hold any bytes, too
   std::string data;
   bool operator==(const Bytes&) const = default;
 };
@@ -32,7 +33,9 @@ using Array = std::vector<Value>;
 // A table keeps its order and what it holds twice: what came in goes out as it was.
 using Table = std::vector<std::pair<std::string, Value>>;
 
-// Every field type of RabbitMQ's AMQP 0-9-1. std::string is the longstr 'S', any bytes.
+// The types are kept apart so that what came in goes out as it was: a consumer may tell an int32 from an
+// int64. A plugin whose broker has fewer types makes only those. std::string: text, any bytes. monostate:
+// null.
 struct Value {
   using Variant = std::variant<std::monostate, bool, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t,
                                std::int32_t, std::uint32_t, std::int64_t, std::uint64_t, float, double,
@@ -48,24 +51,26 @@ struct Value {
 
   // The integer in it, of whatever width and sign; none for other types or above int64.
   std::optional<std::int64_t> as_int() const;
-  // The text in it: longstr or bytes.
+  // The text in it: std::string or Bytes.
   const std::string* as_text() const;
 
   bool operator==(const Value& other) const { return v == other.v; }
 };
 
-// The 13 properties of basic, without headers. Absent is not empty.
+// What a message says of itself in fields that brokers and clients agree on. Absent is not empty. A broker
+// that has no such fields leaves them absent, or keeps them as headers of its own.
 struct Properties {
   std::optional<std::string> content_type, content_encoding;
-  std::optional<std::uint8_t> delivery_mode, priority;
+  std::optional<std::uint8_t> delivery_mode, priority;  // delivery_mode: 2 = persistent
   std::optional<std::string> correlation_id, reply_to, expiration, message_id;
   std::optional<std::uint64_t> timestamp;
   std::optional<std::string> type, user_id, app_id, cluster_id;
   bool operator==(const Properties&) const = default;
 };
 
-// Tables and arrays within each other, the headers themselves being the first. A frame has room for 26,000,
-// more than a thread's stack where each costs a few calls, and a Value is copied and destroyed by calls.
+// Tables and arrays within each other, the headers themselves being the first. A message has room for tens of
+// thousands, more than a thread's stack where each costs a few calls, and a Value is copied and destroyed by
+// calls.
 // REQUIRES, of whoever makes Values from what others sent: nothing deeper; kTooDeep in its place.
 inline constexpr int kDeepestNesting = 100;
 inline constexpr std::string_view kTooDeep = "[left out: nested deeper than 100 levels]";

@@ -4,14 +4,6 @@
 #include <array>
 
 namespace rung {
-namespace {
-
-// Bindings of <prefix>.return are "queue:<name>": a key is 255 bytes at most. A routing key that looks like
-// one would reach that queue, too.
-constexpr std::string_view kBindingPrefix = "queue:";
-constexpr std::size_t kLongestName = 255 - kBindingPrefix.size();
-
-}  // namespace
 
 std::string_view retry_reason(const Task& task) {
   if (task.first_failed_at.ms == 0) return {};
@@ -39,7 +31,6 @@ bool keeps_routing_key(const Task& task, std::string_view prefix) {
   if (task.exchange.empty() || task.routing_key == task.queue) return false;
   // Published to us by a consumer or for a delay: the original key is not known.
   if (task.exchange.starts_with(prefix) && task.exchange.substr(prefix.size()).starts_with(".")) return false;
-  if (task.queue.size() > kLongestName || task.routing_key.starts_with(kBindingPrefix)) return false;
   // The row holds UTF-8. A key that was not has U+FFFD in it by now and is another key.
   return task.routing_key.find("\xEF\xBF\xBD") == std::string::npos;
 }

@@ -23,8 +23,9 @@ std::string_view retry_reason(const Task& task);
 // Adds the three headers above. Nothing for a task that has not failed.
 void add_origin(Table& headers, const Task& task);
 
-// Whether the task's message goes back to its queue under its original routing key, which another exchange
-// than `prefix`.* gave it. False: its routing key is the queue's name.
+// Whether the task's message has an original routing key to go back to its queue with: one that it had at
+// another exchange than `prefix`.*, and that the row holds to the byte. Whether the broker can do that is its
+// plugin's affair. False: its routing key is the queue's name.
 bool keeps_routing_key(const Task& task, std::string_view prefix);
 
 }  // namespace rung

@@ -142,7 +142,8 @@ inline bool is_over(State state, Kind kind, int attempt) {
 struct NewTask {
   Task task;
   MessagePtr message;  // as it will go out again: application headers and properties, stripped (headers.h)
-  // Facts that must not travel on but must not be lost: x-death, user-id, expiration ... as JSON text.
+  // Facts that must not travel on but must not be lost: the broker's own headers, user-id,
+  // expiration ... as JSON text.
   std::string origin_json;
   // 16 bytes; the same intake delivered twice has the same key. "" = cannot be told apart (no message-id).
   std::string intake_key;

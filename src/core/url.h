@@ -20,7 +20,7 @@ struct Url {
   std::map<std::string, std::string> query;
   bool operator==(const Url&) const = default;
 
-  // AMQP's virtual host: both amqp://host and amqp://host/ mean "/".
+  // Of a URL whose path names a virtual host: both scheme://host and scheme://host/ mean "/".
   std::string vhost() const { return path.empty() ? "/" : path; }
   // "host:port", with brackets where the host is an IPv6 address: for messages and Host headers.
   std::string host_port(int fallback_port) const;

@@ -21,7 +21,8 @@ class ApiImpl final : public Api {
  public:
   ApiImpl(ApiParts parts, const Clock& clock)
       : context_(std::move(parts.bridging), std::move(parts.store), std::move(parts.ask_vitals),
-                 std::move(parts.rules), parts.version, parts.read_connections, parts.server.timeout, clock),
+                 std::move(parts.rules), parts.reserved_headers, parts.version, parts.read_connections,
+                 parts.server.timeout, clock),
         access_(std::move(parts.full_token), std::move(parts.read_token)),
         router_(all_routes(context_, [this] {
           const Server* server = listening_;

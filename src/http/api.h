@@ -15,6 +15,7 @@ struct ApiParts {
   StoreFactory store;  // for reads: connections apart from the flow's
   AskVitals ask_vitals;
   RuleBookPtr rules;
+  ReservedHeaders reserved_headers;  // the broker's
   std::string version;
   std::string full_token, read_token;  // "" = none
   ServerOptions server;

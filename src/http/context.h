@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "src/core/broker_facts.h"
 #include "src/core/policy.h"
 #include "src/http/metrics.h"
 #include "src/http/reads.h"
@@ -21,9 +22,11 @@ using AskVitals = std::function<void(std::function<void(const Vitals&)>)>;
 class Context {
  public:
   // REQUIRES: `here` outlives it.
-  Context(Bridging bridging, StoreFactory factory, AskVitals ask, RuleBookPtr rules, std::string_view version,
-          int read_connections, Ms patience, const Clock& here)
+  Context(Bridging bridging, StoreFactory factory, AskVitals ask, RuleBookPtr rules,
+          ReservedHeaders reserved_headers, std::string_view version, int read_connections, Ms patience,
+          const Clock& here)
       : clock(here),
+        reserved(reserved_headers),
         reads(std::move(factory), read_connections, patience, here),
         writes(std::move(bridging), patience),
         metrics(version, rules->targets().groups.own, here),
@@ -31,6 +34,7 @@ class Context {
         rules_(std::move(rules)) {}
 
   const Clock& clock;
+  const ReservedHeaders reserved;  // headers that no submitted task may have
   Reads reads;
   Writes writes;
   Metrics metrics;

@@ -75,7 +75,7 @@ class Batch {
 
   void read(const Json& json, const std::string& prefix, const RuleBook& rules) {
     FieldErrors errors;
-    api::ReadTask read = api::read_task(json, prefix, rules, call_.who, errors);
+    api::ReadTask read = api::read_task(json, prefix, rules, context_.reserved, call_.who, errors);
     Item item;
     if (!errors.empty()) {
       item = {400, problem_json(errors, kPath), "", ""};

@@ -1,5 +1,6 @@
 // A content header as it comes in at <prefix>.delay: what it asks for, the task that it becomes, the message
 // that goes out. Input: the payload of a content header frame.
+#include "plugin/rabbitmq/broker_headers.h"
 #include "plugin/rabbitmq/codec.h"
 #include "src/core/headers.h"
 #include "src/core/machine.h"
@@ -29,7 +30,7 @@ const DelayRoutes& routes() {
   return all;
 }
 
-void hold_request(const DelayRequest& r, const Message& message) {
+void hold_request(const DelayRequest& r, const Message& message, const BrokerFacts& facts) {
   hold(r.delay >= Ms::zero() && r.delay <= levels::kLongest, "a delay is one");
   hold(!r.not_before || r.not_before->ms < kYear10000Ms, "a date is one that a column holds");
   const EpochMs due = r.due(kNow);
@@ -42,7 +43,7 @@ void hold_request(const DelayRequest& r, const Message& message) {
   hold_text(r.refusal, 500, "a refusal is a short text");
   hold_text(r.directives.complaint, 1000, "complaint");
   hold(!r.directives.never && !r.directives.retry_after, "nothing has failed");
-  hold(intake_key(r, message, strip(message, nullptr, header::kDelay)).size() ==
+  hold(intake_key(r, message, strip(message, nullptr, facts)).size() ==
            (message.properties.message_id.value_or("").empty() ? 0 : 16),
        "key");
 }
@@ -66,19 +67,21 @@ Task hold_task(const Message& message, const DelayRequest& r) {
   return task;
 }
 
-void hold_travel(const Message& message, Task task) {
+void hold_travel(const Message& message, const BrokerFacts& facts, Task task) {
   std::string origin;
-  const Message stripped = strip(message, &origin, header::kDelay);
+  const Message stripped = strip(message, &origin, facts);
   hold(headers_from_json(origin).has_value(), "what was taken off is kept", origin);
-  hold(same(strip(stripped, nullptr, header::kDelay), stripped), "strip is done once");
-  hold(!stripped.headers || find(*stripped.headers, header::kDelay) == nullptr, "x-delay is off");
+  hold(same(strip(stripped, nullptr, facts), stripped), "strip is done once");
+  hold(!stripped.headers || find(*stripped.headers, rabbit::kDelayHeader) == nullptr, "x-delay is off");
   task.attempt = 1;
   const Message dressed = dress(stripped, task, "1-token");
   hold(find(dressed.headers, header::kFirstFailedAt) == nullptr, "nothing has failed");
   hold(same(strip(dressed, nullptr).headers.value_or(Table{}), stripped.headers.value_or(Table{})),
        "strip takes off what dress puts on");
   // What comes in again without x-delay is at once.
-  const DelayRequest again = read_delay(dressed, "my-delayed", "k", routes());
+  Message came = dressed;
+  const BrokerFacts none = rabbit::take_broker_headers(came, Inlet::delay);
+  const DelayRequest again = read_delay(came, "my-delayed", "k", routes(), none.delay);
   hold(again.refusal.empty() && again.due(kNow) == kNow, "it doesn't wait twice", again.refusal);
 }
 
@@ -90,13 +93,14 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Message message;
   std::uint64_t body_size = 0;
   rabbit::decode_content_header(fuzz::text_of(data, size), message, body_size);
+  const BrokerFacts facts = rabbit::take_broker_headers(message, Inlet::delay);
   for (const auto& [exchange, key] : {std::pair{"rung.delay", "orders"},
                                       {"my-delayed", "a.b"},
                                       {"", "rung.delay"},
                                       {"my-delayed", "\xff"}}) {
-    const DelayRequest request = read_delay(message, exchange, key, routes());
-    hold_request(request, message);
-    if (request.refusal.empty()) hold_travel(message, hold_task(message, request));
+    const DelayRequest request = read_delay(message, exchange, key, routes(), facts.delay);
+    hold_request(request, message, facts);
+    if (request.refusal.empty()) hold_travel(message, facts, hold_task(message, request));
   }
   return 0;
 }

@@ -2,6 +2,7 @@
 // store, dressed and written again. Input: the payload of a content header frame.
 #include "src/core/headers.h"
 
+#include "plugin/rabbitmq/broker_headers.h"
 #include "plugin/rabbitmq/codec.h"
 #include "src/core/machine.h"
 #include "src/core/message_json.h"
@@ -55,8 +56,8 @@ void hold_json(const Table& headers) {
   hold(back.has_value() && same(*back, headers), "headers through JSON are the same headers", json);
 }
 
-Failure hold_failure(const Message& message) {
-  const Failure f = read_failure(message, "\xff", "");
+Failure hold_failure(const Message& message, const BrokerFacts& facts) {
+  const Failure f = read_failure(message, "\xff", "", facts.failure);
   hold(!f.id || f.id->value > 0, "an id is positive");
   hold(f.attempt >= 0, "an attempt is not negative");
   hold_text(f.queue, 255, "a queue's name can be one");
@@ -70,7 +71,7 @@ Failure hold_failure(const Message& message) {
   const auto& after = f.directives.retry_after;
   hold(!after || (*after >= Ms::zero() && *after <= levels::kLongest), "retry-after is a delay");
   hold(f.directives.max_attempts >= 0 && f.directives.max_attempts <= 1'000'000, "most attempts");
-  hold(!f.died_at_s || (*f.died_at_s >= 0 && *f.died_at_s < kYear10000), "a death has a date");
+  hold(!f.failed_at_s || (*f.failed_at_s >= 0 && *f.failed_at_s < kYear10000), "a failure has a date");
   hold(intake_key(f, message).size() == (message.properties.message_id.value_or("").empty() ? 0 : 16), "key");
   return f;
 }
@@ -88,9 +89,9 @@ void hold_task(const Task& task, EpochMs now) {
 Table headers_of(const Message& message) { return message.headers.value_or(Table{}); }
 
 // Out again as the contract says, however often.
-Message hold_travel(const Message& message, const Task& task) {
+Message hold_travel(const Message& message, const BrokerFacts& facts, const Task& task) {
   std::string origin;
-  const Message stripped = strip(message, &origin);
+  const Message stripped = strip(message, &origin, facts);
   hold(headers_from_json(origin).has_value(), "what was taken off is kept", origin);
   hold(same(strip(stripped, nullptr), stripped), "strip is done once");
   const Message dressed = dress(stripped, task, "1-token");
@@ -124,7 +125,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   hold_properties(message.properties);
 
   const EpochMs now{1'800'000'000'000};
-  const Failure failure = hold_failure(message);
+  const BrokerFacts facts = rabbit::take_broker_headers(message, Inlet::failed);
+  const Failure failure = hold_failure(message, facts);
   Task task;
   task.id = {4711};
   task.attempt = 3;
@@ -133,6 +135,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   task.first_failed_at = task.created_at = now;
   begin(task, failure.directives, rules(), now, 0.999);
   hold_task(task, now);
-  hold_codec(hold_travel(message, task));
+  hold_codec(hold_travel(message, facts, task));
   return 0;
 }

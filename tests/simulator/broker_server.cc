@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "plugin/memory/dead_letter.h"
+#include "tests/simulator/dead_letter.h"
 #include "tests/simulator/messages.h"
 
 namespace rung::sim {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plugin/rabbitmq/broker_headers.h"
 #include "src/core/submission.h"
 #include "tests/simulator/messages.h"
 
@@ -106,7 +107,7 @@ void Producers::delay(int number, Rng dice) {
   const std::string queue = dice.pick(kQueues);
   Message waits = message(number, !dice.one_in(6));
   const std::int64_t delay = dice.spread(0, 60'000);
-  waits.headers->emplace_back(std::string(header::kDelay), delay);
+  waits.headers->emplace_back(std::string(rabbit::kDelayHeader), delay);
   put(number, "rung.delay", queue, waits, delay * kMs);
 }
 

@@ -4,6 +4,9 @@
 #include <iterator>
 #include <utility>
 
+#include "plugin/rabbitmq/broker_headers.h"
+#include "plugin/rabbitmq/return_route.h"
+
 namespace rung::sim {
 namespace {
 
@@ -49,7 +52,10 @@ void SimBroker::connect_intake() {
 void SimBroker::consume() {
   auto deliver = [this, link = intake_, number = connection_](std::vector<Delivery> batch) {
     if (link != intake_ || number != connection_ || intake_paused_) return;
-    for (Delivery& delivery : batch) delivery.tag.connection = number;
+    for (Delivery& delivery : batch) {
+      delivery.tag.connection = number;
+      delivery.facts = rabbit::take_broker_headers(delivery.message, delivery.inlet);
+    }
     if (parts_.step) parts_.step();
     sink_->on_deliveries(std::move(batch));
   };
@@ -153,6 +159,7 @@ void SimBroker::drop_publishing(PublishLane which, std::string reason) {
 void SimBroker::publish(std::vector<Outgoing> batch) {
   bool main = false, probe = false;
   for (Outgoing& outgoing : batch) {
+    rabbit::route_to_queue(outgoing, "rung.return");
     (outgoing.lane == PublishLane::main ? main : probe) = true;
     lane_of(outgoing.lane).waiting.push_back(std::move(outgoing));
   }

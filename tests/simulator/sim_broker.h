@@ -25,6 +25,8 @@ class SimBroker final : public Broker {
   };
   explicit SimBroker(Parts parts);
 
+  std::string_view name() const override { return "RabbitMQ"; }
+  BrokerLimits limits() const override { return {}; }
   Result<void> start(BrokerSink& sink) override;
   void publish(std::vector<Outgoing> batch) override;
   void ack(std::vector<DeliveryTag> tags) override;

@@ -36,8 +36,8 @@ SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, 
 FROM rung_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (:ids) ORDER BY t.id FOR UPDATE
 
 -- name: same_tasks
--- Where the same happens to many: 12 to 16 us of the server's CPU a row, where write_tasks takes 25 (500 rows a
--- statement, two moving indexes; MariaDB 10.11). tests/bench/statements measures them.
+-- The same change of many rows: 12 to 16 us of the server's CPU a row (500 rows a statement, two moving indexes, MariaDB
+-- 10.11). write_tasks costs more. tests/bench/statements measures both under the same conditions.
 UPDATE rung_tasks FORCE INDEX (PRIMARY) SET :changes WHERE id IN (:ids)
 
 -- name: same_tasks_at_sight
@@ -57,7 +57,7 @@ UPDATE rung_attempts SET :changes WHERE attempt = :attempt AND task_id IN (:ids)
 -- name: write_tasks
 -- The rows exist and are locked: it only ever updates. Of the ways to write many different rows in one statement
 -- (this, UPDATE with JSON_TABLE, UPDATE with a UNION of SELECTs) it took the least of the server's CPU on MariaDB 10.11:
--- 64, 86 and 95 us a row, 500 rows a statement, three moving indexes, busy cores.
+-- 64, 86 and 95 us a row, measured on busy cores with an earlier schema (three moving indexes), 500 rows a statement.
 INSERT INTO rung_tasks (id, shard, state, next_at, attempt, level, levels, max_attempts, ladder, ladder_pinned,
   epoch, node, finished_at, finished_by, last_error, error_type, queue, exchange, routing_key, first_failed_at, version,
   by_exchange)

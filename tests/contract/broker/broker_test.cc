@@ -99,6 +99,61 @@ TEST_P(BrokerContract, DeliversWhatFailedToTheByte) {
   EXPECT_EQ(got[1].message, text("word"));
 }
 
+TEST_P(BrokerContract, ARejectedMessageComesWithTheFactsOfItsFailure) {
+  world_->declare(queue_);
+  start();
+  Message message = text("failed");
+  message.headers = Table{{"app", 1}};
+  world_->broker().publish({outgoing(1, message)});
+  ASSERT_EQ(how(1), How::confirmed);
+  ASSERT_TRUE(world_->reject(queue_));
+  const auto got = sink_.deliveries(1);
+  ASSERT_EQ(got.size(), 1U);
+  const FailureFacts& failure = got[0].facts.failure;
+  EXPECT_EQ(failure.reason, "rejected");
+  EXPECT_EQ(failure.queue, queue_);
+  EXPECT_NE(failure.queue_by, "");
+  EXPECT_EQ(failure.exchange, "");
+  EXPECT_EQ(failure.routing_key, queue_);
+  EXPECT_EQ(failure.count, 1);
+  EXPECT_TRUE(failure.failed_at_s);
+  EXPECT_EQ(got[0].message.headers, message.headers) << "the broker's own headers are off";
+}
+
+TEST_P(BrokerContract, NothingIsKnownOfAFailureThatAConsumerPublishes) {
+  start();
+  ASSERT_TRUE(world_->put(world_->prefix() + ".failed", "", text("failed")));
+  const auto got = sink_.deliveries(1);
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0].facts.failure.queue, "");
+  EXPECT_NE(got[0].facts.failure.record, "");
+  EXPECT_EQ(got[0].facts.failure.count, 0);
+  EXPECT_EQ(got[0].facts.headers, Table{});
+}
+
+TEST_P(BrokerContract, ToOneQueueUnderAnotherRoutingKey) {
+  world_->declare(queue_);
+  start();
+  const auto to_queue = [](std::uint64_t token, std::string queue, std::string key) {
+    return Outgoing{token, "", std::move(key), text("back"), PublishLane::main, std::move(queue)};
+  };
+  world_->broker().publish({to_queue(1, queue_, "order.paid")});
+  EXPECT_EQ(how(1), How::confirmed);
+  const auto back = world_->take(queue_);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->headers.value_or(Table{}), Table{}) << "whatever took it there is off";
+  world_->broker().publish({to_queue(2, "nowhere-" + queue_, "order.paid")});
+  EXPECT_EQ(how(2), How::returned);
+  // The queue gets it, whatever the broker can make of the routing key.
+  const std::string long_name = queue_ + std::string(255 - queue_.size(), 'q');
+  world_->declare(long_name);
+  world_->broker().publish({to_queue(3, long_name, "order.paid"), to_queue(4, queue_, "queue:" + queue_)});
+  EXPECT_EQ(how(3), How::confirmed);
+  EXPECT_EQ(how(4), How::confirmed);
+  EXPECT_TRUE(world_->take(long_name));
+  EXPECT_TRUE(world_->take(queue_));
+}
+
 TEST_P(BrokerContract, AbsentIsNotEmpty) {
   start();
   Message bare = text("");
@@ -147,7 +202,7 @@ TEST_P(BrokerContract, WhatIsAckedDoesNotComeAgainWhatIsNotDoes) {
   }
   const std::size_t acked = acks.size();
   acks.push_back(acks.front());  // twice: must not hurt
-  acks.push_back({got[0].tag.connection, 999999});
+  acks.push_back({got[0].tag.session(), 999999});
   world_->broker().ack(acks);
   for (std::size_t i = 0; i < acked; ++i)
     ASSERT_TRUE(world_->put(world_->prefix() + ".failed", "", text("marker")));
@@ -157,11 +212,11 @@ TEST_P(BrokerContract, WhatIsAckedDoesNotComeAgainWhatIsNotDoes) {
   EXPECT_EQ(again.size(), kCount) << "what was not acked, and the markers";
   for (const Delivery& d : again) {
     EXPECT_TRUE(d.redelivered);
-    EXPECT_NE(d.tag.connection, got[0].tag.connection);
+    EXPECT_NE(d.tag.session(), got[0].tag.session());
   }
   // An ack of the connection that is gone does nothing, and does not ack what has the same number now.
   std::vector<DeliveryTag> stale;
-  for (const Delivery& d : again) stale.push_back({got[0].tag.connection, d.tag.tag});
+  for (const Delivery& d : again) stale.push_back({got[0].tag.session(), d.tag.tag});
   world_->broker().ack(stale);
   ASSERT_TRUE(world_->put(world_->prefix() + ".results", "", text("marker")));
   ASSERT_EQ(sink_.deliveries(1).size(), 1U);
@@ -301,7 +356,7 @@ TEST_P(BrokerContract, APauseThatIsOverAtOnceGivesBackAllTheSame) {
   const auto again = sink_.deliveries(1);
   ASSERT_EQ(again.size(), 1U);
   EXPECT_TRUE(again[0].redelivered);
-  EXPECT_GT(again[0].tag.connection, got[0].tag.connection);
+  EXPECT_GT(again[0].tag.session(), got[0].tag.session());
 }
 
 TEST_P(BrokerContract, WhilePausedWhatIsUnackedIsTheBrokersAgain) {
@@ -327,7 +382,7 @@ TEST_P(BrokerContract, WhilePausedWhatIsUnackedIsTheBrokersAgain) {
   EXPECT_EQ(again[1].message.body, "three");
   EXPECT_EQ(again[2].message.body, "two");
   EXPECT_TRUE(again[2].redelivered);
-  EXPECT_GT(again[2].tag.connection, got[2].tag.connection);
+  EXPECT_GT(again[2].tag.session(), got[2].tag.session());
   EXPECT_TRUE(world_->broker().stands(again[2].tag));
   world_->broker().ack({again[0].tag, again[1].tag, again[2].tag});
   world_->broker().pause_intake(true);
@@ -340,7 +395,7 @@ TEST_P(BrokerContract, WhilePausedWhatIsUnackedIsTheBrokersAgain) {
 // More often than RabbitMQ 4 lets a quorum queue deliver a message by default.
 TEST_P(BrokerContract, PausedAgainAndAgainAQuorumQueueKeepsIts) {
   BrokerOptions options;
-  options.queue_type = "quorum";
+  options.rabbitmq.queue_type = "quorum";
   build(options);
   start();
   const std::string failed = world_->prefix() + ".failed";

@@ -18,6 +18,9 @@ class MemoryWorld final : public World {
   Broker& broker() override { return broker_; }
   void declare(const std::string& queue) override { broker_.declare(queue); }
   void remove(const std::string& queue) override { broker_.remove(queue); }
+  bool reject(const std::string& queue) override {
+    return eventually([&] { return broker_.reject(queue); });
+  }
   bool put(const std::string& exchange, const std::string& key, const Message& message) override {
     return broker_.put(exchange, key, message);
   }
@@ -58,10 +61,15 @@ class RabbitWorld final : public World {
   }
   Broker& broker() override { return *broker_; }
   void declare(const std::string& queue) override {
-    probe_.declare(queue);
+    probe_.declare(queue, {{"x-dead-letter-exchange", prefix_ + ".failed"}});
     queues_.insert(queue);
   }
   void remove(const std::string& queue) override { probe_.remove(queue); }
+  bool reject(const std::string& queue) override {
+    const auto received = probe_.get_within(queue);
+    if (received) probe_.reject(*received);
+    return received.has_value();
+  }
   bool put(const std::string& exchange, const std::string& key, const Message& message) override {
     return probe_.publish(exchange, key, message);
   }

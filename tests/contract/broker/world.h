@@ -8,6 +8,7 @@
 #include <string>
 
 #include "plugin/broker.h"
+#include "plugin/broker_options.h"
 #include "tests/support/broker_recorder.h"
 
 namespace rung::test {
@@ -18,6 +19,8 @@ class World {
   virtual Broker& broker() = 0;
   virtual void declare(const std::string& queue) = 0;
   virtual void remove(const std::string& queue) = 0;
+  // A consumer takes the oldest and cannot handle it: it goes to <prefix>.failed. Waits a while for it.
+  virtual bool reject(const std::string& queue) = 0;
   virtual bool put(const std::string& exchange, const std::string& routing_key, const Message& message) = 0;
   virtual std::optional<Message> take(const std::string& queue) = 0;  // waits a while
   virtual std::size_t depth(const std::string& queue) = 0;

@@ -127,7 +127,7 @@ TEST_F(Idle, NoConnectionIsCutByItsOwnTimeout) {
 class Stranded : public OutageTest {};
 
 TEST_F(Stranded, ByAStallOfMysqlLongerThanTheLease) {
-  constexpr std::size_t kStuck = 12;  // within the first window of a queue (Targets::kFirstWindow)
+  constexpr std::size_t kStuck = 12;  // within the first window of a queue (BrokerLimits::first_window)
   config.broker = "  heartbeat: 2s\n";
   start();
   const std::string queue = attached();

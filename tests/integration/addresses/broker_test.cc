@@ -26,7 +26,8 @@ class BrokerAddresses : public RabbitTest {
       ASSERT_TRUE(broker->start(sink));
       broker->allow_publish_until(test_clock().boot() + Ms{300'000});
       EXPECT_TRUE(sink.up()) << sink.statuses().back().reason;
-      EXPECT_LT(std::chrono::steady_clock::now() - began, rabbit::kSetUp);  // 2 s of its own, not all of it
+      EXPECT_LT(std::chrono::steady_clock::now() - began,
+                rabbit::kSetUpTimeout);  // 2 s of its own, not all of it
       broker->publish({outgoing(1)});
       const auto result = sink.result(1);
       EXPECT_TRUE(result && result->how == How::confirmed);
@@ -146,7 +147,7 @@ TEST_F(BrokerAddresses, TheManagementApiOfAHostThatIsNotThere) {
   EXPECT_EQ((*admin)->name(), "the management API at 127.77.0.1:15672");
   EXPECT_FALSE((*admin)->reach());
   EXPECT_EQ((*admin)->name(), "the management API at 127.77.0.2:15672");
-  options_.management = env("RUNG_TEST_MANAGEMENT");
+  options_.rabbitmq.management = env("RUNG_TEST_MANAGEMENT");
   admin = rabbit::management_admin(options_, Ms{5000});
   ASSERT_TRUE(admin);
   const auto reached = (*admin)->reach();

@@ -60,7 +60,7 @@ class Attach : public CliTest, public ::testing::WithParamInterface<By> {
     BrokerOptions options;
     options.url = test::amqp_url();
     options.prefix = prefix;
-    options.management = needed("RUNG_TEST_MANAGEMENT");
+    options.rabbitmq.management = needed("RUNG_TEST_MANAGEMENT");
     return rabbit::ask_attached(options, name, 10s);
   }
 
@@ -214,7 +214,7 @@ class Ask : public CliTest {
     BrokerOptions options;
     options.url = test::amqp_url();
     options.prefix = prefix;
-    options.management = needed("RUNG_TEST_MANAGEMENT");
+    options.rabbitmq.management = needed("RUNG_TEST_MANAGEMENT");
     return rabbit::ask_attached(options, queue, 10s);
   }
 };

@@ -40,7 +40,7 @@ TEST_F(HttpService, TheDocumentNamesWhatIsRouted) {
   }
   const auto rules = std::make_shared<RuleBook>(
       RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
-  http::Context context({}, {}, {}, rules, "0", 1, Ms{1}, test_clock());
+  http::Context context({}, {}, {}, rules, {}, "0", 1, Ms{1}, test_clock());
   for (const http::Route& route : http::all_routes(context, [] { return 0; })) {
     const std::string name = std::string(route.method) + " " + std::string(route.pattern);
     routed.insert(name);

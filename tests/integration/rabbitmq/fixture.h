@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "plugin/broker_options.h"
 #include "plugin/rabbitmq/rabbit_broker.h"
 #include "src/core/url.h"
 #include "tests/support/amqp_probe.h"

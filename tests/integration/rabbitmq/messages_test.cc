@@ -65,7 +65,7 @@ TEST_F(Messages, EveryFieldTypeSurvivesDeadLettering) {
   EXPECT_EQ(got[0].message.body, message.body);
   EXPECT_EQ(got[0].message.properties, message.properties);
   const Table& headers = *got[0].message.headers;
-  const Value* death = find(headers, "x-death");
+  const Value* death = find(got[0].facts.headers, "x-death");
   ASSERT_NE(death, nullptr);
   const Value* queue = find(std::get<Table>(std::get<Array>(death->v)[0].v), "queue");
   ASSERT_NE(queue, nullptr);

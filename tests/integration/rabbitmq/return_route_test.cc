@@ -1,5 +1,7 @@
 // Messages by <prefix>.return: they keep their routing key unless the broker refuses to bind their queue. A
 // broker that does not answer the binding makes them wait.
+#include "plugin/rabbitmq/return_route.h"
+
 #include "tests/integration/rabbitmq/fixture.h"
 
 namespace rung::test {
@@ -13,8 +15,7 @@ class ReturnRoute : public RabbitTest {
   }
   Outgoing retry(std::uint64_t token, const std::string& queue, PublishLane lane) {
     Message message = text("retry " + std::to_string(token));
-    message.headers = Table{{"BCC", Array{Value{"queue:" + queue}}}};
-    return {token, return_exchange(options_.prefix), kKey, std::move(message), lane};
+    return {token, "", kKey, std::move(message), lane, queue};
   }
   std::string key_of_next(const std::string& queue) {
     const auto received = probe().get_within(queue);
@@ -47,7 +48,7 @@ TEST_F(ReturnRoute, AProbeWhoseBindingIsNotAnsweredIsLostAndKeepsItsKeyTheNextTi
 }
 
 TEST_F(ReturnRoute, AProbeWhoseBindingIsRefusedGoesByTheDefaultExchange) {
-  probe().declare_exchange(return_exchange(options_.prefix), "topic");
+  probe().declare_exchange(rabbit::return_exchange(options_.prefix), "topic");
   start_up();
   broker_->publish({retry(1, queue_, PublishLane::probe)});
   const auto result = sink_.result(1);
@@ -59,7 +60,7 @@ TEST_F(ReturnRoute, AProbeWhoseBindingIsRefusedGoesByTheDefaultExchange) {
 
 TEST_F(ReturnRoute, ARefusedBindingHoldsUpNoOtherQueue) {
   probe().declare(other_);
-  probe().declare_exchange(return_exchange(options_.prefix), "topic");
+  probe().declare_exchange(rabbit::return_exchange(options_.prefix), "topic");
   start_up();
   broker_->publish({retry(1, queue_, PublishLane::main)});
   EXPECT_EQ(how(1), How::confirmed);

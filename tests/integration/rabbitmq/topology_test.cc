@@ -26,7 +26,7 @@ TEST_F(Topology, ExchangesAndQueuesAreDeclaredDurableAndBound) {
 
 // Retries go out without it: they only lose their routing key.
 TEST_F(Topology, AnotherExchangeOfTheReturnExchangesNameKeepsNothingFromStarting) {
-  options_.topology_check = Ms{200};
+  options_.rabbitmq.topology_check = Ms{200};
   const std::string to_return = options_.prefix + ".return";
   probe().declare_exchange(to_return, "topic");
   start_up();
@@ -38,7 +38,7 @@ TEST_F(Topology, AnotherExchangeOfTheReturnExchangesNameKeepsNothingFromStarting
 }
 
 TEST_F(Topology, QuorumQueuesHaveADeliveryLimitThatNeverBites) {
-  options_.queue_type = "quorum";
+  options_.rabbitmq.queue_type = "quorum";
   start_up();
   EXPECT_NO_THROW(probe().declare(
       failed(), {{"x-queue-type", "quorum"}, {"x-delivery-limit", std::int32_t{2147483647}}}));
@@ -81,7 +81,7 @@ TEST_F(Topology, AnInletDeletedUnderWayIsDeclaredAndConsumedAgain) {
   const auto two = sink_.deliveries(1);
   ASSERT_EQ(two.size(), 1U);
   EXPECT_EQ(two[0].message.body, "two");
-  EXPECT_EQ(two[0].tag.connection, one[0].tag.connection);
+  EXPECT_EQ(two[0].tag.session(), one[0].tag.session());
   EXPECT_EQ(probe().consumers(options_.prefix + ".results"), 1U);
 }
 
@@ -125,7 +125,7 @@ TEST_F(Topology, AllInletsDeletedAtOnceAndTheirExchangesToo) {
 class TopologyRepair : public Topology {
  protected:
   void SetUp() override {
-    options_.topology_check = Ms{200};
+    options_.rabbitmq.topology_check = Ms{200};
     probe().declare(queue_, {{"x-dead-letter-exchange", failed()}});
     start();
     ASSERT_TRUE(sink_.up()) << sink_.statuses().back().reason;
@@ -191,7 +191,7 @@ TEST_F(TopologyRepair, WhatCannotBeRepairedIsReportedAndConsumingGoesOn) {
   ASSERT_TRUE(probe().publish(failed(), "", text("after")));
   const auto after = sink_.deliveries(1);
   ASSERT_EQ(after.size(), 1U);
-  EXPECT_EQ(after[0].tag.connection, before[0].tag.connection);
+  EXPECT_EQ(after[0].tag.session(), before[0].tag.session());
   probe().remove_exchange(results);
   ASSERT_TRUE(repaired("exchange " + results));
   sink_.forget_topology();
@@ -243,7 +243,7 @@ TEST_F(Topology, WhatNoWaitingMendsFailsAtStart) {
   options.ca = "/no/such/ca.pem";
   EXPECT_THAT(refused(options), HasSubstr("/no/such/ca.pem"));
   options = options_;
-  options.queue_type = "stream";
+  options.rabbitmq.queue_type = "stream";
   EXPECT_THAT(refused(options), HasSubstr("stream"));
 }
 

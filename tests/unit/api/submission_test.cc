@@ -2,10 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <string_view>
+
 #include "src/core/submission.h"
 
 namespace rung::api {
 namespace {
+
+constexpr std::array<std::string_view, 1> kReservedNames = {"x-mark"};
+constexpr std::array<std::string_view, 1> kReservedPrefixes = {"x-mark-"};
+constexpr ReservedHeaders kReserved{kReservedNames, kReservedPrefixes};
 
 const RuleBook& rules() {
   static const RuleBook book({{"default", *levels::Ladder::from_list({Ms{5000}})}}, {},
@@ -15,7 +22,7 @@ const RuleBook& rules() {
 
 ReadTask good(const std::string& text) {
   FieldErrors errors;
-  ReadTask read = read_task(Json::parse(text), "", rules(), "me", errors);
+  ReadTask read = read_task(Json::parse(text), "", rules(), kReserved, "me", errors);
   for (const FieldError& e : errors) ADD_FAILURE() << e.field << ": " << e.detail;
   return read;
 }
@@ -51,7 +58,7 @@ TEST(Submission, TheContentLeavesOutWhen) {
 TEST(Submission, HeadersThatNoFrameHoldsAreRefusedAtOnce) {
   const auto wrong = [](const Json& headers) {
     FieldErrors errors;
-    read_task({{"queue", "q"}, {"delay", 0}, {"headers", headers}}, "", rules(), "me", errors);
+    read_task({{"queue", "q"}, {"delay", 0}, {"headers", headers}}, "", rules(), kReserved, "me", errors);
     return errors.empty() ? "" : errors[0].field + ": " + errors[0].detail;
   };
   const std::string fits(255, 'n'), longer(256, 'n');
@@ -71,13 +78,29 @@ TEST(Submission, HeadersThatNoFrameHoldsAreRefusedAtOnce) {
   EXPECT_EQ(wrong({{"a", {many}}}), "headers: there are more than 256 in one table");
 }
 
+TEST(Submission, HeadersOfTheBrokerAndOfRungAreRefused) {
+  const auto wrong = [](const char* name) {
+    FieldErrors errors;
+    const Json headers = {{"mine", 1}, {name, 1}};
+    read_task({{"queue", "q"}, {"delay", 0}, {"headers", headers}}, "", rules(), kReserved, "me", errors);
+    return errors.empty() ? "" : errors[0].field + ": " + errors[0].detail;
+  };
+  EXPECT_EQ(wrong("x-mark"), "headers: 'x-mark' is a name of the broker's or of Rung's own: leave it out");
+  EXPECT_EQ(wrong("x-mark-1"),
+            "headers: 'x-mark-1' is a name of the broker's or of Rung's own: leave it out");
+  EXPECT_EQ(wrong("retry-id"),
+            "headers: 'retry-id' is a name of the broker's or of Rung's own: leave it out");
+  EXPECT_EQ(wrong("x-marks"), "");
+}
+
 TEST(Submission, RungsOwnNamesAreNoTarget) {
   TargetRules targets;
   targets.own = "rung.";
   const RuleBook guarded(rules().ladders(), {}, rules().tags(), {}, targets);
   const auto wrong = [&](const char* target) {
     FieldErrors errors;
-    read_task(Json::parse(std::string(R"({"delay": 1, )") + target + "}"), "", guarded, "me", errors);
+    read_task(Json::parse(std::string(R"({"delay": 1, )") + target + "}"), "", guarded, kReserved, "me",
+              errors);
     return errors.empty() ? "" : errors[0].field + ": " + errors[0].detail;
   };
   EXPECT_EQ(wrong(R"("queue": "orders")"), "");
@@ -98,7 +121,8 @@ TEST(Submission, AQueueOfAnotherGroupIsRefused) {
   const RuleBook guarded(rules().ladders(), {}, rules().tags(), {}, targets);
   const auto wrong = [&](const char* target) {
     FieldErrors errors;
-    read_task(Json::parse(std::string(R"({"delay": 1, )") + target + "}"), "", guarded, "me", errors);
+    read_task(Json::parse(std::string(R"({"delay": 1, )") + target + "}"), "", guarded, kReserved, "me",
+              errors);
     return errors.empty() ? "" : errors[0].field + ": " + errors[0].detail;
   };
   EXPECT_EQ(wrong(R"("queue": "us.orders")"), "");

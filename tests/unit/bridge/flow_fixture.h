@@ -120,7 +120,7 @@ class Flow final : public BrokerSink {
                listener()),
         dispatch({world.loop, jobs, shards, transitions, outbox, broker, clock, names, proof, world.rules,
                   horizon, updates, "rung"},
-                 options.max_unconfirmed),
+                 options.max_unconfirmed, broker.limits()),
         horizon(world.loop, jobs, shards, clock, names, dispatch, options.horizon) {
     EXPECT_TRUE(proof.set({std::string(64, 'a'), ""}));
     for (const char* queue : {"orders", "invoices", "billed"}) broker.declare(queue);
@@ -233,7 +233,7 @@ class Flow final : public BrokerSink {
     });
   }
   void deliveries(const std::vector<Delivery>& batch) {
-    const std::uint32_t its = batch.front().tag.connection;
+    const std::uint32_t its = batch.front().tag.session();
     if (std::exchange(connection, its) != its) {
       intake.forget_before(its);
       transitions.forget_before(its);

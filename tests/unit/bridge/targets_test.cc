@@ -15,6 +15,7 @@ using How = PublishResult::How;
 constexpr EpochMs kTargetsNow{1'800'000'000'000};
 constexpr BootMs kBoot{1'000'000};
 constexpr std::size_t kMost = 100;
+constexpr std::size_t kFirstWindow = 16;
 
 class TargetsTest : public testing::Test {
  protected:
@@ -54,7 +55,7 @@ class TargetsTest : public testing::Test {
 
   int rate = 1000;
   std::int64_t last_id = 0;
-  Targets targets{kMost, [this](std::uint32_t) { return rate; }};
+  Targets targets{kMost, kFirstWindow, [this](std::uint32_t) { return rate; }};
 };
 
 TEST_F(TargetsTest, TheOldestGoesFirst) {
@@ -68,7 +69,7 @@ TEST_F(TargetsTest, TheOldestGoesFirst) {
 
 TEST_F(TargetsTest, AWindowBeginsSmallAndGrowsWithEachAnswer) {
   add_many(1, 1000);
-  EXPECT_EQ(take(500)[1], static_cast<int>(Targets::kFirstWindow));
+  EXPECT_EQ(take(500)[1], static_cast<int>(kFirstWindow));
   EXPECT_EQ(take(500)[1], 0) << "before any answer";
   answer(1, 16);
   EXPECT_EQ(take(500)[1], 32);
@@ -99,7 +100,7 @@ TEST_F(TargetsTest, ALossMakesItSmallAgain) {
   add_many(1, 500);
   EXPECT_EQ(take(500)[1], static_cast<int>(kMost));
   answer(1, static_cast<int>(kMost), How::lost);
-  EXPECT_EQ(take(500)[1], static_cast<int>(Targets::kFirstWindow));
+  EXPECT_EQ(take(500)[1], static_cast<int>(kFirstWindow));
 }
 
 TEST_F(TargetsTest, OneThatDoesNotAnswerGetsNothingFurtherAndTheOthersGoOn) {
@@ -123,7 +124,7 @@ TEST_F(TargetsTest, AFullQueueIsAskedAgainAfterAPause) {
   answer(1, 1, How::nacked);
   EXPECT_EQ(take(100)[1], 0);
   EXPECT_EQ(take(100, kBoot + Ms{4999})[1], 0);
-  EXPECT_EQ(take(100, kBoot + Ms{5000})[1], static_cast<int>(Targets::kFirstWindow));
+  EXPECT_EQ(take(100, kBoot + Ms{5000})[1], static_cast<int>(kFirstWindow));
 }
 
 TEST_F(TargetsTest, QueuesTakeTurns) {

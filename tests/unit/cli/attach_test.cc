@@ -180,7 +180,7 @@ TEST(RunProgram, ToldAndBounded) {
 TEST(AskAttached, UnknownWhereNobodyAnswers) {
   BrokerOptions options;
   options.url = "amqp://guest:top-secret@127.0.0.1:1/%2f";
-  options.management = "http://127.0.0.1:1";
+  options.rabbitmq.management = "http://127.0.0.1:1";
   const auto answer = rabbit::ask_attached(options, "orders");
   EXPECT_EQ(answer.attached, rabbit::Attached::unknown);
   EXPECT_THAT(answer.detail, HasSubstr("127.0.0.1:1"));

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "plugin/brokers.h"
 #include "src/core/headers.h"
 #include "src/core/message_json.h"
 
@@ -141,7 +142,8 @@ TEST(FirstError, FromWhatWasTakenOff) {
   EXPECT_EQ(first_error(origin), "ValueError: boom");
 
   message.headers = Table{{"x-death", Array{Table{{"reason", "rejected"}, {"queue", "orders"}}}}};
-  strip(message, &origin);
+  const BrokerFacts facts = stored_facts(message);
+  strip(message, &origin, facts);
   EXPECT_EQ(first_error(origin), "dead-lettered: rejected (queue orders)");
   EXPECT_EQ(first_error(""), "");
   EXPECT_EQ(first_error("{not json"), "");

@@ -98,7 +98,7 @@ TEST_F(ConfigKeys, TheFallbacksOfTheTableAreThoseOfTheProgram) {
   EXPECT_EQ(spelled.broker.prefetch, plain.broker.prefetch);
   EXPECT_EQ(spelled.broker.max_unconfirmed, plain.broker.max_unconfirmed);
   EXPECT_EQ(spelled.broker.heartbeat, plain.broker.heartbeat);
-  EXPECT_EQ(spelled.broker.queue_type, plain.broker.queue_type);
+  EXPECT_EQ(spelled.broker.rabbitmq.queue_type, plain.broker.rabbitmq.queue_type);
   EXPECT_EQ(spelled.store.tls, plain.store.tls);
   EXPECT_EQ(spelled.store.migrate, plain.store.migrate);
   EXPECT_EQ(spelled.store.connections, plain.store.connections);

@@ -272,7 +272,7 @@ TEST_F(ConfigRules, DelaysNameExchanges) {
       good(kServers +
            "delays:\n  - { from: my-delayed, to: my-exchange }\n  - from: \"a b\"\n    to: amq.topic\n");
   EXPECT_EQ(config.delays, (DelayRoutes::Moves{{"my-delayed", "my-exchange"}, {"a b", "amq.topic"}}));
-  EXPECT_EQ(config.broker.delay_exchanges, (std::vector<std::string>{"a b", "my-delayed"}));
+  EXPECT_EQ(config.broker.rabbitmq.delay_exchanges, (std::vector<std::string>{"a b", "my-delayed"}));
   EXPECT_TRUE(config.broker.consume_delay);
   const auto none = good(kServers + "delays: []\n");
   EXPECT_TRUE(none.delays.empty());

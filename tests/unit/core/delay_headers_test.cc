@@ -2,10 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <limits>
 
-#include "levels/duration.h"
 #include "src/core/headers.h"
 
 namespace rung {
@@ -23,79 +21,20 @@ Message delayed_with(Table headers) {
   return m;
 }
 DelayRequest request_of(Table headers, std::string_view exchange = "rung.delay",
-                        std::string_view key = "orders") {
-  return read_delay(delayed_with(std::move(headers)), exchange, key, kRoutes);
+                        std::string_view key = "orders", const DelayFacts& asked = {}) {
+  return read_delay(delayed_with(std::move(headers)), exchange, key, kRoutes, asked);
+}
+DelayRequest after(Ms delay, Table headers = {}) {
+  return request_of(std::move(headers), "rung.delay", "orders", {delay, "", "x-wait"});
 }
 
-struct Case {
-  const char* name;
-  Value value;
-  std::int64_t delay;  // ms; -1: parked
-};
-
-TEST(ReadDelay, EveryFormOfXDelay) {
-  const std::vector<Case> cases = {
-      {"int8", std::int8_t{100}, 100},
-      {"uint8", std::uint8_t{200}, 200},
-      {"int16", std::int16_t{30'000}, 30'000},
-      {"uint16", std::uint16_t{60'000}, 60'000},
-      {"int32", std::int32_t{2'000'000'000}, 2'000'000'000},
-      {"uint32", std::uint32_t{4'294'967'295}, 4'294'967'295},
-      {"int64", std::int64_t{1'800'000}, 1'800'000},
-      {"uint64", std::uint64_t{1'800'000}, 1'800'000},
-      {"zero", 0, 0},
-      {"negative, as the plugin leaves it behind", -5000, 0},
-      {"the least of all", std::numeric_limits<std::int64_t>::min(), 0},
-      {"more than the plugin's timer", std::int64_t{4'294'967'296}, 4'294'967'296},
-      {"the longest", std::int64_t{levels::kLongest.count()}, levels::kLongest.count()},
-      {"longer", std::int64_t{levels::kLongest.count() + 1}, -1},
-      {"an int64's most", std::numeric_limits<std::int64_t>::max(), -1},
-      {"beyond an int64", std::numeric_limits<std::uint64_t>::max(), -1},
-      {"float", 1500.9F, 1500},
-      {"double", 1500.9, 1500},
-      {"negative double", -0.5, 0},
-      {"a large double", 1e300, -1},
-      {"a small double", -1e300, 0},
-      {"infinity", std::numeric_limits<double>::infinity(), -1},
-      {"no number at all", std::nan(""), -1},
-      {"decimal", Decimal{2, 150'099}, 1500},
-      {"decimal of a large scale", Decimal{255, 7}, 0},
-      {"text", "5000", 5000},
-      {"text with a sign", "+5000", 5000},
-      {"negative text", "-5000", 0},
-      {"text beyond an int64", "99999999999999999999", -1},
-      {"text far below", "-99999999999999999999", 0},
-      {"bytes", Bytes{"5000"}, 5000},
-      {"two signs", "+-5", -1},
-      {"a sign alone", "+", -1},
-      {"text with a unit", "5s", -1},
-      {"text with a point", "5.5", -1},
-      {"text with a blank", " 5", -1},
-      {"empty text", "", -1},
-      {"bool", true, -1},
-      {"timestamp", Timestamp{5}, -1},
-      {"table", Table{}, -1},
-      {"array", Array{5}, -1},
-      {"null, as if it were not there", Value{}, 0},
-  };
-  for (const Case& one : cases) {
-    const DelayRequest request = request_of({{"x-delay", one.value}});
-    if (one.delay < 0) {
-      EXPECT_THAT(request.refusal, HasSubstr("x-delay")) << one.name;
-      continue;
-    }
-    EXPECT_EQ(request.refusal, "") << one.name;
-    EXPECT_EQ(request.delay.count(), one.delay) << one.name;
-    EXPECT_EQ(request.due(kNow), kNow + Ms{one.delay}) << one.name;
-  }
+TEST(ReadDelay, WhatTheBrokerWasAsked) {
+  EXPECT_EQ(after(Ms{1500}).due(kNow), kNow + Ms{1500});
   EXPECT_EQ(request_of({}).due(kNow), kNow) << "nothing said: at once";
 }
 
 TEST(ReadDelay, TheReasonsAreForPeople) {
-  EXPECT_EQ(request_of({{"x-delay", "soon"}}).refusal, "x-delay 'soon' is no number of milliseconds");
-  EXPECT_EQ(request_of({{"x-delay", true}}).refusal, "x-delay is no number of milliseconds");
-  EXPECT_EQ(request_of({{"x-delay", std::numeric_limits<std::int64_t>::max()}}).refusal,
-            "x-delay is longer than 3650d, the longest delay that is taken");
+  EXPECT_EQ(request_of({}, "rung.delay", "orders", {Ms{0}, "too long", "x-wait"}).refusal, "too long");
   EXPECT_EQ(
       request_of({{"retry-not-before", 1'800'000'000}}).refusal,
       "retry-not-before 1800000000 looks like seconds since 1970: milliseconds belong there (1000 times as "
@@ -115,9 +54,8 @@ TEST(ReadDelay, NotBefore) {
     EXPECT_EQ(request_of({{"retry-not-before", past}}).due(kNow), kNow) << past;
   EXPECT_EQ(request_of({{"retry-not-before", Timestamp{7}}}).due(kNow), kNow);
   // Of both the later one.
-  EXPECT_EQ(request_of({{"x-delay", 1000}, {"retry-not-before", later.ms}}).due(kNow), later);
-  EXPECT_EQ(request_of({{"x-delay", 10'000'000}, {"retry-not-before", later.ms}}).due(kNow),
-            kNow + Ms{10'000'000});
+  EXPECT_EQ(after(Ms{1000}, {{"retry-not-before", later.ms}}).due(kNow), later);
+  EXPECT_EQ(after(Ms{10'000'000}, {{"retry-not-before", later.ms}}).due(kNow), kNow + Ms{10'000'000});
   for (const Value& wrong :
        {Value{"tomorrow"}, Value{std::int64_t{253'402'300'800'000}}, Value{Timestamp{253'402'300'800}},
         Value{std::numeric_limits<std::uint64_t>::max()}, Value{Table{}}, Value{false}})
@@ -190,20 +128,19 @@ TEST(ReadDelay, WhatItSaysOfItsRetries) {
 }
 
 TEST(ReadDelay, StripTakesOffWhatAskedForTheDelay) {
-  const Message m = delayed_with({{"x-delay", 5},
+  const Message m = delayed_with({{"x-wait", 5},
                                   {"app", 1},
                                   {"retry-not-before", 5},
                                   {"retry-exchange", "x"},
-                                  {"CC", Array{"q"}},
-                                  {"BCC", Array{"q"}},
                                   {"retry-routing-key", "k"},
                                   {"retry-ladder", "slow"},
                                   {"retry-executor", "me"}});
+  BrokerFacts facts;
+  facts.delay.header = "x-wait";
   std::string origin;
-  EXPECT_EQ(strip(m, &origin, header::kDelay).headers, (Table{{"app", 1}}));
-  EXPECT_THAT(origin, HasSubstr("x-delay"));
-  // Of a failed message it is not ours: the plugin leaves it behind.
-  EXPECT_NE(find(strip(m, nullptr).headers, "x-delay"), nullptr);
+  EXPECT_EQ(strip(m, &origin, facts).headers, (Table{{"app", 1}}));
+  EXPECT_THAT(origin, HasSubstr("x-wait"));
+  EXPECT_NE(find(strip(m, nullptr).headers, "x-wait"), nullptr);
 }
 
 TEST(ReadDelay, DressSaysNothingOfAFailureThatWasNot) {
@@ -224,18 +161,20 @@ TEST(ReadDelay, DressSaysNothingOfAFailureThatWasNot) {
 }
 
 TEST(ReadDelay, ItsKeyCoversTargetAndDelay) {
-  Message m = delayed_with({{"x-delay", 5000}});
+  Message m = delayed_with({{"x-wait", 5000}});
+  BrokerFacts asked;
+  asked.delay = {Ms{5000}, "", "x-wait"};
   m.properties.message_id = "m-1";
   const auto key = [&](const Message& message, std::string_view exchange = "my-delayed",
                        std::string_view k = "a") {
-    return intake_key(read_delay(message, exchange, k, kRoutes), message,
-                      strip(message, nullptr, header::kDelay));
+    return intake_key(read_delay(message, exchange, k, kRoutes, asked.delay), message,
+                      strip(message, nullptr, asked));
   };
   const std::string first = key(m);
   EXPECT_EQ(first.size(), 16U);
   Message same = m;
-  same.headers = Table{{"x-delay", "5000"}, {"x-delivery-count", 1}};
-  EXPECT_EQ(key(same), first) << "what the broker adds, when it brings it again";
+  same.headers = Table{{"x-wait", "5000"}};
+  EXPECT_EQ(key(same), first) << "the same delay in another form";
   EXPECT_NE(key(m, "plain"), first) << "exchange";
   EXPECT_NE(key(m, "my-delayed", "b"), first) << "routing key";
   EXPECT_NE(key(m, "rung.delay", "a"), key(m, "rung.delay", "b")) << "queue";
@@ -244,7 +183,9 @@ TEST(ReadDelay, ItsKeyCoversTargetAndDelay) {
     change(other);
     EXPECT_NE(key(other), first) << what;
   };
-  differs("delay", [](Message& o) { o.headers = Table{{"x-delay", 5001}}; });
+  asked.delay.delay = Ms{5001};
+  EXPECT_NE(key(m), first) << "delay";
+  asked.delay.delay = Ms{5000};
   differs("not before", [](Message& o) { o.headers->emplace_back("retry-not-before", kNow.ms); });
   differs("message-id", [](Message& o) { o.properties.message_id = "m-2"; });
   differs("a header", [](Message& o) { o.headers->emplace_back("tries", 1); });

@@ -1,4 +1,4 @@
-// What is read from headers, what is taken off, what is put on: the oddities of brokers and clients.
+// What is read from headers, what is taken off, what is put on: the oddities of clients.
 #include "src/core/headers.h"
 
 #include <gtest/gtest.h>
@@ -28,67 +28,38 @@ Directives directives(const char* name, Value value) {
   return failure_of(Table{{name, std::move(value)}}).directives;
 }
 
-// As RabbitMQ writes it.
-Table death(const char* queue, const char* reason = "rejected") {
-  return {{"count", std::int64_t{3}}, {"reason", reason},
-          {"queue", queue},           {"time", Timestamp{1'700'000'000}},
-          {"exchange", "shop"},       {"routing-keys", Array{"order.new", "cc.copy"}}};
+// As a broker's plugin hands it over.
+FailureFacts facts_of(const char* queue, const char* reason = "rejected") {
+  FailureFacts facts;
+  facts.reason = reason;
+  facts.queue = queue;
+  facts.queue_by = "the header x-mark";
+  facts.exchange = "shop";
+  facts.routing_key = "order.new";
+  facts.failed_at_s = 1'700'000'000;
+  facts.count = 3;
+  return facts;
+}
+Failure failure_of(Table headers, const FailureFacts& facts) {
+  return read_failure(message_with(std::move(headers)), "rung.failed", "rk", facts);
 }
 
-// ---- x-death
+// ---- what the broker says
 
-TEST(ReadDeath, TheNewestIsTheFirst) {
-  const Failure f = failure_of(Table{{"x-death", Array{death("orders"), death("older", "expired")}},
-                                     {"x-first-death-queue", "first"},
-                                     {"x-last-death-queue", "last"}});
+TEST(ReadFacts, WhatTheBrokerRecorded) {
+  const Failure f = failure_of(Table{}, facts_of("orders"));
   EXPECT_EQ(f.queue, "orders");
+  EXPECT_EQ(f.queue_by, "the header x-mark");
   EXPECT_EQ(f.exchange, "shop");
   EXPECT_EQ(f.routing_key, "order.new");
   EXPECT_EQ(f.error, "dead-lettered: rejected (queue orders)");
-  EXPECT_EQ(f.died_at_s, 1'700'000'000);
-  EXPECT_EQ(f.death_count, 3);
+  EXPECT_EQ(f.failed_at_s, 1'700'000'000);
+  EXPECT_EQ(f.failed_count, 3);
   EXPECT_FALSE(f.id);
   EXPECT_EQ(f.attempt, 0);
 }
 
-TEST(ReadDeath, WhateverItHoldsInstead) {
-  const std::vector<Value> oddities = {Value{},
-                                       true,
-                                       std::int32_t{5},
-                                       "text",
-                                       Bytes{"\xFF"},
-                                       Array{},
-                                       Table{},
-                                       Table{{"queue", "not in an array"}},
-                                       Array{"not a table", death("second")},
-                                       Array{Value{}},
-                                       Array{Array{death("too deep")}},
-                                       Array{Table{}},
-                                       Array{Table{{"queue", std::int32_t{7}}}},
-                                       Array{Table{{"queue", ""}}},
-                                       Array{Table{{"queue", std::string(256, 'q')}}},
-                                       Array{Table{{"queue", "\xC0\xAF"}}},
-                                       Array{Table{{"routing-keys", Array{}}, {"time", "x"}, {"count", "x"}}},
-                                       Array{Table{{"routing-keys", Table{}}, {"reason", Array{}}}}};
-  for (std::size_t i = 0; i < oddities.size(); ++i) {
-    const Failure alone = failure_of(Table{{"x-death", oddities[i]}, {"x-first-death-queue", "first"}});
-    EXPECT_EQ(alone.queue, "") << i << ": the first death is where it came from once, not now";
-    EXPECT_EQ(alone.routing_key, "rk") << i;
-    EXPECT_NE(alone.error, "") << i;
-    const Failure fallback = failure_of(
-        Table{{"x-death", oddities[i]}, {"x-last-death-queue", "last"}, {"x-first-death-queue", "f"}});
-    EXPECT_EQ(fallback.queue, "last") << i;
-  }
-}
-
-TEST(ReadDeath, OnlyTheShortHeaders) {
-  const Failure f =
-      failure_of(Table{{"x-last-death-queue", "orders"}, {"x-last-death-reason", "delivery_limit"}});
-  EXPECT_EQ(f.queue, "orders");
-  EXPECT_EQ(f.error, "dead-lettered: delivery_limit (queue orders)");
-}
-
-TEST(ReadDeath, NoHeadersAtAll) {
+TEST(ReadFacts, NoneAndNoHeadersAtAll) {
   const Failure f = failure_of(Message{});
   EXPECT_EQ(f.queue, "");
   EXPECT_EQ(f.exchange, "rung.failed");
@@ -97,17 +68,17 @@ TEST(ReadDeath, NoHeadersAtAll) {
   EXPECT_EQ(f.directives.complaint, "");
 }
 
-TEST(ReadDeath, TheDefaultExchangeIsAnExchange) {
-  Table d = death("orders");
-  d[4].second = "";
-  EXPECT_EQ(failure_of(Table{{"x-death", Array{d}}}).exchange, "");
+TEST(ReadFacts, TheDefaultExchangeIsAnExchange) {
+  FailureFacts facts = facts_of("orders");
+  facts.exchange = "";
+  EXPECT_EQ(failure_of(Table{}, facts).exchange, "");
 }
 
-TEST(ReadDeath, WhatPeopleReadFitsTheColumns) {
-  Table d = death("orders");
-  d[4].second = std::string(400, 'e');
-  d[5].second = Array{"\xFF" + std::string(400, 'k')};
-  const Failure f = failure_of(Table{{"x-death", Array{d}}});
+TEST(ReadFacts, WhatPeopleReadFitsTheColumns) {
+  FailureFacts facts = facts_of("orders");
+  facts.exchange = std::string(400, 'e');
+  facts.routing_key = "\xFF" + std::string(400, 'k');
+  const Failure f = failure_of(Table{}, facts);
   EXPECT_EQ(f.exchange.size(), 255u);
   EXPECT_LE(f.routing_key.size(), 255u);
   EXPECT_TRUE(is_utf8(f.routing_key));
@@ -115,15 +86,17 @@ TEST(ReadDeath, WhatPeopleReadFitsTheColumns) {
 
 // ---- what a consumer says
 
-TEST(ReadFailure, RetryQueueBeatsXDeath) {
-  EXPECT_EQ(failure_of(Table{{"retry-queue", "mine"}, {"x-death", Array{death("orders")}}}).queue, "mine");
+TEST(ReadFailure, RetryQueueBeatsTheBrokersRecord) {
+  const Failure f = failure_of(Table{{"retry-queue", "mine"}}, facts_of("orders"));
+  EXPECT_EQ(f.queue, "mine");
+  EXPECT_EQ(f.queue_by, "the header retry-queue");
   EXPECT_EQ(failure_of(Table{{"retry-queue", Bytes{"mine"}}}).queue, "mine");
 }
 
 TEST(ReadFailure, AQueueThatCannotBeIsNoQueue) {
   for (const Value& name :
        {Value{""}, Value{std::string(256, 'q')}, Value{"\xFF\xFE"}, Value{5}, Value{Table{}}}) {
-    const Failure f = failure_of(Table{{"retry-queue", name}, {"x-death", Array{death("orders")}}});
+    const Failure f = failure_of(Table{{"retry-queue", name}}, facts_of("orders"));
     EXPECT_EQ(f.queue, "orders");
     EXPECT_NE(f.directives.complaint.find("retry-queue"), std::string::npos);
     EXPECT_EQ(failure_of(Table{{"retry-queue", name}}).queue, "");
@@ -133,8 +106,8 @@ TEST(ReadFailure, AQueueThatCannotBeIsNoQueue) {
 }
 
 TEST(ReadFailure, TheErrorText) {
-  const Failure f = failure_of(Table{
-      {"retry-error", "no stock"}, {"retry-error-type", "StockError"}, {"x-death", Array{death("orders")}}});
+  const Failure f =
+      failure_of(Table{{"retry-error", "no stock"}, {"retry-error-type", "StockError"}}, facts_of("orders"));
   EXPECT_EQ(f.error, "no stock");
   EXPECT_EQ(f.error_type, "StockError");
   const Failure bytes = failure_of(Table{{"retry-error", Bytes{std::string("a\0\xFF", 3)}}});
@@ -177,28 +150,11 @@ TEST(ReadFailure, AnIdOrAttemptThatIsNone) {
   EXPECT_EQ(failure_of(Table{{"retry-id", "9223372036854775807"}}).id->value, 9223372036854775807);
 }
 
-// Found by fuzzing: seconds that are no date overflowed when they were made ms, and no column took what came
-// out.
-TEST(ReadFailure, ADeathWithoutADate) {
-  const auto died = [](std::uint64_t at) {
-    return failure_of(Table{{"x-death", Array{Value{Table{{"queue", "orders"}, {"time", Timestamp{at}}}}}}})
-        .died_at_s;
-  };
-  EXPECT_EQ(died(1'700'000'000), 1'700'000'000);
-  EXPECT_EQ(died(253'402'300'799), 253'402'300'799) << "9999-12-31 23:59:59";
-  for (const std::uint64_t none : {std::uint64_t{253'402'300'800}, std::uint64_t{9'223'372'036'854'776},
-                                   std::uint64_t{1} << 62, std::numeric_limits<std::uint64_t>::max()}) {
-    EXPECT_FALSE(died(none)) << none;
-  }
-}
-
 TEST(ReadFailure, AQueueThatIsNoneIsToldWithTheError) {
   const Failure f = failure_of(Table{{"retry-queue", "\xff"}, {"retry-error", "no stock"}});
   EXPECT_EQ(f.queue, "");
   EXPECT_EQ(f.error, "no stock [retry-queue is not understood: the name of a queue]");
-  EXPECT_EQ(
-      failure_of(Table{{"retry-queue", 5}, {"x-last-death-queue", "orders"}, {"retry-error", "no"}}).error,
-      "no")
+  EXPECT_EQ(failure_of(Table{{"retry-queue", 5}, {"retry-error", "no"}}, facts_of("orders")).error, "no")
       << "elsewhere the row says it";
 }
 
@@ -304,20 +260,11 @@ TEST(ReadResult, WhatCannotBeUsedSaysWhy) {
 
 // ---- what goes out again
 
-TEST(Strip, TakesOffTheBrokersAndOurs) {
-  Table taken = {{"x-death", Array{death("orders")}},
-                 {"x-first-death-queue", "q"},
-                 {"x-first-death-reason", "rejected"},
-                 {"x-first-death-exchange", "e"},
-                 {"x-last-death-queue", "q"},
-                 {"x-last-death-reason", "rejected"},
-                 {"x-last-death-exchange", "e"},
-                 {"x-delivery-count", 4},
-                 {"x-acquired-count", 5},
-                 {"CC", Array{"copy"}},
-                 {"BCC", Array{"secret copy"}},
-                 {"x-opt-delivery-time", Timestamp{4'000'000'000}},
-                 {"x-opt-mine", Array{1, "b"}}};
+TEST(Strip, TakesOffOursAndKeepsTheBrokersForTheRow) {
+  BrokerFacts facts;
+  facts.headers = {{"x-mark", Array{Table{{"queue", "q"}}}}, {"x-count", 4}};
+  facts.delay.header = "x-wait";
+  Table taken = {{"x-wait", 5000}};
   for (const char* ours :
        {"retry-id", "retry-attempt", "retry-level", "retry-levels", "retry-ladder", "retry-first-failed-at",
         "retry-queue", "retry-error", "retry-error-type", "retry-after", "retry-max-attempts", "retry-never",
@@ -325,22 +272,21 @@ TEST(Strip, TakesOffTheBrokersAndOurs) {
         "retry-reason"}) {
     taken.emplace_back(ours, "ours");
   }
-  const Table kept = {
-      {"app", 1}, {"X-Death", "another case"},       {"cc", "lower case"},    {"app", 2},
-      {"!", ""},  {"retry-count", "another's"},      {"", Value{}},           {"x-match", "any"},
-      {"x", 1.5}, {"x-delivery-counter", "another"}, {"x-option", "another"}, {"x-opt", 1}};
+  const Table kept = {{"app", 1},    {"Retry-Id", "another case"}, {"app", 2},         {"!", ""},
+                      {"", Value{}}, {"retry-count", "another's"}, {"x-match", "any"}, {"x", 1.5}};
   Table all;
   for (std::size_t i = 0; i < std::max(taken.size(), kept.size()); ++i) {
     if (i < taken.size()) all.push_back(taken[i]);
     if (i < kept.size()) all.push_back(kept[i]);
   }
   std::string origin;
-  const Message out = strip(message_with(all), &origin);
+  const Message out = strip(message_with(all), &origin, facts);
   EXPECT_EQ(out.headers, kept) << "in their order, what stands there twice too";
   EXPECT_EQ(out.body, "body");
 
   const auto read_back = headers_from_json(origin);
   ASSERT_TRUE(read_back) << origin;
+  taken.insert(taken.end(), facts.headers.begin(), facts.headers.end());
   for (const auto& [name, value] : taken) {
     const Value* there = find(*read_back, name);
     ASSERT_NE(there, nullptr) << name;
@@ -393,7 +339,7 @@ TEST(Strip, AbsentDeliveryModeIsTransientAndGoesOutPersistent) {
 }
 
 TEST(Strip, TwiceIsOnce) {
-  const Message once = strip(message_with({{"x-death", Array{death("q")}}, {"app", 1}}), nullptr);
+  const Message once = strip(message_with({{"retry-id", "7"}, {"app", 1}}), nullptr);
   EXPECT_EQ(strip(once, nullptr), once);
 }
 
@@ -444,8 +390,8 @@ struct IntakeKey : ::testing::Test {
   Message m;
   IntakeKey() {
     f.queue = "orders";
-    f.died_at_s = 1'700'000'000;
-    f.death_count = 2;
+    f.failed_at_s = 1'700'000'000;
+    f.failed_count = 2;
     m.body = "body";
     m.properties.message_id = "m-1";
   }
@@ -476,9 +422,9 @@ TEST_F(IntakeKey, NotTheSame) {
   differs("queue", [&] { f.queue = "orders2"; });
   differs("message-id", [&] { m.properties.message_id = "m-2"; });
   differs("body", [&] { m.body = "bodz"; });
-  differs("died again", [&] { f.death_count = 3; });
-  differs("another death", [&] { f.died_at_s = 1'700'000'001; });
-  differs("no death", [&] { f.died_at_s.reset(); });
+  differs("died again", [&] { f.failed_count = 3; });
+  differs("another death", [&] { f.failed_at_s = 1'700'000'001; });
+  differs("no death", [&] { f.failed_at_s.reset(); });
   differs("fields that run together", [&] {
     f.queue = "order";
     m.properties.message_id = "sm-1";

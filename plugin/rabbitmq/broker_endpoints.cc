@@ -1,4 +1,4 @@
-#include "plugin/rabbitmq/place.h"
+#include "plugin/rabbitmq/broker_endpoints.h"
 
 #include <utility>
 
@@ -6,7 +6,7 @@
 
 namespace rung::rabbit {
 
-Result<Place> place_of(const BrokerOptions& options, const Clock& clock) {
+Result<BrokerEndpoints> make_endpoints(const BrokerOptions& options, const Clock& clock) {
   auto urls = parse_urls(options.url, options.other_urls);
   if (!urls) return permanent("broker.url: " + urls.error().message);
   const std::string& scheme = urls->front().scheme;
@@ -15,16 +15,16 @@ Result<Place> place_of(const BrokerOptions& options, const Clock& clock) {
   for (const Url& url : *urls) {
     if (url.scheme != scheme) return permanent("broker.urls: all of them begin with " + scheme + "://");
   }
-  Place place;
+  BrokerEndpoints endpoints;
   const bool tls = scheme == "amqps";
   if (tls) {
     auto loaded = Tls::load(options);
     if (!loaded) return tl::unexpected(loaded.error());
-    place.tls = *std::move(loaded);
+    endpoints.tls = *std::move(loaded);
   }
-  place.addresses =
+  endpoints.addresses =
       std::make_unique<Addresses>(*std::move(urls), usual_port(tls), Addresses::Order::shuffled, clock);
-  return place;
+  return endpoints;
 }
 
 }  // namespace rung::rabbit

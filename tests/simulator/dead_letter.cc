@@ -1,9 +1,9 @@
-#include "plugin/memory/dead_letter.h"
+#include "tests/simulator/dead_letter.h"
 
 #include <algorithm>
 #include <variant>
 
-namespace rung {
+namespace rung::sim {
 
 void add_death(Message& message, const std::string& queue, const std::string& exchange,
                const std::string& key, std::int64_t time_s) {
@@ -31,4 +31,4 @@ void add_death(Message& message, const std::string& queue, const std::string& ex
                                       {"routing-keys", Array{Value(key)}}});
 }
 
-}  // namespace rung
+}  // namespace rung::sim

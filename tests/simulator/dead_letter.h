@@ -1,4 +1,4 @@
-// How RabbitMQ marks a message that it dead-letters, for brokers in memory. Thread: a pure function.
+// How RabbitMQ marks a message that it dead-letters. Thread: a pure function.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 
 #include "src/core/message.h"
 
-namespace rung {
+namespace rung::sim {
 
 // Adds a rejection to x-death: the entry of {queue, reason} comes to the front, with its count. `time_s`:
 // when, in seconds since 1970.
 void add_death(Message& message, const std::string& queue, const std::string& exchange,
                const std::string& key, std::int64_t time_s);
 
-}  // namespace rung
+}  // namespace rung::sim

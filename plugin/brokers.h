@@ -1,0 +1,26 @@
+// Makes the broker that the config names. The scheme of its URL chooses the plugin. Thread: any.
+#pragma once
+
+#include <memory>
+
+#include "plugin/broker.h"
+#include "plugin/broker_options.h"
+#include "src/core/broker_facts.h"
+#include "src/core/clock.h"
+#include "src/core/message.h"
+#include "src/core/result.h"
+
+namespace rung {
+
+// Permanent errors: a URL that does not parse, a scheme that no plugin serves (the text names those that are
+// known). Nothing is connected before start(). REQUIRES: `clock` outlives the broker.
+Result<std::unique_ptr<Broker>> make_broker(BrokerOptions options, const Clock& clock);
+
+// The headers that mean something to that broker; none for a scheme that no plugin serves.
+ReservedHeaders reserved_headers(const BrokerOptions& options);
+
+// The facts of a message whose headers a row kept (strip()), whichever broker it came from. Takes those
+// headers off `message`.
+BrokerFacts stored_facts(Message& message);
+
+}  // namespace rung

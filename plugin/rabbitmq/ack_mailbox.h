@@ -1,0 +1,44 @@
+// Acks and requeues on their way to the consumer's thread. Thread: ack and requeue from any; take from the
+// consumer's own.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "plugin/broker.h"
+#include "plugin/rabbitmq/mailbox.h"
+
+namespace rung::rabbit {
+
+class AckMailbox {
+ public:
+  void ack(std::vector<DeliveryTag> tags) { acks_.put(std::move(tags)); }
+  void requeue(std::vector<DeliveryTag> tags) { requeues_.put(std::move(tags)); }
+
+  struct Taken {
+    std::vector<std::uint64_t> acks, requeues;  // delivery tags of this epoch
+    bool any_acks = false;                      // also of connections that are gone
+  };
+  // Valid until the next call.
+  const Taken& take(std::uint32_t epoch) {
+    taken_.any_acks = filter(acks_.take(), epoch, taken_.acks);
+    filter(requeues_.take(), epoch, taken_.requeues);
+    return taken_;
+  }
+
+ private:
+  static bool filter(const std::vector<DeliveryTag>& from, std::uint32_t epoch,
+                     std::vector<std::uint64_t>& to) {
+    to.clear();
+    for (const DeliveryTag& tag : from) {
+      if (tag.connection == epoch) to.push_back(tag.tag);
+    }
+    return !from.empty();
+  }
+
+  Mailbox<DeliveryTag> acks_, requeues_;
+  Taken taken_;  // the thread's own
+};
+
+}  // namespace rung::rabbit

@@ -1,0 +1,29 @@
+// Writes acks and requeues of one channel into the connection's buffer, in as few frames as the protocol
+// allows. Requeues are nacks and not rejects: since 4.3 RabbitMQ counts only rejects towards a quorum queue's
+// delivery limit. Thread: one thread an object.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plugin/rabbitmq/ack_window.h"
+
+namespace rung::rabbit {
+
+class AckWriter {
+ public:
+  void begin_channel() { window_ = {}; }
+  void delivered() { window_.delivered(); }  // tags count up from 1
+
+  // Unknown tags are passed over, and those that are settled already.
+  void ack(const std::vector<std::uint64_t>& tags, std::string& out);
+  void requeue(const std::vector<std::uint64_t>& tags, std::string& out);
+  void requeue_all(std::string& out);  // all that is unacked
+
+ private:
+  AckWindow window_;
+  std::vector<AckFrame> frames_;  // scratch
+};
+
+}  // namespace rung::rabbit

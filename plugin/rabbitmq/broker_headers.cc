@@ -1,0 +1,103 @@
+#include "plugin/rabbitmq/broker_headers.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <string>
+#include <variant>
+
+#include "levels/duration.h"
+#include "src/core/header_reading.h"
+
+namespace rung::rabbit {
+namespace {
+
+using namespace reading;
+
+constexpr std::array<std::string_view, 5> kReserved = {"x-death", "x-delivery-count", "x-acquired-count",
+                                                       "CC", "BCC"};
+constexpr std::array<std::string_view, 3> kReservedPrefixes = {"x-first-death-", "x-last-death-", "x-opt-"};
+
+// x-death is an array of tables, the newest death first.
+const Table* newest_death(const std::optional<Table>& headers) {
+  const Value* deaths = find(headers, "x-death");
+  const Array* array = deaths != nullptr ? std::get_if<Array>(&deaths->v) : nullptr;
+  return array != nullptr && !array->empty() ? std::get_if<Table>(&array->front().v) : nullptr;
+}
+
+void read_death(const Table& death, FailureFacts& facts) {
+  facts.queue = queue_name(find(death, "queue"));
+  facts.reason = text_of(find(death, "reason"));
+  if (const Value* exchange = find(death, "exchange")) facts.exchange = text_of(exchange);
+  if (const Value* keys = find(death, "routing-keys")) {
+    const Array* array = std::get_if<Array>(&keys->v);
+    if (array != nullptr && !array->empty()) facts.routing_key = text_of(&array->front());
+  }
+  if (const Value* time = find(death, "time")) {
+    // No date that neither a column nor an int64 of ms could hold.
+    constexpr std::uint64_t kYear10000 = 253'402'300'800;
+    const auto* stamp = std::get_if<Timestamp>(&time->v);
+    if (stamp != nullptr && stamp->seconds < kYear10000)
+      facts.failed_at_s = static_cast<std::int64_t>(stamp->seconds);
+  }
+  facts.count = int_of(find(death, "count")).value_or(0);
+}
+
+FailureFacts read_failure_facts(const std::optional<Table>& headers) {
+  FailureFacts facts;
+  facts.record = "x-death";
+  if (const Table* death = newest_death(headers)) read_death(*death, facts);
+  if (!facts.queue.empty()) facts.queue_by = "the header x-death";
+  if (facts.queue.empty()) {
+    facts.queue = queue_name(find(headers, "x-last-death-queue"));
+    if (!facts.queue.empty()) facts.queue_by = "the header x-last-death-queue";
+  }
+  if (facts.reason.empty()) facts.reason = text_of(find(headers, "x-last-death-reason"));
+  return facts;
+}
+
+// The delayed-message exchange took x-delay as an integer, as a float cut off at the point and as the text of
+// an integer. Where it did what nobody can have meant (a text that is no number ended the publisher's
+// channel; more than 2^32-1 ms, and whatever it could not read, was delivered at once) the delay is kept, or
+// the message is parked with the reason.
+DelayFacts read_delay_facts(const std::optional<Table>& headers) {
+  DelayFacts facts;
+  facts.header = kDelayHeader;
+  const Value* value = said(headers, kDelayHeader);
+  if (value == nullptr) return facts;
+  const Number number = number_of(*value);
+  if (!number.understood) {
+    facts.refusal = std::string(kDelayHeader) + shown(*value) + " is no number of milliseconds";
+  } else if (number.too_large || number.value > levels::kLongest.count()) {
+    facts.refusal = std::string(kDelayHeader) + " is longer than " +
+                    levels::format_duration(levels::kLongest) + ", the longest delay that is taken";
+  } else {
+    facts.delay = Ms{std::max<std::int64_t>(number.value, 0)};
+  }
+  return facts;
+}
+
+}  // namespace
+
+ReservedHeaders reserved_headers() { return {kReserved, kReservedPrefixes}; }
+
+BrokerFacts take_broker_headers(Message& message, Inlet inlet) {
+  BrokerFacts facts;
+  if (inlet == Inlet::results) return facts;
+  if (inlet == Inlet::failed) facts.failure = read_failure_facts(message.headers);
+  if (inlet == Inlet::delay) facts.delay = read_delay_facts(message.headers);
+  if (!message.headers) return facts;
+  const ReservedHeaders reserved = reserved_headers();
+  const auto is_reserved = [&](const auto& header) { return reserved.contains(header.first); };
+  Table& headers = *message.headers;
+  if (std::ranges::none_of(headers, is_reserved)) return facts;
+  // A message that had no headers before RabbitMQ added its own keeps an empty table: the same to every
+  // client.
+  const auto kept = std::stable_partition(headers.begin(), headers.end(),
+                                          [&](const auto& header) { return !is_reserved(header); });
+  facts.headers.assign(std::make_move_iterator(kept), std::make_move_iterator(headers.end()));
+  headers.erase(kept, headers.end());
+  return facts;
+}
+
+}  // namespace rung::rabbit

@@ -1,0 +1,41 @@
+// Exchanges that the broker refused a moment ago, and why. They are not asked for again at once: each time
+// the broker would close the channel, and all that is unconfirmed on it, for other targets too, would be sent
+// again or be in doubt. Thread: one thread an object.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "src/core/time.h"
+
+namespace rung::rabbit {
+
+class RefusedExchanges {
+ public:
+  bool empty() const { return refusals_.empty(); }
+  void add(const std::string& exchange, std::string why, BootMs now) {
+    if (refusals_.size() >= kMost) refusals_.clear();
+    refusals_[exchange] = {std::move(why), now + kRememberFor};
+  }
+  // Why nothing can be published to it now; nullptr where it can be tried. Valid until the next call.
+  const std::string* reason(const std::string& exchange, BootMs now) {
+    const auto known = refusals_.find(exchange);
+    if (known == refusals_.end()) return nullptr;
+    if (now < known->second.until) return &known->second.why;
+    refusals_.erase(known);
+    return nullptr;
+  }
+
+ private:
+  static constexpr Ms kRememberFor{1000};
+  static constexpr std::size_t kMost = 1000;  // names come from messages
+  struct Refusal {
+    std::string why;
+    BootMs until;
+  };
+  std::unordered_map<std::string, Refusal> refusals_;
+};
+
+}  // namespace rung::rabbit

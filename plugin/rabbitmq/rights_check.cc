@@ -1,0 +1,30 @@
+#include "plugin/rabbitmq/rights_check.h"
+
+#include <string>
+#include <utility>
+
+#include "plugin/rabbitmq/codec.h"
+#include "plugin/rabbitmq/message_writer.h"
+
+namespace rung::rabbit {
+
+// By the default exchange. No queue is named "", so the broker drops it once it has checked our right.
+void RightsCheck::send(Connection& connection, Outstanding& outstanding) {
+  Sent check;
+  check.outgoing.token = kToken;
+  std::string header;
+  (void)encode_content_header(check.outgoing.message, header);
+  put_publish(connection.out(), check.outgoing, false);
+  connection.frame(AMQP_FRAME_HEADER, kChannel, header);
+  check.end = connection.appended();
+  outstanding.add(std::move(check));
+  pending_ = true;
+}
+
+Error RightsCheck::refused(const Closing& why) {
+  if (why.code != AMQP_ACCESS_REFUSED) return {Error::Kind::transient, why.text};
+  lost_ = true;
+  return {Error::Kind::refused, "the broker refuses every publish: " + why.text};
+}
+
+}  // namespace rung::rabbit

@@ -1,0 +1,86 @@
+// Which publisher sends a message, and by which exchange.
+//
+// Unproven exchanges: a publish to an exchange that has not answered yet on the present connection is for
+// Role::unproven, which sends one message at a time. A refusal there affects nobody else.
+//
+// Bindings: what goes by <prefix>.return needs the binding of its queue, which Role::unproven and Role::probe
+// make. Where the broker refuses it, the message goes by the default exchange.
+//
+// Thread: one thread an object. The ProvenExchanges are shared by all publishers of a broker.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "plugin/broker.h"
+#include "plugin/rabbitmq/proven.h"
+#include "plugin/rabbitmq/return_route.h"
+
+namespace rung::rabbit {
+
+// main: proven exchanges only. unproven: all others, one message at a time. probe: any.
+enum class Role : std::uint8_t { main, unproven, probe };
+
+class Routing {
+ public:
+  // REQUIRES: `proven` outlives it.
+  Routing(Role role, ProvenExchanges& proven, std::string return_exchange)
+      : role_(role), proven_(proven), return_exchange_(std::move(return_exchange)) {}
+
+  Role role() const { return role_; }
+  ProvenExchanges& proven() const { return proven_; }
+  const std::string& return_exchange() const { return return_exchange_; }
+
+  // Of the target queue; "" where the message does not go by <prefix>.return.
+  std::string key_of(const Outgoing& outgoing) const { return binding_key(outgoing, return_exchange_); }
+
+  // What has to be known before Role::main may publish it: its exchange, or the binding of its queue.
+  std::string proof_of(const Outgoing& outgoing) const {
+    std::string key = key_of(outgoing);
+    return key.empty() ? outgoing.exchange : key;
+  }
+
+  // It is for the other publisher: of main and unproven.
+  bool belongs_to_other(const Outgoing& outgoing) const {
+    if (role_ == Role::probe) return false;
+    const std::string key = key_of(outgoing);
+    const bool by_main = proven_.contains(proof_of(outgoing)) || (!key.empty() && proven_.unbindable(key));
+    return by_main != (role_ == Role::main);
+  }
+
+  // Falls back to the default exchange where the broker refuses to bind the queue. Returns why; "" = not
+  // needed.
+  std::string choose_exchange(Outgoing& outgoing) const {
+    const std::string key = key_of(outgoing);
+    if (key.empty()) return {};
+    auto why = proven_.unbindable(key);
+    if (!why) return {};
+    use_default_exchange(outgoing, key);
+    return *std::move(why);
+  }
+
+  // The binding key that is to be bound before it is published; "" = none.
+  std::string binding_needed(const Outgoing& outgoing) const {
+    if (role_ == Role::main) return {};
+    std::string key = key_of(outgoing);
+    if (!key.empty() && proven_.contains(key)) key.clear();
+    return key;
+  }
+
+  // Role::unproven sends one message at a time. Any answer to it proves that its exchange lets us publish.
+  void sending(const Outgoing& outgoing) {
+    if (role_ == Role::unproven) last_proof_ = proof_of(outgoing);
+  }
+  void answered() {
+    if (role_ == Role::unproven) proven_.add(last_proof_);
+  }
+
+ private:
+  const Role role_;
+  ProvenExchanges& proven_;
+  const std::string return_exchange_;
+  std::string last_proof_;  // Role::unproven: of the last message sent
+};
+
+}  // namespace rung::rabbit

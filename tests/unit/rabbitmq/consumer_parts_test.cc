@@ -1,0 +1,176 @@
+// What a Consumer is made of, without a broker.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "plugin/rabbitmq/ack_mailbox.h"
+#include "plugin/rabbitmq/ack_writer.h"
+#include "plugin/rabbitmq/codec.h"
+#include "plugin/rabbitmq/frame.h"
+#include "plugin/rabbitmq/held_deliveries.h"
+#include "plugin/rabbitmq/intake_epoch.h"
+#include "plugin/rabbitmq/intake_switch.h"
+
+namespace rung::rabbit {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(HeldDeliveries, BeyondTheLimitIsRequeuedOnceHalfOfItIsFree) {
+  HeldDeliveries held(100);
+  EXPECT_TRUE(held.take(1, 60));
+  EXPECT_TRUE(held.take(2, 40));
+  EXPECT_FALSE(held.take(3, 1));
+  held.release(2);
+  EXPECT_EQ(held.bytes(), 60U);
+  EXPECT_THAT(held.take_requeued(), IsEmpty());
+  held.release(1);
+  EXPECT_THAT(held.take_requeued(), ElementsAre(3));
+  EXPECT_THAT(held.take_requeued(), IsEmpty());
+}
+
+TEST(HeldDeliveries, ASingleMessageIsTakenWhateverItsSize) {
+  HeldDeliveries held(100);
+  EXPECT_TRUE(held.take(1, 1000));
+  EXPECT_FALSE(held.take(2, 0));
+  held.release(7);  // unknown
+  EXPECT_EQ(held.bytes(), 1000U);
+}
+
+TEST(HeldDeliveries, WhatTheSinkReturnsFreesItsBytes) {
+  HeldDeliveries held(100);
+  EXPECT_TRUE(held.take(1, 80));
+  held.requeue(1);
+  EXPECT_EQ(held.bytes(), 0U);
+  EXPECT_THAT(held.take_requeued(), ElementsAre(1));
+}
+
+TEST(AckMailbox, OnlyTagsOfTheEpochComeThrough) {
+  AckMailbox mailbox;
+  mailbox.ack({{1, 10}, {2, 11}});
+  mailbox.ack({{2, 12}});
+  mailbox.requeue({{1, 13}, {2, 14}});
+  const auto& taken = mailbox.take(2);
+  EXPECT_THAT(taken.acks, ElementsAre(11, 12));
+  EXPECT_THAT(taken.requeues, ElementsAre(14));
+  EXPECT_TRUE(taken.any_acks);
+  const auto& none = mailbox.take(2);
+  EXPECT_THAT(none.acks, IsEmpty());
+  EXPECT_THAT(none.requeues, IsEmpty());
+  EXPECT_FALSE(none.any_acks);
+}
+
+// The settling frames in `out`: method, tag and bits.
+struct Settled {
+  std::uint32_t method;
+  std::uint64_t tag;
+  int bits;
+  bool operator==(const Settled&) const = default;
+};
+std::vector<Settled> settled_in(std::string_view out) {
+  std::vector<Settled> all;
+  Frame frame;
+  for (auto size = cut_frame(out, 1000, frame); size && *size > 0; size = cut_frame(out, 1000, frame)) {
+    std::uint64_t tag = 0;
+    for (const char byte : frame.payload.substr(4, 8)) tag = tag << 8 | static_cast<unsigned char>(byte);
+    all.push_back({frame.method(), tag, frame.payload.at(12)});
+    out.remove_prefix(*size);
+  }
+  EXPECT_TRUE(out.empty());
+  return all;
+}
+
+TEST(AckWriter, AcksRequeuesAndAllThatIsLeft) {
+  AckWriter writer;
+  for (int i = 0; i < 6; ++i) writer.delivered();
+  std::string out;
+  writer.ack({1, 2, 4}, out);
+  EXPECT_THAT(settled_in(out),
+              ElementsAre(Settled{AMQP_BASIC_ACK_METHOD, 2, 1}, Settled{AMQP_BASIC_ACK_METHOD, 4, 0}));
+  out.clear();
+  writer.requeue({3}, out);
+  writer.requeue_all(out);
+  EXPECT_THAT(settled_in(out),
+              ElementsAre(Settled{AMQP_BASIC_NACK_METHOD, 3, 2}, Settled{AMQP_BASIC_NACK_METHOD, 0, 3}));
+  out.clear();
+  writer.ack({5, 6}, out);
+  EXPECT_EQ(out, "") << "they were requeued";
+}
+
+TEST(IntakeSwitch, APauseReturnsOnceAndGoingOnConsumes) {
+  IntakeSwitch intake;
+  intake.begin_connection();
+  EXPECT_TRUE(intake.consuming());
+  EXPECT_TRUE(intake.next().nothing());
+  intake.pause(true);
+  auto step = intake.next();
+  EXPECT_TRUE(step.return_deliveries);
+  EXPECT_FALSE(step.consume);
+  EXPECT_TRUE(intake.next().nothing());
+  intake.pause(false);
+  step = intake.next();
+  EXPECT_FALSE(step.return_deliveries);
+  EXPECT_TRUE(step.consume);
+  EXPECT_TRUE(intake.next().nothing());
+}
+
+TEST(IntakeSwitch, APauseThatIsOverAlreadyReturnsAllTheSame) {
+  IntakeSwitch intake;
+  intake.begin_connection();
+  intake.pause(true);
+  intake.pause(false);
+  const auto step = intake.next();
+  EXPECT_TRUE(step.return_deliveries);
+  EXPECT_TRUE(step.consume);
+}
+
+TEST(IntakeSwitch, ANewConnectionHasReturnedWhatWasUnacked) {
+  IntakeSwitch intake;
+  intake.pause(true);
+  intake.begin_connection();
+  EXPECT_FALSE(intake.consuming());
+  EXPECT_TRUE(intake.next().nothing());
+  intake.pause(false);
+  const auto step = intake.next();
+  EXPECT_FALSE(step.return_deliveries);
+  EXPECT_TRUE(step.consume);
+}
+
+TEST(IntakeSwitch, StoppedCancelsOncePerConnection) {
+  IntakeSwitch intake;
+  intake.begin_connection();
+  EXPECT_FALSE(intake.take_cancel());
+  intake.stop();
+  intake.pause(true);
+  EXPECT_TRUE(intake.next().nothing());
+  EXPECT_TRUE(intake.take_cancel());
+  EXPECT_FALSE(intake.take_cancel());
+  intake.begin_connection();
+  EXPECT_TRUE(intake.take_cancel());
+}
+
+TEST(IntakeEpoch, StandsWhileTheThreadHasItsTurns) {
+  IntakeEpoch epoch(Ms{10'000});
+  epoch.next();
+  epoch.touch(BootMs{1'000'000});
+  EXPECT_FALSE(epoch.stands(1, BootMs{1'000'000}));
+  epoch.stand();
+  EXPECT_TRUE(epoch.stands(1, BootMs{1'005'000}));
+  EXPECT_FALSE(epoch.stands(1, BootMs{1'005'001}));
+  EXPECT_FALSE(epoch.touch_and_check(BootMs{1'005'000}));
+  EXPECT_EQ(epoch.touch_and_check(BootMs{1'010'001}), Ms{5'001});
+  epoch.next();
+  epoch.stand();
+  EXPECT_FALSE(epoch.stands(1, BootMs{1'010'001})) << "its deliveries were returned";
+  EXPECT_TRUE(epoch.stands(2, BootMs{1'010'001}));
+  epoch.end();
+  EXPECT_FALSE(epoch.stands(2, BootMs{1'010'001}));
+}
+
+TEST(IntakeEpoch, AShortHeartbeatLeavesASecond) {
+  EXPECT_EQ(IntakeEpoch(Ms{500}).stall_timeout(), Ms{1'000});
+  EXPECT_EQ(IntakeEpoch(Ms{0}).stall_timeout(), Ms{1'000});
+}
+
+}  // namespace
+}  // namespace rung::rabbit

@@ -1,0 +1,240 @@
+// What a Publisher is made of, without a broker: above all, what becomes of messages when the broker closes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "plugin/rabbitmq/message_writer.h"
+#include "plugin/rabbitmq/publish_failures.h"
+#include "plugin/rabbitmq/publish_outcomes.h"
+#include "plugin/rabbitmq/refused_exchanges.h"
+#include "plugin/rabbitmq/rights_check.h"
+#include "plugin/rabbitmq/routing.h"
+#include "plugin/rabbitmq/send_queue.h"
+
+namespace rung::rabbit {
+namespace {
+
+using How = PublishResult::How;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class SettableClock final : public Clock {
+ public:
+  BootUs boot_us() const override { return {now.ms * 1000}; }
+  EpochMs wall() const override { return {now.ms}; }
+  BootMs now{1'000'000};
+};
+
+class Sink final : public BrokerSink {
+ public:
+  void on_deliveries(std::vector<Delivery>) override {}
+  void on_published(std::vector<PublishResult> batch) override {
+    for (PublishResult& one : batch) results.emplace_back(one.token, one.how);
+  }
+  void on_status(const BrokerStatus&) override {}
+  void on_topology(const TopologyReport&) override {}
+  std::vector<std::pair<std::uint64_t, How>> results;
+};
+
+constexpr int kSyntax = 501, kRefused = AMQP_ACCESS_REFUSED, kPrecondition = AMQP_PRECONDITION_FAILED;
+
+Sent sent(std::uint64_t token, std::string exchange = "", std::uint64_t end = 1) {
+  Sent one;
+  one.outgoing.token = token;
+  one.outgoing.exchange = std::move(exchange);
+  one.outgoing.routing_key = "orders";
+  one.end = end;
+  return one;
+}
+
+class PublishFailuresTest : public testing::Test {
+ protected:
+  void publish(Sent one) { outstanding_.add(std::move(one)); }
+  std::vector<std::pair<std::uint64_t, How>> results() {
+    outcomes_.hand_over();
+    return std::exchange(sink_.results, {});
+  }
+  std::vector<std::uint64_t> queued() {
+    std::vector<std::uint64_t> tokens;
+    for (const Sent& one : queue_.take_all()) tokens.push_back(one.outgoing.token);
+    return tokens;
+  }
+  // As Role::unproven, which keeps what an exchange refuses.
+  void refuse_twice() {
+    for (int i = 0; i < 2; ++i) {
+      publish(i == 0 ? sent(1, "theirs") : queue_.take_first());
+      unproven_.channel_closed({kRefused, "access to exchange 'theirs' in vhost '/' refused", 0});
+    }
+  }
+
+  SettableClock clock_;
+  Sink sink_;
+  std::vector<std::uint64_t> passed_on_;
+  ProvenExchanges proven_{clock_};
+  Routing as_main_{Role::main, proven_, "rung.return"}, as_unproven_{Role::unproven, proven_, "rung.return"};
+  Outstanding outstanding_;
+  SendQueue queue_;
+  PublishOutcomes outcomes_{sink_, [this](std::vector<Outgoing> batch) {
+                              for (const Outgoing& one : batch) passed_on_.push_back(one.token);
+                            }};
+  PublishFailures main_{{clock_, as_main_, outstanding_, queue_, outcomes_}};
+  PublishFailures unproven_{{clock_, as_unproven_, outstanding_, queue_, outcomes_}};
+};
+
+TEST_F(PublishFailuresTest, AMessageAloneIsRejected) {
+  publish(sent(1));
+  main_.channel_closed({kPrecondition, "no reason that names it", 0});
+  EXPECT_THAT(results(), ElementsAre(std::pair(1, How::rejected)));
+  EXPECT_TRUE(queue_.empty());
+}
+
+TEST_F(PublishFailuresTest, AHangUpCountsTheSecondTime) {
+  publish(sent(1));
+  main_.hung_up({kSyntax, "SYNTAX_ERROR", 0});
+  EXPECT_THAT(results(), IsEmpty());
+  publish(queue_.take_first());
+  main_.hung_up({kSyntax, "SYNTAX_ERROR", 0});
+  EXPECT_THAT(results(), ElementsAre(std::pair(1, How::rejected)));
+}
+
+TEST_F(PublishFailuresTest, AReasonThatNamesOneSparesThoseBehindIt) {
+  for (std::uint64_t token : {1, 2, 3, 4}) publish(sent(token, token == 3 ? "gone" : ""));
+  main_.channel_closed({AMQP_NOT_FOUND, "NOT_FOUND - no exchange 'gone' in vhost '/'", 0});
+  EXPECT_THAT(results(),
+              ElementsAre(std::pair(1, How::lost), std::pair(2, How::lost), std::pair(3, How::returned)));
+  EXPECT_FALSE(queue_.one_at_a_time());
+  EXPECT_THAT(queued(), ElementsAre(4));
+}
+
+TEST_F(PublishFailuresTest, AReasonThatNamesNoneSendsAllAgainOneAtATime) {
+  queue_.add(sent(9).outgoing);
+  for (std::uint64_t token : {1, 2, 3}) publish(sent(token));
+  main_.channel_closed({kPrecondition, "no reason that names it", 0});
+  EXPECT_THAT(results(), IsEmpty());
+  for (std::uint64_t token : {1, 2, 3}) {
+    ASSERT_TRUE(queue_.one_at_a_time());
+    const Sent next = queue_.take_first();
+    EXPECT_EQ(next.outgoing.token, token);
+    EXPECT_TRUE(next.maybe_delivered);
+    EXPECT_EQ(next.end, 0U);
+  }
+  EXPECT_TRUE(queue_.one_at_a_time()) << "the last suspect has no answer yet";
+  queue_.nothing_on_its_way();
+  EXPECT_FALSE(queue_.one_at_a_time());
+  EXPECT_THAT(queued(), ElementsAre(9));
+}
+
+TEST_F(PublishFailuresTest, ARefusedExchangeIsNotAskedAgainForASecond) {
+  publish(sent(1, "gone"));
+  main_.channel_closed({AMQP_NOT_FOUND, "no exchange 'gone' in vhost '/'", 0});
+  ASSERT_NE(main_.refusal_of(sent(2, "gone").outgoing), nullptr);
+  EXPECT_EQ(*main_.refusal_of(sent(2, "gone").outgoing), "no exchange 'gone' in vhost '/'");
+  EXPECT_EQ(main_.refusal_of(sent(2, "other").outgoing), nullptr);
+  clock_.now = clock_.now + Ms{1'000};
+  EXPECT_EQ(main_.refusal_of(sent(2, "gone").outgoing), nullptr);
+}
+
+TEST_F(PublishFailuresTest, AProvenExchangeThatRefusesUsIsUnprovenAgain) {
+  proven_.add("theirs");
+  publish(sent(1, "theirs"));
+  main_.channel_closed({kRefused, "access to exchange 'theirs' in vhost '/' refused", 0});
+  EXPECT_THAT(results(), IsEmpty());
+  EXPECT_THAT(passed_on_, ElementsAre(1));
+  EXPECT_FALSE(proven_.contains("theirs"));
+}
+
+TEST_F(PublishFailuresTest, RefusedTwiceIsReturnedOnceOurRightsAreConfirmed) {
+  refuse_twice();
+  EXPECT_THAT(results(), IsEmpty());
+  ASSERT_TRUE(unproven_.waits_for_rights());
+  unproven_.rights_confirmed();
+  EXPECT_THAT(results(), ElementsAre(std::pair(1, How::returned)));
+  EXPECT_FALSE(unproven_.waits_for_rights());
+}
+
+TEST_F(PublishFailuresTest, RefusedTwiceGoesBackWhereTheConnectionEndsBeforeThat) {
+  refuse_twice();
+  unproven_.rights_unknown();
+  EXPECT_THAT(results(), IsEmpty());
+  const Sent again = queue_.take_first();
+  EXPECT_EQ(again.strikes, 0);
+  EXPECT_EQ(again.end, 0U) << "nothing of it has been written since";
+}
+
+TEST_F(PublishFailuresTest, ALostConnectionTellsWholeFromCutBehindTheFence) {
+  publish(sent(1, "", 100));
+  publish(sent(2, "", 200));
+  publish(sent(3, "", 0));
+  Sent again = sent(4, "", 0);
+  again.maybe_delivered = true;
+  publish(std::move(again));
+  main_.connection_lost(100, true, "cut");
+  EXPECT_THAT(results(), ElementsAre(std::pair(1, How::lost), std::pair(2, How::fenced),
+                                     std::pair(3, How::fenced), std::pair(4, How::lost)));
+  publish(sent(5, "", 0));
+  main_.connection_lost(0, false, "cut");
+  EXPECT_THAT(results(), ElementsAre(std::pair(5, How::lost)));
+}
+
+TEST_F(PublishFailuresTest, TheCheckOfOurRightsHasNoResult) {
+  publish(sent(RightsCheck::kToken));
+  main_.connection_lost(0, false, "cut");
+  EXPECT_THAT(results(), IsEmpty());
+}
+
+TEST(MessageWriter, TheFenceIsClosedUntilItIsOpened) {
+  MessageWriter writer;
+  EXPECT_TRUE(writer.fence_passed(BootMs{1}));
+  writer.allow_until(BootMs{10});
+  EXPECT_FALSE(writer.fence_passed(BootMs{9}));
+  EXPECT_TRUE(writer.fence_passed(BootMs{10}));
+}
+
+class RoutingTest : public testing::Test {
+ protected:
+  static Outgoing to(std::string exchange) { return {1, std::move(exchange), "key", {}}; }
+  static Outgoing by_return() {
+    Outgoing outgoing = to("rung.return");
+    outgoing.message.headers = Table{{"BCC", Array{Value{"queue:orders"}}}};
+    return outgoing;
+  }
+  SettableClock clock_;
+  ProvenExchanges proven_{clock_};
+  Routing main_{Role::main, proven_, "rung.return"}, unproven_{Role::unproven, proven_, "rung.return"},
+      probe_{Role::probe, proven_, "rung.return"};
+};
+
+TEST_F(RoutingTest, AnUnprovenExchangeBelongsToItsPublisherUntilItAnswered) {
+  EXPECT_FALSE(main_.belongs_to_other(to("")));
+  EXPECT_TRUE(main_.belongs_to_other(to("theirs")));
+  EXPECT_FALSE(unproven_.belongs_to_other(to("theirs")));
+  EXPECT_FALSE(probe_.belongs_to_other(to("theirs")));
+  unproven_.sending(to("theirs"));
+  unproven_.answered();
+  EXPECT_FALSE(main_.belongs_to_other(to("theirs")));
+  EXPECT_TRUE(unproven_.belongs_to_other(to("theirs")));
+}
+
+TEST_F(RoutingTest, ABindingIsTheProofOfTheReturnExchange) {
+  EXPECT_EQ(unproven_.binding_needed(by_return()), "queue:orders");
+  EXPECT_EQ(main_.binding_needed(by_return()), "");
+  EXPECT_TRUE(main_.belongs_to_other(by_return()));
+  unproven_.sending(by_return());
+  unproven_.answered();
+  EXPECT_EQ(unproven_.binding_needed(by_return()), "");
+  EXPECT_FALSE(main_.belongs_to_other(by_return()));
+}
+
+TEST_F(RoutingTest, ARefusedBindingMeansTheDefaultExchange) {
+  Outgoing outgoing = by_return();
+  EXPECT_EQ(main_.choose_exchange(outgoing), "");
+  EXPECT_EQ(outgoing.exchange, "rung.return");
+  proven_.set_unbindable("queue:orders", "no right");
+  EXPECT_FALSE(main_.belongs_to_other(outgoing));
+  EXPECT_EQ(main_.choose_exchange(outgoing), "no right");
+  EXPECT_EQ(outgoing.exchange, "");
+  EXPECT_EQ(outgoing.routing_key, "orders");
+  EXPECT_TRUE(outgoing.message.headers->empty());
+}
+
+}  // namespace
+}  // namespace rung::rabbit
