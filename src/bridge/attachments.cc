@@ -23,8 +23,19 @@ std::vector<std::string> Attachments::to_watch(const std::vector<std::string>& c
   return all;
 }
 
-void Attachments::found(const std::vector<QueueAttachment>& look, const std::vector<std::string>& configured,
-                        BootMs now) {
+void Attachments::found(const AttachmentLook& look, const std::vector<std::string>& configured, BootMs now) {
+  compare(look.queues, configured, now);
+  told_ = told_ || look.attached.has_value();
+  last_look_ = look.asked_at;
+}
+
+void Attachments::connected(BootMs now) {
+  connected_at_ = now;
+  if (ask_) ask_();
+}
+
+void Attachments::compare(const std::vector<QueueAttachment>& look,
+                          const std::vector<std::string>& configured, BootMs now) {
   configured_.clear();
   std::vector<std::string> detached, commands;
   std::string unknown;

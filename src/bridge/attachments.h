@@ -52,15 +52,23 @@ class Attachments {
   void seen(const std::string& queue);
   // The queues to look at: `configured`, and those that were seen.
   std::vector<std::string> to_watch(const std::vector<std::string>& configured) const;
-  // What a look at them found, in any order.
-  void found(const std::vector<QueueAttachment>& look, const std::vector<std::string>& configured,
-             BootMs now);
+  // What a look at them found.
+  void found(const AttachmentLook& look, const std::vector<std::string>& configured, BootMs now);
+
+  // `ask` asks for a look at once.
+  void ask_by(std::function<void()> ask) { ask_ = std::move(ask); }
+  // A new connection to the broker: asks for a look.
+  void connected(BootMs now);
+  // A look has told which queues are attached, or one that was asked for on the present connection could not.
+  bool looked() const { return told_ || last_look_ >= connected_at_; }
 
   // By queue, of those that the config names and that could be looked at.
   const std::vector<std::pair<std::string, bool>>& configured() const { return configured_; }
 
  private:
   using State = QueueAttachment::State;
+  void compare(const std::vector<QueueAttachment>& look, const std::vector<std::string>& configured,
+               BootMs now);
   struct Known {
     State state = State::unknown;
     bool was_attached = false;
@@ -75,6 +83,10 @@ class Attachments {
   std::map<std::string, Known, std::less<>> known_;
   std::vector<std::pair<std::string, bool>> configured_;
   bool told_unknown_ = false;
+  std::function<void()> ask_;
+  bool told_ = false;
+  BootMs last_look_{0};  // when it was asked for
+  BootMs connected_at_{0};
 };
 
 }  // namespace rung::bridge

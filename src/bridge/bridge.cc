@@ -1,21 +1,12 @@
 #include "src/bridge/bridge.h"
 
-#include <algorithm>
-#include <iterator>
-#include <limits>
+#include <memory>
 #include <utility>
 
 #include "src/core/failpoint.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
-namespace {
-
-constexpr Ms kKeyAgain{5000};
-// Where the leases ran out: what is under way is answered within this, or its connection is given up.
-constexpr Ms kUnansweredMost{1000};
-
-}  // namespace
 
 Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, BridgeSettings settings,
                RuleBookPtr rules, std::function<void()> name_taken)
@@ -29,8 +20,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       store_watch_(
           loop, health_, [this](SystemEvent event) { record(std::move(event)); }, settings_.identity.name),
       intake_pause_(loop,
-                    {broker, health_, [this] { return jobs_->answered(); },
-                     [this] { forget_before(intake_connection_ + 1); },
+                    {broker, health_, [this] { return jobs_->answered(); }, [this] { router_.drop_all(); },
                      [this](SystemEvent event) { record(std::move(event)); }, settings_.identity.name},
                     settings_.lease),
       jobs_(make_jobs([this](const StoreJobs::Status& status) {
@@ -38,128 +28,58 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
         intake_pause_.database_away(status.away);
       })),
       proof_(loop.clock(), settings_.require_token),
+      key_reader_(loop, *jobs_, proof_,
+                  [this] {
+                    dispatch_.open(may_publish());
+                    router_.route_waiting();
+                  }),
       outbox_(broker, loop.clock()),
       acks_(broker),
-      shards_(loop, *jobs_, clock_, {settings_.identity, settings_.lease, settings_.heartbeat * 3 + Ms{1000}},
-              shards_listener(std::move(name_taken))),
+      shards_(
+          loop, *jobs_, clock_, {settings_.identity, settings_.lease, settings_.heartbeat * 3 + Ms{1000}},
+          {[this](const std::vector<Gained>& shards) { gained(shards); },
+           [this](const std::vector<int>&) { lost(); }, [this](BootMs deadline) { publish_until(deadline); },
+           std::move(name_taken), [this](const Shards::Notice& notice) { store_watch_.noticed(notice); }}),
       left_(loop, health_,
             [this] {
               transitions_.flush();
               intake_.flush();
             }),
       transitions_(
-          loop, *jobs_, [this] { return shards_.fence(); }, [this] { return rules_; },
-          [this] { acks_.flush(); }, [this](TaskId id) { return dispatch_.publishing(id); }, left_),
-      dispatch_(dispatch_parts(), settings_.max_unconfirmed, broker.limits()),
-      heap_(
-          loop, clock_, [this](const std::vector<io::DueItem>& due) { dispatch_.due(due); },
-          Dispatch::kAhead),
-      horizon_(*jobs_, shards_, clock_, heap_, names_, [this] { return dispatch_.ready(); },
-               {settings_.window, settings_.max_loaded}),
-      intake_(loop, intake_parts()),
-      results_({transitions_, acks_, proof_, [this](const Decision& d) { settled(d); }}),
-      janitor_(loop, janitor_parts()),
-      submissions_(submissions_parts()),
-      bulks_(loop,
-             {*jobs_, shards_, [this] { return rules_; },
-              [this](const Decision& decision) { settled(decision); }, "node " + settings_.identity.name}),
+          loop, *jobs_, [this] { return shards_.fence(); }, rules_, [this] { acks_.flush(); },
+          [this](TaskId id) { return dispatch_.tracker().publishing(id); }, left_),
+      fence_(loop, broker, outbox_, health_),
+      dispatch_({loop, *jobs_, shards_, transitions_, outbox_, broker, clock_, names_, proof_, rules_,
+                 horizon_, updates_, settings_.prefix},
+                settings_.max_unconfirmed, broker.limits()),
+      horizon_(loop, *jobs_, shards_, clock_, names_, dispatch_, {settings_.window, settings_.max_loaded}),
+      updates_(dispatch_, horizon_, names_, store_watch_, attachments_),
+      intake_(loop,
+              {*jobs_, shards_, transitions_, outbox_, acks_, left_, clock_, proof_, rules_, updates_,
+               store_watch_, broker},
+              {settings_.prefix + ".parked",
+               {settings_.prefix + ".delay", settings_.delays},
+               settings_.identity.incarnation}),
+      results_({transitions_, acks_, proof_, updates_}),
+      router_({intake_, results_, transitions_, left_, proof_, attachments_, rules_}),
+      submissions_({loop, *jobs_, shards_, transitions_, clock_, rules_, updates_}),
+      janitor_(loop, {*jobs_, shards_, transitions_, outbox_, clock_, horizon_, dispatch_, names_, proof_,
+                      updates_, [this] { return broker_watch_.takes_messages() && proof_.ready(); },
+                      settings_.prefix + ".parked"}),
+      bulks_(loop, {*jobs_, shards_, rules_, updates_, "node " + settings_.identity.name}),
       retention_(loop, {*jobs_, shards_, clock_}, settings_.retention),
       broker_watch_(loop,
                     {health_, shards_, [this](SystemEvent event) { record(std::move(event)); },
-                     [this] { dispatch_.let_go_unfetched(); }, broker.name()},
+                     [this] { dispatch_.release_unfetched(); }, broker.name()},
                     settings_.identity.name, settings_.lease),
-      key_timer_(loop, [this] { read_token_key(); }),
-      fence_timer_(loop, [this] { give_up_unanswered(); }),
-      drain_timer_(loop, [this] { drain_step(); }) {}
+      drain_(loop, [this] { return idle(); }) {}
 
 Bridge::~Bridge() = default;
 
-Shards::Listener Bridge::shards_listener(std::function<void()> name_taken) {
-  return {[this](const std::vector<Gained>& shards) { gained(shards); },
-          [this](const std::vector<int>& shards) { lost(shards); },
-          [this](BootMs deadline) { publish_until(deadline); },
-          [this](int shard) { return dispatch_.in_use(shard); },
-          std::move(name_taken),
-          [this](const Shards::Notice& notice) { store_watch_.noticed(notice); }};
-}
-
-Dispatch::Parts Bridge::dispatch_parts() {
-  return {loop_,
-          *jobs_,
-          shards_,
-          transitions_,
-          outbox_,
-          clock_,
-          names_,
-          proof_,
-          [this] { return rules_; },
-          [this](const io::DueItem& item) { horizon_.schedule(item); },
-          [this](const Decision& decision) { settled(decision); },
-          [this](PublishLane lane, std::string reason) { broker_.drop_publishing(lane, std::move(reason)); },
-          settings_.prefix};
-}
-
-Intake::Parts Bridge::intake_parts() {
-  return {*jobs_,
-          shards_,
-          transitions_,
-          outbox_,
-          acks_,
-          left_,
-          clock_,
-          proof_,
-          [this] { return rules_; },
-          [this](const Task& task) {
-            if (task.kind == Kind::retry) attachments_.seen(task.queue);
-            schedule(task);
-          },
-          [this](const Decision& decision) { settled(decision); },
-          [this](TaskId id, int attempt) {
-            store_watch_.behind(id, "there is none, and attempt " + std::to_string(attempt) +
-                                        " of it failed: taken in as a new task that climbs on");
-          },
-          settings_.prefix + ".parked",
-          {settings_.prefix + ".delay", settings_.delays},
-          [this](const DeliveryTag& tag) { return broker_.stands(tag); },
-          [this](std::vector<DeliveryTag> tags) { broker_.requeue(std::move(tags)); },
-          settings_.identity.incarnation};
-}
-
-Janitor::Parts Bridge::janitor_parts() {
-  return {*jobs_,
-          shards_,
-          transitions_,
-          outbox_,
-          clock_,
-          heap_,
-          horizon_,
-          dispatch_,
-          names_,
-          proof_,
-          [this](const Decision& decision) { settled(decision); },
-          [this] { return broker_watch_.takes_messages() && proof_.ready(); },
-          settings_.prefix + ".parked"};
-}
-
-Submissions::Parts Bridge::submissions_parts() {
-  return {loop_,
-          *jobs_,
-          shards_,
-          transitions_,
-          clock_,
-          [this] { return rules_; },
-          [this](const Task& task) { schedule(task); },
-          [this](const Decision& decision) { settled(decision); }};
-}
-
-Bridge::Status Bridge::status() const {
-  return {broker_watch_.status(), store_watch_.away(), shards_.count(), dispatch_.ready(), heap_.size()};
-}
-
 Result<void> Bridge::start() {
   if (auto started = broker_.start(*this); !started) return started;
-  read_token_key();  // also where a wrong password or a missing right shows, whether the broker answers or
-                     // not
+  key_reader_.read();  // also where a wrong password or a missing right shows, whether the broker answers or
+                       // not
   broker_watch_.start();
   janitor_.start();
   bulks_.start();
@@ -167,13 +87,19 @@ Result<void> Bridge::start() {
   return {};
 }
 
-Bridge::Vitals Bridge::vitals() const {
+// --- how it is
+
+Status Bridge::status() const {
+  return {broker_watch_.status(), store_watch_.away(), shards_.count(), dispatch_.ready(), horizon_.loaded()};
+}
+
+Vitals Bridge::vitals() const {
   return {broker_watch_.status().consuming,
           broker_watch_.status().publishing,
           !store_watch_.away() && proof_.ready(),
-          draining_,
+          drain_.begun(),
           shards_.count(),
-          retention_.done(),
+          retention_.totals(),
           health_.problems(),
           broker_watch_.repairs(),
           outbox_.under_way(),
@@ -184,11 +110,21 @@ Bridge::Vitals Bridge::vitals() const {
           store_watch_.rows_behind()};
 }
 
+StartState Bridge::start_state() const {
+  const bool database = shards_.node() != 0;
+  const BrokerStatus& broker = broker_watch_.status();
+  if (broker_watch_.has_served() && database) return {true, ""};
+  if (!broker_watch_.has_served() && broker.refused) return {false, "the broker refuses: " + broker.reason};
+  if (!database && !store_watch_.refusal().empty())
+    return {false, "the database refuses: " + store_watch_.refusal()};
+  return {};
+}
+
 // --- from the broker's threads
 
 void Bridge::on_deliveries(std::vector<Delivery> batch) {
   auto shared = std::make_shared<std::vector<Delivery>>(std::move(batch));
-  loop_.post([this, shared] { deliveries(std::move(*shared)); });
+  loop_.post([this, shared] { router_.route(std::move(*shared)); });
 }
 
 void Bridge::on_published(std::vector<PublishResult> results) {
@@ -210,91 +146,17 @@ void Bridge::on_topology(const TopologyReport& report) {
 
 // --- on the loop
 
-void Bridge::deliveries(std::vector<Delivery> batch) {
-  // Another connection: what still waits for the database from those before has come again, or will. Else a
-  // broker that comes and goes while the database is away would pile it up.
-  if (const std::uint32_t connection = batch.front().tag.session(); connection != intake_connection_) {
-    intake_connection_ = connection;
-    forget_before(connection);
-  }
-  if (!may_take_in()) {
-    std::ranges::move(batch, std::back_inserter(early_));
-    return;
-  }
-  std::vector<Delivery> failed, delayed, results;
-  for (Delivery& delivery : batch) {
-    (delivery.inlet == Inlet::results ? results
-     : delivery.inlet == Inlet::delay ? delayed
-                                      : failed)
-        .push_back(std::move(delivery));
-  }
-  failpoint("delivery.received");
-  if (draining_) return;  // unacked: the broker gives them to another, or to our next life
-  if (!results.empty()) results_.said(results);
-  if (!failed.empty()) intake_.failed(std::move(failed));
-  if (!delayed.empty()) intake_.delayed(std::move(delayed));
-}
-
-void Bridge::forget_before(std::uint32_t connection) {
-  intake_.forget_before(connection);
-  transitions_.forget_before(connection);
-  left_.forget_before(connection);
-  early_.clear();
-}
-
-// Without the key no result can be judged; without a look at the attached queues, no target of a dead letter
-// where broker.targets has a list.
-bool Bridge::may_take_in() const {
-  const bool look_done = attached_known_ || last_look_ >= consuming_since_;
-  return proof_.ready() && (look_done || !rules_->targets().allow);
-}
-
-void Bridge::take_in_early() {
-  if (!may_take_in()) return;
-  std::vector<Delivery> waiting = std::exchange(early_, {});
-  if (!waiting.empty()) deliveries(std::move(waiting));
-}
-
-bool Bridge::may_publish() const { return broker_watch_.takes_messages() && !fenced_ && proof_.ready(); }
-
-void Bridge::read_token_key() {
-  jobs_->submit<DeliveryProof::Shared>(
-      Lane::flow, [](SystemStore& store) { return DeliveryProof::read(store); },
-      [this](const Result<DeliveryProof::Shared>& shared) { token_key(shared); });
-}
-
-void Bridge::token_key(const Result<DeliveryProof::Shared>& shared) {
-  if (!shared || !proof_.set(*shared)) {
-    log::error("the key of the delivery tokens cannot be used: nothing is published, no result is taken",
-               {{"reason", shared ? "result_token_key in rung_settings is not 64 hex digits: delete that row"
-                                  : shared.error().message}});
-    if (!draining_) key_timer_.start(kKeyAgain);
-    return;
-  }
-  dispatch_.open(may_publish());
-  take_in_early();
+bool Bridge::may_publish() const {
+  return broker_watch_.takes_messages() && !fence_.is_closed() && proof_.ready();
 }
 
 void Bridge::broker_status(const BrokerStatus& status) {
   const bool connected = status.consuming && !broker_watch_.status().consuming;
   broker_watch_.changed(status);
-  if (connected) {
-    consuming_since_ = loop_.clock().boot();
-    if (ask_attachments_) ask_attachments_();
-  }
+  if (connected) attachments_.connected(loop_.clock().boot());
   // The name, and shards, are for a process that can publish.
-  if (status.publishing && !draining_) shards_.start();
+  if (status.publishing && !drain_.begun()) shards_.start();
   dispatch_.open(may_publish());
-}
-
-Bridge::Start Bridge::start_state() const {
-  const bool database = shards_.node() != 0;
-  const BrokerStatus& broker = broker_watch_.status();
-  if (broker_watch_.has_served() && database) return {true, ""};
-  if (!broker_watch_.has_served() && broker.refused) return {false, "the broker refuses: " + broker.reason};
-  if (!database && !store_watch_.refusal().empty())
-    return {false, "the database refuses: " + store_watch_.refusal()};
-  return {};
 }
 
 void Bridge::gained(const std::vector<Gained>& gained) {
@@ -307,41 +169,13 @@ void Bridge::gained(const std::vector<Gained>& gained) {
   dispatch_.shards_gained();
 }
 
-void Bridge::lost(const std::vector<int>&) {
-  // What was claimed under a lost lease may still stand in the publisher's queue. The fence closes until
-  // every publish under way has its result; only then does the next renewal open it again.
-  fenced_ = true;
-  fence_timer_.start(kUnansweredMost, kUnansweredMost);
-  health_.set("fenced", "its leases ran out: nothing is published until they are renewed or taken again",
-              Health::Effect::not_ready);
-  allow_publish_until({0});
+void Bridge::lost() {
+  fence_.leases_lost();
   dispatch_.open(false);
 }
 
-void Bridge::allow_publish_until(BootMs deadline) {
-  constexpr BootMs kNever{std::numeric_limits<std::int64_t>::max()};
-  broker_.allow_publish_until(planted(Bug::no_fence_on_publish) ? kNever : deadline);
-}
-
 void Bridge::publish_until(BootMs deadline) {
-  if (deadline.ms == 0 || (fenced_ && outbox_.under_way() > 0)) {
-    allow_publish_until({0});
-    return;
-  }
-  fenced_ = false;
-  fence_timer_.stop();
-  health_.clear("fenced");
-  allow_publish_until(deadline);
-  dispatch_.open(may_publish());
-}
-
-// One queue that does not answer would keep the fence closed for all: nothing else ends what is under way.
-void Bridge::give_up_unanswered() {
-  if (outbox_.under_way() == 0 || planted(Bug::b1)) return;
-  log::warn("the leases ran out and publishes are not answered: their connections are given up",
-            {{"under_way", outbox_.under_way()}});
-  for (const PublishLane lane : {PublishLane::main, PublishLane::probe})
-    broker_.drop_publishing(lane, "the leases ran out while it had not answered");
+  if (fence_.extend(deadline)) dispatch_.open(may_publish());
 }
 
 std::vector<std::string> Bridge::configured_queues() const {
@@ -356,18 +190,16 @@ std::vector<std::string> Bridge::configured_queues() const {
 void Bridge::reload(const RuleBookPtr& rules, std::optional<Ms> retention) {
   rules_ = rules->with_attached(rules_->targets().attached);
   retention_.reload(retention);
-  take_in_early();
+  router_.route_waiting();
 }
 
 void Bridge::attachments_found(const AttachmentLook& look) {
-  if (draining_) return;
-  attachments_.found(look.queues, configured_queues(), loop_.clock().boot());
+  if (drain_.begun()) return;
+  attachments_.found(look, configured_queues(), loop_.clock().boot());
   // What was seen last stands while the management API does not answer.
   if (look.attached && *look.attached != rules_->targets().attached)
     rules_ = rules_->with_attached(*look.attached);
-  attached_known_ = attached_known_ || look.attached.has_value();
-  last_look_ = look.asked_at;
-  take_in_early();
+  router_.route_waiting();
 }
 
 void Bridge::record(SystemEvent event) {
@@ -380,56 +212,34 @@ void Bridge::record(SystemEvent event) {
   });
 }
 
-void Bridge::settled(const Decision& decision) {
-  if (decision.verdict != Decision::Verdict::applied) return;
-  const Task& task = decision.task;
-  if (!decision.reason.empty()) store_watch_.behind(task.id, decision.reason);
-  dispatch_.changed(task);
-  schedule(task);
-  if (task.state == State::parked) {
-    log::warn("parked", {{"id", task.id.value},
-                         {"queue", task.queue},
-                         {"message_id", task.message_id},
-                         {"attempt", task.attempt},
-                         {"error", task.last_error}});
-  }
-}
-
-void Bridge::schedule(const Task& task) {
-  if (waits_for_claim(task)) horizon_.schedule(names_.item(task, *task.next_at));
-}
-
 // --- the end
 
 void Bridge::drain(std::function<void()> done) {
-  if (draining_) return;
-  draining_ = true;
+  if (drain_.begun()) return;
   failpoint("drain.begun");
   broker_watch_.stop();
-  drained_ = std::move(done);
   intake_pause_.drain();
+  key_reader_.drain();
+  router_.drain();
   broker_.stop_intake();
   janitor_.stop();
-  heap_.clear();
+  horizon_.clear();
   dispatch_.drain();
   intake_.drain();
   left_.drain();
   submissions_.drain();
   bulks_.drain();
   retention_.stop();
-  drain_timer_.start(Ms{0}, Ms{20});
+  drain_.begin([this, done = std::move(done)] { shards_.leave(done); });
 }
 
-void Bridge::drain_step() {
-  if (!transitions_.idle() || !intake_.idle() || !submissions_.idle() || !bulks_.idle() ||
-      !dispatch_.idle() || outbox_.under_way() > 0)
-    return;
-  drain_timer_.stop();
-  shards_.leave([this] { drained_(); });
+bool Bridge::idle() const {
+  return transitions_.idle() && intake_.idle() && submissions_.idle() && bulks_.idle() && dispatch_.idle() &&
+         outbox_.under_way() == 0;
 }
 
 void Bridge::give_back(std::function<void()> done) {
-  drain_timer_.stop();
+  drain_.stop();
   shards_.leave(std::move(done));
 }
 

@@ -18,8 +18,8 @@ std::string address_of(const BrokerStatus& status) {
 
 }  // namespace
 
-BrokerWatch::BrokerWatch(io::Loop& loop, Parts parts, std::string node, Ms patience)
-    : parts_(std::move(parts)),
+BrokerWatch::BrokerWatch(io::Loop& loop, Deps deps, std::string node, Ms patience)
+    : deps_(std::move(deps)),
       clock_(loop.clock()),
       node_(std::move(node)),
       ability_(patience),
@@ -40,7 +40,7 @@ void BrokerWatch::changed(const BrokerStatus& status) {
     }
     away_since_ = {0};
     has_served_ = true;
-    if (!stepped_back_) parts_.health.clear("broker");
+    if (!stepped_back_) deps_.health.clear("broker");
   }
   ability_.publishing(status.publishing, clock_.boot());
   if (status.blocked == before.blocked) return;
@@ -56,7 +56,7 @@ void BrokerWatch::changed(const BrokerStatus& status) {
 // now refuses us.
 void BrokerWatch::say_away(bool refused_before) {
   if (serves(status_) || status_.reason.empty()) return;
-  if (!stepped_back_) parts_.health.set("broker", status_.reason, Health::Effect::not_ready);
+  if (!stepped_back_) deps_.health.set("broker", status_.reason, Health::Effect::not_ready);
   const bool again = status_.refused && !refused_before;
   if (away_since_.ms != 0 && !again) return;
   if (away_since_.ms == 0) away_since_ = clock_.boot();
@@ -72,44 +72,44 @@ void BrokerWatch::checked(const TopologyReport& report) {
   for (const std::string& name : report.repaired) {
     ++repairs_;
     log::warn("topology repaired", {{"missing", name}});
-    parts_.record({0,
-                   {},
-                   "",
-                   "topology_repaired",
-                   name,
-                   "it was missing in " + std::string(parts_.broker) + " and was declared again"});
+    deps_.record({0,
+                  {},
+                  "",
+                  "topology_repaired",
+                  name,
+                  "it was missing in " + std::string(deps_.broker) + " and was declared again"});
   }
   if (report.problem.empty()) {
-    if (parts_.health.has("topology")) log::info("the topology is complete again");
-    return parts_.health.clear("topology");
+    if (deps_.health.has("topology")) log::info("the topology is complete again");
+    return deps_.health.clear("topology");
   }
-  if (!parts_.health.has("topology"))
+  if (!deps_.health.has("topology"))
     log::warn("the topology cannot be repaired", {{"reason", report.problem}});
-  parts_.health.set("topology", report.problem);
+  deps_.health.set("topology", report.problem);
 }
 
 void BrokerWatch::look() {
   BrokerLink link = ability_.link(clock_.boot());
   // Connected again, though not for long, and still with all its shards: after an outage for all, those that
   // reconnect first must not get the shards of the others.
-  if (link == BrokerLink::lost && status_.publishing && !parts_.shards.stepped_back())
+  if (link == BrokerLink::lost && status_.publishing && !deps_.shards.stepped_back())
     link = BrokerLink::interrupted;
-  parts_.shards.set_link(link);
-  const bool back = parts_.shards.stepped_back();
-  if (back) parts_.given_up();
+  deps_.shards.set_link(link);
+  const bool back = deps_.shards.stepped_back();
+  if (back) deps_.given_up();
   if (back == std::exchange(stepped_back_, back)) return;
   if (back) {
-    parts_.health.set("broker", "cannot publish, and another instance has its shards: " + status_.reason,
-                      Health::Effect::not_ready);
-    parts_.record({0, {}, "", "shards_given_up", node_, status_.reason});
+    deps_.health.set("broker", "cannot publish, and another instance has its shards: " + status_.reason,
+                     Health::Effect::not_ready);
+    deps_.record({0, {}, "", "shards_given_up", node_, status_.reason});
   } else {
-    if (serves(status_)) parts_.health.clear("broker");
-    parts_.record({0,
-                   {},
-                   "",
-                   "shards_taken_again",
-                   node_,
-                   status_.publishing ? "it can publish" : "no other instance can publish"});
+    if (serves(status_)) deps_.health.clear("broker");
+    deps_.record({0,
+                  {},
+                  "",
+                  "shards_taken_again",
+                  node_,
+                  status_.publishing ? "it can publish" : "no other instance can publish"});
   }
 }
 

@@ -19,7 +19,7 @@ namespace rung::bridge {
 
 class BrokerWatch {
  public:
-  struct Parts {
+  struct Deps {
     Health& health;
     Shards& shards;
     std::function<void(SystemEvent)> record;
@@ -27,7 +27,7 @@ class BrokerWatch {
     std::string_view broker;         // Broker::name()
   };
   // `node`: our name, for events. `patience`: for so long the connection may be down before we step back.
-  BrokerWatch(io::Loop& loop, Parts parts, std::string node, Ms patience);
+  BrokerWatch(io::Loop& loop, Deps deps, std::string node, Ms patience);
 
   void start();
   void stop();
@@ -43,7 +43,7 @@ class BrokerWatch {
   void say_away(bool refused_before);
   void look();
 
-  const Parts parts_;
+  const Deps deps_;
   const Clock& clock_;
   const std::string node_;
   BrokerStatus status_;

@@ -28,8 +28,8 @@ struct BulkRunner::Step {
   std::vector<Decision> decisions;
 };
 
-BulkRunner::BulkRunner(io::Loop& loop, Parts parts)
-    : parts_(std::move(parts)), clock_(loop.clock()), timer_(loop, [this] { step(); }) {}
+BulkRunner::BulkRunner(io::Loop& loop, Deps deps)
+    : deps_(std::move(deps)), clock_(loop.clock()), timer_(loop, [this] { step(); }) {}
 
 void BulkRunner::start() { timer_.start(kLook); }
 
@@ -58,12 +58,13 @@ void BulkRunner::step() {
   if (draining_ || busy_) return;
   // Without a shard what is sent now would wait for another's sweep, and a database that is away is no place
   // to begin.
-  if (!parts_.shards.any()) return timer_.start(kLook);
+  if (!deps_.shards.any()) return timer_.start(kLook);
   busy_ = true;
-  parts_.jobs.submit<Step>(
+  deps_.jobs.submit<Step>(
       Lane::flow,
-      [runner = parts_.runner, fence = parts_.shards.fence(),
-       decide = decider(parts_.rules())](Store& store) { return perform(store, runner, fence, decide); },
+      [runner = deps_.runner, fence = deps_.shards.fence(), decide = decider(deps_.rules)](Store& store) {
+        return perform(store, runner, fence, decide);
+      },
       [this](const Result<Step>& step) { done(step); });
 }
 
@@ -73,7 +74,7 @@ void BulkRunner::done(const Result<Step>& step) {
   if (!step) {
     log::warn("a bulk's step was not done", {{"reason", step.error().message}});
   } else if (step->bulk) {
-    for (const Decision& decision : step->decisions) parts_.settled(decision);
+    for (const Decision& decision : step->decisions) deps_.observer.decided(decision);
     if (step->decisions.empty()) log::info("a bulk is through", {{"bulk", step->bulk->id}});
     const double rate = step->bulk->rate, many = static_cast<double>(step->decisions.size());
     if (many > 0 && rate > 0)

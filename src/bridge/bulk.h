@@ -4,27 +4,27 @@
 // restart, another after a lease) does nothing twice and leaves nothing out. Thread: the loop's.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 
 #include "src/bridge/shards.h"
 #include "src/bridge/store_jobs.h"
+#include "src/bridge/task_observer.h"
 #include "src/core/policy.h"
 
 namespace rung::bridge {
 
 class BulkRunner {
  public:
-  struct Parts {
+  struct Deps {
     StoreJobs& jobs;
     Shards& shards;
-    std::function<RuleBookPtr()> rules;
-    std::function<void(const Decision&)> settled;  // a task changed
-    std::string runner;                            // our name in the table
+    const RuleBookPtr& rules;  // replaced by a reload
+    TaskObserver& observer;
+    std::string runner;  // our name in the table
   };
 
-  BulkRunner(io::Loop& loop, Parts parts);
+  BulkRunner(io::Loop& loop, Deps deps);
   void start();
   void drain();  // the step under way ends
   bool idle() const { return !busy_; }
@@ -37,7 +37,7 @@ class BulkRunner {
   void done(const Result<Step>& step);
   Ms until_next();
 
-  const Parts parts_;
+  const Deps deps_;
   const Clock& clock_;
   io::Timer timer_;
   std::map<std::int64_t, BootMs> due_;  // of bulks that we took a step of: when the next one is

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "src/bridge/dispatch.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -13,15 +14,17 @@ constexpr int kLoadPerShard = 2000;  // rows of one shard in one load; a load is
 
 }  // namespace
 
-Horizon::Horizon(StoreJobs& jobs, Shards& shards, DbClock& clock, io::DueHeap& heap, QueueNames& names,
-                 std::function<std::size_t()> ready, Settings settings)
+Horizon::Horizon(io::Loop& loop, StoreJobs& jobs, Shards& shards, DbClock& clock, QueueNames& names,
+                 Dispatch& dispatch, Settings settings)
     : jobs_(jobs),
       shards_(shards),
       clock_(clock),
-      heap_(heap),
       names_(names),
-      ready_(std::move(ready)),
-      settings_(settings) {}
+      dispatch_(dispatch),
+      settings_(settings),
+      heap_(
+          loop, clock, [this](const std::vector<io::DueItem>& due) { dispatch_.due(due); },
+          Dispatch::kAhead) {}
 
 void Horizon::schedule(const io::DueItem& item) {
   if (item.at > horizon_ || !shards_.held(item.shard)) return;
@@ -30,7 +33,7 @@ void Horizon::schedule(const io::DueItem& item) {
 }
 
 void Horizon::bound() {
-  while (heap_.size() + ready_() > settings_.max_loaded) {
+  while (heap_.size() + dispatch_.ready() > settings_.max_loaded) {
     const auto incomplete_from = heap_.drop_latest();
     if (!incomplete_from) return;
     horizon_ = std::min(horizon_, *incomplete_from - Ms{1});
@@ -47,7 +50,7 @@ void Horizon::extend() {
   // Not every second: a tenth of the window at a time. But at once where a load was cut short or the heap was
   // full.
   if (loading_ > 0 || !shards_.any() || horizon_ + settings_.window / 10 > target) return;
-  if (heap_.size() + ready_() >= settings_.max_loaded) return;
+  if (heap_.size() + dispatch_.ready() >= settings_.max_loaded) return;
   const EpochMs from = horizon_;
   horizon_ = target;  // first: what is inserted from now on adds itself; what the load finds twice fires once
   load(shards_.list(), from, target);

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
+#include <optional>
 #include <vector>
 
 #include "src/bridge/queue_names.h"
@@ -15,22 +15,29 @@
 
 namespace rung::bridge {
 
+class Dispatch;
+
 class Horizon {
  public:
   struct Settings {
     Ms window{std::chrono::minutes{10}};
     std::size_t max_loaded = 1'000'000;
   };
-  // `ready`: what has left the heap and waits to be claimed; it counts too.
-  Horizon(StoreJobs& jobs, Shards& shards, DbClock& clock, io::DueHeap& heap, QueueNames& names,
-          std::function<std::size_t()> ready, Settings settings);
+  // What is due goes to `dispatch`; what waits there to be claimed counts as loaded.
+  Horizon(io::Loop& loop, StoreJobs& jobs, Shards& shards, DbClock& clock, QueueNames& names,
+          Dispatch& dispatch, Settings settings);
 
   // A row was scheduled: into the heap where it is near.
   void schedule(const io::DueItem& item);
   // Shards were taken: what of theirs lies within the horizon.
   void gained(const std::vector<int>& shards);
-  // Called each second: loads on where the horizon falls behind.
+  // Called each second: where the database's clock stepped, the timers are armed anew.
+  void check_clock() { heap_.check_clock(); }
+  // Called each second, with shards: loads on where the horizon falls behind.
   void extend();
+  // Nothing becomes due any more.
+  void clear() { heap_.clear(); }
+  std::size_t loaded() const { return heap_.size(); }
 
  private:
   void load(std::vector<int> shards, std::optional<EpochMs> after, EpochMs until);
@@ -39,10 +46,10 @@ class Horizon {
   StoreJobs& jobs_;
   Shards& shards_;
   DbClock& clock_;
-  io::DueHeap& heap_;
   QueueNames& names_;
-  const std::function<std::size_t()> ready_;
+  Dispatch& dispatch_;
   const Settings settings_;
+  io::DueHeap heap_;
   EpochMs horizon_{0};
   int loading_ = 0;
 };

@@ -14,33 +14,36 @@ constexpr Ms kNewcomerWaits{5};
 
 }  // namespace
 
-Intake::Intake(io::Loop& loop, Parts parts)
-    : parts_(std::move(parts)), gather_(loop, kNewcomerWaits, [this] { flush(); }), dice_(parts_.seed) {}
+Intake::Intake(io::Loop& loop, Deps deps, Settings settings)
+    : deps_(deps),
+      settings_(std::move(settings)),
+      linger_(loop, kNewcomerWaits, [this] { flush(); }),
+      dice_(settings_.seed) {}
 
 void Intake::failed(std::vector<Delivery> deliveries) {
-  const RuleBookPtr rules = parts_.rules();
+  const RuleBookPtr rules = deps_.rules;
   for (Delivery& delivery : deliveries) {
     auto kept = std::make_shared<Delivery>(std::move(delivery));
     Failure failure = read_failure(kept->message, kept->exchange, kept->routing_key, kept->facts.failure);
-    if (failure.id && parts_.proof.takes_failure({*failure.id, failure.attempt, failure.token})) {
+    if (failure.id && deps_.proof.takes_failure({*failure.id, failure.attempt, failure.token})) {
       known(std::move(kept), std::move(failure));
     } else {
       wait(failed_newcomer(std::move(kept), std::move(failure), *rules));
     }
   }
-  parts_.transitions.flush();
+  deps_.transitions.flush();
   flush();
 }
 
 void Intake::delayed(std::vector<Delivery> deliveries) {
-  const RuleBookPtr rules = parts_.rules();
+  const RuleBookPtr rules = deps_.rules;
   for (Delivery& delivery : deliveries)
-    wait(delayed_newcomer(std::make_shared<Delivery>(std::move(delivery)), parts_.routes, *rules));
+    wait(delayed_newcomer(std::make_shared<Delivery>(std::move(delivery)), settings_.routes, *rules));
   flush();
 }
 
 void Intake::wait(Newcomer item) {
-  item.arrived = parts_.clock.here().boot_us();
+  item.arrived = deps_.clock.here().boot_us();
   waiting_.push_back(std::move(item));
 }
 
@@ -50,14 +53,14 @@ void Intake::forget_before(std::uint32_t connection) {
 
 void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
   const auto& message_id = delivery->message.properties.message_id;
-  const bool proven = parts_.proof.proven({*failure.id, failure.attempt, failure.token});
+  const bool proven = deps_.proof.proven({*failure.id, failure.attempt, failure.token});
   if (proven) failure.attempt = attempt_of_token(failure.token);
   Event event{*failure.id, event::Failed{failure.attempt, failure.error, failure.error_type,
                                          failure.directives, clean_utf8(failure.queue, kShortString),
                                          clean_utf8(message_id.value_or(""), kShortString), failure.executor,
                                          proven, false, failure.level}};
   const std::uint32_t connection = delivery->tag.session();
-  parts_.transitions.add(
+  deps_.transitions.add(
       std::move(event),
       [this, delivery = std::move(delivery), failure = std::move(failure),
        proven](const Result<Decision>& decision) { decided(delivery, failure, proven, decision); },
@@ -69,8 +72,9 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
   if (!decision) return;  // stopping: unacked, the broker keeps it
   const bool refused = decision->verdict == Decision::Verdict::refused;
   if (refused && proven && decision->reason == kNoSuchTask) {
-    parts_.row_missing(*failure.id, failure.attempt);
-    wait(failed_newcomer(delivery, failure, *parts_.rules()));
+    deps_.store_watch.behind(*failure.id, "there is none, and attempt " + std::to_string(failure.attempt) +
+                                              " of it failed: taken in as a new task that climbs on");
+    wait(failed_newcomer(delivery, failure, *deps_.rules));
     waiting_.back().row_lost = true;
     return flush();
   }
@@ -86,19 +90,19 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
               {{"id", failure.id->value}, {"attempt", failure.attempt}, {"reason", decision->reason}});
     Failure known = failure;
     if (!unknown && known.queue.empty()) known.queue = decision->task.queue;
-    wait(failed_newcomer(delivery, std::move(known), *parts_.rules(), std::move(reason)));
+    wait(failed_newcomer(delivery, std::move(known), *deps_.rules, std::move(reason)));
     flush();
     return;
   }
-  parts_.acks.add(delivery->tag);
-  parts_.settled(*decision);
+  deps_.acks.add(delivery->tag);
+  deps_.observer.decided(*decision);
 }
 
 // A second batch beside the one under way only where it is worth its transaction: else many small ones would
 // take turns, and each costs the database a commit and the broker an ack.
 bool Intake::worth_a_turn() {
   if (waiting_.size() >= kMostInBatch / 2 || waiting_.front().alone) return true;
-  if (in_flight_ == 0) return !gather_.hold();
+  if (in_flight_ == 0) return !linger_.hold();
   std::size_t bytes = 0;
   for (const Newcomer& item : waiting_) bytes += item.delivery->message.body.size();
   return bytes >= kBytesInBatch / 2;
@@ -108,8 +112,8 @@ void Intake::flush() {
   while (!draining_ && !waiting_.empty() && in_flight_ < kMostInFlight && worth_a_turn()) {
     // One shard a batch: one lease to check, neighbouring rows in the index. An instance that gave its shards
     // up, because it cannot publish, goes on taking in: the shard's owner finds the rows by its sweep.
-    const bool for_others = parts_.shards.stepped_back();
-    const int shard = for_others ? anybodys_shard() : parts_.shards.home();
+    const bool for_others = deps_.shards.stepped_back();
+    const int shard = for_others ? anybodys_shard() : deps_.shards.home();
     if (shard < 0) return;  // called again when a lease is taken
     std::vector<Newcomer> batch;
     std::size_t bytes = 0;
@@ -121,7 +125,7 @@ void Intake::flush() {
       waiting_.pop_front();
       if (alone) break;
     }
-    gather_.end();
+    linger_.end();
     insert(std::move(batch), shard, for_others);
   }
 }
@@ -129,25 +133,25 @@ void Intake::flush() {
 int Intake::anybodys_shard() { return std::uniform_int_distribution<>(0, kShards - 1)(dice_); }
 
 void Intake::insert(std::vector<Newcomer> batch, int shard, bool for_others) {
-  Fence fence = parts_.shards.fence();
+  Fence fence = deps_.shards.fence();
   fence.by_hand = for_others;
   auto shared = std::make_shared<std::vector<Newcomer>>(std::move(batch));
   auto tasks = std::make_shared<std::vector<NewTask>>();
   std::vector<DeliveryTag> tags;
-  const RuleBookPtr rules = parts_.rules();
+  const RuleBookPtr rules = deps_.rules;
   for (const Newcomer& item : *shared) {
     const double random = std::uniform_real_distribution<>(0.0, 1.0)(dice_);
     // However long it waited for its turn, or for the database.
-    const EpochMs arrived = parts_.clock.latest(item.arrived);
-    const EpochMs now = parts_.clock.latest();
+    const EpochMs arrived = deps_.clock.latest(item.arrived);
+    const EpochMs now = deps_.clock.latest();
     tasks->push_back(
-        make_task(item, {parts_.shards.new_id(now), shard, parts_.shards.node(), *rules, arrived, random}));
+        make_task(item, {deps_.shards.new_id(now), shard, deps_.shards.node(), *rules, arrived, random}));
     tags.push_back(item.delivery->tag);
-    if (planted(Bug::ack_before_commit)) parts_.acks.add(item.delivery->tag);
+    if (planted(Bug::ack_before_commit)) deps_.acks.add(item.delivery->tag);
   }
-  if (planted(Bug::ack_before_commit)) parts_.acks.flush();
+  if (planted(Bug::ack_before_commit)) deps_.acks.flush();
   ++in_flight_;
-  parts_.jobs.submit<Answers>(
+  deps_.jobs.submit<Answers>(
       Lane::flow,
       [this, tags = std::move(tags), tasks, fence = std::move(fence)](TaskStore& store) {
         return insert_standing(store, tags, *tasks, fence);
@@ -155,7 +159,7 @@ void Intake::insert(std::vector<Newcomer> batch, int shard, bool for_others) {
       [this, shared, tasks](const Result<Answers>& result) {
         --in_flight_;
         inserted(*shared, *tasks, result);
-        parts_.acks.flush();
+        deps_.acks.flush();
         flush();
       });
 }
@@ -169,7 +173,7 @@ Result<Intake::Answers> Intake::insert_standing(TaskStore& store, const std::vec
   std::vector<std::size_t> places;
   std::vector<NewTask> standing;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    if (!parts_.stands(tags[i])) continue;
+    if (!deps_.broker.stands(tags[i])) continue;
     places.push_back(i);
   }
   const bool all = places.size() == tasks.size();
@@ -206,18 +210,18 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
     const Inserted& answer = *(*result)[i];
     switch (answer.how) {
       case Inserted::How::inserted:
-        parts_.acks.add(batch[i].delivery->tag);
+        deps_.acks.add(batch[i].delivery->tag);
         if (task.state == State::parked) {
           log::warn("parked on arrival", {{"id", task.id.value},
                                           {"queue", task.queue},
                                           {"message_id", task.message_id},
                                           {"error", task.last_error}});
         }
-        parts_.taken(task);
+        deps_.observer.inserted(task);
         break;
       case Inserted::How::duplicate:
         log::debug("the same intake again", {{"id", answer.id.value}, {"message_id", task.message_id}});
-        parts_.acks.add(batch[i].delivery->tag);
+        deps_.acks.add(batch[i].delivery->tag);
         break;
       case Inserted::How::id_taken:  // the next turn gives it another
       case Inserted::How::not_held:
@@ -231,14 +235,14 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
     }
   }
   // Where the connection stood after all (the doubt was only that this process had been still).
-  parts_.requeue(std::move(left));
+  deps_.broker.requeue(std::move(left));
 }
 
 // As it stands: whose copy lies in the parked queue already needs only its row.
 void Intake::try_later(Newcomer item, const std::string& reason) {
   item.alone = true;
   const std::uint32_t connection = item.delivery->tag.session();
-  parts_.left.add(connection, reason, [this, item = std::move(item)]() mutable {
+  deps_.left.add(connection, reason, [this, item = std::move(item)]() mutable {
     waiting_.push_back(std::move(item));
     flush();
   });
@@ -253,13 +257,13 @@ void Intake::divert(Newcomer item, const std::string& reason) {
     return try_later(std::move(item), reason);
   }
   const std::string former_reason = std::exchange(item.park_reason, {});
-  item.park_reason = reason + "; the message lies in the queue " + parts_.parked_exchange;
+  item.park_reason = reason + "; the message lies in the queue " + settings_.parked_exchange;
   item.without_body = true;
   ++diverting_;
   // Stripped: as it was published at first, it passed the broker; with what the broker and Rung added, its
   // headers may be too large to be published.
-  Outgoing copy{0, parts_.parked_exchange, item.queue(), strip(item.delivery->message, nullptr)};
-  parts_.outbox.send(std::move(copy), [this, item, former_reason](const PublishResult& result) mutable {
+  Outgoing copy{0, settings_.parked_exchange, item.queue(), strip(item.delivery->message, nullptr)};
+  deps_.outbox.send(std::move(copy), [this, item, former_reason](const PublishResult& result) mutable {
     --diverting_;
     if (result.how == PublishResult::How::confirmed) {
       item.alone = true;
@@ -273,7 +277,7 @@ void Intake::divert(Newcomer item, const std::string& reason) {
       try_later(std::move(item), result.reason);
     }
   });
-  parts_.outbox.flush();
+  deps_.outbox.flush();
 }
 
 }  // namespace rung::bridge

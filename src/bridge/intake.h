@@ -3,20 +3,22 @@
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "src/bridge/acks.h"
 #include "src/bridge/delivery_proof.h"
-#include "src/bridge/gather.h"
 #include "src/bridge/left_unacked.h"
+#include "src/bridge/linger.h"
 #include "src/bridge/newcomer.h"
 #include "src/bridge/outbox.h"
 #include "src/bridge/shards.h"
 #include "src/bridge/store_jobs.h"
+#include "src/bridge/store_watch.h"
+#include "src/bridge/task_observer.h"
 #include "src/bridge/transitions.h"
 #include "src/core/db_clock.h"
 #include "src/core/headers.h"
@@ -25,7 +27,7 @@ namespace rung::bridge {
 
 class Intake {
  public:
-  struct Parts {
+  struct Deps {
     StoreJobs& jobs;
     Shards& shards;
     Transitions& transitions;
@@ -34,18 +36,18 @@ class Intake {
     LeftUnacked& left;
     DbClock& clock;
     DeliveryProof& proof;
-    std::function<RuleBookPtr()> rules;
-    std::function<void(const Task&)> taken;                // a new row: heap
-    std::function<void(const Decision&)> settled;          // a known task changed
-    std::function<void(TaskId, int attempt)> row_missing;  // of a delivery of ours: it is taken in anew
-    std::string parked_exchange;                           // <prefix>.parked
+    const RuleBookPtr& rules;  // replaced by a reload
+    TaskObserver& observer;
+    StoreWatch& store_watch;
+    Broker& broker;
+  };
+  struct Settings {
+    std::string parked_exchange;  // <prefix>.parked
     DelayRoutes routes;
-    std::function<bool(const DeliveryTag&)> stands;              // Broker::stands; on any thread
-    std::function<void(std::vector<DeliveryTag> tags)> requeue;  // Broker::requeue
-    std::uint64_t seed = 0;                                      // of the jitter
+    std::uint64_t seed = 0;  // of the jitter
   };
 
-  Intake(io::Loop& loop, Parts parts);
+  Intake(io::Loop& loop, Deps deps, Settings settings);
 
   void failed(std::vector<Delivery> deliveries);
   void delayed(std::vector<Delivery> deliveries);
@@ -78,9 +80,10 @@ class Intake {
   void divert(Newcomer item, const std::string& reason);
   void try_later(Newcomer item, const std::string& reason);
 
-  const Parts parts_;
+  const Deps deps_;
+  const Settings settings_;
   std::deque<Newcomer> waiting_;
-  Gather gather_;
+  Linger linger_;
   std::mt19937_64 dice_;
   bool draining_ = false;
   int in_flight_ = 0;

@@ -14,8 +14,8 @@ constexpr int kLongestLeast = 12;  // times the patience
 
 }  // namespace
 
-IntakePause::IntakePause(io::Loop& loop, Parts parts, Ms patience)
-    : parts_(std::move(parts)), clock_(loop.clock()), patience_(patience), timer_(loop, [this] { look(); }) {}
+IntakePause::IntakePause(io::Loop& loop, Deps deps, Ms patience)
+    : deps_(std::move(deps)), clock_(loop.clock()), patience_(patience), timer_(loop, [this] { look(); }) {}
 
 void IntakePause::database_away(bool yes) {
   away_ = yes;
@@ -30,7 +30,7 @@ void IntakePause::drain() {
 void IntakePause::look() {
   if (draining_) return;
   const BootMs now = clock_.boot();
-  const BootMs answered = parts_.answered();
+  const BootMs answered = deps_.answered();
   if (!paused_) {
     if (!away_) return timer_.stop();
     if (now - answered < patience_) return timer_.start(patience_ - (now - answered));
@@ -47,15 +47,15 @@ void IntakePause::pause(BootMs now) {
   least_ = lasted ? Ms{0} : std::clamp(least_ * 2, patience_, patience_ * kLongestLeast);
   paused_ = true;
   paused_at_ = now;
-  parts_.broker.pause_intake(true);
-  parts_.forget();
-  const std::string broker(parts_.broker.name());
+  deps_.broker.pause_intake(true);
+  deps_.forget();
+  const std::string broker(deps_.broker.name());
   log::warn("the database does not answer: nothing is taken in, what was unacked goes back to " + broker,
             {{"for_ms", patience_.count()}});
-  parts_.health.set("intake",
-                    "no answer from the database for " + std::to_string(patience_.count()) +
-                        " ms: nothing is taken in, and what was unacked went back to " + broker,
-                    Health::Effect::not_ready);
+  deps_.health.set("intake",
+                   "no answer from the database for " + std::to_string(patience_.count()) +
+                       " ms: nothing is taken in, and what was unacked went back to " + broker,
+                   Health::Effect::not_ready);
 }
 
 void IntakePause::resume(BootMs now) {
@@ -63,18 +63,18 @@ void IntakePause::resume(BootMs now) {
   resumed_at_ = now;
   const std::string length = std::to_string((now - paused_at_).count());
   log::info("messages are taken in again", {{"paused_ms", (now - paused_at_).count()}});
-  parts_.broker.pause_intake(false);
-  parts_.health.clear("intake");
+  deps_.broker.pause_intake(false);
+  deps_.health.clear("intake");
   // Only now can it be written.
-  parts_.record({0,
-                 {},
-                 "",
-                 "intake_paused",
-                 parts_.node,
-                 "for " + length +
-                     " ms it took nothing in, because its database did not answer: what it had "
-                     "unacked went back to " +
-                     std::string(parts_.broker.name())});
+  deps_.record({0,
+                {},
+                "",
+                "intake_paused",
+                deps_.node,
+                "for " + length +
+                    " ms it took nothing in, because its database did not answer: what it had "
+                    "unacked went back to " +
+                    std::string(deps_.broker.name())});
 }
 
 }  // namespace rung::bridge

@@ -20,7 +20,7 @@ namespace rung::bridge {
 
 class IntakePause {
  public:
-  struct Parts {
+  struct Deps {
     Broker& broker;
     Health& health;
     std::function<BootMs()> answered;  // when the database last answered
@@ -29,7 +29,7 @@ class IntakePause {
     std::string node;  // our name, for events
   };
   // `patience`: so long without an answer.
-  IntakePause(io::Loop& loop, Parts parts, Ms patience);
+  IntakePause(io::Loop& loop, Deps deps, Ms patience);
 
   // Somebody waits for the database, or nobody does any more.
   void database_away(bool yes);
@@ -40,7 +40,7 @@ class IntakePause {
   void pause(BootMs now);
   void resume(BootMs now);
 
-  const Parts parts_;
+  const Deps deps_;
   const Clock& clock_;
   const Ms patience_;
   io::Timer timer_;

@@ -13,16 +13,16 @@ void Results::said(const std::vector<Delivery>& deliveries) {
     if (!word.complaint.empty()) {
       // Nothing is lost by letting it go: the task itself stands in its row, and silence is dealt with there.
       log::warn("a result is not understood: passed over", {{"reason", word.complaint}});
-      parts_.acks.add(delivery.tag);
+      deps_.acks.add(delivery.tag);
       continue;
     }
     const TaskId id = *word.id;
     const DeliveryProof::Claim claim{id, word.attempt, word.token};
-    if (!parts_.proof.takes_result(claim)) {
-      parts_.acks.add(delivery.tag);
+    if (!deps_.proof.takes_result(claim)) {
+      deps_.acks.add(delivery.tag);
       continue;
     }
-    const bool proven = parts_.proof.proven(claim);
+    const bool proven = deps_.proof.proven(claim);
     if (proven) word.attempt = attempt_of_token(word.token);  // also where retry-attempt was not said
     Event event{id, event::Succeeded{word.attempt, word.executor, proven}};
     if (!word.succeeded) {
@@ -43,13 +43,13 @@ void Results::said(const std::vector<Delivery>& deliveries) {
       }
       if (decision->verdict == Decision::Verdict::stale)
         log::debug("a result changes nothing", {{"id", id.value}, {"reason", decision->reason}});
-      parts_.acks.add(tag);
-      parts_.settled(*decision);
+      deps_.acks.add(tag);
+      deps_.observer.decided(*decision);
     };
-    parts_.transitions.add(std::move(event), decided, delivery.tag.session(), Transitions::OnError::keep);
+    deps_.transitions.add(std::move(event), decided, delivery.tag.session(), Transitions::OnError::keep);
   }
-  parts_.acks.flush();
-  parts_.transitions.flush();
+  deps_.acks.flush();
+  deps_.transitions.flush();
 }
 
 }  // namespace rung::bridge

@@ -2,29 +2,29 @@
 // Thread: the loop's.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "src/bridge/acks.h"
 #include "src/bridge/delivery_proof.h"
+#include "src/bridge/task_observer.h"
 #include "src/bridge/transitions.h"
 
 namespace rung::bridge {
 
 class Results {
  public:
-  struct Parts {
+  struct Deps {
     Transitions& transitions;
     Acks& acks;
     DeliveryProof& proof;
-    std::function<void(const Decision&)> settled;
+    TaskObserver& observer;
   };
-  explicit Results(Parts parts) : parts_(std::move(parts)) {}
+  explicit Results(Deps deps) : deps_(deps) {}
 
   void said(const std::vector<Delivery>& deliveries);
 
  private:
-  const Parts parts_;
+  const Deps deps_;
 };
 
 }  // namespace rung::bridge

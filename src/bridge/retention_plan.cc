@@ -6,7 +6,7 @@
 namespace rung::bridge {
 namespace {
 
-constexpr std::int64_t kPartsAtMost = 100;  // about
+constexpr std::int64_t kPartitionsAtMost = 100;  // about
 constexpr Ms kWidthWhereOff = kDay * 30;
 constexpr Ms kAheadAtLeast = kDay * 4, kAhead = kDay * 8;
 constexpr Ms kLongestPatience = kDay * 7;  // the default ladder takes less than four
@@ -21,20 +21,21 @@ std::string name_of(EpochMs begin) {
 
 }  // namespace
 
-Ms part_width(std::optional<Ms> retention) {
+Ms partition_width(std::optional<Ms> retention) {
   if (!retention) return kWidthWhereOff;
   const std::int64_t days =
-      (retention->count() + kDay.count() * kPartsAtMost - 1) / (kDay.count() * kPartsAtMost);
+      (retention->count() + kDay.count() * kPartitionsAtMost - 1) / (kDay.count() * kPartitionsAtMost);
   return kDay * std::max<std::int64_t>(days, 1);
 }
 
-std::vector<Part> parts_to_add(std::span<const Part> there, EpochMs now, std::optional<Ms> retention) {
-  std::vector<Part> out;
+std::vector<Partition> partitions_to_add(std::span<const Partition> there, EpochMs now,
+                                         std::optional<Ms> retention) {
+  std::vector<Partition> out;
   const EpochMs last = there.empty() ? EpochMs{} : IdSource::made_at(there.back().end);
   if (last >= now + kAheadAtLeast) return out;
   // Where nobody made any for a while, one takes all of that time.
   EpochMs begin = std::max(last, midnight(now));
-  const Ms width = part_width(retention);
+  const Ms width = partition_width(retention);
   TaskId from = there.empty() ? TaskId{} : there.back().end;
   while (begin < now + kAhead) {
     const EpochMs end = midnight(begin + width);
@@ -45,17 +46,17 @@ std::vector<Part> parts_to_add(std::span<const Part> there, EpochMs now, std::op
   return out;
 }
 
-PartDue part_due(const Part& part, EpochMs now, Ms retention) {
+PartitionDue partition_due(const Partition& partition, EpochMs now, Ms retention) {
   const EpochMs old = now - retention;
   const EpochMs patience_over = old - std::min(retention, kLongestPatience);
-  const EpochMs end = IdSource::made_at(part.end);
-  PartDue due;
+  const EpochMs end = IdSource::made_at(partition.end);
+  PartitionDue due;
   due.drop = end <= old;
   if (end <= patience_over) {
-    due.sweep_to = part.end;
-  } else if (IdSource::floor(patience_over) > part.from &&
+    due.sweep_to = partition.end;
+  } else if (IdSource::floor(patience_over) > partition.from &&
              end - patience_over > std::max(kDay * 2, retention / 4)) {
-    // A wide one, as that of all that was there before there were parts: its end is far off.
+    // A wide one, as that of all that was there before there were partitions: its end is far off.
     due.sweep_to = IdSource::floor(patience_over);
   }
   return due;

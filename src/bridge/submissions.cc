@@ -20,15 +20,15 @@ std::size_t bytes_of(const std::vector<Submission>& batch) {
 
 }  // namespace
 
-Submissions::Submissions(Parts parts)
-    : parts_(std::move(parts)), patience_(parts_.loop, [this] {
+Submissions::Submissions(Deps deps)
+    : deps_(deps), patience_(deps_.loop, [this] {
         give_up_old();
         flush();
       }) {}
 
 void Submissions::submit(std::vector<Submission> batch, SubmitDone done) {
-  auto call = std::make_shared<Call>(Call{std::move(batch), std::move(done), parts_.clock.here().boot()});
-  parts_.loop.post([this, call] { add(std::move(*call)); });
+  auto call = std::make_shared<Call>(Call{std::move(batch), std::move(done), deps_.clock.here().boot()});
+  deps_.loop.post([this, call] { add(std::move(*call)); });
 }
 
 void Submissions::add(Call call) {
@@ -49,13 +49,13 @@ void Submissions::change(std::vector<Event> events, ChangeDone done) {
   answers->decisions.resize(events.size());
   answers->missing = events.size();
   answers->done = std::move(done);
-  parts_.loop.post([this, answers, events = std::move(events)]() mutable {
+  deps_.loop.post([this, answers, events = std::move(events)]() mutable {
     if (draining_) return answers->done(tl::unexpected(not_now("this instance is ending")));
     if (events.empty()) return answers->done(std::vector<Decision>{});
     for (std::size_t i = 0; i < events.size(); ++i) {
-      parts_.transitions.add(std::move(events[i]), [this, i, answers](const Result<Decision>& decision) {
+      deps_.transitions.add(std::move(events[i]), [this, i, answers](const Result<Decision>& decision) {
         if (decision) {
-          parts_.settled(*decision);
+          deps_.observer.decided(*decision);
           answers->decisions[i] = *decision;
         } else {
           answers->error = decision.error();
@@ -65,13 +65,13 @@ void Submissions::change(std::vector<Event> events, ChangeDone done) {
         answers->done(std::move(answers->decisions));
       });
     }
-    parts_.transitions.flush();
+    deps_.transitions.flush();
   });
 }
 
 void Submissions::flush() {
   while (!draining_ && !waiting_.empty() && in_flight_ < kMostInFlight) {
-    const int shard = parts_.shards.home();
+    const int shard = deps_.shards.home();
     if (shard < 0) break;  // called again when a lease is taken
     auto batch = std::make_shared<Batch>();
     std::size_t rows = 0, bytes = 0;
@@ -98,15 +98,15 @@ void Submissions::wait() {
 
 NewTask Submissions::make_task(Submission& submission, int shard) {
   // A delay is never cut short by what our reading of the database's clock is behind.
-  const EpochMs now = parts_.clock.latest();
+  const EpochMs now = deps_.clock.latest();
   NewTask made = submission.task;
   Task& task = made.task;
-  task.id = parts_.shards.new_id(now);
+  task.id = deps_.shards.new_id(now);
   task.shard = shard;
-  task.node = parts_.shards.node();
+  task.node = deps_.shards.node();
   task.created_at = now;
   const EpochMs due = submission.at ? *submission.at : now + submission.delay;
-  begin_delay(task, submission.directives, *parts_.rules(), now, due);
+  begin_delay(task, submission.directives, *deps_.rules, now, due);
   return made;
 }
 
@@ -115,9 +115,9 @@ void Submissions::insert(const std::shared_ptr<Batch>& batch, int shard) {
     for (Submission& submission : call.batch) batch->tasks.push_back(make_task(submission, shard));
   }
   ++in_flight_;
-  parts_.jobs.submit<std::vector<Inserted>>(
+  deps_.jobs.submit<std::vector<Inserted>>(
       Lane::flow,
-      [batch, fence = parts_.shards.fence()](TaskStore& store) { return store.insert(batch->tasks, fence); },
+      [batch, fence = deps_.shards.fence()](TaskStore& store) { return store.insert(batch->tasks, fence); },
       [this, batch](const Result<std::vector<Inserted>>& result) {
         --in_flight_;
         // Where a shard was lost the next renewal has to say which are ours: no use in asking again at once.
@@ -143,7 +143,7 @@ bool Submissions::inserted(Batch& batch, const Result<std::vector<Inserted>>& re
     for (std::size_t i = 0; i < call.batch.size(); ++i, ++at) {
       const Inserted& answer = (*result)[at];
       lost += answer.how == Inserted::How::not_held ? 1 : 0;
-      if (answer.how == Inserted::How::inserted) parts_.taken(batch.tasks[at].task);
+      if (answer.how == Inserted::How::inserted) deps_.observer.inserted(batch.tasks[at].task);
       answers.push_back({answer, batch.tasks[at].task});
     }
     held = held && lost == 0;
@@ -161,7 +161,7 @@ void Submissions::again(Batch& batch) {
   for (Call& call : batch.calls) {
     auto one = std::make_shared<Batch>();
     one->calls.push_back(std::move(call));
-    const int shard = parts_.shards.home();
+    const int shard = deps_.shards.home();
     if (shard < 0) {
       one->calls.front().done(tl::unexpected(not_now("no shard is held")));
     } else {
@@ -171,7 +171,7 @@ void Submissions::again(Batch& batch) {
 }
 
 void Submissions::give_up_old() {
-  const BootMs now = parts_.clock.here().boot();
+  const BootMs now = deps_.clock.here().boot();
   while (!waiting_.empty() && now - waiting_.front().since > kCallPatience) {
     const Call call = std::move(waiting_.front());
     waiting_.pop_front();

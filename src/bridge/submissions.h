@@ -12,6 +12,7 @@
 
 #include "src/bridge/shards.h"
 #include "src/bridge/store_jobs.h"
+#include "src/bridge/task_observer.h"
 #include "src/bridge/transitions.h"
 #include "src/core/db_clock.h"
 #include "src/core/submission.h"
@@ -26,20 +27,19 @@ struct Submitted {
 
 class Submissions {
  public:
-  struct Parts {
+  struct Deps {
     io::Loop& loop;
     StoreJobs& jobs;
     Shards& shards;
     Transitions& transitions;
     DbClock& clock;
-    std::function<RuleBookPtr()> rules;
-    std::function<void(const Task&)> taken;        // a new row: heap
-    std::function<void(const Decision&)> settled;  // a task changed
+    const RuleBookPtr& rules;  // replaced by a reload
+    TaskObserver& observer;
   };
   using SubmitDone = std::function<void(Result<std::vector<Submitted>>)>;
   using ChangeDone = std::function<void(Result<std::vector<Decision>>)>;
 
-  explicit Submissions(Parts parts);
+  explicit Submissions(Deps deps);
 
   // All of a batch or none, but for what each row says of itself (a duplicate, a body that is too large). An
   // error: transient where nothing could be written for kCallPatience, or the process ends; such a batch may
@@ -72,7 +72,7 @@ class Submissions {
   void again(Batch& batch);
   void give_up_old();
 
-  const Parts parts_;
+  const Deps deps_;
   std::deque<Call> waiting_;
   int in_flight_ = 0;
   bool draining_ = false;

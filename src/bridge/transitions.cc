@@ -32,17 +32,17 @@ bool is_pressing(const Event& event) { return !std::holds_alternative<event::Con
 }  // namespace
 
 Transitions::Transitions(io::Loop& loop, StoreJobs& jobs, std::function<Fence()> fence,
-                         std::function<RuleBookPtr()> rules, std::function<void()> after,
+                         const RuleBookPtr& rules, std::function<void()> after,
                          std::function<bool(TaskId)> publishing, LeftUnacked& left)
     : loop_(loop),
       jobs_(jobs),
       fence_(std::move(fence)),
-      rules_(std::move(rules)),
+      rules_(rules),
       after_(std::move(after)),
       publishing_(std::move(publishing)),
       left_(left),
       again_(loop, [this] { ask_those_due(); }),
-      gather_(loop, kConfirmWaits, [this] { flush(); }) {}
+      linger_(loop, kConfirmWaits, [this] { flush(); }) {}
 
 void Transitions::add(Event event, Done done, std::uint32_t connection, OnError on_error) {
   put({std::move(event), std::move(done), connection, on_error});
@@ -148,7 +148,7 @@ void Transitions::forget_before(std::uint32_t connection) {
 // A second batch beside the one under way only where it is worth its transaction.
 bool Transitions::worth_a_turn() {
   if (waiting_.size() >= kMostInBatch / 2 || waiting_.front().alone) return true;
-  return in_flight_ == 0 && (pressing_ > 0 || !gather_.hold());
+  return in_flight_ == 0 && (pressing_ > 0 || !linger_.hold());
 }
 
 void Transitions::flush() {
@@ -161,7 +161,7 @@ void Transitions::flush() {
       waiting_.pop_front();
       if (batch.back().alone) break;
     }
-    gather_.end();
+    linger_.end();
     leave(std::move(batch));
   }
 }
@@ -171,7 +171,7 @@ void Transitions::leave(std::vector<Item> batch) {
   auto shared = std::make_shared<std::vector<Item>>(std::move(batch));
   jobs_.submit<std::vector<Decision>>(
       Lane::flow,
-      [shared, fence = fence_(), decide = decider(rules_())](TaskStore& store) {
+      [shared, fence = fence_(), decide = decider(rules_)](TaskStore& store) {
         std::vector<Event> events;
         events.reserve(shared->size());
         for (const Item& item : *shared) events.push_back(item.event);

@@ -16,8 +16,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/bridge/gather.h"
 #include "src/bridge/left_unacked.h"
+#include "src/bridge/linger.h"
 #include "src/bridge/store_jobs.h"
 #include "src/core/decider.h"
 #include "src/core/machine.h"
@@ -33,12 +33,11 @@ class Transitions {
     keep,    // it is logged and tried again by a timer (LeftUnacked): nobody else would
   };
 
-  // `fence` is asked when a batch leaves; `rules` too, so that a reload holds from the next batch on.
+  // `fence` is asked when a batch leaves. `rules` are replaced by a reload: they hold from the next batch on.
   // `after` runs once after each batch's callbacks: acks leave together. `publishing`: whether we have
   // claimed the task, and its publish has no recorded answer yet; published() is called when it has.
-  Transitions(io::Loop& loop, StoreJobs& jobs, std::function<Fence()> fence,
-              std::function<RuleBookPtr()> rules, std::function<void()> after,
-              std::function<bool(TaskId)> publishing, LeftUnacked& left);
+  Transitions(io::Loop& loop, StoreJobs& jobs, std::function<Fence()> fence, const RuleBookPtr& rules,
+              std::function<void()> after, std::function<bool(TaskId)> publishing, LeftUnacked& left);
 
   // Call flush() when a handler has added all it has. `connection`: of the delivery that it is about, if it
   // is about one.
@@ -78,7 +77,7 @@ class Transitions {
   io::Loop& loop_;
   StoreJobs& jobs_;
   const std::function<Fence()> fence_;
-  const std::function<RuleBookPtr()> rules_;
+  const RuleBookPtr& rules_;
   const std::function<void()> after_;
   const std::function<bool(TaskId)> publishing_;
   LeftUnacked& left_;
@@ -86,7 +85,7 @@ class Transitions {
   std::unordered_map<TaskId, std::vector<Item>> held_;  // until published()
   std::vector<Item> later_;                             // asked again at their time
   io::Timer again_;                                     // the first of later_
-  Gather gather_;
+  Linger linger_;
   std::size_t pressing_ = 0;  // of waiting_: those that somebody waits for
   int in_flight_ = 0;
 };

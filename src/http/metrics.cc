@@ -48,9 +48,9 @@ struct Metrics::Families {
       gauge("rung_shards_held", "Shards that this instance owns, of 64.");
   prometheus::Family<prometheus::Gauge>& connections =
       gauge("rung_http_connections", "Open HTTP connections of this instance.");
-  prometheus::Family<prometheus::Counter>& let_go =
+  prometheus::Family<prometheus::Counter>& purged =
       counter("rung_retention_deleted_total", "What this instance let go of by retention, by what it was.");
-  prometheus::Family<prometheus::Gauge>& let_go_at = gauge(
+  prometheus::Family<prometheus::Gauge>& purged_at = gauge(
       "rung_retention_last_timestamp_seconds", "When this instance last let go of something; 0 = never.");
   prometheus::Family<prometheus::Counter>& results_refused =
       counter("rung_results_refused_total",
@@ -100,7 +100,7 @@ Metrics::Metrics(std::string_view version, std::string_view group, const Clock& 
   families_->build.Add(labels).Set(1);
   for (const char* result : {"created", "same", "conflict", "invalid", "failed"})
     families_->submitted.Add({{"result", result}});
-  families_->let_go_at.Add({}).Set(0);
+  families_->purged_at.Add({}).Set(0);
 }
 
 Metrics::~Metrics() = default;
@@ -151,10 +151,10 @@ void Metrics::vitals(const Vitals& vitals, int connections) {
   raise(families_->results_refused.Add({{"inlet", "failed"}}), vitals.refused.failures);
   raise(families_->rows_behind.Add({}), vitals.rows_behind);
   const auto total = [&](const char* what, std::int64_t now) {
-    raise(families_->let_go.Add({{"what", what}}), now);
+    raise(families_->purged.Add({{"what", what}}), now);
   };
   total("tasks", done.tasks);
-  total("parts", done.parts);
+  total("parts", done.partitions);
   total("audit", done.audit);
   total("bulks", done.bulks);
   total("events", done.events);
@@ -165,7 +165,7 @@ void Metrics::vitals(const Vitals& vitals, int connections) {
   auto& repairs = families_->repairs.Add({});
   if (const double more = static_cast<double>(vitals.topology_repairs) - repairs.Value(); more > 0)
     repairs.Increment(more);
-  if (done.last) families_->let_go_at.Add({}).Set(static_cast<double>(done.last->ms) / 1000);
+  if (done.last) families_->purged_at.Add({}).Set(static_cast<double>(done.last->ms) / 1000);
 }
 
 // REQUIRES: mutex_ is held.

@@ -7,13 +7,13 @@
 #include <string>
 #include <string_view>
 
-#include "src/bridge/bridge.h"
+#include "src/bridge/vitals.h"
 #include "src/core/clock.h"
 #include "src/store/store.h"
 
 namespace rung::http {
 
-using Vitals = bridge::Bridge::Vitals;  // this instance, as it is now
+using Vitals = bridge::Vitals;  // this instance, as it is now
 
 class Metrics {
  public:

@@ -121,23 +121,23 @@ class FaultyStore final : public Store {
   Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override {
     return call([&] { return db_->bulk_next(step, limit); });
   }
-  Result<LetGo> let_go(EpochMs before, const OverPlace& from, int limit) override {
-    return call([&] { return db_->let_go(before, from, limit); });
+  Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override {
+    return call([&] { return db_->purge_finished(before, from, limit); });
   }
-  Result<std::vector<Part>> parts() override {
-    return call([&] { return db_->parts(); });
+  Result<std::vector<Partition>> partitions() override {
+    return call([&] { return db_->partitions(); });
   }
-  Result<PartsAdded> add_parts(std::span<const Part> parts) override {
-    return call([&] { return db_->add_parts(parts); });
+  Result<PartitionsAdded> add_partitions(std::span<const Partition> partitions) override {
+    return call([&] { return db_->add_partitions(partitions); });
   }
-  Result<PartEnd> drop_part(const Part& part) override {
-    return call([&] { return db_->drop_part(part); });
+  Result<PartitionDrop> drop_partition(const Partition& partition) override {
+    return call([&] { return db_->drop_partition(partition); });
   }
   Result<Swept> sweep(TaskId from, TaskId to, int limit) override {
     return call([&] { return db_->sweep(from, to, limit); });
   }
-  Result<OldRecords> let_go_records(EpochMs before, int limit) override {
-    return call([&] { return db_->let_go_records(before, limit); });
+  Result<PurgedRecords> purge_records(EpochMs before, int limit) override {
+    return call([&] { return db_->purge_records(before, limit); });
   }
   Result<ServerVariables> server_variables() override {
     return call([&] { return db_->server_variables(); });

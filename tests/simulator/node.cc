@@ -141,8 +141,8 @@ void Node::drain(std::function<void()> ended) {
 
 std::string Node::state() const {
   if (!life_) return name_ + ": dead";
-  const bridge::Bridge::Vitals vitals = life_->bridge->vitals();
-  const bridge::Bridge::Status status = life_->bridge->status();
+  const bridge::Vitals vitals = life_->bridge->vitals();
+  const bridge::Status status = life_->bridge->status();
   std::string out =
       name_ + ": " + std::to_string(vitals.shards) + " shards, " + std::to_string(status.ready) + " ready, " +
       std::to_string(status.loaded) + " loaded, " + std::to_string(vitals.unconfirmed) +
@@ -157,7 +157,7 @@ std::string Node::state() const {
 
 void Node::look() {
   if (!life_) return;
-  const bridge::Bridge::Status status = life_->bridge->status();
+  const bridge::Status status = life_->bridge->status();
   most_loaded_ = std::max(most_loaded_, status.loaded);
 }
 

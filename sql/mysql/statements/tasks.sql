@@ -9,7 +9,7 @@ FROM rung_tasks t LEFT JOIN rung_bodies b ON b.task_id = t.id WHERE t.id IN (:id
 -- name: intake_keys
 SELECT intake_key, id, state, kind, attempt, created_at FROM rung_tasks WHERE intake_key IN (:keys)
 
--- name: intake_let_go
+-- name: intake_free_keys
 -- Rows that are over give their key to a new task of the same message. Fewer rows than ids: one was opened again.
 UPDATE rung_tasks FORCE INDEX (PRIMARY) SET intake_key = NULL
 WHERE id IN (:ids) AND (state IN ('succeeded','parked','cancelled','discarded') OR kind = 'delay' AND attempt > 0)

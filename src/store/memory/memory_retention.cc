@@ -12,7 +12,7 @@ bool under_way(const Bulk& bulk) {
 
 }  // namespace
 
-Result<LetGo> MemoryStore::let_go(EpochMs before, const OverPlace& from, int limit) {
+Result<PurgeResult> MemoryStore::purge_finished(EpochMs before, const PurgeCursor& from, int limit) {
   return call([&] {
     using Key = std::pair<EpochMs, TaskId>;
     std::set<Key> finished;
@@ -20,7 +20,7 @@ Result<LetGo> MemoryStore::let_go(EpochMs before, const OverPlace& from, int lim
       const auto& at = row.task.finished_at;
       if (at && *at < before && Key(*at, id) > Key(from.at, from.id)) finished.emplace(*at, id);
     }
-    LetGo out{0, from, static_cast<int>(finished.size()) > limit};
+    PurgeResult out{0, from, static_cast<int>(finished.size()) > limit};
     int seen = 0;
     for (const auto& [at, id] : finished) {
       if (++seen > limit) break;
@@ -39,26 +39,27 @@ Result<LetGo> MemoryStore::let_go(EpochMs before, const OverPlace& from, int lim
   });
 }
 
-Result<PartsAdded> MemoryStore::add_parts(std::span<const Part> parts) {
+Result<PartitionsAdded> MemoryStore::add_partitions(std::span<const Partition> partitions) {
   return call([&] {
-    for (const Part& part : parts) {
-      if (!db_.parts_.empty() && part.end <= db_.parts_.back().end) continue;
-      db_.parts_.push_back({part.name, db_.parts_.empty() ? TaskId{} : db_.parts_.back().end, part.end});
+    for (const Partition& partition : partitions) {
+      if (!db_.partitions_.empty() && partition.end <= db_.partitions_.back().end) continue;
+      db_.partitions_.push_back(
+          {partition.name, db_.partitions_.empty() ? TaskId{} : db_.partitions_.back().end, partition.end});
     }
-    return PartsAdded::added;
+    return PartitionsAdded::added;
   });
 }
 
-Result<PartEnd> MemoryStore::drop_part(const Part& part) {
+Result<PartitionDrop> MemoryStore::drop_partition(const Partition& partition) {
   return call([&] {
-    const auto it = std::ranges::find(db_.parts_, part.end, &Part::end);
-    if (it == db_.parts_.end()) return PartEnd::dropped;
+    const auto it = std::ranges::find(db_.partitions_, partition.end, &Partition::end);
+    if (it == db_.partitions_.end()) return PartitionDrop::dropped;
     const auto task = db_.tasks_.lower_bound(it->from);
-    if (task != db_.tasks_.end() && task->first < it->end) return PartEnd::kept;
+    if (task != db_.tasks_.end() && task->first < it->end) return PartitionDrop::kept;
     db_.left_.erase(db_.left_.lower_bound(it->from), db_.left_.lower_bound(it->end));
-    const auto next = db_.parts_.erase(it);
-    if (next != db_.parts_.end()) next->from = part.from;
-    return PartEnd::dropped;
+    const auto next = db_.partitions_.erase(it);
+    if (next != db_.partitions_.end()) next->from = partition.from;
+    return PartitionDrop::dropped;
   });
 }
 
@@ -78,9 +79,9 @@ Result<Swept> MemoryStore::sweep(TaskId from, TaskId to, int limit) {
   });
 }
 
-Result<OldRecords> MemoryStore::let_go_records(EpochMs before, int limit) {
+Result<PurgedRecords> MemoryStore::purge_records(EpochMs before, int limit) {
   return call([&] {
-    OldRecords out;
+    PurgedRecords out;
     std::erase_if(db_.audit_, [&](const AuditRow& row) {
       const bool old = row.at < before;
       out.more = out.more || (old && out.audit == limit);

@@ -74,7 +74,7 @@ class MemoryDb {
   std::map<TaskId, Row> tasks_;
   std::unordered_map<std::string, TaskId> keys_;
   std::map<TaskId, MessagePtr> left_;  // bodies whose task was let go of
-  std::vector<Part> parts_;            // by end
+  std::vector<Partition> partitions_;  // by end
   std::int64_t audited_ = 0;           // rows ever
   std::vector<AuditRow> audit_;
   std::vector<SystemEvent> events_;

@@ -64,14 +64,14 @@ class MemoryStore final : public Store {
                                         std::optional<std::int64_t> only) override;
   Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override;
 
-  Result<LetGo> let_go(EpochMs before, const OverPlace& from, int limit) override;
-  Result<std::vector<Part>> parts() override {
-    return call([&] { return db_.parts_; });
+  Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
+  Result<std::vector<Partition>> partitions() override {
+    return call([&] { return db_.partitions_; });
   }
-  Result<PartsAdded> add_parts(std::span<const Part> parts) override;
-  Result<PartEnd> drop_part(const Part& part) override;
+  Result<PartitionsAdded> add_partitions(std::span<const Partition> partitions) override;
+  Result<PartitionDrop> drop_partition(const Partition& partition) override;
   Result<Swept> sweep(TaskId from, TaskId to, int limit) override;
-  Result<OldRecords> let_go_records(EpochMs before, int limit) override;
+  Result<PurgedRecords> purge_records(EpochMs before, int limit) override;
 
   Result<ServerVariables> server_variables() override { return ServerVariables{}; }
   Result<void> record_event(int node, const SystemEvent& event) override;

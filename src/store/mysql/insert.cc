@@ -70,12 +70,12 @@ class Intake {
       find_keys();
     }
     std::vector<std::size_t> fresh;
-    std::vector<TaskId> let_go;
+    std::vector<TaskId> to_free;
     std::unordered_map<std::string, TaskId> in_batch;
     for (const std::size_t i : order_) {
-      if (sort_out(i, held, in_batch, let_go)) fresh.push_back(i);
+      if (sort_out(i, held, in_batch, to_free)) fresh.push_back(i);
     }
-    free_keys(std::move(let_go));
+    free_keys(std::move(to_free));
     write(fresh);
     return results_;
   }
@@ -137,7 +137,7 @@ class Intake {
 
   // True where the row is to be written.
   bool sort_out(std::size_t i, const std::vector<Lease>& held,
-                std::unordered_map<std::string, TaskId>& in_batch, std::vector<TaskId>& let_go) {
+                std::unordered_map<std::string, TaskId>& in_batch, std::vector<TaskId>& to_free) {
     const NewTask& n = tasks_[i];
     Inserted& result = results_[i];
     if (here_.contains(n.task.id.value)) return false;  // inserted, by an earlier try
@@ -166,15 +166,15 @@ class Intake {
       return false;
     }
     if (!key.empty()) in_batch[key] = n.task.id;
-    if (frees) let_go.push_back(old->second.id);
+    if (frees) to_free.push_back(old->second.id);
     return true;
   }
 
-  void free_keys(std::vector<TaskId> let_go) {
-    if (let_go.empty()) return;
-    std::sort(let_go.begin(), let_go.end());
-    const auto freed = session_.exec(render("intake_let_go", {{"ids", Literal::ids(let_go)}}));
-    if (freed != static_cast<std::int64_t>(let_go.size()))
+  void free_keys(std::vector<TaskId> to_free) {
+    if (to_free.empty()) return;
+    std::sort(to_free.begin(), to_free.end());
+    const auto freed = session_.exec(render("intake_free_keys", {{"ids", Literal::ids(to_free)}}));
+    if (freed != static_cast<std::int64_t>(to_free.size()))
       throw Again{"a task that was over was opened again"};
   }
 

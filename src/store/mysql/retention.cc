@@ -33,9 +33,9 @@ void without_bulks(Session& session, std::vector<TaskId>& ids) {
 
 }  // namespace
 
-Result<LetGo> MysqlStore::let_go(EpochMs before, const OverPlace& from, int limit) {
+Result<PurgeResult> MysqlStore::purge_finished(EpochMs before, const PurgeCursor& from, int limit) {
   const Literal old = Literal::time(before);
-  LetGo page{0, from, false};
+  PurgeResult page{0, from, false};
   std::vector<TaskId> over;
   auto seen = session_->run([&] {
     auto row = session_->query(render("over_page", {{"at", Literal::time(from.at)},
@@ -58,12 +58,12 @@ Result<LetGo> MysqlStore::let_go(EpochMs before, const OverPlace& from, int limi
       [&] {
         auto ids = ids_of(*session_, render("over_lock", {{"ids", Literal::ids(over)}, {"before", old}}));
         without_bulks(*session_, ids);
-        LetGo out = page;
+        PurgeResult out = page;
         erase(*session_, "over_delete_headers", ids);
         out.tasks = erase(*session_, "over_delete", ids);
         return out;
       },
-      "let_go");
+      "purge");
 }
 
 Result<Swept> MysqlStore::sweep(TaskId from, TaskId to, int limit) {
@@ -99,9 +99,9 @@ Result<Swept> MysqlStore::sweep(TaskId from, TaskId to, int limit) {
       "sweep");
 }
 
-Result<OldRecords> MysqlStore::let_go_records(EpochMs before, int limit) {
+Result<PurgedRecords> MysqlStore::purge_records(EpochMs before, int limit) {
   return session_->transaction_for([&] {
-    OldRecords out;
+    PurgedRecords out;
     const Literal old = Literal::time(before), most = Literal::number(limit);
     out.audit = erase(*session_, "old_audit_delete",
                       ids_of(*session_, render("old_audit", {{"before", old}, {"limit", most}})));

@@ -1,4 +1,4 @@
-// What retention asks of a store: what goes, what stays, and the parts of the history's tables.
+// What retention asks of a store: what goes, what stays, and the partitions of the history's tables.
 #include <algorithm>
 #include <set>
 
@@ -50,32 +50,32 @@ class RetentionTest : public StoreContract {
   bool there(TaskId id) { return must(store_->find(id)).has_value(); }
   bool has_body(TaskId id) { return must(store_->messages(std::span(&id, 1))).size() == 1; }
   // The whole walk; how many went.
-  std::int64_t let_go(EpochMs before, int limit = 100) {
+  std::int64_t purge(EpochMs before, int limit = 100) {
     std::int64_t gone = 0;
-    for (OverPlace place;;) {
-      const LetGo step = must(store_->let_go(before, place, limit));
+    for (PurgeCursor place;;) {
+      const PurgeResult step = must(store_->purge_finished(before, place, limit));
       gone += step.tasks;
       place = step.last;
       if (!step.more) return gone;
     }
   }
-  // The part that holds the task.
-  Part part_of(TaskId id) {
-    for (const Part& part : must(store_->parts())) {
-      if (part.from <= id && id < part.end) return part;
+  // The partition that holds the task.
+  Partition partition_of(TaskId id) {
+    for (const Partition& partition : must(store_->partitions())) {
+      if (partition.from <= id && id < partition.end) return partition;
     }
     throw std::runtime_error("no part holds " + id.str());
   }
   // Parts of a day each, for `days` days from the end of those that are there; the first day's noon.
   EpochMs add_days(int days) {
-    const auto parts = must(store_->parts());
+    const auto partitions = must(store_->partitions());
     const EpochMs now = must(store_->now());
-    const EpochMs begin =
-        parts.empty() ? EpochMs{now.ms - now.ms % kDay.count()} : IdSource::made_at(parts.back().end);
-    std::vector<Part> more;
+    const EpochMs begin = partitions.empty() ? EpochMs{now.ms - now.ms % kDay.count()}
+                                             : IdSource::made_at(partitions.back().end);
+    std::vector<Partition> more;
     for (int i = 0; i < days; ++i)
       more.push_back({"p" + std::to_string(i), {}, IdSource::floor(begin + kDay * (i + 1))});
-    EXPECT_EQ(must(store_->add_parts(more)), PartsAdded::added);
+    EXPECT_EQ(must(store_->add_partitions(more)), PartitionsAdded::added);
     return begin + kDay / 2;
   }
   // A task taken in at that time, of which only its history is of interest.
@@ -102,7 +102,7 @@ TEST_P(RetentionTest, WhatIsOverGoesAndTheRestStays) {
   const TaskId awaiting = due_task(*store_, fence);
   apply_one(*store_, fence, awaiting, event::Claim{});
   apply_one(*store_, fence, awaiting, event::Confirmed{1, must(store_->now())});
-  EXPECT_EQ(let_go(tomorrow()), 2);
+  EXPECT_EQ(purge(tomorrow()), 2);
   EXPECT_FALSE(there(gone1));
   EXPECT_FALSE(there(gone2));
   EXPECT_TRUE(must(store_->history(gone1)).empty()) << "out of sight at once";
@@ -111,7 +111,7 @@ TEST_P(RetentionTest, WhatIsOverGoesAndTheRestStays) {
     EXPECT_TRUE(has_body(id));
   }
   EXPECT_EQ(must(store_->history(awaiting)).size(), 1U);
-  EXPECT_EQ(let_go(tomorrow()), 0) << "again: nothing";
+  EXPECT_EQ(purge(tomorrow()), 0) << "again: nothing";
 }
 
 TEST_P(RetentionTest, DiscardedGoesToo) {
@@ -119,16 +119,16 @@ TEST_P(RetentionTest, DiscardedGoesToo) {
   const TaskId id = cancelled();
   mysql_->exec("USE " + mysql_->name());
   mysql_->exec("UPDATE rung_tasks SET state = 'discarded'");
-  EXPECT_EQ(let_go(tomorrow()), 1);
+  EXPECT_EQ(purge(tomorrow()), 1);
   EXPECT_FALSE(there(id));
 }
 
 TEST_P(RetentionTest, WhatEndedLaterStays) {
   const TaskId id = cancelled();
   const EpochMs ended = *get(*store_, id).finished_at;
-  EXPECT_EQ(let_go(ended), 0);
+  EXPECT_EQ(purge(ended), 0);
   EXPECT_TRUE(there(id));
-  EXPECT_EQ(let_go(ended + Ms{1}), 1);
+  EXPECT_EQ(purge(ended + Ms{1}), 1);
 }
 
 TEST_P(RetentionTest, InBatchesEachOnceAlsoPastParkedOnes) {
@@ -139,12 +139,12 @@ TEST_P(RetentionTest, InBatchesEachOnceAlsoPastParkedOnes) {
     else
       cancelled();
   }
-  OverPlace place;
+  PurgeCursor place;
   std::int64_t gone = 0;
   int steps = 0;
   const EpochMs before = tomorrow();
   for (bool more = true; more; ++steps) {
-    const LetGo step = must(store_->let_go(before, place, 4));
+    const PurgeResult step = must(store_->purge_finished(before, place, 4));
     EXPECT_LE(step.tasks, 4);
     gone += step.tasks;
     place = step.last;
@@ -155,7 +155,7 @@ TEST_P(RetentionTest, InBatchesEachOnceAlsoPastParkedOnes) {
   for (const TaskId id : stay) EXPECT_TRUE(there(id));
   // From where it stood: only what has ended since.
   const TaskId later = cancelled();
-  EXPECT_EQ(must(store_->let_go(tomorrow(), place, 4)).tasks, 1);
+  EXPECT_EQ(must(store_->purge_finished(tomorrow(), place, 4)).tasks, 1);
   EXPECT_FALSE(there(later));
 }
 
@@ -168,18 +168,18 @@ TEST_P(RetentionTest, ABulkUnderWayKeepsWhatItNames) {
   const Bulk bulk = must(store_->create_bulk(asked));
   ASSERT_EQ(bulk.total, 1);
   apply_one(*store_, fence, named, event::Cancel{"meanwhile"});
-  EXPECT_EQ(let_go(tomorrow()), 1);
+  EXPECT_EQ(purge(tomorrow()), 1);
   EXPECT_TRUE(there(named));
   EXPECT_FALSE(there(other));
   must(store_->set_bulk(bulk.id, BulkState::aborted, {}));
-  EXPECT_EQ(let_go(tomorrow()), 1);
+  EXPECT_EQ(purge(tomorrow()), 1);
   EXPECT_FALSE(there(named));
 }
 
 TEST_P(RetentionTest, ItsMessageIsANewTaskAfterwards) {
   const std::string key = "0123456789abcdef";
   const TaskId old = succeeded(key);
-  EXPECT_EQ(let_go(tomorrow()), 1);
+  EXPECT_EQ(purge(tomorrow()), 1);
   NewTask again = task();
   again.intake_key = key;
   EXPECT_EQ(must(store_->insert(std::span(&again, 1), fence)).at(0).how, Inserted::How::inserted);
@@ -198,7 +198,7 @@ TEST_P(RetentionTest, WhatWasOpenedAgainStays) {
   ASSERT_EQ(get(*store_, id).state, State::succeeded);
   apply_one(*store_, fence, id, event::Failed{1, "after all", "", {}});
   ASSERT_EQ(get(*store_, id).state, State::scheduled);
-  EXPECT_EQ(let_go(tomorrow()), 0);
+  EXPECT_EQ(purge(tomorrow()), 0);
   EXPECT_TRUE(there(id));
 }
 
@@ -206,23 +206,23 @@ TEST_P(RetentionTest, ADayIsDroppedWholeWhenNoTaskOfItIsLeft) {
   const EpochMs noon = add_days(3);
   const TaskId first = of_day(noon, true), second = of_day(noon + kDay, true),
                third = of_day(noon + kDay * 2, false);
-  const Part day1 = part_of(first), day2 = part_of(second), day3 = part_of(third);
-  EXPECT_EQ(must(store_->drop_part(day1)), PartEnd::kept) << "its task is there";
-  EXPECT_EQ(let_go(tomorrow()), 2);
-  EXPECT_EQ(must(store_->drop_part(day1)), PartEnd::dropped);
+  const Partition day1 = partition_of(first), day2 = partition_of(second), day3 = partition_of(third);
+  EXPECT_EQ(must(store_->drop_partition(day1)), PartitionDrop::kept) << "its task is there";
+  EXPECT_EQ(purge(tomorrow()), 2);
+  EXPECT_EQ(must(store_->drop_partition(day1)), PartitionDrop::dropped);
   EXPECT_FALSE(has_body(first));
-  EXPECT_EQ(must(store_->drop_part(day1)), PartEnd::dropped) << "done twice";
-  EXPECT_EQ(must(store_->drop_part(day3)), PartEnd::kept);
+  EXPECT_EQ(must(store_->drop_partition(day1)), PartitionDrop::dropped) << "done twice";
+  EXPECT_EQ(must(store_->drop_partition(day3)), PartitionDrop::kept);
   EXPECT_TRUE(has_body(third));
   EXPECT_EQ(must(store_->history(third)).size(), 1U);
   // The next one now begins where the dropped one began; an id of then belongs to it.
-  EXPECT_EQ(part_of(second).from, day1.from);
-  EXPECT_EQ(part_of(second).end, day2.end);
+  EXPECT_EQ(partition_of(second).from, day1.from);
+  EXPECT_EQ(partition_of(second).end, day2.end);
   ids_of_days.emplace(9);  // as one that slept for long: it would else go on from its last id
   const TaskId late = of_day(noon, false);
   EXPECT_TRUE(has_body(late));
-  EXPECT_EQ(part_of(late).end, day2.end);
-  EXPECT_EQ(must(store_->drop_part(part_of(late))), PartEnd::kept);
+  EXPECT_EQ(partition_of(late).end, day2.end);
+  EXPECT_EQ(must(store_->drop_partition(partition_of(late))), PartitionDrop::kept);
 }
 
 TEST_P(RetentionTest, ADayWithOneThatStaysIsEmptiedRowByRow) {
@@ -231,9 +231,9 @@ TEST_P(RetentionTest, ADayWithOneThatStaysIsEmptiedRowByRow) {
   for (int i = 0; i < 10; ++i) gone.push_back(of_day(noon, true));
   const TaskId stays = of_day(noon, false);
   for (int i = 0; i < 10; ++i) gone.push_back(of_day(noon, true));
-  EXPECT_EQ(let_go(tomorrow()), 20);
-  const Part day = part_of(stays);
-  EXPECT_EQ(must(store_->drop_part(day)), PartEnd::kept);
+  EXPECT_EQ(purge(tomorrow()), 20);
+  const Partition day = partition_of(stays);
+  EXPECT_EQ(must(store_->drop_partition(day)), PartitionDrop::kept);
   std::int64_t swept = 0;
   int steps = 0;
   for (std::optional<TaskId> from = day.from; from; ++steps) {
@@ -257,18 +257,18 @@ TEST_P(RetentionTest, ADayWithOneThatStaysIsEmptiedRowByRow) {
 
 TEST_P(RetentionTest, PartsAreAddedOnceAndLaterThanAllOthers) {
   add_days(2);
-  const auto before = must(store_->parts());
+  const auto before = must(store_->partitions());
   ASSERT_GE(before.size(), 2U);
-  EXPECT_TRUE(std::ranges::is_sorted(before, {}, &Part::end));
+  EXPECT_TRUE(std::ranges::is_sorted(before, {}, &Partition::end));
   for (std::size_t i = 1; i < before.size(); ++i) EXPECT_EQ(before[i].from, before[i - 1].end);
-  EXPECT_EQ(must(store_->add_parts(before)), PartsAdded::added) << "they are there";
-  EXPECT_EQ(must(store_->parts()), before);
-  std::vector<Part> more = before;
+  EXPECT_EQ(must(store_->add_partitions(before)), PartitionsAdded::added) << "they are there";
+  EXPECT_EQ(must(store_->partitions()), before);
+  std::vector<Partition> more = before;
   more.push_back({"later", {}, {before.back().end.value + 1000}});
-  EXPECT_EQ(must(store_->add_parts(more)), PartsAdded::added);
-  const auto after = must(store_->parts());
+  EXPECT_EQ(must(store_->add_partitions(more)), PartitionsAdded::added);
+  const auto after = must(store_->partitions());
   ASSERT_EQ(after.size(), before.size() + 1);
-  EXPECT_EQ(after.back(), (Part{"later", before.back().end, more.back().end}));
+  EXPECT_EQ(after.back(), (Partition{"later", before.back().end, more.back().end}));
 }
 
 TEST_P(RetentionTest, OldRecordsGo) {
@@ -283,10 +283,10 @@ TEST_P(RetentionTest, OldRecordsGo) {
   asked.who = "ann";
   const Bulk done = must(store_->create_bulk(asked)), running = must(store_->create_bulk(asked));
   must(store_->set_bulk(done.id, BulkState::aborted, {}));
-  OldRecords gone;
-  EXPECT_EQ(must(store_->let_go_records(must(store_->now()) - kDay, 2)).audit, 0);
-  for (OldRecords step{0, 0, 0, true}; step.more;) {
-    step = must(store_->let_go_records(tomorrow(), 2));
+  PurgedRecords gone;
+  EXPECT_EQ(must(store_->purge_records(must(store_->now()) - kDay, 2)).audit, 0);
+  for (PurgedRecords step{0, 0, 0, true}; step.more;) {
+    step = must(store_->purge_records(tomorrow(), 2));
     EXPECT_LE(step.audit, 2);
     gone.audit += step.audit;
     gone.bulks += step.bulks;

@@ -62,9 +62,10 @@ TEST_P(CrashOfRetention, ShowsNothingHalfDeletedAndGoesOn) {
       kBound));
 }
 INSTANTIATE_TEST_SUITE_P(At, CrashOfRetention,
-                         ::testing::Values("part.added", "part.added:2", "let_go.before_commit",
-                                           "let_go.before_commit:2", "let_go.after_commit", "part.dropped",
-                                           "part.dropped:2", "sweep.before_commit", "sweep.after_commit"),
+                         ::testing::Values("partition.added", "partition.added:2", "purge.before_commit",
+                                           "purge.before_commit:2", "purge.after_commit", "partition.dropped",
+                                           "partition.dropped:2", "sweep.before_commit",
+                                           "sweep.after_commit"),
                          point_name);
 
 }  // namespace

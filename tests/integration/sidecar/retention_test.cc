@@ -52,7 +52,7 @@ TEST_F(Retention, WhatIsOldGoesWithItsPartsWhileMessagesFlow) {
     return number("SELECT COUNT(*) AS n FROM retry_current WHERE state = 'succeeded' AND queue = '" + queue +
                   "'") == sent;
   })) << "what has just ended stays";
-  ASSERT_TRUE(rung().logged("let go of what is over and old"));
+  ASSERT_TRUE(rung().logged("purged what is finished and old"));
   const std::string log = rung().log_since_start();
   EXPECT_EQ(log.find("let go of", log.find("let go of") + 1), std::string::npos) << "one line for all of it";
   EXPECT_NE(log.find("tasks=" + std::to_string(kOldOver + kOldBesideParked)), std::string::npos) << log;
@@ -96,7 +96,7 @@ TEST_F(Retention, OfTwoInstancesOneDoesIt) {
   ASSERT_TRUE(rung().wait_ready(kBound, 2));
   ASSERT_TRUE(eventually([&] { return all_gone(); }, kBound)) << rung().log_tail();
   const auto said = [](const Sidecar& one) {
-    return one.log().find("let go of what is over") != std::string::npos;
+    return one.log().find("purged what is finished") != std::string::npos;
   };
   ASSERT_TRUE(eventually([&] { return said(rung()) || said(second); }, kBound));
   EXPECT_NE(said(rung()), said(second));

@@ -48,7 +48,7 @@ TEST(Parts, AreMadeOfTablesFullOfRowsAlsoWhereThatWasCutShort) {
   const auto applied = must(store->migrate());
   ASSERT_EQ(applied.at(0), migration.name);
   EXPECT_EQ(rows(schema), before);
-  const auto parts = must(store->parts());
+  const auto parts = must(store->partitions());
   ASSERT_EQ(parts.size(), 1U);
   EXPECT_EQ(parts[0].from, TaskId{});
   EXPECT_GT(parts[0].end, IdSource::floor(must(store->now())));
@@ -65,14 +65,14 @@ class PartsTest : public testing::Test {
     store_ = schema_.open_store();
     schema_.exec("USE " + schema_.name());
     now_ = must(store_->now());
-    std::vector<Part> days;
+    std::vector<Partition> days;
     for (int i = 3; i < 10; ++i)
       days.push_back({"d" + std::to_string(i), {}, IdSource::floor({now_.ms / kDay * kDay + i * kDay})});
-    EXPECT_EQ(must(store_->add_parts(days)), PartsAdded::added);
+    EXPECT_EQ(must(store_->add_partitions(days)), PartitionsAdded::added);
   }
-  Part part(const std::string& name) {
-    const auto parts = must(store_->parts());
-    const auto it = std::ranges::find(parts, name, &Part::name);
+  Partition part(const std::string& name) {
+    const auto parts = must(store_->partitions());
+    const auto it = std::ranges::find(parts, name, &Partition::name);
     if (it == parts.end()) throw std::runtime_error("no part " + name);
     return *it;
   }
@@ -124,7 +124,7 @@ TEST_F(PartsTest, EachStatementMeetsOne) {
 TEST_F(PartsTest, AnOpenTransactionIsNotWaitedForAndNobodyWaitsBehindIt) {
   insert(4);
   schema_.exec("DELETE FROM rung_tasks");
-  const Part day = part("d5");
+  const Partition day = part("d5");
   MysqlSchema other;  // its connection alone is of use
   other.exec("BEGIN");
   other.exec("INSERT INTO " + schema_.name() + ".rung_attempts (task_id, attempt, level, due_at) VALUES (" +
@@ -152,15 +152,15 @@ TEST_F(PartsTest, AnOpenTransactionIsNotWaitedForAndNobodyWaitsBehindIt) {
     while (inserts < from + more) std::this_thread::sleep_for(Ms{1});
   };
   soon(5);
-  EXPECT_EQ(must(store_->drop_part(day)), PartEnd::busy);
-  std::vector<Part> later{{"d99", {}, {must(store_->parts()).back().end.value + 1}}};
-  EXPECT_EQ(must(store_->add_parts(later)), PartsAdded::busy);
+  EXPECT_EQ(must(store_->drop_partition(day)), PartitionDrop::busy);
+  std::vector<Partition> later{{"d99", {}, {must(store_->partitions()).back().end.value + 1}}};
+  EXPECT_EQ(must(store_->add_partitions(later)), PartitionsAdded::busy);
   soon(5);
   EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_bodies WHERE task_id = " + id(4)), "1")
       << "all or nothing";
   other.exec("COMMIT");
-  EXPECT_EQ(must(store_->drop_part(day)), PartEnd::dropped);
-  EXPECT_EQ(must(store_->add_parts(later)), PartsAdded::added);
+  EXPECT_EQ(must(store_->drop_partition(day)), PartitionDrop::dropped);
+  EXPECT_EQ(must(store_->add_partitions(later)), PartitionsAdded::added);
   stop = true;
   worker.join();
   EXPECT_FALSE(failed);
@@ -185,9 +185,9 @@ TEST_F(PartsTest, ATaskThatCameInMeanwhileKeepsItsDay) {
     }
     other.exec("COMMIT");
   });
-  const auto end = must(store_->drop_part(part("d5")));
+  const auto end = must(store_->drop_partition(part("d5")));
   committer.join();
-  EXPECT_NE(end, PartEnd::dropped);
+  EXPECT_NE(end, PartitionDrop::dropped);
   EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_bodies WHERE task_id = " + id(4)), "1");
 }
 
@@ -195,25 +195,25 @@ TEST_F(PartsTest, ATaskWhoseBodyComesAfterTheDropKeepsIt) {
   MysqlSchema other;
   other.exec("BEGIN");
   other.exec("INSERT INTO " + schema_.name() + ".rung_tasks (id) VALUES (" + id(4) + ")");
-  EXPECT_EQ(must(store_->drop_part(part("d5"))), PartEnd::dropped);
+  EXPECT_EQ(must(store_->drop_partition(part("d5"))), PartitionDrop::dropped);
   other.exec("INSERT INTO " + schema_.name() + ".rung_bodies VALUES (" + id(4) + ", '{}', NULL, '{}', 'x')");
   other.exec("COMMIT");
   EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_bodies PARTITION (d6)"), "1");
-  EXPECT_EQ(must(store_->drop_part(part("d6"))), PartEnd::kept);
+  EXPECT_EQ(must(store_->drop_partition(part("d6"))), PartitionDrop::kept);
 }
 
 TEST_F(PartsTest, CutShortBetweenTheTwoTablesItIsDoneAgain) {
   insert(4);
   schema_.exec("DELETE FROM rung_tasks");
   schema_.exec("ALTER TABLE rung_bodies DROP PARTITION d5");
-  const Part day = part("d5");
+  const Partition day = part("d5");
   EXPECT_EQ(part("d6").from, day.from) << "of the bodies, those of d5 belong to d6 now";
-  EXPECT_EQ(must(store_->drop_part(day)), PartEnd::dropped);
+  EXPECT_EQ(must(store_->drop_partition(day)), PartitionDrop::dropped);
   EXPECT_THROW(part("d5"), std::runtime_error);
-  const TaskId last = must(store_->parts()).back().end;
+  const TaskId last = must(store_->partitions()).back().end;
   schema_.exec("ALTER TABLE rung_attempts REORGANIZE PARTITION rest INTO (PARTITION x VALUES LESS THAN (" +
                std::to_string(last.value + 5) + "), PARTITION rest VALUES LESS THAN MAXVALUE)");
-  EXPECT_EQ(must(store_->add_parts({})), PartsAdded::added);
+  EXPECT_EQ(must(store_->add_partitions({})), PartitionsAdded::added);
   EXPECT_EQ(
       schema_.value("SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = DATABASE() AND "
                     "partition_name = 'x'"),
@@ -227,29 +227,29 @@ TEST_F(PartsTest, OfTwoThatDifferOnlyWhatIsOfTheSameEndGoes) {
                std::to_string(part("d6").end.value) + "))");
   schema_.exec("UPDATE rung_tasks SET id = " + id(5));
   schema_.exec("UPDATE rung_bodies SET task_id = " + id(5));
-  EXPECT_EQ(must(store_->drop_part(part("d5"))), PartEnd::dropped);
+  EXPECT_EQ(must(store_->drop_partition(part("d5"))), PartitionDrop::dropped);
   EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_bodies"), "1");
 }
 
 TEST_F(PartsTest, ALastPartThatHoldsMuchIsLeftAlone) {
-  const TaskId last = must(store_->parts()).back().end;
-  const std::vector<Part> later{{"x", {}, {last.value + 1'000'000}}};
+  const TaskId last = must(store_->partitions()).back().end;
+  const std::vector<Partition> later{{"x", {}, {last.value + 1'000'000}}};
   schema_.exec("CREATE TABLE digits (d INT PRIMARY KEY)");
   schema_.exec("INSERT INTO digits VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)");
   schema_.exec(
       "INSERT INTO rung_bodies SELECT " + std::to_string(last.value) +
       " + a.d + 10 * b.d + 100 * c.d + 1000 * e.d, '{}', NULL, '{}', 'x' FROM digits a, digits b, digits c, "
       "digits e");
-  EXPECT_EQ(must(store_->add_parts(later)), PartsAdded::added) << "10,000 are moved";
-  const std::vector<Part> further{{"y", {}, {last.value + 2'000'000}}};
+  EXPECT_EQ(must(store_->add_partitions(later)), PartitionsAdded::added) << "10,000 are moved";
+  const std::vector<Partition> further{{"y", {}, {last.value + 2'000'000}}};
   schema_.exec(
       "INSERT INTO rung_bodies SELECT " + std::to_string(last.value + 1'000'000) +
       " + a.d + 10 * b.d + 100 * c.d + 1000 * e.d, '{}', NULL, '{}', 'x' FROM digits a, digits b, digits c, "
       "digits e");
   schema_.exec("INSERT INTO rung_bodies VALUES (" + std::to_string(last.value + 1'500'000) +
                ", '{}', NULL, '{}', 'x')");
-  EXPECT_EQ(must(store_->add_parts(further)), PartsAdded::full);
-  EXPECT_EQ(must(store_->parts()).back().name, "x");
+  EXPECT_EQ(must(store_->add_partitions(further)), PartitionsAdded::full);
+  EXPECT_EQ(must(store_->partitions()).back().name, "x");
 }
 
 TEST_F(PartsTest, AUserWhoMayNotIsToldSo) {
@@ -262,7 +262,7 @@ TEST_F(PartsTest, AUserWhoMayNotIsToldSo) {
   StoreOptions options;
   options.url = format_url(url);
   const auto store = must(open_mysql_store(options, test_clock()));
-  const auto dropped = store->drop_part(part("d5"));
+  const auto dropped = store->drop_partition(part("d5"));
   ASSERT_FALSE(dropped);
   EXPECT_EQ(dropped.error().kind, Error::Kind::refused);
   EXPECT_THAT(dropped.error().message, testing::HasSubstr("denied"));

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 class AttachmentsTest : public ::testing::Test {
  protected:
   void found(const std::string& queue, Found state, Ms at = Ms{0}) {
-    attachments.found({{queue, state, "detail", "rung attach " + queue, "rabbitmqctl"}}, {"orders"},
+    attachments.found({{{queue, state, "detail", "rung attach " + queue, "rabbitmqctl"}}, {}, {}}, {"orders"},
                       BootMs{1} + at);
   }
   bool problem() const { return health.has("detached"); }

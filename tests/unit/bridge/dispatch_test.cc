@@ -71,7 +71,7 @@ TEST_F(DispatchStory, ASuccessOfAnEarlierAttemptCallsBackTheCopyThatIsHeldBack) 
   world.loop.run_for(Ms{1000});
   EXPECT_EQ(flow.broker.depth("orders"), 0U);
   EXPECT_TRUE(flow.dispatch.idle());
-  EXPECT_FALSE(flow.dispatch.in_use(5));
+  EXPECT_FALSE(flow.shards.in_use(5));
 }
 
 TEST_F(DispatchStory, APublishThatIsLostGoesOutAgainUnderTheSameAttempt) {
@@ -161,7 +161,7 @@ TEST_F(DispatchStory, AClaimThatReturnsDuringADrainEnds) {
   world.loop.run_for(Ms{1000});
   EXPECT_EQ(flow.broker.depth("orders"), 8U) << "what had been read";
   EXPECT_TRUE(flow.dispatch.idle());
-  EXPECT_FALSE(flow.dispatch.in_use(5));
+  EXPECT_FALSE(flow.shards.in_use(5));
 }
 
 // B6: the rate is the queue's, not each instance's.

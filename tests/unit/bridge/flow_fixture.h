@@ -24,6 +24,7 @@
 #include "plugin/memory/memory_broker.h"
 #include "src/bridge/intake.h"
 #include "src/bridge/janitor.h"
+#include "src/bridge/task_updates.h"
 #include "src/store/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 
@@ -117,9 +118,10 @@ class Flow final : public BrokerSink {
         shards(world.loop, jobs, clock,
                {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
                listener()),
-        dispatch(dispatch_parts(), options.max_unconfirmed, broker.limits()),
-        horizon(
-            jobs, shards, clock, heap, names, [this] { return dispatch.ready(); }, options.horizon) {
+        dispatch({world.loop, jobs, shards, transitions, outbox, broker, clock, names, proof, world.rules,
+                  horizon, updates, "rung"},
+                 options.max_unconfirmed, broker.limits()),
+        horizon(world.loop, jobs, shards, clock, names, dispatch, options.horizon) {
     EXPECT_TRUE(proof.set({std::string(64, 'a'), ""}));
     for (const char* queue : {"orders", "invoices", "billed"}) broker.declare(queue);
     world.brokers.insert(&broker);
@@ -150,7 +152,7 @@ class Flow final : public BrokerSink {
     auto answer = std::make_shared<std::optional<Decision>>();
     transitions.add(std::move(event), [this, answer](const Result<Decision>& decision) {
       if (!decision) return;
-      settled(*decision);
+      updates.decided(*decision);
       *answer = *decision;
     });
     transitions.flush();
@@ -206,19 +208,22 @@ class Flow final : public BrokerSink {
   Transitions transitions{world.loop,
                           jobs,
                           [this] { return shards.fence(); },
-                          [this] { return world.rules; },
+                          world.rules,
                           [this] { acks.flush(); },
-                          [this](TaskId id) { return dispatch.publishing(id); },
+                          [this](TaskId id) { return dispatch.tracker().publishing(id); },
                           left};
+  StoreWatch store_watch{world.loop, health, [](const SystemEvent&) {}, "a"};
+  Attachments attachments{health, [](const SystemEvent&) {}};
   Dispatch dispatch;
-  io::DueHeap heap{world.loop, clock, [this](const std::vector<io::DueItem>& due) { dispatch.due(due); },
-                   Dispatch::kAhead};
+  TaskUpdates updates{dispatch, horizon, names, store_watch, attachments};
   Horizon horizon;
-  Intake intake{world.loop, intake_parts()};
-  Janitor janitor{
-      world.loop,
-      {jobs, shards, transitions, outbox, clock, heap, horizon, dispatch, names, proof,
-       [this](const Decision& decision) { settled(decision); }, [] { return true; }, "rung.parked"}};
+  Intake intake{world.loop,
+                {jobs, shards, transitions, outbox, acks, left, clock, proof, world.rules, updates,
+                 store_watch, broker},
+                {"rung.parked", {"rung.delay", {}}, kIncarnation}};
+  Janitor janitor{world.loop,
+                  {jobs, shards, transitions, outbox, clock, horizon, dispatch, names, proof, updates,
+                   [] { return true; }, "rung.parked"}};
   std::uint32_t connection = 0;  // of the last delivery
 
  private:
@@ -226,12 +231,6 @@ class Flow final : public BrokerSink {
     world.loop.post([task = std::move(task), alive = std::weak_ptr<bool>(alive_)] {
       if (!alive.expired()) task();
     });
-  }
-  void settled(const Decision& decision) {
-    if (decision.verdict != Decision::Verdict::applied) return;
-    const Task& task = decision.task;
-    dispatch.changed(task);
-    if (waits_for_claim(task)) horizon.schedule(names.item(task, *task.next_at));
   }
   void deliveries(const std::vector<Delivery>& batch) {
     const std::uint32_t its = batch.front().tag.session();
@@ -251,49 +250,9 @@ class Flow final : public BrokerSink {
               intake.flush();
               dispatch.shards_gained();
             },
-            [](const std::vector<int>&) {},
-            [this](BootMs deadline) { broker.allow_publish_until(deadline); },
-            [this](int shard) { return dispatch.in_use(shard); },
-            [] {},
-            [](const Shards::Notice&) {}};
+            [](const std::vector<int>&) {}, [this](BootMs deadline) { broker.allow_publish_until(deadline); },
+            [] {}, [](const Shards::Notice&) {}};
   }
-  Dispatch::Parts dispatch_parts() {
-    return {world.loop,
-            jobs,
-            shards,
-            transitions,
-            outbox,
-            clock,
-            names,
-            proof,
-            [this] { return world.rules; },
-            [this](const io::DueItem& item) { horizon.schedule(item); },
-            [this](const Decision& decision) { settled(decision); },
-            [this](PublishLane lane, std::string reason) { broker.drop_publishing(lane, std::move(reason)); },
-            "rung"};
-  }
-  Intake::Parts intake_parts() {
-    return {jobs,
-            shards,
-            transitions,
-            outbox,
-            acks,
-            left,
-            clock,
-            proof,
-            [this] { return world.rules; },
-            [this](const Task& task) {
-              if (task.state == State::scheduled) horizon.schedule(names.item(task, *task.next_at));
-            },
-            [this](const Decision& decision) { settled(decision); },
-            [](TaskId, int) {},
-            "rung.parked",
-            {"rung.delay", {}},
-            [this](const DeliveryTag& tag) { return broker.stands(tag); },
-            [this](std::vector<DeliveryTag> tags) { broker.requeue(std::move(tags)); },
-            kIncarnation};
-  }
-
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

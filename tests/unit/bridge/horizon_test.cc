@@ -27,9 +27,9 @@ TEST_F(HorizonStory, TheBoundDropsTheLatestAndLoadsItAgain) {
   flow.janitor.start();
   for (int i = 6; i > 0; --i) {
     flow.schedule(world.insert("orders", world.now() + Ms{1500 * i}));
-    EXPECT_LE(flow.heap.size(), 3U);
+    EXPECT_LE(flow.horizon.loaded(), 3U);
   }
-  EXPECT_GE(flow.heap.size(), 2U);
+  EXPECT_GE(flow.horizon.loaded(), 2U);
   world.loop.run_for(Ms{12'000});
   EXPECT_EQ(in_time(flow), 6);
   EXPECT_EQ(late(flow), 0);
@@ -40,9 +40,9 @@ TEST_F(HorizonStory, WhatIsBeyondTheWindowIsLeftToTheDatabaseUntilItNears) {
   flow.take_shards();
   flow.janitor.start();
   flow.schedule(world.insert("orders", world.now() + Ms{25'000}));
-  EXPECT_EQ(flow.heap.size(), 0U);
+  EXPECT_EQ(flow.horizon.loaded(), 0U);
   world.loop.run_for(Ms{20'000});
-  EXPECT_EQ(flow.heap.size(), 1U);
+  EXPECT_EQ(flow.horizon.loaded(), 1U);
   world.loop.run_for(Ms{6000});
   EXPECT_EQ(in_time(flow), 1);
 }
@@ -63,10 +63,10 @@ TEST_F(HorizonStory, ALoadThatIsCutShortGoesOnWhereItEnded) {
   Flow flow(world);
   flow.take_shards();
   world.loop.run_for(Ms{10});
-  EXPECT_EQ(flow.heap.size(), 2000U);
+  EXPECT_EQ(flow.horizon.loaded(), 2000U);
   flow.janitor.start();
   world.loop.run_for(Ms{1100});
-  EXPECT_EQ(flow.heap.size(), 2100U);
+  EXPECT_EQ(flow.horizon.loaded(), 2100U);
 }
 
 TEST_F(HorizonStory, ARowOfAShardThatIsNotHeldIsItsOwnersAffair) {
@@ -76,8 +76,8 @@ TEST_F(HorizonStory, ARowOfAShardThatIsNotHeldIsItsOwnersAffair) {
   owner.take_shards(kShards / 2);
   const TaskId id = world.insert("orders", world.now() + Ms{1000}, owner.shards.list()[0]);
   for (Flow* each : {&flow, &owner}) each->schedule(id);
-  EXPECT_EQ(flow.heap.size(), 0U);
-  EXPECT_EQ(owner.heap.size(), 1U);
+  EXPECT_EQ(flow.horizon.loaded(), 0U);
+  EXPECT_EQ(owner.horizon.loaded(), 1U);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TEST_F(LeftUnackedTest, ATransitionThatIsToBeKeptIsTriedAgainAndItsCallerHearsTh
   Transitions* all = nullptr;
   LeftUnacked kept(loop, health, [&] { all->flush(); });
   Transitions transitions(
-      loop, jobs, [] { return Fence{}; }, [&] { return rules; }, [] {}, [](TaskId) { return false; }, kept);
+      loop, jobs, [] { return Fence{}; }, rules, [] {}, [](TaskId) { return false; }, kept);
   all = &transitions;
   db->fail_next(2, Error::Kind::permanent);
   int answers = 0;

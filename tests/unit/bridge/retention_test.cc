@@ -20,8 +20,8 @@ struct Upkeep {
       : clock(loop.clock()),
         jobs(loop, [db]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db); }),
         shards(loop, jobs, clock, {{name, "0", "here", number}, Ms{1000}, Ms{1000}},
-               {[](const std::vector<Gained>&) {}, [](const std::vector<int>&) {}, [](BootMs) {},
-                [](int) { return false; }, [] {}, [](const Shards::Notice&) {}}),
+               {[](const std::vector<Gained>&) {}, [](const std::vector<int>&) {}, [](BootMs) {}, [] {},
+                [](const Shards::Notice&) {}}),
         retention(loop, {jobs, shards, clock}, keep) {
     shards.start();
     retention.start();
@@ -62,27 +62,27 @@ TEST_F(RetentionPasses, OldOnesGoPartsAreMadeAndReloadHoldsAtOnce) {
   const TaskId gone = old(kOneHour * 3, State::succeeded), young = old(kOneHour, State::cancelled);
   const TaskId parked = old(kOneHour * 3, State::parked), waiting = old(kOneHour * 3, State::scheduled);
   Upkeep one(loop, db, "one", 1, kOneHour * 2);
-  ASSERT_TRUE(until([&] { return one.retention.done().tasks == 1; }));
+  ASSERT_TRUE(until([&] { return one.retention.totals().tasks == 1; }));
   EXPECT_FALSE(there(gone));
   for (const TaskId id : {young, parked, waiting}) EXPECT_TRUE(there(id));
-  EXPECT_TRUE(one.retention.done().last);
-  EXPECT_GE(store->parts().value().size(), 8U);
+  EXPECT_TRUE(one.retention.totals().last);
+  EXPECT_GE(store->partitions().value().size(), 8U);
   one.retention.reload(kOneHour / 2);
   ASSERT_TRUE(until([&] { return !there(young); }));
-  EXPECT_TRUE(until([&] { return one.retention.done().tasks == 2; }));  // counted once the pass is back
+  EXPECT_TRUE(until([&] { return one.retention.totals().tasks == 2; }));  // counted once the pass is back
   EXPECT_TRUE(there(parked));
 }
 
 TEST_F(RetentionPasses, OffDeletesNothing) {
   const TaskId id = old(kDay * 400, State::succeeded);
   Upkeep one(loop, db, "one", 1, std::nullopt);
-  ASSERT_TRUE(until([&] { return !store->parts().value().empty(); }));
+  ASSERT_TRUE(until([&] { return !store->partitions().value().empty(); }));
   // When this one has gone, also a pass that should not have been would have come to the other.
   const TaskId older = old(kDay * 501, State::succeeded);
   one.retention.reload(kDay * 500);
   ASSERT_TRUE(until([&] { return !there(older); }));
   EXPECT_TRUE(there(id));
-  EXPECT_TRUE(until([&] { return one.retention.done().tasks == 1; }));
+  EXPECT_TRUE(until([&] { return one.retention.totals().tasks == 1; }));
 }
 
 TEST_F(RetentionPasses, APartOfTheTimeBeforeIsDroppedAndOneThatIsHeldEmptied) {
@@ -90,18 +90,19 @@ TEST_F(RetentionPasses, APartOfTheTimeBeforeIsDroppedAndOneThatIsHeldEmptied) {
     const EpochMs t = db->now() - kDay * ago;
     return EpochMs{t.ms - t.ms % kDay.count()};
   };
-  const std::vector<Part> parts{{"held", {}, IdSource::floor(day(5))}, {"over", {}, IdSource::floor(day(3))}};
-  ASSERT_EQ(store->add_parts(parts).value(), PartsAdded::added);
+  const std::vector<Partition> partitions{{"held", {}, IdSource::floor(day(5))},
+                                          {"over", {}, IdSource::floor(day(3))}};
+  ASSERT_EQ(store->add_partitions(partitions).value(), PartitionsAdded::added);
   const TaskId stays = old(kDay * 7, State::parked), left = old(kDay * 6, State::succeeded);
   const TaskId gone = old(kDay * 4, State::succeeded);
   Upkeep one(loop, db, "one", 1, kOneHour);
   const auto has_body = [&](TaskId id) { return store->messages({&id, 1}).value().size() == 1; };
-  ASSERT_TRUE(until([&] { return one.retention.done().parts == 1; }));
+  ASSERT_TRUE(until([&] { return one.retention.totals().partitions == 1; }));
   ASSERT_TRUE(until([&] { return !has_body(left); }));
   EXPECT_FALSE(has_body(gone));
   EXPECT_TRUE(has_body(stays));
-  EXPECT_EQ(store->parts().value().front().name, "held");
-  EXPECT_NE(store->parts().value().at(1).name, "over");
+  EXPECT_EQ(store->partitions().value().front().name, "held");
+  EXPECT_NE(store->partitions().value().at(1).name, "over");
 }
 
 TEST_F(RetentionPasses, OfTwoOneDoesItAndTheOtherGoesOnWhenThatLeaves) {
@@ -113,15 +114,15 @@ TEST_F(RetentionPasses, OfTwoOneDoesItAndTheOtherGoesOnWhenThatLeaves) {
   ASSERT_TRUE(one->shards.held(0)) << "the highest numbers are given back";
   one->retention.reload(kOneHour);
   two.retention.reload(kOneHour);
-  ASSERT_TRUE(until([&] { return one->retention.done().tasks == 1; }));
+  ASSERT_TRUE(until([&] { return one->retention.totals().tasks == 1; }));
   EXPECT_FALSE(there(first));
-  EXPECT_EQ(two.retention.done().tasks, 0);
+  EXPECT_EQ(two.retention.totals().tasks, 0);
   bool left = false;
   one->retention.stop();
   one->shards.leave([&] { left = true; });
   ASSERT_TRUE(until([&] { return left && two.shards.held(0); }));
   const TaskId second = old(kOneHour * 3, State::succeeded);
-  ASSERT_TRUE(until([&] { return two.retention.done().tasks == 1; }));
+  ASSERT_TRUE(until([&] { return two.retention.totals().tasks == 1; }));
   EXPECT_FALSE(there(second));
 }
 

@@ -27,11 +27,10 @@ struct Instance {
                   publish_until = until;
                   if (left && until.ms != 0) opened_after_leaving = true;
                 },
-                [this](int shard) { return in_use(shard); }, [this] { name_taken = true; },
+                [this] { name_taken = true; },
                 [this](const Shards::Notice& notice) { notices.push_back(notice); }}) {}
   DbClock clock;
   BootMs publish_until{0};
-  std::function<bool(int)> in_use = [](int) { return false; };
   bool left = false, opened_after_leaving = false, name_taken = false;
   std::vector<Shards::Notice> notices;
   test::VirtualJobs jobs;
@@ -133,13 +132,16 @@ TEST_F(ShardsCycle, AShardThatIsAlwaysInUseIsHandedOver) {
   busy.shards.start();
   until([&] { return balanced(); });
   std::array<BootMs, kShards> ends{};
-  busy.in_use = [&](int shard) {
-    BootMs& end = ends[static_cast<std::size_t>(shard)];
-    if (busy.shards.held(shard)) end = clock->boot() + Ms{60};  // claimed again
-    return clock->boot() < end;
-  };
   io::Timer work(loop, [&] {
-    for (int s = 0; s < kShards; ++s) busy.in_use(s);
+    for (int s = 0; s < kShards; ++s) {
+      BootMs& end = ends[static_cast<std::size_t>(s)];
+      if (busy.shards.held(s)) {
+        if (!busy.shards.in_use(s)) busy.shards.begin_use(s);
+        end = clock->boot() + Ms{60};  // claimed again
+      } else if (busy.shards.in_use(s) && clock->boot() >= end) {
+        busy.shards.end_use(s);
+      }
+    }
   });
   work.start(Ms{0}, Ms{5});
   add("b").shards.start();
@@ -167,13 +169,12 @@ TEST_F(ShardsCycle, AShardWhosePublishHangsIsKeptUntilItEnds) {
   Instance& busy = add("a");
   busy.shards.start();
   until([&] { return balanced(); });
-  bool hangs = true;
-  busy.in_use = [&](int shard) { return hangs && shard == 63; };
+  busy.shards.begin_use(63);
   add("b").shards.start();
   until([&] { return owned(busy) == 33 && owned(*all[1]) == 31; });
   loop.run_for(kLease * 2);
   EXPECT_EQ((*eyes->shards())[63].owner, busy.shards.node());
-  hangs = false;
+  busy.shards.end_use(63);
   EXPECT_LT(until([&] { return balanced(); }), kLease);
 }
 
@@ -183,7 +184,7 @@ TEST_F(ShardsCycle, AShardThatCannotBeGivenBackGoesOnWorkingAndAnotherIsGivenBac
   Instance& busy = add("a");
   busy.shards.start();
   until([&] { return balanced(); });
-  busy.in_use = [](int shard) { return shard == 63; };
+  busy.shards.begin_use(63);
   add("b").shards.start();
   until([&] { return owned(busy) == 33; });
   EXPECT_FALSE(busy.shards.held(63)) << "it is to be given back: no new claims";

@@ -53,27 +53,25 @@ class SubmissionsTest : public testing::Test {
   RuleBookPtr rules = std::make_shared<RuleBook>(
       RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
   DbClock clock{*time};
-  std::vector<Task> taken;
-  std::vector<Decision> settled;
+  struct Heard final : TaskObserver {
+    void inserted(const Task& task) override { new_rows.push_back(task); }
+    void decided(const Decision& decision) override { decisions.push_back(decision); }
+    std::vector<Task> new_rows;
+    std::vector<Decision> decisions;
+  };
+  Heard heard;
   test::VirtualJobs jobs{loop, [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db); }};
   Shards shards{loop,
                 jobs,
                 clock,
                 {{"a", "0", "here", 42}, kLongLease, Ms{1000}},
                 {[this](const std::vector<Gained>&) { submissions.flush(); }, [](const std::vector<int>&) {},
-                 [](BootMs) {}, [](int) { return false; }, [] {}, [](const Shards::Notice&) {}}};
+                 [](BootMs) {}, [] {}, [](const Shards::Notice&) {}}};
   Health health{*time, [] {}};
   LeftUnacked left{loop, health, [] {}};
-  Transitions transitions{loop,
-                          jobs,
-                          [this] { return shards.fence(); },
-                          [this] { return rules; },
-                          [] {},
-                          [](TaskId) { return false; },
-                          left};
-  Submissions submissions{{loop, jobs, shards, transitions, clock, [this] { return rules; },
-                           [this](const Task& task) { taken.push_back(task); },
-                           [this](const Decision& decision) { settled.push_back(decision); }}};
+  Transitions transitions{
+      loop, jobs, [this] { return shards.fence(); }, rules, [] {}, [](TaskId) { return false; }, left};
+  Submissions submissions{{loop, jobs, shards, transitions, clock, rules, heard}};
 };
 
 TEST_F(SubmissionsTest, ABatchIsInTheDatabaseWhenItIsAnswered) {
@@ -89,7 +87,7 @@ TEST_F(SubmissionsTest, ABatchIsInTheDatabaseWhenItIsAnswered) {
     EXPECT_GE(*row->task.next_at, row->task.created_at + Ms{5000}) << "a delay is never cut short";
     EXPECT_TRUE(shards.held(row->task.shard));
   }
-  EXPECT_EQ(taken.size(), 2U) << "the heap knows them";
+  EXPECT_EQ(heard.new_rows.size(), 2U) << "the heap knows them";
   EXPECT_NE(answer->at(0).answer.id, answer->at(1).answer.id);
 }
 
@@ -127,7 +125,7 @@ TEST_F(SubmissionsTest, AChangeIsAnsweredWithWhatItCameTo) {
   auto answer = change({id, event::Fire{}, ByHand{"ann", 1}});
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->at(0).verdict, Decision::Verdict::applied);
-  ASSERT_EQ(settled.size(), 1U) << "the heap hears of it";
+  ASSERT_EQ(heard.decisions.size(), 1U) << "the heap hears of it";
   answer = change({id, event::Cancel{"x"}, ByHand{"ann", 1}});
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->at(0).reason, kChangedMeanwhile);

@@ -1,4 +1,4 @@
-// The parts (partitions) of rung_attempts and rung_bodies: read, added, dropped. Both tables have the same
+// The partitions of rung_attempts and rung_bodies: read, added, dropped. Both tables have the same
 // ones, but for what was cut short between the two: then what is missing in one is done there alone.
 #include <algorithm>
 #include <array>
@@ -16,16 +16,16 @@ namespace {
 // Bodies first: once they are cut loose under the lock, nothing that a task needs is in danger any more.
 constexpr std::array<std::string_view, 2> kTables{"rung_bodies", "rung_attempts"};
 constexpr std::chrono::minutes kLongestChange{10};  // a big file may take its time to go
-constexpr int kNoSuchPart = 1507;
-// What may have to be copied where nobody made parts in time: some seconds' work at most.
+constexpr int kNoSuchPartition = 1507;
+// What may have to be copied where nobody made partitions in time: some seconds' work at most.
 constexpr std::int64_t kMostRows = 10'000;
 constexpr std::int64_t kMostBytes = 64 * 1024 * 1024;
 
-using PartsOf = std::map<std::string, std::vector<Part>, std::less<>>;  // by table, by end
+using PartitionsOf = std::map<std::string, std::vector<Partition>, std::less<>>;  // by table, by end
 
 // REQUIRES: inside run(). Without the last one, which has no end.
-PartsOf read_parts(Session& session) {
-  PartsOf out;
+PartitionsOf read_partitions(Session& session) {
+  PartitionsOf out;
   for (const std::string_view table : kTables) out.try_emplace(std::string(table));
   auto row = session.query(render("parts"));
   while (row->next()) {
@@ -33,8 +33,8 @@ PartsOf read_parts(Session& session) {
     std::int64_t value = 0;
     const auto [stop, error] = std::from_chars(end.data(), end.data() + end.size(), value);
     if (error != std::errc{} || stop != end.data() + end.size()) continue;
-    auto& parts = out[text_at(*row, 1)];
-    parts.push_back({text_at(*row, 2), parts.empty() ? TaskId{} : parts.back().end, {value}});
+    auto& partitions = out[text_at(*row, 1)];
+    partitions.push_back({text_at(*row, 2), partitions.empty() ? TaskId{} : partitions.back().end, {value}});
   }
   return out;
 }
@@ -52,11 +52,11 @@ bool too_much_to_copy(Session& session, TaskId from) {
              kMostBytes;
 }
 
-std::string reorganize(std::string_view table, std::span<const Part> parts) {
+std::string reorganize(std::string_view table, std::span<const Partition> partitions) {
   std::string list;
-  for (const Part& part : parts) {
-    list += render("parts_add.one",
-                   {{"part", Literal::identifier(part.name)}, {"end", Literal::number(part.end.value)}}) +
+  for (const Partition& partition : partitions) {
+    list += render("parts_add.one", {{"part", Literal::identifier(partition.name)},
+                                     {"end", Literal::number(partition.end.value)}}) +
             ", ";
   }
   return render("parts_add", {{"table", Literal::identifier(table)},
@@ -80,34 +80,34 @@ Result<bool> MysqlStore::change_tables(const std::function<void(Session&)>& body
   });
 }
 
-Result<std::vector<Part>> MysqlStore::parts() {
+Result<std::vector<Partition>> MysqlStore::partitions() {
   return session_->run_for([&] {
-    std::map<TaskId, Part> by_end;
-    for (const auto& [table, parts] : read_parts(*session_)) {
-      for (const Part& part : parts) {
-        Part& both = by_end.try_emplace(part.end, part).first->second;
-        both.from = std::min(both.from, part.from);
+    std::map<TaskId, Partition> by_end;
+    for (const auto& [table, partitions] : read_partitions(*session_)) {
+      for (const Partition& partition : partitions) {
+        Partition& both = by_end.try_emplace(partition.end, partition).first->second;
+        both.from = std::min(both.from, partition.from);
       }
     }
-    std::vector<Part> out;
-    for (auto& [end, part] : by_end) out.push_back(std::move(part));
+    std::vector<Partition> out;
+    for (auto& [end, partition] : by_end) out.push_back(std::move(partition));
     return out;
   });
 }
 
-Result<PartsAdded> MysqlStore::add_parts(std::span<const Part> parts) {
+Result<PartitionsAdded> MysqlStore::add_partitions(std::span<const Partition> partitions) {
   std::vector<std::string> statements;
   bool full = false;
   auto looked = session_->run([&] {
-    const PartsOf all = read_parts(*session_);
-    std::map<TaskId, Part> wanted;  // by end; also what one table has and the other has not yet
+    const PartitionsOf all = read_partitions(*session_);
+    std::map<TaskId, Partition> wanted;  // by end; also what one table has and the other has not yet
     for (const auto& [table, there] : all) {
-      for (const Part& part : there) wanted.try_emplace(part.end, part);
+      for (const Partition& partition : there) wanted.try_emplace(partition.end, partition);
     }
-    for (const Part& part : parts) wanted.try_emplace(part.end, part);
+    for (const Partition& partition : partitions) wanted.try_emplace(partition.end, partition);
     for (const auto& [table, there] : all) {
       const TaskId last = there.empty() ? TaskId{} : there.back().end;
-      std::vector<Part> later;
+      std::vector<Partition> later;
       for (auto it = wanted.upper_bound(last); it != wanted.end(); ++it) later.push_back(it->second);
       if (later.empty()) continue;
       statements.push_back(reorganize(table, later));
@@ -115,42 +115,42 @@ Result<PartsAdded> MysqlStore::add_parts(std::span<const Part> parts) {
     }
   });
   if (!looked) return tl::unexpected(looked.error());
-  if (statements.empty()) return PartsAdded::added;
-  if (full) return PartsAdded::full;
+  if (statements.empty()) return PartitionsAdded::added;
+  if (full) return PartitionsAdded::full;
   auto done = change_tables([&](Session& session) {
     for (const std::string& statement : statements) {
       session.exec(statement);
-      failpoint("part.added");
+      failpoint("partition.added");
     }
   });
   if (!done) return tl::unexpected(done.error());
-  return *done ? PartsAdded::added : PartsAdded::busy;
+  return *done ? PartitionsAdded::added : PartitionsAdded::busy;
 }
 
-Result<PartEnd> MysqlStore::drop_part(const Part& part) {
+Result<PartitionDrop> MysqlStore::drop_partition(const Partition& partition) {
   // Its name in each table that has it, and from where on it takes ids there.
   std::vector<std::pair<std::string, std::string>> names;
-  TaskId from = part.from;
+  TaskId from = partition.from;
   const auto task_left = [&] {
     const auto row = session_->query(render(
-        "part_held", {{"from", Literal::number(from.value)}, {"to", Literal::number(part.end.value)}}));
+        "part_held", {{"from", Literal::number(from.value)}, {"to", Literal::number(partition.end.value)}}));
     return row->next();
   };
   // First without any lock: nearly always that is the answer.
   const auto kept = session_->run_for([&] {
-    const PartsOf all = read_parts(*session_);
+    const PartitionsOf all = read_partitions(*session_);
     for (const std::string_view table : kTables) {
-      const auto& parts = all.find(table)->second;
-      const auto it = std::ranges::find(parts, part.end, &Part::end);
-      if (it == parts.end()) continue;
+      const auto& partitions = all.find(table)->second;
+      const auto it = std::ranges::find(partitions, partition.end, &Partition::end);
+      if (it == partitions.end()) continue;
       names.emplace_back(table, it->name);
       from = std::min(from, it->from);
     }
     return task_left();
   });
   if (!kept) return tl::unexpected(kept.error());
-  if (*kept) return PartEnd::kept;
-  if (names.empty()) return PartEnd::dropped;
+  if (*kept) return PartitionDrop::kept;
+  if (names.empty()) return PartitionDrop::dropped;
   bool meanwhile = false;
   auto done = change_tables([&](Session& session) {
     // A task may come in with an id of long ago: made before an outage, written after it.
@@ -163,15 +163,15 @@ Result<PartEnd> MysqlStore::drop_part(const Part& part) {
         session.exec(render("part_drop",
                             {{"table", Literal::identifier(table)}, {"part", Literal::identifier(name)}}));
       } catch (const ::sql::SQLException& e) {
-        if (e.getErrorCode() != kNoSuchPart) throw;
+        if (e.getErrorCode() != kNoSuchPartition) throw;
       }
-      failpoint("part.dropped");
+      failpoint("partition.dropped");
     }
     session.exec(render("part_unlock"));
   });
   if (!done) return tl::unexpected(done.error());
-  if (!*done) return PartEnd::busy;
-  return meanwhile ? PartEnd::kept : PartEnd::dropped;
+  if (!*done) return PartitionDrop::busy;
+  return meanwhile ? PartitionDrop::kept : PartitionDrop::dropped;
 }
 
 }  // namespace rung::mysql

@@ -1,4 +1,4 @@
-// Lets what comes one by one wait some ms for company: at a thousand a second a transaction for each two or
+// Lets what arrives one by one wait some ms for more: at a thousand a second a transaction for each two or
 // three costs the database three times what one for each twenty does. Thread: the loop's.
 #pragma once
 
@@ -9,10 +9,10 @@
 
 namespace rung::bridge {
 
-class Gather {
+class Linger {
  public:
-  // `go` is called when the wait is over.
-  Gather(io::Loop& loop, Ms most, std::function<void()> go)
+  // `go` is called when the wait is over. `most`: how long it takes.
+  Linger(io::Loop& loop, Ms most, std::function<void()> go)
       : most_(most), go_(std::move(go)), timer_(loop, [this] {
           over_ = true;
           go_();
@@ -24,7 +24,9 @@ class Gather {
     if (!timer_.active()) timer_.start(most_);
     return true;
   }
-  // Nothing waits any more, or nothing that may.
+  // Something is there that must not wait: hold() is false until end().
+  void skip() { over_ = true; }
+  // A batch has left: the next wait begins anew.
   void end() {
     over_ = false;
     timer_.stop();

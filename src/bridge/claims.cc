@@ -1,0 +1,124 @@
+#include "src/bridge/claims.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "src/core/decider.h"
+#include "src/core/failpoint.h"
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr std::size_t kBesideBody = 512;  // what a message takes beside its body, about
+
+std::size_t bytes_of(const Task& task) { return static_cast<std::size_t>(task.body_bytes) + kBesideBody; }
+
+}  // namespace
+
+void Claims::claim(std::vector<io::DueItem> items, PublishLane lane) {
+  const std::vector<io::DueItem> batch = deps_.tracker.begin_claim(std::move(items));
+  if (batch.empty()) return;
+  ++jobs_;
+  tasks_ += batch.size();
+  const auto work = [batch, fence = deps_.shards.fence(),
+                     decide = decider(deps_.rules)](TaskStore& store) -> Result<Answer> {
+    std::vector<Event> events;
+    events.reserve(batch.size());
+    for (const io::DueItem& item : batch) events.push_back({item.id, event::Claim{kAhead}});
+    auto decisions = store.apply(events, fence, decide);
+    if (!decisions) return tl::unexpected(decisions.error());
+    std::vector<TaskId> ours;
+    std::size_t bytes = 0;  // those beyond are fetched when there is room
+    for (const Decision& decision : *decisions) {
+      if (decision.verdict != Decision::Verdict::applied) continue;
+      bytes += bytes_of(decision.task);
+      if (!ours.empty() && bytes > kMostBytes) break;
+      ours.push_back(decision.task.id);
+    }
+    auto messages = store.messages(ours);
+    if (!messages) return tl::unexpected(messages.error());
+    return Answer{std::move(*decisions), std::move(*messages)};
+  };
+  deps_.jobs.submit<Answer>(Lane::flow, work, [this, lane, batch](Result<Answer> result) {
+    --jobs_;
+    tasks_ -= batch.size();
+    deps_.tracker.end_claim(batch);
+    claimed(batch, lane, std::move(result));
+    deps_.done();
+  });
+}
+
+void Claims::claimed(const std::vector<io::DueItem>& batch, PublishLane lane, Result<Answer> result) {
+  if (!result) {
+    log::error("a claim failed", {{"tasks", batch.size()}, {"reason", result.error().message}});
+    for (const io::DueItem& item : batch) deps_.tracker.not_claimed(item);  // the sweep brings them again
+    return;
+  }
+  std::vector<ClaimedTask> ours;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    Decision& decision = result->decisions[i];
+    if (decision.verdict == Decision::Verdict::applied) {
+      const std::size_t bytes = bytes_of(decision.task);
+      auto task = std::make_shared<const Task>(std::move(decision.task));
+      ours.push_back({std::move(task), batch[i].queue, bytes, lane, decision.claimed_again});
+      deps_.tracker.claimed(ours.back());
+      continue;
+    }
+    deps_.tracker.not_claimed(batch[i]);
+    // Not due after all by the database's clock: it knows the time better than our reading of it.
+    const Task& task = decision.task;
+    if (task.state == State::scheduled && task.next_at)
+      deps_.horizon.schedule(deps_.names.item(task, *task.next_at));
+  }
+  // In their order: the first so many have their messages here.
+  const auto here = static_cast<std::ptrdiff_t>(std::min(result->messages.size(), ours.size()));
+  deps_.publisher.publish({ours.begin(), ours.begin() + here}, result->messages);
+  unfetched_.insert(unfetched_.end(), ours.begin() + here, ours.end());
+  if (draining_ && !planted(Bug::b2)) release_unfetched();  // no fetch follows during a drain
+}
+
+void Claims::fetch() {
+  auto batch = std::make_shared<std::vector<ClaimedTask>>();
+  std::vector<TaskId> ids;
+  std::size_t bytes = 0;
+  while (!unfetched_.empty() && ids.size() < kMostTasks) {
+    ClaimedTask& next = unfetched_.front();
+    bytes += next.bytes;
+    if (!ids.empty() && bytes > kMostBytes) break;
+    if (!deps_.shards.held(next.task->shard) || !is_covered(deps_.shards, next)) {
+      deps_.tracker.release(next);
+    } else {
+      ids.push_back(next.task->id);
+      batch->push_back(std::move(next));
+    }
+    unfetched_.pop_front();
+  }
+  if (ids.empty()) return;
+  ++jobs_;
+  deps_.jobs.submit<Messages>(
+      Lane::flow, [ids = std::move(ids)](TaskStore& store) { return store.messages(ids); },
+      [this, batch](const Result<Messages>& messages) {
+        --jobs_;
+        fetched(*batch, messages);
+        deps_.done();
+      });
+}
+
+void Claims::fetched(const std::vector<ClaimedTask>& batch, const Result<Messages>& messages) {
+  if (messages) return deps_.publisher.publish(batch, *messages);
+  log::error("bodies could not be read", {{"tasks", batch.size()}, {"reason", messages.error().message}});
+  for (const ClaimedTask& claimed : batch) deps_.tracker.release(claimed);
+}
+
+void Claims::release_unfetched() {
+  for (; !unfetched_.empty(); unfetched_.pop_front()) deps_.tracker.release(unfetched_.front());
+}
+
+void Claims::drain() {
+  draining_ = true;
+  release_unfetched();
+}
+
+}  // namespace rung::bridge

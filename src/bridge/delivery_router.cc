@@ -1,0 +1,53 @@
+#include "src/bridge/delivery_router.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "src/core/failpoint.h"
+
+namespace rung::bridge {
+
+void DeliveryRouter::route(std::vector<Delivery> batch) {
+  // Another connection: what still waits for the database from those before has come again, or will. Else a
+  // broker that comes and goes while the database is away would pile it up.
+  if (const std::uint32_t connection = batch.front().tag.session(); connection != connection_) {
+    connection_ = connection;
+    drop_before(connection);
+  }
+  if (!can_judge()) {
+    std::ranges::move(batch, std::back_inserter(waiting_));
+    return;
+  }
+  std::vector<Delivery> failed, delayed, results;
+  for (Delivery& delivery : batch) {
+    (delivery.inlet == Inlet::results ? results
+     : delivery.inlet == Inlet::delay ? delayed
+                                      : failed)
+        .push_back(std::move(delivery));
+  }
+  failpoint("delivery.received");
+  if (draining_) return;
+  if (!results.empty()) deps_.results.said(results);
+  if (!failed.empty()) deps_.intake.failed(std::move(failed));
+  if (!delayed.empty()) deps_.intake.delayed(std::move(delayed));
+}
+
+void DeliveryRouter::route_waiting() {
+  if (!can_judge()) return;
+  std::vector<Delivery> waiting = std::exchange(waiting_, {});
+  if (!waiting.empty()) route(std::move(waiting));
+}
+
+bool DeliveryRouter::can_judge() const {
+  return deps_.proof.ready() && (deps_.attachments.looked() || !deps_.rules->targets().allow);
+}
+
+void DeliveryRouter::drop_before(std::uint32_t connection) {
+  deps_.intake.forget_before(connection);
+  deps_.transitions.forget_before(connection);
+  deps_.left.forget_before(connection);
+  waiting_.clear();
+}
+
+}  // namespace rung::bridge

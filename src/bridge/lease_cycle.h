@@ -1,0 +1,64 @@
+// One cycle of the leases with the database: beat, renew, give back, look, take. A value that goes there and
+// comes back. Thread: perform_cycle() on the control lane.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/bridge/shard_plan.h"
+#include "src/core/clock.h"
+#include "src/core/health.h"
+#include "src/core/result.h"
+#include "src/store/leases.h"
+
+namespace rung::bridge {
+
+struct LeaseSettings {
+  NodeIdentity identity;
+  Ms lease{std::chrono::seconds{10}};
+  Ms connection_death{std::chrono::seconds{30}};  // 3 x heartbeat: a silent connection is closed by then
+};
+
+// What tells a database that went back in time from another process with our name.
+struct DatabaseMemory {
+  std::uint64_t beats = 0;          // of our node's row after our last beat; 0 = never registered
+  std::uint64_t highest_epoch = 0;  // of any shard, ever seen
+  bool row_gone = false;            // our node's row was missing in the last cycle
+};
+
+// The database's clock, and ours around it.
+struct ClockReading {
+  EpochUs db;
+  BootUs sent, received;
+  std::int64_t took() const { return received.us - sent.us; }
+};
+
+struct LeaseCycle {
+  // What is asked.
+  int node = 0;  // 0: registers
+  std::vector<Lease> renew, release;
+  std::vector<HealthProblem> problems;
+  BrokerLink link = BrokerLink::up;
+  DatabaseMemory memory;  // as of the last cycle, and then of this one
+
+  // What the database said.
+  bool name_taken = false;
+  std::optional<std::string> restored;  // the database went back in time: how that is known
+  EpochMs db_now;
+  BootMs sent, received;  // around the beat
+  ClockReading clock;
+  std::vector<Lease> held;
+  std::vector<Gained> gained;
+  int surplus = 0;
+  bool unsettled = false;  // what we hold is not what we are due
+  bool stepped_back = false;
+  std::optional<BootMs> next_expiry;  // of a lease or a node that isn't ours
+};
+
+// Again from the beginning after a transient error.
+Result<LeaseCycle> perform_cycle(LeaseCycle cycle, const LeaseSettings& settings, const Clock& here,
+                                 LeaseStore& store);
+
+}  // namespace rung::bridge

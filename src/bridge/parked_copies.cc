@@ -1,0 +1,109 @@
+#include "src/bridge/parked_copies.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "src/core/headers.h"
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr int kCopiesPerShard = 100;
+constexpr std::size_t kMostCopyBytes = 16UL * 1024 * 1024;  // bodies on their way, about
+
+std::size_t body_bytes_of(const Task& task) {
+  return static_cast<std::size_t>(std::max<std::int64_t>(task.body_bytes, 0));
+}
+
+}  // namespace
+
+void ParkedCopies::send_owed() {
+  if (busy_ || bytes_ >= kMostCopyBytes) return;
+  busy_ = true;
+  deps_.jobs.submit<std::vector<DueEntry>>(
+      Lane::control,
+      [shards = deps_.shards.list(), until = deps_.clock.now()](TaskStore& store) {
+        return store.due(State::parked, shards, std::nullopt, until, kCopiesPerShard);
+      },
+      [this](const Result<std::vector<DueEntry>>& rows) {
+        busy_ = false;
+        if (!rows)
+          return log::error("parked copies could not be looked for", {{"reason", rows.error().message}});
+        std::vector<TaskId> ids;
+        for (const DueEntry& row : *rows) {
+          if (!under_way_.contains(row.id) && ids.size() < kMostInBatch) ids.push_back(row.id);
+        }
+        if (!ids.empty()) read_and_send(ids);
+      });
+}
+
+// On a store thread. Those whose bodies take no more than `room` together, and one at least.
+Result<std::vector<ParkedCopies::Copy>> ParkedCopies::read(Store& store, const std::vector<TaskId>& ids,
+                                                           std::size_t room) {
+  auto rows = store.known(ids);
+  if (!rows) return tl::unexpected(rows.error());
+  std::vector<Copy> copies;
+  std::vector<TaskId> taken;
+  std::size_t bytes = 0;
+  for (KnownTask& known : *rows) {
+    bytes += body_bytes_of(known.row.task);
+    if (!taken.empty() && bytes > room) break;
+    taken.push_back(known.row.task.id);
+    const TaskId id = known.row.task.id;
+    copies.push_back({std::move(known.row.task), {id, nullptr, "its body is not in the database"}});
+  }
+  auto messages = store.messages(taken);
+  if (!messages) return tl::unexpected(messages.error());
+  for (Copy& copy : copies) {
+    const auto stored = std::ranges::find(*messages, copy.task.id, &StoredMessage::id);
+    if (stored != messages->end()) copy.stored = std::move(*stored);
+  }
+  return copies;
+}
+
+void ParkedCopies::read_and_send(const std::vector<TaskId>& ids) {
+  busy_ = true;
+  deps_.jobs.submit<std::vector<Copy>>(
+      Lane::flow, [ids, room = kMostCopyBytes - bytes_](Store& store) { return read(store, ids, room); },
+      [this](const Result<std::vector<Copy>>& copies) {
+        busy_ = false;
+        if (!copies)
+          return log::error("parked messages could not be read", {{"reason", copies.error().message}});
+        for (const Copy& copy : *copies) send(copy);
+        deps_.outbox.flush();
+      });
+}
+
+void ParkedCopies::send(const Copy& copy) {
+  const Task& task = copy.task;
+  under_way_.insert(task.id);
+  bytes_ += body_bytes_of(task);
+  const auto never = [this, task](const std::string& reason) {
+    log::error("a parked message cannot be sent to the parked queue: it stands in its row alone",
+               {{"id", task.id.value}, {"reason", reason}});
+    done(task);
+  };
+  if (copy.stored.message == nullptr) return never(copy.stored.broken);
+  Message message = dress(*copy.stored.message, task, deps_.proof.token(task));
+  message.headers->emplace_back(header::kQueue, task.queue);
+  message.headers->emplace_back(header::kError, task.last_error);
+  deps_.outbox.send({0, deps_.exchange, task.queue, std::move(message)},
+                    [this, task, never](const PublishResult& result) {
+                      if (result.how == PublishResult::How::confirmed) return done(task);
+                      // Tried again it would end the channel for all others each time. The row has it.
+                      if (result.how == PublishResult::How::rejected) return never(result.reason);
+                      under_way_.erase(task.id);  // tried again a second later
+                      bytes_ -= body_bytes_of(task);
+                    });
+}
+
+void ParkedCopies::done(const Task& task) {
+  bytes_ -= body_bytes_of(task);
+  deps_.transitions.add({task.id, event::ParkedCopySent{}},
+                        [this, id = task.id](const Result<Decision>&) { under_way_.erase(id); });
+}
+
+}  // namespace rung::bridge

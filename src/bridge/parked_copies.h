@@ -1,0 +1,51 @@
+// Sends the copies that are owed to <prefix>.parked, bounded in bytes. The row is the parking lot: a copy
+// that cannot be made, or that the broker refuses for good, is owed no more. Thread: the loop's.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "src/bridge/delivery_proof.h"
+#include "src/bridge/outbox.h"
+#include "src/bridge/shards.h"
+#include "src/bridge/store_jobs.h"
+#include "src/bridge/transitions.h"
+#include "src/core/db_clock.h"
+
+namespace rung::bridge {
+
+class ParkedCopies {
+ public:
+  struct Deps {
+    StoreJobs& jobs;
+    Shards& shards;
+    Transitions& transitions;
+    Outbox& outbox;
+    DbClock& clock;
+    const DeliveryProof& proof;
+    std::string exchange;  // <prefix>.parked
+  };
+
+  explicit ParkedCopies(Deps deps) : deps_(std::move(deps)) {}
+  // Call each second, with shards, where the broker can be published to.
+  void send_owed();
+
+ private:
+  struct Copy {
+    Task task;
+    StoredMessage stored;
+  };
+  static Result<std::vector<Copy>> read(Store& store, const std::vector<TaskId>& ids, std::size_t room);
+  void read_and_send(const std::vector<TaskId>& ids);
+  void send(const Copy& copy);
+  void done(const Task& task);
+
+  const Deps deps_;
+  std::unordered_set<TaskId> under_way_;  // sent, and not recorded yet
+  std::size_t bytes_ = 0;                 // of the bodies of those without an answer
+  bool busy_ = false;
+};
+
+}  // namespace rung::bridge

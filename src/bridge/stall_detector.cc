@@ -1,0 +1,37 @@
+#include "src/bridge/stall_detector.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kLongestStallTimeout{60'000};
+constexpr Ms kProbeTimeout{2000};
+
+}  // namespace
+
+void StallDetector::check(bool publishing) {
+  const BootMs now = clock_.boot();
+  const Ms silent = now - outbox_.heard_at();
+  const bool stalled =
+      publishing && outbox_.under_way() > 0 && silent > stall_timeout_ && !targets_.probing_since();
+  // A copy for <prefix>.parked is none of the targets', and waits as they do.
+  const std::size_t silent_targets = stalled ? targets_.silent(now, stall_timeout_) : 0;
+  const bool copies_wait = outbox_.under_way() > targets_.unanswered();
+  if (silent_targets > 1 || (silent_targets == 1 && copies_wait)) {
+    log::warn(
+        "the broker answers no publish, of several queues: another connection, and each of them is asked "
+        "alone",
+        {{"silent_ms", silent.count()}, {"under_way", outbox_.under_way()}});
+    targets_.quarantine(now, stall_timeout_);
+    stall_timeout_ = std::min(stall_timeout_ * 2, kLongestStallTimeout);
+    broker_.drop_publishing(PublishLane::main, "no answer to any publish for too long");
+  }
+  if (const auto since = targets_.probing_since(); since && now - *since > kProbeTimeout)
+    broker_.drop_publishing(PublishLane::probe, "the queue that was asked does not answer");
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,86 @@
+#include "src/bridge/stranded_tasks.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <set>
+
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kLookAgainSoon{1000}, kLookAgainAfterError{5000};
+constexpr int kMostStranded = 5000;      // rows of one look
+constexpr int kForgottenPerShard = 100;  // of those that are forgotten
+constexpr Ms kForgotten{60'000};         // in `publishing` under our own epoch for this long, and not tracked
+
+}  // namespace
+
+void StrandedTasks::gained(const std::vector<Gained>& gained) {
+  waiting_.insert(waiting_.end(), gained.begin(), gained.end());
+  look();
+}
+
+void StrandedTasks::look() {
+  std::vector<Lease> ripe;
+  const BootMs now = deps_.clock.here().boot();
+  std::erase_if(waiting_, [&](const Gained& g) {
+    if (!deps_.shards.held(g.lease.shard)) return true;  // whoever has it now looks for itself
+    if (g.recover_at > now) return false;
+    ripe.push_back(g.lease);
+    return true;
+  });
+  if (ripe.empty()) return;
+  deps_.jobs.submit<std::vector<DueEntry>>(
+      Lane::control, [ripe](TaskStore& store) { return store.stranded(ripe, kMostStranded); },
+      [this, ripe](const Result<std::vector<DueEntry>>& rows) { found(ripe, rows); });
+}
+
+void StrandedTasks::found(const std::vector<Lease>& leases, const Result<std::vector<DueEntry>>& rows) {
+  const BootMs now = deps_.clock.here().boot();
+  if (!rows) {
+    for (const Lease& lease : leases) waiting_.push_back({lease, now + kLookAgainAfterError});
+    return log::error("stranded tasks could not be looked for", {{"reason", rows.error().message}});
+  }
+  const bool more = rows->size() == static_cast<std::size_t>(kMostStranded);
+  std::vector<io::DueItem> items;
+  std::set<int> unsettled;
+  for (const DueEntry& row : *rows) {
+    // Tracked, it goes on by itself, unless what we are doing with it is still under the former lease: a
+    // claim on its way across an outage then comes back empty-handed.
+    if (deps_.dispatch.tracker().contains(row.id))
+      unsettled.insert(row.shard);
+    else
+      items.push_back(deps_.names.item(row));
+  }
+  for (const Lease& lease : leases) {
+    if (more || unsettled.contains(lease.shard)) waiting_.push_back({lease, now + kLookAgainSoon});
+  }
+  if (items.empty()) return;
+  log::info("publishing again what the former owner left", {{"tasks", items.size()}});
+  deps_.dispatch.due(items);
+}
+
+// Our own claims whose answer got lost in a way that nobody noticed. None should ever be found.
+void StrandedTasks::look_for_forgotten() {
+  deps_.jobs.submit<std::vector<DueEntry>>(
+      Lane::control,
+      [shards = deps_.shards.list(), until = deps_.clock.now() - kForgotten](TaskStore& store) {
+        return store.due(State::publishing, shards, std::nullopt, until, kForgottenPerShard);
+      },
+      [this](const Result<std::vector<DueEntry>>& rows) {
+        if (!rows) return;
+        std::vector<io::DueItem> items;
+        for (const DueEntry& row : *rows) {
+          const bool waits =
+              std::ranges::any_of(waiting_, [&](const Gained& g) { return g.lease.shard == row.shard; });
+          if (!waits && !deps_.dispatch.tracker().contains(row.id)) items.push_back(deps_.names.item(row));
+        }
+        if (items.empty()) return;
+        log::warn("claims that nobody had in hand: published again", {{"tasks", items.size()}});
+        deps_.dispatch.due(items);
+      });
+}
+
+}  // namespace rung::bridge

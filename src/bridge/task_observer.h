@@ -1,0 +1,18 @@
+// Hears what becomes of the tasks' rows, so that what is kept in memory follows them. Thread: the loop's.
+#pragma once
+
+#include "src/core/machine.h"
+#include "src/core/task.h"
+
+namespace rung::bridge {
+
+class TaskObserver {
+ public:
+  virtual ~TaskObserver() = default;
+  // A new row is committed.
+  virtual void inserted(const Task& task) = 0;
+  // An event was decided; the row has changed where the verdict is `applied`.
+  virtual void decided(const Decision& decision) = 0;
+};
+
+}  // namespace rung::bridge

@@ -1,0 +1,31 @@
+#include "src/bridge/task_updates.h"
+
+#include "src/io/log.h"
+
+namespace rung::bridge {
+
+void TaskUpdates::inserted(const Task& task) {
+  if (task.kind == Kind::retry) attachments_.seen(task.queue);
+  schedule(task);
+}
+
+void TaskUpdates::decided(const Decision& decision) {
+  if (decision.verdict != Decision::Verdict::applied) return;
+  const Task& task = decision.task;
+  if (!decision.reason.empty()) store_watch_.behind(task.id, decision.reason);
+  dispatch_.changed(task);
+  schedule(task);
+  if (task.state == State::parked) {
+    log::warn("parked", {{"id", task.id.value},
+                         {"queue", task.queue},
+                         {"message_id", task.message_id},
+                         {"attempt", task.attempt},
+                         {"error", task.last_error}});
+  }
+}
+
+void TaskUpdates::schedule(const Task& task) {
+  if (waits_for_claim(task)) horizon_.schedule(names_.item(task, *task.next_at));
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,37 @@
+// What follows where a task's row is new or has changed, whoever changed it: its due time goes into the heap,
+// a copy that is held back is called back, and people are told. Thread: the loop's.
+#pragma once
+
+#include "src/bridge/attachments.h"
+#include "src/bridge/dispatch.h"
+#include "src/bridge/horizon.h"
+#include "src/bridge/queue_names.h"
+#include "src/bridge/store_watch.h"
+#include "src/bridge/task_observer.h"
+
+namespace rung::bridge {
+
+class TaskUpdates final : public TaskObserver {
+ public:
+  TaskUpdates(Dispatch& dispatch, Horizon& horizon, QueueNames& names, StoreWatch& store_watch,
+              Attachments& attachments)
+      : dispatch_(dispatch),
+        horizon_(horizon),
+        names_(names),
+        store_watch_(store_watch),
+        attachments_(attachments) {}
+
+  void inserted(const Task& task) override;
+  void decided(const Decision& decision) override;
+
+ private:
+  void schedule(const Task& task);
+
+  Dispatch& dispatch_;
+  Horizon& horizon_;
+  QueueNames& names_;
+  StoreWatch& store_watch_;
+  Attachments& attachments_;
+};
+
+}  // namespace rung::bridge

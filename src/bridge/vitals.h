@@ -1,0 +1,50 @@
+// How an instance is: what /metrics, /readyz and the log at the start show of it. Thread: values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plugin/broker.h"
+#include "src/bridge/delivery_proof.h"
+#include "src/bridge/lateness.h"
+#include "src/bridge/retention_pass.h"
+#include "src/bridge/targets.h"
+#include "src/core/health.h"
+
+namespace rung::bridge {
+
+struct Vitals {
+  bool broker_consuming = false, broker_publishing = false;
+  bool database = false;
+  bool draining = false;
+  int shards = 0;  // held
+  RetentionTotals retention;
+  std::vector<HealthProblem> problems;
+  std::int64_t topology_repairs = 0;  // since the start
+  std::size_t unconfirmed = 0;        // published, no answer yet
+  Targets::Summary targets;
+  Lateness lateness;
+  std::vector<std::pair<std::string, bool>>
+      attached;  // by queue of the config; those that could be looked at
+  DeliveryProof::Refused refused;
+  std::int64_t rows_behind = 0;  // since the start
+};
+
+struct Status {
+  BrokerStatus broker;
+  bool store_away = false;
+  int shards = 0;          // held
+  std::size_t ready = 0;   // due, and waiting to be claimed
+  std::size_t loaded = 0;  // in the heap
+};
+
+// Has it worked since the start, and if not: which service refuses it, and why. See start.wait.
+struct StartState {
+  bool done = false;    // broker and database have both answered, and serve us
+  std::string refusal;  // of one that has never served us; "" = none: it is merely not reached yet
+};
+
+}  // namespace rung::bridge
