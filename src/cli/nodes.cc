@@ -167,7 +167,7 @@ std::string text(const Nodes& nodes, EpochMs now, const Terminal& terminal) {
     if (!node.problems.empty()) out += "\n";
   }
   if (nodes.hidden > 0)
-    out += fmt::format("\n{} more nodes ended over a day ago: --all shows them\n", nodes.hidden);
+    out += fmt::format("\nnot shown: {} nodes that ended over a day ago (see --all)\n", nodes.hidden);
   return out;
 }
 

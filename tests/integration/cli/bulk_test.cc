@@ -183,7 +183,7 @@ TEST_F(Bulks, CtrlCPausesAndResumeGoesOn) {
     AtTerminal slow(with_config({"fire", "--queue", "orders", "--yes", "--rate", "10"}));
     slow.until("] 4 of 60");
     slow.type("\x03");
-    EXPECT_THAT(slow.until("rung bulk abort"), HasSubstr("`rung bulk resume 1` goes on"));
+    EXPECT_THAT(slow.until("rung bulk abort"), HasSubstr("`rung bulk resume 1` resumes it"));
     EXPECT_EQ(slow.exit(), 1);
   }
   const json paused = rung_json({"bulk", "show", "1"});

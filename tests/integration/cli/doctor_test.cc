@@ -116,7 +116,7 @@ TEST_F(Doctor, MissingRightsAtTheBroker) {
     EXPECT_THAT(said(name), HasSubstr("rabbitmqctl set_permissions -p " + admin.vhost + " " + user));
   admin.permit(user, "^" + prefix, "^(" + prefix + "|amq.default)", "^" + prefix);
   EXPECT_EQ(examine(), 0) << answer.dump(1);
-  EXPECT_THAT(said("queue.orders.routing_key"), HasSubstr("warn: its retries lose their routing key"));
+  EXPECT_THAT(said("queue.orders.routing_key"), HasSubstr("warn: retries lose their routing key"));
 }
 
 // The management API of a cluster, in front of the one that there is.
@@ -166,8 +166,9 @@ TEST_F(Doctor, AQuorumQueueThatDelaysByItself) {
     EXPECT_EQ(examine(), 0) << answer.dump(1);
     return said("queue.orders").find("ok: attached") != std::string::npos;
   }));
-  EXPECT_THAT(said("queue.orders.limit"), HasSubstr("ok: delivery limit 3; since RabbitMQ 4.3 basic.reject"));
-  EXPECT_THAT(said("queue.orders.strategy"), HasSubstr("warn: dead letters leave it at most once"));
+  EXPECT_THAT(said("queue.orders.limit"),
+              HasSubstr("ok: delivery limit 3; since RabbitMQ 4.3, basic.reject"));
+  EXPECT_THAT(said("queue.orders.strategy"), HasSubstr("warn: dead letters are transferred at most once"));
   // 200 + 400 + 400 s, and the config leaves presumed_after at ten minutes.
   EXPECT_THAT(said("queue.orders.delayed_retry"),
               ::testing::AllOf(HasSubstr("warn: "), HasSubstr("up to 16m40s until the limit of 3"),

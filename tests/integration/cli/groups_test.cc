@@ -157,7 +157,7 @@ TEST_F(Groups, ASubmittedTaskGoesToTheGroupOfItsQueue) {
   const Ran unknown = rung({"submit", "--queue", "nobodys", "--delay", "1h", "--body", "x"});
   EXPECT_EQ(unknown.exit, 1);
   EXPECT_THAT(unknown.err, HasSubstr("no group has queue \"nobodys\""));
-  EXPECT_THAT(rung({"list"}).err, HasSubstr("say which with --group NAME or RUNG_GROUP: eu, us"));
+  EXPECT_THAT(rung({"list"}).err, HasSubstr("choose one with --group NAME or RUNG_GROUP: eu, us"));
   EXPECT_EQ(rung({"doctor"}).exit, 1);
   const std::string id = us_db_.value("SELECT retry_id FROM " + us_db_.name() + ".retry_current");
   const Ran elsewhere = rung({"redrive", id, "--group", "us", "--to-queue", eu_queue_});

@@ -82,8 +82,8 @@ TEST_F(NodesCommand, ThoseLongGoneAreShownWhenAskedFor) {
   ASSERT_TRUE(store().leave(old, kIncarnation));
   age(old, "3 DAY");
   const Ran ran = rung({"nodes"});
-  EXPECT_THAT(ran.out,
-              AllOf(Not(ContainsRegex("old +left")), HasSubstr("1 more that ended more than a day ago")));
+  EXPECT_THAT(ran.out, AllOf(Not(ContainsRegex("old +left")),
+                             HasSubstr("not shown: 1 nodes that ended over a day ago")));
   EXPECT_EQ(rung_json({"nodes"})["not_shown"], 1);
   EXPECT_THAT(rung({"nodes", "--all"}).out, AllOf(ContainsRegex("old +left +3d"), Not(HasSubstr("1 more"))));
 }

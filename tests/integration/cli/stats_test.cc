@@ -24,7 +24,7 @@ TEST_F(Stats, FailsWhileNobodyOwnsAShard) {
   const Ran ran = rung({"stats"});
   EXPECT_EQ(ran.exit, 1);
   EXPECT_THAT(ran.err, HasSubstr("64 of 64 shards have no live owner: no sidecar is running"));
-  EXPECT_THAT(ran.out, AllOf(HasSubstr("no tasks yet"), HasSubstr("shards held: 0 of 64")));
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("no tasks yet"), HasSubstr("shards owned: 0 of 64")));
 }
 
 TEST_F(Stats, HealthyThenOverdue) {
@@ -33,8 +33,8 @@ TEST_F(Stats, HealthyThenOverdue) {
   const Ran good = rung({"stats"});
   EXPECT_EQ(good.exit, 0) << good.err;
   EXPECT_EQ(good.err, "");
-  EXPECT_THAT(good.out, AllOf(HasSubstr("orders"), HasSubstr("shards held: 64 of 64"), HasSubstr("test-node"),
-                              HasSubstr("all together: 1 scheduled; 0 overdue")));
+  EXPECT_THAT(good.out, AllOf(HasSubstr("orders"), HasSubstr("shards owned: 64 of 64"),
+                              HasSubstr("test-node"), HasSubstr("total: 1 scheduled; 0 overdue")));
 
   const TaskId late = insert(fresh("orders", -5min));
   const Ran bad = rung({"stats"});

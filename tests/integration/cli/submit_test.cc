@@ -161,15 +161,15 @@ TEST_F(Submit, TheSameMessageIdWithTheSameContentIsTheSameTask) {
 
 TEST_F(Submit, WhatIsWrongIsToldByItsName) {
   const std::pair<std::vector<std::string>, std::string> mistakes[] = {
-      {{"--queue", "q"}, "delay: say when"},
+      {{"--queue", "q"}, "delay: missing: set"},
       {{"--queue", "q", "--delay", "1800000"}, "--delay: '1800000': "},
       {{"--queue", "q", "--delay", "1h", "--reported-within", "5"}, "--reported-within: '5': "},
       {{"--queue", "q", "--delay", "1h", "--at", "2099-01-01T00:00:00Z"}, "cannot be combined with at"},
-      {{"--delay", "1h"}, "queue: say where it goes"},
+      {{"--delay", "1h"}, "queue: missing target"},
       {{"--queue", "q", "--exchange", "e", "--delay", "1h"}, "cannot be combined with exchange"},
       {{"--queue", "q", "--delay", "soon"}, "--delay: 'soon': not a duration"},
       {{"--queue", "q", "--at", "soon"}, "--at: 'soon' is neither"},
-      {{"--queue", "q", "--delay", "1h", "--ladder", "none"}, "ladder: no ladder has that name"},
+      {{"--queue", "q", "--delay", "1h", "--ladder", "none"}, "ladder: unknown ladder"},
       {{"--queue", "q", "--delay", "1h", "--header", "x"}, "--header: 'x' is not NAME=VALUE"},
       {{"--queue", "q", "--delay", "1h", "--header", "retry-id=7"}, "is reserved for the broker or for Rung"},
       {{"--queue", "q", "--delay", "1h", "--property", "colour=red"}, "colour"},
@@ -200,7 +200,7 @@ TEST_F(Submit, ManyByJsonLines) {
   const Ran ran = rung({"submit", "--jsonl", path});
   EXPECT_EQ(ran.exit, 1);  // three lines are wrong
   EXPECT_EQ(ran.out, "1100 submitted, 100 duplicates, 3 refused\n");
-  EXPECT_THAT(ran.err, AllOf(HasSubstr("line 1202: delay: say when"), HasSubstr("line 1203: "),
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("line 1202: delay: missing: set"), HasSubstr("line 1203: "),
                              HasSubstr("line 1204: message-id m-1 belongs to task")));
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM rung_tasks"), "1100");
 
@@ -213,7 +213,7 @@ TEST_F(Submit, ManyByJsonLines) {
   EXPECT_EQ(results["conflict"], 1);
   const Ran mixed = rung({"submit", "--jsonl", path, "--queue", "other"});
   EXPECT_EQ(mixed.exit, 1);
-  EXPECT_THAT(mixed.err, HasSubstr("--queue doesn't go with --jsonl"));
+  EXPECT_THAT(mixed.err, HasSubstr("--queue cannot be combined with --jsonl"));
 }
 
 TEST_F(Submit, APipeThatPausesIsNotWaitedFor) {

@@ -22,17 +22,14 @@ TEST_F(ConfigDescription, OfTheDefaultLadder) {
             "      7     6h             7h41m35s\n"
             "      8     1d           1d7h41m35s\n"
             "      9     2d           3d7h41m35s\n"
-            "\n"
-            "queues\n"
+            "\nqueues\n"
             "  queue        ladder   silence after a retry  parked\n"
             "  (any other)  default  succeeded after 10m    keep\n"
-            "\n"
-            "targets: message headers may name any queue or exchange except rung.* and amq.*; "
+            "\ntargets: message headers may name any queue or exchange except rung.* and amq.*; "
             "broker.targets.allow restricts this\n"
             "results: retry-token is required if this or a later release created the database "
             "(results.require_token is not set)\n"
-            "\n"
-            "retention: off, nothing is deleted\n");
+            "\nretention: off, nothing is deleted\n");
 }
 
 TEST_F(ConfigDescription, OfJitterQueuesAndTheirSilence) {
@@ -47,25 +44,21 @@ TEST_F(ConfigDescription, OfJitterQueuesAndTheirSilence) {
             "ladder default: 1 level\n"
             "  level  delay  since first failure\n"
             "      1     5s                   5s\n"
-            "\n"
-            "ladder spread: 3 levels, jitter 20%\n"
+            "\nladder spread: 3 levels, jitter 20%\n"
             "  level   delay  at most  since first failure  at most\n"
             "      1     10s      12s                  10s      12s\n"
             "      2   1m40s       2m                1m50s    2m12s\n"
             "      3  16m40s      20m               18m30s   22m12s\n"
-            "\n"
-            "queues\n"
+            "\nqueues\n"
             "  queue        ladder   silence after a retry  parked\n"
             "  größe        spread   succeeded after 10m    publish to shop.parked\n"
             "  invoices     default  failed after 5m        keep\n"
             "  (any other)  default  succeeded after 10m    keep\n"
-            "\n"
-            "targets: message headers may name any queue or exchange except shop.* and amq.*; "
+            "\ntargets: message headers may name any queue or exchange except shop.* and amq.*; "
             "broker.targets.allow restricts this\n"
             "results: retry-token is required if this or a later release created the database "
             "(results.require_token is not set)\n"
-            "\n"
-            "retention: off, nothing is deleted\n");
+            "\nretention: off, nothing is deleted\n");
 }
 
 TEST_F(ConfigDescription, OfRetention) {
