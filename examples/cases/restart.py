@@ -75,7 +75,7 @@ def run_case():
         w.until(lambda: w.sql(OVERDUE)[0]["tasks"] == 2, "two of them are due")
         w.tell("two of them are overdue: no sidecar is running")
         servers("start-broker")
-        w.tell("the broker is back")
+        w.tell("broker reconnected")
         w.sidecar("node-1", SIDECAR)
         w.tell("the sidecar is back, under a new lease")
         w.tell("later: " + w.rung("reschedule", tasks["later"], "--delay", "1s").strip())

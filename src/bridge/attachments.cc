@@ -65,11 +65,11 @@ void Attachments::compare(const std::vector<QueueAttachment>& look,
   });
   // Said once: without the management API it would come with every look.
   if (!unknown.empty() && !told_unknown_) {
-    log::info("cannot watch whether queues are attached: the management API does not tell",
+    log::info("cannot check whether queues are attached: no answer from the management API",
               {{"reason", unknown}});
     for (const QueueAttachment& one : look) {
       if (std::ranges::find(configured, one.queue) != configured.end())
-        log::info("to attach the queue, if it is not", {{"queue", one.queue}, {"attach", one.policy}});
+        log::info("if the queue is not attached, run", {{"queue", one.queue}, {"attach", one.policy}});
     }
   }
   told_unknown_ = !unknown.empty();

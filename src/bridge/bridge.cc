@@ -208,7 +208,7 @@ void Bridge::record(SystemEvent event) {
     return true;
   };
   jobs_->submit<bool>(Lane::upkeep, work, [](const Result<bool>& done) {
-    if (!done) log::warn("an event was not recorded", {{"reason", done.error().message}});
+    if (!done) log::warn("event not recorded", {{"reason", done.error().message}});
   });
 }
 

@@ -33,10 +33,10 @@ void BrokerWatch::changed(const BrokerStatus& status) {
   say_away(before.refused);
   if (serves(status) && !serves(before)) {
     if (away_since_.ms != 0) {
-      log::info("the broker is back",
+      log::info("broker reconnected",
                 {{"away_ms", (clock_.boot() - away_since_).count()}, {"address", address_of(status)}});
     } else {
-      log::info("the broker is connected", {{"address", address_of(status)}});
+      log::info("broker connected", {{"address", address_of(status)}});
     }
     away_since_ = {0};
     has_served_ = true;
@@ -45,10 +45,10 @@ void BrokerWatch::changed(const BrokerStatus& status) {
   ability_.publishing(status.publishing, clock_.boot());
   if (status.blocked == before.blocked) return;
   if (status.blocked) {
-    log::warn("the broker blocks publishing (memory or disk alarm): retries wait, attempts are not counted",
+    log::warn("broker blocks publishing (memory or disk alarm): retries wait, no attempt is counted",
               {{"reason", status.reason}});
   } else {
-    log::info("the broker takes messages again");
+    log::info("broker unblocked: publishing resumed");
   }
 }
 
@@ -61,10 +61,9 @@ void BrokerWatch::say_away(bool refused_before) {
   if (away_since_.ms != 0 && !again) return;
   if (away_since_.ms == 0) away_since_ = clock_.boot();
   if (status_.refused) {
-    log::error("the broker refuses this instance: it is asked again every 5 s at most",
-               {{"reason", status_.reason}});
+    log::error("broker refuses this instance: retrying every 5 s at most", {{"reason", status_.reason}});
   } else {
-    log::warn("the broker is away", {{"reason", status_.reason}});
+    log::warn("broker unavailable", {{"reason", status_.reason}});
   }
 }
 
@@ -80,11 +79,10 @@ void BrokerWatch::checked(const TopologyReport& report) {
                   "it was missing in " + std::string(deps_.broker) + " and was declared again"});
   }
   if (report.problem.empty()) {
-    if (deps_.health.has("topology")) log::info("the topology is complete again");
+    if (deps_.health.has("topology")) log::info("topology complete again");
     return deps_.health.clear("topology");
   }
-  if (!deps_.health.has("topology"))
-    log::warn("the topology cannot be repaired", {{"reason", report.problem}});
+  if (!deps_.health.has("topology")) log::warn("topology repair failed", {{"reason", report.problem}});
   deps_.health.set("topology", report.problem);
 }
 

@@ -72,10 +72,10 @@ void BulkRunner::done(const Result<Step>& step) {
   busy_ = false;
   Ms pause = kLook;
   if (!step) {
-    log::warn("a bulk's step was not done", {{"reason", step.error().message}});
+    log::warn("bulk step failed", {{"reason", step.error().message}});
   } else if (step->bulk) {
     for (const Decision& decision : step->decisions) deps_.observer.decided(decision);
-    if (step->decisions.empty()) log::info("a bulk is through", {{"bulk", step->bulk->id}});
+    if (step->decisions.empty()) log::info("bulk completed", {{"bulk", step->bulk->id}});
     const double rate = step->bulk->rate, many = static_cast<double>(step->decisions.size());
     if (many > 0 && rate > 0)
       due_[step->bulk->id] = clock_.boot() + Ms{static_cast<std::int64_t>(1000 * many / rate)};

@@ -52,7 +52,7 @@ void Claims::claim(std::vector<io::DueItem> items, PublishLane lane) {
 
 void Claims::claimed(const std::vector<io::DueItem>& batch, PublishLane lane, Result<Answer> result) {
   if (!result) {
-    log::error("a claim failed", {{"tasks", batch.size()}, {"reason", result.error().message}});
+    log::error("claim failed", {{"tasks", batch.size()}, {"reason", result.error().message}});
     for (const io::DueItem& item : batch) deps_.tracker.not_claimed(item);  // the sweep brings them again
     return;
   }
@@ -108,7 +108,8 @@ void Claims::fetch() {
 
 void Claims::fetched(const std::vector<ClaimedTask>& batch, const Result<Messages>& messages) {
   if (messages) return deps_.publisher.publish(batch, *messages);
-  log::error("bodies could not be read", {{"tasks", batch.size()}, {"reason", messages.error().message}});
+  log::error("reading message bodies failed",
+             {{"tasks", batch.size()}, {"reason", messages.error().message}});
   for (const ClaimedTask& claimed : batch) deps_.tracker.release(claimed);
 }
 

@@ -32,10 +32,11 @@ bool DeliveryProof::set(const Shared& shared) {
   if (!tokens_) return false;
   required_ = configured_.value_or(made_with_tokens(shared.made_since));
   if (!required_) {
-    log::warn("results are taken without retry-token: whoever may write to rung.results can end any task",
-              {{"because", configured_ ? "results.require_token is false"
-                                       : "an earlier release made the database; write results: { "
-                                         "require_token: true } when all consumers copy retry-token"}});
+    log::warn(
+        "results are accepted without retry-token: anyone who may write to rung.results can finish any task",
+        {{"because", configured_ ? "results.require_token is false"
+                                 : "an earlier release made the database; write results: { "
+                                   "require_token: true } when all consumers copy retry-token"}});
   }
   return true;
 }

@@ -44,7 +44,7 @@ void DueSweep::sweep() {
       },
       [this](const Result<std::vector<DueEntry>>& rows) {
         busy_ = false;
-        if (!rows) return log::error("the sweep failed", {{"reason", rows.error().message}});
+        if (!rows) return log::error("sweep failed", {{"reason", rows.error().message}});
         found(*rows);
       });
 }

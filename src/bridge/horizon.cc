@@ -66,7 +66,7 @@ void Horizon::load(std::vector<int> shards, std::optional<EpochMs> after, EpochM
       [this](Result<std::vector<DueEntry>> rows) {
         --loading_;
         if (!rows) {
-          log::error("the window could not be loaded", {{"reason", rows.error().message}});
+          log::error("loading due times failed", {{"reason", rows.error().message}});
           return;
         }
         std::ranges::sort(*rows, {}, &DueEntry::at);  // the oldest fire first

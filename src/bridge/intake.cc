@@ -220,7 +220,8 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
         deps_.observer.inserted(task);
         break;
       case Inserted::How::duplicate:
-        log::debug("the same intake again", {{"id", answer.id.value}, {"message_id", task.message_id}});
+        log::debug("duplicate delivery: its task exists",
+                   {{"id", answer.id.value}, {"message_id", task.message_id}});
         deps_.acks.add(batch[i].delivery->tag);
         break;
       case Inserted::How::id_taken:  // the next turn gives it another
@@ -252,8 +253,7 @@ void Intake::try_later(Newcomer item, const std::string& reason) {
 // body says so, and only then it is acked.
 void Intake::divert(Newcomer item, const std::string& reason) {
   if (item.without_body) {
-    log::error("a message can be neither stored nor recorded: left unacked, tried again",
-               {{"reason", reason}});
+    log::error("message not stored: left unacked, retrying", {{"reason", reason}});
     return try_later(std::move(item), reason);
   }
   const std::string former_reason = std::exchange(item.park_reason, {});
@@ -270,7 +270,7 @@ void Intake::divert(Newcomer item, const std::string& reason) {
       waiting_.push_back(std::move(item));
       flush();
     } else {
-      log::error("a message could not be moved to the parked queue: left unacked, tried again",
+      log::error("message not moved to the parked queue: left unacked, retrying",
                  {{"reason", result.reason}});
       item.without_body = false;
       item.park_reason = former_reason;

@@ -62,7 +62,7 @@ void IntakePause::resume(BootMs now) {
   paused_ = false;
   resumed_at_ = now;
   const std::string length = std::to_string((now - paused_at_).count());
-  log::info("messages are taken in again", {{"paused_ms", (now - paused_at_).count()}});
+  log::info("intake resumed", {{"paused_ms", (now - paused_at_).count()}});
   deps_.broker.pause_intake(false);
   deps_.health.clear("intake");
   // Only now can it be written.

@@ -30,8 +30,7 @@ void ParkedCopies::send_owed() {
       },
       [this](const Result<std::vector<DueEntry>>& rows) {
         busy_ = false;
-        if (!rows)
-          return log::error("parked copies could not be looked for", {{"reason", rows.error().message}});
+        if (!rows) return log::error("querying for parked copies failed", {{"reason", rows.error().message}});
         std::vector<TaskId> ids;
         for (const DueEntry& row : *rows) {
           if (!under_way_.contains(row.id) && ids.size() < kMostInBatch) ids.push_back(row.id);
@@ -71,7 +70,7 @@ void ParkedCopies::read_and_send(const std::vector<TaskId>& ids) {
       [this](const Result<std::vector<Copy>>& copies) {
         busy_ = false;
         if (!copies)
-          return log::error("parked messages could not be read", {{"reason", copies.error().message}});
+          return log::error("reading parked messages failed", {{"reason", copies.error().message}});
         for (const Copy& copy : *copies) send(copy);
         deps_.outbox.flush();
       });
@@ -82,7 +81,7 @@ void ParkedCopies::send(const Copy& copy) {
   under_way_.insert(task.id);
   bytes_ += body_bytes_of(task);
   const auto never = [this, task](const std::string& reason) {
-    log::error("a parked message cannot be sent to the parked queue: it stands in its row alone",
+    log::error("copy for the parked queue refused by the broker: the message is in its row alone",
                {{"id", task.id.value}, {"reason", reason}});
     done(task);
   };

@@ -45,7 +45,7 @@ void PublishFence::allow_until(BootMs deadline) {
 // One queue that does not answer would keep the fence closed for all: nothing else ends what is under way.
 void PublishFence::give_up_unanswered() {
   if (outbox_.under_way() == 0 || planted(Bug::b1)) return;
-  log::warn("the leases ran out and publishes are not answered: their connections are given up",
+  log::warn("leases expired with unconfirmed publishes: dropping their connections",
             {{"under_way", outbox_.under_way()}});
   for (const PublishLane lane : {PublishLane::main, PublishLane::probe})
     broker_.drop_publishing(lane, "the leases ran out while it had not answered");

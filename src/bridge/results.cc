@@ -12,7 +12,7 @@ void Results::said(const std::vector<Delivery>& deliveries) {
     ResultWord word = read_result(delivery.message);
     if (!word.complaint.empty()) {
       // Nothing is lost by letting it go: the task itself stands in its row, and silence is dealt with there.
-      log::warn("a result is not understood: passed over", {{"reason", word.complaint}});
+      log::warn("result ignored: malformed", {{"reason", word.complaint}});
       deps_.acks.add(delivery.tag);
       continue;
     }
@@ -39,10 +39,10 @@ void Results::said(const std::vector<Delivery>& deliveries) {
     const auto decided = [this, id, tag = delivery.tag](const Result<Decision>& decision) {
       if (!decision) return;  // stopping: unacked, the broker keeps it
       if (decision->verdict == Decision::Verdict::refused) {
-        log::warn("a result fits no attempt: passed over", {{"id", id.value}, {"reason", decision->reason}});
+        log::warn("result ignored: no such attempt", {{"id", id.value}, {"reason", decision->reason}});
       }
       if (decision->verdict == Decision::Verdict::stale)
-        log::debug("a result changes nothing", {{"id", id.value}, {"reason", decision->reason}});
+        log::debug("result ignored: it changes nothing", {{"id", id.value}, {"reason", decision->reason}});
       deps_.acks.add(tag);
       deps_.observer.decided(*decision);
     };

@@ -62,7 +62,7 @@ void Retention::arrived(Result<RetentionPass> pass) {
   busy_ = false;
   if (!pass) {
     if (stopped_) return;
-    log::warn("retention stops for a while", {{"reason", pass.error().message}});
+    log::warn("retention paused", {{"reason", pass.error().message}});
     pass_.stage = Stage::done;
     return timer_.start(schedule_.failed(now()));
   }

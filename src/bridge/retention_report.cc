@@ -18,7 +18,7 @@ void RetentionReport::add(const RetentionPass& step, EpochMs now) {
 void RetentionReport::ended(const RetentionPass& pass, BootMs now) {
   if (pass.look) {
     if (!pass.trouble.empty() && pass.trouble != trouble_)
-      log::warn("the history's tables could not be changed", {{"reason", pass.trouble}});
+      log::warn("changing the history's partitions failed", {{"reason", pass.trouble}});
     trouble_ = pass.trouble;
   }
   const bool something =

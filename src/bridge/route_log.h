@@ -17,14 +17,14 @@ class RouteLog {
 
   void exchange_refused(const std::string& exchange, const std::string& reason) {
     if (due(exchange))
-      log::warn("messages for an exchange are refused: their attempts fail",
+      log::warn("exchange refuses messages: their attempts fail",
                 {{"exchange", exchange}, {"reason", reason}});
   }
   // Once for each queue.
   void routing_key_lost(const std::string& queue, const std::string& reason) {
     constexpr std::size_t kMost = 10'000;
     if (queues_.size() >= kMost || !queues_.insert(queue).second) return;
-    log::warn("a queue gets its retries without their routing key: it can't be bound",
+    log::warn("retries to a queue lose their routing key: binding refused",
               {{"queue", queue}, {"reason", reason}});
   }
 

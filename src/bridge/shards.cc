@@ -61,7 +61,7 @@ void Shards::begin_cycle() {
     if (result) {
       end_cycle(*result);
     } else if (!result.error().is_transient()) {
-      log::error("the leases could not be renewed", {{"reason", result.error().message}});
+      log::error("lease renewal failed", {{"reason", result.error().message}});
     }
     if (result && result->name_taken) return;  // no further cycle
     timer_.arm(result ? &*result : nullptr, result && result->link != link_);
@@ -83,7 +83,7 @@ void Shards::end_cycle(const LeaseCycle& cycle) {
   clock_.measured(cycle.clock.db, cycle.clock.sent, cycle.clock.received);
   const std::vector<int> lost = apply(cycle);
   if (!cycle.release.empty())
-    log::info("shards given back", {{"given", cycle.release.size()}, {"held", count()}, {"of", kShards}});
+    log::info("shards released", {{"given", cycle.release.size()}, {"held", count()}, {"of", kShards}});
   if (!lost.empty()) {
     log::warn("leases lost",
               {{"shards", lost.size()}, {"held", count() - static_cast<int>(cycle.gained.size())}});
@@ -95,7 +95,7 @@ void Shards::end_cycle(const LeaseCycle& cycle) {
   const bool open = any() && !stepped_back_;
   listener_.publish_until(open ? cycle.sent + settings_.lease - margin : BootMs{0});
   if (!cycle.gained.empty()) {
-    log::info("shards taken", {{"taken", cycle.gained.size()}, {"held", count()}, {"of", kShards}});
+    log::info("shards acquired", {{"taken", cycle.gained.size()}, {"held", count()}, {"of", kShards}});
     listener_.gained(cycle.gained);
   }
 }
@@ -130,9 +130,9 @@ void Shards::notice(const LeaseCycle& cycle) {
 void Shards::step_back(bool yes) {
   stepped_back_ = yes;
   if (yes) {
-    log::warn("cannot publish while another instance can: the shards are given up", {{"held", count()}});
+    log::warn("cannot publish, another instance can: releasing all shards", {{"held", count()}});
   } else {
-    log::info("takes shards again", {{"held", count()}});
+    log::info("acquiring shards again", {{"held", count()}});
   }
 }
 

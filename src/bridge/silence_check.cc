@@ -22,7 +22,8 @@ void SilenceCheck::check() {
       },
       [this](const Result<std::vector<DueEntry>>& rows) {
         busy_ = false;
-        if (!rows) return log::error("silence could not be looked for", {{"reason", rows.error().message}});
+        if (!rows)
+          return log::error("querying for unanswered deliveries failed", {{"reason", rows.error().message}});
         for (const DueEntry& row : *rows) {
           if (!ending_.insert(row.id).second) continue;
           deps_.transitions.add({row.id, event::SilenceOver{}},

@@ -25,16 +25,16 @@ void StoreWatch::changed(const StoreJobs::Status& status) {
   if (!status.away) {
     refusal_.clear();
     if (!std::exchange(away_, false)) return;
-    log::info("the database is back", {{"away_ms", (clock_.boot() - away_since_).count()}});
+    log::info("database available again", {{"away_ms", (clock_.boot() - away_since_).count()}});
     return health_.clear("database");
   }
   refusal_ = status.refused ? status.reason : "";
   const bool first = !std::exchange(away_, true);
   if (first) away_since_ = clock_.boot();
   if (status.refused) {
-    log::warn("the database refuses this instance: intake waits unacked", {{"reason", status.reason}});
+    log::warn("database refuses this instance: intake waits, nothing is acked", {{"reason", status.reason}});
   } else {
-    log::warn(first ? "the database is away: intake waits unacked" : "the outage of the database goes on",
+    log::warn(first ? "database unavailable: intake waits, nothing is acked" : "database still unavailable",
               {{"reason", status.reason}});
   }
   health_.set("database", status.reason, Health::Effect::not_ready);
@@ -53,7 +53,7 @@ void StoreWatch::noticed(const Shards::Notice& notice) {
 
 void StoreWatch::behind(TaskId id, const std::string& how) {
   ++rows_behind_;
-  log::warn("a row is older than its delivery: it counts as that attempt", {{"id", id.value}, {"how", how}});
+  log::warn("row is older than its delivery: updated to that attempt", {{"id", id.value}, {"how", how}});
   const std::string detail =
       "the database lacks what it had committed (a replica was promoted without it, or a node lags); the "
       "last "

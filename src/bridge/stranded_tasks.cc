@@ -41,7 +41,7 @@ void StrandedTasks::found(const std::vector<Lease>& leases, const Result<std::ve
   const BootMs now = deps_.clock.here().boot();
   if (!rows) {
     for (const Lease& lease : leases) waiting_.push_back({lease, now + kLookAgainAfterError});
-    return log::error("stranded tasks could not be looked for", {{"reason", rows.error().message}});
+    return log::error("querying for stranded tasks failed", {{"reason", rows.error().message}});
   }
   const bool more = rows->size() == static_cast<std::size_t>(kMostStranded);
   std::vector<io::DueItem> items;
@@ -58,7 +58,7 @@ void StrandedTasks::found(const std::vector<Lease>& leases, const Result<std::ve
     if (more || unsettled.contains(lease.shard)) waiting_.push_back({lease, now + kLookAgainSoon});
   }
   if (items.empty()) return;
-  log::info("publishing again what the former owner left", {{"tasks", items.size()}});
+  log::info("republishing what the former owner left", {{"tasks", items.size()}});
   deps_.dispatch.due(items);
 }
 
@@ -78,7 +78,7 @@ void StrandedTasks::look_for_forgotten() {
           if (!waits && !deps_.dispatch.tracker().contains(row.id)) items.push_back(deps_.names.item(row));
         }
         if (items.empty()) return;
-        log::warn("claims that nobody had in hand: published again", {{"tasks", items.size()}});
+        log::warn("republishing claims that nobody had in hand", {{"tasks", items.size()}});
         deps_.dispatch.due(items);
       });
 }

@@ -28,7 +28,7 @@ void TaskPublisher::publish(const std::vector<ClaimedTask>& tasks,
       const std::string why = stored == by_id.end()
                                   ? "its body is not in the database"
                                   : "its row in rung_bodies cannot be read: " + stored->second->broken;
-      log::error("a message cannot be read", {{"id", claimed.task->id.value}, {"reason", why}});
+      log::error("stored message unreadable", {{"id", claimed.task->id.value}, {"reason", why}});
       published(claimed, {0, How::rejected, why});
       continue;
     }

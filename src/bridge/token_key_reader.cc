@@ -23,7 +23,7 @@ void TokenKeyReader::read() {
 
 void TokenKeyReader::arrived(const Result<DeliveryProof::Shared>& shared) {
   if (shared && proof_.set(*shared)) return ready_();
-  log::error("the key of the delivery tokens cannot be used: nothing is published, no result is taken",
+  log::error("delivery token key unusable: publishing and results are stopped",
              {{"reason", shared ? "result_token_key in rung_settings is not 64 hex digits: delete that row"
                                 : shared.error().message}});
   if (!draining_) timer_.start(kReadKeyAgain);

@@ -218,7 +218,7 @@ void Transitions::arrived(std::vector<Item>& batch, Result<std::vector<Decision>
 
 void Transitions::keep(Item item, const std::string& reason) {
   if (!std::exchange(item.told, true))
-    log::error("what happened to a task could not be recorded: tried again",
+    log::error("recording a task's change failed: retrying",
                {{"id", item.event.id.value}, {"reason", reason}});
   const std::uint32_t connection = item.connection;
   left_.add(connection, reason, [this, item = std::move(item)] { push(item); });

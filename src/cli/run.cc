@@ -90,8 +90,8 @@ class Stores {
     if (!addresses) return options;  // open() says why
     options.addresses = *std::move(addresses);
     options.addresses->on_change([](const std::string& address, const std::string& passed_over) {
-      if (passed_over.empty()) return log::info("the database is connected", {{"address", address}});
-      log::warn("the database is connected", {{"address", address}, {"passed_over", passed_over}});
+      if (passed_over.empty()) return log::info("database connected", {{"address", address}});
+      log::warn("database connected", {{"address", address}, {"passed_over", passed_over}});
     });
     return options;
   }
@@ -173,7 +173,7 @@ class Sidecar {
     const bool answered = http_ == nullptr || http_->stop(Ms{200});  // without the loop nothing is answered
     if (!bridge_.stop(ending_ ? left() : Ms{2000}) || !answered) {
       // A thread hangs in a call (a server that is stalled): the process ends all the same, as after a kill.
-      log::warn("ended without waiting for a call that hangs", {{"exit", code_}});
+      log::warn("stopped without waiting for a blocked call", {{"exit", code_}});
       std::_Exit(code_);
     }
     log::info("ended", {{"exit", code_}});
@@ -182,14 +182,14 @@ class Sidecar {
 
  private:
   void summary() const {
-    log::info("rung starts", {{"version", RUNG_VERSION},
-                              {"node", config_.node},
-                              {"broker", without_passwords(config_.broker.url, config_.broker.other_urls)},
-                              {"database", without_passwords(config_.store.url, config_.store.other_urls)},
-                              {"lease", levels::format_duration(config_.lease)},
-                              {"window", levels::format_duration(config_.window)},
-                              {"retention", config_.retention ? levels::format_duration(*config_.retention)
-                                                              : std::string("off")}});
+    log::info("rung starting", {{"version", RUNG_VERSION},
+                                {"node", config_.node},
+                                {"broker", without_passwords(config_.broker.url, config_.broker.other_urls)},
+                                {"database", without_passwords(config_.store.url, config_.store.other_urls)},
+                                {"lease", levels::format_duration(config_.lease)},
+                                {"window", levels::format_duration(config_.window)},
+                                {"retention", config_.retention ? levels::format_duration(*config_.retention)
+                                                                : std::string("off")}});
     const QueueGroups& groups = config_.groups;
     if (!groups.empty()) {
       std::string queues;
@@ -203,7 +203,7 @@ class Sidecar {
     }
     say_rules("other queues", "(any other)", config_.rules->defaults());
     if (config_.rules->queues().empty())
-      log::info("no queue is named in the config: every message that comes in takes the rules of defaults");
+      log::info("no queues in the config: every message uses the rules in defaults");
     for (const auto& [from, to] : config_.delays) log::info("delayed exchange", {{"from", from}, {"to", to}});
     if (!config_.rules->targets().allow) {
       log::warn(
@@ -254,9 +254,9 @@ class Sidecar {
     auto api = http::Api::start(std::move(parts), clock_);
     if (!api) return tl::unexpected(api.error());
     http_ = *std::move(api);
-    log::info("the HTTP API listens", {{"address", http.listen},
-                                       {"tls", !http.cert.empty()},
-                                       {"token", http.token.empty() ? "none asked for" : "asked for"}});
+    log::info("HTTP API listening", {{"address", http.listen},
+                                     {"tls", !http.cert.empty()},
+                                     {"token", http.token.empty() ? "none asked for" : "asked for"}});
     return {};
   }
 
@@ -269,7 +269,7 @@ class Sidecar {
   }
 
   void fatal(const std::string& reason) {
-    log::error("cannot go on", {{"reason", reason}});
+    log::error("cannot continue", {{"reason", reason}});
     code_ = 1;
     loop_.stop();
   }
@@ -318,7 +318,7 @@ class Sidecar {
   // again.
   void cut_short() {
     if (std::exchange(cut_short_, true) || drained_) return loop_.stop();
-    log::warn("drain takes too long: ending as after a crash, nothing is lost by it");
+    log::warn("drain timed out: stopping as after a crash, nothing is lost");
     deadline_.start(config_.drain / 10);
     bridge_.give_back([this] { loop_.stop(); });
   }
@@ -327,8 +327,8 @@ class Sidecar {
     LoadedConfig loaded = load_config(path_, ConfigFor::sidecar, choice_);
     if (!loaded.ok()) {
       for (const ConfigProblem& problem : loaded.problems)
-        log::error("config not taken", {{"problem", problem.str()}});
-      log::error("the config has mistakes: the old one stays in force", {{"file", path_}});
+        log::error("config rejected", {{"problem", problem.str()}});
+      log::error("config has errors: the previous one stays in effect", {{"file", path_}});
       return;
     }
     bridge_.reload(loaded.config.rules, loaded.config.retention);
@@ -344,7 +344,7 @@ class Sidecar {
         loaded.config.http.token != config_.http.token ||
         loaded.config.http.read_token != config_.http.read_token;
     log::info("config reloaded: ladders, queues, tags, retention and log", {{"file", path_}});
-    if (more) log::warn("what else changed in the config needs a restart", {{"file", path_}});
+    if (more) log::warn("other changes in the config need a restart", {{"file", path_}});
     config_.rules = loaded.config.rules;
     config_.retention = loaded.config.retention;
   }

@@ -196,10 +196,9 @@ class Session final : public Places::Connection, public std::enable_shared_from_
     try {
       return shared_.handle(request);
     } catch (const std::exception&) {
-      log::error("a request ended in an exception",
+      log::error("HTTP request failed with an exception",
                  {{"path", std::string_view(request.path).substr(0, 200)}});
-      Response response =
-          problem(500, "the request could not be worked on: this is a mistake of Rung's", request.path);
+      Response response = problem(500, "the request could not be worked on: internal error", request.path);
       response.close = true;
       return response;
     }

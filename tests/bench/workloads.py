@@ -101,7 +101,7 @@ class Bench:
         if not wait:
             return
         for node in self.nodes:
-            until("the sidecar takes in", lambda n=node: n.logged("the broker is connected") and n.logged("shards taken"))
+            until("the sidecar takes in", lambda n=node: n.logged("broker connected") and n.logged("shards acquired"))
         until("each has its share", lambda: self.servers.balanced(count))
 
     def end_sidecars(self) -> None:

@@ -39,7 +39,7 @@ void SimBroker::connect_intake() {
     if (stopped_) return;
     intake_ = parts_.server.connect(parts_.process);
     if (!intake_) {
-      tell(false, status_.publishing, "the broker is away");
+      tell(false, status_.publishing, "broker unavailable");
       return parts_.world.events.after(backoff(), parts_.process, [this] { connect_intake(); });
     }
     intake_->lost = [this] { intake_lost("the connection was lost"); };

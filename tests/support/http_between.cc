@@ -30,8 +30,8 @@ HttpBetween::HttpBetween(std::string server, Change change) : impl_(std::make_un
   if (!url) throw std::runtime_error(url.error().message);
   const auto hand_on = [url = *url, change = std::move(change)](const http::Request& request) {
     HttpClient client(url.port, url.host);
-    const HttpAnswer got = client.call(request.method, target_of(request), {},
-                                       {{"Authorization", request.authorization}});
+    const HttpAnswer got =
+        client.call(request.method, target_of(request), {}, {{"Authorization", request.authorization}});
     Answer answer{got.status == 0 ? 502 : got.status, got.body};
     change(request.path, answer);
     http::Response response;
@@ -39,7 +39,8 @@ HttpBetween::HttpBetween(std::string server, Change change) : impl_(std::make_un
     response.body = answer.body;
     return response;
   };
-  auto started = http::Server::start({}, [](const http::Request&) { return std::nullopt; }, hand_on);
+  auto started = http::Server::start(
+      {}, [](const http::Request&) { return std::nullopt; }, hand_on);
   if (!started) throw std::runtime_error(started.error().message);
   impl_->server = *std::move(started);
 }

@@ -131,7 +131,7 @@ bool Sidecar::wait_ready(Ms within, std::uint32_t consumers) {
   return eventually(
       [&] {
         if (!running()) throw std::runtime_error("rung run ended at once:\n" + log_tail());
-        return log_since_start().find("the broker is connected") != std::string::npos &&
+        return log_since_start().find("broker connected") != std::string::npos &&
                probe.consumers(queue).value_or(0) >= consumers;
       },
       within);

@@ -116,7 +116,7 @@ OutageTest::~OutageTest() = default;
 void OutageTest::start_unready() {
   sidecar_ = std::make_unique<Sidecar>(config);
   sidecar_->start();
-  ASSERT_TRUE(sidecar_->logged("rung starts"));
+  ASSERT_TRUE(sidecar_->logged("rung starting"));
 }
 
 void OutageTest::publish_failed(const std::string& queue, std::size_t count, const std::string& name) {

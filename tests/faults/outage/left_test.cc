@@ -60,19 +60,19 @@ class LeftBehind : public OutageTest {
 
 TEST_F(LeftBehind, InThePausedProcess) {
   start();
-  ASSERT_TRUE(rung().logged("shards taken"));
+  ASSERT_TRUE(rung().logged("shards acquired"));
   rung().signal(SIGSTOP);
   publish_once();  // into the socket of the one that sleeps
   ASSERT_TRUE(eventually([&] { return amqp.depth(failed()).value_or(9) == 0; }, kBound));
   other_finishes();  // when the broker has given the sleeper up
   rung().signal(SIGCONT);
-  ASSERT_TRUE(rung().logged("the broker is back")) << rung().log_tail();
+  ASSERT_TRUE(rung().logged("broker reconnected")) << rung().log_tail();
   expect_one_life();
 }
 
 TEST_F(LeftBehind, InTheQueueForTheDatabase) {
   start();
-  ASSERT_TRUE(rung().logged("shards taken"));
+  ASSERT_TRUE(rung().logged("shards acquired"));
   mysql.stall();
   publish_once();
   ASSERT_TRUE(eventually([&] { return amqp.depth(failed()).value_or(9) == 0; }, kBound));
@@ -80,14 +80,14 @@ TEST_F(LeftBehind, InTheQueueForTheDatabase) {
   rabbit.cut();
   other_finishes();
   mysql.stall(false);
-  ASSERT_TRUE(rung().logged("the database is back", kBound * 2)) << rung().log_tail();
+  ASSERT_TRUE(rung().logged("database available again", kBound * 2)) << rung().log_tail();
   rabbit.refuse(false);
-  ASSERT_TRUE(rung().logged("the broker is back")) << rung().log_tail();
+  ASSERT_TRUE(rung().logged("broker reconnected")) << rung().log_tail();
   expect_one_life();
 }
 
 // The database is away for one instance alone: what that one has unacked is its peer's after a lease, not
-// when the database is back.
+// when database available again.
 class WithoutDatabase : public OutageTest {
  protected:
   static constexpr std::size_t kHeld = 30;
@@ -98,7 +98,7 @@ class WithoutDatabase : public OutageTest {
   }
   void lose_it() {
     start();
-    ASSERT_TRUE(rung().logged("shards taken"));
+    ASSERT_TRUE(rung().logged("shards acquired"));
     queue_ = attached("q");
     mysql.refuse();
     mysql.cut();
@@ -128,12 +128,12 @@ TEST_F(WithoutDatabase, WhatItHasUnackedIsItsPeersAfterALease) {
   second.start();
   EXPECT_TRUE(eventually([&] { return tasks() == kHeld; }, kBound))
       << tasks() << " of " << kHeld << " are taken in";
-  EXPECT_EQ(times("messages are taken in again"), 0);
+  EXPECT_EQ(times("intake resumed"), 0);
   EXPECT_EQ(times("the database does not answer"), 1);
   EXPECT_TRUE(tells("intake"));
-  // Nothing of it comes to a second life when the database is back.
+  // Nothing of it comes to a second life when database available again.
   mysql.refuse(false);
-  ASSERT_TRUE(rung().logged("messages are taken in again", kBound * 2));
+  ASSERT_TRUE(rung().logged("intake resumed", kBound * 2));
   publish_failed(queue_, 5, "after");
   ASSERT_TRUE(eventually([&] { return tasks() == kHeld + 5; }, kBound)) << tasks();
   EXPECT_EQ(number("SELECT COUNT(*) FROM {}.retry_current WHERE state = 'parked'"), 0);

@@ -28,8 +28,8 @@ class MysqlAway : public OutageTest {
   }
   void once() {
     EXPECT_EQ(times("the database is away"), 1);
-    EXPECT_EQ(times("the database is back"), 1);
-    EXPECT_EQ(times("the broker is away"), 0);
+    EXPECT_EQ(times("database available again"), 1);
+    EXPECT_EQ(times("broker unavailable"), 0);
   }
 
   std::string queue;
@@ -95,7 +95,7 @@ TEST_F(MysqlAway, HalfOpen) {
   // Each of the three connections finds its own end dead, and when they do so apart, each is an outage of its
   // own.
   EXPECT_LE(times("the database is away"), 3);
-  EXPECT_EQ(times("the database is away"), times("the database is back"));
+  EXPECT_EQ(times("the database is away"), times("database available again"));
 }
 
 // A session of ours that says nothing for two thirds of a lease is ended by the database: whoever had nothing
@@ -105,7 +105,7 @@ class Idle : public OutageTest {};
 TEST_F(Idle, NoConnectionIsCutByItsOwnTimeout) {
   config.more += "retention: 1h\n";  // the lease is 2 s: it would be cut after one
   start();
-  ASSERT_TRUE(rung().logged("shards taken"));
+  ASSERT_TRUE(rung().logged("shards acquired"));
   const auto aborted = [&] {
     return std::stoll(db.query("SHOW GLOBAL STATUS LIKE 'Aborted_clients'").at(0).at(1));
   };
@@ -143,7 +143,7 @@ TEST_F(Stranded, ByAStallOfMysqlLongerThanTheLease) {
   rabbit.cut();
   mysql.stall(false);
   all_ended(queue, consumer, kStuck);
-  EXPECT_NE(rung().log().find("shards taken"), std::string::npos);
+  EXPECT_NE(rung().log().find("shards acquired"), std::string::npos);
 }
 
 // A claim whose commit got no answer is tried again for as long as the connection's time-out; meanwhile the

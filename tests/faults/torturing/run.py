@@ -165,7 +165,7 @@ class Run:
                       if f["begin"] != takeover["at"]]
             if not others and (takeover["ms"] is None or takeover["ms"] > limit):
                 self.blame("sidecars", f"{takeover['name']} was killed at {report.clock(takeover['at'])}, "
-                                       f"its shards taken over after {takeover['ms']} ms; at most {limit:.0f}")
+                                       f"its shards acquired over after {takeover['ms']} ms; at most {limit:.0f}")
 
     def close(self):
         self.stop_sending.set()

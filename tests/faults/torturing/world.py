@@ -122,7 +122,7 @@ class World:
             sidecar.start()
         deadline = time.monotonic() + within
         for sidecar in self.sidecars:
-            while "the broker is connected" not in sidecar.log() or "shards taken" not in sidecar.log():
+            while "broker connected" not in sidecar.log() or "shards acquired" not in sidecar.log():
                 if sidecar.process.poll() is not None or time.monotonic() > deadline:
                     raise RuntimeError(f"{sidecar.name} did not start:\n{sidecar.log()[-3000:]}")
                 time.sleep(0.05)

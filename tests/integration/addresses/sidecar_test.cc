@@ -33,9 +33,9 @@ TEST_F(SidecarAddresses, OneOfTheBrokersIsSilentAndOneOfTheDatabases) {
   const std::string queue = attached();
   start();
   climbs(queue, "one");
-  EXPECT_TRUE(rung().logged("the broker is connected address=" + parse_url(amqp_url())->host_port(5672)))
+  EXPECT_TRUE(rung().logged("broker connected address=" + parse_url(amqp_url())->host_port(5672)))
       << rung().log_tail();
-  EXPECT_TRUE(rung().logged("the database is connected address=" + parse_url(db.url())->host_port(3306)))
+  EXPECT_TRUE(rung().logged("database connected address=" + parse_url(db.url())->host_port(3306)))
       << rung().log_tail();
   EXPECT_NE(rung().log().find("passed_over="), std::string::npos);
   EXPECT_EQ(rung().log().find("guest:guest"), std::string::npos);
@@ -63,7 +63,7 @@ TEST_F(SidecarAddresses, TheOneThatServesDies) {
     one->cut();
   }
   climbs(queue, "with b");
-  EXPECT_TRUE(rung().logged("the database is connected address=127.0.0.1:" + std::to_string(db_b.port())))
+  EXPECT_TRUE(rung().logged("database connected address=127.0.0.1:" + std::to_string(db_b.port())))
       << rung().log_tail();
   for (TcpProxy* one : {&broker_a, &db_a}) one->refuse(false);
   for (TcpProxy* one : {&broker_b, &db_b}) {
@@ -82,10 +82,10 @@ TEST_F(SidecarAddresses, TheDatabaseThatServesBecomesReadOnly) {
   const std::string queue = attached();
   start();
   climbs(queue, "before");
-  EXPECT_TRUE(rung().logged("the database is connected address=127.0.0.1:" + std::to_string(second.port())));
+  EXPECT_TRUE(rung().logged("database connected address=127.0.0.1:" + std::to_string(second.port())));
   second.read_only(true);
   db.open_store();  // an empty one: what matters is that the flow goes there
-  EXPECT_TRUE(rung().logged("the database is connected address=" + parse_url(db.url())->host_port(3306)))
+  EXPECT_TRUE(rung().logged("database connected address=" + parse_url(db.url())->host_port(3306)))
       << rung().log_tail();
   climbs(queue, "after");
   const Ran ran = doctor();

@@ -30,7 +30,7 @@ TEST_F(AttachWatch, ADetachAtRunTimeIsTold) {
   attach();
   sidecar_ = std::make_unique<Sidecar>(config);
   rung().start();
-  ASSERT_TRUE(rung().logged("shards taken") && rung().logged("attached")) << rung().log_tail();
+  ASSERT_TRUE(rung().logged("shards acquired") && rung().logged("attached")) << rung().log_tail();
   EXPECT_TRUE(eventually([&] {
     return metrics().find("rung_queue_attached{queue=\"orders\"} 1") != std::string::npos;
   })) << metrics();

@@ -187,7 +187,7 @@ class Restart(unittest.TestCase):
                               stderr=subprocess.STDOUT, text=True, timeout=BOUND_SECONDS, check=False,
                               env=dict(os.environ, RUNG_PROGRAM=PROGRAM, TMPDIR=folder))
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertIn("the broker is back", done.stdout)
+        self.assertIn("broker reconnected", done.stdout)
         self.assertIn("OSError: [Errno 28] No space left on device: fails-once.pdf", done.stdout)
         self.assertEqual(os.listdir(folder), [], "nothing is left")
 

@@ -288,7 +288,7 @@ TEST_F(Operate, SigtermAndSigintDrainAndExitZero) {
 TEST_F(Operate, ADeletedExchangeComesBackAndIsRecorded) {
   config.broker = "  topology_check: 200ms\n";
   start();
-  ASSERT_TRUE(rung().logged("shards taken"));
+  ASSERT_TRUE(rung().logged("shards acquired"));
   const std::string queue = attached();
   amqp.remove_exchange(failed());
   ASSERT_TRUE(rung().logged("topology repaired"));

@@ -73,7 +73,7 @@ TEST_F(Restored, TheSidecarsSayItGoOnAndPublishAgainWhatTheDumpSaysIsDue) {
 // A node that the dump doesn't know: its row is gone, and its number may be another's.
 TEST_F(Restored, ANodeThatTheDumpDoesNotKnowRegistersAnew) {
   start();
-  ASSERT_TRUE(rung().logged("shards taken"));
+  ASSERT_TRUE(rung().logged("shards acquired"));
   rows("SELECT 1");  // into the schema
   rung().signal(SIGTERM);
   ASSERT_EQ(rung().wait_exit(), 0);

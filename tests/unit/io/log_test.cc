@@ -18,7 +18,7 @@ std::string written(std::string_view format, const std::function<void()>& log) {
 
 TEST(Log, TextIsOneLineAnEventOfKeysAndValues) {
   const std::string line = written("text", [] {
-    warn("the broker is away", {{"reason", "connection refused\nby peer"}, {"tries", 3}});
+    warn("broker unavailable", {{"reason", "connection refused\nby peer"}, {"tries", 3}});
   });
   EXPECT_NE(line.find("warn  the broker is away reason=\"connection refused\\nby peer\" tries=3\n"),
             std::string::npos)
