@@ -75,7 +75,7 @@ std::string fraction_answer(std::string_view text, std::size_t point) {
 }
 
 // Wrong as a whole, before any part of it is looked at.
-std::optional<std::string> wrong_at_sight(std::string_view text) {
+std::optional<std::string> obvious_mistake(std::string_view text) {
   if (text.empty()) return "a duration is missing: " + std::string(kExample);
   if (text.front() == '-') return "a duration cannot be negative";
   if (text.front() == '+') return "a duration has no sign: remove the +";
@@ -130,7 +130,7 @@ tl::expected<Part, std::string> take_part(std::string_view& text) {
 
 tl::expected<Ms, std::string> parse_duration(std::string_view text) {
   if (text == "0") return Ms{0};
-  if (auto what = wrong_at_sight(text)) return wrong(*std::move(what));
+  if (auto what = obvious_mistake(text)) return wrong(*std::move(what));
   std::array<bool, kUnits.size()> seen{};
   std::int64_t total = 0;
   int last = -1;

@@ -1,7 +1,7 @@
 // What the other instances are told about our connection for publishing (BrokerLink), so that shards do not
 // change hands with every connection that comes and goes. It counts as lost once it has been down for longer
-// than `patience`, and as up again once it has been up for as long. A connection that lasts for less than a
-// third of that does not end the outage. Thread: the loop's.
+// than `down_timeout`, and as up again once it has been up for as long. A connection that lasts for less than
+// a third of that does not end the outage. Thread: the loop's.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace rung::bridge {
 
 class Ability {
  public:
-  explicit Ability(Ms patience) : patience_(patience) {}
+  explicit Ability(Ms down_timeout) : down_timeout_(down_timeout) {}
 
   // The connection comes or goes.
   void publishing(bool up, BootMs now) {
@@ -22,18 +22,18 @@ class Ability {
       up_since_ = now;
       return;
     }
-    if (!down_since_ || now - *up_since_ >= patience_ / 3) down_since_ = now;
+    if (!down_since_ || now - *up_since_ >= down_timeout_ / 3) down_since_ = now;
     up_since_.reset();
   }
   BrokerLink link(BootMs now) {
-    if (!up_since_ && down_since_ && now - *down_since_ > patience_) lost_ = true;
-    if (up_since_ && now - *up_since_ >= patience_) lost_ = false;
+    if (!up_since_ && down_since_ && now - *down_since_ > down_timeout_) lost_ = true;
+    if (up_since_ && now - *up_since_ >= down_timeout_) lost_ = false;
     if (lost_) return BrokerLink::lost;
     return up_since_ ? BrokerLink::up : BrokerLink::interrupted;
   }
 
  private:
-  const Ms patience_;
+  const Ms down_timeout_;
   bool lost_ = false;
   std::optional<BootMs> up_since_, down_since_;
 };

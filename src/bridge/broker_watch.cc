@@ -18,11 +18,11 @@ std::string address_of(const BrokerStatus& status) {
 
 }  // namespace
 
-BrokerWatch::BrokerWatch(io::Loop& loop, Deps deps, std::string node, Ms patience)
+BrokerWatch::BrokerWatch(io::Loop& loop, Deps deps, std::string node, Ms down_timeout)
     : deps_(std::move(deps)),
       clock_(loop.clock()),
       node_(std::move(node)),
-      ability_(patience),
+      ability_(down_timeout),
       timer_(loop, [this] { look(); }) {}
 
 void BrokerWatch::start() { timer_.start(kLookAtLink, kLookAtLink); }

@@ -26,8 +26,8 @@ class BrokerWatch {
     std::function<void()> given_up;  // called again and again while our shards are given up
     std::string_view broker;         // Broker::name()
   };
-  // `node`: our name, for events. `patience`: for so long the connection may be down before we step back.
-  BrokerWatch(io::Loop& loop, Deps deps, std::string node, Ms patience);
+  // `node`: our name, for events. `down_timeout`: for so long the connection may be down before we step back.
+  BrokerWatch(io::Loop& loop, Deps deps, std::string node, Ms down_timeout);
 
   void start();
   void stop();

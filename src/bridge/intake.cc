@@ -100,7 +100,7 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
 
 // A second batch beside the one under way only where it is worth its transaction: else many small ones would
 // take turns, and each costs the database a commit and the broker an ack.
-bool Intake::worth_a_turn() {
+bool Intake::should_flush() {
   if (waiting_.size() >= kMostInBatch / 2 || waiting_.front().alone) return true;
   if (in_flight_ == 0) return !linger_.hold();
   std::size_t bytes = 0;
@@ -109,7 +109,7 @@ bool Intake::worth_a_turn() {
 }
 
 void Intake::flush() {
-  while (!draining_ && !waiting_.empty() && in_flight_ < kMostInFlight && worth_a_turn()) {
+  while (!draining_ && !waiting_.empty() && in_flight_ < kMostInFlight && should_flush()) {
     // One shard a batch: one lease to check, neighbouring rows in the index. An instance that gave its shards
     // up, because it cannot publish, goes on taking in: the shard's owner finds the rows by its sweep.
     const bool for_others = deps_.shards.stepped_back();

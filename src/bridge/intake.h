@@ -67,7 +67,7 @@ class Intake {
   void known(std::shared_ptr<Delivery> delivery, Failure failure);
   void decided(const std::shared_ptr<Delivery>& delivery, const Failure& failure, bool proven,
                const Result<Decision>& decision);
-  bool worth_a_turn();
+  bool should_flush();
   int anybodys_shard();
   // `for_others`: whoever has the shard goes on with the tasks.
   void insert(std::vector<Newcomer> batch, int shard, bool for_others);

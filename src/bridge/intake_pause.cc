@@ -9,13 +9,16 @@ namespace rung::bridge {
 namespace {
 
 constexpr Ms kLookForAnAnswer{250};
-constexpr int kLasts = 3;          // times the patience: a return of the database that lasted
-constexpr int kLongestLeast = 12;  // times the patience
+constexpr int kLasts = 3;          // times the outage_timeout: a return of the database that lasted
+constexpr int kLongestLeast = 12;  // times the outage_timeout
 
 }  // namespace
 
-IntakePause::IntakePause(io::Loop& loop, Deps deps, Ms patience)
-    : deps_(std::move(deps)), clock_(loop.clock()), patience_(patience), timer_(loop, [this] { look(); }) {}
+IntakePause::IntakePause(io::Loop& loop, Deps deps, Ms outage_timeout)
+    : deps_(std::move(deps)),
+      clock_(loop.clock()),
+      outage_timeout_(outage_timeout),
+      timer_(loop, [this] { look(); }) {}
 
 void IntakePause::database_away(bool yes) {
   away_ = yes;
@@ -33,7 +36,7 @@ void IntakePause::look() {
   const BootMs answered = deps_.answered();
   if (!paused_) {
     if (!away_) return timer_.stop();
-    if (now - answered < patience_) return timer_.start(patience_ - (now - answered));
+    if (now - answered < outage_timeout_) return timer_.start(outage_timeout_ - (now - answered));
     pause(now);
   } else if (answered > paused_at_ && now - paused_at_ >= least_) {
     resume(now);
@@ -43,17 +46,17 @@ void IntakePause::look() {
 }
 
 void IntakePause::pause(BootMs now) {
-  const bool lasted = resumed_at_.ms == 0 || now - resumed_at_ > patience_ * kLasts;
-  least_ = lasted ? Ms{0} : std::clamp(least_ * 2, patience_, patience_ * kLongestLeast);
+  const bool lasted = resumed_at_.ms == 0 || now - resumed_at_ > outage_timeout_ * kLasts;
+  least_ = lasted ? Ms{0} : std::clamp(least_ * 2, outage_timeout_, outage_timeout_ * kLongestLeast);
   paused_ = true;
   paused_at_ = now;
   deps_.broker.pause_intake(true);
   deps_.forget();
   const std::string broker(deps_.broker.name());
   log::warn("the database does not answer: nothing is taken in, what was unacked goes back to " + broker,
-            {{"for_ms", patience_.count()}});
+            {{"for_ms", outage_timeout_.count()}});
   deps_.health.set("intake",
-                   "no answer from the database for " + std::to_string(patience_.count()) +
+                   "no answer from the database for " + std::to_string(outage_timeout_.count()) +
                        " ms: nothing is taken in, and what was unacked went back to " + broker,
                    Health::Effect::not_ready);
 }

@@ -28,8 +28,8 @@ class IntakePause {
     std::function<void(SystemEvent)> record;
     std::string node;  // our name, for events
   };
-  // `patience`: so long without an answer.
-  IntakePause(io::Loop& loop, Deps deps, Ms patience);
+  // `outage_timeout`: so long without an answer.
+  IntakePause(io::Loop& loop, Deps deps, Ms outage_timeout);
 
   // Somebody waits for the database, or nobody does any more.
   void database_away(bool yes);
@@ -42,7 +42,7 @@ class IntakePause {
 
   const Deps deps_;
   const Clock& clock_;
-  const Ms patience_;
+  const Ms outage_timeout_;
   io::Timer timer_;
   bool away_ = false;
   bool paused_ = false;

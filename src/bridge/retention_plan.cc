@@ -9,7 +9,7 @@ namespace {
 constexpr std::int64_t kPartitionsAtMost = 100;  // about
 constexpr Ms kWidthWhereOff = kDay * 30;
 constexpr Ms kAheadAtLeast = kDay * 4, kAhead = kDay * 8;
-constexpr Ms kLongestPatience = kDay * 7;  // the default ladder takes less than four
+constexpr Ms kSweepAfterMost = kDay * 7;  // the default ladder takes less than four
 
 EpochMs midnight(EpochMs t) { return {t.ms - t.ms % kDay.count()}; }
 
@@ -48,16 +48,16 @@ std::vector<Partition> partitions_to_add(std::span<const Partition> there, Epoch
 
 PartitionDue partition_due(const Partition& partition, EpochMs now, Ms retention) {
   const EpochMs old = now - retention;
-  const EpochMs patience_over = old - std::min(retention, kLongestPatience);
+  const EpochMs sweep_before = old - std::min(retention, kSweepAfterMost);
   const EpochMs end = IdSource::made_at(partition.end);
   PartitionDue due;
   due.drop = end <= old;
-  if (end <= patience_over) {
+  if (end <= sweep_before) {
     due.sweep_to = partition.end;
-  } else if (IdSource::floor(patience_over) > partition.from &&
-             end - patience_over > std::max(kDay * 2, retention / 4)) {
+  } else if (IdSource::floor(sweep_before) > partition.from &&
+             end - sweep_before > std::max(kDay * 2, retention / 4)) {
     // A wide one, as that of all that was there before there were partitions: its end is far off.
-    due.sweep_to = IdSource::floor(patience_over);
+    due.sweep_to = IdSource::floor(sweep_before);
   }
   return due;
 }

@@ -7,7 +7,7 @@ namespace rung::bridge {
 namespace {
 
 constexpr std::size_t kMostRows = 1000;  // of one transaction; a call is not taken apart
-constexpr Ms kCallPatience{5000};        // a call waits for a lease or a turn so long
+constexpr Ms kCallTimeout{5000};         // a call waits for a lease or a turn so long
 constexpr Ms kLookAgain{500};
 
 Error not_now(const char* why) { return {Error::Kind::transient, why}; }
@@ -21,7 +21,7 @@ std::size_t bytes_of(const std::vector<Submission>& batch) {
 }  // namespace
 
 Submissions::Submissions(Deps deps)
-    : deps_(deps), patience_(deps_.loop, [this] {
+    : deps_(deps), expiry_timer_(deps_.loop, [this] {
         give_up_old();
         flush();
       }) {}
@@ -90,9 +90,9 @@ void Submissions::flush() {
 
 void Submissions::wait() {
   if (waiting_.empty()) {
-    patience_.stop();
-  } else if (!patience_.active()) {
-    patience_.start(kLookAgain, kLookAgain);
+    expiry_timer_.stop();
+  } else if (!expiry_timer_.active()) {
+    expiry_timer_.start(kLookAgain, kLookAgain);
   }
 }
 
@@ -172,7 +172,7 @@ void Submissions::again(Batch& batch) {
 
 void Submissions::give_up_old() {
   const BootMs now = deps_.clock.here().boot();
-  while (!waiting_.empty() && now - waiting_.front().since > kCallPatience) {
+  while (!waiting_.empty() && now - waiting_.front().since > kCallTimeout) {
     const Call call = std::move(waiting_.front());
     waiting_.pop_front();
     call.done(tl::unexpected(
@@ -182,7 +182,7 @@ void Submissions::give_up_old() {
 
 void Submissions::drain() {
   draining_ = true;
-  patience_.stop();
+  expiry_timer_.stop();
   for (const Call& call : std::exchange(waiting_, {}))
     call.done(tl::unexpected(not_now("this instance is ending")));
 }

@@ -42,7 +42,7 @@ class Submissions {
   explicit Submissions(Deps deps);
 
   // All of a batch or none, but for what each row says of itself (a duplicate, a body that is too large). An
-  // error: transient where nothing could be written for kCallPatience, or the process ends; such a batch may
+  // error: transient where nothing could be written for kCallTimeout, or the process ends; such a batch may
   // still be committed where it was on its way, as after any lost answer.
   void submit(std::vector<Submission> batch, SubmitDone done);
   void change(std::vector<Event> events, ChangeDone done);
@@ -76,7 +76,7 @@ class Submissions {
   std::deque<Call> waiting_;
   int in_flight_ = 0;
   bool draining_ = false;
-  io::Timer patience_;
+  io::Timer expiry_timer_;
 };
 
 }  // namespace rung::bridge

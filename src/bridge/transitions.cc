@@ -146,13 +146,13 @@ void Transitions::forget_before(std::uint32_t connection) {
 }
 
 // A second batch beside the one under way only where it is worth its transaction.
-bool Transitions::worth_a_turn() {
+bool Transitions::should_flush() {
   if (waiting_.size() >= kMostInBatch / 2 || waiting_.front().alone) return true;
   return in_flight_ == 0 && (pressing_ > 0 || !linger_.hold());
 }
 
 void Transitions::flush() {
-  while (!waiting_.empty() && in_flight_ < kMostInFlight && worth_a_turn()) {
+  while (!waiting_.empty() && in_flight_ < kMostInFlight && should_flush()) {
     std::vector<Item> batch;
     while (!waiting_.empty() && batch.size() < kMostInBatch) {
       if (waiting_.front().alone && !batch.empty()) break;

@@ -63,7 +63,7 @@ class Transitions {
     BootMs again_at{0};
     std::size_t looked = 0;  // so often the row was behind, or missing
   };
-  bool worth_a_turn();
+  bool should_flush();
   void push(Item item);
   void leave(std::vector<Item> batch);
   void keep(Item item, const std::string& reason);

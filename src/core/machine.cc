@@ -252,7 +252,8 @@ struct Machine {
     const bool climbs_for_one = task.by_exchange && !task.queue.empty();
     if (climbs_for_one && (attempt < task.attempt || (!under_way(task) && !presumed())))
       return stale(task, "it failed in queue " + task.queue);
-    // Also from scheduled and parked: a success that was slower than our patience is still a success.
+    // Also from scheduled and parked: a success that was slower than presumed_after or reported_within is
+    // still a success.
     return applied(finished(), succeeded(attempt, e.executor));
   }
 

@@ -101,7 +101,7 @@ struct Event {
   std::optional<ByHand> by_hand = {};
   // The task as it stood when we wrote it last, where we know that: a store may decide on it instead of
   // reading the row, and writes only where the row's version is still the same.
-  std::shared_ptr<const Task> seen = {};
+  std::shared_ptr<const Task> expected = {};
 };
 
 // What the store knows when it asks, inside its transaction.

@@ -9,10 +9,10 @@ Budget::Share::~Share() {
   budget_->given_back_.notify_all();
 }
 
-bool Budget::Share::grow(std::int64_t bytes, Ms patience) {
+bool Budget::Share::grow(std::int64_t bytes, Ms most_wait) {
   std::unique_lock lock(budget_->mutex_);
   const auto room = [&] { return budget_->held_ == bytes_ || budget_->held_ + bytes <= budget_->most_; };
-  if (!budget_->given_back_.wait_for(lock, patience, room)) return false;
+  if (!budget_->given_back_.wait_for(lock, most_wait, room)) return false;
   budget_->held_ += bytes;
   bytes_ += bytes;
   return true;

@@ -21,9 +21,9 @@ class Budget {
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
     ~Share();
-    // Holds `bytes` more, after a wait of `patience` at most; false: there is no room, and nothing has
+    // Holds `bytes` more, after a wait of `most_wait` at most; false: there is no room, and nothing has
     // changed. One request alone gets what it wants.
-    bool grow(std::int64_t bytes, Ms patience = Ms{0});
+    bool grow(std::int64_t bytes, Ms most_wait = Ms{0});
     // The same without a limit: for what is too small to be refused, and counts all the same.
     void add(std::int64_t bytes);
     std::int64_t bytes() const { return bytes_; }

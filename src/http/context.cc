@@ -5,20 +5,20 @@
 namespace rung::http {
 
 std::optional<Vitals> Context::vitals() const {
-  struct Meeting {
+  struct PendingReply {
     std::mutex mutex;
     std::condition_variable there;
     std::optional<Vitals> vitals;
   };
-  auto meeting = std::make_shared<Meeting>();
-  ask_([meeting](const Vitals& vitals) {
-    const std::lock_guard lock(meeting->mutex);
-    meeting->vitals = vitals;
-    meeting->there.notify_one();
+  auto pending = std::make_shared<PendingReply>();
+  ask_([pending](const Vitals& vitals) {
+    const std::lock_guard lock(pending->mutex);
+    pending->vitals = vitals;
+    pending->there.notify_one();
   });
-  std::unique_lock lock(meeting->mutex);
-  meeting->there.wait_for(lock, std::chrono::seconds{2}, [&] { return meeting->vitals.has_value(); });
-  return meeting->vitals;
+  std::unique_lock lock(pending->mutex);
+  pending->there.wait_for(lock, std::chrono::seconds{2}, [&] { return pending->vitals.has_value(); });
+  return pending->vitals;
 }
 
 TaskRow Context::named(const Task& task) {

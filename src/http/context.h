@@ -23,12 +23,12 @@ class Context {
  public:
   // REQUIRES: `here` outlives it.
   Context(Bridging bridging, StoreFactory factory, AskVitals ask, RuleBookPtr rules,
-          ReservedHeaders reserved_headers, std::string_view version, int read_connections, Ms patience,
+          ReservedHeaders reserved_headers, std::string_view version, int read_connections, Ms call_timeout,
           const Clock& here)
       : clock(here),
         reserved(reserved_headers),
-        reads(std::move(factory), read_connections, patience, here),
-        writes(std::move(bridging), patience),
+        reads(std::move(factory), read_connections, call_timeout, here),
+        writes(std::move(bridging), call_timeout),
         metrics(version, rules->targets().groups.own, here),
         ask_(std::move(ask)),
         rules_(std::move(rules)) {}
@@ -61,7 +61,7 @@ class Context {
   std::map<int, std::string> nodes_;  // guarded by mutex_
 
  public:
-  Aside counting;  // last: it ends before what it uses
+  BackgroundTask counting;  // last: it ends before what it uses
 };
 
 // --- the handlers: tasks.cc, changes.cc, bulks.cc, service.cc

@@ -4,7 +4,7 @@ namespace rung::http {
 
 Result<std::unique_ptr<Store>> Reads::take() {
   std::unique_lock lock(mutex_);
-  if (!free_.wait_for(lock, patience_ - work_patience(patience_), [this] { return out_ < most_; }))
+  if (!free_.wait_for(lock, call_timeout_ - query_timeout(call_timeout_), [this] { return out_ < most_; }))
     return transient("the database does not keep up with what is asked of it");
   ++out_;
   if (idle_.empty()) return std::unique_ptr<Store>();
@@ -26,11 +26,11 @@ void Reads::forget_idle() {
   gone.swap(idle_);
 }
 
-Aside::~Aside() {
+BackgroundTask::~BackgroundTask() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool Aside::run(std::function<void()> work, Ms most) {
+bool BackgroundTask::run(std::function<void()> work, Ms most) {
   std::unique_lock lock(mutex_);
   if (!runs_) {
     if (thread_.joinable()) thread_.join();  // it has said that it ended

@@ -1,6 +1,6 @@
 // A few connections to the database for what people ask; the flow's are left alone.
-// Thread: any. A call ends within its patience (and a second): a quarter of it for a connection to be free,
-// the rest for the database, which is what the connections' own time-out has to be (work_patience()).
+// Thread: any. A call ends within its call_timeout (and a second): a quarter of it for a connection to be
+// free, the rest for the database, which is what the connections' own time-out has to be (query_timeout()).
 #pragma once
 
 #include <condition_variable>
@@ -19,10 +19,10 @@ namespace rung::http {
 class Reads {
  public:
   // REQUIRES: `clock` outlives it.
-  Reads(StoreFactory factory, int most, Ms patience, const Clock& clock)
-      : factory_(std::move(factory)), most_(most), patience_(patience), clock_(clock) {}
+  Reads(StoreFactory factory, int most, Ms call_timeout, const Clock& clock)
+      : factory_(std::move(factory)), most_(most), call_timeout_(call_timeout), clock_(clock) {}
 
-  static Ms work_patience(Ms patience) { return patience * 3 / 4; }
+  static Ms query_timeout(Ms call_timeout) { return call_timeout * 3 / 4; }
 
   // `work(Store&) -> Result<T>`. A connection that broke while nobody used it is made anew, once: the work is
   // done again then.
@@ -80,7 +80,7 @@ class Reads {
 
   const StoreFactory factory_;
   const int most_;
-  const Ms patience_;
+  const Ms call_timeout_;
   const Clock& clock_;
   std::mutex mutex_;
   std::condition_variable free_;
@@ -89,9 +89,9 @@ class Reads {
 };
 
 // Work on a thread of its own, one at a time: who asks for it waits for a while, not for as long as it takes.
-class Aside {
+class BackgroundTask {
  public:
-  ~Aside();
+  ~BackgroundTask();
   // Begins `work` unless the last one still runs; true where none runs any more after `most`.
   bool run(std::function<void()> work, Ms most);
 

@@ -13,34 +13,35 @@ constexpr std::int64_t kBytesOfEvent = 1024;
 
 // Where a callback on the loop meets a thread that may have gone meanwhile.
 template <typename T>
-struct Meeting {
+struct PendingReply {
   std::mutex mutex;
   std::condition_variable there;
   std::optional<Result<T>> result;  // guarded by mutex
 };
 
 template <typename T, typename Call>
-Result<T> meet(std::atomic<std::int64_t>& waiting, const std::shared_ptr<std::atomic<std::int64_t>>& counter,
-               std::int64_t bytes, Ms patience, const Call& call) {
+Result<T> await_reply(std::atomic<std::int64_t>& waiting,
+                      const std::shared_ptr<std::atomic<std::int64_t>>& counter, std::int64_t bytes,
+                      Ms reply_timeout, const Call& call) {
   if (waiting.fetch_add(bytes) + bytes > kMostWaiting && bytes < kMostWaiting) {
     waiting.fetch_sub(bytes);
     return transient("too much waits for the database already: nothing was taken; try again later");
   }
-  auto meeting = std::make_shared<Meeting<T>>();
-  call([meeting, counter, bytes](Result<T> result) {
+  auto pending = std::make_shared<PendingReply<T>>();
+  call([pending, counter, bytes](Result<T> result) {
     counter->fetch_sub(bytes);
-    const std::lock_guard lock(meeting->mutex);
-    meeting->result.emplace(std::move(result));
-    meeting->there.notify_one();
+    const std::lock_guard lock(pending->mutex);
+    pending->result.emplace(std::move(result));
+    pending->there.notify_one();
   });
-  std::unique_lock lock(meeting->mutex);
-  if (!meeting->there.wait_for(lock, patience, [&] { return meeting->result.has_value(); })) {
+  std::unique_lock lock(pending->mutex);
+  if (!pending->there.wait_for(lock, reply_timeout, [&] { return pending->result.has_value(); })) {
     return transient(
         "the database did not answer in time: it may still happen; ask for the task before you try again (a "
         "new task "
         "with the same message_id is the same task)");
   }
-  return *std::move(meeting->result);
+  return *std::move(pending->result);
 }
 
 }  // namespace
@@ -48,14 +49,14 @@ Result<T> meet(std::atomic<std::int64_t>& waiting, const std::shared_ptr<std::at
 Result<std::vector<bridge::Submitted>> Writes::submit(std::vector<Submission> batch) {
   std::int64_t bytes = 0;
   for (const Submission& s : batch) bytes += s.task.task.body_bytes + kBytesOfEvent;
-  return meet<std::vector<bridge::Submitted>>(*waiting_, waiting_, bytes, patience_, [&](auto done) {
-    bridging_.submit(std::move(batch), std::move(done));
-  });
+  return await_reply<std::vector<bridge::Submitted>>(
+      *waiting_, waiting_, bytes, reply_timeout_,
+      [&](auto done) { bridging_.submit(std::move(batch), std::move(done)); });
 }
 
 Result<std::vector<Decision>> Writes::change(std::vector<Event> events) {
   const auto bytes = static_cast<std::int64_t>(events.size()) * kBytesOfEvent;
-  return meet<std::vector<Decision>>(*waiting_, waiting_, bytes, patience_, [&](auto done) {
+  return await_reply<std::vector<Decision>>(*waiting_, waiting_, bytes, reply_timeout_, [&](auto done) {
     bridging_.change(std::move(events), std::move(done));
   });
 }

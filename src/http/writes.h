@@ -18,8 +18,9 @@ struct Bridging {
 
 class Writes {
  public:
-  // `patience`: how long an answer is waited for.
-  Writes(Bridging bridging, Ms patience) : bridging_(std::move(bridging)), patience_(patience) {}
+  // `reply_timeout`: how long an answer is waited for.
+  Writes(Bridging bridging, Ms reply_timeout)
+      : bridging_(std::move(bridging)), reply_timeout_(reply_timeout) {}
 
   // Transient error: it is not known whether it happened (no answer in time), or it did not (too much waits
   // already, the instance ends); the text says which.
@@ -28,7 +29,7 @@ class Writes {
 
  private:
   const Bridging bridging_;
-  const Ms patience_;
+  const Ms reply_timeout_;
   // Of calls that are not answered yet, also those nobody waits for any more. Shared with the callbacks.
   std::shared_ptr<std::atomic<std::int64_t>> waiting_ = std::make_shared<std::atomic<std::int64_t>>(0);
 };

@@ -71,12 +71,12 @@ void Faults::happen(Fault fault, Rng dice) {
 }
 
 void Faults::slow_down(Node& node, Us by, Us length) {
-  const Us patience = world_.settings.heartbeat.count() * kMs * 5 / 2;
+  const Us notice_after = world_.settings.heartbeat.count() * kMs * 5 / 2;
   for (const LinkPtr& link : server_.links_of(node.process())) {
     link->slow += by;
     undo_after(length, [link, by] { link->slow -= by; });
     // No heartbeat of it comes in time.
-    if (by > patience) world_.events.after(patience, nullptr, [this, link] { server_.cut(link, 0); });
+    if (by > notice_after) world_.events.after(notice_after, nullptr, [this, link] { server_.cut(link, 0); });
   }
 }
 

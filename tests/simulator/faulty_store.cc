@@ -9,11 +9,11 @@ constexpr Us kTimeout = 10 * kSecond;  // StoreOptions::timeout
 
 }  // namespace
 
-FaultyStore::FaultyStore(Parts parts) : parts_(std::move(parts)), db_(open_memory_store(parts_.world.db)) {}
+FaultyStore::FaultyStore(Deps deps) : deps_(std::move(deps)), db_(open_memory_store(deps_.world.db)) {}
 
 FaultyStore::Plan FaultyStore::draw() {
-  Rng& dice = parts_.dice;
-  const DbTrouble& trouble = parts_.trouble;
+  Rng& dice = deps_.dice;
+  const DbTrouble& trouble = deps_.trouble;
   Plan plan;
   plan.there = dice.between(40, 400);
   plan.back = dice.between(40, 400);
@@ -30,23 +30,23 @@ FaultyStore::Plan FaultyStore::draw() {
 }
 
 void FaultyStore::travel(Us time, bool server) {
-  const auto attempt = parts_.attempt.lock();
-  Events& events = parts_.world.events;
+  const auto attempt = deps_.attempt.lock();
+  Events& events = deps_.world.events;
   if (attempt->abandoned) throw Fiber::Cancelled{};
   attempt->in_server = server;
   const std::uint64_t call = ++attempt->calls;
   if (time > kTimeout) {
-    events.after(kTimeout, parts_.process, [attempt, call, timed_out = parts_.timed_out] {
+    events.after(kTimeout, deps_.process, [attempt, call, timed_out = deps_.timed_out] {
       if (!attempt->abandoned && attempt->calls == call) timed_out(attempt);
     });
     if (!server) return attempt->fiber->wait();  // its answer is waited for no longer
   }
-  events.after(time, server ? nullptr : parts_.process, [attempt] { attempt->go(); });
+  events.after(time, server ? nullptr : deps_.process, [attempt] { attempt->go(); });
   attempt->fiber->wait();
 }
 
 std::optional<Error> FaultyStore::arrive(const Plan& plan) {
-  if (plan.away || parts_.trouble.away > 0) return Error{Error::Kind::transient, "the database is away"};
+  if (plan.away || deps_.trouble.away > 0) return Error{Error::Kind::transient, "the database is away"};
   if (!plan.fails) return std::nullopt;
   if (plan.refused) return Error{Error::Kind::refused, "the database refuses: a right is missing"};
   return Error{Error::Kind::transient, "deadlock: rolled back"};
@@ -55,7 +55,7 @@ std::optional<Error> FaultyStore::arrive(const Plan& plan) {
 Result<std::vector<Inserted>> FaultyStore::insert(std::span<const NewTask> tasks, const Fence& fence) {
   return call([&] {
     auto answers = db_->insert(tasks, fence);
-    if (answers) parts_.watcher.inserted(tasks, *answers, fence);
+    if (answers) deps_.watcher.inserted(tasks, *answers, fence);
     return answers;
   });
 }
@@ -64,7 +64,7 @@ Result<std::vector<Decision>> FaultyStore::apply(std::span<const Event> events, 
                                                  const Decider& decide, const BulkStep* step) {
   return call([&] {
     auto decisions = db_->apply(events, fence, decide, step);
-    if (decisions) parts_.watcher.applied(events, *decisions, fence);
+    if (decisions) deps_.watcher.applied(events, *decisions, fence);
     return decisions;
   });
 }

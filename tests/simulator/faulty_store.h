@@ -38,7 +38,7 @@ struct Attempt {
 
 class FaultyStore final : public Store {
  public:
-  struct Parts {
+  struct Deps {
     World& world;
     ProcessPtr process;
     const DbTrouble& trouble;
@@ -48,7 +48,7 @@ class FaultyStore final : public Store {
     std::function<void(const std::shared_ptr<Attempt>&)> timed_out;
     std::function<void()> step;  // a call took effect: a place for a node to be killed at
   };
-  explicit FaultyStore(Parts parts);
+  explicit FaultyStore(Deps deps);
 
   Result<std::vector<std::string>> migrate() override {
     return call([&] { return db_->migrate(); });
@@ -60,7 +60,7 @@ class FaultyStore final : public Store {
     return call([&] { return db_->now(); });
   }
   Result<EpochUs> clock() override {
-    return call([&]() -> Result<EpochUs> { return EpochUs{parts_.world.wall->us()}; });
+    return call([&]() -> Result<EpochUs> { return EpochUs{deps_.world.wall->us()}; });
   }
   Result<int> register_node(const NodeIdentity& identity, Ms ttl) override {
     return call([&] { return db_->register_node(identity, ttl); });
@@ -204,13 +204,13 @@ class FaultyStore final : public Store {
       return tl::unexpected<Error>(*std::move(error));
     }
     auto out = body();
-    if (parts_.step) parts_.step();
+    if (deps_.step) deps_.step();
     travel(plan.back, false);
     if (plan.answer_lost) return transient("the database's answer was lost");
     return out;
   }
 
-  const Parts parts_;
+  const Deps deps_;
   const std::unique_ptr<Store> db_;
 };
 

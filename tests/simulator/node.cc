@@ -49,10 +49,10 @@ void Node::start() {
     if (!process->dead) this->step();
   };
   life.broker = std::make_unique<SimBroker>(
-      SimBroker::Parts{world_, server_, watcher_, life.process, life.clock, name_, Rng(dice_.next()), step});
+      SimBroker::Deps{world_, server_, watcher_, life.process, life.clock, name_, Rng(dice_.next()), step});
   const auto jobs = [this, &life, step](bridge::StoreJobs::OnStatus on_status) {
     auto made = std::make_unique<SimJobs>(
-        SimJobs::Parts{world_, life.process, life.loop, trouble_, watcher_, Rng(dice_.next()), step},
+        SimJobs::Deps{world_, life.process, life.loop, trouble_, watcher_, Rng(dice_.next()), step},
         std::move(on_status));
     life.jobs = made.get();
     return made;
@@ -104,10 +104,10 @@ void Node::pause(Us length) {
   const ProcessPtr process = life_->process;
   process->paused = true;
   // The broker closes a connection that is silent for two heartbeats.
-  const Us patience = world_.settings.heartbeat.count() * kMs * 2 + dice_.between(0, kSecond);
-  if (length > patience) {
+  const Us notice_after = world_.settings.heartbeat.count() * kMs * 2 + dice_.between(0, kSecond);
+  if (length > notice_after) {
     for (const LinkPtr& link : server_.links_of(process)) {
-      world_.events.after(patience, nullptr, [&server = server_, link] { server.cut(link, 0); });
+      world_.events.after(notice_after, nullptr, [&server = server_, link] { server.cut(link, 0); });
     }
   }
   world_.events.after(length, nullptr, [this, process, length] {

@@ -14,7 +14,7 @@ using How = PublishResult::How;
 
 }  // namespace
 
-SimBroker::SimBroker(Parts parts) : parts_(std::move(parts)) {}
+SimBroker::SimBroker(Deps deps) : deps_(std::move(deps)) {}
 
 Result<void> SimBroker::start(BrokerSink& sink) {
   sink_ = &sink;
@@ -27,7 +27,7 @@ void SimBroker::tell(bool consuming, bool publishing, const std::string& reason)
   const BrokerStatus before = status_;
   status_.consuming = consuming;
   status_.publishing = publishing;
-  status_.blocked = publishing && parts_.server.is_blocked();
+  status_.blocked = publishing && deps_.server.is_blocked();
   if (!reason.empty()) status_.reason = reason;
   if (!(status_ == before)) sink_->on_status(status_);
 }
@@ -35,12 +35,12 @@ void SimBroker::tell(bool consuming, bool publishing, const std::string& reason)
 // --- taking in
 
 void SimBroker::connect_intake() {
-  parts_.world.events.after(parts_.dice.between(1, 20) * kMs, parts_.process, [this] {
+  deps_.world.events.after(deps_.dice.between(1, 20) * kMs, deps_.process, [this] {
     if (stopped_) return;
-    intake_ = parts_.server.connect(parts_.process);
+    intake_ = deps_.server.connect(deps_.process);
     if (!intake_) {
       tell(false, status_.publishing, "broker unavailable");
-      return parts_.world.events.after(backoff(), parts_.process, [this] { connect_intake(); });
+      return deps_.world.events.after(backoff(), deps_.process, [this] { connect_intake(); });
     }
     intake_->lost = [this] { intake_lost("the connection was lost"); };
     ++connection_;
@@ -56,27 +56,27 @@ void SimBroker::consume() {
       delivery.tag.connection = number;
       delivery.facts = rabbit::take_broker_headers(delivery.message, delivery.inlet);
     }
-    if (parts_.step) parts_.step();
+    if (deps_.step) deps_.step();
     sink_->on_deliveries(std::move(batch));
   };
-  const auto prefetch = static_cast<std::size_t>(parts_.world.settings.prefetch);
-  parts_.server.send(intake_, [&server = parts_.server, link = intake_, prefetch,
-                               deliver = std::move(deliver)] { server.consume(link, prefetch, deliver); });
+  const auto prefetch = static_cast<std::size_t>(deps_.world.settings.prefetch);
+  deps_.server.send(intake_, [&server = deps_.server, link = intake_, prefetch,
+                              deliver = std::move(deliver)] { server.consume(link, prefetch, deliver); });
 }
 
 void SimBroker::intake_lost(const char* why) {
   intake_.reset();
   tell(false, status_.publishing, why);
-  parts_.world.events.after(backoff(), parts_.process, [this] { connect_intake(); });
+  deps_.world.events.after(backoff(), deps_.process, [this] { connect_intake(); });
 }
 
 void SimBroker::ack(std::vector<DeliveryTag> tags) {
   if (!intake_) return;
   for (const DeliveryTag& tag : tags) {
     if (tag.connection != connection_) continue;
-    if (parts_.step) parts_.step();
-    parts_.server.send(
-        intake_, [&server = parts_.server, link = intake_, number = tag.tag] { server.ack(link, number); });
+    if (deps_.step) deps_.step();
+    deps_.server.send(
+        intake_, [&server = deps_.server, link = intake_, number = tag.tag] { server.ack(link, number); });
   }
 }
 
@@ -84,7 +84,7 @@ void SimBroker::requeue(std::vector<DeliveryTag> tags) {
   if (!intake_) return;
   for (const DeliveryTag& tag : tags) {
     if (tag.connection != connection_) continue;
-    parts_.server.send(intake_, [&server = parts_.server, link = intake_, number = tag.tag] {
+    deps_.server.send(intake_, [&server = deps_.server, link = intake_, number = tag.tag] {
       server.requeue(link, number);
     });
   }
@@ -93,7 +93,7 @@ void SimBroker::requeue(std::vector<DeliveryTag> tags) {
 void SimBroker::stop_intake() {
   intake_stopped_ = true;
   if (!intake_) return;
-  parts_.server.send(intake_, [&server = parts_.server, link = intake_] { server.cancel(link); });
+  deps_.server.send(intake_, [&server = deps_.server, link = intake_] { server.cancel(link); });
 }
 
 // Where it pauses its channel is closed, and made anew where it goes on.
@@ -101,7 +101,7 @@ void SimBroker::pause_intake(bool yes) {
   if (std::exchange(intake_paused_, yes) == yes || !intake_) return;
   ++connection_;
   if (!yes && !intake_stopped_) return consume();
-  parts_.server.send(intake_, [&server = parts_.server, link = intake_] {
+  deps_.server.send(intake_, [&server = deps_.server, link = intake_] {
     server.cancel(link);
     while (!link->unacked.empty()) server.requeue(link, link->unacked.rbegin()->first);
   });
@@ -116,15 +116,15 @@ bool SimBroker::stands(const DeliveryTag& tag) const {
 void SimBroker::connect(PublishLane which) {
   Lane& lane = lane_of(which);
   if (lane.link || std::exchange(lane.connecting, true)) return;
-  parts_.world.events.after(parts_.dice.between(1, 20) * kMs, parts_.process, [this, which] {
+  deps_.world.events.after(deps_.dice.between(1, 20) * kMs, deps_.process, [this, which] {
     Lane& mine = lane_of(which);
     mine.connecting = false;
     if (stopped_) return;
-    mine.link = parts_.server.connect(parts_.process);
+    mine.link = deps_.server.connect(deps_.process);
     if (!mine.link)
-      return parts_.world.events.after(backoff(), parts_.process, [this, which] { connect(which); });
+      return deps_.world.events.after(backoff(), deps_.process, [this, which] { connect(which); });
     mine.link->publishes = true;
-    if (parts_.server.is_blocked()) ++mine.link->holds;
+    if (deps_.server.is_blocked()) ++mine.link->holds;
     mine.link->lost = [this, which] { lane_lost(which, "the connection was lost"); };
     if (which == PublishLane::main) tell(status_.consuming, true, {});
     write(which);
@@ -140,18 +140,18 @@ void SimBroker::lane_lost(PublishLane which, const std::string& why) {
     results.push_back({token, How::lost, why});
   if (!results.empty()) sink_->on_published(std::move(results));
   if (which == PublishLane::main || !lane.waiting.empty())
-    parts_.world.events.after(backoff(), parts_.process, [this, which] { connect(which); });
+    deps_.world.events.after(backoff(), deps_.process, [this, which] { connect(which); });
 }
 
 void SimBroker::drop_publishing(PublishLane which, std::string reason) {
   const LinkPtr link = lane_of(which).link;
   if (!link) return;
-  parts_.server.send(link, [&server = parts_.server, link] { server.close(link); });
+  deps_.server.send(link, [&server = deps_.server, link] { server.close(link); });
   link->at_client = false;
   // What it had sent and the server never read goes with it.
-  parts_.world.events.after(parts_.dice.between(1, 20) * kMs, nullptr,
-                            [&server = parts_.server, link] { server.close(link); });
-  parts_.world.events.after(0, parts_.process, [this, which, reason = std::move(reason), link] {
+  deps_.world.events.after(deps_.dice.between(1, 20) * kMs, nullptr,
+                           [&server = deps_.server, link] { server.close(link); });
+  deps_.world.events.after(0, deps_.process, [this, which, reason = std::move(reason), link] {
     if (lane_of(which).link == link) lane_lost(which, reason);
   });
 }
@@ -168,7 +168,7 @@ void SimBroker::publish(std::vector<Outgoing> batch) {
 }
 
 void SimBroker::write_soon(PublishLane which) {
-  parts_.world.events.after(parts_.dice.between(5, 200), parts_.process, [this, which] { write(which); });
+  deps_.world.events.after(deps_.dice.between(5, 200), deps_.process, [this, which] { write(which); });
 }
 
 // The publishing thread's turn. The fence is looked at as late as can be.
@@ -184,10 +184,10 @@ void SimBroker::write(PublishLane which) {
   if (!lane.link) return connect(which);
   if (status_.blocked) return;
   for (Outgoing& outgoing : std::exchange(lane.waiting, {})) {
-    if (parts_.step) parts_.step();
-    parts_.watcher.written(parts_.node, lane.link->id, outgoing);
+    if (deps_.step) deps_.step();
+    deps_.watcher.written(deps_.node, lane.link->id, outgoing);
     auto heard = [this, which](PublishResult result) { answer(which, {std::move(result)}); };
-    parts_.server.send(lane.link, [&server = parts_.server, link = lane.link, outgoing, heard] {
+    deps_.server.send(lane.link, [&server = deps_.server, link = lane.link, outgoing, heard] {
       server.publish(link, outgoing, heard);
     });
     const std::uint64_t token = outgoing.token;
@@ -198,18 +198,18 @@ void SimBroker::write(PublishLane which) {
 void SimBroker::answer(PublishLane which, std::vector<PublishResult> results) {
   std::erase_if(results, [&](const PublishResult& r) { return lane_of(which).sent.erase(r.token) == 0; });
   if (results.empty()) return;
-  if (parts_.step) parts_.step();
+  if (deps_.step) deps_.step();
   sink_->on_published(std::move(results));
 }
 
 void SimBroker::allow_publish_until(BootMs deadline) {
   allow_until_ = deadline;
   // The fence passes without anybody saying so.
-  const std::int64_t left_ms = std::min<std::int64_t>(deadline.ms - parts_.clock.boot().ms, 3'600'000);
+  const std::int64_t left_ms = std::min<std::int64_t>(deadline.ms - deps_.clock.boot().ms, 3'600'000);
   const Us left = left_ms * kMs + kMs;
   for (const PublishLane which : {PublishLane::main, PublishLane::probe}) {
     write_soon(which);
-    if (left > 0) parts_.world.events.after(left, parts_.process, [this, which] { write(which); });
+    if (left > 0) deps_.world.events.after(left, deps_.process, [this, which] { write(which); });
   }
 }
 
@@ -217,7 +217,7 @@ void SimBroker::allow_publish_until(BootMs deadline) {
 
 void SimBroker::alarm() {
   if (!status_.publishing) return;
-  status_.blocked = parts_.server.is_blocked();
+  status_.blocked = deps_.server.is_blocked();
   if (status_.blocked) status_.reason = "low on memory";
   sink_->on_status(status_);
   write_soon(PublishLane::main);
@@ -225,9 +225,9 @@ void SimBroker::alarm() {
 }
 
 void SimBroker::stood_still(Us length) {
-  if (length <= parts_.world.settings.heartbeat.count() * kMs || !intake_) return;
+  if (length <= deps_.world.settings.heartbeat.count() * kMs || !intake_) return;
   intake_->at_client = false;
-  parts_.server.cut(intake_, 0);
+  deps_.server.cut(intake_, 0);
   intake_lost("this process stood still");
 }
 

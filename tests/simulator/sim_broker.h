@@ -13,7 +13,7 @@ namespace rung::sim {
 
 class SimBroker final : public Broker {
  public:
-  struct Parts {
+  struct Deps {
     World& world;
     BrokerServer& server;
     Watcher& watcher;
@@ -23,7 +23,7 @@ class SimBroker final : public Broker {
     Rng dice;
     std::function<void()> step;  // something was written or came in: a place to be killed at
   };
-  explicit SimBroker(Parts parts);
+  explicit SimBroker(Deps deps);
 
   std::string_view name() const override { return "RabbitMQ"; }
   BrokerLimits limits() const override { return {}; }
@@ -65,10 +65,10 @@ class SimBroker final : public Broker {
   void write_soon(PublishLane which);
   void answer(PublishLane which, std::vector<PublishResult> results);
   void tell(bool consuming, bool publishing, const std::string& reason);
-  bool fence_passed() const { return parts_.clock.boot() >= allow_until_; }
-  Us backoff() { return parts_.dice.between(50, 1500) * kMs; }
+  bool fence_passed() const { return deps_.clock.boot() >= allow_until_; }
+  Us backoff() { return deps_.dice.between(50, 1500) * kMs; }
 
-  Parts parts_;
+  Deps deps_;
   BrokerSink* sink_ = nullptr;
   LinkPtr intake_;
   std::uint32_t connection_ = 0;

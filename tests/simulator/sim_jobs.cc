@@ -12,8 +12,8 @@ std::size_t place(Lane lane) { return static_cast<std::size_t>(lane); }
 
 }  // namespace
 
-SimJobs::SimJobs(Parts parts, OnStatus on_status)
-    : parts_(std::move(parts)), on_status_(std::move(on_status)), answered_(parts_.loop.clock().boot()) {
+SimJobs::SimJobs(Deps deps, OnStatus on_status)
+    : deps_(std::move(deps)), on_status_(std::move(on_status)), answered_(deps_.loop.clock().boot()) {
   workers_[0].lane = Lane::control;
   workers_[1].lane = Lane::upkeep;
 }
@@ -37,28 +37,28 @@ void SimJobs::pump(Lane lane) {
 void SimJobs::attempt(Worker& worker) {
   auto attempt = std::make_shared<Attempt>();
   auto error = std::make_shared<std::optional<Error>>();
-  const std::shared_ptr<Store> store = std::make_shared<FaultyStore>(FaultyStore::Parts{
-      parts_.world, parts_.process, parts_.trouble, parts_.watcher, parts_.dice, attempt,
-      [this, &worker](const std::shared_ptr<Attempt>& late) {
-        if (late != worker.attempt) return;
-        abandon(worker);
-        ended(worker, Error{Error::Kind::transient, "the database did not answer in time"});
-      },
-      parts_.step});
+  const std::shared_ptr<Store> store = std::make_shared<FaultyStore>(
+      FaultyStore::Deps{deps_.world, deps_.process, deps_.trouble, deps_.watcher, deps_.dice, attempt,
+                        [this, &worker](const std::shared_ptr<Attempt>& late) {
+                          if (late != worker.attempt) return;
+                          abandon(worker);
+                          ended(worker, Error{Error::Kind::transient, "the database did not answer in time"});
+                        },
+                        deps_.step});
   attempt->fiber =
       std::make_unique<Fiber>([job = worker.job, store, error] { *error = job->attempt(*store); });
   attempt->ended = [this, &worker, error] { ended(worker, *error); };
   worker.attempt = attempt;
-  parts_.world.events.after(parts_.dice.between(5, 60), parts_.process, [attempt] {
+  deps_.world.events.after(deps_.dice.between(5, 60), deps_.process, [attempt] {
     if (!attempt->abandoned) attempt->go();
   });
 }
 
 void SimJobs::ended(Worker& worker, const std::optional<Error>& error) {
   // Not at once: this may be called within the attempt's own last step.
-  parts_.world.events.after(0, parts_.process, [this, &worker, error] {
+  deps_.world.events.after(0, deps_.process, [this, &worker, error] {
     worker.attempt.reset();
-    if (!error || error->kind != Error::Kind::transient) answered_ = parts_.loop.clock().boot();
+    if (!error || error->kind != Error::Kind::transient) answered_ = deps_.loop.clock().boot();
     const bool given_up = error && error->kind == Error::Kind::refused && worker.lane == Lane::upkeep;
     if (!error || !error->is_transient() || given_up) {
       tell(outage_.goes_on(worker.away));
@@ -72,20 +72,20 @@ void SimJobs::ended(Worker& worker, const std::optional<Error>& error) {
     }
     const std::int64_t pause = worker.pause.count();
     worker.pause = std::min(worker.pause * 2, kLongestPause);
-    parts_.world.events.after(parts_.dice.between(pause / 2, pause) * kMs, parts_.process,
-                              [this, &worker] { attempt(worker); });
+    deps_.world.events.after(deps_.dice.between(pause / 2, pause) * kMs, deps_.process,
+                             [this, &worker] { attempt(worker); });
   });
 }
 
 void SimJobs::end(Worker& worker) {
   const auto job = std::move(worker.job);
   worker.job.reset();
-  parts_.loop.post([job] { job->deliver(); });
+  deps_.loop.post([job] { job->deliver(); });
   pump(worker.lane);
 }
 
 void SimJobs::tell(const std::optional<Status>& status) {
-  if (status) parts_.loop.post([this, status = *status] { on_status_(status); });
+  if (status) deps_.loop.post([this, status = *status] { on_status_(status); });
 }
 
 // What the server has takes effect when it likes to; what waits for its answer ends now.

@@ -18,7 +18,7 @@ namespace rung::sim {
 
 class SimJobs final : public bridge::StoreJobs {
  public:
-  struct Parts {
+  struct Deps {
     World& world;
     ProcessPtr process;
     io::Loop& loop;
@@ -27,7 +27,7 @@ class SimJobs final : public bridge::StoreJobs {
     Rng dice;
     std::function<void()> step;
   };
-  SimJobs(Parts parts, OnStatus on_status);
+  SimJobs(Deps deps, OnStatus on_status);
   ~SimJobs() override { kill(); }
 
   BootMs answered() const override { return answered_; }
@@ -55,7 +55,7 @@ class SimJobs final : public bridge::StoreJobs {
   void tell(const std::optional<Status>& status);
   static void abandon(Worker& worker);
 
-  Parts parts_;
+  Deps deps_;
   const OnStatus on_status_;
   std::array<Worker, 4> workers_;
   std::array<std::deque<Job>, 3> queues_;

@@ -40,7 +40,7 @@ FROM rung_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (:ids) ORDER BY t.id FOR U
 -- 10.11). write_tasks costs more. tests/bench/statements measures both under the same conditions.
 UPDATE rung_tasks FORCE INDEX (PRIMARY) SET :changes WHERE id IN (:ids)
 
--- name: same_tasks_at_sight
+-- name: same_tasks_optimistic
 -- The same without having read them, where each is still as we wrote it last. Fewer rows than ids: one is not. The version
 -- says it; the state, too, where somebody wrote without a version (by hand).
 UPDATE rung_tasks FORCE INDEX (PRIMARY) SET :changes WHERE id IN (:ids) AND version = :version AND state = :state

@@ -28,7 +28,7 @@ double dice() {
   return std::uniform_real_distribution<double>(0.0, 1.0)(engine);
 }
 
-constexpr int kSightPause = 16;  // batches
+constexpr int kOptimisticBackoff = 16;  // batches
 
 // So many rows to which the same happens are worth a statement of their own.
 constexpr std::size_t kWorthOne = 8;
@@ -71,11 +71,11 @@ class Application {
     return decisions;
   }
   // The same, reading none of them. Nothing, and nothing is written, where that is not worth it. Throws Again
-  // where one is not as it was seen.
-  std::optional<std::vector<Decision>> run_at_sight(const Decider& decide, EpochMs now) {
+  // where one has changed since.
+  std::optional<std::vector<Decision>> apply_optimistically(const Decider& decide, EpochMs now) {
     now_ = now;
     for (const Event& e : events_) {
-      if (!tasks_.emplace(e.id.value, Locked{*e.seen}).second) return std::nullopt;
+      if (!tasks_.emplace(e.id.value, Locked{*e.expected}).second) return std::nullopt;
     }
     std::vector<Decision> decisions = ask_all(decide);
     // One statement, which locks them in order of ids as reading them would; two could meet another's
@@ -83,8 +83,8 @@ class Application {
     const std::vector<Alike<Locked>> groups = grouped(true);
     if (groups.size() != 1 || !worth_one(groups[0]) || groups[0].items.size() != events_.size())
       return std::nullopt;
-    if (write_at_once("same_tasks_at_sight", groups[0]) != events_.size())
-      throw Again{"a task is not as it was seen"};
+    if (write_at_once("same_tasks_optimistic", groups[0]) != events_.size())
+      throw Again{"a task has changed since it was claimed"};
     write_attempts();
     return decisions;
   }
@@ -311,21 +311,21 @@ void failpoints(std::span<const Event> events, std::string_view when) {
 Result<std::vector<Decision>> MysqlStore::apply(std::span<const Event> events, const Fence& fence,
                                                 const Decider& decide, const BulkStep* step) {
   if (events.empty()) return std::vector<Decision>{};
-  const bool all_seen =
+  const bool all_expected =
       events.size() >= kWorthOne && step == nullptr &&
-      std::ranges::all_of(events, [](const Event& e) { return e.seen != nullptr && !e.by_hand; });
+      std::ranges::all_of(events, [](const Event& e) { return e.expected != nullptr && !e.by_hand; });
   // At sight only once: if it has to be done over, the rows are read; and so they are the next few times, for
   // where consumers are quicker than confirms each batch has one of theirs.
-  bool at_sight = all_seen && sight_pause_ == 0;
-  if (all_seen && sight_pause_ > 0) --sight_pause_;
+  bool optimistic = all_expected && optimistic_backoff_ == 0;
+  if (all_expected && optimistic_backoff_ > 0) --optimistic_backoff_;
   auto decisions = session_->transaction_for([&] {
     std::optional<EpochMs> now;
     const std::vector<Lease> held = lock_leases("leases_share", fence.node, fence.leases, &now);
     std::optional<std::vector<Decision>> decided;
-    if (std::exchange(at_sight, false) && now) {
-      sight_pause_ = kSightPause;  // unless it ends well
-      decided = Application(*session_, events, fence.node, held).run_at_sight(decide, *now);
-      sight_pause_ = 0;
+    if (std::exchange(optimistic, false) && now) {
+      optimistic_backoff_ = kOptimisticBackoff;  // unless it ends well
+      decided = Application(*session_, events, fence.node, held).apply_optimistically(decide, *now);
+      optimistic_backoff_ = 0;
     }
     if (!decided) {
       Application application(*session_, events, fence.node, held);

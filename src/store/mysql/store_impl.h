@@ -98,8 +98,8 @@ class MysqlStore final : public Store {
   Result<std::vector<DueEntry>> due_entries(const std::string& sql);
 
   const std::unique_ptr<Session> session_;
-  int doubts_ = 0;       // so many calls of insert() look first what is there
-  int sight_pause_ = 0;  // so many calls of apply() read what they could decide at sight
+  int doubts_ = 0;              // so many calls of insert() look first what is there
+  int optimistic_backoff_ = 0;  // so many calls of apply() read what they could decide at sight
 };
 
 }  // namespace rung::mysql

@@ -96,7 +96,7 @@ TEST_P(StoreContract, WhatHappensToManyAtOnceIsWrittenForEach) {
   }
 }
 
-Event confirm_as_seen(const Task& claimed, EpochMs published_at) {
+Event confirm_as_expected(const Task& claimed, EpochMs published_at) {
   return {claimed.id, event::Confirmed{1, published_at}, {}, std::make_shared<const Task>(claimed)};
 }
 
@@ -116,7 +116,7 @@ TEST_P(StoreContract, WhatWasSeenIsWrittenWhereItStillIsSo) {
   const EpochMs now = must(store_->now());
   for (const Decision& d : claimed) {
     ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
-    confirms.push_back(confirm_as_seen(d.task, now));
+    confirms.push_back(confirm_as_expected(d.task, now));
   }
   // Said twice, as after a lost answer: nothing changes.
   for (int time = 0; time < 2; ++time) {
@@ -143,7 +143,7 @@ TEST_P(StoreContract, WhatIsNoLongerAsItWasSeenIsDecidedAsItIs) {
   for (int i = 0; i < 24; ++i) claims.push_back({due_task(*store_, fence), event::Claim{}});
   const auto claimed = must(store_->apply(claims, fence, decider()));
   const EpochMs now = must(store_->now());
-  for (const Decision& d : claimed) confirms.push_back(confirm_as_seen(d.task, now));
+  for (const Decision& d : claimed) confirms.push_back(confirm_as_expected(d.task, now));
   // One could not be sent; of one the consumer was quicker.
   const TaskId failed = claimed[7].task.id, succeeded = claimed[8].task.id;
   event::Failed unsendable{1, "boom", "E", {}};
@@ -174,7 +174,7 @@ TEST_P(StoreContract, WhatWasChangedByHandIsDecidedAsItIs) {
   std::vector<Event> claims, confirms;
   for (int i = 0; i < 10; ++i) claims.push_back({due_task(*store_, fence), event::Claim{}});
   for (const Decision& d : must(store_->apply(claims, fence, decider())))
-    confirms.push_back(confirm_as_seen(d.task, d.task.created_at));
+    confirms.push_back(confirm_as_expected(d.task, d.task.created_at));
   mysql_->exec("UPDATE rung_tasks SET state = 'cancelled', next_at = NULL WHERE id = " +
                confirms[3].id.str());
   must(store_->apply(confirms, fence, decider()));

@@ -237,7 +237,7 @@ TEST_P(StoreContract, TheSameIntakeTakenInByManyAtOnceIsOneRow) {
         for (std::size_t from = 0; from < batch.size(); from += 20) {
           const auto part = std::span(batch).subspan(from, 20);
           std::vector<Inserted> results;
-          // A deadlock storm may outlast the store's own patience: transient, and the caller repeats.
+          // A deadlock storm may outlast the store's timeout: transient, and the caller repeats.
           wait_until([&] {
             auto result = store.insert(part, fence);
             if (result) {

@@ -295,7 +295,7 @@ TEST_F(Abuse, ResultsForWhatIsOver) {
   unchanged(finished("succeeded"), "failed");
   unchanged(finished("succeeded"), "succeeded");
 
-  // But a success that was slower than our patience is one.
+  // But a success that was slower than presumed_after or reported_within is one.
   const Received late = finished("failed");
   report(late, "succeeded");
   wait_id(retry_id(late), "succeeded");
