@@ -17,6 +17,7 @@ class Content {
   // After a method that carries a message.
   void begin() {
     message_ = {};
+    body_.clear();
     left_ = 0;
     state_ = State::header;
   }
@@ -28,22 +29,26 @@ class Content {
       // so that the message is not lost.
       decode_content_header(frame.payload, message_, left_);
       constexpr std::uint64_t kReserveMost = 64ULL << 20;
-      message_.body.reserve(std::min(left_, kReserveMost));
+      body_.reserve(std::min(left_, kReserveMost));
       state_ = State::body;
     } else if (frame.type == AMQP_FRAME_BODY && state_ == State::body) {
-      message_.body.append(frame.payload);
+      body_.append(frame.payload);
       left_ -= std::min<std::uint64_t>(left_, frame.payload.size());
     }
     if (state_ != State::body || left_ > 0) return false;
     state_ = State::none;
     return true;
   }
-  Message take() { return std::exchange(message_, {}); }
+  Message take() {
+    message_.body = std::exchange(body_, {});
+    return std::exchange(message_, {});
+  }
 
  private:
   enum class State { none, header, body };
   State state_ = State::none;
-  Message message_;
+  Message message_;  // its body comes with take()
+  std::string body_;
   std::uint64_t left_ = 0;  // bytes of body still to come
 };
 

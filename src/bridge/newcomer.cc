@@ -135,7 +135,7 @@ NewTask make_task(const Newcomer& newcomer, const Maker& maker) {
   task.body_bytes = static_cast<std::int64_t>(message.body.size());
   const auto* failure = std::get_if<Failure>(&newcomer.said);
   auto stripped = std::make_shared<Message>(strip(message, &fresh.origin_json, newcomer.delivery->facts));
-  if (newcomer.without_body) stripped->body.clear();
+  if (newcomer.without_body) stripped->body = {};
   fresh.message = std::move(stripped);
   if (failure != nullptr) {
     begin_failed(fresh, newcomer, *failure, maker);

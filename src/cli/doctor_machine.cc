@@ -72,7 +72,7 @@ Finding check_listen(const HttpOptions& http) {
                "choose another port for http.listen");
 }
 
-void check_file(const std::string& path, const char* name, const char* holds, Findings& all) {
+void check_file(const std::string& path, const char* name, const char* content, Findings& all) {
   if (path.empty()) return;
   struct stat about {};
   if (stat(path.c_str(), &about) != 0) {
@@ -80,7 +80,7 @@ void check_file(const std::string& path, const char* name, const char* holds, Fi
                         "create it, or run rung doctor as the sidecar's user"));
   } else if ((about.st_mode & S_IROTH) != 0) {
     all.push_back(warning(name,
-                          path + " contains " + holds + " and is readable by every user of this machine",
+                          path + " contains " + content + " and is readable by every user of this machine",
                           "chmod o-rwx " + rabbit::shell_quote(path)));
   } else {
     all.push_back(good(name, path + " is not world-readable"));

@@ -8,7 +8,7 @@
 
 namespace rung::cli {
 
-// 0 after SIGTERM or SIGINT, 1 for the user's mistake (config, newer schema, a node's name used twice).
+// 0 after SIGTERM or SIGINT, 1 for a user error (config, newer schema, a node name used twice).
 int run_sidecar(const std::string& config_path, const GroupChoice& choice);
 
 }  // namespace rung::cli

@@ -5,6 +5,11 @@
 
 namespace rung {
 
+const std::string& Body::str() const {
+  static const std::string none;
+  return bytes_ ? *bytes_ : none;
+}
+
 std::optional<std::int64_t> Value::as_int() const {
   return std::visit(
       [](const auto& x) -> std::optional<std::int64_t> {

@@ -75,10 +75,30 @@ struct Properties {
 inline constexpr int kDeepestNesting = 100;
 inline constexpr std::string_view kTooDeep = "[left out: nested deeper than 100 levels]";
 
+// A body's bytes. They never change, and all copies of a message share them: on its way from the broker to
+// the row, and from the row back to the broker, a body of megabytes is not copied.
+class Body {
+ public:
+  Body() = default;
+  Body(std::string bytes)  // NOLINT: implicit by intent, as of a string
+      : bytes_(bytes.empty() ? nullptr : std::make_shared<const std::string>(std::move(bytes))) {}
+  Body(const char* bytes) : Body(std::string(bytes)) {}  // NOLINT: the same
+
+  const std::string& str() const;
+  operator const std::string&() const { return str(); }  // NOLINT: read as a string
+  operator std::string_view() const { return str(); }    // NOLINT: the same
+  std::size_t size() const { return bytes_ ? bytes_->size() : 0; }
+  bool empty() const { return bytes_ == nullptr; }
+  bool operator==(const Body& other) const { return bytes_ == other.bytes_ || str() == other.str(); }
+
+ private:
+  std::shared_ptr<const std::string> bytes_;  // nullptr: empty
+};
+
 struct Message {
   Properties properties;
   std::optional<Table> headers;  // absent is not empty
-  std::string body;
+  Body body;
   bool operator==(const Message&) const = default;
 };
 using MessagePtr = std::shared_ptr<const Message>;

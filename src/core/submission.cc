@@ -36,8 +36,8 @@ std::string submission_content(const NewTask& task, const Directives& directives
   const Task& t = task.task;
   const Message& message = *task.message;
   std::string facts;
-  for (const std::string* field :
-       {&t.queue, &t.exchange, &t.routing_key, &t.tag, &t.message_id, &directives.ladder, &message.body})
+  for (const std::string* field : {&t.queue, &t.exchange, &t.routing_key, &t.tag, &t.message_id,
+                                   &directives.ladder, &message.body.str()})
     append_fact(facts, *field);
   append_fact(facts, std::to_string(directives.max_attempts));
   append_fact(facts, properties_to_json(message.properties));

@@ -16,8 +16,8 @@ inline std::string body_of(int number) { return "message " + std::to_string(numb
 // 0 = none of ours.
 inline int number_of(const Message& message) {
   constexpr std::string_view kBegin = "message ";
-  if (!message.body.starts_with(kBegin)) return 0;
-  return std::atoi(message.body.c_str() + kBegin.size());
+  if (!message.body.str().starts_with(kBegin)) return 0;
+  return std::atoi(message.body.str().c_str() + kBegin.size());
 }
 
 inline std::string text_header(const Message& message, std::string_view name) {

@@ -247,7 +247,7 @@ std::string SimBroker::state() const {
       out += "connection " + std::to_string(lane->link->id) + (lane->link->holds > 0 ? ", held up, " : ", ");
     out += std::to_string(lane->waiting.size()) + " not written";
     for (const auto& [token, outgoing] : lane->sent)
-      out += ", " + outgoing.message.body + " for " + outgoing.exchange + "/" + outgoing.routing_key;
+      out += ", " + outgoing.message.body.str() + " for " + outgoing.exchange + "/" + outgoing.routing_key;
   }
   return out;
 }

@@ -248,13 +248,15 @@ Message AmqpProbe::read_content(Clock::time_point deadline) {
   if (frame.frame_type != AMQP_FRAME_HEADER) throw std::runtime_error("no content header");
   const std::uint64_t size = frame.payload.properties.body_size;
   properties_into(message, *static_cast<amqp_basic_properties_t*>(frame.payload.properties.decoded));
-  message.body.reserve(size);
-  while (message.body.size() < size) {
+  std::string body;
+  body.reserve(size);
+  while (body.size() < size) {
     most = until(deadline);
     check(amqp_simple_wait_frame_noblock(connection_, &frame, &most), "content body");
     if (frame.frame_type != AMQP_FRAME_BODY) throw std::runtime_error("no content body");
-    message.body += string_of(frame.payload.body_fragment);
+    body += string_of(frame.payload.body_fragment);
   }
+  message.body = std::move(body);
   return message;
 }
 

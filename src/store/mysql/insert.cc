@@ -264,7 +264,7 @@ class Intake {
         statement->setNull(++at, 0);
       }
       statement->setString(++at, tasks_[i].origin_json);
-      statement->setString(++at, tasks_[i].message->body);
+      statement->setString(++at, tasks_[i].message->body.str());
     }
     statement->executeUpdate();
   }

@@ -377,7 +377,7 @@ TEST_P(BrokerContract, WhilePausedWhatIsUnackedIsTheBrokersAgain) {
   world_->broker().pause_intake(false);
   auto again = sink_.deliveries(3);
   ASSERT_EQ(again.size(), 3U);
-  std::ranges::sort(again, {}, [](const Delivery& d) { return d.message.body; });
+  std::ranges::sort(again, {}, [](const Delivery& d) { return d.message.body.str(); });
   EXPECT_EQ(again[0].message.body, "four");
   EXPECT_EQ(again[1].message.body, "three");
   EXPECT_EQ(again[2].message.body, "two");

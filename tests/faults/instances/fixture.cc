@@ -22,7 +22,8 @@ void Climber::run() {
     if (!received) continue;
     {
       const std::lock_guard lock(mutex_);
-      std::string body = received->message.body.substr(0, received->message.body.find(' '));
+      const std::string& all = received->message.body;
+      std::string body = all.substr(0, all.find(' '));
       ++seen_[std::move(body)][int_header(received->message, "retry-attempt")];
     }
     ++count_;
@@ -126,8 +127,7 @@ std::map<std::string, std::int64_t> InstancesTest::delivered() {
 namespace {
 Message failed_message(const std::string& queue, const std::string& name, std::size_t body_bytes) {
   Message message;
-  message.body = name;
-  if (body_bytes > name.size()) message.body += " " + std::string(body_bytes - name.size(), 'x');
+  message.body = body_bytes > name.size() ? name + " " + std::string(body_bytes - name.size(), 'x') : name;
   message.properties.message_id = name;
   message.properties.delivery_mode = 2;
   message.headers = Table{{"retry-queue", queue}};

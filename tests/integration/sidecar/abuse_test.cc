@@ -119,7 +119,7 @@ TEST_F(Abuse, BodyThatTheDatabaseDoesNotTake) {
   start();
   const std::string queue = attached();
   Message message = said(queue, {});
-  message.body.assign(68'000'000, 'b');
+  message.body = std::string(68'000'000, 'b');
   send(message);
   Row row = wait_state(queue, "parked");
   EXPECT_THAT(row["last_error"],

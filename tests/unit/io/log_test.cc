@@ -20,7 +20,7 @@ TEST(Log, TextIsOneLineAnEventOfKeysAndValues) {
   const std::string line = written("text", [] {
     warn("broker unavailable", {{"reason", "connection refused\nby peer"}, {"tries", 3}});
   });
-  EXPECT_NE(line.find("warn  the broker is away reason=\"connection refused\\nby peer\" tries=3\n"),
+  EXPECT_NE(line.find("warn  broker unavailable reason=\"connection refused\\nby peer\" tries=3\n"),
             std::string::npos)
       << line;
   EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);
