@@ -23,7 +23,7 @@ std::string_view title_of(int status) {
        {414, "URI Too Long"},
        {415, "Unsupported Media Type"},
        {417, "Expectation Failed"},
-       {431, "Request Header api::Fields Too Large"},
+       {431, "Request Header Fields Too Large"},
        {500, "Internal Server Error"},
        {501, "Not Implemented"},
        {503, "Service Unavailable"},
