@@ -301,9 +301,9 @@ std::vector<Key> make_table() {
       "when a task is parked: keep only keeps its row, publish also sends a copy to the exchange rung.parked"},
      [](Value& v) { return set_parked(v, v.draft.publish_parked); }},
 
-    {{"log.level", "trace, debug, info, warn or error", "info", false, false, "minimum log level"},
+    {{"log.level", "trace, debug, info, warn or error", "info", true, false, "minimum log level"},
      [](Value& v) { return v.choice(config(v).log.level, {"trace", "debug", "info", "warn", "error"}); }},
-    {{"log.format", "text or json", "text", false, false, "text: key=value pairs; json: one object per line"},
+    {{"log.format", "text or json", "text", true, false, "text: key=value pairs; json: one object per line"},
      [](Value& v) { return v.choice(config(v).log.format, {"text", "json"}); }},
 
     {{"ladders.*", "list of durations", "", true, false,
