@@ -192,7 +192,7 @@ TEST_F(HttpBulk, BadInput) {
       detail({{"action", "redrive"}, {"filter", {{"queue", "q"}}}, {"elsewhere", {{"queue", failed()}}}}),
       HasSubstr("elsewhere.queue: '" + failed() + "' begins with " + config.prefix + "."));
   EXPECT_THAT(detail({{"action", "fire"}, {"filter", {{"queue", "q"}}}, {"limit", 5}}),
-              HasSubstr("limit: there is no"));
+              HasSubstr("limit: unknown field"));
   EXPECT_THAT(detail(json::array()), HasSubstr("an object"));
   for (const auto* id : {"1", "x", "-1", "99999999999999999999"}) {
     EXPECT_EQ(get("/v1/bulk/" + std::string(id)).status, 404);

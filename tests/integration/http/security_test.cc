@@ -35,7 +35,7 @@ TEST_F(HttpSecurity, BeyondThisMachineItNeedsAToken) {
   EXPECT_THAT(rung().log(), HasSubstr("http.listen: not a loopback address: set http.token_file"));
   const Ran check = run_shell(rung_program() + " check -c " + rung().config_path());
   EXPECT_EQ(check.code, 1);
-  EXPECT_THAT(check.out, HasSubstr("http.listen: others than this machine"));
+  EXPECT_THAT(check.out, HasSubstr("http.listen: not a loopback address"));
 
   config.more = "http: { listen: \"0.0.0.0:" + std::to_string(port) +
                 "\", token_file: " + yaml(file("t", "geheim\n")) + " }\n";
@@ -312,7 +312,7 @@ TEST_F(HttpSecurity, NoAddressThatOnlyLooksLikeThisMachine) {
   config.more = "http: { listen: \"127.999.1.1:" + std::to_string(port) + "\" }\n";
   sidecar_ = std::make_unique<Sidecar>(config);
   EXPECT_THAT(run_shell(rung_program() + " check -c " + rung().config_path()).out,
-              HasSubstr("http.listen: others than this machine"));
+              HasSubstr("http.listen: not a loopback address"));
 }
 
 TEST_F(HttpSecurity, ConnectionsAreBounded) {

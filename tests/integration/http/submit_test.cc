@@ -175,10 +175,10 @@ TEST_F(HttpSubmit, BadInputSaysWhatWouldBeRight) {
   config.ladders = "  slow: [1h]\n";
   up();
   const auto detail = [&](const std::string& body) { return refused(call("POST", "/v1/tasks", body), 400); };
-  EXPECT_THAT(detail(""), HasSubstr("not JSON"));
+  EXPECT_THAT(detail(""), HasSubstr("invalid JSON"));
   EXPECT_THAT(detail("{"), HasSubstr("invalid JSON at byte 2"));
   EXPECT_THAT(detail("5"), HasSubstr("a task must be an object"));
-  EXPECT_THAT(detail("{\"queue\": \"\xff\"}"), HasSubstr("not JSON"));
+  EXPECT_THAT(detail("{\"queue\": \"\xff\"}"), HasSubstr("invalid JSON"));
   EXPECT_THAT(detail(std::string(5000, '[')), HasSubstr("deeper than 100"));
   EXPECT_THAT(detail(R"({"delay": 1})"), HasSubstr("queue: missing target"));
   EXPECT_THAT(detail(R"({"tag": "unmapped", "delay": 1})"), HasSubstr("queue: missing target"));
@@ -221,7 +221,7 @@ TEST_F(HttpSubmit, BadInputSaysWhatWouldBeRight) {
   EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "priority": 5})"),
               HasSubstr("priority: unknown field; known fields: queue, exchange"));
   EXPECT_THAT(detail("{\"queue\": \"" + std::string(256, 'q') + "\", \"delay\": 1}"),
-              HasSubstr("longer than 255"));
+              HasSubstr("must be at most 255 bytes"));
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current"), "0");
   submit({{"queue", "q"}, {"delay", "1h"}, {"ladder", "slow"}});
 }
