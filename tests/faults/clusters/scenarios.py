@@ -334,6 +334,6 @@ def away_times(world):
     """{what: ms, sorted} of all sidecars, by their logs."""
     out = {}
     for sidecar in world.sidecars:
-        for what, ms in re.findall(r"the (broker|database) is back.*?away_ms=(\d+)", sidecar.log()):
+        for what, ms in re.findall(r"(broker|database) (?:reconnected|available again).*?away_ms=(\d+)", sidecar.log()):
             out.setdefault(what, []).append(int(ms))
     return {what: sorted(times) for what, times in out.items()}

@@ -51,7 +51,7 @@ TEST_F(BrokerLost, ByOneItsPeerSendsWhatIsDue) {
   std::printf("all delivered %ld ms after the cut\n", static_cast<long>(took.count()));
   EXPECT_LT(took, Ms{6000} + kLease * 4);
   EXPECT_TRUE(eventually([&] { return balanced({2}); }, kBound));
-  EXPECT_TRUE(node(1).logged("the shards are given up"));
+  EXPECT_TRUE(node(1).logged("releasing all shards"));
   EXPECT_TRUE(node(1).running());
   EXPECT_TRUE(recorded_once("shards_given_up"));
   rabbit.refuse(false);

@@ -27,7 +27,7 @@ class MysqlAway : public OutageTest {
     EXPECT_GE(amqp.depth(failed()), kMeanwhile - kPrefetch) << "acked without a row";
   }
   void once() {
-    EXPECT_EQ(times("the database is away"), 1);
+    EXPECT_EQ(times("database unavailable"), 1);
     EXPECT_EQ(times("database available again"), 1);
     EXPECT_EQ(times("broker unavailable"), 0);
   }
@@ -39,7 +39,7 @@ class MysqlAway : public OutageTest {
 TEST_F(MysqlAway, Cut) {
   mysql.refuse();
   mysql.cut();
-  ASSERT_TRUE(rung().logged("the database is away"));
+  ASSERT_TRUE(rung().logged("database unavailable"));
   fail_meanwhile();
   mysql.refuse(false);
   EXPECT_EQ(all_ended(queue, *consumer, kBefore + kMeanwhile), 0U);
@@ -59,7 +59,7 @@ TEST_F(MysqlAway, CutAgainAndAgain) {
 
 TEST_F(MysqlAway, Killed) {
   own_servers("kill-db");
-  ASSERT_TRUE(rung().logged("the database is away"));
+  ASSERT_TRUE(rung().logged("database unavailable"));
   fail_meanwhile();
   own_servers("start-db");
   EXPECT_EQ(all_ended(queue, *consumer, kBefore + kMeanwhile), 0U);
@@ -82,7 +82,7 @@ TEST_F(MysqlAway, ReadOnly) {
 TEST_F(MysqlAway, Stalled) {
   mysql.stall();
   fail_meanwhile();
-  EXPECT_EQ(times("the database is away"), 1);
+  EXPECT_EQ(times("database unavailable"), 1);
   mysql.stall(false);
   EXPECT_EQ(all_ended(queue, *consumer, kBefore + kMeanwhile), 0U);
   once();
@@ -90,12 +90,12 @@ TEST_F(MysqlAway, Stalled) {
 
 TEST_F(MysqlAway, HalfOpen) {
   mysql.half_close();
-  ASSERT_TRUE(rung().logged("the database is away"));
+  ASSERT_TRUE(rung().logged("database unavailable"));
   EXPECT_EQ(all_ended(queue, *consumer, kBefore), 0U);
   // Each of the three connections finds its own end dead, and when they do so apart, each is an outage of its
   // own.
-  EXPECT_LE(times("the database is away"), 3);
-  EXPECT_EQ(times("the database is away"), times("database available again"));
+  EXPECT_LE(times("database unavailable"), 3);
+  EXPECT_EQ(times("database unavailable"), times("database available again"));
 }
 
 // A session of ours that says nothing for two thirds of a lease is ended by the database: whoever had nothing
@@ -119,7 +119,7 @@ TEST_F(Idle, NoConnectionIsCutByItsOwnTimeout) {
   // 9 where connections are left to the server. One or two: with a lease of 2 s half a second without the
   // processor is enough.
   EXPECT_LE(aborted(), before + 2);
-  EXPECT_EQ(times("the database is away"), 0);
+  EXPECT_EQ(times("database unavailable"), 0);
 }
 
 // Rows in `publishing` when the lease runs out, their publishes stuck on the way: taken again under a new

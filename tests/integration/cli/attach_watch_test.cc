@@ -63,7 +63,7 @@ TEST_F(AttachWatch, WithoutTheManagementApi) {
   config.broker = "  management: \"http://127.0.0.1:1\"\n  attachment_check: 1s\n";
   sidecar_ = std::make_unique<Sidecar>(config);
   rung().start();
-  ASSERT_TRUE(rung().logged("cannot watch whether queues are attached")) << rung().log_tail();
+  ASSERT_TRUE(rung().logged("cannot check whether queues are attached")) << rung().log_tail();
   std::this_thread::sleep_for(std::chrono::milliseconds{2500});  // two looks more
   const std::string log = rung().log();
   EXPECT_EQ(log.find("cannot watch"), log.rfind("cannot watch"));

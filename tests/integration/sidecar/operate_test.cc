@@ -83,7 +83,7 @@ TEST_F(Operate, ABadFileLeavesTheOldInForce) {
   bad.ladder = "[1h, 0s, nonsense]";
   for (const std::string& text : {bad.text(), std::string("{{{ not yaml"), std::string()}) {
     reload(text);
-    ASSERT_TRUE(rung().logged("stays in force")) << rung().log_tail();
+    ASSERT_TRUE(rung().logged("stays in effect")) << rung().log_tail();
     fail(queue, order());
     const Received back = delivery(queue);
     EXPECT_EQ(int_header(back.message, "retry-levels"), 2);

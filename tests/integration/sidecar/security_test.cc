@@ -230,7 +230,7 @@ TEST_F(Outsider, ADatabaseOfAnEarlierReleaseAsksForNoToken) {
   rows("SELECT 1");  // into the schema
   db.exec("UPDATE rung_settings SET value = '6' WHERE name = 'installed_at_schema'");
   start();
-  EXPECT_TRUE(rung().logged("results are taken without retry-token", kBound));
+  EXPECT_TRUE(rung().logged("results are accepted without retry-token", kBound));
   const std::string queue = attached();
   fail(queue, order());
   const Received back = delivery(queue);

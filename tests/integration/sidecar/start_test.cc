@@ -34,7 +34,7 @@ TEST_F(StartRefused, ByTheDatabasesLogin) {
     url.user = "rung-nobody";
     url.password = "wrong";
   });
-  ends_saying({"access denied for user 'rung-nobody'", "the database refuses this instance",
+  ends_saying({"access denied for user 'rung-nobody'", "database refuses this instance",
                "check the user and the password in store.url", "start.wait"});
 }
 
@@ -57,7 +57,7 @@ TEST_F(StartRefused, ByTheDatabaseThatIsNotThere) {
 TEST_F(StartRefused, ByTheBrokersLogin) {
   config.broker_url = with(config.broker_url, [](Url& url) { url.password = "wrong"; });
   ends_saying(
-      {"ACCESS_REFUSED", "and its password in broker.url", "the broker refuses this instance", "start.wait"});
+      {"ACCESS_REFUSED", "and its password in broker.url", "broker refuses this instance", "start.wait"});
 }
 
 TEST_F(StartRefused, ByTheVirtualHost) {

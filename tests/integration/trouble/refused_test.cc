@@ -13,7 +13,7 @@ class Refused : public TroubleTest {
   }
   // The whole of promise 8, from the moment on at which the database refuses.
   void expect_told() {
-    EXPECT_TRUE(rung().logged("the database refuses this instance")) << rung().log_tail();
+    EXPECT_TRUE(rung().logged("database refuses this instance")) << rung().log_tail();
     EXPECT_TRUE(eventually([&] { return both_tell("database"); }, kBound)) << ready(ports[0]).body;
     EXPECT_EQ(ready(ports[0]).json()["checks"]["database"], false);
     until_the_prefetch_is_full();
