@@ -26,11 +26,11 @@ void RetentionReport::ended(const RetentionPass& pass, BootMs now) {
   if (dropped_.empty() && (!something || now - said_at_ < kSayEvery)) return;
   std::string names;
   for (const std::string& name : dropped_) names += (names.empty() ? "" : " ") + name;
-  log::info("purged what is finished and old", {{"retention", pass.keep ? pass.keep->count() / 1000 : 0},
-                                                {"tasks", totals_.tasks - said_.tasks},
-                                                {"partitions", names},
-                                                {"audit", totals_.audit - said_.audit},
-                                                {"bulks", totals_.bulks - said_.bulks}});
+  log::info("purged finished tasks", {{"retention", pass.keep ? pass.keep->count() / 1000 : 0},
+                                      {"tasks", totals_.tasks - said_.tasks},
+                                      {"partitions", names},
+                                      {"audit", totals_.audit - said_.audit},
+                                      {"bulks", totals_.bulks - said_.bulks}});
   said_ = totals_;
   said_at_ = now;
   dropped_.clear();

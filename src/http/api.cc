@@ -60,7 +60,7 @@ class ApiImpl final : public Api {
     const bool open = match.route != nullptr && match.route->needs == Route::Needs::nothing;
     if (request.spare && (match.route == nullptr || !match.route->for_probes)) {
       Response response = problem(
-          503, "all connections are taken (http.connections, http.connections_per_address)", request.path);
+          503, "all connections are in use (http.connections, http.connections_per_address)", request.path);
       response.headers.emplace_back("Retry-After", "1");
       return response;
     }
@@ -69,7 +69,7 @@ class ApiImpl final : public Api {
       if (auto no = access_.refuse(request, writes)) return no;
     }
     if (match.route == nullptr && match.allow.empty())
-      return problem(404, "there is no such path: see /openapi.json", request.path);
+      return problem(404, "no such path: see /openapi.json", request.path);
     if (match.route == nullptr) {
       Response response = problem(405, "this path takes " + match.allow, request.path);
       response.headers.emplace_back("Allow", match.allow);
@@ -77,19 +77,19 @@ class ApiImpl final : public Api {
     }
     if (!request.has_body) return std::nullopt;
     if (!request.content_encoding.empty() && strcasecmp(request.content_encoding.c_str(), "identity") != 0)
-      return problem(415, "a body is taken as it is, without a Content-Encoding", request.path);
+      return problem(415, "Content-Encoding is not supported", request.path);
     // Also what keeps a form in somebody's browser from posting here.
     std::string type = request.content_type.substr(0, request.content_type.find(';'));
     type.resize(type.find_last_not_of(" \t") + 1);
     if (strcasecmp(type.c_str(), "application/json") != 0)
-      return problem(415, "a body is Content-Type: application/json", request.path);
+      return problem(415, "Content-Type must be application/json", request.path);
     return std::nullopt;
   }
 
   Response handle(const Request& request) {
     const BootUs began = context_.clock.boot_us();
     const auto match = router_.match(request.method, request.path);
-    if (match.route == nullptr) return problem(404, "there is no such path: see /openapi.json", request.path);
+    if (match.route == nullptr) return problem(404, "no such path: see /openapi.json", request.path);
     Response response = within_memory(*match.route, {request, match.id, access_.who(request)});
     const double seconds = static_cast<double>(context_.clock.boot_us().us - began.us) / 1e6;
     context_.metrics.request(match.route->pattern, match.route->method, response.status, seconds);

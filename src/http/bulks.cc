@@ -19,7 +19,7 @@ constexpr int kMostShown = 100;
 std::optional<double> read_rate(api::Fields& fields) {
   const auto rate = fields.number("rate", 0, kMostRate);
   if (rate && *rate > 0 && *rate < kLeastBulkRate)
-    fields.wrong("rate", "it is a number from 0.01 on, tasks a second; 0: as fast as it goes");
+    fields.wrong("rate", "must be a number of tasks per second, at least 0.01; 0 means no limit");
   return rate;
 }
 
@@ -35,7 +35,7 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
   if (const auto known = action ? bulk_action_from(*action) : std::nullopt) {
     wish.bulk.action = *known;
   } else {
-    fields.wrong("action", "it is \"cancel\", \"discard\", \"fire\" or \"redrive\"");
+    fields.wrong("action", "must be \"cancel\", \"discard\", \"fire\" or \"redrive\"");
   }
   if (const Json* filter = fields.get("filter")) {
     wish.bulk.filter = read_filter_object(*filter, errors);
@@ -48,17 +48,17 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
   wish.bulk.reason = fields.text("reason", kErrorBytes).value_or("");
   const bool ends = wish.bulk.action == BulkAction::cancel || wish.bulk.action == BulkAction::discard;
   if (!wish.bulk.reason.empty() && !ends)
-    fields.wrong("reason", "it goes with the actions cancel and discard alone");
+    fields.wrong("reason", "only valid with the actions cancel and discard");
   if (const Json* elsewhere = fields.get("elsewhere")) {
     if (!elsewhere->is_object()) {
-      fields.wrong("elsewhere", "it is {\"queue\": ...}, or {\"exchange\": ..., \"routing_key\": ...}");
+      fields.wrong("elsewhere", "must be {\"queue\": ...}, or {\"exchange\": ..., \"routing_key\": ...}");
     } else {
       api::Fields inner(*elsewhere, "elsewhere.", errors);
       wish.bulk.elsewhere = inner.target(targets);
       inner.finish();
     }
     if (wish.bulk.action != BulkAction::redrive)
-      fields.wrong("elsewhere", "it goes with the action redrive alone");
+      fields.wrong("elsewhere", "only valid with the action redrive");
   }
   fields.finish();
   wish.bulk.who = who;

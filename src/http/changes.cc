@@ -118,10 +118,10 @@ Response finish_task(Context& context, const Call& call) {
     event::Finish what{};
     const std::string result = fields.text("result", 20).value_or("");
     what.succeeded = result == "succeeded";
-    if (!what.succeeded && result != "failed") fields.wrong("result", "it is \"succeeded\" or \"failed\"");
+    if (!what.succeeded && result != "failed") fields.wrong("result", "must be \"succeeded\" or \"failed\"");
     what.error = fields.text("error", kErrorBytes).value_or("");
     if (what.succeeded && !what.error.empty())
-      fields.wrong("error", "it goes with \"result\": \"failed\" alone");
+      fields.wrong("error", "only valid with \"result\": \"failed\"");
     what.executor = fields.name("executor").value_or("");
     what.attempt = static_cast<int>(fields.integer("attempt", 1, kMostAttempt).value_or(0));
     return what;

@@ -22,7 +22,7 @@ struct Request {
   bool has_body = false;
   std::string_view body;  // for the length of the call
   std::string peer;       // the other side's address
-  bool spare = false;     // all connections are taken: it is here for what needs no token alone
+  bool spare = false;     // all connections are in use: it is here for what needs no token alone
 };
 
 struct Response {

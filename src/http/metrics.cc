@@ -30,9 +30,9 @@ struct Metrics::Families {
       counter("rung_http_requests_total", "Requests answered, by route, method and status.");
   prometheus::Family<prometheus::Histogram>& seconds =
       histogram("rung_http_request_duration_seconds",
-                "From the request's body read to its answer made, by route and method.");
-  prometheus::Family<prometheus::Counter>& submitted = counter(
-      "rung_submitted_tasks_total", "Tasks handed in by HTTP to this instance, by what became of them.");
+                "Time to answer a request, from its whole body, by route and method.");
+  prometheus::Family<prometheus::Counter>& submitted =
+      counter("rung_submitted_tasks_total", "Tasks submitted to this instance by HTTP, by result.");
   prometheus::Family<prometheus::Counter>& changes = counter(
       "rung_changes_total", "Changes of single tasks by HTTP at this instance, by action and result.");
   prometheus::Family<prometheus::Gauge>& tasks =
@@ -49,9 +49,10 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Gauge>& connections =
       gauge("rung_http_connections", "Open HTTP connections of this instance.");
   prometheus::Family<prometheus::Counter>& purged =
-      counter("rung_retention_deleted_total", "What this instance let go of by retention, by what it was.");
-  prometheus::Family<prometheus::Gauge>& purged_at = gauge(
-      "rung_retention_last_timestamp_seconds", "When this instance last let go of something; 0 = never.");
+      counter("rung_retention_deleted_total", "What retention of this instance has deleted, by kind.");
+  prometheus::Family<prometheus::Gauge>& purged_at =
+      gauge("rung_retention_last_timestamp_seconds",
+            "When retention of this instance last deleted something; 0 = never.");
   prometheus::Family<prometheus::Counter>& results_refused =
       counter("rung_results_refused_total",
               "Results and failures that named a task without its delivery's retry-token, by inlet.");
@@ -60,9 +61,9 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Counter>& repairs = counter(
       "rung_topology_repairs_total",
       "Exchanges and queues of Rung that were missing in RabbitMQ and that this instance declared again.");
-  prometheus::Family<prometheus::Counter>& rows_behind = counter(
-      "rung_rows_behind_total",
-      "Answers to deliveries of ours of which the task's row knew nothing: the database lacks commits.");
+  prometheus::Family<prometheus::Counter>& rows_behind =
+      counter("rung_rows_behind_total",
+              "Results of deliveries that the task's row does not know: the database lost commits.");
   prometheus::Family<prometheus::Histogram>& lateness =
       histogram("rung_lateness_seconds",
                 "From when a message was due to the broker's confirm, of what this instance published.");

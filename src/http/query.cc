@@ -28,8 +28,8 @@ struct Reader {
 
   void text(const std::string& name, const std::string& value, std::string& out) {
     if (value.empty() || value.size() > api::kNameBytes || value.find('\0') != std::string::npos)
-      return wrong(name, "it is a text of 1 to 255 bytes");
-    if (!is_utf8(value)) return wrong(name, "it is a text in UTF-8");
+      return wrong(name, "must be a string of 1 to 255 bytes");
+    if (!is_utf8(value)) return wrong(name, "must be UTF-8 text");
     out = value;
   }
 
@@ -37,7 +37,7 @@ struct Reader {
     // In a query a + that was not written as %2B has become a blank.
     if (value.size() > 6 && value[value.size() - 6] == ' ') value[value.size() - 6] = '+';
     out = from_rfc3339(value);
-    if (!out) wrong(name, "it is a point in time as RFC 3339 has it: 2026-11-21T17:05:00Z");
+    if (!out) wrong(name, "must be an RFC 3339 time, e.g. 2026-11-21T17:05:00Z");
   }
 
   // One, or several with commas between them.
@@ -48,8 +48,8 @@ struct Reader {
       const auto state = state_from(value.substr(from, to - from));
       if (!state) {
         return wrong(name,
-                     "it is scheduled, publishing, awaiting, succeeded, parked, cancelled or discarded, or "
-                     "several of these with commas between them");
+                     "must be scheduled, publishing, awaiting, succeeded, parked, cancelled or discarded, or "
+                     "a comma-separated list of these");
       }
       filter.states.push_back(*state);
       from = to + 1;
@@ -80,7 +80,7 @@ struct Reader {
     if (name == "state") return states(name, value), true;
     if (name == "kind") {
       filter.kind = kind_from(value);
-      if (!filter.kind) wrong(name, "it is retry or delay");
+      if (!filter.kind) wrong(name, "must be retry or delay");
       return true;
     }
     return false;
@@ -101,7 +101,7 @@ Filter read(const Pairs& conditions, std::string_view prefix, bool page, FieldEr
   for (const auto& [name, value] : conditions) {
     if (errors.size() > api::kMostTold) break;
     if (std::ranges::find(seen, name) != seen.end()) {
-      reader.wrong(clean_utf8(name, 60), "it stands there twice");
+      reader.wrong(clean_utf8(name, 60), "given twice");
       continue;
     }
     seen.push_back(name);
@@ -109,12 +109,12 @@ Filter read(const Pairs& conditions, std::string_view prefix, bool page, FieldEr
     if (page && name == "limit") {
       const auto limit = whole(value, 1, kMostOnPage);
       if (limit) reader.filter.limit = *limit;
-      if (!limit) reader.wrong(name, "it is a whole number from 1 to " + std::to_string(kMostOnPage));
+      if (!limit) reader.wrong(name, "must be an integer from 1 to " + std::to_string(kMostOnPage));
     } else if (page && name == "cursor") {
       reader.filter.below = TaskId::parse(value);
-      if (!reader.filter.below) reader.wrong(name, "it is what `next` of the page before says");
+      if (!reader.filter.below) reader.wrong(name, "must be the `next` of the previous page");
     } else {
-      reader.wrong(clean_utf8(name, 60), "there is no such condition; there are " + std::string(kNames) +
+      reader.wrong(clean_utf8(name, 60), "unknown condition; known conditions: " + std::string(kNames) +
                                              (page ? ", limit and cursor" : ""));
     }
   }
@@ -145,7 +145,7 @@ Json page_json(std::vector<TaskRow> rows, int limit) {
 
 Filter read_filter_object(const Json& json, FieldErrors& errors) {
   if (!json.is_object()) {
-    errors.push_back({"filter", "it is an object: {\"queue\": \"orders\", \"state\": \"parked\"}"});
+    errors.push_back({"filter", "must be an object: {\"queue\": \"orders\", \"state\": \"parked\"}"});
     return {};
   }
   Pairs conditions;
@@ -154,13 +154,14 @@ Filter read_filter_object(const Json& json, FieldErrors& errors) {
     if (value.is_string()) {
       conditions.emplace_back(name, value.get<std::string>());
     } else {
-      errors.push_back({"filter." + clean_utf8(name, 60), "it is a text, in quotes"});
+      errors.push_back({"filter." + clean_utf8(name, 60), "must be a string"});
     }
   }
   if (json.empty()) {
     errors.push_back(
-        {"filter", "an empty filter means every task: name a queue, a tag, a state or a time; there are " +
-                       std::string(kNames)});
+        {"filter",
+         "an empty filter means every task: name a queue, a tag, a state or a time; known conditions: " +
+             std::string(kNames)});
   }
   return read_filter(conditions, "filter.", errors);
 }

@@ -122,7 +122,7 @@ RequestReader::State RequestReader::take_head() {
   if (request_.has_body && request_.method == "GET")
     return refuse(400, (is_head_ ? "HEAD" : "GET") + std::string(" takes no body"));
   if (chunked && !iequals(head[field::transfer_encoding], "chunked"))
-    return refuse(501, "no other Transfer-Encoding than chunked is taken");
+    return refuse(501, "only Transfer-Encoding: chunked is supported");
   if (bytes > most_body_) return refuse_body(beast::error::body_limit);
   parser_->body_limit(most_body_);
   return State::ready;
@@ -181,7 +181,7 @@ RequestReader::State RequestReader::refuse_head(const Code& why) {
   if (why == beast::error::bad_content_length || why == beast::error::bad_transfer_encoding)
     return refuse(400, "say a body's length once: Content-Length, a number, or Transfer-Encoding: chunked (" +
                            why.message() + ")");
-  return refuse(400, "this is no HTTP request (" + why.message() +
+  return refuse(400, "not an HTTP request (" + why.message() +
                          "): a line ends by CR and LF, a header is NAME: VALUE on one line, with no blank "
                          "before the colon and no control character");
 }

@@ -94,8 +94,7 @@ class HttpServer final : public Server {
     if (code || found.empty()) return permanent("http.listen: " + where + ": " + code.message());
     const tcp::endpoint endpoint = found.begin()->endpoint();
     if (!endpoint.address().is_loopback() && !options.beyond_this_machine)
-      return permanent("http.listen: " + options.host +
-                       " is reached by others than this machine: that needs http.token_file");
+      return permanent("http.listen: " + options.host + " is not a loopback address: set http.token_file");
     acceptor_.open(endpoint.protocol(), code);
     if (!code) acceptor_.set_option(net::socket_base::reuse_address(true), code);
     if (!code) acceptor_.bind(endpoint, code);
@@ -146,7 +145,7 @@ class HttpServer final : public Server {
 
   void turn_away(tcp::socket socket) const {
     if (tls_) return;
-    Response response = problem(503, "all connections are taken (http.connections)", "");
+    Response response = problem(503, "all connections are in use (http.connections)", "");
     response.headers.emplace_back("Retry-After", "1");
     Code ignored;
     socket.non_blocking(true, ignored);  // it fits, or is not sent

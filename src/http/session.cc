@@ -198,7 +198,7 @@ class Session final : public Places::Connection, public std::enable_shared_from_
     } catch (const std::exception&) {
       log::error("HTTP request failed with an exception",
                  {{"path", std::string_view(request.path).substr(0, 200)}});
-      Response response = problem(500, "the request could not be worked on: internal error", request.path);
+      Response response = problem(500, "internal error", request.path);
       response.close = true;
       return response;
     }

@@ -130,8 +130,8 @@ class Batch {
       // The others are committed, whatever happens here.
       items_[sent_[at[i]]] = known ? same_or_conflict((*known)[duplicates[i]], contents_[at[i]])
                                    : refused(503,
-                                             "a task with this message_id is there; whether with the same "
-                                             "content could not be read: try again",
+                                             "a task with this message_id exists, and its content "
+                                             "could not be compared: try again",
                                              {{"retry_id", duplicates[i].str()}});
     }
   }

@@ -116,9 +116,9 @@ TEST_F(HttpChanges, FinishSaysHowItEnded) {
   EXPECT_EQ(history.at("error"), "Traceback: ...");
   EXPECT_EQ(history.at("executor"), "w-3");
 
-  EXPECT_THAT(refused(change(done, "finish"), 400), HasSubstr("result: it is \"succeeded\" or \"failed\""));
+  EXPECT_THAT(refused(change(done, "finish"), 400), HasSubstr("result: must be \"succeeded\" or \"failed\""));
   EXPECT_THAT(refused(change(done, "finish", {{"result", "succeeded"}, {"error", "x"}}), 400),
-              HasSubstr("error: it goes"));
+              HasSubstr("error: only valid"));
 }
 
 TEST_F(HttpChanges, AFailureOfANamedAttemptFailsNoLaterOne) {

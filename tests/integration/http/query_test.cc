@@ -103,18 +103,18 @@ TEST_F(HttpQuery, PagesStayWhileRowsMove) {
 TEST_F(HttpQuery, BadConditions) {
   up();
   EXPECT_THAT(refused(get("/v1/tasks?queeu=a"), 400),
-              HasSubstr("queeu: there is no such condition; there are queue"));
-  EXPECT_THAT(refused(get("/v1/tasks?state=waiting"), 400), HasSubstr("state: it is scheduled, publishing"));
-  EXPECT_THAT(refused(get("/v1/tasks?kind=x"), 400), HasSubstr("kind: it is retry or delay"));
-  EXPECT_THAT(refused(get("/v1/tasks?limit=0"), 400),
-              HasSubstr("limit: it is a whole number from 1 to 1000"));
+              HasSubstr("queeu: unknown condition; known conditions: queue"));
+  EXPECT_THAT(refused(get("/v1/tasks?state=waiting"), 400),
+              HasSubstr("state: must be scheduled, publishing"));
+  EXPECT_THAT(refused(get("/v1/tasks?kind=x"), 400), HasSubstr("kind: must be retry or delay"));
+  EXPECT_THAT(refused(get("/v1/tasks?limit=0"), 400), HasSubstr("limit: must be an integer from 1 to 1000"));
   EXPECT_THAT(refused(get("/v1/tasks?limit=1001"), 400), HasSubstr("from 1 to 1000"));
-  EXPECT_THAT(refused(get("/v1/tasks?cursor=x"), 400), HasSubstr("cursor: it is what `next`"));
-  EXPECT_THAT(refused(get("/v1/tasks?due_after=now"), 400), HasSubstr("due_after: it is a point in time"));
-  EXPECT_THAT(refused(get("/v1/tasks?queue=a&queue=b"), 400), HasSubstr("queue: it stands there twice"));
-  EXPECT_THAT(refused(get("/v1/tasks?queue=%ff"), 400), HasSubstr("queue: it is a text in UTF-8"));
+  EXPECT_THAT(refused(get("/v1/tasks?cursor=x"), 400), HasSubstr("cursor: must be the `next`"));
+  EXPECT_THAT(refused(get("/v1/tasks?due_after=now"), 400), HasSubstr("due_after: must be an RFC 3339 time"));
+  EXPECT_THAT(refused(get("/v1/tasks?queue=a&queue=b"), 400), HasSubstr("queue: given twice"));
+  EXPECT_THAT(refused(get("/v1/tasks?queue=%ff"), 400), HasSubstr("queue: must be UTF-8 text"));
   EXPECT_THAT(refused(get("/v1/tasks?queue=%4"), 400), HasSubstr("hexadecimal"));
-  EXPECT_THAT(refused(get("/v1/tasks?queue="), 400), HasSubstr("queue: it is a text of 1 to 255"));
+  EXPECT_THAT(refused(get("/v1/tasks?queue="), 400), HasSubstr("queue: must be a string of 1 to 255"));
 }
 
 TEST_F(HttpQuery, ATaskWithItsHistory) {

@@ -52,11 +52,12 @@ TEST_F(Retention, WhatIsOldGoesWithItsPartsWhileMessagesFlow) {
     return number("SELECT COUNT(*) AS n FROM retry_current WHERE state = 'succeeded' AND queue = '" + queue +
                   "'") == sent;
   })) << "what has just ended stays";
-  ASSERT_TRUE(rung().logged("purged what is finished and old"));
+  ASSERT_TRUE(rung().logged("purged finished tasks"));
   const std::string log = rung().log_since_start();
-  EXPECT_EQ(log.find("let go of", log.find("let go of") + 1), std::string::npos) << "one line for all of it";
+  EXPECT_EQ(log.find("purged finished tasks", log.find("purged finished tasks") + 1), std::string::npos)
+      << "one line for all of it";
   EXPECT_NE(log.find("tasks=" + std::to_string(kOldOver + kOldBesideParked)), std::string::npos) << log;
-  EXPECT_NE(log.find("parts=a"), std::string::npos);
+  EXPECT_NE(log.find("partitions=a"), std::string::npos);
 }
 
 TEST_F(Retention, IsOffUntilAskedForAndHoldsFromAReloadOn) {
@@ -96,7 +97,7 @@ TEST_F(Retention, OfTwoInstancesOneDoesIt) {
   ASSERT_TRUE(rung().wait_ready(kBound, 2));
   ASSERT_TRUE(eventually([&] { return all_gone(); }, kBound)) << rung().log_tail();
   const auto said = [](const Sidecar& one) {
-    return one.log().find("purged what is finished") != std::string::npos;
+    return one.log().find("purged finished tasks") != std::string::npos;
   };
   ASSERT_TRUE(eventually([&] { return said(rung()) || said(second); }, kBound));
   EXPECT_NE(said(rung()), said(second));

@@ -198,7 +198,7 @@ TEST_F(Rights, WithoutTheRightToBindTheDefaultExchangeServes) {
     EXPECT_EQ(text_header(back->message, "retry-origin-routing-key"), "a.b");
     own->ack(*back);
   }
-  const std::string said = "a queue gets its retries without their routing key";
+  const std::string said = "retries to a queue lose their routing key";
   ASSERT_TRUE(rung().logged(said));
   EXPECT_EQ(rung().log().find(said), rung().log().rfind(said)) << "once";
 }

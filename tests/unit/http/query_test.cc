@@ -62,7 +62,7 @@ TEST(Query, OnlyUtf8AndOnlySoManyMistakes) {
   FieldErrors errors;
   read_page({{"queue", "\xff"}}, errors);
   ASSERT_EQ(errors.size(), 1U);
-  EXPECT_EQ(errors[0].detail, "it is a text in UTF-8");
+  EXPECT_EQ(errors[0].detail, "must be UTF-8 text");
   Pairs many;
   for (int i = 0; i < 4000; ++i) many.emplace_back(std::to_string(i), "x");
   errors.clear();
