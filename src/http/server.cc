@@ -42,7 +42,7 @@ std::string text_of(const net::ip::address& address) {
 
 class HttpServer final : public Server {
  public:
-  HttpServer(ServerOptions options, Admit admit, Handle handle)
+  HttpServer(const ServerOptions& options, Admit admit, Handle handle)
       : shared_{options, std::move(admit), std::move(handle),
                 Places(options.connections, options.connections_of_one_address()), Budget(kMostBodies)} {}
 
