@@ -9,14 +9,14 @@
 //   b int8        u uint16    L uint64   T Timestamp     F Table
 //   B uint8       I int32     f float    S std::string   V null (monostate)
 //                 i uint32    d double   x Bytes
-// 'L' stays uint64; RabbitMQ turns it into 'l' when it dead-letters. Names of queues, exchanges and headers
-// and routing keys are short strings: 255 bytes.
+// 'L' stays uint64; RabbitMQ turns it into 'l' when it dead-letters. Names of queues, exchanges and headers,
+// and routing keys, are short strings: 255 bytes.
 //
 // Values that RabbitMQ would not accept back, and what we send instead:
 //   float or double NaN, infinity   it has no such number and would close the connection: longstr "NaN",
 //                                   "Infinity", "-Infinity". None can come from it either.
-//   nested deeper than kMaxDepth    inbound: bytes 'x' that hold the encoded table or array. Outbound:
-//   refused.
+//   nested deeper than kMaxDepth    inbound: bytes 'x' that hold the encoded table or array.
+//                                   Outbound: refused.
 // Thread: pure functions.
 #pragma once
 

@@ -2,13 +2,11 @@
 //
 // Confirms come in any order, one by one or `multiple`. Returns carry no tag, so they are matched by content:
 //   1. Within a channel the broker works in order, so returns come in the order of their publishes: the
-//   search
-//      continues where the last match was found.
+//      search continues where the last match was found.
 //   2. The first message with the same exchange, routing key, properties, headers and body matches. retry-id
-//   and
-//      retry-attempt tell a message that carries them from every other. Two identical messages can be mixed
-//      up only if the queue was deleted or created between them. One of two equal messages is then in the
-//      queue and the other is not, whichever token we report, so nobody can tell and nobody is harmed.
+//      and retry-attempt tell a message that carries them from every other. Two identical messages can be
+//      mixed up only if the queue was deleted or created between them. One of two equal messages is then in
+//      the queue and the other is not, whichever token we report, so nobody can tell and nobody is harmed.
 //   3. If the broker encoded headers differently than we did (none does so today), the first with the same
 //      exchange, routing key, body size, message-id, retry-id and retry-attempt matches.
 // A return comes before its ack; the ack settles the message as returned.

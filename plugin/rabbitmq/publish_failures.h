@@ -3,17 +3,15 @@
 //
 // When the broker closes the channel (or hangs up) because of a message:
 //   - 403 for one exchange: Role::main passes the message to the publisher for unproven exchanges. That one
-//   sends it
-//     twice, each time on a new channel that has passed the check of our rights. If it is refused twice, it
-//     is `returned`: only this exchange refuses us.
+//     sends it twice, each time on a new channel that has passed the check of our rights. If it is refused
+//     twice, it is `returned`: only this exchange refuses us.
 //   - Only one message was in flight: it is `rejected`, with the broker's reason.
 //   - Several, and the reason names one (its exchange, user-id, expiration, size): that one is `rejected`, or
 //     `returned` if its exchange does not exist; for one second, further messages for that exchange are then
 //     `returned` without a publish. The broker works in order: earlier messages are `lost` (accepted, but not
 //     confirmed), later ones were not processed and are sent again.
 //   - Several, and the reason names none: all are sent again, one at a time, until the culprit fails alone.
-//   Those
-//     that were accepted the first time then arrive twice, as after any lost connection.
+//     Those that were accepted the first time then arrive twice, as after any lost connection.
 // The broker's own trouble can also cause a hang-up (connection.close): a message is rejected for it only the
 // second time that it was alone in flight.
 //
