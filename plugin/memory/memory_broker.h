@@ -1,6 +1,5 @@
 // An in-memory broker for tests: queues, the default exchange, Rung's four fanout exchanges, mandatory
-// returns, confirms, redelivery. The test injects faults by name: broker.drop_connection(), broker.block()
-// ...
+// returns, confirms, redelivery. The test injects faults by name: drop_connection(), block() ...
 //
 //   MemoryBroker broker(options);  // or (options, MemoryBroker::Pace::by_hand) and broker.pump()
 //   broker.declare("orders");

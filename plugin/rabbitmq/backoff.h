@@ -1,6 +1,6 @@
 // Pauses between connection attempts: 0.1 s, doubled up to 5 s, each shortened at random by up to half, so
-// that many instances do not reconnect in step. For errors that waiting alone will not fix, pauses start at 2
-// s. Thread: one thread per object.
+// that many instances do not reconnect in step. If waiting alone will not fix the error, pauses start at 2 s.
+// Thread: one thread per object.
 #pragma once
 
 #include <algorithm>

@@ -22,7 +22,7 @@ enum class Attached { yes_by_argument, yes_by_policy, no, no_such_queue, unknown
 
 struct AttachedAnswer {
   Attached attached = Attached::unknown;
-  // yes_by_policy: the policy's name. no: where the dead letters go instead, and what prevents ours. unknown:
+  // yes_by_policy: the policy's name. no: where the dead letters go instead, and what is in the way. unknown:
   // why it could not be found out.
   std::string detail;
 };

@@ -28,13 +28,13 @@ class Probe {
 
   Result<void> exchange_exists(std::string_view name);
   Result<void> queue_exists(std::string_view name);
-  // Checks the right write on the queue and read on the exchange. Both must exist.
+  // Checks write permission on the queue and read permission on the exchange. Both must exist.
   Result<void> may_bind(std::string_view queue, std::string_view exchange);
-  // Declares an exclusive queue: checks the right configure.
+  // Declares an exclusive queue: checks configure permission.
   Result<void> may_declare(const std::string& name);
-  // Checks the right read on that queue.
+  // Checks read permission on that queue.
   Result<void> may_read(std::string_view queue);
-  // Publishes an empty message that reaches no queue: checks the right write on the exchange.
+  // Publishes an empty message that reaches no queue: checks write permission on the exchange.
   Result<void> may_publish(std::string_view exchange, std::string_view unbound_key);
 
  private:

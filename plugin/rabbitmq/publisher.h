@@ -30,7 +30,7 @@
 
 namespace rung::rabbit {
 
-// Connects the publishers of one broker.
+// Links the publishers of one broker.
 struct PublisherPeers {
   ProvenExchanges& proven;
   // Passes on messages that belong to the other publisher: from main to unproven, or back.

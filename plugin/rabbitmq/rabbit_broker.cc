@@ -108,7 +108,7 @@ class RabbitBroker final : public Broker {
   const Clock& clock_;
   std::mutex mutex_;  // serializes start and stop
   bool stopped_ = false;
-  BootMs allowed_until_{0};  // set before start()
+  BootMs allowed_until_{0};  // the value from before start()
   // Set once, in start(), before any other call.
   std::unique_ptr<Connections> connections_;
 };

@@ -38,8 +38,8 @@ RequestReader::RequestReader(std::size_t most_body, Budget& bodies) : most_body_
 void RequestReader::next() {
   parser_.emplace();
   parser_->header_limit(kMostHead);
-  // Until the head is read: an excessive length has its own response. (none would refuse every
-  // length.)
+  // Until the head is read: an excessive length has its own response.
+  // (None would refuse every length.)
   parser_->body_limit(std::numeric_limits<std::uint64_t>::max());
   parser_->eager(false);  // stop after the head
   share_.emplace(bodies_);

@@ -44,7 +44,7 @@ class RequestReader {
   // REQUIRES, here and below: read_head() was `ready`.
   Request& request() { return request_; }
   bool is_head() const { return is_head_; }        // the response has no body
-  bool keep_alive() const { return keep_alive_; }  // as requested by the client
+  bool keep_alive() const { return keep_alive_; }  // as far as the client is concerned
   bool expects_continue() const;                   // the client expects "100 Continue" before the body
 
   const Response& refusal() const { return refusal_; }

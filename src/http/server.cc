@@ -112,7 +112,7 @@ class HttpServer final : public Server {
         io_.run();
         return;
       } catch (const std::exception& e) {
-        // Of one connection, which this has ended.
+        // It came from one connection, and has ended it.
         log::error("a connection ended in an exception", {{"what", e.what()}});
       }
     }

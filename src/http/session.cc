@@ -85,7 +85,7 @@ class Session final : public Places::Connection, public std::enable_shared_from_
   Ms timeout() const {
     return place_->spare ? std::min(shared_.options.timeout, kSpareTimeout) : shared_.options.timeout;
   }
-  // After that, the pending operation ends with an error, and late_ is set.
+  // When it expires, the pending operation ends with an error, and late_ is set.
   void deadline(Ms most) {
     late_ = false;
     timer_.expires_after(most);

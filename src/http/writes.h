@@ -30,7 +30,7 @@ class Writes {
  private:
   const Bridging bridging_;
   const Ms reply_timeout_;
-  // For unanswered calls, including those whose caller no longer waits. Shared with the callbacks.
+  // Bytes of unanswered calls, including those whose caller no longer waits. Shared with the callbacks.
   std::shared_ptr<std::atomic<std::int64_t>> waiting_ = std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
