@@ -1,8 +1,8 @@
-// What any broker must do for Rung. rabbitmq/ does it with RabbitMQ, memory/ for tests; docs/other-brokers.md
-// says how another would. The bridge knows no more of a broker than this.
+// The interface that a broker implements for Rung. rabbitmq/ implements it with RabbitMQ, memory/ for tests;
+// docs/other-brokers.md says how to add another. The bridge knows nothing else about a broker.
 //
-// Thread: every method of Broker may be called from any thread and returns at once (stop() excepted). The
-// sink is called on the broker's own threads and must not block; deliveries and results come in batches.
+// Thread: call every method of Broker from any thread; all return at once except stop(). The sink is called
+// on the broker's own threads and must not block; deliveries and results come in batches.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@
 
 namespace rung {
 
-// The queues that are consumed. Their names: <prefix>.failed ...
+// The queues that are consumed, named <prefix>.failed ...
 enum class Inlet : std::uint8_t { failed, results, delay };
 
-// Names one delivery to the broker that made it: for ack(), requeue() and stands(). Opaque: both numbers are
-// the plugin's, and only a plugin reads them (tests/rooms_check).
+// Identifies one delivery to the broker that made it, for ack(), requeue() and stands(). Opaque: both numbers
+// belong to the plugin, and only a plugin reads them (tests/rooms_check).
 struct DeliveryTag {
   std::uint32_t connection = 0;
   std::uint64_t tag = 0;
 
-  // The session of the intake that it belongs to. The broker begins a session with each connection and with
-  // each pause_intake(true); the numbers grow from 1. When one begins, all deliveries of earlier sessions are
-  // void: an ack for them does nothing, and the broker delivers them again, to us or to somebody else.
+  // The intake session that the delivery belongs to. The broker begins a session with each connection and
+  // with each pause_intake(true); the numbers grow from 1. A new session voids all deliveries of earlier
+  // sessions: an ack for them does nothing, and the broker redelivers them, to us or to another consumer.
   std::uint32_t session() const { return connection; }
 };
 
@@ -37,35 +37,35 @@ struct Delivery {
   DeliveryTag tag;
   Inlet inlet = Inlet::failed;
   bool redelivered = false;
-  // By which it was published to the inlet. exchange: the inlet itself, <prefix>.failed ..., or another that
-  // leads there.
+  // How it was published to the inlet. exchange: the inlet itself, <prefix>.failed ..., or another that
+  // routes to it.
   std::string exchange, routing_key;
-  Message message;      // without the headers that the broker itself wrote: they are in `facts`
+  Message message;      // without the headers that the broker itself added: they are in `facts`
   BrokerFacts facts{};  // failure: for Inlet::failed; delay: for Inlet::delay
 };
 
-// By which connection a message is published. probe: to find out whether a queue answers; should it not, it
-// holds up nobody but other probes.
+// The connection that publishes a message. probe: to find out whether a queue answers; if it does not, it
+// delays only other probes.
 enum class PublishLane : std::uint8_t { main, probe };
 
 struct Outgoing {
-  std::uint64_t token = 0;  // the caller's own, unique among what is under way; comes back in PublishResult
+  std::uint64_t token = 0;  // the caller's own, unique among publishes in flight; returned in PublishResult
   std::string exchange;     // "" = to the queue that routing_key names; else the exchange routes it
   std::string routing_key;
   Message message;
   PublishLane lane = PublishLane::main;
-  // Not empty: to this queue alone, but with `routing_key` as its routing key; `exchange` is "" then. Where
-  // the broker cannot do that the queue gets it all the same, under the queue's name. Where it refused to,
-  // the result is `confirmed` with the reason.
+  // If not empty, the message goes to this queue only, with `routing_key` as its routing key; `exchange` is
+  // then "". A broker that cannot do that still delivers it to the queue, with the queue's name as routing
+  // key. If the broker refused to, the result is `confirmed` with the reason.
   std::string queue{};
 };
 
 struct PublishResult {
   enum class How : std::uint8_t {
-    confirmed,  // in the queue, on disk where both are durable
-    returned,   // no queue for it; nothing was delivered
-    nacked,     // the broker would not have it (queue full, internal error); nothing was delivered
-    lost,       // the connection went before the answer: delivered or not, nobody knows
+    confirmed,  // in the queue, and on disk if both are durable
+    returned,   // no queue takes it; nothing was delivered
+    nacked,     // the broker refused it (queue full, internal error); nothing was delivered
+    lost,       // the connection ended before the answer: delivered or not, nobody knows
     fenced,     // not sent, because allow_publish_until had passed
     rejected,   // cannot be sent at all: a name too long for the broker, headers too large ...
   };
@@ -78,19 +78,18 @@ struct BrokerStatus {
   bool consuming = false;   // the intake connection is up
   bool publishing = false;  // the publishing connection is up
   bool blocked = false;     // an alarm in the broker (memory, disk): nothing is sent
-  std::string reason;       // of the last change for the worse
+  std::string reason;       // why the status last got worse
   bool refused = false;     // a connection is down because the broker refuses us: login, right, declaration
-  std::string consuming_at, publishing_at;  // "host:port", as of the last time that each was up
+  std::string consuming_at, publishing_at;  // "host:port", from the last time that each was up
   bool operator==(const BrokerStatus&) const = default;
 };
 
-// What a check of the topology found.
+// The result of a topology check.
 struct TopologyReport {
-  // Exchanges and queues that were missing and are declared again ("exchange rung.failed"). A missing binding
-  // is restored as well, but need not be listed: RabbitMQ cannot tell whether one exists.
+  // Exchanges and queues that were missing and have been declared again ("exchange rung.failed"). A missing
+  // binding is restored too, but need not be listed: RabbitMQ cannot tell whether one exists.
   std::vector<std::string> repaired;
-  std::string problem;  // what could not be repaired, with the broker's reason and the command that helps; ""
-                        // = nothing
+  std::string problem;  // unrepaired faults: the broker's reason and the command that helps; "" = nothing
 };
 
 class BrokerSink {
@@ -103,10 +102,10 @@ class BrokerSink {
   virtual void on_topology(const TopologyReport& report) = 0;
 };
 
-// What whoever publishes has to keep to, because of how the broker works.
+// Limits that the broker's design imposes on publishers.
 struct BrokerLimits {
-  // Publishes under way for one queue while it has not answered yet, and again after a loss: so few that a
-  // queue which never answers does not hold up the others of its connection.
+  // Publishes in flight for one queue until it has answered, and again after a loss. So few that a queue
+  // which never answers does not block the other queues on its connection.
   std::size_t first_window = 16;
 };
 
@@ -114,45 +113,46 @@ class Broker {
  public:
   virtual ~Broker() = default;
 
-  // Both are always the same. name: for texts that people read, a constant.
+  // Both never change. name: for human-readable texts, a constant.
   virtual std::string_view name() const = 0;
   virtual BrokerLimits limits() const = 0;
 
-  // Starts the threads; connects, declares the topology and consumes in the background, again and again with
-  // backoff. Fails only for what no waiting mends (a URL that does not parse, a CA file that is not there).
+  // Starts the threads. They connect, declare the topology and consume in the background, retrying with
+  // backoff. Fails only for errors that waiting cannot fix (a URL that does not parse, a missing CA file).
   // REQUIRES: the sink outlives stop().
   virtual Result<void> start(BrokerSink& sink) = 0;
 
-  // Each gets exactly one PublishResult, when the broker has it for sure; also where the connection goes,
-  // also at stop.
+  // Each message gets exactly one PublishResult: once the broker surely has it, or when the connection is
+  // lost, or at stop.
   virtual void publish(std::vector<Outgoing> batch) = 0;
 
   virtual void ack(std::vector<DeliveryTag> tags) = 0;
 
-  // No further deliveries; what is unacked stays so. For drain.
+  // Stops further deliveries; unacked messages stay unacked. For drain.
   virtual void stop_intake() = 0;
 
-  // True: no further deliveries, and what is unacked goes back to the broker, for whoever else consumes: a
-  // new session begins, and stands() is false for what came before. False: deliveries come again.
+  // True: stops deliveries and returns unacked messages to the broker, for other consumers. A new session
+  // begins, and stands() is false for earlier deliveries. False: resumes deliveries.
   virtual void pause_intake(bool yes) = 0;
 
-  // The fence: nothing is written to the publishing socket after this instant (0 = never allowed). Starts at
+  // The fence: nothing is written to the publishing socket after this instant (0 = never allowed). Initially
   // 0.
   virtual void allow_publish_until(BootMs deadline) = 0;
 
-  // Whether the session of a delivery stands, as far as is known at this moment. Where it doesn't, the broker
-  // gives the delivery to somebody else, or to us once more: what is not committed yet should be left. Also
-  // false after this process stood still for so long that the broker may have given it up.
+  // Whether the session of a delivery is still current, as far as is known at this moment. If not, the broker
+  // redelivers it, to another consumer or to us: abandon what is not committed yet. Also false after this
+  // process stalled for so long that the broker may have given up the connection.
   virtual bool stands(const DeliveryTag& tag) const = 0;
 
-  // Not now: the broker is to deliver these again. For one of an earlier session it does nothing, as ack().
+  // Not now: asks the broker to redeliver these. Like ack(), it does nothing for deliveries of an earlier
+  // session.
   virtual void requeue(std::vector<DeliveryTag> tags) = 0;
 
-  // Gives the lane's connection up and makes another: what is unanswered there is reported lost. For a
-  // connection that a queue without answers holds up for all others.
+  // Drops the lane's connection and opens another; unanswered publishes there are reported lost. For a
+  // connection that an unresponsive queue blocks for all others.
   virtual void drop_publishing(PublishLane lane, std::string reason) = 0;
 
-  // Ends the threads within `most`; what is unconfirmed then is reported lost. Blocks. Idempotent.
+  // Ends the threads within `most`; reports publishes still unconfirmed as lost. Blocks. Idempotent.
   virtual void stop(Ms most) = 0;
 };
 

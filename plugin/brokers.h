@@ -1,4 +1,4 @@
-// Makes the broker that the config names. The scheme of its URL chooses the plugin. Thread: any.
+// Creates the broker that the config names. The scheme of its URL chooses the plugin. Thread: any.
 #pragma once
 
 #include <memory>
@@ -12,15 +12,15 @@
 
 namespace rung {
 
-// Permanent errors: a URL that does not parse, a scheme that no plugin serves (the text names those that are
-// known). Nothing is connected before start(). REQUIRES: `clock` outlives the broker.
+// Permanent errors: a URL that does not parse, a scheme that no plugin serves (the text lists the known
+// ones). Connects nothing before start(). REQUIRES: `clock` outlives the broker.
 Result<std::unique_ptr<Broker>> make_broker(BrokerOptions options, const Clock& clock);
 
-// The headers that mean something to that broker; none for a scheme that no plugin serves.
+// The headers that have a meaning for that broker; none for a scheme that no plugin serves.
 ReservedHeaders reserved_headers(const BrokerOptions& options);
 
-// The facts of a message whose headers a row kept (strip()), whichever broker it came from. Takes those
-// headers off `message`.
+// The facts from the headers that a row kept (strip()), whichever broker the message came from. Removes those
+// headers from `message`.
 BrokerFacts stored_facts(Message& message);
 
 }  // namespace rung

@@ -74,7 +74,7 @@ void MemoryBroker::stop(Ms) {
     changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
-  pump();  // what can still go out goes out
+  pump();  // sends what can still be sent
   std::lock_guard pumping(pumping_);
   Told told;
   {
@@ -118,7 +118,7 @@ void MemoryBroker::run() {
     }
     std::unique_lock lock(mutex_);
     if (stopping_) return;
-    changed_.wait_for(lock, std::chrono::milliseconds{5});  // the fence passes without anybody saying so
+    changed_.wait_for(lock, std::chrono::milliseconds{5});  // nothing signals that the fence has passed
   }
 }
 
@@ -205,7 +205,7 @@ void MemoryBroker::deliver(Told& told) {
     if (inlet == Inlet::delay && !options_.consume_delay) continue;
     const auto queue = queues_.find(options_.prefix + std::string(suffix));
     if (queue == queues_.end()) continue;
-    // Each inlet has a prefetch of its own, as RabbitMQ's consumers have.
+    // Each inlet has its own prefetch, like RabbitMQ's consumers.
     auto room = options_.prefetch - std::ranges::count_if(unacked_, [&](const auto& entry) {
                   return entry.second.queue == queue->first;
                 });
@@ -226,7 +226,7 @@ void MemoryBroker::deliver(Told& told) {
 }
 
 void MemoryBroker::give_back() {
-  for (auto it = unacked_.rbegin(); it != unacked_.rend(); ++it) {  // back in their order, at the front
+  for (auto it = unacked_.rbegin(); it != unacked_.rend(); ++it) {  // back at the front, in the same order
     it->second.stored.redelivered = true;
     const auto queue = queues_.find(it->second.queue);
     if (queue != queues_.end()) queue->second.push_front(std::move(it->second.stored));
@@ -256,7 +256,7 @@ bool MemoryBroker::stands(const DeliveryTag& tag) const {
 
 void MemoryBroker::requeue(std::vector<DeliveryTag> tags) {
   std::lock_guard lock(mutex_);
-  for (auto tag = tags.rbegin(); tag != tags.rend(); ++tag) {  // back in their order, at the front
+  for (auto tag = tags.rbegin(); tag != tags.rend(); ++tag) {  // back at the front, in the same order
     if (tag->connection != connection_) continue;
     auto unacked = unacked_.extract(tag->tag);
     if (unacked.empty()) continue;
@@ -284,7 +284,7 @@ void MemoryBroker::set_status(bool up, std::string reason) {
   changed_.notify_all();
 }
 
-// --- others at the same broker ---
+// --- other clients of the broker ---
 
 void MemoryBroker::declare(std::string_view queue) {
   std::lock_guard lock(mutex_);
@@ -354,7 +354,7 @@ std::size_t MemoryBroker::depth(std::string_view queue) const {
   return it == queues_.end() ? 0 : it->second.size();
 }
 
-// --- what goes wrong ---
+// --- faults ---
 
 void MemoryBroker::drop_connection() {
   std::lock_guard lock(mutex_);
@@ -413,7 +413,7 @@ void MemoryBroker::release_confirms() {
   changed_.notify_all();
 }
 
-// --- looking in ---
+// --- inspection ---
 
 std::vector<MemoryBroker::Published> MemoryBroker::published() const {
   std::lock_guard lock(mutex_);

@@ -1,12 +1,13 @@
-// A broker in memory, for tests: queues, the default exchange, Rung's four fanout exchanges, mandatory
-// returns, confirms, redelivery. What goes wrong is said in the test, in words: broker.drop_connection(),
-// broker.block() ...
+// An in-memory broker for tests: queues, the default exchange, Rung's four fanout exchanges, mandatory
+// returns, confirms, redelivery. The test injects faults by name: drop_connection(), block() ...
 //
-//   MemoryBroker broker(options);               // or (options, MemoryBroker::Pace::by_hand) and
-//   broker.pump() broker.declare("orders"); broker.start(sink); broker.put("orders", message); // a producer
-//   broker.reject("orders");                    // the consumer could not: to rung.failed
-//   ...                                         // the code under test publishes it back
-//   auto again = broker.take("orders");         // the consumer has it again, and acks
+//   MemoryBroker broker(options);  // or (options, MemoryBroker::Pace::by_hand) and broker.pump()
+//   broker.declare("orders");
+//   broker.start(sink);
+//   broker.put("orders", message);       // a producer
+//   broker.reject("orders");             // the consumer failed: to rung.failed
+//   ...                                  // the code under test publishes it back
+//   auto again = broker.take("orders");  // the consumer gets it again and acks it
 //
 // Thread: every method from any thread. The sink is called on the broker's own thread, or inside pump().
 #pragma once
@@ -34,7 +35,7 @@ class MemoryBroker final : public Broker {
  public:
   enum class Pace {
     own_thread,
-    by_hand,  // nothing moves, and the sink hears nothing, but inside pump() and stop()
+    by_hand,  // nothing happens, and the sink is not called, except inside pump() and stop()
   };
   explicit MemoryBroker(BrokerOptions options = {}, Pace pace = Pace::own_thread,
                         std::shared_ptr<const Clock> clock = std::make_shared<SystemClock>());
@@ -54,41 +55,41 @@ class MemoryBroker final : public Broker {
   void drop_publishing(PublishLane lane, std::string reason) override;
   void stop(Ms most) override;
 
-  // Does all there is to do now. True where that was something.
+  // Does everything that is pending. True if there was something.
   bool pump();
 
-  // --- others at the same broker ---
+  // --- other clients of the broker ---
   void declare(std::string_view queue);
-  void remove(std::string_view queue);  // with what is in it
+  void remove(std::string_view queue);  // with its messages
   bool exists(std::string_view queue) const;
-  // A producer. False where nothing takes it.
+  // A producer. False if no queue takes the message.
   bool put(std::string_view queue, const Message& message) { return put("", queue, message); }
   bool put(std::string_view exchange, std::string_view routing_key, const Message& message);
-  // A consumer: takes the oldest and acks it.
+  // A consumer: takes the oldest message and acks it.
   std::optional<Message> take(std::string_view queue);
-  // A consumer: rejects the oldest, which goes to <prefix>.failed with the record of its failure.
+  // A consumer: rejects the oldest message, which goes to <prefix>.failed with the record of its failure.
   bool reject(std::string_view queue);
-  std::vector<Message> contents(std::string_view queue) const;  // what is ready, oldest first
+  std::vector<Message> contents(std::string_view queue) const;  // ready messages, oldest first
   std::size_t depth(std::string_view queue) const;
 
-  // --- what goes wrong ---
-  void drop_connection();  // both: unacked is delivered again, unanswered publishes are lost; back at once
-  void go_away();          // the same, and not back before
+  // --- faults ---
+  void drop_connection();  // both: unacked are redelivered, unanswered publishes are lost; reconnects at once
+  void go_away();          // the same, but reconnects only at come_back()
   void come_back();
   void block(std::string reason = "low on memory");  // an alarm: publishes wait
   void unblock();
-  void nack_next(int count);  // so many publishes are nacked, and not delivered
-  // So many publishes are lost; whether they arrived is for the test to say, since nobody else knows.
+  void nack_next(int count);  // nacks this many publishes, without delivering them
+  // Loses this many publishes. The test says whether they arrived, since nobody else knows.
   void lose_next(int count, bool arrived);
   void hold_confirms();  // publishes arrive, but their results wait
   void release_confirms();
 
-  // --- looking in ---
+  // --- inspection ---
   struct Published {
     Outgoing outgoing;
     PublishResult::How how;
   };
-  std::vector<Published> published() const;  // all that was handed to publish() and has its result, in order
+  std::vector<Published> published() const;  // every publish() that has its result, in order
   std::size_t unacked() const;
   std::size_t waiting() const;  // publishes without a result
 
@@ -103,7 +104,7 @@ class MemoryBroker final : public Broker {
     std::string queue;
     Stored stored;
   };
-  struct Told {  // what the sink is to hear, once the lock is free
+  struct Told {  // calls to make on the sink once the lock is free
     std::vector<Delivery> deliveries;
     std::vector<PublishResult> results;
     std::optional<BrokerStatus> status;
@@ -131,7 +132,7 @@ class MemoryBroker final : public Broker {
   const std::shared_ptr<const Clock> clock_;
   BrokerSink* sink_ = nullptr;  // set in start()
   std::thread thread_;
-  std::mutex pumping_;  // one pump at a time, so that the sink hears all in order
+  std::mutex pumping_;  // one pump at a time, so that the sink's calls stay in order
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -141,7 +142,7 @@ class MemoryBroker final : public Broker {
   BootMs allow_until_{0};
   std::map<std::string, std::deque<Stored>, std::less<>> queues_;
   std::deque<Outgoing> waiting_;                                // not sent yet
-  std::vector<std::pair<Outgoing, PublishResult>> unanswered_;  // arrived, their confirm is held
+  std::vector<std::pair<Outgoing, PublishResult>> unanswered_;  // arrived, confirm withheld
   std::map<std::uint64_t, Unacked> unacked_;                    // by delivery tag
   std::uint32_t connection_ = 1;
   std::uint64_t last_tag_ = 0;

@@ -1,4 +1,4 @@
-// Acks and requeues on their way to the consumer's thread. Thread: ack and requeue from any; take from the
+// Acks and requeues in transit to the consumer's thread. Thread: ack and requeue from any; take from the
 // consumer's own.
 #pragma once
 
@@ -18,7 +18,7 @@ class AckMailbox {
 
   struct Taken {
     std::vector<std::uint64_t> acks, requeues;  // delivery tags of this epoch
-    bool any_acks = false;                      // also of connections that are gone
+    bool any_acks = false;                      // counts acks for old connections too
   };
   // Valid until the next call.
   const Taken& take(std::uint32_t epoch) {

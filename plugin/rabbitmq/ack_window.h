@@ -1,6 +1,6 @@
-// Which deliveries of one channel are acked, and how to say so in few frames: what is contiguous from the
-// oldest unacked goes as one ack with `multiple`, the rest one by one. `multiple` is right only while all
-// lower tags are acked, so it is used up to the oldest gap and never beyond. Thread: one thread an object.
+// Tracks which deliveries of one channel are acked, and acks them in few frames: a contiguous run from the
+// oldest unacked goes as one ack with `multiple`, the rest one by one. `multiple` is correct only if all
+// lower tags are acked, so it is used up to the oldest gap and never beyond. Thread: one thread per object.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,7 @@ class AckWindow {
  public:
   void delivered() { states_.push_back(kOpen); }  // tags count up from 1
 
-  // Appends the frames that ack `tags`. Tags that were never delivered, or are acked already, are passed
-  // over.
+  // Appends the frames that ack `tags`. Ignores tags that were never delivered or are already acked.
   void ack(const std::vector<std::uint64_t>& tags, std::vector<AckFrame>& frames) {
     for (const std::uint64_t tag : tags) {
       if (tag >= base_ && tag - base_ < states_.size() && at(tag) == kOpen) at(tag) = kOwed;
@@ -41,7 +40,7 @@ class AckWindow {
     }
   }
 
-  // Settled in another way: nothing is owed for it.
+  // Settled in another way: no ack is due for it.
   void settled(std::uint64_t tag) {
     if (tag >= base_ && tag - base_ < states_.size()) at(tag) = kSent;
   }

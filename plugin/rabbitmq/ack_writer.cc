@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint8_t kMultiple = 1, kRequeue = 2;  // bits of both methods; an ack has only the first
 
-// basic.ack or basic.nack, which look alike.
+// basic.ack or basic.nack: both have the same layout.
 void put_settle(std::string& out, std::uint32_t method, std::uint64_t tag, std::uint8_t bits) {
   constexpr std::uint32_t kPayload = 4 + 8 + 1;
   put8(out, AMQP_FRAME_METHOD);

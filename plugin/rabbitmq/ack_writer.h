@@ -1,6 +1,6 @@
 // Writes acks and requeues of one channel into the connection's buffer, in as few frames as the protocol
-// allows. Requeues are nacks and not rejects: since 4.3 RabbitMQ counts only rejects towards a quorum queue's
-// delivery limit. Thread: one thread an object.
+// allows. Requeues are nacks, not rejects: since 4.3 RabbitMQ counts only rejects towards a quorum queue's
+// delivery limit. Thread: one thread per object.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ class AckWriter {
   void begin_channel() { window_ = {}; }
   void delivered() { window_.delivered(); }  // tags count up from 1
 
-  // Unknown tags are passed over, and those that are settled already.
+  // Unknown tags and tags that are already settled are ignored.
   void ack(const std::vector<std::uint64_t>& tags, std::string& out);
   void requeue(const std::vector<std::uint64_t>& tags, std::string& out);
-  void requeue_all(std::string& out);  // all that is unacked
+  void requeue_all(std::string& out);  // everything unacked
 
  private:
   AckWindow window_;

@@ -1,6 +1,6 @@
-// Pauses between attempts to connect: 0.1 s doubled up to 5 s, each shortened by up to half at random, so
-// that many instances do not come back in step. What waiting alone will not mend begins at 2 s. Thread: one
-// thread an object.
+// Pauses between connection attempts: 0.1 s, doubled up to 5 s, each shortened at random by up to half, so
+// that many instances do not reconnect in step. If waiting alone will not fix the error, pauses start at 2 s.
+// Thread: one thread per object.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// The addresses of the broker that the options name, and the TLS context for connections to them.
-// Thread: any.
+// The broker addresses from the options, and the TLS context for connections to them. Thread: any.
 #pragma once
 
 #include <memory>
@@ -17,7 +16,7 @@ struct BrokerEndpoints {
   std::unique_ptr<Addresses> addresses;
   std::shared_ptr<Tls> tls;  // nullptr: amqp://
 };
-// Reads the URLs and the TLS files; no host name is looked up here.
+// Reads the URLs and the TLS files; does not look up host names.
 // Permanent errors: a URL that is not a broker's, addresses of which only some use TLS, a missing file.
 // REQUIRES: `clock` outlives what it returns.
 Result<BrokerEndpoints> make_endpoints(const BrokerOptions& options, const Clock& clock);

@@ -34,7 +34,7 @@ void read_death(const Table& death, FailureFacts& facts) {
     if (array != nullptr && !array->empty()) facts.routing_key = text_of(&array->front());
   }
   if (const Value* time = find(death, "time")) {
-    // No date that neither a column nor an int64 of ms could hold.
+    // Excludes dates that a column or an int64 of ms could not hold.
     constexpr std::uint64_t kYear10000 = 253'402'300'800;
     const auto* stamp = std::get_if<Timestamp>(&time->v);
     if (stamp != nullptr && stamp->seconds < kYear10000)
@@ -56,10 +56,10 @@ FailureFacts read_failure_facts(const std::optional<Table>& headers) {
   return facts;
 }
 
-// The delayed-message exchange took x-delay as an integer, as a float cut off at the point and as the text of
-// an integer. Where it did what nobody can have meant (a text that is no number ended the publisher's
-// channel; more than 2^32-1 ms, and whatever it could not read, was delivered at once) the delay is kept, or
-// the message is parked with the reason.
+// The delayed-message exchange accepted x-delay as an integer, as a float (truncated) and as the text of an
+// integer. Some of its behaviour nobody can have wanted: text that is no number closed the publisher's
+// channel; more than 2^32-1 ms, and whatever it could not read, was delivered at once. There we keep the
+// delay, or park the message with the reason.
 DelayFacts read_delay_facts(const std::optional<Table>& headers) {
   DelayFacts facts;
   facts.header = kDelayHeader;
@@ -93,8 +93,8 @@ BrokerFacts take_broker_headers(Message& message, Inlet inlet) {
   const auto is_reserved = [&](const auto& header) { return reserved.contains(header.first); };
   Table& headers = *message.headers;
   if (std::ranges::none_of(headers, is_reserved)) return facts;
-  // A message that had no headers before RabbitMQ added its own keeps an empty table: the same to every
-  // client.
+  // A message that had no headers before RabbitMQ added its own keeps an empty table: every client sees the
+  // same.
   const auto kept = std::stable_partition(headers.begin(), headers.end(),
                                           [&](const auto& header) { return !is_reserved(header); });
   facts.headers.assign(std::make_move_iterator(kept), std::make_move_iterator(headers.end()));

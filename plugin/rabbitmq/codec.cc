@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint16_t kBasicClass = 60;
 
-// --- out ---
+// --- encoding ---
 
 std::string shown(std::string_view name) {
   constexpr std::size_t kMost = 40;
@@ -21,7 +21,7 @@ void put_long(std::string& out, std::string_view text) {
   out.append(text);
 }
 
-// Fills in, afterwards, the length of what was appended since.
+// Fills in the length of what is appended during its lifetime.
 class Length {
  public:
   explicit Length(std::string& out) : out_(out), at_(out.size()) { put32(out, 0); }
@@ -101,9 +101,9 @@ Result<void> put_table(const Table& table, std::string& out, int depth) {
   return length.close(), Result<void>{};
 }
 
-// --- in ---
+// --- decoding ---
 
-// Reads from the front of a text; after a read past its end `ok` is false and everything reads as 0.
+// Reads from the front of a text. After a read past the end, `ok` is false and every read returns 0.
 struct Reader {
   std::string_view rest;
   bool ok = true;
@@ -205,11 +205,11 @@ void read_table(std::string_view text, Table& table, int depth, bool& ok) {
   ok = ok && in.ok;
 }
 
-// --- the 14 properties, in their order, each with its flag ---
+// --- the 14 properties in order, each with its flag ---
 
 constexpr std::uint16_t flag(int position) { return static_cast<std::uint16_t>(1U << (15 - position)); }
 
-// Calls visit(flag, member) for each property in wire order; the headers stand third.
+// Calls visit(flag, member) for each property in wire order; the headers come third.
 template <typename M, typename Visit>
 void each_property(M& message, Visit&& visit) {
   auto& p = message.properties;

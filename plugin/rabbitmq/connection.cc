@@ -8,23 +8,25 @@
 namespace rung::rabbit {
 namespace {
 
-constexpr std::uint32_t kFrameMax = 131072;  // what we ask for; RabbitMQ's own default
-// What we take: more than was agreed. RabbitMQ doesn't split a content header, and adds x-death to one that
-// filled its frame already when it came (3.10: a message of 130,900 bytes of headers, rejected once). To
-// refuse it would be to refuse it again after each reconnect, and nothing behind it would ever come in.
+constexpr std::uint32_t kFrameMax = 131072;  // what we propose; RabbitMQ's own default
+// The largest frame that we accept: more than was negotiated. RabbitMQ doesn't split a content header, and
+// adds x-death even to one that already filled its frame (3.10: a message of 130,900 bytes of headers,
+// rejected once). Refusing it would repeat after each reconnect, and no message behind it would ever arrive.
 constexpr std::size_t kTakenMost = 1024 * 1024;
 constexpr std::size_t kReadAtOnce = 128 * 1024;
 
 const Connection::Others kNobody = [](const Frame&) {};
 
-// What the same call meets again. Not 404: what we consume was there a moment ago, and is declared again.
+// Codes that the same call would get again. Not 404: what we consume existed a moment ago, and is declared
+// again.
 bool is_refusal(int code) { return code == 402 || code == 403 || code == 406; }
 
 Error error_of(const Closing& why) {
   return {is_refusal(why.code) ? Error::Kind::refused : Error::Kind::transient, why.text};
 }
 
-// At login: also a virtual host that is not there, or closed to the user; not a limit of connections.
+// At login, a missing virtual host or one that the user may not access is a refusal too; a connection limit
+// is not.
 Error login_error_of(const Closing& why, const Url& url) {
   constexpr int kNotAllowed = 530;
   Error error = error_of(why);
@@ -132,10 +134,10 @@ const void* Connection::decode(const Frame& frame) {
 // --- out ---
 
 void Connection::method(std::uint16_t channel, amqp_method_number_t id, const void* fields) {
-  // Names are 255 bytes at most each and our tables are small; the login's properties are the longest.
+  // Names are at most 255 bytes each and our tables are small; the login's properties are the longest.
   std::array<char, 16384> buffer;
   const int size = amqp_encode_method(id, const_cast<void*>(fields), {buffer.size(), buffer.data()});
-  if (size < 0) return;  // cannot be: see above
+  if (size < 0) return;  // cannot happen: see above
   put8(out_, AMQP_FRAME_METHOD);
   put16(out_, channel);
   put32(out_, static_cast<std::uint32_t>(size) + 4);
@@ -164,7 +166,7 @@ Result<void> Connection::flush() {
   if (sent_ == out_.size()) {
     out_.clear();
     sent_ = 0;
-  } else if (sent_ > kReadAtOnce) {  // what a slow socket leaves must not grow at the front
+  } else if (sent_ > kReadAtOnce) {  // data that a slow socket leaves must not pile up at the front
     out_.erase(0, sent_);
     sent_ = 0;
   }
@@ -174,7 +176,7 @@ Result<void> Connection::flush() {
 // --- time ---
 
 Result<void> Connection::tick() {
-  // With something unsent the socket is full: bytes that leave are as good as a heartbeat.
+  // If data is unsent, the socket is full: bytes that leave count as a heartbeat.
   if (heartbeat_.count() == 0 || unsent() > 0 || clock_.boot() - last_out_ < heartbeat_ / 2) return {};
   frame(AMQP_FRAME_HEARTBEAT, 0, {});
   return flush();
@@ -191,7 +193,7 @@ void Connection::sleep(Waker& waker, BootMs until) {
   waker.sleep(wire_->fd(), events, std::min(until, wake_at()));
 }
 
-// --- talk ---
+// --- calls ---
 
 Result<Frame> Connection::await(Waker& waker, BootMs deadline) {
   Frame frame;
@@ -310,7 +312,7 @@ Result<void> Connection::login(const Url& url, const std::string& name, Waker& w
   if (!start) return tl::unexpected(start.error());
   cluster_ = cluster_name(static_cast<const amqp_connection_start_t*>(*start));
 
-  // Without these the broker tells neither of a deleted queue nor of an alarm (field.md, trap 8).
+  // Without these the broker reports neither a deleted queue nor an alarm (trap 8 in docs/guarantees.md).
   std::array capabilities{yes_entry("consumer_cancel_notify"),
                           yes_entry("connection.blocked"),
                           yes_entry("basic.nack"),

@@ -1,8 +1,8 @@
-// One AMQP connection: login, frames in and out, heartbeats. Never blocks outside open() and call(), which
-// are bounded and end early when the waker says stop.
+// One AMQP connection: login, frames in and out, heartbeats. Blocks only in open() and call(), which are
+// bounded and end early when the waker says stop.
 //
-// Methods are encoded and decoded by rabbitmq-c; frames and content by hand (codec.h says why).
-// Thread: one thread an object.
+// rabbitmq-c encodes and decodes methods; frames and content are hand-written (codec.h says why).
+// Thread: one thread per object.
 #pragma once
 
 #include <amqp.h>
@@ -25,14 +25,14 @@
 
 namespace rung::rabbit {
 
-// The longest that connecting to one address may take; and the longest for the declarations after it.
+// Timeout for connecting to one address, and for the declarations that follow.
 inline constexpr auto kSetUpTimeout = std::chrono::seconds{10};
 
-// What the broker says when it closes a channel or a connection.
+// The reason that the broker gives when it closes a channel or a connection.
 struct Closing {
   int code = 0;              // 404, 406, 320 ...
   std::string text;          // "NOT_FOUND - no exchange 'x' in vhost '/'"
-  std::uint32_t method = 0;  // of ours that it is about; 0 = none
+  std::uint32_t method = 0;  // our method that caused it; 0 = none
 };
 
 inline std::string_view view(amqp_bytes_t bytes) {
@@ -43,18 +43,18 @@ inline amqp_bytes_t bytes(std::string_view text) { return {text.size(), const_ca
 
 inline int usual_port(bool tls) { return tls ? 5671 : 5672; }
 
-inline constexpr std::uint16_t kChannel = 1;  // the only one
+inline constexpr std::uint16_t kChannel = 1;  // the only channel
 
 class Connection {
  public:
-  // What a new connection needs before it serves. It bounds its own time.
+  // Prepares a new connection for use. It limits its own time.
   using SetUp = std::function<Result<void>(Connection&)>;
-  // To the first of the addresses that takes us in, and where `set_up` succeeds. `most`: the time of one that
-  // has no other beside it, for the login.
+  // Connects to the first address that accepts us and where `set_up` succeeds. `most`: login timeout for an
+  // address that has no alternative.
   static Result<std::unique_ptr<Connection>> open(Addresses& addresses, const Tls* tls, Ms heartbeat,
                                                   const std::string& name, Waker& waker, Ms most,
                                                   const SetUp& set_up = {});
-  // To this one.
+  // Connects to this address.
   static Result<std::unique_ptr<Connection>> open_at(const Address& address, const Tls* tls, Ms heartbeat,
                                                      const std::string& name, Waker& waker, BootMs deadline);
   ~Connection();
@@ -62,56 +62,57 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   // --- in ---
-  // Reads what has come, some 100 KB at most. True: there may be more. Also where a heartbeat is overdue:
-  // error.
+  // Reads what has arrived, at most some 100 KB. True: there may be more. Error also if a heartbeat is
+  // overdue.
   Result<bool> fill();
-  // The next complete frame of what was read, its payload valid until the next fill(); false where there is
+  // The next complete frame of what was read; its payload is valid until the next fill(). False if there is
   // none. Heartbeats are swallowed.
-  // Errors: a frame that is none, or so large that it cannot be one.
+  // Errors: a malformed frame, or one that is impossibly large.
   Result<bool> next(Frame& frame);
-  // The method's fields, by rabbitmq-c; valid until the next call. nullptr where they do not parse.
+  // The method's fields, decoded by rabbitmq-c; valid until the next call. nullptr if they do not parse.
   template <typename T>
   const T* decode(const Frame& frame) {
     return static_cast<const T*>(decode(frame));
   }
 
   // --- out ---
-  // Frames are appended to a buffer that flush() writes as far as the socket takes it.
+  // Frames are appended to a buffer; flush() writes as much of it as the socket accepts.
   void method(std::uint16_t channel, amqp_method_number_t id, const void* fields);
   void frame(std::uint8_t type, std::uint16_t channel, std::string_view payload);
-  // For who encodes straight into the buffer: whole frames only.
+  // For callers that encode straight into the buffer: whole frames only.
   std::string& out() { return out_; }
   Result<void> flush();
   std::size_t unsent() const { return out_.size() - sent_; }
-  // Bytes since the start, for telling what of a message has left: handed to the socket, and appended.
+  // Bytes since the start: given to the socket, and appended. They tell how much of a message has been sent.
   std::uint64_t written() const { return written_; }
   std::uint64_t appended() const { return written_ + unsent(); }
 
   // --- time ---
-  // Sends a heartbeat when one is due. When to come back at the latest is wake_at().
+  // Sends a heartbeat when one is due. Call it again by wake_at() at the latest.
   Result<void> tick();
   BootMs wake_at() const;
-  // Sleeps until there is something to read, or to write when something is unsent, or a wake-up, or `until`.
+  // Sleeps until there is something to read, unsent data can be written, a wake-up comes, or `until`.
   void sleep(Waker& waker, BootMs until);
 
-  // --- talk ---
+  // --- calls ---
   using Others = std::function<void(const Frame&)>;
-  // Sends a method and waits for its answer; other frames go to `others`. When the broker closes the channel
-  // instead, that is answered (close-ok) and closing() has its word: Kind::refused for what it refuses.
+  // Sends a method and waits for its answer; other frames go to `others`. If the broker closes the channel
+  // instead, that is answered (close-ok) and closing() has the reason; Kind::refused if the broker refused
+  // the method.
   Result<const void*> call(amqp_method_number_t id, const void* fields, amqp_method_number_t answer,
                            Waker& waker, BootMs deadline, const Others& others);
   Result<void> open_channel(Waker& waker, BootMs deadline, const Others& others);
-  // connection.close, and waits for its answer until `deadline`: what was written before has been worked on
-  // then.
+  // Sends connection.close and waits for the answer until `deadline`. By then the broker has processed
+  // everything written before.
   void close(BootMs deadline);
-  // connection.close or channel.close has come: answers it and returns what it says.
+  // Answers a received connection.close or channel.close and returns its reason.
   Closing closed_by_peer(const Frame& frame);
   const Closing& closing() const { return closing_; }
 
   int fd() const { return wire_->fd(); }
   std::uint32_t frame_max() const { return frame_max_; }
   const Address& address() const { return address_; }
-  const std::string& cluster() const { return cluster_; }  // the name that the broker gives it; "" = none
+  const std::string& cluster() const { return cluster_; }  // the name that the broker reports; "" = none
 
  private:
   Connection(std::unique_ptr<Wire> wire, const Clock& clock, Address address, Ms heartbeat);
@@ -127,9 +128,9 @@ class Connection {
   std::uint32_t frame_max_ = 131072;
   Ms heartbeat_;  // 0 = none
   BootMs last_in_, last_out_;
-  std::string in_;  // [taken_, filled_) is not parsed yet
+  std::string in_;  // [taken_, filled_) is not yet parsed
   std::size_t taken_ = 0, filled_ = 0;
-  std::string out_;  // [sent_, end) is not written yet
+  std::string out_;  // [sent_, end) is not yet written
   std::size_t sent_ = 0;
   std::uint64_t written_ = 0;
   amqp_pool_t pool_{};

@@ -9,7 +9,7 @@
 namespace rung::rabbit {
 namespace {
 
-// A connection that held for so long was a success: the pauses begin anew.
+// A connection that lasted longer than this was a success: the backoff starts over.
 constexpr auto kStableAfter = std::chrono::seconds{5};
 
 const Error kStopped{Error::Kind::transient, "stopped"};
@@ -48,7 +48,7 @@ void ConnectionLoop::run() {
     callbacks_.over(end);
     if (stopping()) break;
     report_down(end.why);
-    // The socket stays open meanwhile: the broker can still read what was written to it, acks for example.
+    // The socket stays open meanwhile: the broker can still read what was sent, acks for example.
     wait_until(now() + backoff_.next(end.why.kind != Error::Kind::transient));
     if (connection) connection->reset();
     if (now() < connect_not_before_) wait_until(connect_not_before_);
@@ -65,14 +65,14 @@ Result<std::unique_ptr<Connection>> ConnectionLoop::connect() {
                        settings_.prepare_decides_on_address ? callbacks_.prepare : Connection::SetUp{});
   if (!connection || settings_.prepare_decides_on_address || !callbacks_.prepare) return connection;
   if (auto done = callbacks_.prepare(**connection); !done) {
-    deps_.addresses.failed((*connection)->address());  // it let us in, and then it did not serve
+    deps_.addresses.failed((*connection)->address());  // login worked, but then it did not serve
     return tl::unexpected(done.error());
   }
   return connection;
 }
 
 Error ConnectionLoop::serve(Connection& connection) {
-  (void)waker_.dropped();  // was about the connection before
+  (void)waker_.dropped();  // referred to the previous connection
   for (;;) {
     if (auto reason = waker_.dropped()) return Error{Error::Kind::transient, *std::move(reason)};
     const auto next = callbacks_.turn(connection);

@@ -1,8 +1,8 @@
-// The loop that the consumer, each publisher and the topology keeper have in common, on a thread of its own:
-// connects to one of the broker's addresses, serves the connection until it is over, pauses, and connects
-// again, until order_stop().
+// The loop shared by the consumer, each publisher and the topology keeper, on its own thread: connects to one
+// of the broker's addresses, serves the connection until it ends, pauses, and connects again, until
+// order_stop().
 //
-// Thread: start, wake, drop, order_stop, stopping, now and join from any thread. All else, and every
+// Thread: start, wake, drop, order_stop, stopping, now and join from any thread. Everything else, and every
 // callback, belongs to the loop's own thread.
 #pragma once
 
@@ -38,30 +38,30 @@ class ConnectionLoop {
 
   struct Settings {
     const char* thread_name;
-    std::string purpose;                      // "publish": stands in the connection's name
-    std::optional<SinkAdapter::Side> side;    // whose status the loop reports as down; none = nobody's
+    std::string purpose;                      // "publish": part of the connection's name
+    std::optional<SinkAdapter::Side> side;    // whose status the loop reports as down; none = no side
     bool prepare_decides_on_address = false;  // an error of `prepare` tries the next address at once
-    bool address_failed_when_over = true;     // false: the end of a connection says nothing about its address
+    bool address_failed_when_over = true;     // false: a connection that ends says nothing about its address
   };
 
   // How a connection ended, or why there was none.
   struct End {
     Error why;
-    std::uint64_t written = 0;              // bytes that the socket took, from the login on
+    std::uint64_t written = 0;              // bytes that the socket accepted, since the login
     std::optional<Closing> closed_by_peer;  // connection.close came while the connection was served
   };
 
   // prepare, idle and stopped may be empty.
   struct Callbacks {
-    // The login is done: opens the channel and declares what is needed, within a time of its own. An error
-    // ends the connection.
+    // Called after the login: opens the channel and declares what is needed, within its own time limit. An
+    // error ends the connection.
     std::function<Result<void>(Connection&)> prepare;
-    // One turn of serving: reads, writes, sends heartbeats. Returns when the next turn is due at the latest;
+    // One turn of service: reads, writes, sends heartbeats. Returns when the next turn is due at the latest;
     // it comes earlier when the socket is ready or after wake(). An error ends the connection.
     std::function<Result<BootMs>(Connection&)> turn;
     // One turn without a connection, during a pause. Returns when the next is due at the latest.
     std::function<BootMs()> idle;
-    // After each connection, and after each attempt that failed. What it reports to the sink comes before the
+    // Called after each connection and each failed attempt. What it reports to the sink comes before the
     // status "down".
     std::function<void(const End&)> over;
     // The last call: no connection will follow.
@@ -72,27 +72,27 @@ class ConnectionLoop {
 
   void start();
   void wake() { waker_.wake(); }
-  // Ends the present connection, as a lost one. The loop makes another.
+  // Ends the current connection as if it were lost. The loop opens another.
   void drop(std::string reason) { waker_.drop(std::move(reason)); }
-  // The thread should be gone at `deadline`.
+  // The thread should have ended by `deadline`.
   void order_stop(BootMs deadline) { waker_.stop(deadline); }
-  // Waits for the thread's end. REQUIRES: order_stop() was called, unless the loop was never started.
+  // Waits for the thread to end. REQUIRES: order_stop() was called, unless the loop was never started.
   void join();
   bool stopping() const { return waker_.stopping(); }
   BootMs now() const { return waker_.now(); }
 
   BootMs stop_deadline() const { return waker_.deadline(); }
-  // For calls on the connection, which end early when the loop is to stop.
+  // For calls on the connection; they end early when the loop is to stop.
   Waker& waker() { return waker_; }
   SinkAdapter& sink() { return deps_.sink; }
-  // No connection is made before. Also to be called before start().
+  // No connection attempt is made earlier. May also be called before start().
   void set_connect_not_before(BootMs at) { connect_not_before_ = at; }
 
-  // Reads what has come and hands it to `take_frame` (const Frame&) -> Result<bool>; false: the broker has
-  // closed the channel, read no further. connection.close never comes there: it is answered here.
-  // `after_fill` () runs between two reads from the socket. Returns early where there is much to read, so
-  // that writes and heartbeats have their turn; the next turn then comes at once. False: the connection or
-  // the channel is closed, connection.closing() says why.
+  // Reads what has arrived and passes it to `take_frame` (const Frame&) -> Result<bool>; false: the broker
+  // has closed the channel, stop reading. It never gets connection.close, which is answered here.
+  // `after_fill` () runs between two reads from the socket. If there is much to read, returns early so that
+  // writes and heartbeats get their turn; the next turn then comes at once. False: the connection or channel
+  // is closed; connection.closing() says why.
   template <typename TakeFrame, typename AfterFill>
   Result<bool> read(Connection& connection, const TakeFrame& take_frame, const AfterFill& after_fill) {
     constexpr int kReads = 16;
@@ -118,8 +118,8 @@ class ConnectionLoop {
     return true;
   }
 
-  // For a turn that ends the connection because the loop stops: connection.close, and the broker's answer
-  // until `deadline`.
+  // For a turn that ends the connection because the loop stops: sends connection.close and waits for the
+  // answer until `deadline`.
   Result<BootMs> finish(Connection& connection, BootMs deadline);
 
  private:
@@ -135,10 +135,10 @@ class ConnectionLoop {
   Waker waker_;
   std::thread thread_;
 
-  // The thread's own.
+  // Used by the loop's thread only.
   Backoff backoff_;
   BootMs connect_not_before_;
-  std::optional<Closing> closed_by_peer_;  // of the present connection, or of the last
+  std::optional<Closing> closed_by_peer_;  // of the current or the last connection
 };
 
 }  // namespace rung::rabbit

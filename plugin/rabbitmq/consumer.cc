@@ -12,10 +12,10 @@
 namespace rung::rabbit {
 namespace {
 
-constexpr auto kCloseTimeout = std::chrono::seconds{1};  // for the broker's answer to connection.close
+constexpr auto kCloseTimeout = std::chrono::seconds{1};  // wait for the answer to connection.close
 
-// RabbitMQ says no more than that. Messages of AMQP 1.0 clients are the one cause that we know, and it stays
-// until a person does something.
+// RabbitMQ gives no further details. The one known cause is messages of AMQP 1.0 clients, and it persists
+// until a person acts.
 Error closing_error(const Closing& closing) {
   std::string text = closing.text;
   if (closing.code == AMQP_INTERNAL_ERROR)
@@ -69,9 +69,8 @@ void Consumer::pause_intake(bool yes) {
 // --- a new connection ---
 
 // While a cluster has no leader for a queue or for its metadata, RabbitMQ does not answer a declare, a bind
-// or a consume, nor does it once there is a leader: what was asked before stays unanswered. A new connection
-// is answered at once. So where there are several addresses, short tries go before a long one, which a slow
-// broker may need.
+// or a consume. Even after the election, requests sent before stay unanswered; a new connection is answered
+// at once. So with several addresses we make short attempts before a long one, which a slow broker may need.
 Ms Consumer::time_to_prepare(const Address& address) const {
   constexpr std::array<Ms, 4> kTries{Ms{1000}, Ms{2000}, Ms{2000}, Ms{kSetUpTimeout}};
   return address.alone ? Ms{kSetUpTimeout} : kTries[failed_preparations_ % kTries.size()];
@@ -108,9 +107,9 @@ Result<void> Consumer::set_up(Connection& connection, BootMs deadline) {
   return consume_inlets(options_, connection, loop_.waker(), deadline, others);
 }
 
-// Also where there is nothing to report: the topology is in order.
+// Also called with nothing to report: the topology is in order.
 Result<void> Consumer::report_repaired(Connection& connection, BootMs deadline) {
-  auto repaired = std::exchange(cancelled_.queues, {});  // another one may be cancelled while we ask
+  auto repaired = std::exchange(cancelled_.queues, {});  // another may be cancelled during the calls below
   for (std::string& queue : repaired) {
     amqp_queue_declare_t look{};
     look.queue = bytes(queue);
@@ -119,8 +118,8 @@ Result<void> Consumer::report_repaired(Connection& connection, BootMs deadline) 
                                         loop_.waker(), deadline, take_others(connection));
     if (!answer) return tl::unexpected(answer.error());
     const auto& ok = *static_cast<const amqp_queue_declare_ok_t*>(*answer);
-    // basic.cancel does not say why. A queue that was gone is empty now; after a consumer timeout what we had
-    // is back in it, or with another instance.
+    // basic.cancel does not say why. A queue that was deleted is empty now; after a consumer timeout our
+    // messages are back in it, or at another instance.
     const bool was_there = ok.message_count > 0 || ok.consumer_count > 0;
     queue = (was_there ? "consumer of queue " : "queue ") + queue;
   }
@@ -139,7 +138,7 @@ Result<BootMs> Consumer::turn(Connection& connection) {
   if (!*open) return tl::unexpected(closing_error(connection.closing()));
   if (cancelled_.due) {
     if (auto done = set_up_again(connection); !done) return tl::unexpected(done.error());
-    return loop_.now();  // what came meanwhile is in hand
+    return loop_.now();  // frames that came meanwhile are already read
   }
   if (auto done = pause_or_go_on(connection); !done) return tl::unexpected(done.error());
   if (intake_.take_cancel()) cancel_consumers(connection);
@@ -196,7 +195,7 @@ void Consumer::take_frame(Connection& connection, const Frame& frame) {
       on_cancelled(connection, frame);
       break;
     default:
-      break;  // connection.blocked is the publisher's; cancel-ok needs nothing
+      break;  // the publisher handles connection.blocked; cancel-ok needs nothing
   }
 }
 
@@ -240,7 +239,7 @@ bool Consumer::write_acks(Connection& connection) {
 
 Result<void> Consumer::set_up_again(Connection& connection) {
   cancelled_.due = false;
-  cancel_consumers(connection);  // those that are left, so that all are started in one way
+  cancel_consumers(connection);  // the remaining ones, so that all start in the same way
   auto done = set_up(connection, loop_.now() + kSetUpTimeout);
   if (done) epoch_.touch(loop_.now());
   return done;
@@ -255,13 +254,13 @@ Result<void> Consumer::pause_or_go_on(Connection& connection) {
     done = consume_inlets(options_, connection, loop_.waker(), loop_.now() + kSetUpTimeout,
                           take_others(connection));
   }
-  loop_.wake();  // what came with the answers is in hand, and a call to us may have been swallowed
+  loop_.wake();  // frames that came with the answers are already read, and a wake-up may have been lost
   epoch_.touch(loop_.now());
   return done;
 }
 
 Result<void> Consumer::return_deliveries(Connection& connection) {
-  write_acks(connection);  // what is committed stays with us
+  write_acks(connection);  // committed messages stay with us
   epoch_.end();
   if (auto done = cancel_inlets(options_, connection, loop_.waker(), loop_.now() + kSetUpTimeout,
                                 take_others(connection));

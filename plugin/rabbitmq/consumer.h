@@ -1,4 +1,4 @@
-// The consumer: one connection, one channel, on which the inlets are consumed.
+// The consumer: one connection with one channel, which consumes the inlets.
 //
 // Thread: start, ack, requeue, stop_intake, pause_intake, stands, order_stop and join from any; it calls the
 // sink on its own.
@@ -61,11 +61,11 @@ class Consumer {
   IntakeSwitch intake_;
   IntakeEpoch epoch_;
 
-  // The thread's own.
+  // Used by the consumer's thread only.
   HeldDeliveries held_;
   AckWriter ack_writer_;
   Content content_;
-  Delivery incoming_;                    // whose content is being put together
+  Delivery incoming_;                    // its content is still being received
   std::vector<Delivery> deliveries_;     // for the sink, at the end of the turn
   std::size_t failed_preparations_ = 0;  // in a row
   // The broker has cancelled consumers, because their queues were deleted or a consumer timed out: declare

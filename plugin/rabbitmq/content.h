@@ -1,5 +1,5 @@
-// A message that comes in several frames: header, then body after body, put together.
-// Thread: one thread an object.
+// Assembles a message from its frames: a header, then body frames.
+// Thread: one thread per object.
 #pragma once
 
 #include <algorithm>
@@ -14,19 +14,19 @@ namespace rung::rabbit {
 
 class Content {
  public:
-  // After a method that carries a message.
+  // Called after a method that carries a message.
   void begin() {
     message_ = {};
     body_.clear();
     left_ = 0;
     state_ = State::header;
   }
-  // Takes a header or body frame. True: the message is complete, take() it. Frames that belong to nothing are
-  // passed over.
+  // Takes a header or body frame. True: the message is complete, call take(). Frames that belong to no
+  // message are ignored.
   bool add(const Frame& frame) {
     if (frame.type == AMQP_FRAME_HEADER && state_ == State::header) {
-      // A header that does not parse cannot come through a broker that parses it too; what was read is kept,
-      // so that the message is not lost.
+      // A header that does not parse cannot pass a broker that parses it too. We keep what was read, so that
+      // the message is not lost.
       decode_content_header(frame.payload, message_, left_);
       constexpr std::uint64_t kReserveMost = 64ULL << 20;
       body_.reserve(std::min(left_, kReserveMost));

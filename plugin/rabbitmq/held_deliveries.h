@@ -1,6 +1,6 @@
-// The bytes of bodies that the sink has and has not acked, against a limit. What comes beyond the limit is
-// refused: it stays unacked, and the broker is asked to deliver it again once half of the limit is free. The
-// prefetch counts messages, not bytes. Thread: one thread an object.
+// Limits the bytes of bodies that the sink holds unacked. Messages beyond the limit are refused: they stay
+// unacked, and the broker is asked to redeliver them once half of the limit is free. The prefetch counts
+// messages, not bytes. Thread: one thread per object.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ class HeldDeliveries {
  public:
   explicit HeldDeliveries(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // False: there is no room, it is to be requeued. A single message is always taken, whatever its size.
+  // False: no room, requeue it. A single message is always accepted, whatever its size.
   bool take(std::uint64_t tag, std::size_t bytes) {
     if (bytes_ > 0 && bytes_ + bytes > max_bytes_) {
       to_requeue_.push_back(tag);
@@ -25,7 +25,7 @@ class HeldDeliveries {
     held_.emplace(tag, bytes);
     return true;
   }
-  // Acked. An unknown tag is passed over.
+  // The message was acked. An unknown tag is ignored.
   void release(std::uint64_t tag) {
     if (const auto held = held_.extract(tag); !held.empty()) bytes_ -= held.mapped();
   }
@@ -34,7 +34,7 @@ class HeldDeliveries {
     release(tag);
     to_requeue_.push_back(tag);
   }
-  // Those to ask for again at this moment; empty as long as there is no room for them.
+  // Messages to request again now; empty as long as there is no room for them.
   std::vector<std::uint64_t> take_requeued() {
     if (to_requeue_.empty() || bytes_ > max_bytes_ / 2) return {};
     return std::exchange(to_requeue_, {});

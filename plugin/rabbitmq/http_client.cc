@@ -20,7 +20,7 @@ std::size_t append(const char* from, std::size_t, std::size_t size, void* to) {
 
 struct HttpClient::Impl {
   explicit Impl(HttpClientOptions o) : options(std::move(o)) {
-    // Any thread, any number of times (libcurl 7.84 and later).
+    // From any thread, any number of times (libcurl 7.84 and later).
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) throw std::bad_alloc();
     easy = curl_easy_init();
     multi = curl_multi_init();
@@ -28,7 +28,7 @@ struct HttpClient::Impl {
     const auto set = [this](CURLoption option, auto value) { curl_easy_setopt(easy, option, value); };
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_PROTOCOLS_STR, "http,https");
-    set(CURLOPT_PROXY, "");       // whatever the environment says
+    set(CURLOPT_PROXY, "");       // ignore the environment
     set(CURLOPT_PATH_AS_IS, 1L);  // a queue may be called ".."
     set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
     set(CURLOPT_HTTPAUTH, static_cast<long>(CURLAUTH_BASIC));
@@ -54,7 +54,7 @@ struct HttpClient::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  // By the multi interface: curl_multi_wakeup() is the one call that may come from another thread.
+  // Uses the multi interface: curl_multi_wakeup() is the only call allowed from another thread.
   CURLcode perform() {
     CURLcode code = CURLE_ABORTED_BY_CALLBACK;
     curl_multi_add_handle(multi, easy);

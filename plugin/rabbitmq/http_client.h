@@ -1,5 +1,5 @@
-// Requests to the management API, by libcurl. Thread: one, but for interrupt(). send() blocks, bounded by the
-// timeouts.
+// HTTP requests to the management API, with libcurl. Thread: one, except interrupt(). send() blocks, bounded
+// by the timeouts.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ struct HttpClientOptions {
   std::string user, password;  // basic authentication
   std::string ca = {};         // PEM file; "" = the system's
   bool verify = true;          // the server's certificate and its name
-  Ms connecting, answering;    // an answer has to be there, all of it, after the sum
+  Ms connecting, answering;    // the complete answer must arrive within the sum of both
 };
 
 struct HttpReply {
@@ -30,9 +30,9 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  // `path` is percent-encoded, with its query; it is sent as it is. `json`: the body, "" = none.
+  // `path` is percent-encoded, includes the query, and is sent unchanged. `json`: the body, "" = none.
   HttpReply send(const char* method, const std::string& path, const std::string& json = "");
-  // Any thread: ends the call under way and all that follow.
+  // Any thread: aborts the current call and all later ones.
   void interrupt();
 
  private:

@@ -1,4 +1,4 @@
-// Which connection a delivery came on, as a number, and whether that connection stands: Broker::stands().
+// Numbers the connection that a delivery came on, and says whether it is still current: Broker::stands().
 // Returning all deliveries begins a new epoch on the same connection.
 // Thread: stands() from any; the rest from the consumer's own.
 #pragma once
@@ -15,10 +15,10 @@ namespace rung::rabbit {
 
 class IntakeEpoch {
  public:
-  // After half of the heartbeat without a turn the broker may have given the connection up.
+  // After half a heartbeat without a turn, the broker may have given up the connection.
   explicit IntakeEpoch(Ms heartbeat) : stall_timeout_(std::max(heartbeat / 2, kLeastStall)) {}
 
-  std::uint32_t number() const { return number_; }  // 0 = there was none yet
+  std::uint32_t number() const { return number_; }  // 0 = no epoch yet
   bool stands(std::uint32_t number, BootMs now) const {
     return standing_.load(std::memory_order_acquire) == number &&
            now.ms - last_turn_.load(std::memory_order_acquire) <= stall_timeout_.count();
@@ -26,25 +26,25 @@ class IntakeEpoch {
   Ms stall_timeout() const { return stall_timeout_; }
 
   void next() { ++number_; }
-  // From now on, for this epoch's deliveries.
+  // Deliveries of this epoch are valid from now on.
   void stand() { standing_.store(number_, std::memory_order_release); }
   void end() { standing_.store(0, std::memory_order_release); }
 
-  // The consumer's thread is at work. Also after a call to the broker, which waits for longer.
+  // The consumer's thread is running. Also called after a call to the broker, which may wait longer.
   void touch(BootMs now) { last_turn_.store(now.ms, std::memory_order_release); }
-  // The same; how long the thread did not run, where that is too long: what it reads then may have been
-  // delivered to another consumer long ago.
+  // The same. Returns how long the thread did not run, if that is too long: messages that it reads then may
+  // have been delivered to another consumer long ago.
   std::optional<Ms> touch_and_check(BootMs now) {
     const Ms away{now.ms - last_turn_.exchange(now.ms, std::memory_order_acq_rel)};
     return away > stall_timeout_ ? std::optional(away) : std::nullopt;
   }
 
  private:
-  static constexpr Ms kLeastStall{1000};  // a loaded machine may keep a thread waiting for a while, too
+  static constexpr Ms kLeastStall{1000};  // a loaded machine may also delay a thread for a while
 
   const Ms stall_timeout_;
   std::uint32_t number_ = 0;
-  std::atomic<std::uint32_t> standing_{0};  // number_; 0 = no connection stands
+  std::atomic<std::uint32_t> standing_{0};  // number_; 0 = no current connection
   std::atomic<std::int64_t> last_turn_{0};  // BootMs
 };
 

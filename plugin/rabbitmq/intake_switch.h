@@ -1,4 +1,4 @@
-// Whether to consume, as the owner of the consumer orders it: paused, going on, or stopped for good.
+// Whether to consume, as ordered by the consumer's owner: pause, resume, or stop for good.
 // Thread: stop, pause and stopped from any; the rest from the consumer's own.
 #pragma once
 
@@ -16,21 +16,21 @@ class IntakeSwitch {
     paused_.store(yes, std::memory_order_release);
   }
 
-  // A new connection: the end of the old one has returned what was unacked.
+  // A new connection: the end of the old one has returned its unacked messages.
   void begin_connection() {
     return_due_.store(false, std::memory_order_release);
     cancelled_ = false;
     consuming_ = !paused_.load(std::memory_order_acquire);
   }
-  bool consuming() const { return consuming_; }  // as of the last Step; not after stop()
-  // True once on each connection after stop(): its consumers are to be cancelled now.
+  bool consuming() const { return consuming_; }  // as of the last Step; not updated by stop()
+  // True once per connection after stop(): cancel its consumers now.
   bool take_cancel() { return stopped() && !std::exchange(cancelled_, true); }
 
-  // What to do now. A pause that is over before we look at it returns the deliveries all the same: who paused
-  // us has dropped them.
+  // What to do now. Even a pause that ended before we saw it returns the deliveries: whoever paused us has
+  // dropped them.
   struct Step {
     bool return_deliveries = false;
-    bool consume = false;  // start again
+    bool consume = false;  // start consuming again
     bool nothing() const { return !return_deliveries && !consume; }
   };
   Step next() {
@@ -46,9 +46,9 @@ class IntakeSwitch {
 
  private:
   std::atomic<bool> stopped_{false}, paused_{false};
-  std::atomic<bool> return_due_{false};  // paused since we last looked, if only for a moment
+  std::atomic<bool> return_due_{false};  // paused since the last check, if only briefly
 
-  // The thread's own.
+  // Used by the consumer's thread only.
   bool consuming_ = true;
   bool cancelled_ = false;  // stop() has been carried out on this connection
 };

@@ -1,5 +1,5 @@
-// What other threads hand to a connection's thread, in batches. Unbounded: the callers bound what is under
-// way. Wakes nobody. Thread: put from any; take from the receiver's own.
+// Passes items from other threads to a connection's thread, in batches. Unbounded: the callers bound what is
+// in flight. Wakes nobody. Thread: put from any; take from the receiver's own.
 #pragma once
 
 #include <iterator>
@@ -21,7 +21,7 @@ class Mailbox {
                     std::make_move_iterator(batch.end()));
     }
   }
-  // All that has come. Valid until the next call.
+  // Everything put so far. Valid until the next call.
   std::vector<T>& take() {
     taken_.clear();
     const std::lock_guard lock(mutex_);

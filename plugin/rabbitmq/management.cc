@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kManagementPort = 15672;
-// Without statistics, which would be up to five seconds old.
+// Without statistics, which can be up to five seconds old.
 constexpr const char* kFresh = "?disable_stats=true&enable_queue_totals=true";
 
 std::string dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
@@ -27,7 +27,7 @@ std::string text_at(const json& object, const char* key) {
   return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
 }
 
-// The API shows an empty object now as {}, now as [].
+// The API returns an empty object sometimes as {}, sometimes as [].
 std::optional<std::string> text_in(const json& object, const char* table, const char* key) {
   const auto it = object.find(table);
   if (it == object.end() || !it->is_object() || !it->contains(key)) return std::nullopt;
@@ -52,7 +52,7 @@ struct Endpoint {
 
 class ManagementAdmin final : public QueueAdmin {
  public:
-  // `urls`: of one API, at several addresses: the nodes of a cluster.
+  // `urls`: addresses of one API, the nodes of a cluster.
   ManagementAdmin(const std::vector<Url>& urls, const std::string& vhost, const BrokerOptions& options,
                   Ms timeout)
       : base_(base_path(urls.front().path)), vhost_(vhost) {
@@ -63,12 +63,12 @@ class ManagementAdmin final : public QueueAdmin {
 
   std::string name() const override { return "the management API at " + here().address; }
 
-  // By a call that the tag policymaker allows, GET /api/vhosts/VHOST asks for more.
+  // Uses a call that the tag policymaker allows; GET /api/vhosts/VHOST needs more.
   Result<void> reach() override {
     auto answer = get(queues_path() + kFresh + "&page=1&page_size=1&columns=name", "list queues");
     if (answer) return {};
     if (answer.error().kind == Error::Kind::not_found) {
-      // RabbitMQ 4 answers the same where the user has no permissions there.
+      // RabbitMQ 4 gives the same answer if the user has no permissions there.
       return not_found("the broker has no virtual host '" + vhost_ + "' that user '" + here().user +
                        "' may see. If it is missing, run rabbitmqctl add_vhost " + shell_quote(vhost_) +
                        ", or correct the end of broker.url; if it is there, run " + permit());
@@ -93,8 +93,8 @@ class ManagementAdmin final : public QueueAdmin {
     return all;
   }
 
-  // The queue as it is now. What GET /api/queues/VHOST/NAME shows of policies is up to five seconds old
-  // (3.10): too old for who has just changed one. A list without statistics is not.
+  // The current state of the queue. The policies in GET /api/queues/VHOST/NAME are up to five seconds old
+  // (3.10): too old right after a change. A list without statistics is current.
   Result<json> look_at_fresh(std::string_view queue) {
     auto answer = get(queues_path() + kFresh + "&page=1&page_size=100&use_regex=true&name=" +
                           percent_encode(policy_pattern(queue)),
@@ -106,7 +106,7 @@ class ManagementAdmin final : public QueueAdmin {
     return not_found(no_queue(queue));
   }
 
-  // The queue as GET /api/queues/VHOST/NAME has it.
+  // The queue from GET /api/queues/VHOST/NAME.
   Result<json> look_at(std::string_view queue) {
     auto answer = get(queues_path() + "/" + percent_encode(queue), "look at a queue");
     if (!answer && answer.error().kind == Error::Kind::not_found) {
@@ -115,7 +115,7 @@ class ManagementAdmin final : public QueueAdmin {
     return answer;
   }
 
-  // RabbitMQ shows them to the tag monitoring, not to policymaker.
+  // RabbitMQ shows them to users with the tag monitoring, not policymaker.
   Result<std::vector<std::string>> nodes() {
     auto answer = get("/api/nodes?columns=name", "list nodes");
     if (!answer) return tl::unexpected(answer.error());
@@ -173,8 +173,8 @@ class ManagementAdmin final : public QueueAdmin {
  private:
   const Endpoint& here() const { return *endpoints_[at_]; }
 
-  // Of the node that answered last, else of the next one. All that we ask may be asked twice. `doing`: what
-  // the call is for, for the message about a refusal.
+  // Asks the node that answered last, else the next one. All our requests may be repeated. `doing`: what the
+  // call is for, used in the message about a refusal.
   Result<json> ask(const char* doing, const char* method, const std::string& path,
                    const std::string& body = "") {
     for (std::size_t tried = 1;; ++tried) {
@@ -223,7 +223,7 @@ class ManagementAdmin final : public QueueAdmin {
            " '.*' '.*' '.*' (docs/permissions.md has smaller ones)";
   }
 
-  // What is missing, and the command that grants it.
+  // Says which right is missing, and the command that grants it.
   Error refused(int status, const std::string& said, const char* doing) const {
     const std::string& login = here().user;
     const std::string user = "user '" + login + "'";
@@ -262,7 +262,7 @@ class ManagementAdmin final : public QueueAdmin {
       return permanent(name() + " refuses (" + std::to_string(answer.status) + "): " + said);
     }
     if (answer.body.empty()) return json();
-    // Something else may be listening at a port that we only guessed.
+    // At a port that we only guessed, something else may be listening.
     if (body.is_discarded()) return transient(name() + " does not answer in JSON: is it RabbitMQ's?");
     return body;
   }

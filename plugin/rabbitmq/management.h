@@ -1,8 +1,8 @@
-// Where a queue's dead letters go, asked of and told to RabbitMQ's administration: policies and queue
-// arguments. Behind it stand the management API (here) and rabbitmqctl (src/cli).
+// Where a queue's dead letters go: reads and changes policies and queue arguments through RabbitMQ's
+// administration. Two implementations: the management API (here) and rabbitmqctl (src/cli).
 //
-// Thread: the functions are free to call from any; a QueueAdmin is for one thread. Every call blocks, bounded
-// by the admin's timeout: never call it on the loop.
+// Thread: call the functions from any; use a QueueAdmin from one thread. Every call blocks, bounded by the
+// admin's timeout: never call it on the loop.
 #pragma once
 
 #include <memory>
@@ -17,13 +17,13 @@
 
 namespace rung::rabbit {
 
-// Whether a queue's dead letters come to us.
+// Whether a queue's dead letters reach us.
 enum class Attached { yes_by_argument, yes_by_policy, no, no_such_queue, unknown };
 
 struct AttachedAnswer {
   Attached attached = Attached::unknown;
-  // yes_by_policy: the policy's name. no: where the dead letters go instead, and what stands in the way.
-  // unknown: why it could not be found out.
+  // yes_by_policy: the policy's name. no: where the dead letters go instead, and what is in the way. unknown:
+  // why it could not be found out.
   std::string detail;
 };
 inline bool is_attached(Attached attached) {
@@ -32,31 +32,30 @@ inline bool is_attached(Attached attached) {
 
 // <prefix>.failed
 std::string failed_exchange(std::string_view prefix);
-// rung-<queue>: the policy that `rung attach` makes.
+// rung-<queue>: the policy that `rung attach` creates.
 std::string policy_name(std::string_view queue);
-// A pattern that matches this one name and nothing else, whatever characters it holds.
+// A pattern that matches exactly this name, whatever characters it contains.
 std::string policy_pattern(std::string_view queue);
 // {"dead-letter-exchange":"<prefix>.failed"}
 std::string policy_definition(std::string_view prefix);
-// The line that a person runs, quoted for bash: rabbitmqctl set_policy -p VHOST --apply-to queues NAME
-// PATTERN JSON.
+// The command line for a person to run, quoted for bash: rabbitmqctl set_policy -p VHOST --apply-to queues
+// NAME PATTERN JSON.
 std::string policy_command(std::string_view prefix, std::string_view vhost, std::string_view queue);
-// `text` as one word of bash: as it stands where that is safe, else in '...' or, with control characters,
-// $'...'.
+// `text` as one bash word: unchanged if that is safe, else in '...' or, with control characters, $'...'.
 std::string shell_quote(std::string_view text);
 
-// Declares over AMQP what the sidecar declares at its start, so that a dead letter has a place to wait also
-// before the first one: RabbitMQ drops silently what is dead-lettered to an exchange that does not exist.
+// Declares over AMQP what the sidecar declares at start, so that even the first dead letter has a place to
+// wait: RabbitMQ silently drops a message that is dead-lettered to an exchange that does not exist.
 Result<void> declare_once(const BrokerOptions& options, const Clock& clock, Ms timeout);
 
 struct QueueFacts {
-  std::optional<std::string> dead_letter_argument;  // x-dead-letter-exchange, which wins over any policy
+  std::optional<std::string> dead_letter_argument;  // x-dead-letter-exchange; it overrides any policy
   std::string policy;                               // the one in effect; "" = none
-  std::string type;                                 // classic, quorum, stream; "" = not told
+  std::string type;                                 // classic, quorum, stream; "" = not reported
   std::string name = {};
   std::string arguments = "{}";         // all of them: a JSON object, as text
-  bool exclusive = false;               // belongs to one connection, goes with it
-  std::vector<std::string> nodes = {};  // of the cluster, on which it is known to live; not by rabbitmqctl
+  bool exclusive = false;               // belongs to one connection and is deleted with it
+  std::vector<std::string> nodes = {};  // cluster nodes known to host it; not by rabbitmqctl
 };
 
 struct Policy {
@@ -66,45 +65,46 @@ struct Policy {
   int priority = 0;
 };
 
-// Errors: transient = not reached, or not allowed in (another way may do); not_found; permanent = it said no.
+// Errors: transient = unreachable, or login refused (another way may work); not_found; permanent = request
+// refused.
 class QueueAdmin {
  public:
   virtual ~QueueAdmin() = default;
   // "the management API at 127.0.0.1:15672": for messages.
   virtual std::string name() const = 0;
-  // Whether it is there, lets us in, and speaks for the broker of the config.
+  // Whether it is reachable, accepts our login, and manages the broker of the config.
   virtual Result<void> reach() = 0;
   virtual Result<QueueFacts> queue(std::string_view name) = 0;
-  virtual Result<std::vector<QueueFacts>> queues() = 0;  // all of the virtual host
+  virtual Result<std::vector<QueueFacts>> queues() = 0;  // all in the virtual host
   virtual Result<bool> exchange_exists(std::string_view name) = 0;
   virtual Result<std::vector<Policy>> policies() = 0;
   virtual Result<void> put(const Policy& policy) = 0;
   virtual Result<void> remove(std::string_view policy) = 0;
-  // Any thread: ends a call that waits for an answer, as far as the admin can.
+  // Any thread: aborts a call that waits for an answer, as far as the admin can.
   virtual void interrupt() {}
 };
 
-// Judges what the administration shows. Pure.
+// Evaluates what the administration reports. Pure.
 AttachedAnswer judge_attached(std::string_view prefix, const QueueFacts& facts,
                               const std::vector<Policy>& policies);
 struct AttachedLook {
   std::vector<AttachedAnswer> answers;          // in the order of `queues`
-  std::optional<std::vector<std::string>> all;  // every attached queue of the virtual host; none: not known
+  std::optional<std::vector<std::string>> all;  // every attached queue of the virtual host; none: unknown
 };
-// Two calls, however many queues there are. An error of a call makes all answers unknown.
+// Two calls, however many queues there are. If a call fails, all answers are unknown.
 AttachedLook look_at_attached(QueueAdmin& admin, std::string_view prefix,
                               const std::vector<std::string>& queues);
-// One queue, by the management API. Waits `timeout` at most for each of connecting and answering.
+// One queue, through the management API. Waits at most `timeout` each for connecting and for the answer.
 AttachedAnswer ask_attached(const BrokerOptions& options, std::string_view queue,
                             Ms timeout = std::chrono::seconds{2});
 
-// The nodes of the cluster, as far as the management API shows them: all of them to a user with the tag
-// monitoring, else those on which one of `queues` lives.
+// The cluster nodes that the management API shows: all of them to a user with the tag monitoring, else those
+// that host one of `queues`.
 std::vector<std::string> cluster_nodes(const BrokerOptions& options, const std::vector<QueueFacts>& queues,
                                        Ms timeout);
 
-// broker.management, else port 15672 of the broker's hosts, of which the first that answers is asked; with
-// its own user, else the broker's. Permanent error where a URL does not parse.
+// Uses broker.management, else port 15672 of the broker's hosts (the first that answers); logs in as its own
+// user, else as the broker's. Permanent error if a URL does not parse.
 Result<std::unique_ptr<QueueAdmin>> management_admin(const BrokerOptions& options, Ms timeout);
 
 }  // namespace rung::rabbit

@@ -9,8 +9,8 @@
 namespace rung::rabbit {
 namespace {
 
-// What is known before its headers are encoded. Bytes that are not UTF-8 are for the broker to judge:
-// RabbitMQ takes them in a routing key, though no queue can be declared by such a name.
+// Checks that need no encoded headers. The broker decides about bytes that are not UTF-8: RabbitMQ accepts
+// them in a routing key, though no queue can be declared with such a name.
 Result<void> check_names(const Outgoing& outgoing) {
   if (outgoing.routing_key.size() > kShortMost)
     return permanent("the queue's name or routing key is over 255 bytes");
@@ -54,7 +54,7 @@ Result<void> MessageWriter::begin(Connection& connection, Outstanding& outstandi
 
 void MessageWriter::continue_body(Connection& connection, Outstanding& outstanding, BootMs now) {
   Sent* sent = outstanding.at(tag_);
-  if (sent == nullptr) {  // cannot be: nothing settles what is not whole
+  if (sent == nullptr) {  // cannot happen: only complete messages are settled
     tag_ = 0;
     return;
   }

@@ -1,10 +1,12 @@
-// Writes messages into the connection's buffer, a piece at a time, and keeps the fence.
+// Writes messages into the connection's buffer piece by piece, and enforces the fence.
 //
-// A message is encoded only as the socket takes it, so that little lies between the fence and the wire.
+// A message is encoded only as fast as the socket accepts it, so that little data lies between the fence and
+// the wire.
 //
-// The fence: before every write of message bytes the instant of allow_until() is compared with the boot
-// clock. When it has passed, what waits is `fenced`; when bytes of a message lie unsent in the buffer, the
-// connection is dropped rather than finished: a message that is cut is never delivered, so it is `fenced`.
+// The fence: before every write of message bytes, the deadline from allow_until() is compared with the boot
+// clock. Once it has passed, waiting messages are `fenced`. If the buffer holds unsent bytes of a message,
+// the connection is dropped instead of finishing it: a truncated message is never delivered, so it is
+// `fenced`.
 //
 // Thread: allow_until from any; the rest from the publisher's own.
 #pragma once
@@ -32,27 +34,27 @@ class MessageWriter {
   BootMs allowed_until() const { return {allow_until_.load(std::memory_order_acquire)}; }
   bool fence_passed(BootMs now) const { return now >= allowed_until(); }
 
-  // --- the message that is being written ---
+  // --- the message being written ---
   bool writing() const { return tag_ != 0; }
   // The buffer holds enough for one write.
   static bool full(const Connection& connection) { return connection.unsent() >= kWriteAhead; }
-  // Moves it into `outstanding` and writes its beginning. Permanent errors: it cannot be sent at all, and
-  // why; nothing was written, and `sent` is as it was. REQUIRES: !writing()
+  // Moves the message into `outstanding` and writes its beginning. Permanent errors: it cannot be sent at
+  // all, and why; nothing was written, and `sent` is unchanged. REQUIRES: !writing()
   Result<void> begin(Connection& connection, Outstanding& outstanding, Sent& sent, BootMs now);
   // REQUIRES: writing(), on the same connection.
   void continue_body(Connection& connection, Outstanding& outstanding, BootMs now);
-  // The connection or its channel is gone.
+  // The connection or its channel has ended.
   void abandon() { tag_ = 0; }
-  // When the last message was whole in the buffer.
+  // When the last message was completely in the buffer.
   BootMs finished_at() const { return finished_at_; }
 
  private:
-  // Encoded ahead of the socket: enough for few system calls, little enough for the fence.
+  // How far we encode ahead of the socket: enough to need few system calls, little enough for the fence.
   static constexpr std::size_t kWriteAhead = 128 * 1024;
 
   std::atomic<std::int64_t> allow_until_{0};  // BootMs
 
-  // The thread's own.
+  // Used by the publisher's thread only.
   std::uint64_t tag_ = 0;         // of the message whose body is being written; 0 = none
   std::size_t body_written_ = 0;  // bytes of its body
   BootMs finished_at_;

@@ -7,7 +7,7 @@
 namespace rung::rabbit {
 namespace {
 
-// As it is on the wire: equal there is equal, whatever types were made of it on the way.
+// The encoded bytes: headers equal on the wire are equal, whatever types we decoded them to.
 std::string header_bytes(const Message& message) {
   std::string out;
   (void)encode_content_header(message, out);
@@ -61,7 +61,7 @@ void Outstanding::drop_settled() {
 }
 
 void Outstanding::confirm(std::uint64_t tag, bool multiple, bool ack, std::vector<PublishResult>& results) {
-  // AMQP: tag 0 with `multiple` is all there is.
+  // AMQP: tag 0 with `multiple` means all messages.
   const std::uint64_t last = multiple && tag == 0 ? base_ + sent_.size() - 1 : tag;
   for (std::uint64_t t = multiple ? base_ : last; t <= last && t - base_ < sent_.size(); ++t) {
     if (Sent* sent = at(t)) settle(*sent, ack, results);

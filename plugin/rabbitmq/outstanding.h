@@ -1,20 +1,17 @@
-// What was sent and has no answer yet: delivery tags to messages.
+// Messages that were sent and have no answer yet, by delivery tag.
 //
-// Confirms come in any order, one by one or `multiple`. Returns carry no tag, so they are matched by what
-// they say:
+// Confirms come in any order, one by one or `multiple`. Returns carry no tag, so they are matched by content:
 //   1. Within a channel the broker works in order, so returns come in the order of their publishes: the
-//   search goes
-//      on where the last one was found.
-//   2. The first whose exchange, routing key, properties, headers and body are the same is the one. A message
-//   that
-//      carries retry-id and retry-attempt is thereby told from every other. Two without any difference at all
-//      can be mixed up only when the queue went or came between them: then one of two equal messages is in
-//      the queue and the other not, whichever token we say it of, so nobody can tell, nor be hurt.
-//   3. Where the broker wrote headers differently than we did (none does so today), the first with the same
-//      exchange, routing key, body size, message-id, retry-id and retry-attempt.
-// A return comes before its ack: the ack settles it as returned.
+//      search continues where the last match was found.
+//   2. The first message with the same exchange, routing key, properties, headers and body matches. retry-id
+//      and retry-attempt tell a message that carries them from every other. Two identical messages can be
+//      mixed up only if the queue was deleted or created between them. One of two equal messages is then in
+//      the queue and the other is not, whichever token we report, so nobody can tell and nobody is harmed.
+//   3. If the broker encoded headers differently than we did (none does so today), the first with the same
+//      exchange, routing key, body size, message-id, retry-id and retry-attempt matches.
+// A return comes before its ack; the ack settles the message as returned.
 //
-// Thread: one thread an object.
+// Thread: one thread per object.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +27,8 @@ namespace rung::rabbit {
 struct Sent {
   Outgoing outgoing;
   std::uint64_t end = 0;  // Connection::appended() after its last byte; 0 while it is still being written
-  int strikes = 0;        // how often the broker hung up with this message alone on its way
-  bool maybe_delivered = false;  // it was sent once before, on a channel that is gone
+  int strikes = 0;        // how often the broker hung up while only this message was in flight
+  bool maybe_delivered = false;  // it was sent before, on a channel that has ended
   bool settled = false;
   bool returned = false;
   std::string reason;
@@ -39,21 +36,21 @@ struct Sent {
 
 class Outstanding {
  public:
-  // The tag it has: counts up from 1 on each channel.
+  // Returns its tag, which counts up from 1 on each channel.
   std::uint64_t add(Sent sent);
-  Sent* at(std::uint64_t tag);  // nullptr where it is settled or unknown
+  Sent* at(std::uint64_t tag);  // nullptr if it is settled or unknown
 
-  // Settles and appends the results.
+  // Settles messages and appends their results.
   void confirm(std::uint64_t tag, bool multiple, bool ack, std::vector<PublishResult>& results);
-  // False where no message fits.
+  // False if no message matches.
   bool returned(const std::string& exchange, const std::string& routing_key, const Message& message,
                 std::string reason);
 
-  // Messages for this exchange that were returned have no result: take_returned() has them.
+  // Returned messages for this exchange get no result; take_returned() yields them.
   void keep_returned(std::string exchange) { keep_returned_ = std::move(exchange); }
   std::vector<Outgoing> take_returned() { return std::exchange(kept_, {}); }
 
-  // All that are not settled, in the order sent; empties it. Tags begin at 1 again.
+  // Returns all unsettled messages in the order sent, and clears the object. Tags begin at 1 again.
   std::vector<Sent> take_all();
 
   std::size_t size() const { return open_; }
@@ -67,7 +64,7 @@ class Outstanding {
   std::vector<Outgoing> kept_;
   std::deque<Sent> sent_;
   std::uint64_t base_ = 1;         // the tag of sent_[0]
-  std::size_t open_ = 0;           // those not settled
+  std::size_t open_ = 0;           // number of unsettled messages
   std::uint64_t search_from_ = 1;  // tag: returns before it have been matched
 };
 

@@ -1,4 +1,4 @@
-// Names, patterns and command lines of policies, and what the policies of a queue mean for its dead letters.
+// Names, patterns and command lines of policies, and how a queue's policies affect its dead letters.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -100,7 +100,7 @@ std::string shell_quote(std::string_view text) {
     for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
     return out + "'";
   }
-  // A control character would be lost or run as a command on its way through a terminal.
+  // A terminal would lose a control character or run it as a command.
   constexpr std::string_view kOctal = "01234567";
   std::string out = "$'";
   for (const char c : text) {
@@ -117,7 +117,7 @@ std::string shell_quote(std::string_view text) {
 }
 
 std::string policy_command(std::string_view prefix, std::string_view vhost, std::string_view queue) {
-  // rabbitmqctl reads its words in the locale's encoding: in C a name beyond ASCII would become another.
+  // rabbitmqctl reads its arguments in the locale's encoding: in C, a non-ASCII name would turn into another.
   std::string out = is_ascii(queue) && is_ascii(vhost) && is_ascii(prefix) ? "" : "LC_ALL=C.UTF-8 ";
   out += "rabbitmqctl set_policy ";
   out += vhost.starts_with('-') ? "--vhost=" + shell_quote(vhost) : "-p " + shell_quote(vhost);

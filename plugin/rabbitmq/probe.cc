@@ -111,9 +111,9 @@ Result<void> Probe::may_publish(std::string_view exchange, std::string_view unbo
   fields.exchange = bytes(exchange);
   fields.routing_key = bytes(unbound_key);
   connection_->method(kChannel, AMQP_BASIC_PUBLISH_METHOD, &fields);
-  // Class basic, no weight, a body of no bytes, no properties.
+  // Class basic, weight 0, body size 0, no properties.
   connection_->frame(kContentHeader, kChannel, std::string_view("\0\x3c\0\0\0\0\0\0\0\0\0\0\0\0", 14));
-  // A refusal comes before the answer to what was asked after it.
+  // A refusal arrives before the answer to a later request.
   amqp_basic_qos_t qos{};
   return ask(AMQP_BASIC_QOS_METHOD, &qos, AMQP_BASIC_QOS_OK_METHOD);
 }

@@ -1,7 +1,7 @@
-// A connection that finds out over AMQP what its user may do. It leaves nothing behind: exchanges and queues
-// of others are declared passively, what it declares itself goes with the connection, and a right to bind is
-// tried by taking off a binding that does not exist. Thread: one. Every call blocks, bounded by the time-out
-// that open() was given.
+// A connection that tests over AMQP what its user may do. It leaves nothing behind: it declares others'
+// exchanges and queues passively, its own declarations end with the connection, and it tests the right to
+// bind by removing a binding that does not exist. Thread: one. Every call blocks, bounded by the timeout
+// given to open().
 #pragma once
 
 #include <memory>
@@ -15,11 +15,11 @@
 
 namespace rung::rabbit {
 
-// Errors of all calls: not_found = it does not exist; refused = the broker refuses, in its own words;
-// transient = no answer.
+// Errors of all calls: not_found = it does not exist; refused = the broker's own refusal; transient = no
+// answer.
 class Probe {
  public:
-  // To the first address that takes us in. REQUIRES: `clock` outlives it.
+  // Connects to the first address that accepts us. REQUIRES: `clock` outlives it.
   static Result<std::unique_ptr<Probe>> open(const BrokerOptions& options, const Clock& clock, Ms timeout);
   const Address& address() const { return connection_->address(); }
   ~Probe();
@@ -28,18 +28,18 @@ class Probe {
 
   Result<void> exchange_exists(std::string_view name);
   Result<void> queue_exists(std::string_view name);
-  // Asks for the rights write on the queue and read on the exchange. Both must exist.
+  // Checks write permission on the queue and read permission on the exchange. Both must exist.
   Result<void> may_bind(std::string_view queue, std::string_view exchange);
-  // Declares an exclusive queue: the right configure.
+  // Declares an exclusive queue: checks configure permission.
   Result<void> may_declare(const std::string& name);
-  // Of that queue: the right read.
+  // Checks read permission on that queue.
   Result<void> may_read(std::string_view queue);
-  // Publishes an empty message that no queue takes: the right write on the exchange.
+  // Publishes an empty message that reaches no queue: checks write permission on the exchange.
   Result<void> may_publish(std::string_view exchange, std::string_view unbound_key);
 
  private:
   explicit Probe(const Clock& clock) : waker_(clock) {}
-  // The broker closes the channel with each refusal: the next question opens it again.
+  // The broker closes the channel with each refusal; the next check opens it again.
   Result<void> ask(amqp_method_number_t id, const void* fields, amqp_method_number_t answer);
   Result<void> channel();
 
@@ -50,13 +50,13 @@ class Probe {
   bool channel_open_ = false;
 };
 
-// An address of the broker: whether it answers and lets us in.
+// An address of the broker: whether it answers and accepts our login.
 struct AddressFacts {
   std::string address;
-  Error error;          // its message is "" where it let us in
-  std::string cluster;  // its name, as the broker tells it
+  Error error;          // its message is "" if the login succeeded
+  std::string cluster;  // its name, as the broker reports it
 };
-// One for each address, hosts that are not known among them. Each has `timeout`.
+// One per address, including hosts that do not resolve. Each gets `timeout`.
 std::vector<AddressFacts> look_at_addresses(const BrokerOptions& options, const Clock& clock, Ms timeout);
 
 }  // namespace rung::rabbit

@@ -1,5 +1,5 @@
-// The exchanges that have answered a publish on the present connection. A publish to any other exchange goes
-// over a connection of its own first, because a refusal closes its channel. The default exchange is always
+// Exchanges that have answered a publish on the current connection. A publish to any other exchange first
+// goes over a separate connection, because a refusal closes its channel. The default exchange is always
 // proven; it is not stored here. Thread: any.
 #pragma once
 
@@ -39,8 +39,8 @@ class ProvenExchanges {
     unbindable_.clear();
   }
 
-  // Queues by binding key that cannot be bound to <prefix>.return, and why. Tried again after kAgain: the
-  // right may have been granted since.
+  // Queues, by binding key, that cannot be bound to <prefix>.return, and why. Retried after kAgain: the right
+  // may have been granted since.
   void set_unbindable(const std::string& binding_key, std::string why) {
     const std::lock_guard lock(mutex_);
     if (unbindable_.size() >= kMost) unbindable_.clear();
@@ -62,8 +62,8 @@ class ProvenExchanges {
   };
   const Clock& clock_;
   mutable std::mutex mutex_;
-  // Guarded by mutex_. Exchanges, and binding keys "queue:<name>" of <prefix>.return, which cannot be mixed
-  // up harmfully: an exchange of such a name would only skip its proof.
+  // Guarded by mutex_. Exchanges, and binding keys "queue:<name>" of <prefix>.return. Mixing them up does no
+  // harm: an exchange with such a name would only skip its proof.
   std::unordered_set<std::string> names_;
   std::unordered_map<std::string, Unbindable> unbindable_;
 };

@@ -6,9 +6,9 @@
 namespace rung::rabbit {
 namespace {
 
-const std::string kDefaultExchange = "amq.default";  // as the broker's reasons call it
+const std::string kDefaultExchange = "amq.default";  // its name in the broker's reasons
 
-// Whether the broker's reason is about this message. The wordings are RabbitMQ's, 3.x and 4.x.
+// Whether the broker's reason names this message. The wordings are from RabbitMQ 3.x and 4.x.
 bool blames(const Closing& why, const Outgoing& outgoing) {
   const Properties& p = outgoing.message.properties;
   const auto says = [&](const std::string& words) { return why.text.find(words) != std::string::npos; };
@@ -20,8 +20,8 @@ bool blames(const Closing& why, const Outgoing& outgoing) {
   return says("message size " + std::to_string(outgoing.message.body.size()) + " is larger");
 }
 
-// The index of the message that is to blame; sent.size() = nobody knows. A hang-up counts against a message
-// that was alone.
+// The index of the message that caused it; sent.size() = unknown. A hang-up counts against a message that was
+// alone in flight.
 std::size_t find_culprit(std::vector<Sent>& sent, const Closing& why, bool hung_up) {
   constexpr int kStrikes = 2;
   if (sent.size() == 1) return !hung_up || ++sent[0].strikes >= kStrikes ? 0 : 1;
@@ -32,7 +32,7 @@ std::size_t find_culprit(std::vector<Sent>& sent, const Closing& why, bool hung_
 
 }  // namespace
 
-// What is outstanding and has no answer; those that were returned get their results.
+// Outstanding messages without an answer; those that were returned get their results.
 std::vector<Sent> PublishFailures::take_unsettled() {
   const Routing& routing = deps_.routing;
   std::vector<Sent> sent;
@@ -74,7 +74,7 @@ void PublishFailures::refused(const Closing& why, bool hung_up) {
   refuse(std::move(sent[culprit]), why);
 }
 
-// The one that the broker closed the channel for.
+// Handles the message that made the broker close the channel.
 void PublishFailures::refuse(Sent sent, const Closing& why) {
   const Outgoing& outgoing = sent.outgoing;
   if (outgoing.exchange == deps_.routing.return_exchange()) {
@@ -83,7 +83,7 @@ void PublishFailures::refuse(Sent sent, const Closing& why) {
   }
   deps_.routing.proven().remove(outgoing.exchange);
   if (why.code == AMQP_NOT_FOUND) {
-    // No such exchange: as unroutable as a message without a queue. It may be there by the next attempt.
+    // No such exchange: as unroutable as a message without a queue. It may exist at the next attempt.
     remember_refusal(outgoing, why.text);
     deps_.outcomes.result(outgoing.token, How::returned, why.text);
   } else if (why.code != AMQP_ACCESS_REFUSED) {
@@ -91,14 +91,14 @@ void PublishFailures::refuse(Sent sent, const Closing& why) {
   } else if (deps_.routing.belongs_to_other(outgoing)) {
     deps_.outcomes.pass_on(std::move(sent.outgoing));
   } else if (++sent.strikes < 2 || outgoing.exchange.empty()) {
-    deps_.queue.add_first(std::move(sent));  // once more, if the check of our rights passes
+    deps_.queue.add_first(std::move(sent));  // retried if the check of our rights passes
   } else {
     sent.reason = why.text;
     refused_twice_ = std::move(sent);
   }
 }
 
-// <prefix>.return is ours: that it is gone, or refuses us, is not the message's fault.
+// <prefix>.return is ours: if it is missing or refuses us, that is not the message's fault.
 void PublishFailures::refuse_return_exchange(Sent sent, const Closing& why) {
   const std::string key = deps_.routing.key_of(sent.outgoing);
   if ((why.code != AMQP_NOT_FOUND && why.code != AMQP_ACCESS_REFUSED) || key.empty()) {
@@ -106,7 +106,7 @@ void PublishFailures::refuse_return_exchange(Sent sent, const Closing& why) {
     return;
   }
   if (deps_.routing.role() != Role::main) return binding_refused(std::move(sent), key, why.text);
-  deps_.routing.proven().clear();  // no binding is left
+  deps_.routing.proven().clear();  // all bindings are gone
   deps_.outcomes.pass_on(std::move(sent.outgoing));
 }
 
@@ -134,7 +134,7 @@ void PublishFailures::rights_unknown() {
 }
 
 void PublishFailures::remember_refusal(const Outgoing& outgoing, const std::string& why) {
-  // Rights on topics differ by routing key.
+  // Topic permissions depend on the routing key.
   if (outgoing.exchange.empty() || why.find("access to topic '") != std::string::npos) return;
   refused_exchanges_.add(outgoing.exchange, why, deps_.clock.boot());
 }

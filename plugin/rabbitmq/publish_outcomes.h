@@ -1,5 +1,5 @@
-// What became of messages, gathered during a turn and handed over at its end: results for the sink, and
-// messages for another publisher. Thread: one thread an object.
+// Collects what became of messages during a turn and delivers it at the end: results to the sink, and
+// messages to another publisher. Thread: one thread per object.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class PublishOutcomes {
   void result(std::uint64_t token, How how, std::string reason) {
     if (token != RightsCheck::kToken) results_.push_back({token, how, std::move(reason)});
   }
-  // To append to; the check of our rights may be among them.
+  // Callers append to it; it may include the check of our rights.
   std::vector<PublishResult>& results() { return results_; }
   void pass_on(Outgoing outgoing) { passed_on_.push_back(std::move(outgoing)); }
 

@@ -10,10 +10,10 @@
 namespace rung::rabbit {
 namespace {
 
-constexpr auto kCloseReserve = std::chrono::milliseconds{100};  // of the time to stop, for connection.close
-// An exchange that has neither confirmed nor refused a message for so long exists and lets us publish: a
-// refusal comes at once. A queue behind it does not answer, and must not hold up other unproven exchanges.
-// Nor must a queue that cannot be bound.
+constexpr auto kCloseReserve = std::chrono::milliseconds{100};  // of the stop timeout, for connection.close
+// An exchange that has neither confirmed nor refused a message after this time exists and lets us publish: a
+// refusal comes at once. So the queue behind it does not answer, and must not delay other unproven exchanges.
+// Neither may a queue that cannot be bound.
 constexpr auto kAnswerTimeout = std::chrono::seconds{3};
 constexpr BootMs kNever{std::numeric_limits<std::int64_t>::max()};
 
@@ -31,7 +31,7 @@ Publisher::Publisher(ConnectionLoop::Deps deps, Role role, PublisherPeers peers)
             {.thread_name = "rung-publish",
              .purpose = "publish",
              .side = SinkAdapter::Side::publishing,
-             // A helper gives its connection up for the sake of a queue or an exchange.
+             // A helper drops its connection because of a queue or an exchange.
              .address_failed_when_over = role == Role::main},
             {.prepare = [this](Connection& connection) { return prepare(connection); },
              .turn = [this](Connection& connection) { return turn(connection); },
@@ -49,7 +49,7 @@ Publisher::~Publisher() { join(); }
 
 void Publisher::join() {
   loop_.join();
-  // What was handed in while the thread ended, or since: one result each, too.
+  // Messages published while the thread was ending, or later, also get one result each.
   take_batch();
   give_up_queue();
 }
@@ -178,7 +178,7 @@ void Publisher::take_frame(Connection& connection, const Frame& frame) {
     case AMQP_CONNECTION_BLOCKED_METHOD:
       if (const auto* m = connection.decode<amqp_connection_blocked_t>(frame)) {
         blocked_ = true;
-        // The connection stands; what it says of our rights comes later.
+        // The connection is up; the check of our rights is answered later.
         if (rights_.pending()) loop_.sink().up(SinkAdapter::Side::publishing, connection.address().shown);
         loop_.sink().blocked(true, "blocked by the broker: " + std::string(view(m->reason)));
       }
@@ -195,7 +195,7 @@ void Publisher::take_frame(Connection& connection, const Frame& frame) {
 void Publisher::confirmed(Connection& connection, std::uint64_t tag, bool multiple, bool ack) {
   if (!rights_.pending()) routing_.answered();
   outstanding_.confirm(tag, multiple, ack, outcomes_.results());
-  // Returned by <prefix>.return: the binding is gone. It is bound again and published once more.
+  // <prefix>.return returned them: their bindings are gone. They are bound again and published once more.
   for (Outgoing& outgoing : outstanding_.take_returned()) {
     routing_.proven().remove(routing_.proof_of(outgoing));
     outcomes_.pass_on(std::move(outgoing));
@@ -221,7 +221,7 @@ Result<void> Publisher::send(Connection& connection) {
   for (;;) {
     if (fence_passed()) {
       fence_queue();
-      // Cut, not finished: over() tells what was whole from what was not.
+      // Truncates the message: over() separates complete messages from truncated ones.
       if (writer_.writing() || (connection.unsent() > 0 && !outstanding_.empty() && !rights_.pending()))
         return transient("publishing was no longer allowed with a message half sent");
     }
@@ -235,7 +235,7 @@ Result<void> Publisher::send(Connection& connection) {
   }
 }
 
-// Encodes as much as one write should carry.
+// Encodes enough for one write.
 Result<void> Publisher::write_more(Connection& connection) {
   const auto window = static_cast<std::size_t>(std::max(options_.max_unconfirmed, 1));
   while (!MessageWriter::full(connection)) {
@@ -274,8 +274,8 @@ Result<void> Publisher::begin_message(Connection& connection) {
   return {};
 }
 
-// Binds the target queue. False: the message has its result, or goes another way. Where the broker does not
-// answer, the message waits: it is late rather than without its routing key.
+// Binds the target queue. False: the message has its result, or goes another way. If the broker does not
+// answer, the message waits: better late than without its routing key.
 Result<bool> Publisher::bind(Connection& connection, Sent& sent, const std::string& key) {
   const auto done = bind_target_queue(routing_.return_exchange(), key, connection, loop_.waker(),
                                       loop_.now() + kAnswerTimeout, take_others(connection));
@@ -299,7 +299,7 @@ Result<bool> Publisher::bind(Connection& connection, Sent& sent, const std::stri
   return false;
 }
 
-// --- the end of a connection, or of all ---
+// --- the end of a connection, or of the publisher ---
 
 void Publisher::over(const ConnectionLoop::End& end) {
   if (blocked_) {
@@ -307,7 +307,7 @@ void Publisher::over(const ConnectionLoop::End& end) {
     loop_.sink().blocked(false);
   }
   writer_.abandon();
-  // A hang-up over what we sent, rather than a shutdown (320) or a cut.
+  // A hang-up because of what we sent, not a shutdown (320) or a broken connection.
   const auto& closing = end.closed_by_peer;
   if (closing && (closing->method == AMQP_BASIC_PUBLISH_METHOD || closing->code >= 500)) {
     failures_.hung_up(*closing);
@@ -318,7 +318,7 @@ void Publisher::over(const ConnectionLoop::End& end) {
   const bool lost = rights_.connection_over();
   outcomes_.hand_over();
   if (lost && rights_lost_) rights_lost_(end.why.message);
-  // No further connection is allowed: unproven exchanges go by the main one, as the lesser evil.
+  // The broker allows no further connection: as the lesser evil, unproven exchanges use the main one.
   if (routing_.role() == Role::unproven && end.why.message.find("NOT_ALLOWED") != std::string::npos)
     pass_everything_on();
 }

@@ -1,13 +1,12 @@
 // The publisher: one connection, one channel in confirm mode.
 //
-// A message waits in the SendQueue, is written by the MessageWriter as far as the socket takes it and the
-// fence allows, and stands in Outstanding until its confirm. Each Outgoing gets exactly one result, whatever
-// happens. What may go wrong stands with PublishFailures; before the first message on a channel comes the
-// RightsCheck.
+// A message waits in the SendQueue. The MessageWriter writes it as far as the socket accepts it and the fence
+// allows. It then stays in Outstanding until its confirm. Each Outgoing gets exactly one result, whatever
+// happens. PublishFailures handles failures; the RightsCheck runs before the first message on a channel.
 //
-// A message for an unproven exchange goes to another publisher (Routing). A binding that the broker does not
-// answer for keeps its message waiting: with Role::unproven here, behind those for other queues; with
-// Role::probe it is `lost`, and its caller decides when the queue is asked again.
+// A message for an unproven exchange goes to another publisher (Routing). If the broker does not answer a
+// bind, the message waits: with Role::unproven here, behind messages for other queues. With Role::probe it is
+// `lost`, and its caller decides when to try the queue again.
 //
 // Thread: start, publish, allow_until, drop, order_stop, join from any thread; it calls the sink on its own.
 #pragma once
@@ -31,10 +30,10 @@
 
 namespace rung::rabbit {
 
-// What connects the publishers of one broker.
+// Links the publishers of one broker.
 struct PublisherPeers {
   ProvenExchanges& proven;
-  // Passes on what belongs to the other publisher: from main to unproven, or back.
+  // Passes on messages that belong to the other publisher: from main to unproven, or back.
   std::function<void(std::vector<Outgoing>)> pass_on;
   // Role::unproven: the broker refused every publish; main may not have noticed yet. May be empty.
   std::function<void(std::string reason)> rights_lost;
@@ -64,7 +63,7 @@ class Publisher {
   Result<BootMs> turn(Connection& connection);
   BootMs idle();
   BootMs next_turn() const;
-  BootMs answer_due() const;  // Role::unproven; the far future where no answer is awaited
+  BootMs answer_due() const;  // Role::unproven; far in the future if no answer is awaited
   bool done_for_now() const;  // nothing left to send or to wait for
   Result<bool> read(Connection& connection);
   void take_frame(Connection& connection, const Frame& frame);
@@ -80,7 +79,7 @@ class Publisher {
   Result<void> begin_message(Connection& connection);
   Result<bool> bind(Connection& connection, Sent& sent, const std::string& key);
 
-  // --- the end of a connection, or of all ---
+  // --- the end of a connection, or of the publisher ---
   void over(const ConnectionLoop::End& end);
   void pass_everything_on();
   void give_up_queue();
@@ -89,7 +88,7 @@ class Publisher {
   const std::function<void(std::string)> rights_lost_;  // PublisherPeers; may be empty
   Mailbox<Outgoing> mailbox_;
 
-  // The thread's own, but for the writer's fence.
+  // Used by the publisher's thread only, except the writer's fence.
   Routing routing_;
   SendQueue queue_;
   Outstanding outstanding_;

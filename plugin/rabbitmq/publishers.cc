@@ -89,7 +89,7 @@ void Publishers::order_stop(BootMs deadline) {
 
 void Publishers::join() {
   for (Publisher* one : all()) one->join();
-  // Once more: before it ended, one may have passed messages to another that had ended already.
+  // Join again: before it ended, one may have passed messages to another that had already ended.
   for (Publisher* one : all()) one->join();
 }
 

@@ -1,7 +1,7 @@
-// The publishers of one broker: the main one, and two helpers, whose connections are made when they are first
-// needed. unproven: for exchanges and bindings that have not answered yet. probe: for PublishLane::probe.
+// The publishers of one broker: the main one, and two helpers, which connect when they are first needed.
+// unproven: for exchanges and bindings that have not answered yet. probe: for PublishLane::probe.
 //
-// Thread: any, but for stopping: one thread calls order_stop() and join() once each, in that order.
+// Thread: any, except for stopping: one thread calls order_stop() and join() once each, in that order.
 #pragma once
 
 #include <memory>
@@ -30,14 +30,14 @@ class Publishers {
   void join();
 
  private:
-  // A publisher beside the main one. It sends one message at a time: a refusal closes its channel.
+  // A publisher in addition to the main one. It sends one message at a time: a refusal closes its channel.
   struct Helper {
     const Role role;
     const BrokerOptions options;
-    std::unique_ptr<Publisher> publisher;  // made when it is first needed
+    std::unique_ptr<Publisher> publisher;  // created when first needed
   };
 
-  Publisher* started(Helper& helper);  // nullptr: we are stopping
+  Publisher* started(Helper& helper);  // nullptr if we are stopping
   void publish_unproven(std::vector<Outgoing> batch);
   std::vector<Publisher*> all();
 
@@ -48,7 +48,7 @@ class Publishers {
   Publisher main_;
 
   std::mutex mutex_;
-  // Guarded by mutex_. Once stopping_ is set, the helpers stay as they are.
+  // Guarded by mutex_. The helpers do not change once stopping_ is set.
   BootMs allowed_until_{0};
   Helper probe_, unproven_;
   bool stopping_ = false;

@@ -14,7 +14,7 @@
 namespace rung {
 namespace {
 
-// The connections, once the broker was started.
+// The connections, created when the broker starts.
 struct Connections {
   Connections(const BrokerOptions& options, rabbit::BrokerEndpoints at, BrokerSink& to)
       : endpoints(std::move(at)),
@@ -53,9 +53,9 @@ class RabbitBroker final : public Broker {
   }
 
   std::string_view name() const override { return "RabbitMQ"; }
-  // RabbitMQ blocks a channel that has more than 32 commands with a quorum queue that doesn't answer, and one
-  // with more than 400 messages with a classic queue (its credit flow); a blocked channel blocks the
-  // connection for all. With so few under way a dead queue never gets there.
+  // RabbitMQ blocks a channel with more than 32 commands pending at an unresponsive quorum queue, or more
+  // than 400 messages at a classic queue (its credit flow). A blocked channel blocks the connection for all.
+  // With so few publishes in flight, a dead queue never gets there.
   BrokerLimits limits() const override { return {.first_window = 16}; }
 
   void publish(std::vector<Outgoing> batch) override {
@@ -106,9 +106,9 @@ class RabbitBroker final : public Broker {
   const BrokerOptions options_;
   const std::string return_exchange_ = rabbit::return_exchange(options_.prefix);
   const Clock& clock_;
-  std::mutex mutex_;  // start against stop
+  std::mutex mutex_;  // serializes start and stop
   bool stopped_ = false;
-  BootMs allowed_until_{0};  // before start()
+  BootMs allowed_until_{0};  // the value from before start()
   // Set once, in start(), before any other call.
   std::unique_ptr<Connections> connections_;
 };

@@ -1,5 +1,5 @@
-// RabbitMQ as a Broker: two threads, a connection and a channel each; one takes in, one publishes, so that an
-// alarm or a slow consumer of ours on one side does not hold up the other. Thread: see Broker.
+// RabbitMQ as a Broker: two threads with a connection and a channel each. One consumes, one publishes, so
+// that an alarm or a slow consumer of ours on one side does not block the other. Thread: see Broker.
 // make_rabbit_broker() from any.
 #pragma once
 

@@ -1,6 +1,6 @@
-// Exchanges that the broker refused a moment ago, and why. They are not asked for again at once: each time
-// the broker would close the channel, and all that is unconfirmed on it, for other targets too, would be sent
-// again or be in doubt. Thread: one thread an object.
+// Exchanges that the broker has just refused, and why. We do not try them again at once: each time, the
+// broker would close the channel, and everything unconfirmed on it, for other targets too, would be sent
+// again or be in doubt. Thread: one thread per object.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class RefusedExchanges {
     if (refusals_.size() >= kMost) refusals_.clear();
     refusals_[exchange] = {std::move(why), now + kRememberFor};
   }
-  // Why nothing can be published to it now; nullptr where it can be tried. Valid until the next call.
+  // Why the exchange cannot be used now; nullptr if it can be tried. Valid until the next call.
   const std::string* reason(const std::string& exchange, BootMs now) {
     const auto known = refusals_.find(exchange);
     if (known == refusals_.end()) return nullptr;

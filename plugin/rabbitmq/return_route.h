@@ -1,8 +1,8 @@
-// Publishes to <prefix>.return, which keep the message's original routing key (Outgoing::queue). The header
-// BCC names the target queue, as its binding key "queue:<name>". The publisher for unproven exchanges binds
-// the queue on first use, and so does the one for probes. Where the broker refuses that, the message goes by
-// the default exchange and loses the routing key; where it does not answer, the message waits. Thread: pure
-// functions; bind_target_queue() is its caller's.
+// Publishes to <prefix>.return, which keeps the message's original routing key (Outgoing::queue). The header
+// BCC names the target queue by its binding key "queue:<name>". The publishers for unproven exchanges and for
+// probes bind the queue on first use. If the broker refuses, the message goes through the default exchange
+// and loses the routing key; if it does not answer, the message waits. Thread: pure functions;
+// bind_target_queue() is its caller's.
 #pragma once
 
 #include <string>
@@ -18,12 +18,12 @@ namespace rung::rabbit {
 inline constexpr std::string_view kBcc = "BCC";
 inline constexpr std::string_view kBindingPrefix = "queue:";
 
-// The direct exchange by which a retry keeps its routing key; it has no queue of its own.
+// The direct exchange that lets a retry keep its routing key; it has no queue of its own.
 inline std::string return_exchange(const std::string& prefix) { return prefix + ".return"; }
 
-// Outgoing::queue as RabbitMQ has it: by the return exchange, else by the default exchange where the queue's
-// name is too long for a binding key (255 bytes), or where the routing key looks like a binding key and would
-// reach that queue, too.
+// Implements Outgoing::queue in RabbitMQ, with the return exchange. Uses the default exchange if the queue's
+// name is too long for a binding key (255 bytes), or if the routing key looks like a binding key and would
+// also reach that queue.
 inline void route_to_queue(Outgoing& outgoing, const std::string& return_exchange) {
   if (outgoing.queue.empty()) return;
   const std::string queue = std::exchange(outgoing.queue, {});
@@ -36,7 +36,7 @@ inline void route_to_queue(Outgoing& outgoing, const std::string& return_exchang
   outgoing.message.headers->emplace_back(kBcc, Array{Value{std::string(kBindingPrefix) + queue}});
 }
 
-// The binding key of the target queue; "" where the message doesn't go by `return_exchange`.
+// The binding key of the target queue; "" if the message doesn't use `return_exchange`.
 inline std::string binding_key(const Outgoing& outgoing, const std::string& return_exchange) {
   if (outgoing.exchange != return_exchange) return {};
   const Value* bcc = find(outgoing.message.headers, kBcc);
@@ -50,15 +50,15 @@ inline std::string queue_of(std::string_view binding_key) {
   return std::string(binding_key.substr(kBindingPrefix.size()));
 }
 
-// The same message by the default exchange.
+// Reroutes the same message through the default exchange.
 inline void use_default_exchange(Outgoing& outgoing, std::string_view binding_key) {
   outgoing.exchange.clear();
   outgoing.routing_key = queue_of(binding_key);
   std::erase_if(*outgoing.message.headers, [](const auto& header) { return header.first == kBcc; });
 }
 
-// Declares the exchange and binds the queue that `key` names. Where the broker refuses it, the channel is
-// closed, and connection.closing() says why.
+// Declares the exchange and binds the queue that `key` names. If the broker refuses, the channel is closed
+// and connection.closing() says why.
 Result<void> bind_target_queue(const std::string& return_exchange, const std::string& key,
                                Connection& connection, Waker& waker, BootMs deadline,
                                const Connection::Others& others);

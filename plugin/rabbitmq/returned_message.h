@@ -1,5 +1,5 @@
-// A message that comes back because no queue takes it: basic.return and the content after it, matched with
-// what is outstanding. Thread: one thread an object.
+// A message that comes back because no queue takes it: basic.return and its content, matched with the
+// outstanding messages. Thread: one thread per object.
 #pragma once
 
 #include <string>

@@ -8,7 +8,8 @@
 
 namespace rung::rabbit {
 
-// By the default exchange. No queue is named "", so the broker drops it once it has checked our right.
+// Uses the default exchange. No queue is named "", so the broker drops the message once it has checked our
+// right.
 void RightsCheck::send(Connection& connection, Outstanding& outstanding) {
   Sent check;
   check.outgoing.token = kToken;

@@ -1,8 +1,9 @@
-// Whether our user may publish at all. On each new channel the first publish is an empty message that no
-// queue takes; nothing else is sent until the broker has confirmed it. If the broker refuses it (403), our
-// user has lost its rights: the connection counts as down, and what waits is for the next connection.
+// Checks whether our user may publish at all. On each new channel the first publish is an empty message that
+// no queue takes; nothing else is sent until the broker has confirmed it. If the broker refuses it (403), our
+// user has lost its rights: the connection counts as down, and waiting messages are for the next connection.
 //
-// In an alarm the answer comes when the alarm is over, so nobody waits for it. Thread: one thread an object.
+// During an alarm the answer comes only after the alarm, so nobody waits for it. Thread: one thread per
+// object.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +17,15 @@ namespace rung::rabbit {
 
 class RightsCheck {
  public:
-  static constexpr std::uint64_t kToken = ~std::uint64_t{0};  // of the empty message; nobody asked for it
+  static constexpr std::uint64_t kToken = ~std::uint64_t{0};  // of the empty message, which nobody requested
 
   // REQUIRES: nothing else was published on the channel.
   void send(Connection& connection, Outstanding& outstanding);
   bool pending() const { return pending_; }
   void passed() { pending_ = false; }
-  // The broker closed the channel while the check was pending. Returns why the connection is over.
+  // The broker closed the channel while the check was pending. Returns why the connection has ended.
   Error refused(const Closing& why);
-  // The connection is over. Returns whether the check was refused on it.
+  // The connection has ended. Returns whether the check was refused on it.
   bool connection_over() {
     pending_ = false;
     return std::exchange(lost_, false);

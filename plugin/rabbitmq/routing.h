@@ -1,12 +1,12 @@
-// Which publisher sends a message, and by which exchange.
+// Chooses the publisher and the exchange for a message.
 //
-// Unproven exchanges: a publish to an exchange that has not answered yet on the present connection is for
+// Unproven exchanges: a publish to an exchange that has not yet answered on the current connection goes to
 // Role::unproven, which sends one message at a time. A refusal there affects nobody else.
 //
-// Bindings: what goes by <prefix>.return needs the binding of its queue, which Role::unproven and Role::probe
-// make. Where the broker refuses it, the message goes by the default exchange.
+// Bindings: a message through <prefix>.return needs the binding of its queue, which Role::unproven and
+// Role::probe create. If the broker refuses it, the message goes through the default exchange.
 //
-// Thread: one thread an object. The ProvenExchanges are shared by all publishers of a broker.
+// Thread: one thread per object. All publishers of a broker share the ProvenExchanges.
 #pragma once
 
 #include <cstdint>
@@ -32,16 +32,16 @@ class Routing {
   ProvenExchanges& proven() const { return proven_; }
   const std::string& return_exchange() const { return return_exchange_; }
 
-  // Of the target queue; "" where the message does not go by <prefix>.return.
+  // Binding key of the target queue; "" if the message does not use <prefix>.return.
   std::string key_of(const Outgoing& outgoing) const { return binding_key(outgoing, return_exchange_); }
 
-  // What has to be known before Role::main may publish it: its exchange, or the binding of its queue.
+  // What must be proven before Role::main may publish it: its exchange, or the binding of its queue.
   std::string proof_of(const Outgoing& outgoing) const {
     std::string key = key_of(outgoing);
     return key.empty() ? outgoing.exchange : key;
   }
 
-  // It is for the other publisher: of main and unproven.
+  // True if the message belongs to the other one of main and unproven.
   bool belongs_to_other(const Outgoing& outgoing) const {
     if (role_ == Role::probe) return false;
     const std::string key = key_of(outgoing);
@@ -49,8 +49,7 @@ class Routing {
     return by_main != (role_ == Role::main);
   }
 
-  // Falls back to the default exchange where the broker refuses to bind the queue. Returns why; "" = not
-  // needed.
+  // Uses the default exchange if the broker refuses to bind the queue. Returns why; "" = not needed.
   std::string choose_exchange(Outgoing& outgoing) const {
     const std::string key = key_of(outgoing);
     if (key.empty()) return {};
@@ -60,7 +59,7 @@ class Routing {
     return *std::move(why);
   }
 
-  // The binding key that is to be bound before it is published; "" = none.
+  // The binding key to bind before publishing; "" = none.
   std::string binding_needed(const Outgoing& outgoing) const {
     if (role_ == Role::main) return {};
     std::string key = key_of(outgoing);

@@ -1,6 +1,6 @@
-// The messages that wait to be sent, in their order. Suspects stand at the front: the broker closed the
-// channel or the connection because of one of them, and its reason does not say which. Each goes alone, with
-// nothing beside it on its way, so that the broker's next answer is about it. Thread: one thread an object.
+// Messages waiting to be sent, in order. Suspects are at the front: the broker closed the channel or the
+// connection because of one of them, and its reason does not say which. Each is sent with nothing else in
+// flight, so that the broker's next answer is about it. Thread: one thread per object.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@ class SendQueue {
 
   void add(Outgoing outgoing) { queue_.emplace_back().outgoing = std::move(outgoing); }
   void add_last(Sent sent) { queue_.push_back(std::move(sent)); }
-  // It was sent in vain, and is the next.
+  // Its send failed; it is sent next.
   void add_first(Sent sent) {
     sent.end = 0;
     queue_.push_front(std::move(sent));
   }
-  // The same for several, in their order, which may have been delivered. One of them is to blame.
+  // The same for several, in order, which may have been delivered. One of them caused the failure.
   void add_suspects(std::vector<Sent> sent) {
     suspects_ += sent.size();
     while (!sent.empty()) {
@@ -41,21 +41,21 @@ class SendQueue {
     if (suspects_ > 0) --suspects_;
     return sent;
   }
-  // All; none is a suspect any more.
+  // Removes all messages; none is a suspect any more.
   std::deque<Sent> take_all() {
     suspects_ = 0;
     return std::exchange(queue_, {});
   }
 
-  // What take_first() returned last has its answer, or lost its channel.
+  // The message last returned by take_first() has its answer, or lost its channel.
   void nothing_on_its_way() { suspect_on_its_way_ = false; }
-  // The next message may only be sent when nothing is on its way.
+  // The next message may be sent only when nothing is in flight.
   bool one_at_a_time() const { return suspects_ > 0 || suspect_on_its_way_; }
 
  private:
   std::deque<Sent> queue_;
-  std::size_t suspects_ = 0;         // so many at the front
-  bool suspect_on_its_way_ = false;  // what take_first() returned last is a suspect, and has no answer
+  std::size_t suspects_ = 0;         // number of suspects at the front
+  bool suspect_on_its_way_ = false;  // the message last returned by take_first() is an unanswered suspect
 };
 
 }  // namespace rung::rabbit

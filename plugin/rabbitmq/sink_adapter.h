@@ -1,5 +1,5 @@
-// What the connections of one broker tell its sink. Deliveries and results go straight to sink(). The status
-// is put together here from both sides; the sink hears of it only when it changed, one call at a time.
+// What the connections of one broker report to its sink. Deliveries and results go straight to sink(). The
+// status is combined here from both sides; the sink is called only when it changes, one call at a time.
 // Thread: any.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace rung::rabbit {
 
 class SinkAdapter {
  public:
-  // silent: the status of a helper's connection is of no interest to the sink, only its results are.
+  // silent: the sink wants only the results of a helper's connection, not its status.
   enum class Status : std::uint8_t { reported, silent };
   enum class Side : std::uint8_t { intake, publishing };
 
@@ -22,7 +22,7 @@ class SinkAdapter {
       : sink_(sink), reported_(status == Status::reported) {}
 
   BrokerSink& sink() { return sink_; }
-  // That side's connection serves, at this "host:port".
+  // That side's connection is up, at this "host:port".
   void up(Side side, const std::string& address) {
     const std::lock_guard lock(mutex_);
     (side == Side::intake ? status_.consuming_at : status_.publishing_at) = address;
@@ -41,8 +41,8 @@ class SinkAdapter {
   }
 
  private:
-  // One flag of the status. It has a reason of its own: two sides that fail with different messages must not
-  // report in turns.
+  // One flag of the status, with its own reason: two sides that fail with different messages must not report
+  // in turns.
   struct Flag {
     bool BrokerStatus::*what;
     std::string reason = {};

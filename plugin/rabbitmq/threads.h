@@ -1,5 +1,5 @@
-// A thread that no signal goes to (signals are the main thread's; SIGPIPE, which OpenSSL's writes can raise,
-// is nobody's) and that has a name in ps and gdb.
+// Starts a thread that receives no signals (the main thread handles them; SIGPIPE, which OpenSSL's writes can
+// raise, is handled by nobody) and that has a name in ps and gdb.
 #pragma once
 
 #include <pthread.h>

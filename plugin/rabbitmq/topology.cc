@@ -13,8 +13,8 @@
 namespace rung::rabbit {
 namespace {
 
-// Quorum queues drop a message after so many deliveries (20 by default in RabbitMQ 4): a crash loop of ours
-// must not reach it. 4.x would also take -1 for "never", 3.10 refuses what is negative; both take this.
+// Quorum queues drop a message after this many deliveries (20 by default in RabbitMQ 4): a crash loop of ours
+// must not reach it. 4.x also accepts -1 for "never", but 3.10 refuses negative values; both accept this one.
 constexpr std::int32_t kDeliveryLimit = std::numeric_limits<std::int32_t>::max();
 
 constexpr const char* kFanout = "fanout";
@@ -42,7 +42,7 @@ amqp_table_t arguments_for(const BrokerOptions& options, std::array<amqp_table_e
   return {static_cast<int>(entries.size()), entries.data()};
 }
 
-// Each "X-declare" and "bind" on its way.
+// Sends each "X-declare" and "bind".
 struct Declaring {
   Connection& connection;
   Waker& waker;
@@ -73,8 +73,8 @@ struct Declaring {
   }
 };
 
-// What to do where an exchange of `delays:` stands already, and is another: the delayed-message plugin's, as
-// a rule.
+// Explains what to do if an exchange of `delays:` already exists with another type: usually the
+// delayed-message plugin's.
 Error told(const Error& error, const std::string& name) {
   std::string what = "declaring the exchange " + name + " (delays:): " + error.message;
   if (error.message.find("PRECONDITION_FAILED") != std::string::npos) {
@@ -88,7 +88,7 @@ Error told(const Error& error, const std::string& name) {
   return out;
 }
 
-// Where the queue or the exchange is there already, declared otherwise.
+// For a queue or exchange that already exists with other arguments.
 Error with_name(Error error, const std::string& what) {
   error.message = what + ": " + error.message;
   if (error.message.find("PRECONDITION_FAILED") != std::string::npos) {
@@ -126,7 +126,7 @@ class Repair {
     ensure("exchange", name, [&](bool passive) { return declare_.exchange(name, passive, type); });
   }
 
-  // A declare that is not passive compares type and arguments too. Missing rights for it are no problem while
+  // A declare that is not passive also compares type and arguments. Missing rights for it do not matter while
   // the exchange or queue exists.
   template <typename Declare>
   void ensure(const std::string& what, const std::string& name, Declare&& declare) {
@@ -145,7 +145,7 @@ class Repair {
     if (code != AMQP_NOT_FOUND) note(code, "binding of queue " + queue + " to exchange", exchange);
   }
 
-  // 0 = done; else the code with which the broker closed the channel, which is open again.
+  // 0 = done; else the code with which the broker closed the channel, which has been reopened.
   template <typename Call>
   int attempt(Call&& call) {
     if (broken_) return 0;
@@ -181,9 +181,9 @@ class Repair {
 
   const BrokerOptions& options_;
   const Declaring& declare_;
-  std::set<std::string> exists_;  // looked at in this pass
-  std::string why_;               // the broker's words about the last refusal
-  std::optional<Error> broken_;   // the connection is over
+  std::set<std::string> exists_;  // checked in this pass
+  std::string why_;               // the broker's text for the last refusal
+  std::optional<Error> broken_;   // the connection has ended
   TopologyReport report_;
 };
 

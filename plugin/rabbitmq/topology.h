@@ -1,6 +1,6 @@
 // What Rung declares in RabbitMQ: durable exchanges, each with a durable queue of the same name bound to it,
-// and the exchange <prefix>.return (return_route.h). As data, and a loop over it. Thread: the caller's, on
-// its connection.
+// and the exchange <prefix>.return (return_route.h). The topology is data, and a loop declares it. Thread:
+// the caller's, on its connection.
 #pragma once
 
 #include <string>
@@ -14,36 +14,37 @@ namespace rung::rabbit {
 
 struct Declared {
   std::string name;            // of the exchange (fanout) and of its queue
-  std::optional<Inlet> inlet;  // what is consumed from it; none = nothing
+  std::optional<Inlet> inlet;  // the inlet that is consumed from it; none = nothing
   bool consumed = false;
 };
 std::vector<Declared> topology(const BrokerOptions& options);
 
-// The words that stand for an inlet as consumer tags.
+// The consumer tags that stand for the inlets.
 std::string_view consumer_tag(Inlet inlet);
 std::optional<Inlet> inlet_from(std::string_view consumer_tag);
 
-// Declares all of it but <prefix>.return. Kind::refused: it exists with other arguments, or we may not; the
-// channel is closed then.
+// Declares everything except <prefix>.return. Kind::refused: it exists with other arguments, or we lack the
+// right; the channel is then closed.
 Result<void> declare_topology(const BrokerOptions& options, Connection& connection, Waker& waker,
                               BootMs deadline, const Connection::Others& others);
 
-// Declares <prefix>.return. Where the broker refuses that, retries go out all the same, without their routing
-// key, and the checks of the topology report it: the channel is opened again. So it is for a connection that
-// has not consumed yet. Error: the connection is over.
+// Declares <prefix>.return. If the broker refuses, the channel is opened again; retries still go out, without
+// their routing key, and the topology checks report it. So use a connection that has not consumed yet. Error:
+// the connection has ended.
 Result<void> declare_return_exchange(const BrokerOptions& options, Connection& connection, Waker& waker,
                                      BootMs deadline, const Connection::Others& others);
 
-// Looks at each exchange and queue (a passive declare, which needs no right), and declares what is missing.
-// Binds all anew. The channel may be closed and opened again on the way: not for a connection that consumes.
-// Error: the connection is over.
+// Checks each exchange and queue (a passive declare, which needs no right) and declares missing ones. Binds
+// all of them again. May close and reopen the channel: not for a connection that consumes. Error: the
+// connection has ended.
 Result<TopologyReport> repair_topology(const BrokerOptions& options, Connection& connection, Waker& waker,
                                        BootMs deadline);
 
-// basic.qos and basic.consume for each inlet.
-// basic.cancel for each of them, and the broker's answers: what it sent before has come by then.
+// Sends basic.cancel for each inlet and waits for the answers: what the broker sent before has arrived by
+// then.
 Result<void> cancel_inlets(const BrokerOptions& options, Connection& connection, Waker& waker,
                            BootMs deadline, const Connection::Others& others);
+// Sends basic.qos, and basic.consume for each inlet.
 Result<void> consume_inlets(const BrokerOptions& options, Connection& connection, Waker& waker,
                             BootMs deadline, const Connection::Others& others);
 

@@ -23,8 +23,8 @@ TopologyKeeper::TopologyKeeper(ConnectionLoop::Deps deps)
 
 TopologyKeeper::~TopologyKeeper() { join(); }
 
-// The consumer declares the topology when it connects: the first check comes after one interval, and the
-// connection with it.
+// The consumer declares the topology when it connects, so the first check and its connection come after one
+// interval.
 void TopologyKeeper::start() {
   schedule_next();
   loop_.start();

@@ -1,6 +1,6 @@
-// Checks the topology every now and then, on a connection of its own: a refused declare closes the channel,
-// and a quorum queue without a leader answers late; neither may disturb consuming. Tells the sink what it
-// repaired and what it cannot repair. That the broker is not reached, the consumer reports.
+// Checks the topology periodically, on its own connection: a refused declare closes the channel, and a quorum
+// queue without a leader answers late; neither may disturb consuming. Reports to the sink what it repaired
+// and what it cannot repair. The consumer reports an unreachable broker.
 //
 // Thread: start, order_stop, join from any thread; the sink is called on its own.
 #pragma once
@@ -26,7 +26,7 @@ class TopologyKeeper {
 
   const BrokerOptions& options_;
 
-  // The thread's own, from start() on.
+  // Used by the keeper's thread only, after start().
   BootMs next_check_;
   bool channel_open_ = false;
 

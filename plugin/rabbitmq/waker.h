@@ -1,4 +1,4 @@
-// What wakes a thread that sleeps in poll(): new work, the order to give the connection up, or to end.
+// Wakes a thread that sleeps in poll(): for new work, to drop the connection, or to stop.
 // Thread: wake(), drop(), stop() and now() from any; the rest from the thread that sleeps.
 #pragma once
 
@@ -33,13 +33,13 @@ class Waker {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto n = write(fd_, &one, sizeof one);
   }
-  // The thread should be gone by then.
+  // The thread should have ended by `deadline`.
   void stop(BootMs deadline) {
     deadline_.store(deadline.ms, std::memory_order_relaxed);
     stopping_.store(true, std::memory_order_release);
     wake();
   }
-  // The order to give the connection up; taken once.
+  // Orders the thread to drop the connection; dropped() returns the order once.
   void drop(std::string reason) {
     {
       const std::lock_guard lock(mutex_);
@@ -54,8 +54,8 @@ class Waker {
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
   BootMs deadline() const { return {deadline_.load(std::memory_order_relaxed)}; }
 
-  // Sleeps until `fd` (-1 = none) is ready for `events`, wake() was called, or `until` has come. Returns what
-  // `fd` is ready for. A wake-up is swallowed: look at what may have woken you after each call.
+  // Sleeps until `fd` (-1 = none) is ready for `events`, wake() was called, or `until` is reached. Returns
+  // what `fd` is ready for. Consumes the wake-up: after each call, check everything that may have woken you.
   short sleep(int fd, short events, BootMs until) {
     pollfd fds[2] = {{.fd = fd_, .events = POLLIN, .revents = 0}, {.fd = fd, .events = events, .revents = 0}};
     const std::int64_t left = (until - now()).count();

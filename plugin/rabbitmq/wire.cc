@@ -28,11 +28,11 @@ std::string os_error(int error) { return std::generic_category().message(error);
 
 constexpr const char* kClosedByBroker = "the broker closed the connection";
 
-// Whether a reset is met by connect, read or write is chance: said in one way, or a broker that is away would
-// be told again and again in turns.
+// Whether connect, read or write sees a reset is chance. All report it in the same words, or an unreachable
+// broker would be logged again and again in turns.
 bool was_reset(int error) { return error == ECONNRESET || error == EPIPE; }
 
-// `error`: an errno, 0 where the operating system gives none.
+// `error`: an errno, 0 if the operating system gives none.
 Error wire_error(int error) {
   return {Error::Kind::transient, error == 0 || was_reset(error) ? kClosedByBroker : os_error(error)};
 }
@@ -42,7 +42,7 @@ struct SocketAddress {
   socklen_t size = 0;
 };
 
-// `ip` is no name: nothing is asked of anybody.
+// `ip` is not a host name, so there is no DNS lookup.
 Result<SocketAddress> socket_address(const std::string& ip, int port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -57,7 +57,7 @@ Result<SocketAddress> socket_address(const std::string& ip, int port) {
   return address;
 }
 
-// A connected socket, or an error.
+// Returns a connected socket, or an error.
 Result<int> connect_to(const SocketAddress& address, Waker& waker, BootMs deadline) {
   const int fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return transient("socket: " + os_error(errno));
@@ -76,13 +76,13 @@ Result<int> connect_to(const SocketAddress& address, Waker& waker, BootMs deadli
       }
     }
   }
-  // Accepted and closed at once: the first read or write says so.
+  // If the peer accepted and closed at once, the first read or write reports it.
   if (error == 0 || was_reset(error)) return fd;
   close(fd);
   return transient(os_error(error));
 }
 
-// Certificates name hosts and addresses apart; OpenSSL checks either, when told which it is.
+// Certificates list hosts and addresses separately; OpenSSL checks either if told which it is.
 bool expect_host(SSL* ssl, const std::string& host) {
   unsigned char binary[sizeof(in6_addr)];
   const bool is_address =
@@ -113,7 +113,7 @@ Result<std::shared_ptr<Tls>> Tls::load(const BrokerOptions& options) {
   if (SSL_CTX_use_certificate_chain_file(context, options.cert.c_str()) != 1) {
     return permanent("cannot read the client certificate from " + options.cert + ": " + tls_error());
   }
-  // A key under a pass phrase would be asked for on the terminal: refuse it instead.
+  // OpenSSL would ask for a key's pass phrase on the terminal: refuse such a key instead.
   SSL_CTX_set_default_passwd_cb(context, [](char*, int, int, void*) { return -1; });
   if (SSL_CTX_use_PrivateKey_file(context, options.key.c_str(), SSL_FILETYPE_PEM) != 1) {
     return permanent("cannot read the client key from " + options.key + ": " + tls_error());

@@ -1,8 +1,8 @@
-// A stream of bytes to the broker: TCP, or TLS over it. Never blocks, except in open(), which is bounded.
+// A byte stream to the broker: TCP, or TLS over it. Never blocks, except in open(), which is bounded.
 //
-// Why not rabbitmq-c's own sockets: its writes wait for ever when the broker stops reading (an alarm), it
-// sends three times a message, and its host check knows no IP addresses. Of the library we use what knows the
-// protocol. Thread: one thread an object. Tls is immutable and may be shared.
+// Why not rabbitmq-c's own sockets: their writes block forever if the broker stops reading (an alarm), they
+// need three sends per message, and their host check does not support IP addresses. We use only the library's
+// protocol code. Thread: one thread per object. Tls is immutable and may be shared.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -18,10 +18,10 @@
 
 namespace rung::rabbit {
 
-// What TLS needs, read from files once.
+// The TLS configuration, read from files once.
 class Tls {
  public:
-  // Permanent errors: a file that is not there or is no certificate, a key that does not fit.
+  // Permanent errors: a file is missing or is no certificate, a key does not match.
   static Result<std::shared_ptr<Tls>> load(const BrokerOptions& options);
   ~Tls() { SSL_CTX_free(context_); }
   Tls(const Tls&) = delete;
@@ -38,7 +38,7 @@ class Tls {
 
 class Wire {
  public:
-  // Connects to an address whose ip is known, and shakes hands. `tls` may be null. Gives up at `deadline` or
+  // Connects to a resolved address and performs the handshake. `tls` may be null. Gives up at `deadline` or
   // when `waker` says stop.
   static Result<std::unique_ptr<Wire>> open(const Address& address, int port, const Tls* tls, Waker& waker,
                                             BootMs deadline);
@@ -48,7 +48,7 @@ class Wire {
 
   int fd() const { return fd_; }
 
-  // Bytes moved; 0 = would block. An error means that the stream is over.
+  // Return the number of bytes; 0 = would block. An error means that the stream has ended.
   Result<std::size_t> read(char* to, std::size_t most);
   Result<std::size_t> write(const char* from, std::size_t size);
 

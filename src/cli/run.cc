@@ -41,7 +41,7 @@ std::string without_passwords(const std::string& first, const std::vector<std::s
   return out;
 }
 
-// Connections to the database. The first one creates or checks the schema; what no waiting mends ends the
+// Database connections. The first one creates or checks the schema; an error that waiting cannot fix ends the
 // sidecar.
 class Stores {
  public:
@@ -51,10 +51,10 @@ class Stores {
         silence_(silence),
         fatal_(std::move(fatal)) {}
 
-  // For the flow: holds locks that others wait for.
+  // For the flow: these connections hold locks that others wait for.
   Result<std::unique_ptr<Store>> open() { return checked(open_mysql_store(options_, clock_, silence_)); }
 
-  // For what people ask: nobody waits for it, and nobody waits for `timeout` and longer.
+  // For user queries: nobody waits for their locks, and no caller waits `timeout` or longer.
   Result<std::unique_ptr<Store>> open_reader(Ms timeout) {
     StoreOptions options = options_;
     options.timeout = std::max(std::min(options.timeout, timeout), Ms{1000});
@@ -67,7 +67,7 @@ class Stores {
     const std::lock_guard lock(mutex_);
     if (ready_) return store;
     if (auto made = prepare(**store); !made) {
-      // A missing right may be granted while we wait: start.wait says for how long.
+      // A missing right may be granted while we wait; start.wait limits the wait.
       if (!made.error().is_transient()) fatal_(made.error().message);
       return tl::unexpected(made.error());
     }
@@ -84,10 +84,10 @@ class Stores {
     return {};
   }
 
-  // All our connections are at one address.
+  // All our connections use one address.
   static StoreOptions shared(StoreOptions options, const Clock& clock) {
     auto addresses = mysql_addresses(options, clock);
-    if (!addresses) return options;  // open() says why
+    if (!addresses) return options;  // open() reports why
     options.addresses = *std::move(addresses);
     options.addresses->on_change([](const std::string& address, const std::string& passed_over) {
       if (passed_over.empty()) return log::info("database connected", {{"address", address}});
@@ -98,7 +98,7 @@ class Stores {
 
   static void warn_of_risks(SystemStore& store) {
     const auto variables = store.server_variables();
-    if (!variables) return;  // `rung doctor` says why
+    if (!variables) return;  // `rung doctor` reports why
     for (const ServerRisk& risk : server_risks(*variables))
       log::warn("the database's server", {{"check", risk.name}, {"is", risk.what}, {"mend", risk.fix}});
   }
@@ -138,7 +138,7 @@ class Sidecar {
         choice_(std::move(choice)),
         config_(std::move(config)),
         clock_(clock),
-        stores_(config_.store, clock_, config_.lease * 2 / 3,  // what a lease has left at least
+        stores_(config_.store, clock_, config_.lease * 2 / 3,  // minimum time left on a lease
                 [this](const std::string& reason) { loop_.post([this, reason] { fatal(reason); }); }),
         broker_(std::move(broker)),
         bridge_(
@@ -170,9 +170,9 @@ class Sidecar {
       log::error("cannot start", {{"reason", started.error().message}});
       code_ = 1;
     }
-    const bool answered = http_ == nullptr || http_->stop(Ms{200});  // without the loop nothing is answered
+    const bool answered = http_ == nullptr || http_->stop(Ms{200});  // without the loop there are no answers
     if (!bridge_.stop(ending_ ? left() : Ms{2000}) || !answered) {
-      // A thread hangs in a call (a server that is stalled): the process ends all the same, as after a kill.
+      // A thread hangs in a call (a stalled server): the process exits anyway, as after a kill.
       log::warn("stopped without waiting for a blocked call", {{"exit", code_}});
       std::_Exit(code_);
     }
@@ -261,8 +261,8 @@ class Sidecar {
   }
 
   std::unique_ptr<bridge::StoreJobs> store_threads(bridge::StoreJobs::OnStatus on_status) {
-    const int flow = std::max(config_.store.connections - 1, 1);  // one more has the leases
-    // A thread keeps its connection from one beat to the next, and ends it before the database does.
+    const int flow = std::max(config_.store.connections - 1, 1);  // one more is for the leases
+    // A thread keeps its connection from one beat to the next, and closes it before the database does.
     const Ms idle = config_.lease * 2 / 5;
     return std::make_unique<bridge::StoreThreads>(
         loop_, [this] { return stores_.open(); }, flow, std::move(on_status), idle);
@@ -274,8 +274,8 @@ class Sidecar {
     loop_.stop();
   }
 
-  // A service that is not reached is waited for without limit. One that answers and refuses us, since the
-  // start, is a mistake in the config or in the rights, which somebody should see.
+  // We wait without limit for a service that cannot be reached. One that has answered and refused us since
+  // the start points to an error in the config or in the rights, which somebody should see.
   void watch_start() {
     const auto start = bridge_.start_state();
     if (start.done || ending_) return start_watch_.stop();
@@ -294,7 +294,7 @@ class Sidecar {
     ending_ = true;
     ends_by_ = clock_.boot() + config_.drain;
     log::info("draining", {{"because", why}, {"most", levels::format_duration(config_.drain)}});
-    // Whatever hangs, in our code or in a library: the process ends in time.
+    // Whatever hangs, in our code or in a library: the process exits in time.
     std::thread([most = config_.drain, code = code_] {
       std::this_thread::sleep_for(most - most / 20);
       std::_Exit(code);
@@ -307,15 +307,15 @@ class Sidecar {
     });
   }
 
-  // What was asked of us before is answered by the loop, also that all is over here: it ends with the last
-  // connection. deadline_ bounds that.
+  // The loop still answers earlier requests, also to say that we are done. So it stops with the last
+  // connection; deadline_ bounds that.
   void answered() {
     if (http_ == nullptr || http_->connections() == 0) return loop_.stop();
     connections_.start(Ms{10});
   }
 
-  // What is under way stays as it is: its rows say `publishing`, and whoever takes the shards publishes it
-  // again.
+  // Tasks in progress stay as they are: their rows say `publishing`, and the next owner of the shards
+  // publishes them again.
   void cut_short() {
     if (std::exchange(cut_short_, true) || drained_) return loop_.stop();
     log::warn("drain timed out: stopping as after a crash, nothing is lost");
@@ -357,35 +357,35 @@ class Sidecar {
   Stores stores_;
   std::unique_ptr<Broker> broker_;
   bridge::Bridge bridge_;
-  std::unique_ptr<http::Api> http_;  // none where nothing listens
+  std::unique_ptr<http::Api> http_;  // none if nothing listens
   AttachWatch attach_watch_;
   io::Signal term_, interrupt_, hangup_;
   io::Timer deadline_;
-  io::Timer connections_;  // are they gone
+  io::Timer connections_;  // polls until they are closed
   io::Timer start_watch_;
-  std::optional<BootMs> refused_since_;  // by a service that has never served us
+  std::optional<BootMs> refused_since_;  // by a service that has not served us yet
   int code_ = 0;
   bool ending_ = false;
   bool cut_short_ = false;
-  bool drained_ = false;  // the bridge
+  bool drained_ = false;  // the bridge has drained
   BootMs ends_by_{0};
 };
 
 }  // namespace
 
 int run_sidecar(const std::string& config_path, const GroupChoice& choice) {
-  // Until the loop catches them there is nothing to drain.
+  // Until the loop catches these signals there is nothing to drain.
   for (const int number : {SIGTERM, SIGINT}) std::signal(number, [](int) { _exit(0); });
   LoadedConfig loaded = load_config(config_path, ConfigFor::sidecar, choice);
   if (print_problems(loaded)) return 1;
   log::configure(loaded.config.log.level, loaded.config.log.format);
   for (const ConfigProblem& warning : loaded.warnings) log::warn("config", {{"warning", warning.str()}});
 #ifdef __GLIBC__
-  // Bodies of that size go back to the system when they are let go of. glibc would raise the threshold with
-  // each of them, up to 32 MB, and keep their memory.
+  // Memory of such bodies returns to the system when freed. glibc would raise the threshold with each of
+  // them, up to 32 MB, and keep their memory.
   mallopt(M_MMAP_THRESHOLD, 256 * 1024);
 #endif
-  std::signal(SIGPIPE, SIG_IGN);  // a broken connection is an error code, not a death
+  std::signal(SIGPIPE, SIG_IGN);  // a broken connection is an error code, not a crash
   const SystemClock clock;
   auto broker = make_broker(loaded.config.broker, clock);
   if (!broker) {

@@ -38,13 +38,13 @@ bool is_loopback_host(std::string_view host) {
 }
 
 Access::Kind Access::kind_of(const Request& request) const {
-  constexpr std::string_view kBearer = "bearer ";  // in capitals or not
+  constexpr std::string_view kBearer = "bearer ";  // any case
   if (request.authorization.empty()) return Kind::none;
   if (request.authorization.size() <= kBearer.size() ||
       strncasecmp(request.authorization.c_str(), kBearer.data(), kBearer.size()) != 0)
     return Kind::unknown;
   const std::string token = request.authorization.substr(kBearer.size());
-  // Both are compared, whichever it is.
+  // Always compare both, whichever matches.
   const bool full = same_secret(token, full_) && !full_.empty();
   const bool read = same_secret(token, read_) && !read_.empty();
   return full ? Kind::full : read ? Kind::read : Kind::unknown;
@@ -52,8 +52,8 @@ Access::Kind Access::kind_of(const Request& request) const {
 
 std::optional<Response> Access::refuse(const Request& request, bool writes) const {
   if (full_.empty() && read_.empty()) {
-    // A page in a browser on this machine could reach the port: under a name of its own that DNS points here,
-    // or across origins.
+    // A browser page on this machine could reach the port: under its own name that DNS points here, or across
+    // origins.
     if (!is_loopback_host(request.host))
       return problem(403, "without a token (http.token_file) the Host is 127.0.0.1, [::1] or localhost",
                      request.path);

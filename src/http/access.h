@@ -1,4 +1,4 @@
-// Who may do what: tokens, and what a browser could be led to do where there is none.
+// Access control: tokens, and, without tokens, protection against requests that a browser was led to make.
 // Thread: immutable after construction.
 #pragma once
 
@@ -11,13 +11,13 @@ namespace rung::http {
 
 class Access {
  public:
-  // "" = there is no such token. Without `full` everybody who reaches the port may do everything: the config
-  // allows that on a loopback address alone.
+  // "" = no such token. Without `full`, everybody who reaches the port may do everything: the config allows
+  // that only on a loopback address.
   Access(std::string full, std::string read) : full_(std::move(full)), read_(std::move(read)) {}
 
-  // The answer that refuses it; none where it may pass. `writes`: it changes something.
+  // The response that refuses the request; none if it is allowed. `writes`: the request changes something.
   std::optional<Response> refuse(const Request& request, bool writes) const;
-  // "token full, 10.0.0.3 (http)": for the audit. REQUIRES: it was not refused.
+  // "token full, 10.0.0.3 (http)": for the audit. REQUIRES: the request was not refused.
   std::string who(const Request& request) const;
 
  private:
@@ -27,7 +27,7 @@ class Access {
   const std::string full_, read_;
 };
 
-// In a time that doesn't tell how much of them is alike.
+// Compares in a time that doesn't reveal how much of them is equal.
 bool same_secret(const std::string& a, const std::string& b);
 
 // "127.0.0.1:8025", "localhost", "[::1]:8025": names of this machine that nobody else's DNS can answer for.

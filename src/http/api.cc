@@ -13,7 +13,7 @@
 namespace rung::http {
 namespace {
 
-constexpr std::int64_t kMostParsed = 160 << 20;  // bytes of JSON values of all requests
+constexpr std::int64_t kMostParsed = 160 << 20;  // bytes of JSON values, all requests together
 constexpr std::int64_t kMostOfOne = 384 << 20;   // of one request
 constexpr Ms kMemoryWithin{1000};
 
@@ -56,7 +56,7 @@ class ApiImpl final : public Api {
   }
 
   std::optional<Response> refuse(const Request& request, const Router::Match& match) const {
-    // Who may not even read learns nothing about paths.
+    // A client without even read access learns nothing about paths.
     const bool open = match.route != nullptr && match.route->needs == Route::Needs::nothing;
     if (request.spare && (match.route == nullptr || !match.route->for_probes)) {
       Response response = problem(
@@ -78,7 +78,7 @@ class ApiImpl final : public Api {
     if (!request.has_body) return std::nullopt;
     if (!request.content_encoding.empty() && strcasecmp(request.content_encoding.c_str(), "identity") != 0)
       return problem(415, "Content-Encoding is not supported", request.path);
-    // Also what keeps a form in somebody's browser from posting here.
+    // This also keeps a form in somebody's browser from posting here.
     std::string type = request.content_type.substr(0, request.content_type.find(';'));
     type.resize(type.find_last_not_of(" \t") + 1);
     if (strcasecmp(type.c_str(), "application/json") != 0)
@@ -96,8 +96,7 @@ class ApiImpl final : public Api {
     return response;
   }
 
-  // A body in JSON is many times its text when it is parsed: what all requests need for it together is
-  // bounded.
+  // Parsed JSON takes many times the memory of its text: the total for all requests is bounded.
   Response within_memory(const Route& route, const Call& call) {
     if (call.request.body.size() <= kSmallBody) return route.handle(call);
     const api::JsonMemory needs = api::memory_of_json(call.request.body);
@@ -117,12 +116,12 @@ class ApiImpl final : public Api {
       }
       response = route.handle(call);
     }
-    // What was freed in small pieces stays with this process otherwise, once for each of its threads.
+    // Otherwise memory freed in small pieces stays with this process, once per thread.
     malloc_trim(0);
     return response;
   }
 
-  // A label must be one of few.
+  // A label must have few values.
   static std::string_view known(std::string_view method) {
     for (const std::string_view one : {"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}) {
       if (method == one) return one;

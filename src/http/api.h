@@ -1,5 +1,5 @@
-// The HTTP API of one instance: what docs/http.md says. Any instance answers for any task.
-// Thread: start(), reload(), drain() and stop() the loop's (or main's); the rest is on threads of its own.
+// The HTTP API of one instance, described in docs/http.md. Any instance answers for any task.
+// Thread: start(), reload(), drain() and stop() the loop's (or main's); the rest runs on its own threads.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace rung::http {
 
 struct ApiParts {
   Bridging bridging;
-  StoreFactory store;  // for reads: connections apart from the flow's
+  StoreFactory store;  // for reads: connections separate from the flow's
   AskVitals ask_vitals;
   RuleBookPtr rules;
   ReservedHeaders reserved_headers;  // the broker's
@@ -24,14 +24,14 @@ struct ApiParts {
 
 class Api {
  public:
-  // Listens when it returns. Error: the address, the certificate. REQUIRES: `clock` outlives it.
+  // Already listens when it returns. Error: the address, the certificate. REQUIRES: `clock` outlives it.
   static Result<std::unique_ptr<Api>> start(ApiParts parts, const Clock& clock);
   virtual ~Api() = default;  // REQUIRES: stop() has returned true
   virtual void reload(RuleBookPtr rules) = 0;
   virtual int port() const = 0;
   virtual void drain() = 0;
-  virtual int connections() const = 0;  // that are open
-  // Waits for the answers under way; false where one was not through after `most`.
+  virtual int connections() const = 0;  // number of open connections
+  // Waits for pending responses; false if one was not completed after `most`.
   virtual bool stop(Ms most) = 0;
 };
 

@@ -1,4 +1,4 @@
-// Bytes of memory that several requests may hold together. Thread: any.
+// A memory budget in bytes, shared by several requests. Thread: any.
 #pragma once
 
 #include <condition_variable>
@@ -10,21 +10,21 @@
 
 namespace rung::http {
 
-inline constexpr std::size_t kSmallBody = 64 * 1024;  // such a request is never refused for want of memory
+inline constexpr std::size_t kSmallBody = 64 * 1024;  // smaller requests are never refused for lack of memory
 
 class Budget {
  public:
-  // What one request holds. Given back at the end of its life.
+  // The share of one request. Returned when it is destroyed.
   class Share {
    public:
     explicit Share(Budget& budget) : budget_(&budget) {}
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
     ~Share();
-    // Holds `bytes` more, after a wait of `most_wait` at most; false: there is no room, and nothing has
-    // changed. One request alone gets what it wants.
+    // Takes `bytes` more, after waiting at most `most_wait`; false: no room, and nothing has changed. A
+    // request that is alone gets all it wants.
     bool grow(std::int64_t bytes, Ms most_wait = Ms{0});
-    // The same without a limit: for what is too small to be refused, and counts all the same.
+    // The same without a limit: for amounts that are too small to be refused, but still count.
     void add(std::int64_t bytes);
     std::int64_t bytes() const { return bytes_; }
 

@@ -1,5 +1,5 @@
-// /v1/bulk: one action on many tasks. Made here; every sidecar's runner (src/bridge/bulk.h) takes them off
-// the table.
+// /v1/bulk: one action on many tasks. Bulks are created here; every sidecar's runner (src/bridge/bulk.h)
+// picks them up from the table.
 #include <charconv>
 
 #include "src/api/fields.h"
@@ -15,7 +15,7 @@ constexpr std::int64_t kMostCounted = 1'000'000;
 constexpr double kMostRate = 1'000'000;
 constexpr int kMostShown = 100;
 
-// 0 or none: as fast as it goes.
+// 0 or none: no rate limit.
 std::optional<double> read_rate(api::Fields& fields) {
   const auto rate = fields.number("rate", 0, kMostRate);
   if (rate && *rate > 0 && *rate < kLeastBulkRate)
@@ -77,7 +77,7 @@ Response no_such_bulk(const Call& call) {
                  call.request.path);
 }
 
-// `state` is what it shall be; a bulk that has ended otherwise stays as it is, which is told.
+// `state` is the state wanted. A bulk that ended in another state keeps it, and the response says so.
 Response set_state(Context& context, const Call& call, BulkState state) {
   const auto id = bulk_id(call.id);
   if (!id) return no_such_bulk(call);

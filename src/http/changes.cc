@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kMostAttempt = 1'000'000'000;
 
-// The version that If-Match names; none where there is no If-Match, or "*". Errors: a text.
+// The version in If-Match; none if there is no If-Match, or "*". Errors: a text.
 Result<std::optional<std::uint32_t>> version_of(const std::optional<std::string>& header) {
   if (!header || *header == "*") return std::nullopt;
   const std::string_view if_match = *header;
@@ -55,7 +55,7 @@ Metrics::Changed metric_of(Decision::Verdict verdict) {
   return Metrics::Changed::refused;
 }
 
-// `read`: the body's fields into what happens.
+// `read`: turns the body's fields into the event.
 template <typename Read>
 Response change(Context& context, const Call& call, const Read& read) {
   const std::string& path = call.request.path;

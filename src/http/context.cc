@@ -32,7 +32,7 @@ TaskRow Context::named(const Task& task) {
   if (nodes) {
     for (const NodeRow& node : *nodes) nodes_[node.id] = node.name;
   }
-  const auto known = nodes_.find(task.node);  // not there: it is asked for again the next time
+  const auto known = nodes_.find(task.node);  // if missing, the next call asks again
   return {task, known != nodes_.end() ? known->second : ""};
 }
 

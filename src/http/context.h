@@ -1,4 +1,4 @@
-// What the handlers share. Thread: any.
+// Shared by the handlers. Thread: any.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace rung::http {
 
-// Asks the loop; the callback comes on it.
+// Asks the loop, which also runs the callback.
 using AskVitals = std::function<void(std::function<void(const Vitals&)>)>;
 
 class Context {
@@ -34,11 +34,11 @@ class Context {
         rules_(std::move(rules)) {}
 
   const Clock& clock;
-  const ReservedHeaders reserved;  // headers that no submitted task may have
+  const ReservedHeaders reserved;  // headers that no submitted task may set
   Reads reads;
   Writes writes;
   Metrics metrics;
-  std::atomic<bool> counts_failed{false};  // the database did not answer what /metrics asks
+  std::atomic<bool> counts_failed{false};  // the database did not answer the query for /metrics
 
   RuleBookPtr rules() const {
     const std::lock_guard lock(mutex_);
@@ -51,7 +51,7 @@ class Context {
 
   // None: the loop did not answer within two seconds.
   std::optional<Vitals> vitals() const;
-  // The row with its node's name.
+  // The row, with the name of its node.
   TaskRow named(const Task& task);
 
  private:
@@ -61,7 +61,7 @@ class Context {
   std::map<int, std::string> nodes_;  // guarded by mutex_
 
  public:
-  BackgroundTask counting;  // last: it ends before what it uses
+  BackgroundTask counting;  // last: it ends before the members that it uses
 };
 
 // --- the handlers: tasks.cc, changes.cc, bulks.cc, service.cc
@@ -89,7 +89,7 @@ Response show_ready(Context& context, const Call& call);
 Response show_metrics(Context& context, const Call& call, int connections);
 Response show_openapi(const Call& call);
 
-// The one table: what the API has.
+// The table of all routes of the API.
 std::vector<Route> all_routes(Context& context, const std::function<int()>& connections);
 
 }  // namespace rung::http

@@ -1,4 +1,4 @@
-// A request as the API sees it, and its answer. The server (server.h) makes the one and takes the other.
+// A request and a response as the API sees them. The server (server.h) creates requests and sends responses.
 // Thread: values.
 #pragma once
 
@@ -14,15 +14,15 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 struct Request {
   std::string method, path;  // the path decoded, without the query
-  Pairs query;               // decoded, as they came
-  // The headers that mean something to us; "" where they are not there. `authorization` holds a secret: it is
-  // looked at by Access alone, and neither logged nor answered.
+  Pairs query;               // decoded, in the order received
+  // The headers that we use; "" if missing. `authorization` holds a secret: only Access reads it, and it is
+  // neither logged nor returned.
   std::string authorization, host, origin, content_type, content_encoding;
   std::optional<std::string> if_match;
   bool has_body = false;
-  std::string_view body;  // for the length of the call
-  std::string peer;       // the other side's address
-  bool spare = false;     // all connections are in use: it is here for what needs no token alone
+  std::string_view body;  // valid during the call
+  std::string peer;       // the client's address
+  bool spare = false;     // all connections are in use: only probes are answered
 };
 
 struct Response {
@@ -30,7 +30,7 @@ struct Response {
   std::string type = "application/json";
   std::string body;
   Pairs headers;
-  bool close = false;  // the connection ends with it
+  bool close = false;  // close the connection after it
 };
 
 }  // namespace rung::http

@@ -15,7 +15,7 @@ namespace {
 
 constexpr Ms kFresh{std::chrono::seconds{15}};
 
-// From a submit that shares a commit to one that waits out a slow database.
+// From a submit that shares a commit up to one that waits for a slow database.
 const prometheus::Histogram::BucketBoundaries kSeconds = {0.001, 0.002, 0.005, 0.01, 0.025, 0.05,
                                                           0.1,   0.25,  0.5,   1,    2.5,   10};
 
@@ -80,7 +80,7 @@ struct Metrics::Families {
       gauge("rung_build_info", "1; the version is a label, and the group where there are groups.");
 
   std::map<std::string, prometheus::Gauge*> problems;         // guarded by mutex_
-  bridge::Lateness late;                                      // what the histogram holds; guarded by mutex_
+  bridge::Lateness late;                                      // contents of the histogram; guarded by mutex_
   std::map<std::string, prometheus::Gauge*> attached_queues;  // guarded by mutex_
 
   prometheus::Family<prometheus::Histogram>& histogram(const char* name, const char* help) {
@@ -135,7 +135,7 @@ void Metrics::vitals(const Vitals& vitals, int connections) {
   families_->up.Add({{"service", "database"}}).Set(vitals.database ? 1 : 0);
   families_->shards.Add({}).Set(vitals.shards);
   families_->connections.Add({}).Set(connections);
-  // A problem that is over stays at 0, so that an alert on it resolves.
+  // A resolved problem stays at 0, so that an alert on it resolves.
   for (auto& [name, gauge] : families_->problems) gauge->Set(0);
   for (const HealthProblem& problem : vitals.problems) {
     auto& gauge = families_->problems[problem.name];
@@ -146,7 +146,7 @@ void Metrics::vitals(const Vitals& vitals, int connections) {
   const auto& done = vitals.retention;
   const auto raise = [](prometheus::Counter& counter, std::int64_t now) {
     const double more = static_cast<double>(now) - counter.Value();
-    if (more > 0) counter.Increment(more);  // a loop that doesn't answer says 0
+    if (more > 0) counter.Increment(more);  // a loop that doesn't answer reports 0
   };
   raise(families_->results_refused.Add({{"inlet", "results"}}), vitals.refused.results);
   raise(families_->results_refused.Add({{"inlet", "failed"}}), vitals.refused.failures);
@@ -192,7 +192,7 @@ void Metrics::lateness(const bridge::Lateness& now) {
       {}, prometheus::Histogram::BucketBoundaries(now.kSeconds.begin(), now.kSeconds.end()));
   std::vector<double> more;
   for (std::size_t i = 0; i < now.counts.size(); ++i) {
-    if (now.counts[i] < before.counts[i]) return;  // a loop that does not answer says 0
+    if (now.counts[i] < before.counts[i]) return;  // a loop that does not answer reports 0
     more.push_back(static_cast<double>(now.counts[i] - before.counts[i]));
   }
   histogram.ObserveMultiple(more, now.sum - before.sum);
@@ -231,7 +231,7 @@ bool Metrics::wants_tasks() {
 
 void Metrics::tasks_took(Ms took) {
   const std::lock_guard lock(mutex_);
-  // A twentieth of the time at most is spent on counting.
+  // Counting takes at most a twentieth of the time.
   fresh_until_ = clock_.boot() + std::max(kFresh, took * 20);
 }
 

@@ -1,5 +1,5 @@
-// What /metrics shows, by prometheus-cpp's core. Labels are of a few values each, all known beforehand: no
-// queue but those that the config names, no tag, nothing that a message says. Thread: any.
+// The contents of /metrics, with prometheus-cpp's core. Each label has few values, all known in advance: only
+// queues that the config names, no tags, nothing from a message. Thread: any.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace rung::http {
 
-using Vitals = bridge::Vitals;  // this instance, as it is now
+using Vitals = bridge::Vitals;  // the current state of this instance
 
 class Metrics {
  public:
@@ -21,24 +21,24 @@ class Metrics {
   Metrics(std::string_view version, std::string_view group, const Clock& clock);
   ~Metrics();
 
-  // `seconds`: below 0 where it was refused before anything was done.
+  // `seconds`: below 0 if the request was refused before any work.
   void request(std::string_view route, std::string_view method, int status, double seconds);
   enum class Submitted { created, same, conflict, invalid, failed };
   void submitted(Submitted how, std::int64_t tasks = 1);
   enum class Changed { applied, unchanged, refused, failed };
   void changed(std::string_view what, Changed how);
 
-  // Set before each text(); what the database says, now and then.
+  // Set before each text(). The database figures are set only now and then.
   void vitals(const Vitals& vitals, int connections);
-  // `queues`: those of the config, which have a label of their own; all others are "(other)".
+  // `queues`: those in the config, which have their own label; all others are "(other)".
   void tasks(const std::vector<QueueStat>& by_queue, const std::vector<std::string>& queues);
-  // Whether what the database says is older than it may be; then whoever asks gets it (one at a time). The
-  // slower it is to get, the longer it holds.
+  // Whether the database figures are too old; the caller then fetches them (one caller at a time). The slower
+  // the query, the longer its figures stay valid.
   bool wants_tasks();
   void tasks_took(Ms took);
-  void tasks_failed();  // whoever asks next tries again
+  void tasks_failed();  // the next caller tries again
 
-  std::string text() const;  // in Prometheus's format
+  std::string text() const;  // in Prometheus's text format
 
  private:
   void lateness(const bridge::Lateness& now);

@@ -28,7 +28,7 @@ bool Places::has_room(bool spare, std::string_view peer) const {
 
 bool Places::make_room(bool spare, std::string_view peer) {
   if (has_room(spare, peer)) return true;
-  // An address that has its share gives up one of its own.
+  // An address that has used up its share gives up one of its own places.
   const bool own = count(spare, peer) >= (spare ? kSpareOfOneAddress : most_of_one_address_);
   Place* oldest = nullptr;
   for (Place& p : places_) {

@@ -1,8 +1,8 @@
-// Which connections are served. A regular place serves every request. When all regular places are taken, or
-// one address has its share of them, a new connection gets a spare place: it serves one request, and only
-// what health probes ask for. A connection that waits for a request gives its place up to a newer one, so
-// that half-sent requests can't keep a probe out.
-// Thread: one, but for count() and wait_until_empty().
+// Decides which connections are served. A regular place serves every request. When all regular places are
+// taken, or one address has used up its share, a new connection gets a spare place: it serves one request,
+// and only for health probes. A connection that waits for a request loses its place to a newer one, so that
+// half-sent requests can't lock out a probe.
+// Thread: one, except count() and wait_until_empty().
 #pragma once
 
 #include <condition_variable>
@@ -25,7 +25,7 @@ class Places {
   class Connection {
    public:
     virtual ~Connection() = default;
-    virtual void evict() = 0;  // closes it: its place has been released, and another connection gets it
+    virtual void evict() = 0;  // closes it: its place has been released and goes to another connection
     virtual void drain() = 0;  // closes it unless a request is arriving or being served
     virtual void abort() = 0;  // closes it unless a request is being served
   };
@@ -33,22 +33,22 @@ class Places {
   struct Place {
     const std::string peer;
     const bool spare;
-    Connection* connection = nullptr;  // set by who took the place
-    std::uint64_t waiting_since = 0;   // a number that grows; 0 = a request is being served
+    Connection* connection = nullptr;  // set by the connection that takes the place
+    std::uint64_t waiting_since = 0;   // an increasing number; 0 = a request is being served
   };
 
-  // `most`: regular places; `most_of_one_address`: of them, for one address.
+  // `most`: number of regular places; `most_of_one_address`: how many of them one address may have.
   Places(int most, int most_of_one_address) : most_(most), most_of_one_address_(most_of_one_address) {}
 
-  // A place for a new connection, which waits for its first request. Where none is free, the connection that
-  // has waited longest is ended and its place released. nullptr: each place serves a request.
+  // A place for a new connection, which waits for its first request. If none is free, the connection that has
+  // waited longest is closed and its place released. nullptr: every place is serving a request.
   Place* take(const std::string& peer);
-  // It waits for its next request (spare: until all of the head is there).
+  // The connection waits for its next request (spare: until the complete head has arrived).
   void waits(Place& place) { place.waiting_since = ++turns_; }
-  // It serves a request.
+  // The connection serves a request.
   void serves(Place& place) { place.waiting_since = 0; }
   void release(Place& place);
-  // Of all places.
+  // In all places.
   std::vector<Connection*> connections() const;
 
   // Any thread.

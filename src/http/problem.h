@@ -1,4 +1,4 @@
-// Errors as RFC 9457 has them: application/problem+json with what is wrong and what would be right.
+// Errors as in RFC 9457: application/problem+json that says what is wrong and what would be right.
 // Thread: pure functions.
 #pragma once
 
@@ -17,20 +17,21 @@ using api::FieldError;
 using api::FieldErrors;
 using api::Json;
 
-// "Bad Request": the title that belongs to a status.
+// "Bad Request": the title of a status.
 std::string_view title_of(int status);
 
-// The object alone: bulk answers hold it item by item. `more`: further members.
+// The object alone: bulk responses contain one per item. `more`: further members.
 Json problem_json(int status, std::string_view detail, std::string_view instance, const Json& more = Json());
-// The same for fields: the detail names the first, `errors` all of them.
+// The same for fields: the detail names the first error, `errors` all of them.
 Json problem_json(const FieldErrors& errors, std::string_view instance);
 
 Response problem(int status, std::string_view detail, std::string_view instance, const Json& more = Json());
 Response problem(const FieldErrors& errors, std::string_view instance);
-// What a store or the bridge said: transient is 503 with Retry-After, not_found 404, the rest 500.
+// The response to an error of a store or the bridge: transient is 503 with Retry-After, not_found 404, the
+// rest 500.
 Response problem(const Error& error, std::string_view instance);
 
-// Control and format characters in its texts are escaped: answers are api::shown on terminals, too.
+// Escapes control and format characters in the texts: responses are shown on terminals, too.
 Response answer(int status, const Json& json);
 
 }  // namespace rung::http

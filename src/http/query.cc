@@ -34,13 +34,13 @@ struct Reader {
   }
 
   void time(const std::string& name, std::string value, std::optional<EpochMs>& out) {
-    // In a query a + that was not written as %2B has become a blank.
+    // In a query, a + that was not written as %2B has become a space.
     if (value.size() > 6 && value[value.size() - 6] == ' ') value[value.size() - 6] = '+';
     out = from_rfc3339(value);
     if (!out) wrong(name, "must be an RFC 3339 time, e.g. 2026-11-21T17:05:00Z");
   }
 
-  // One, or several with commas between them.
+  // One state, or several separated by commas.
   void states(const std::string& name, const std::string& value) {
     std::size_t from = 0;
     while (from <= value.size()) {
@@ -130,7 +130,7 @@ Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors
 Filter read_page(const Pairs& query, FieldErrors& errors) { return read(query, "", true, errors); }
 
 Response filter_problem(const Filter& filter, const Error& error, std::string_view instance) {
-  // A header that is not indexed: only the store knows which are.
+  // The header is not indexed: only the store knows which ones are.
   const bool ours = error.kind == Error::Kind::permanent && !filter.headers.empty();
   return ours ? problem(400, error.message, instance) : problem(error, instance);
 }

@@ -1,4 +1,4 @@
-// Filters and pages: what stands behind the ? of GET /v1/tasks, and in the `filter` of a bulk.
+// Filters and pages: the query of GET /v1/tasks, and the `filter` of a bulk.
 // Thread: pure functions.
 #pragma once
 
@@ -10,22 +10,21 @@ namespace rung::http {
 
 inline constexpr int kMostOnPage = 1000;
 
-// One condition after the other: queue, exchange, tag, state, kind, message_id,
-// correlation_id, header.NAME, ladder, error, due_after,
-// due_before, created_after, created_before. Wrong ones and unknown names go to `errors`, with `prefix`
-// before them.
+// Reads the conditions queue, exchange, tag, state, kind, message_id, correlation_id, header.NAME, ladder,
+// error, due_after, due_before, created_after, created_before. Invalid conditions and unknown names go to
+// `errors`, with `prefix` before them.
 Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors& errors);
 
-// The same with `limit` (1 to 1000, else 50) and `cursor` (what `next` of the page before was).
+// The same with `limit` (1 to 1000, default 50) and `cursor` (`next` of the previous page).
 Filter read_page(const Pairs& query, FieldErrors& errors);
 
 // {"tasks": [...], "next": cursor or null}. REQUIRES: `rows` were listed with a limit of `limit` + 1.
 Json page_json(std::vector<TaskRow> rows, int limit);
 
-// The answer where the store refused a filter, or could not be asked.
+// The response if the store rejected a filter, or could not be queried.
 Response filter_problem(const Filter& filter, const Error& error, std::string_view instance);
 
-// A bulk's filter: an object of texts. The text that its row keeps is its dump().
+// A bulk's filter: an object of texts. Its row stores the object's dump().
 Filter read_filter_object(const Json& json, FieldErrors& errors);
 
 }  // namespace rung::http

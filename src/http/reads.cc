@@ -21,7 +21,7 @@ void Reads::give_back(std::unique_ptr<Store> store) {
 }
 
 void Reads::forget_idle() {
-  std::vector<std::unique_ptr<Store>> gone;  // ends after the lock
+  std::vector<std::unique_ptr<Store>> gone;  // destroyed after the lock is released
   const std::lock_guard lock(mutex_);
   gone.swap(idle_);
 }
@@ -33,7 +33,7 @@ BackgroundTask::~BackgroundTask() {
 bool BackgroundTask::run(std::function<void()> work, Ms most) {
   std::unique_lock lock(mutex_);
   if (!runs_) {
-    if (thread_.joinable()) thread_.join();  // it has said that it ended
+    if (thread_.joinable()) thread_.join();  // it has reported its end
     runs_ = true;
     thread_ = std::thread([this, work = std::move(work)] {
       work();

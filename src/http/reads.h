@@ -1,6 +1,6 @@
-// A few connections to the database for what people ask; the flow's are left alone.
-// Thread: any. A call ends within its call_timeout (and a second): a quarter of it for a connection to be
-// free, the rest for the database, which is what the connections' own time-out has to be (query_timeout()).
+// A few database connections for user queries, separate from the flow's.
+// Thread: any. A call ends within its call_timeout (plus a second): a quarter of it to wait for a free
+// connection, the rest for the database. So the connections' own timeout must be query_timeout().
 #pragma once
 
 #include <condition_variable>
@@ -24,19 +24,19 @@ class Reads {
 
   static Ms query_timeout(Ms call_timeout) { return call_timeout * 3 / 4; }
 
-  // `work(Store&) -> Result<T>`. A connection that broke while nobody used it is made anew, once: the work is
-  // done again then.
+  // `work(Store&) -> Result<T>`. A connection that broke while idle is replaced, once, and the work is
+  // repeated.
   template <typename Work>
   auto run(const Work& work) -> decltype(work(std::declval<Store&>())) {
     const BootMs began = clock_.boot();
     bool was_idle = false;
     auto result = attempt(work, was_idle);
-    // What broke says so at once; what hangs would hang again.
+    // A broken connection fails at once; a hanging one would hang again.
     const bool broke = !result && result.error().is_transient() && clock_.boot() - began < kAtOnce;
     return broke && was_idle ? attempt(work, was_idle) : result;
   }
 
-  // Never done again: for what would then be there twice. What is idle is tried out before.
+  // Never repeated: for work that would otherwise be done twice. An idle connection is tested first.
   template <typename Work>
   auto run_once(const Work& work) -> decltype(work(std::declval<Store&>())) {
     if (auto there = run([](QueryStore& store) { return store.now(); }); !there)
@@ -59,7 +59,7 @@ class Reads {
         give_back(nullptr);
         Error error = made.error();
         if (error.kind == Error::Kind::permanent)
-          error.kind = Error::Kind::refused;  // not the caller's mistake
+          error.kind = Error::Kind::refused;  // not the caller's error
         return tl::unexpected(std::move(error));
       }
       *store = *std::move(made);
@@ -67,13 +67,13 @@ class Reads {
     auto result = work(**store);
     if (!result && result.error().is_transient()) {
       store->reset();
-      forget_idle();  // what broke this one broke them all, as a rule
+      forget_idle();  // its fault usually broke them all
     }
     give_back(*std::move(store));
     return result;
   }
 
-  // nullptr: one may be made.
+  // nullptr: the caller may open one.
   Result<std::unique_ptr<Store>> take();
   void give_back(std::unique_ptr<Store> store);
   void forget_idle();
@@ -88,11 +88,12 @@ class Reads {
   std::vector<std::unique_ptr<Store>> idle_;  // guarded by mutex_
 };
 
-// Work on a thread of its own, one at a time: who asks for it waits for a while, not for as long as it takes.
+// Runs work on its own thread, one piece at a time: a caller waits for a limited time, not until the work is
+// done.
 class BackgroundTask {
  public:
   ~BackgroundTask();
-  // Begins `work` unless the last one still runs; true where none runs any more after `most`.
+  // Starts `work` unless the previous work is still running; true if none is running after `most`.
   bool run(std::function<void()> work, Ms most);
 
  private:

@@ -22,7 +22,7 @@ constexpr std::size_t kMostHead = 16 * 1024;
 constexpr std::size_t kMostHeadLines = 100;
 constexpr std::size_t kReadSize = 64 * 1024;
 
-// Said twice, two readers could each take another one of them.
+// If one of these came twice, two readers could each use a different one.
 constexpr field kOnlyOnce[] = {
     field::host,     field::content_length, field::transfer_encoding, field::content_type,
     field::if_match, field::authorization,  field::content_encoding,  field::origin};
@@ -38,7 +38,8 @@ RequestReader::RequestReader(std::size_t most_body, Budget& bodies) : most_body_
 void RequestReader::next() {
   parser_.emplace();
   parser_->header_limit(kMostHead);
-  // Until the head is read: a length that is too large has its own answer. (None would refuse every length.)
+  // Until the head is read: an excessive length has its own response.
+  // (None would refuse every length.)
   parser_->body_limit(std::numeric_limits<std::uint64_t>::max());
   parser_->eager(false);  // stop after the head
   share_.emplace(bodies_);
@@ -62,12 +63,12 @@ RequestReader::State RequestReader::read_head() {
     if (input.empty()) return State::more;
     Code why;
     const std::size_t taken = parser_->put(buffer_.data(), why);
-    // Beast joins a folded line to the one before it. A proxy may see a header of its own there.
+    // Beast joins a folded line to the previous one. A proxy may see a separate header there.
     const std::string_view lines = input.substr(0, taken);
     const bool folded =
         lines.find("\r\n ") != std::string_view::npos || lines.find("\r\n\t") != std::string_view::npos;
     buffer_.consume(taken);
-    // Beast limits what it has not taken yet, not the sum.
+    // Beast limits the bytes that it has not consumed yet, not the sum.
     head_bytes_ += taken;
     if (head_bytes_ + (why == beast::error::need_more ? buffer_.size() : 0) > kMostHead)
       return refuse_head(beast::error::header_limit);
@@ -88,7 +89,7 @@ RequestReader::State RequestReader::take_head() {
     if (head.count(name) > 1)
       return refuse(400, "the header " + std::string(view(beast::to_string(name))) + " is there twice");
   }
-  // Beast takes "4, 4" for 4, as it may.
+  // Beast accepts "4, 4" as 4, as the RFC allows.
   const std::string_view length = field(field::content_length);
   if (length.find_first_not_of("0123456789") != std::string_view::npos)
     return refuse_head(beast::error::bad_content_length);
@@ -145,7 +146,7 @@ RequestReader::State RequestReader::read_body() {
     Code why;
     buffer_.consume(parser_->put(buffer_.data(), why));
     if (why == beast::error::need_more) {
-      // A chunk's first line, or the trailer, is taken as a whole.
+      // A chunk's first line, and the trailer, must arrive as a whole.
       if (buffer_.size() > kMostHead) return refuse_body(beast::error::bad_chunk);
       return State::more;
     }
@@ -155,13 +156,13 @@ RequestReader::State RequestReader::read_body() {
   return State::ready;
 }
 
-// For a body whose length is not known before: it is counted as it grows.
+// For a body whose length is not announced: counts it as it grows.
 bool RequestReader::make_room(std::size_t bytes) {
   std::string& body = parser_->get().body();
   const std::size_t size = body.size() + bytes;
   if (size <= body.capacity()) return true;
   const std::size_t room = std::max({size, 2 * body.capacity(), kSmallBody});
-  // While it is copied both are there.
+  // Both buffers exist while it is copied.
   const std::size_t more = room - static_cast<std::size_t>(share_->bytes());
   if (room > kSmallBody && !share_->grow(static_cast<std::int64_t>(more))) return false;
   body.reserve(room);

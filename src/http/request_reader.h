@@ -1,13 +1,12 @@
-// One connection's bytes, taken apart into requests. Boost.Beast parses; on top of it stand our limits and
-// the rules that are stricter than its own: no folded header line, no doubled header that matters, one
-// length.
+// Parses the bytes of one connection into requests. Boost.Beast is the parser; we add limits and rules that
+// are stricter than its own: no folded header line, no duplicate of a header that matters, one length.
 //
 //   reader.commit(bytes put into reader.prepare());
 //   read_head() until it is not `more`; `ready`: request() is known, but for its body
 //   read_body() until it is not `more`; `ready`: request().body is there
 //   next(), for the connection's next request
 //
-// After `refused` the connection ends with refusal(): where the next request begins is not known.
+// After `refused` the connection ends with refusal(): the start of the next request is unknown.
 // Thread: one at a time.
 #pragma once
 
@@ -29,7 +28,7 @@ class RequestReader {
  public:
   enum class State { more, ready, refused };
 
-  // `most_body`: bytes of a request's body. `bodies`: what all bodies may hold together.
+  // `most_body`: maximum bytes of a request's body. `bodies`: the budget of all bodies.
   // REQUIRES: `bodies` outlives it.
   RequestReader(std::size_t most_body, Budget& bodies);
 
@@ -38,15 +37,15 @@ class RequestReader {
   bool has_input() const { return buffer_.size() > 0; }
 
   State read_head();
-  // REQUIRES: read_head() was `ready`. Refuses a body for which there is no room before any of it is read.
+  // REQUIRES: read_head() was `ready`. If there is no room for the body, refuses it before reading any of it.
   State read_body();
   void next();
 
   // REQUIRES, here and below: read_head() was `ready`.
   Request& request() { return request_; }
-  bool is_head() const { return is_head_; }        // the answer has no body
+  bool is_head() const { return is_head_; }        // the response has no body
   bool keep_alive() const { return keep_alive_; }  // as far as the client is concerned
-  bool expects_continue() const;                   // the client waits for "100 Continue" with its body
+  bool expects_continue() const;                   // the client expects "100 Continue" before the body
 
   const Response& refusal() const { return refusal_; }
 
@@ -65,7 +64,7 @@ class RequestReader {
   Budget& bodies_;
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
-  std::optional<Budget::Share> share_;  // what the body holds of bodies_
+  std::optional<Budget::Share> share_;  // the body's share of bodies_
   std::size_t head_bytes_ = 0;
   bool is_head_ = false, keep_alive_ = false;
   Request request_;

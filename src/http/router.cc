@@ -5,7 +5,7 @@
 namespace rung::http {
 namespace {
 
-// What stands where the pattern has {id}; none where they don't fit.
+// The text in place of the pattern's {id}; none if the path doesn't match.
 std::optional<std::string> fits(std::string_view pattern, std::string_view path) {
   constexpr std::string_view kId = "{id}";
   const std::size_t at = pattern.find(kId);

@@ -1,5 +1,5 @@
-// Which path and method does what: the one table. openapi.json is held against it by a test.
-// Thread: immutable after construction; handlers run many at a time.
+// Maps paths and methods to handlers: the only such table. A test compares openapi.json with it.
+// Thread: immutable after construction; many handlers run at a time.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace rung::http {
 
 struct Call {
   const Request& request;
-  std::string id;   // what stands where the pattern has {id}; "" where it has none
+  std::string id;   // the text in place of {id}; "" if the pattern has none
   std::string who;  // for the audit
 };
 
@@ -31,7 +31,7 @@ class Router {
   struct Match {
     const Route* route = nullptr;  // nullptr: none
     std::string id;
-    std::string allow;  // the methods that the path has, where it has not this one
+    std::string allow;  // the path's methods, if it lacks this one
   };
   Match match(std::string_view method, std::string_view path) const;
   const std::vector<Route>& routes() const { return routes_; }

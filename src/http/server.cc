@@ -31,10 +31,10 @@ constexpr std::int64_t kMostBodies = 64 << 20;  // bytes
 constexpr Ms kAcceptAgain{10};
 constexpr int kBacklog = 256;
 
-// Commands that this process starts must not hold its sockets.
+// Child processes must not inherit the sockets.
 void close_on_exec(int fd) { fcntl(fd, F_SETFD, FD_CLOEXEC); }
 
-// "10.0.0.3"; what came by IPv4 to an IPv6 socket too.
+// "10.0.0.3", also for IPv4 peers of an IPv6 socket.
 std::string text_of(const net::ip::address& address) {
   if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address.to_string();
   return net::ip::make_address_v4(net::ip::v4_mapped, address.to_v6()).to_string();
@@ -111,7 +111,7 @@ class HttpServer final : public Server {
         io_.run();
         return;
       } catch (const std::exception& e) {
-        // Of one connection, which has ended by it.
+        // It came from one connection, and has ended it.
         log::error("a connection ended in an exception", {{"what", e.what()}});
       }
     }
@@ -124,7 +124,7 @@ class HttpServer final : public Server {
         take(std::move(socket));
         return accept();
       }
-      // Out of files, or a connection that ended before it was taken: again, a little later.
+      // No file descriptor left, or the connection ended before it was accepted: retry a little later.
       accept_again_.expires_after(kAcceptAgain);
       accept_again_.async_wait([this](Code) {
         if (acceptor_.is_open()) accept();
@@ -148,7 +148,7 @@ class HttpServer final : public Server {
     Response response = problem(503, "all connections are in use (http.connections)", "");
     response.headers.emplace_back("Retry-After", "1");
     Code ignored;
-    socket.non_blocking(true, ignored);  // it fits, or is not sent
+    socket.non_blocking(true, ignored);  // the data fits, or is not sent
     boost::beast::http::write(socket, to_beast(std::move(response), true), ignored);
     socket.shutdown(tcp::socket::shutdown_send, ignored);
   }

@@ -7,7 +7,7 @@
 namespace rung::http {
 namespace {
 
-constexpr Ms kCountWithin{1000};  // a scrape waits for its figures so long
+constexpr Ms kCountWithin{1000};  // how long a scrape waits for its figures
 
 }  // namespace
 
@@ -41,8 +41,8 @@ Response show_ready(Context& context, const Call& call) {
 }
 
 Response show_metrics(Context& context, const Call&, int connections) {
-  // Where the database doesn't answer in time the older figures stay, and rung_up says so; a count that only
-  // takes long is there for who asks next.
+  // If the database doesn't answer in time, the older figures stay, and rung_up says so. A count that is
+  // merely slow is ready for the next caller.
   const auto count = [&context] {
     const BootMs began = context.clock.boot();
     const auto stats = context.reads.run([](QueryStore& store) { return store.by_queue(); });

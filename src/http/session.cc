@@ -24,11 +24,11 @@ using net::ip::tcp;
 using Code = boost::system::error_code;
 using State = RequestReader::State;
 
-// An answer that ends the connection is read only when what was sent before has been taken.
+// The peer reads a response that ends the connection only after we have read what it sent before.
 constexpr Ms kLinger{500};
-constexpr Ms kLingerOnBody{2000};  // also the rest of a body that was refused
+constexpr Ms kLingerOnBody{2000};  // also for the rest of a refused body
 constexpr std::size_t kMostLinger = 32u << 20;
-constexpr Ms kSpareTimeout{2000};  // for the request of a connection that has a spare place
+constexpr Ms kSpareTimeout{2000};  // for the request on a spare place
 
 constexpr const char* kLate = "the request did not arrive in time (http.timeout)";
 
@@ -85,7 +85,7 @@ class Session final : public Places::Connection, public std::enable_shared_from_
   Ms timeout() const {
     return place_->spare ? std::min(shared_.options.timeout, kSpareTimeout) : shared_.options.timeout;
   }
-  // What is under way then ends with an error, and late_ is set.
+  // When it expires, the pending operation ends with an error, and late_ is set.
   void deadline(Ms most) {
     late_ = false;
     timer_.expires_after(most);
@@ -100,7 +100,7 @@ class Session final : public Places::Connection, public std::enable_shared_from_
     ++turn_;
     timer_.cancel();
   }
-  // Here, or in the socket: a request is arriving.
+  // A request is arriving: bytes are here or in the socket.
   bool has_input() {
     Code code;
     return reader_.has_input() || socket().available(code) > 0;
@@ -131,7 +131,7 @@ class Session final : public Places::Connection, public std::enable_shared_from_
 
   void wait_for_request() {
     begun_ = in_body_ = false;
-    // Also one that was accepted just before the drain, where its request is there already.
+    // A connection accepted just before the drain is also served if its request is already there.
     if (shared_.draining && !has_input()) return finish();
     shared_.places.waits(*place_);
     deadline(place_->spare ? timeout() : shared_.options.idle);
@@ -141,9 +141,9 @@ class Session final : public Places::Connection, public std::enable_shared_from_
 
   void begin_request() {
     begun_ = true;
-    // A spare place is given up until all of the head is there.
+    // A spare place can be lost until the complete head has arrived.
     if (!place_->spare) shared_.places.serves(*place_);
-    deadline(timeout());  // for all of the request
+    deadline(timeout());  // for the complete request
     read_head();
   }
 
@@ -156,7 +156,7 @@ class Session final : public Places::Connection, public std::enable_shared_from_
     request.peer = place_->peer;
     request.spare = place_->spare;
     if (auto no = shared_.admit(request)) {
-      no->close = no->close || request.has_body;  // what is not read would be taken for the next request
+      no->close = no->close || request.has_body;  // an unread body would be parsed as the next request
       return answer(*std::move(no));
     }
     in_body_ = true;
@@ -178,7 +178,7 @@ class Session final : public Places::Connection, public std::enable_shared_from_
   }
 
   void work() {
-    no_deadline();  // the handler bounds what it waits for
+    no_deadline();  // the handler limits its own waits
     working_ = true;
     shared_.workers.post([self = self()]() mutable {
       Response response = self->handled();
@@ -215,7 +215,7 @@ class Session final : public Places::Connection, public std::enable_shared_from_
     const Ms linger_most = reader_.request().has_body ? kLingerOnBody : kLinger;
     const auto response =
         std::make_shared<BeastResponse>(to_beast(std::move(from), close, reader_.is_head()));
-    reader_.next();  // the body is needed no longer
+    reader_.next();  // frees the body
     deadline(shared_.options.timeout);
     beast::async_write(stream_, *response,
                        [self = self(), response, close, linger_most](Code code, std::size_t) {
@@ -226,7 +226,8 @@ class Session final : public Places::Connection, public std::enable_shared_from_
                        });
   }
 
-  // Ends it so that the other side reads the answer and not a reset, which what it still sends would cause.
+  // Ends the connection so that the peer reads the response, not the reset that data it still sends would
+  // cause.
   void linger(Ms most) {
     if (place_->spare) shared_.places.waits(*place_);
     deadline(most);
@@ -253,10 +254,10 @@ class Session final : public Places::Connection, public std::enable_shared_from_
   net::steady_timer timer_;
   Places::Place* place_;  // nullptr: it was given to another connection
   RequestReader reader_;
-  std::uint64_t turn_ = 0;  // of deadline()
+  std::uint64_t turn_ = 0;  // counts calls of deadline()
   std::size_t discarded_ = 0;
   bool late_ = false, closed_ = false;
-  bool begun_ = false, in_body_ = false;  // a byte of the request is there; its head is
+  bool begun_ = false, in_body_ = false;  // a byte of the request has arrived; its head has
   bool working_ = false;                  // a worker has the request
 };
 

@@ -1,6 +1,6 @@
-// One connection: its requests, one after the other, each with its deadlines. All of it happens on the
-// server's I/O thread and blocks nowhere; a request that has arrived is handed to a worker, and its answer
-// comes back. Thread: the I/O thread.
+// One connection: its requests, one after the other, each with its deadlines. Everything runs on the server's
+// I/O thread without blocking. A worker handles each complete request, and its response comes back. Thread:
+// the I/O thread.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -17,19 +17,19 @@
 
 namespace rung::http {
 
-// What the connections of a server share.
+// Shared by the connections of a server.
 struct Shared {
   const ServerOptions options;
-  const Server::Admit admit;    // on the I/O thread: it doesn't block
+  const Server::Admit admit;    // on the I/O thread: it must not block
   const Server::Handle handle;  // on a worker
   Places places;
-  Budget bodies;  // of all requests together, but for small ones (kSmallBody)
+  Budget bodies;  // of all requests together, except small ones (kSmallBody)
   Workers workers = {};
   bool draining = false;
 };
 
 using BeastResponse = boost::beast::http::response<boost::beast::http::string_body>;
-// `without_body`: to HEAD.
+// `without_body`: for HEAD.
 BeastResponse to_beast(Response from, bool close, bool without_body = false);
 
 // Serves the connection until it ends, and releases `place` then. `tls`: nullptr = plain.

@@ -12,7 +12,7 @@ int digit(char c) {
   return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
 }
 
-// None: a % without two hexadecimal digits.
+// None: a % is not followed by two hexadecimal digits.
 std::optional<std::string> percent_decode(std::string_view text, bool plus_is_blank) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {

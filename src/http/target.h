@@ -1,4 +1,4 @@
-// What a request names: its path, its query, its host. Thread: pure functions.
+// Parses what a request names: path, query, host. Thread: pure functions.
 #pragma once
 
 #include <string>
@@ -9,16 +9,15 @@
 
 namespace rung::http {
 
-// The query of a target, without its ?: NAME=VALUE, split at the first =, percent-decoded; a + is a blank.
-// Error: a sentence for a 400.
+// Parses the query of a target, without the ?: NAME=VALUE, split at the first =, percent-decoded; a + is a
+// space. Error: a sentence for a 400.
 Result<Pairs> parse_query(std::string_view text);
 
-// Percent-decoded. Where that is impossible the text is returned as it is, and matches no path of ours. So is
-// a path with an encoded slash: a proxy that compares paths takes it for a part of a segment.
+// Percent-decodes a path. If that is impossible, returns the text unchanged; it then matches no path of ours.
+// The same for a path with an encoded slash: a proxy that compares paths takes it for part of a segment.
 std::string decode_path(std::string_view text);
 
-// Whether a Host header is a name or an address, with or without a port: no user, no path, no
-// percent-encoding.
+// Whether a Host header is a name or an address, with or without a port: no user, path or percent-encoding.
 bool is_host(std::string_view text);
 
 }  // namespace rung::http

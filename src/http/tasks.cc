@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kPath = "/v1/tasks";
 
-// What became of one task of a request.
+// The outcome for one task of a request.
 struct Item {
   int status = 0;
   Json json;  // the task, or the problem
@@ -27,7 +27,7 @@ Item with_task(int status, const TaskRow& row) {
   return {status, api::to_json(row), api::etag(row.task), row.task.id.str()};
 }
 
-// The rows that stood there already, and what their submitters said then.
+// Rows that already existed, and the content that their submitters sent.
 struct Known {
   std::optional<TaskRow> row;
   std::string content;
@@ -68,7 +68,7 @@ Metrics::Submitted metric_of(int status) {
   }
 }
 
-// One request's tasks: read, handed over, and told one by one.
+// The tasks of one request: reads them, hands them over, and builds their answers one by one.
 class Batch {
  public:
   Batch(Context& context, const Call& call) : context_(context), call_(call) {}
@@ -87,7 +87,7 @@ class Batch {
     items_.push_back(std::move(item));
   }
 
-  // An error: of the request as a whole.
+  // Error: the whole request failed.
   Result<std::vector<Item>> submit() {
     if (!batch_.empty()) {
       auto answers = context_.writes.submit(std::move(batch_));
@@ -127,7 +127,7 @@ class Batch {
     if (duplicates.empty()) return;
     auto known = look_up(context_.reads, duplicates);
     for (std::size_t i = 0; i < at.size(); ++i) {
-      // The others are committed, whatever happens here.
+      // The other tasks are committed, whatever happens here.
       items_[sent_[at[i]]] = known ? same_or_conflict((*known)[duplicates[i]], contents_[at[i]])
                                    : refused(503,
                                              "a task with this message_id exists, and its content "
@@ -139,7 +139,7 @@ class Batch {
   Context& context_;
   const Call& call_;
   std::vector<Submission> batch_;
-  std::vector<std::size_t> sent_;  // of batch_, where in items_
+  std::vector<std::size_t> sent_;  // maps batch_ to items_
   std::vector<std::string> contents_;
   std::vector<Item> items_;
 };
@@ -255,7 +255,7 @@ Response show_audit(Context& context, const Call& call) {
     return Shown{row->has_value(), *std::move(rows)};
   });
   if (!found) return problem(found.error(), call.request.path);
-  // What was done to a task is told also when the task itself has been deleted.
+  // The audit is shown even if the task itself has been deleted.
   if (!found->there && found->rows.empty()) return no_such_task(call);
   Json changes = Json::array();
   for (const AuditRow& row : found->rows) changes.push_back(api::to_json(row));

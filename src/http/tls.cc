@@ -15,7 +15,7 @@ std::string reason() {
 
 }  // namespace
 
-// By OpenSSL's own calls where Asio's would hide the reason of a failure.
+// Calls OpenSSL directly where Asio's calls would hide the reason of a failure.
 Result<boost::asio::ssl::context> load_tls(const std::string& cert, const std::string& key) {
   ERR_clear_error();
   boost::asio::ssl::context context(boost::asio::ssl::context::tls_server);
@@ -24,7 +24,7 @@ Result<boost::asio::ssl::context> load_tls(const std::string& cert, const std::s
   // TLS 1.3 has only authenticated encryption.
   if (SSL_CTX_set_cipher_list(ctx, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1) return permanent("TLS: " + reason());
   SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
-  // Never asked for on a terminal: nobody sits there.
+  // Never ask on a terminal: nobody sits there.
   SSL_CTX_set_default_passwd_cb(ctx, [](char*, int, int, void*) { return -1; });
   if (SSL_CTX_use_certificate_chain_file(ctx, cert.c_str()) != 1)
     return permanent("http.cert: " + cert + " holds no certificate (PEM): " + reason());

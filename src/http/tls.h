@@ -8,7 +8,7 @@
 
 namespace rung::http {
 
-// `cert`, `key`: files in PEM, a chain and its key without a password. Error: names the key of the config.
+// `cert`, `key`: PEM files, a chain and its key without a password. Error: names the config key.
 Result<boost::asio::ssl::context> load_tls(const std::string& cert, const std::string& key);
 
 }  // namespace rung::http

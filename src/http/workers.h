@@ -1,5 +1,6 @@
-// Threads for calls that block. There are as many as were ever busy at once: idle ones hold stacks and heaps.
-// Thread: one, but for join() (any).
+// Threads for blocking calls. Created only as needed, as many as were ever busy at once: idle ones hold
+// stacks and heaps.
+// Thread: one, except join() (any).
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -19,19 +20,19 @@ class Workers {
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  // Throws std::system_error where the first thread cannot be had; without a further one the call waits its
-  // turn.
+  // Throws std::system_error if the first thread cannot be created; if a further one cannot, the call waits
+  // its turn.
   template <typename Call>
   void post(Call call) {
     grow();
     ++busy_;
     boost::asio::post(context_, std::move(call));
   }
-  // A call of post() is over.
+  // A call posted with post() has ended.
   void done() { --busy_; }
 
-  // Waits for all calls. Nothing may be posted afterwards. What a worker has of its own (the connector to the
-  // database keeps something for each thread) must not meet the end of the process.
+  // Waits for all calls. Nothing may be posted afterwards. A worker's thread-local data (the database
+  // connector keeps some for each thread) must be gone before the process ends.
   void join();
 
  private:

@@ -8,10 +8,10 @@
 namespace rung::http {
 namespace {
 
-constexpr std::int64_t kMostWaiting = 64 << 20;  // bytes handed over and not answered
+constexpr std::int64_t kMostWaiting = 64 << 20;  // bytes handed over and not yet answered
 constexpr std::int64_t kBytesOfEvent = 1024;
 
-// Where a callback on the loop meets a thread that may have gone meanwhile.
+// Shared by a callback on the loop and a caller's thread that may no longer wait.
 template <typename T>
 struct PendingReply {
   std::mutex mutex;

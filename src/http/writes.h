@@ -1,5 +1,5 @@
-// New tasks and changes, handed to the bridge and waited for: its leases, fences and heap are used, and many
-// calls at once share a transaction. Thread: any.
+// Hands new tasks and changes to the bridge and waits for the answer. That uses the bridge's leases, fences
+// and heap, and concurrent calls share a transaction. Thread: any.
 #pragma once
 
 #include <atomic>
@@ -18,19 +18,19 @@ struct Bridging {
 
 class Writes {
  public:
-  // `reply_timeout`: how long an answer is waited for.
+  // `reply_timeout`: how long to wait for an answer.
   Writes(Bridging bridging, Ms reply_timeout)
       : bridging_(std::move(bridging)), reply_timeout_(reply_timeout) {}
 
-  // Transient error: it is not known whether it happened (no answer in time), or it did not (too much waits
-  // already, the instance ends); the text says which.
+  // Transient error: either the outcome is unknown (no answer in time), or nothing happened (too much is
+  // waiting already, the instance is stopping); the text says which.
   Result<std::vector<bridge::Submitted>> submit(std::vector<Submission> batch);
   Result<std::vector<Decision>> change(std::vector<Event> events);
 
  private:
   const Bridging bridging_;
   const Ms reply_timeout_;
-  // Of calls that are not answered yet, also those nobody waits for any more. Shared with the callbacks.
+  // Bytes of unanswered calls, including those whose caller no longer waits. Shared with the callbacks.
   std::shared_ptr<std::atomic<std::int64_t>> waiting_ = std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
