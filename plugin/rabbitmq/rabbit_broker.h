@@ -1,5 +1,6 @@
-// RabbitMQ as a Broker: two threads with a connection and a channel each. One consumes, one publishes, so
-// that an alarm or a slow consumer of ours on one side does not block the other. Thread: see Broker.
+// RabbitMQ as a Broker: threads with a connection and a channel each. One consumes, one publishes, so that an
+// alarm or a slow consumer of ours on one side does not block the other; one checks the topology. Two further
+// publishers start when they are first needed (publishers.h). Thread: see Broker.
 // make_rabbit_broker() from any.
 #pragma once
 
