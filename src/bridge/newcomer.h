@@ -39,8 +39,8 @@ struct Maker {
   int shard = 0;
   int node = 0;
   const RuleBook& rules;
-  EpochMs now;  // arrival time, by DbClock::latest(): a lag of our clock reading never cuts a delay
-                // short
+  EpochMs now;          // arrival time, by DbClock::latest(): a lag of our clock reading never cuts a delay
+                        // short
   double random = 0.0;  // [0, 1), for jitter
 };
 NewTask make_task(const Newcomer& newcomer, const Maker& maker);

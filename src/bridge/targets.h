@@ -1,9 +1,9 @@
 // The tasks that wait to be claimed, separately for each target queue, so that none delays another. Each
-// target has a window of claims and publishes under way (grows with each answer, shrinks after a loss), a
-// pause after the broker refused a publish to it, and a rate for overdue tasks. Within a queue the oldest
-// goes first, but tasks due now do not wait behind overdue ones. When a connection stalls, its targets go
-// into quarantine: one at a time is probed with a single message on a separate connection, and returns to
-// normal once it answers. Thread: the loop's.
+// target has a window of claims and publishes under way (grows with each answer, reset after a loss), a pause
+// after the broker refused a publish to it, and a rate for overdue tasks. Within a queue the oldest goes
+// first, but tasks due now do not wait behind overdue ones. When a connection stalls, its targets go into
+// quarantine: one at a time is probed with a single message on a separate connection, and returns to normal
+// once it answers. Thread: the loop's.
 #pragma once
 
 #include <cstddef>

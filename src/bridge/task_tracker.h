@@ -18,7 +18,7 @@ namespace rung::bridge {
 
 class TaskTracker {
  public:
-  // `targets` counts tasks under way per queue; `transitions` waits for publishes.
+  // `targets` counts tasks under way per queue; `transitions` waits for their publishes.
   TaskTracker(Shards& shards, Targets& targets, Transitions& transitions)
       : shards_(shards), targets_(targets), transitions_(transitions) {}
 

@@ -1,5 +1,5 @@
 // Reacts to new and changed task rows, whoever changed them: adds the due time to the heap, withdraws a
-// held-back copy, and notifies people. Thread: the loop's.
+// held-back copy, and logs what people must know. Thread: the loop's.
 #pragma once
 
 #include "src/bridge/attachments.h"
