@@ -28,7 +28,7 @@ struct QueueAttachment {
   std::string queue;
   State state = State::unknown;
   std::string detail;   // attached: by what. detached: where its dead letters go. unknown: why
-  std::string command;  // that attaches it
+  std::string command;  // a command that attaches it
   std::string policy;   // a command line that attaches it without Rung
 };
 

@@ -23,7 +23,7 @@ class Claims {
   // How long before its due time a task is claimed. From then on a cancel is refused.
   static constexpr Ms kAhead{100};
   static constexpr std::size_t kMostTasks = 500;                 // in one job
-  static constexpr std::size_t kMostBytes = 16UL * 1024 * 1024;  // approximate, bodies read in one job
+  static constexpr std::size_t kMostBytes = 16UL * 1024 * 1024;  // of bodies read in one job, approximate
 
   struct Deps {
     StoreJobs& jobs;

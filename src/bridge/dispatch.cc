@@ -138,8 +138,8 @@ void Dispatch::claim_next() {
   if (!targets_.empty()) linger_.skip();  // the rest has waited already
 }
 
-// Either unknown whether it is in the queue, or not sent: repeat the same attempt if the task is still ours.
-// If the fence is closed, wait for the next renewal to open it.
+// Lost or fenced: the message may be in the queue, or was not sent. Repeats the same attempt if the task is
+// still ours. If the fence is closed, only the next renewal opens it.
 void Dispatch::unpublished(const ClaimedTask& claimed, PublishResult::How how) {
   const Task& task = *claimed.task;
   if (how == PublishResult::How::fenced) open_ = false;

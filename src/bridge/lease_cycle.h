@@ -52,7 +52,7 @@ struct LeaseCycle {
   std::vector<Lease> held;
   std::vector<Gained> gained;
   int surplus = 0;
-  bool unsettled = false;  // we hold other than our share
+  bool unsettled = false;  // the shards that we hold differ from our share
   bool stepped_back = false;
   std::optional<BootMs> next_expiry;  // of a lease or a node that isn't ours
 };

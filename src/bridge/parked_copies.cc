@@ -12,7 +12,7 @@ namespace rung::bridge {
 namespace {
 
 constexpr int kCopiesPerShard = 100;
-constexpr std::size_t kMostCopyBytes = 16UL * 1024 * 1024;  // approximate, bodies under way
+constexpr std::size_t kMostCopyBytes = 16UL * 1024 * 1024;  // of bodies under way, approximate
 
 std::size_t body_bytes_of(const Task& task) {
   return static_cast<std::size_t>(std::max<std::int64_t>(task.body_bytes, 0));

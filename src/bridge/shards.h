@@ -32,7 +32,7 @@ namespace rung::bridge {
 class Shards {
  public:
   using Settings = LeaseSettings;
-  // An event in the database that people must know of. Work continues.
+  // A condition of the database that people must know of. Work continues.
   struct Notice {
     enum class Kind { clock_stepped, restored };
     Kind kind = Kind::clock_stepped;

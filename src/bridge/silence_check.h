@@ -1,4 +1,4 @@
-// Ends attempts that have waited too long for a consumer's result: presumed success, or the next level, as
+// Ends attempts that have waited too long for a consumer's report: presumed success, or the next level, as
 // the queue's rules say. Thread: the loop's.
 #pragma once
 

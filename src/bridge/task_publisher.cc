@@ -111,7 +111,7 @@ void TaskPublisher::published(const ClaimedTask& claimed, const PublishResult& r
 void TaskPublisher::record(int shard, Event event) {
   const TaskId id = event.id;
   if (auto* failed = std::get_if<event::Failed>(&event.what)) failed->by_publisher = true;
-  // A confirm changes nothing that anybody waits for; if the consumer was faster, its result was handled
+  // A confirm changes nothing that anybody waits for; if the consumer was faster, its report was handled
   // already.
   const bool moves = !std::holds_alternative<event::Confirmed>(event.what);
   const auto recorded = [this, id, shard, moves](const Result<Decision>& decision) {

@@ -20,7 +20,7 @@ constexpr std::array<Ms, 6> kLookPauses{Ms{100}, Ms{200}, Ms{400}, Ms{800}, Ms{1
 // After this, a person gets the answer that the task is being published.
 constexpr Ms kPersonWaits{2000};
 
-// A consumer's result for a delivery of ours.
+// A consumer's report on a delivery of ours.
 bool is_proven(const Happening& what) {
   const auto* failed = std::get_if<event::Failed>(&what);
   const auto* succeeded = std::get_if<event::Succeeded>(&what);

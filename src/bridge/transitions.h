@@ -2,11 +2,11 @@
 // the next one fills, so that batches grow with the load by themselves (group commit). A broker's confirm,
 // which nobody waits for, waits some ms for others.
 //
-// A result that ends an attempt waits until the attempt's publish has its answer (kNotPublishedYet,
-// kBeingPublished): here, without asking the database, if we publish it ourselves; otherwise by retrying. A
-// result for a delivery of ours that the row does not know (kRowBehind, kNoSuchTask with a valid token) is
-// also retried for some seconds: the row may have been read where the last commits are missing. Thread: the
-// loop's.
+// A consumer's report that ends an attempt waits until the attempt's publish has its answer
+// (kNotPublishedYet, kBeingPublished): here, without asking the database, if we publish it ourselves;
+// otherwise by retrying. A report on a delivery of ours that the row does not know (kRowBehind, kNoSuchTask
+// with a valid token) is also retried for some seconds: the row may have been read where the last commits are
+// missing. Thread: the loop's.
 #pragma once
 
 #include <cstddef>

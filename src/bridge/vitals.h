@@ -27,7 +27,8 @@ struct Vitals {
   std::size_t unconfirmed = 0;        // published, no answer yet
   Targets::Summary targets;
   Lateness lateness;
-  std::vector<std::pair<std::string, bool>> attached;  // by queue of the config; those that could be checked
+  std::vector<std::pair<std::string, bool>>
+      attached;  // by queue of the config; only those that could be checked
   DeliveryProof::Refused refused;
   std::int64_t rows_behind = 0;  // since the start
 };
