@@ -1,7 +1,7 @@
-// What the other instances are told about our connection for publishing (BrokerLink), so that shards do not
-// change hands with every connection that comes and goes. It counts as lost once it has been down for longer
-// than `down_timeout`, and as up again once it has been up for as long. A connection that lasts for less than
-// a third of that does not end the outage. Thread: the loop's.
+// The state of our publishing connection (BrokerLink) as reported to the other instances, damped so that
+// shards do not move with every reconnect. The link counts as lost once it has been down for longer than
+// `down_timeout`, and as up again once it has been up for as long. A connection that lasts less than a third
+// of that does not end the outage. Thread: the loop's.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ class Ability {
  public:
   explicit Ability(Ms down_timeout) : down_timeout_(down_timeout) {}
 
-  // The connection comes or goes.
+  // The connection went up or down.
   void publishing(bool up, BootMs now) {
     if (up == up_since_.has_value()) return;
     if (up) {

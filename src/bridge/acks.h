@@ -1,4 +1,4 @@
-// Acks that wait to leave together. Thread: the loop's.
+// Gathers acks and sends them in one batch. Thread: the loop's.
 #pragma once
 
 #include <utility>

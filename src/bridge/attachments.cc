@@ -63,7 +63,7 @@ void Attachments::compare(const std::vector<QueueAttachment>& look,
   std::erase_if(known_, [&](const auto& entry) {
     return std::ranges::find(look, entry.first, &QueueAttachment::queue) == look.end();
   });
-  // Said once: without the management API it would come with every look.
+  // Logged once: without the management API every check would log it.
   if (!unknown.empty() && !told_unknown_) {
     log::info("cannot check whether queues are attached: no answer from the management API",
               {{"reason", unknown}});
@@ -73,7 +73,7 @@ void Attachments::compare(const std::vector<QueueAttachment>& look,
     }
   }
   told_unknown_ = !unknown.empty();
-  if (told_unknown_) return;  // the problem stands as it was last seen
+  if (told_unknown_) return;  // keep the problem as last seen
 
   if (detached.empty()) return health_.clear("detached");
   std::string text = detached.size() == 1 ? "queue" : "queues";

@@ -1,10 +1,10 @@
-// Which queues are attached: whether their dead letters come to us. Compares what was found at each look with
-// the look before: logs what changed, records an event, and keeps the problem "detached" of Health.
+// Tracks which queues are attached, that is, whether their dead letters reach us. Compares each check with
+// the one before: logs changes, records an event, and maintains the problem "detached" in Health.
 //
-// A queue that is not attached is a problem where it was attached before (of a queue that the config does not
-// name: for kRemember after the change, then the detachment counts as intended), or where the config names it
-// and no failure of it has come in. A consumer that publishes its failures to <prefix>.failed needs no
-// attachment. Thread: the loop's.
+// A detached queue is a problem if it was attached before (for a queue that the config does not name: for
+// kRemember after the change, then the detachment counts as intended), or if the config names it and no
+// failure from it has arrived. A consumer that publishes its failures to <prefix>.failed needs no attachment.
+// Thread: the loop's.
 #pragma once
 
 #include <functional>
@@ -22,20 +22,20 @@
 
 namespace rung::bridge {
 
-// One look at one queue.
+// The result of checking one queue.
 struct QueueAttachment {
   enum class State { attached, detached, no_queue, unknown };
   std::string queue;
   State state = State::unknown;
-  std::string detail;   // attached: by what. detached: where its dead letters go instead. unknown: why
-  std::string command;  // attaches it
-  std::string policy;   // does so without Rung: a command line
+  std::string detail;   // attached: by what. detached: where its dead letters go. unknown: why
+  std::string command;  // a command that attaches it
+  std::string policy;   // a command line that attaches it without Rung
 };
 
-// One look at all.
+// The result of checking all queues.
 struct AttachmentLook {
-  std::vector<QueueAttachment> queues;  // those that were asked for
-  // Every queue of the virtual host that is attached; none: the management API does not tell.
+  std::vector<QueueAttachment> queues;  // those requested
+  // Every attached queue of the virtual host; none: the management API did not tell.
   std::optional<std::set<std::string, std::less<>>> attached;
   BootMs asked_at{0};
 };
@@ -48,21 +48,21 @@ class Attachments {
   Attachments(Health& health, std::function<void(SystemEvent)> record)
       : health_(health), record_(std::move(record)) {}
 
-  // A failure of this queue came in.
+  // A failure from this queue arrived.
   void seen(const std::string& queue);
-  // The queues to look at: `configured`, and those that were seen.
+  // The queues to check: `configured`, and those seen.
   std::vector<std::string> to_watch(const std::vector<std::string>& configured) const;
-  // What a look at them found.
+  // Takes the result of a check.
   void found(const AttachmentLook& look, const std::vector<std::string>& configured, BootMs now);
 
-  // `ask` asks for a look at once.
+  // `ask` requests an immediate check.
   void ask_by(std::function<void()> ask) { ask_ = std::move(ask); }
-  // A new connection to the broker: asks for a look.
+  // A new connection to the broker: requests a check.
   void connected(BootMs now);
-  // A look has told which queues are attached, or one that was asked for on the present connection could not.
+  // A check has found which queues are attached, or one requested on the current connection failed to.
   bool looked() const { return told_ || last_look_ >= connected_at_; }
 
-  // By queue, of those that the config names and that could be looked at.
+  // By queue: those that the config names and that could be checked.
   const std::vector<std::pair<std::string, bool>>& configured() const { return configured_; }
 
  private:
@@ -72,7 +72,7 @@ class Attachments {
   struct Known {
     State state = State::unknown;
     bool was_attached = false;
-    BootMs since{0};  // of the state
+    BootMs since{0};  // start of the state
   };
   void changed(const QueueAttachment& now, Known& known, bool named);
   void say(const QueueAttachment& now, bool first) const;
@@ -85,7 +85,7 @@ class Attachments {
   bool told_unknown_ = false;
   std::function<void()> ask_;
   bool told_ = false;
-  BootMs last_look_{0};  // when it was asked for
+  BootMs last_look_{0};  // when it was requested
   BootMs connected_at_{0};
 };
 

@@ -78,8 +78,7 @@ Bridge::~Bridge() = default;
 
 Result<void> Bridge::start() {
   if (auto started = broker_.start(*this); !started) return started;
-  key_reader_.read();  // also where a wrong password or a missing right shows, whether the broker answers or
-                       // not
+  key_reader_.read();  // also reveals a wrong password or a missing right, whether or not the broker answers
   broker_watch_.start();
   janitor_.start();
   bulks_.start();
@@ -87,7 +86,7 @@ Result<void> Bridge::start() {
   return {};
 }
 
-// --- how it is
+// --- state
 
 Status Bridge::status() const {
   return {broker_watch_.status(), store_watch_.away(), shards_.count(), dispatch_.ready(), horizon_.loaded()};
@@ -120,7 +119,7 @@ StartState Bridge::start_state() const {
   return {};
 }
 
-// --- from the broker's threads
+// --- on the broker's threads
 
 void Bridge::on_deliveries(std::vector<Delivery> batch) {
   auto shared = std::make_shared<std::vector<Delivery>>(std::move(batch));
@@ -154,7 +153,7 @@ void Bridge::broker_status(const BrokerStatus& status) {
   const bool connected = status.consuming && !broker_watch_.status().consuming;
   broker_watch_.changed(status);
   if (connected) attachments_.connected(loop_.clock().boot());
-  // The name, and shards, are for a process that can publish.
+  // Only a process that can publish may take the name and shards.
   if (status.publishing && !drain_.begun()) shards_.start();
   dispatch_.open(may_publish());
 }
@@ -181,7 +180,7 @@ void Bridge::publish_until(BootMs deadline) {
 std::vector<std::string> Bridge::configured_queues() const {
   std::vector<std::string> names;
   for (const auto& [name, rules] : rules_->queues()) {
-    // Another group's is attached there, not here.
+    // A queue of another group is attached there, not here.
     if (rules_->targets().groups.elsewhere(name) == nullptr) names.push_back(name);
   }
   return names;
@@ -196,7 +195,7 @@ void Bridge::reload(const RuleBookPtr& rules, std::optional<Ms> retention) {
 void Bridge::attachments_found(const AttachmentLook& look) {
   if (drain_.begun()) return;
   attachments_.found(look, configured_queues(), loop_.clock().boot());
-  // What was seen last stands while the management API does not answer.
+  // While the management API does not answer, the last result applies.
   if (look.attached && *look.attached != rules_->targets().attached)
     rules_ = rules_->with_attached(*look.attached);
   router_.route_waiting();
@@ -212,7 +211,7 @@ void Bridge::record(SystemEvent event) {
   });
 }
 
-// --- the end
+// --- shutdown
 
 void Bridge::drain(std::function<void()> done) {
   if (drain_.begun()) return;

@@ -1,10 +1,10 @@
-// The sidecar: failed messages in, rows, due times, retries out, results in. Knows Broker and Store as
-// interfaces only. Thread: the loop's, as everything behind it, where nothing else is said.
+// The sidecar: failed messages in, rows, due times, retries out, results in. Knows Broker and Store only as
+// interfaces. Thread: the loop's, for this and all its components unless they say otherwise.
 //
-// The composition root: makes the components of the flow, a file each, and connects them. It has a member for
-// each of them, because they know each other in circles (a claim is put off into the heap, whose due times
-// become claims; a change of a task moves both), and what knows all of them must own all of them. What state
-// there is stands in the components; of its own Bridge has the rules alone.
+// The composition root: creates the components of the flow, one file each, and connects them. It has a member
+// for each, because they depend on each other in cycles (a claim is postponed into the heap, whose due times
+// become claims; a change of a task affects both), and the class that knows them all must own them all. The
+// components hold the state; Bridge itself has only the rules.
 #pragma once
 
 #include <functional>
@@ -49,30 +49,30 @@ struct BridgeSettings {
   Ms lease{std::chrono::seconds{10}};
   Ms window{std::chrono::minutes{10}};
   std::size_t max_loaded = 1'000'000;
-  Ms heartbeat{std::chrono::seconds{10}};  // of the broker's connections
+  Ms heartbeat{std::chrono::seconds{10}};  // of the broker connections
   int max_unconfirmed = 2000;
   std::string prefix = "rung";
-  DelayRoutes::Moves delays;  // delays: of the config
+  DelayRoutes::Moves delays;  // `delays` in the config
   std::optional<Ms> retention;
   std::optional<bool> require_token;  // results.require_token
 };
 
 class Bridge final : public BrokerSink {
  public:
-  // `name_taken`: another process runs under our node's name; the owner should end this one.
+  // `name_taken`: another process uses our node name; the owner should end this process.
   Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, BridgeSettings settings,
          RuleBookPtr rules, std::function<void()> name_taken);
   ~Bridge() override;
 
-  // Fails only for what no waiting mends.
+  // Fails only for errors that retrying cannot fix.
   Result<void> start();
-  // Takes nothing further in, sees through what is under way, gives the shards back; `done` when that is so.
-  // Whoever waits sets the bound.
+  // Stops intake, completes the work under way, releases the shards, then calls `done`. The caller sets the
+  // timeout.
   void drain(std::function<void()> done);
-  // Gives the shards back as they are: for a drain that takes too long.
+  // Releases the shards at once: for a drain that takes too long.
   void give_back(std::function<void()> done);
-  // Ends all jobs and the broker's threads; false where one hangs in a call for longer than `most`. The loop
-  // must have stopped.
+  // Ends all jobs and the broker's threads; false if one hangs in a call for longer than `most`. REQUIRES:
+  // the loop has stopped.
   bool stop(Ms most);
 
   // By hand, without the broker. Any thread; `done` is called on the loop. See submissions.h.
@@ -87,18 +87,18 @@ class Bridge final : public BrokerSink {
   Vitals vitals() const;
   StartState start_state() const;
 
-  // New ladders and queues: hold from each task's next step on. Another retention: at once.
+  // New ladders and queues apply from each task's next step on, a new retention at once.
   void reload(const RuleBookPtr& rules, std::optional<Ms> retention);
 
-  // Which queues are attached, for who can ask the broker's administration.
+  // The queues to check for attachment, for a caller with access to the management API.
   std::vector<std::string> queues_to_watch() const { return attachments_.to_watch(configured_queues()); }
-  // Where the config has broker.targets.allow, attached queues are allowed targets: nothing is taken in until
-  // a look has told them, or one that was asked for on the present connection could not.
+  // If the config has broker.targets.allow, attached queues are allowed targets: intake waits until a check
+  // has found them, or one requested on the current connection failed to.
   void attachments_found(const AttachmentLook& look);
-  // `ask` asks for a look at once; called with each new connection to the broker.
+  // `ask` requests an immediate check; called on each new connection to the broker.
   void on_connected(std::function<void()> ask) { attachments_.ask_by(std::move(ask)); }
 
-  // BrokerSink; called on the broker's threads, handed over to the loop.
+  // BrokerSink: called on the broker's threads, posts to the loop.
   void on_deliveries(std::vector<Delivery> deliveries) override;
   void on_published(std::vector<PublishResult> results) override;
   void on_status(const BrokerStatus& status) override;
@@ -112,7 +112,7 @@ class Bridge final : public BrokerSink {
   void publish_until(BootMs deadline);
   bool idle() const;
   std::vector<std::string> configured_queues() const;
-  void record(SystemEvent event);  // into rung_events; lost where the process ends before it is written
+  void record(SystemEvent event);  // into rung_events; lost if the process ends before the write
 
   io::Loop& loop_;
   Broker& broker_;
@@ -121,7 +121,7 @@ class Bridge final : public BrokerSink {
   DbClock clock_;
   QueueNames names_;
 
-  // What is known of this instance and its services.
+  // The state of this instance and its services.
   Health health_;
   Attachments attachments_;
   StoreWatch store_watch_;
@@ -129,7 +129,7 @@ class Bridge final : public BrokerSink {
   const std::unique_ptr<StoreJobs> jobs_;
   DeliveryProof proof_;
   TokenKeyReader key_reader_;
-  // What all flows write to.
+  // Shared outputs of all flows.
   Outbox outbox_;
   Acks acks_;
   Shards shards_;
@@ -144,7 +144,7 @@ class Bridge final : public BrokerSink {
   Results results_;
   DeliveryRouter router_;
   Submissions submissions_;
-  // What is periodic.
+  // Periodic work.
   Janitor janitor_;
   BulkRunner bulks_;
   Retention retention_;

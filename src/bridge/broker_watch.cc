@@ -52,8 +52,8 @@ void BrokerWatch::changed(const BrokerStatus& status) {
   }
 }
 
-// Said once: when it goes, and when it is back; not with each try. Again where a broker that was not reached
-// now refuses us.
+// Logged once when the broker goes away and once when it is back, not with each try. Logged again if an
+// unreachable broker now refuses us.
 void BrokerWatch::say_away(bool refused_before) {
   if (serves(status_) || status_.reason.empty()) return;
   if (!stepped_back_) deps_.health.set("broker", status_.reason, Health::Effect::not_ready);
@@ -88,8 +88,8 @@ void BrokerWatch::checked(const TopologyReport& report) {
 
 void BrokerWatch::look() {
   BrokerLink link = ability_.link(clock_.boot());
-  // Connected again, though not for long, and still with all its shards: after an outage for all, those that
-  // reconnect first must not get the shards of the others.
+  // Reconnected, if only recently, and still holding all its shards: after an outage for all instances, the
+  // first to reconnect must not get the shards of the others.
   if (link == BrokerLink::lost && status_.publishing && !deps_.shards.stepped_back())
     link = BrokerLink::interrupted;
   deps_.shards.set_link(link);

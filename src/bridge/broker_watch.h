@@ -1,5 +1,5 @@
-// How the broker stands: logs each change, keeps the problems "broker" and "topology" of Health, and gives
-// our shards up while we cannot publish and another instance can. Thread: the loop's.
+// Watches the broker's state: logs each change, maintains the problems "broker" and "topology" in Health, and
+// releases our shards while we cannot publish and another instance can. Thread: the loop's.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ class BrokerWatch {
     Health& health;
     Shards& shards;
     std::function<void(SystemEvent)> record;
-    std::function<void()> given_up;  // called again and again while our shards are given up
+    std::function<void()> given_up;  // called repeatedly while our shards are given up
     std::string_view broker;         // Broker::name()
   };
-  // `node`: our name, for events. `down_timeout`: for so long the connection may be down before we step back.
+  // `node`: our name, for events. `down_timeout`: how long the connection may be down before we step back.
   BrokerWatch(io::Loop& loop, Deps deps, std::string node, Ms down_timeout);
 
   void start();
@@ -36,7 +36,7 @@ class BrokerWatch {
 
   const BrokerStatus& status() const { return status_; }
   bool takes_messages() const { return status_.publishing && !status_.blocked; }
-  bool has_served() const { return has_served_; }    // consuming and publishing, once
+  bool has_served() const { return has_served_; }    // has consumed and published at least once
   std::int64_t repairs() const { return repairs_; }  // of the topology, since the start
 
  private:
@@ -50,8 +50,8 @@ class BrokerWatch {
   Ability ability_;
   io::Timer timer_;
   bool has_served_ = false;
-  bool stepped_back_ = false;  // as it was told last
-  BootMs away_since_{0};       // 0 = it is not away
+  bool stepped_back_ = false;  // as last reported
+  BootMs away_since_{0};       // 0 = not away
   std::int64_t repairs_ = 0;
 };
 

@@ -10,10 +10,10 @@
 namespace rung::bridge {
 namespace {
 
-constexpr Ms kLook{1000};     // how often the table is looked at while nothing is to be done
+constexpr Ms kLook{1000};     // how often to poll the table while there is no work
 constexpr Ms kAtOnce{1};      // there may be more
-constexpr Ms kNearly{20};     // the table's clock is not ours
-constexpr Ms kLease{10'000};  // a step that takes so long may be another's
+constexpr Ms kNearly{20};     // the table's clock differs from ours
+constexpr Ms kLease{10'000};  // another instance may take over a step this old
 constexpr double kStepSeconds = 0.2;
 
 }  // namespace
@@ -24,7 +24,7 @@ int bulk_step_size(double rate) {
 }
 
 struct BulkRunner::Step {
-  std::optional<Bulk> bulk;  // none: there is nothing to do
+  std::optional<Bulk> bulk;  // none: no work
   std::vector<Decision> decisions;
 };
 
@@ -56,8 +56,8 @@ Result<BulkRunner::Step> BulkRunner::perform(Store& store, const std::string& ru
 
 void BulkRunner::step() {
   if (draining_ || busy_) return;
-  // Without a shard what is sent now would wait for another's sweep, and a database that is away is no place
-  // to begin.
+  // Without a shard, tasks sent now would wait for another instance's sweep; and a step cannot start while
+  // the database is away.
   if (!deps_.shards.any()) return timer_.start(kLook);
   busy_ = true;
   deps_.jobs.submit<Step>(
@@ -87,10 +87,10 @@ void BulkRunner::done(const Result<Step>& step) {
   if (!draining_) timer_.start(pause);
 }
 
-// None is due: until one is that we know, or until another may have come.
+// No bulk is due: the pause until a known one is, or until a new one may have come.
 Ms BulkRunner::until_next() {
   const BootMs now = clock_.boot();
-  std::erase_if(due_, [&](const auto& bulk) { return bulk.second + kLook < now; });  // in other hands
+  std::erase_if(due_, [&](const auto& bulk) { return bulk.second + kLook < now; });  // taken over
   Ms pause = kLook;
   for (const auto& [id, due] : due_) pause = std::min(pause, due - now);
   return std::max(pause, kNearly);

@@ -1,7 +1,7 @@
-// Actions on many tasks: takes whichever running bulk has its next step due off the table, does that step,
-// and so on until they are through, paused or in other hands: a slow one holds up no other. Each step is one
-// transaction that also says how far the bulk has come, so that whoever takes it over (this instance after a
-// restart, another after a lease) does nothing twice and leaves nothing out. Thread: the loop's.
+// Runs bulk actions: picks from the table any running bulk whose next step is due and performs that step,
+// until all are completed, paused or taken by other instances. A slow bulk does not delay the others. Each
+// step is one transaction that also records the bulk's progress, so that its next runner (this instance after
+// a restart, another after a lease) repeats nothing and skips nothing. Thread: the loop's.
 #pragma once
 
 #include <map>
@@ -26,7 +26,7 @@ class BulkRunner {
 
   BulkRunner(io::Loop& loop, Deps deps);
   void start();
-  void drain();  // the step under way ends
+  void drain();  // the step under way completes
   bool idle() const { return !busy_; }
 
  private:
@@ -40,12 +40,12 @@ class BulkRunner {
   const Deps deps_;
   const Clock& clock_;
   io::Timer timer_;
-  std::map<std::int64_t, BootMs> due_;  // of bulks that we took a step of: when the next one is
+  std::map<std::int64_t, BootMs> due_;  // when the next step is due, of bulks that we have worked on
   bool busy_ = false;
   bool draining_ = false;
 };
 
-// So many of one step: at a low rate few, so that a pause takes effect soon. `rate`: tasks a second; 0 = no
+// Tasks in one step: few at a low rate, so that a pause takes effect soon. `rate`: tasks per second; 0 = no
 // limit.
 int bulk_step_size(double rate);
 

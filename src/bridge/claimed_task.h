@@ -11,11 +11,11 @@
 namespace rung::bridge {
 
 struct ClaimedTask {
-  std::shared_ptr<const Task> task;  // as its claim left it
-  std::uint32_t queue = 0;           // of its target, as QueueNames numbers it
-  std::size_t bytes = 0;             // of its body, and about what a message takes beside it
+  std::shared_ptr<const Task> task;  // as the claim left it
+  std::uint32_t queue = 0;           // the target's number in QueueNames
+  std::size_t bytes = 0;             // its body plus approximate message overhead
   PublishLane lane = PublishLane::main;
-  bool copy_may_be_out = false;  // an earlier publish of the attempt has had no answer
+  bool copy_may_be_out = false;  // an earlier publish of the attempt got no answer
 };
 
 }  // namespace rung::bridge

@@ -11,7 +11,7 @@
 namespace rung::bridge {
 namespace {
 
-constexpr std::size_t kBesideBody = 512;  // what a message takes beside its body, about
+constexpr std::size_t kBesideBody = 512;  // approximate message overhead
 
 std::size_t bytes_of(const Task& task) { return static_cast<std::size_t>(task.body_bytes) + kBesideBody; }
 
@@ -30,7 +30,7 @@ void Claims::claim(std::vector<io::DueItem> items, PublishLane lane) {
     auto decisions = store.apply(events, fence, decide);
     if (!decisions) return tl::unexpected(decisions.error());
     std::vector<TaskId> ours;
-    std::size_t bytes = 0;  // those beyond are fetched when there is room
+    std::size_t bytes = 0;  // messages beyond this are fetched when there is room
     for (const Decision& decision : *decisions) {
       if (decision.verdict != Decision::Verdict::applied) continue;
       bytes += bytes_of(decision.task);
@@ -53,7 +53,7 @@ void Claims::claim(std::vector<io::DueItem> items, PublishLane lane) {
 void Claims::claimed(const std::vector<io::DueItem>& batch, PublishLane lane, Result<Answer> result) {
   if (!result) {
     log::error("claim failed", {{"tasks", batch.size()}, {"reason", result.error().message}});
-    for (const io::DueItem& item : batch) deps_.tracker.not_claimed(item);  // the sweep brings them again
+    for (const io::DueItem& item : batch) deps_.tracker.not_claimed(item);  // the sweep finds them again
     return;
   }
   std::vector<ClaimedTask> ours;
@@ -67,12 +67,12 @@ void Claims::claimed(const std::vector<io::DueItem>& batch, PublishLane lane, Re
       continue;
     }
     deps_.tracker.not_claimed(batch[i]);
-    // Not due after all by the database's clock: it knows the time better than our reading of it.
+    // Not due yet by the database's clock, which is more exact than our reading of it.
     const Task& task = decision.task;
     if (task.state == State::scheduled && task.next_at)
       deps_.horizon.schedule(deps_.names.item(task, *task.next_at));
   }
-  // In their order: the first so many have their messages here.
+  // In order: `messages` belong to the first tasks.
   const auto here = static_cast<std::ptrdiff_t>(std::min(result->messages.size(), ours.size()));
   deps_.publisher.publish({ours.begin(), ours.begin() + here}, result->messages);
   unfetched_.insert(unfetched_.end(), ours.begin() + here, ours.end());

@@ -1,5 +1,5 @@
-// Claims tasks with the database, fenced by the lease, and reads their messages: those that fit at once with
-// the claim, the others when there is room. What is read goes to the publisher. Thread: the loop's.
+// Claims tasks in the database, fenced by the lease, and reads their messages: with the claim as far as they
+// fit, the others when there is room. Passes what it has read to the publisher. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,10 @@ namespace rung::bridge {
 
 class Claims {
  public:
-  // So long before it is due a task is claimed. From then on a cancel is refused.
+  // How long before its due time a task is claimed. From then on a cancel is refused.
   static constexpr Ms kAhead{100};
   static constexpr std::size_t kMostTasks = 500;                 // in one job
-  static constexpr std::size_t kMostBytes = 16UL * 1024 * 1024;  // of bodies read in one job, about
+  static constexpr std::size_t kMostBytes = 16UL * 1024 * 1024;  // of bodies read in one job, approximate
 
   struct Deps {
     StoreJobs& jobs;
@@ -33,22 +33,22 @@ class Claims {
     Horizon& horizon;
     TaskTracker& tracker;
     TaskPublisher& publisher;
-    std::function<void()> done;  // after each answer of the database
+    std::function<void()> done;  // after each reply from the database
   };
   explicit Claims(Deps deps) : deps_(std::move(deps)) {}
 
-  // REQUIRES: `items` count as under way in Targets.
+  // REQUIRES: Targets counts `items` as under way.
   void claim(std::vector<io::DueItem> items, PublishLane lane);
-  // Reads messages of what was claimed without them.
+  // Reads the messages of tasks that were claimed without them.
   void fetch();
   bool has_unfetched() const { return !unfetched_.empty(); }
-  // Gives claims up whose messages have not been read: whoever holds their shards publishes them under the
-  // same attempt.
+  // Releases claims whose messages have not been read: the owner of their shard publishes them under the same
+  // attempt.
   void release_unfetched();
   void drain();
 
-  std::size_t jobs() const { return jobs_; }    // with the database
-  std::size_t tasks() const { return tasks_; }  // that claims under way are about
+  std::size_t jobs() const { return jobs_; }    // under way
+  std::size_t tasks() const { return tasks_; }  // in those claims
 
  private:
   using Messages = std::vector<StoredMessage>;
@@ -60,7 +60,7 @@ class Claims {
   void fetched(const std::vector<ClaimedTask>& batch, const Result<Messages>& messages);
 
   const Deps deps_;
-  std::deque<ClaimedTask> unfetched_;  // their bodies are still in the database, for want of room
+  std::deque<ClaimedTask> unfetched_;  // their bodies are still in the database: no room yet
   std::size_t jobs_ = 0;
   std::size_t tasks_ = 0;
   bool draining_ = false;

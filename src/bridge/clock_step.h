@@ -1,4 +1,4 @@
-// Notices that the database's clock was set, by its offset to the machine's boot clock. Thread: the loop's.
+// Detects steps of the database's clock by its offset from the machine's boot clock. Thread: the loop's.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace rung::bridge {
 
 class ClockStep {
  public:
-  // By how much it was set since the last reading, ms: forward where positive; none: it was not.
+  // The step since the last reading, ms: positive = forward; none: no step.
   std::optional<std::int64_t> see(const ClockReading& read) {
     const Offset now{read.db.us - read.received.us, read.db.us - read.sent.us, read.received};
     const auto before = std::exchange(offset_, now);
@@ -23,12 +23,12 @@ class ClockStep {
   }
 
  private:
-  // More than this between two measurements is a step, and no drift ...
+  // A larger change between two measurements is a step, not drift ...
   static constexpr std::int64_t kStepUs = 1'000'000;
-  // ... of which a clock may have a five-hundredth (0.2 %) of the time that has gone by.
+  // ... which may be a five-hundredth (0.2 %) of the elapsed time.
   static constexpr std::int64_t kDrift = 500;
 
-  struct Offset {  // database's clock - boot clock, us: between these two
+  struct Offset {  // bounds of database clock minus boot clock, us
     std::int64_t least = 0, most = 0;
     BootUs at;
   };

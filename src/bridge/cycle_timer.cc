@@ -6,9 +6,9 @@
 namespace rung::bridge {
 namespace {
 
-// After somebody else's lease has run out, and not all of us in the same millisecond.
+// After another instance's lease has expired, spread so that we do not all start in the same millisecond.
 constexpr Ms kAfterExpiry{20}, kMostSpread{300};
-// While shards change hands: at first after so long, then ever less soon, up to a tenth of the lease.
+// While shards change hands: the first delay, which then grows up to a tenth of the lease.
 constexpr Ms kHurry{50};
 
 }  // namespace

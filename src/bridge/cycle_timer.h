@@ -1,6 +1,6 @@
-// When the next cycle of the leases comes: every third of the lease, up to a tenth of that earlier; when the
-// first lease runs out that isn't ours; and soon while shards change hands. Each with a random part, so that
-// no two instances keep step. Thread: the loop's.
+// Schedules the lease cycles: every third of the lease, up to a tenth of that earlier; when the first lease
+// of another instance expires; and soon while shards change hands. Each delay has a random part, so that
+// instances do not run in lockstep. Thread: the loop's.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ class CycleTimer {
   void stop() { timer_.stop(); }
   // A cycle begins.
   void begun() { begun_ = clock_.boot(); }
-  // It has ended, with this answer; nullptr: it failed. `news`: the others should know something at once.
+  // A cycle has ended with this answer; nullptr: it failed. `news`: the others should learn something at
+  // once.
   void arm(const LeaseCycle* answer, bool news);
 
  private:
@@ -29,8 +30,8 @@ class CycleTimer {
   const Clock& clock_;
   const Ms lease_;
   std::minstd_rand dice_;
-  BootMs begun_{0};  // the last cycle
-  Ms hurry_{0};      // until the next one, while shards change hands
+  BootMs begun_{0};  // start of the last cycle
+  Ms hurry_{0};      // delay of the next cycle while shards change hands
   io::Timer timer_;
 };
 

@@ -8,7 +8,7 @@
 namespace rung::bridge {
 namespace {
 
-constexpr int kFirstWithTokens = 7;  // the schema of the first release whose deliveries carry retry-token
+constexpr int kFirstWithTokens = 7;  // schema of the first release whose deliveries carry retry-token
 constexpr Ms kBetweenWarnings{10'000};
 
 bool made_with_tokens(const std::string& version) {

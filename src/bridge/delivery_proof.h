@@ -1,7 +1,7 @@
-// Whether a result, or a failure that names one of our tasks, comes from whoever had the delivery: it shows
-// the delivery's retry-token (src/core/delivery_token.h). The key is shared by all instances, in
-// rung_settings; until it is read nothing is published and no result is taken. Thread: the loop's, but for
-// read().
+// Checks that a result, or a failure that names one of our tasks, comes from the consumer that had the
+// delivery: it must carry the delivery's retry-token (src/core/delivery_token.h). All instances share the
+// key, in rung_settings; until it is read, nothing is published and no result is accepted. Thread: the
+// loop's, except for read().
 #pragma once
 
 #include <cstdint>
@@ -18,37 +18,37 @@ namespace rung::bridge {
 
 class DeliveryProof {
  public:
-  // What a message on rung.results or rung.failed says of the delivery that it is about.
+  // What a message on rung.results or rung.failed says about its delivery.
   struct Claim {
     TaskId id;
-    int attempt = 0;  // 0 = not said
+    int attempt = 0;  // 0 = not given
     std::string_view token;
   };
   struct Shared {
     std::string key;         // 64 hex digits
-    std::string made_since;  // the schema's version when the database was made: "7"
+    std::string made_since;  // the schema version when the database was created: "7"
   };
   struct Refused {
     std::int64_t results = 0, failures = 0;
   };
 
-  // `required`: results.require_token of the config; none: where this release or a later one made the
-  // database.
+  // `required`: results.require_token of the config; none: required if this release or a later one created
+  // the database.
   DeliveryProof(const Clock& clock, std::optional<bool> required) : clock_(clock), configured_(required) {}
 
-  // On a store thread. Makes the key where there is none.
+  // On a store thread. Creates the key if there is none.
   static Result<Shared> read(SystemStore& store);
-  // False where the key is none: nothing is published then.
+  // False if the key is invalid: nothing is published then.
   bool set(const Shared& shared);
   bool ready() const { return tokens_.has_value(); }
 
-  // The header of the attempt under way. REQUIRES: ready().
+  // The token header for the current attempt. REQUIRES: ready().
   std::string token(const Task& task) const { return tokens_->token(task.id, task.attempt); }
-  // Whether the claim shows the right token. REQUIRES: ready().
+  // Whether the claim carries the right token. REQUIRES: ready().
   bool proven(const Claim& claim) const { return tokens_->proves(claim.token, claim.id, claim.attempt); }
 
-  // What to do about a result, or a failure, that names a task. A refusal is counted and, ten seconds apart,
-  // logged. REQUIRES: ready().
+  // Whether to accept a result, or a failure, that names a task. Refusals are counted, and logged at most
+  // every ten seconds. REQUIRES: ready().
   bool takes_result(const Claim& claim);
   bool takes_failure(const Claim& claim);
   Refused refused() const { return refused_; }
@@ -62,7 +62,7 @@ class DeliveryProof {
   bool required_ = true;
   std::optional<DeliveryTokens> tokens_;
   Refused refused_;
-  std::int64_t told_ = 0;  // of `refused_`, both
+  std::int64_t told_ = 0;  // how many of `refused_`, both kinds, are logged
   BootMs tell_again_{0};
 };
 

@@ -9,8 +9,8 @@
 namespace rung::bridge {
 
 void DeliveryRouter::route(std::vector<Delivery> batch) {
-  // Another connection: what still waits for the database from those before has come again, or will. Else a
-  // broker that comes and goes while the database is away would pile it up.
+  // A new connection: deliveries of older ones that still wait for the database are redelivered. Keeping them
+  // would pile them up while the broker comes and goes and the database is away.
   if (const std::uint32_t connection = batch.front().tag.session(); connection != connection_) {
     connection_ = connection;
     drop_before(connection);

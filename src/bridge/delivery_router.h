@@ -1,6 +1,6 @@
-// Hands what the broker delivers to intake and results. Deliveries wait here as long as they cannot be
-// judged: without the key of the delivery tokens no result can be, and without a look at the attached queues
-// no target of a dead letter where broker.targets has a list. Thread: the loop's.
+// Passes the broker's deliveries to intake and results. Deliveries wait here until they can be checked:
+// results need the key of the delivery tokens; if broker.targets has a list, dead letters need a check of the
+// attached queues. Thread: the loop's.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,13 @@ class DeliveryRouter {
   };
   explicit DeliveryRouter(Deps deps) : deps_(deps) {}
 
-  // All of one connection.
+  // REQUIRES: all are from one connection.
   void route(std::vector<Delivery> batch);
-  // What they waited for may be there.
+  // Tries the waiting deliveries again: what they wait for may have arrived.
   void route_waiting();
-  // Drops all that is in hand: the broker brings it again.
+  // Drops all deliveries in hand: the broker redelivers them.
   void drop_all() { drop_before(connection_ + 1); }
-  // Hands nothing on any more: unacked, the broker gives it to another, or to our next life.
+  // Passes on nothing more: the broker redelivers the unacked to another instance, or to us after a restart.
   void drain() { draining_ = true; }
 
  private:
@@ -42,7 +42,7 @@ class DeliveryRouter {
   void drop_before(std::uint32_t connection);
 
   const Deps deps_;
-  std::uint32_t connection_ = 0;  // of the last delivery
+  std::uint32_t connection_ = 0;  // the last delivery's
   std::vector<Delivery> waiting_;
   bool draining_ = false;
 };

@@ -7,11 +7,11 @@ namespace rung::bridge {
 namespace {
 
 constexpr std::size_t kMostJobs = 2;
-constexpr std::size_t kBytesUnderWay = 64UL * 1024 * 1024;  // bodies held for the broker
+constexpr std::size_t kBytesUnderWay = 64UL * 1024 * 1024;  // bodies in memory for the broker
 constexpr Ms kLinger{25};                                   // well below kAhead
-constexpr Ms kTurn{20};  // how often a rate is looked at while something waits for it
+constexpr Ms kTurn{20};  // how often to check a rate while a task waits for it
 
-// One target has no more than three quarters, so that there is room for another.
+// One target gets at most three quarters, so that there is room for another.
 std::size_t share_of(int most) { return static_cast<std::size_t>(most - most / 4); }
 
 }  // namespace
@@ -34,7 +34,7 @@ Dispatch::Dispatch(Deps deps, int most_under_way, BrokerLimits limits)
       linger_(deps_.loop, kLinger, [this] { pump(); }),
       again_(deps_.loop, [this] { pump(); }) {}
 
-// The rate limits the queue across all instances, in proportion to the shards that each holds.
+// The rate limits the queue across all instances: each gets a share in proportion to its shards.
 double Dispatch::catch_up(std::uint32_t queue) const {
   const double all = deps_.rules->queue(deps_.names.name(queue)).catch_up;
   return all * deps_.shards.count() / kShards;
@@ -43,7 +43,8 @@ double Dispatch::catch_up(std::uint32_t queue) const {
 void Dispatch::due(const std::vector<io::DueItem>& items) {
   const EpochMs now = deps_.clock.now();
   for (const io::DueItem& item : items) {
-    // What became due while all was well and is late by its own number only, is no backlog of an outage.
+    // Tasks that became due in normal operation, late only because there are many, are no backlog of an
+    // outage.
     const bool overdue = item.at < able_since_ && now - item.at > Targets::kOverdue;
     if (tracker_.contains(item)) continue;
     tracker_.wait(item);
@@ -51,8 +52,8 @@ void Dispatch::due(const std::vector<io::DueItem>& items) {
   }
   if (std::ranges::any_of(items, [&](const auto& item) { return item.at - now < kAhead / 2; }))
     linger_.skip();
-  // Not at once: after a pause many slots fire in one turn, the oldest not always first, and all of them
-  // belong into one claim.
+  // Deferred: after a pause many slots fire in one turn, not always oldest first, and all belong in one
+  // claim.
   if (std::exchange(pump_posted_, true)) return;
   deps_.loop.post([this] {
     pump_posted_ = false;
@@ -64,7 +65,7 @@ void Dispatch::open(bool publishing) {
   if (publishing && !open_) {
     able_since_ = deps_.clock.now();
     targets_.sort_out(able_since_);
-    // What an alarm or an outage took is nobody's silence.
+    // Don't count the time of an alarm or an outage as a target's silence.
     deps_.outbox.begin_silence();
     targets_.begin_silence(deps_.clock.here().boot());
   }
@@ -102,7 +103,7 @@ void Dispatch::pump() {
     claim_next();
     if (claims_.jobs() == before) break;
   }
-  // Room, but nobody may go: a rate, or a pause. Asked again soon.
+  // There is room, but a rate or a pause blocks every target: try again soon.
   if (!targets_.empty() && claims_.jobs() == 0 && room() > 0) again_.start(kTurn);
 }
 
@@ -112,7 +113,7 @@ void Dispatch::tick() {
   pump();
 }
 
-// One that another instance has by now asks nothing: the next has the turn.
+// A task that another instance has by now sends no probe: try the next one.
 void Dispatch::probe() {
   const std::size_t before = claims_.jobs();
   while (claims_.jobs() == before) {
@@ -127,18 +128,18 @@ void Dispatch::claim_next() {
   const auto by_bytes =
       static_cast<std::size_t>(std::clamp(static_cast<double>(Claims::kMostBytes) / body, 1.0, 500.0));
   const std::size_t most = std::min({room(), Claims::kMostTasks, by_bytes});
-  // A claim for a handful while most of the window is taken would make many small transactions. Where the
-  // whole window is small, so is a claim.
+  // Claiming a few tasks while most of the window is taken would make many small transactions. If the whole
+  // window is small, so are the claims.
   const std::size_t worth_it = std::min(Claims::kMostTasks, most_under_way_) / 4;
   if (most == 0 || (most < worth_it && most < targets_.waiting() && most < by_bytes)) return;
   if (targets_.waiting() < Claims::kMostTasks / 2 && linger_.hold()) return;
   claims_.claim(targets_.take(most, deps_.clock.here().boot()), PublishLane::main);
   linger_.end();
-  if (!targets_.empty()) linger_.skip();  // what is left has waited
+  if (!targets_.empty()) linger_.skip();  // the rest has waited already
 }
 
-// Nobody knows whether it is in the queue, or it was not sent: the same attempt again, if it is still ours.
-// Behind a closed fence only the next renewal helps: it opens again.
+// Lost or fenced: the message may be in the queue, or was not sent. Repeats the same attempt if the task is
+// still ours. If the fence is closed, only the next renewal opens it.
 void Dispatch::unpublished(const ClaimedTask& claimed, PublishResult::How how) {
   const Task& task = *claimed.task;
   if (how == PublishResult::How::fenced) open_ = false;

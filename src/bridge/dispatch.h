@@ -1,9 +1,9 @@
-// due -> claimed (a row says so, fenced by the lease) -> published -> confirmed or returned -> the row says
-// so. Decides what is claimed and when: nothing while the broker is away or blocked (an outage of ours costs
-// no attempt), no more than there is room for, and what is due only in a while in few transactions. The steps
-// stand in files of their own: targets (what waits), claims, task_publisher, held_back (claimed a little
-// ahead, so that the database's time is not in the lateness), stall_detector; task_tracker knows who is in
-// which step. Thread: the loop's.
+// due -> claimed (recorded in the row, fenced by the lease) -> published -> confirmed or returned -> recorded
+// in the row. Decides what is claimed and when: nothing while the broker is away or blocked (our outage costs
+// no attempt), no more than there is room for, and tasks that are not due yet in few transactions. Each step
+// has its own file: targets (the waiting tasks), claims, task_publisher, held_back (claimed a little ahead,
+// so that the database's time does not add to the lateness), stall_detector; task_tracker knows which step
+// each task is in. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -34,30 +34,30 @@ class Dispatch {
     const RuleBookPtr& rules;  // replaced by a reload
     Horizon& horizon;
     TaskObserver& observer;
-    std::string prefix;  // of our exchanges
+    std::string prefix;  // of our exchange names
   };
 
   static constexpr Ms kAhead = Claims::kAhead;
 
-  // `most_under_way`: tasks that are being claimed, or published without a result.
+  // `most_under_way`: the limit on tasks being claimed, or published without a result yet.
   Dispatch(Deps deps, int most_under_way, BrokerLimits limits);
 
-  // From the heap, and from the sweeps. What is tracked already is passed over.
+  // From the heap and the sweeps. Skips tasks that are tracked already.
   void due(const std::vector<io::DueItem>& items);
-  // The broker can be published to, or not.
+  // Whether the broker accepts publishes.
   void open(bool publishing);
-  // Results have come: there is room again.
+  // Results have arrived: there is room again.
   void pump();
   // Call each second.
   void tick();
-  // Takes nothing further on; what is under way ends.
+  // Takes on nothing more; the work under way completes.
   void drain();
-  // We hold no shard, and publish nothing: claims whose messages have not been read yet are released, so that
-  // their shards can be given back.
+  // For when we hold no shard and publish nothing: releases claims whose messages have not been read yet, so
+  // that their shards can be given back.
   void release_unfetched() { claims_.release_unfetched(); }
-  // Its row has changed.
+  // The task's row has changed.
   void changed(const Task& task) { publisher_.changed(task); }
-  // What became due in them before was nobody's: overdue.
+  // Tasks of these shards that became due before had no owner: they count as overdue.
   void shards_gained();
 
   const TaskTracker& tracker() const { return tracker_; }
@@ -80,12 +80,12 @@ class Dispatch {
   StallDetector stalls_;
   TaskPublisher publisher_;
   Claims claims_;
-  EpochMs able_since_{0};  // from then on we could publish, and held the shards that we hold
+  EpochMs able_since_{0};  // since then we can publish and hold our shards
   bool open_ = false;
   bool draining_ = false;
   bool pump_posted_ = false;
-  Linger linger_;    // what is due only in a while waits for what comes soon after it
-  io::Timer again_;  // something waits for its rate or its pause
+  Linger linger_;    // tasks not due yet wait for others to join their claim
+  io::Timer again_;  // a task waits for its rate limit or a pause
 };
 
 }  // namespace rung::bridge

@@ -1,4 +1,4 @@
-// Waits for the end of what is under way: looks every 20 ms. Thread: the loop's.
+// Waits until no work is under way: polls every 20 ms. Thread: the loop's.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ class DrainWait {
     timer_.start(Ms{0}, Ms{20});
   }
   bool begun() const { return begun_; }
-  // `end` is not called any more.
+  // `end` is no longer called.
   void stop() { timer_.stop(); }
 
  private:

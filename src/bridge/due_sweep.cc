@@ -9,11 +9,11 @@
 namespace rung::bridge {
 namespace {
 
-// What a person or another instance has made due is found within this and the grace.
+// Tasks made due by a person or another instance are found within this plus the grace.
 constexpr Ms kSweepEvery{500};
-constexpr Ms kSweepGrace{300};  // what has just become due is the heap's
-constexpr Ms kSweepSoon{50};    // until the next sweep where one found full pages
-constexpr Ms kRecent{10'000};   // with much waiting: what became due within this, e.g. redriven by a person
+constexpr Ms kSweepGrace{300};  // rows that have just become due are the heap's
+constexpr Ms kSweepSoon{50};    // until the next sweep after full pages
+constexpr Ms kRecent{10'000};   // with a large backlog: rows due within this, e.g. redriven by a person
 constexpr std::size_t kEnoughReady = 5000;
 constexpr int kSweptPerShard = 100;
 
@@ -55,7 +55,7 @@ void DueSweep::found(const std::vector<DueEntry>& rows) {
     const io::DueItem item = deps_.names.item(row);
     if (!deps_.dispatch.tracker().contains(item)) items.push_back(item);
   }
-  // Pages full of what waits for a queue that stands still: behind them may be what a person fired.
+  // Pages full of tasks for a blocked queue: behind them may be tasks that a person fired.
   const bool standing = rows.size() - items.size() >= kSweptPerShard;
   look_recent_ = standing && !look_recent_;
   if (!items.empty()) deps_.dispatch.due(items);

@@ -1,6 +1,6 @@
-// Finds rows that are due and that this instance does not know of: missed by a crash, moved by another
-// instance, made due by a person. Asks twice a second, and again soon where it found full pages: many were
-// due at one instant. Thread: the loop's.
+// Finds due rows that this instance does not know of: missed in a crash, moved by another instance, made due
+// by a person. Runs twice a second, and again soon after full pages: many rows were due at one instant.
+// Thread: the loop's.
 #pragma once
 
 #include <vector>
@@ -36,7 +36,7 @@ class DueSweep {
   const Deps deps_;
   io::Timer timer_;
   io::Timer soon_;            // the last sweep found more than it took
-  bool look_recent_ = false;  // the next sweep: at what has become due of late alone
+  bool look_recent_ = false;  // the next sweep reads only rows that became due recently
   bool busy_ = false;
 };
 

@@ -1,5 +1,5 @@
-// The problems that this instance has right now, by name. Whoever notices a problem sets it, and clears it
-// when it is over; /readyz, the metric rung_problem, `rung stats` and `rung nodes` show what stands here.
+// The current problems of this instance, by name. The component that detects a problem sets it, and clears it
+// when it is over; /readyz, the metric rung_problem, `rung stats` and `rung nodes` show them.
 // Thread: the loop's.
 #pragma once
 

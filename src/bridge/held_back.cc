@@ -25,7 +25,7 @@ std::optional<ClaimedTask> HeldBack::take(TaskId id) {
   return std::move(early_.extract(held).mapped().claimed);
 }
 
-// Also during a drain: what is claimed is seen through.
+// Also during a drain: claimed tasks are completed.
 void HeldBack::release() {
   const EpochMs now = due_by();
   while (!early_.empty() && early_.begin()->first <= now) {

@@ -1,5 +1,5 @@
-// Messages that are claimed, read, and not due yet: each is published when it is due by the database's clock,
-// never earlier. Thread: the loop's.
+// Messages that are claimed and read but not due yet. Each is published when it is due by the database's
+// clock, never earlier. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@ class HeldBack {
  public:
   using Publish = std::function<void(ClaimedTask, const Message&)>;
 
-  // `publish` is called with each that is due; the outbox is flushed after those of one turn.
+  // Calls `publish` with each due message, and flushes the outbox after each turn.
   HeldBack(io::Loop& loop, DbClock& clock, Outbox& outbox, Publish publish);
 
   bool is_early(const ClaimedTask& claimed) const { return claimed.task->next_at > due_by(); }
   // REQUIRES: is_early().
   void add(ClaimedTask claimed, MessagePtr message);
-  // Calls one back; none where it is not held back.
+  // Takes one out unpublished; none if it is not held back.
   std::optional<ClaimedTask> take(TaskId id);
   std::size_t size() const { return early_.size(); }
 
@@ -34,14 +34,14 @@ class HeldBack {
     ClaimedTask claimed;
     MessagePtr message;
   };
-  EpochMs due_by() const;  // what is due by then may leave
+  EpochMs due_by() const;  // messages due by then may leave
   void release();
 
   DbClock& clock_;
   Outbox& outbox_;
   const Publish publish_;
-  std::multimap<EpochMs, Early> early_;  // by their due times
-  io::Timer timer_;                      // the first of them is due
+  std::multimap<EpochMs, Early> early_;  // by due time
+  io::Timer timer_;                      // fires when the first of them is due
 };
 
 }  // namespace rung::bridge

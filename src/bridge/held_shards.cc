@@ -3,8 +3,7 @@
 namespace rung::bridge {
 namespace {
 
-// A shard that is to be given back takes no new claims: for so long at most while a publish of it has no
-// answer.
+// The longest that a leaving shard takes no new claims while a publish of it has no answer.
 constexpr Ms kLeavingMost{3000};
 
 }  // namespace

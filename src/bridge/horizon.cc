@@ -47,12 +47,12 @@ void Horizon::gained(const std::vector<int>& shards) {
 
 void Horizon::extend() {
   const EpochMs target = clock_.now() + settings_.window;
-  // Not every second: a tenth of the window at a time. But at once where a load was cut short or the heap was
+  // Not every second: a tenth of the window at a time. But at once if a load was cut short or the heap was
   // full.
   if (loading_ > 0 || !shards_.any() || horizon_ + settings_.window / 10 > target) return;
   if (heap_.size() + dispatch_.ready() >= settings_.max_loaded) return;
   const EpochMs from = horizon_;
-  horizon_ = target;  // first: what is inserted from now on adds itself; what the load finds twice fires once
+  horizon_ = target;  // first: rows inserted from now on add themselves; rows found twice fire once
   load(shards_.list(), from, target);
 }
 
@@ -69,11 +69,11 @@ void Horizon::load(std::vector<int> shards, std::optional<EpochMs> after, EpochM
           log::error("loading due times failed", {{"reason", rows.error().message}});
           return;
         }
-        std::ranges::sort(*rows, {}, &DueEntry::at);  // the oldest fire first
+        std::ranges::sort(*rows, {}, &DueEntry::at);  // oldest fire first
         std::array<int, kShards> per_shard{};
         for (const DueEntry& row : *rows) {
           heap_.add(names_.item(row));
-          // Cut short: beyond this shard's last row the heap knows nothing.
+          // Cut short: the heap is incomplete beyond this shard's last row.
           if (++per_shard[static_cast<std::size_t>(row.shard)] == kLoadPerShard)
             horizon_ = std::min(horizon_, row.at);
         }

@@ -1,6 +1,6 @@
-// What stands in the heap and what is left to the database. Every scheduled row of a held shard that is due
-// up to horizon() is in the heap, as far as this instance knows; what it doesn't know of, the janitor's sweep
-// finds. Thread: the loop's.
+// Decides which tasks are in the heap and which stay only in the database. Every scheduled row of a held
+// shard that is due up to the horizon is in the heap, as far as this instance knows; the janitor's sweep
+// finds the others. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -23,19 +23,19 @@ class Horizon {
     Ms window{std::chrono::minutes{10}};
     std::size_t max_loaded = 1'000'000;
   };
-  // What is due goes to `dispatch`; what waits there to be claimed counts as loaded.
+  // Due tasks go to `dispatch`; those that wait there to be claimed count as loaded.
   Horizon(io::Loop& loop, StoreJobs& jobs, Shards& shards, DbClock& clock, QueueNames& names,
           Dispatch& dispatch, Settings settings);
 
-  // A row was scheduled: into the heap where it is near.
+  // A row was scheduled: adds it to the heap if it is within the horizon.
   void schedule(const io::DueItem& item);
-  // Shards were taken: what of theirs lies within the horizon.
+  // Shards were gained: loads their tasks within the horizon.
   void gained(const std::vector<int>& shards);
-  // Called each second: where the database's clock stepped, the timers are armed anew.
+  // Call each second: rearms the timers if the database's clock stepped.
   void check_clock() { heap_.check_clock(); }
-  // Called each second, with shards: loads on where the horizon falls behind.
+  // Call each second, with shards: loads more where the horizon falls behind.
   void extend();
-  // Nothing becomes due any more.
+  // Empties the heap: nothing becomes due any more.
   void clear() { heap_.clear(); }
   std::size_t loaded() const { return heap_.size(); }
 

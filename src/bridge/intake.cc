@@ -98,8 +98,8 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
   deps_.observer.decided(*decision);
 }
 
-// A second batch beside the one under way only where it is worth its transaction: else many small ones would
-// take turns, and each costs the database a commit and the broker an ack.
+// Sends a second batch beside the one under way only if it is worth a transaction: otherwise many small
+// batches would alternate, each costing the database a commit and the broker an ack.
 bool Intake::should_flush() {
   if (waiting_.size() >= kMostInBatch / 2 || waiting_.front().alone) return true;
   if (in_flight_ == 0) return !linger_.hold();
@@ -110,8 +110,9 @@ bool Intake::should_flush() {
 
 void Intake::flush() {
   while (!draining_ && !waiting_.empty() && in_flight_ < kMostInFlight && should_flush()) {
-    // One shard a batch: one lease to check, neighbouring rows in the index. An instance that gave its shards
-    // up, because it cannot publish, goes on taking in: the shard's owner finds the rows by its sweep.
+    // One shard per batch: one lease to check, neighbouring rows in the index. An instance that gave its
+    // shards up because it cannot publish continues its intake: the shard's owner finds the rows in its
+    // sweep.
     const bool for_others = deps_.shards.stepped_back();
     const int shard = for_others ? anybodys_shard() : deps_.shards.home();
     if (shard < 0) return;  // called again when a lease is taken
@@ -141,7 +142,7 @@ void Intake::insert(std::vector<Newcomer> batch, int shard, bool for_others) {
   const RuleBookPtr rules = deps_.rules;
   for (const Newcomer& item : *shared) {
     const double random = std::uniform_real_distribution<>(0.0, 1.0)(dice_);
-    // However long it waited for its turn, or for the database.
+    // The arrival time, however long the message waited for its turn or for the database.
     const EpochMs arrived = deps_.clock.latest(item.arrived);
     const EpochMs now = deps_.clock.latest();
     tasks->push_back(
@@ -164,9 +165,10 @@ void Intake::insert(std::vector<Newcomer> batch, int shard, bool for_others) {
       });
 }
 
-// On a store thread, at each try. A delivery whose connection is gone, while it waited for the database or
-// because the process stood still, has been given to another by now, and may have come to its end there: the
-// same intake would become a second task. It is left; if nobody had it, the broker brings it again.
+// On a store thread, at each try. If a delivery's connection is gone, because it waited for the database or
+// the process was suspended, another instance has received it by now and may have finished its task:
+// inserting it would make a second task. It is skipped; if no other instance had it, the broker redelivers
+// it.
 Result<Intake::Answers> Intake::insert_standing(TaskStore& store, const std::vector<DeliveryTag>& tags,
                                                 const std::vector<NewTask>& tasks, const Fence& fence) const {
   Answers answers(tasks.size());
@@ -224,7 +226,7 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
                    {{"id", answer.id.value}, {"message_id", task.message_id}});
         deps_.acks.add(batch[i].delivery->tag);
         break;
-      case Inserted::How::id_taken:  // the next turn gives it another
+      case Inserted::How::id_taken:  // the next turn gives it a new id
       case Inserted::How::not_held:
         waiting_.push_back(std::move(batch[i]));
         break;
@@ -235,11 +237,11 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
         break;
     }
   }
-  // Where the connection stood after all (the doubt was only that this process had been still).
+  // In case the connection is open after all (the only doubt was that this process had been suspended).
   deps_.broker.requeue(std::move(left));
 }
 
-// As it stands: whose copy lies in the parked queue already needs only its row.
+// Retries it in its current state: if its copy is already in the parked queue, only the row is missing.
 void Intake::try_later(Newcomer item, const std::string& reason) {
   item.alone = true;
   const std::uint32_t connection = item.delivery->tag.session();
@@ -249,8 +251,8 @@ void Intake::try_later(Newcomer item, const std::string& reason) {
   });
 }
 
-// What the database cannot hold is kept by the broker: the message goes to <prefix>.parked, a row without a
-// body says so, and only then it is acked.
+// The broker keeps messages that the database cannot store: the message goes to <prefix>.parked, a row
+// without a body records that, and only then is it acked.
 void Intake::divert(Newcomer item, const std::string& reason) {
   if (item.without_body) {
     log::error("message not stored: left unacked, retrying", {{"reason", reason}});
@@ -260,8 +262,8 @@ void Intake::divert(Newcomer item, const std::string& reason) {
   item.park_reason = reason + "; the message lies in the queue " + settings_.parked_exchange;
   item.without_body = true;
   ++diverting_;
-  // Stripped: as it was published at first, it passed the broker; with what the broker and Rung added, its
-  // headers may be too large to be published.
+  // Stripped: the broker accepted the message as first published; with the headers added by the broker and
+  // Rung it may be too large to publish.
   Outgoing copy{0, settings_.parked_exchange, item.queue(), strip(item.delivery->message, nullptr)};
   deps_.outbox.send(std::move(copy), [this, item, former_reason](const PublishResult& result) mutable {
     --diverting_;

@@ -1,5 +1,5 @@
-// failed or delayed message -> row committed -> acked. In this order, always: what is not yet in the database
-// is still in the broker, unacked, bounded by the prefetch. Thread: the loop's.
+// failed or delayed message -> row committed -> acked. Always in this order: a message that is not yet in the
+// database is still in the broker, unacked, bounded by the prefetch. Thread: the loop's.
 #pragma once
 
 #include <deque>
@@ -44,18 +44,18 @@ class Intake {
   struct Settings {
     std::string parked_exchange;  // <prefix>.parked
     DelayRoutes routes;
-    std::uint64_t seed = 0;  // of the jitter
+    std::uint64_t seed = 0;  // for the jitter
   };
 
   Intake(io::Loop& loop, Deps deps, Settings settings);
 
   void failed(std::vector<Delivery> deliveries);
   void delayed(std::vector<Delivery> deliveries);
-  // Lets go of what waits from older connections of the broker's.
+  // Drops waiting deliveries from older broker connections.
   void forget_before(std::uint32_t connection);
-  // Inserts what waits for a lease or a free turn.
+  // Inserts the messages that wait for a lease or a free slot.
   void flush();
-  // Begins nothing further: what waits stays unacked, with the broker.
+  // Starts nothing new: waiting messages stay unacked, with the broker.
   void drain() {
     draining_ = true;
     waiting_.clear();
@@ -69,9 +69,9 @@ class Intake {
                const Result<Decision>& decision);
   bool should_flush();
   int anybodys_shard();
-  // `for_others`: whoever has the shard goes on with the tasks.
+  // `for_others`: the shard's owner carries on with the tasks.
   void insert(std::vector<Newcomer> batch, int shard, bool for_others);
-  // An answer each; none for what was left, because its connection no longer stands.
+  // One answer each; none for a delivery that was skipped because its connection is gone.
   using Answers = std::vector<std::optional<Inserted>>;
   Result<Answers> insert_standing(TaskStore& store, const std::vector<DeliveryTag>& tags,
                                   const std::vector<NewTask>& tasks, const Fence& fence) const;

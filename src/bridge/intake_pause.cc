@@ -9,7 +9,7 @@ namespace rung::bridge {
 namespace {
 
 constexpr Ms kLookForAnAnswer{250};
-constexpr int kLasts = 3;          // times the outage_timeout: a return of the database that lasted
+constexpr int kLasts = 3;          // times the outage_timeout: after this the database's return has lasted
 constexpr int kLongestLeast = 12;  // times the outage_timeout
 
 }  // namespace
@@ -40,7 +40,7 @@ void IntakePause::look() {
     pause(now);
   } else if (answered > paused_at_ && now - paused_at_ >= least_) {
     resume(now);
-    if (!away_) return timer_.stop();  // else another kind of job still waits
+    if (!away_) return timer_.stop();  // otherwise another kind of job still waits
   }
   timer_.start(kLookForAnAnswer);
 }
@@ -68,7 +68,7 @@ void IntakePause::resume(BootMs now) {
   log::info("intake resumed", {{"paused_ms", (now - paused_at_).count()}});
   deps_.broker.pause_intake(false);
   deps_.health.clear("intake");
-  // Only now can it be written.
+  // It could not be written before.
   deps_.record({0,
                 {},
                 "",

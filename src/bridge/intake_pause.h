@@ -1,10 +1,11 @@
-// Without its database an instance can take nothing in: what it holds unacked then waits for nothing, while
-// another instance could have it. When the database has not answered for a lease, the inlets are no longer
-// consumed and what is unacked goes back to the broker; when it answers, they are consumed again. Whether
-// another instance is there cannot be asked without the database: alone, the messages wait in the queue as
-// well as here, and none is handed to and fro, for nothing is consumed.
+// Without its database an instance can store nothing: its unacked messages wait in vain, while another
+// instance could take them. When the database has not answered for a lease, we stop consuming the inlets and
+// return unacked messages to the broker; when it answers, we consume again. Without the database we cannot
+// know whether another instance exists. If we are alone, the messages wait in the queue just as well as here,
+// and none goes back and forth, since nothing is consumed.
 //
-// A database that refuses (a right, a table) answers: it refuses the others too. Thread: the loop's.
+// A database that refuses (a missing right or table) counts as answering: it refuses the others too. Thread:
+// the loop's.
 #pragma once
 
 #include <functional>
@@ -24,14 +25,14 @@ class IntakePause {
     Broker& broker;
     Health& health;
     std::function<BootMs()> answered;  // when the database last answered
-    std::function<void()> forget;      // lets go of all deliveries in hand
+    std::function<void()> forget;      // drops all deliveries in hand
     std::function<void(SystemEvent)> record;
     std::string node;  // our name, for events
   };
-  // `outage_timeout`: so long without an answer.
+  // `outage_timeout`: how long without an answer until intake pauses.
   IntakePause(io::Loop& loop, Deps deps, Ms outage_timeout);
 
-  // Somebody waits for the database, or nobody does any more.
+  // Whether any job waits for the database.
   void database_away(bool yes);
   void drain();
 
@@ -48,8 +49,8 @@ class IntakePause {
   bool paused_ = false;
   bool draining_ = false;
   BootMs paused_at_{0}, resumed_at_{0};  // 0 = never
-  // A pause lasts for this at least: longer each time where the database comes and goes, so that the same
-  // messages are not taken and given back all the time.
+  // The minimum length of a pause: longer each time if the database comes and goes, so that the same messages
+  // are not taken and returned over and over.
   Ms least_{0};
 };
 

@@ -1,8 +1,8 @@
-// What is periodic, so that every row has somebody who will move it. Each job stands in a file of its own:
+// The periodic jobs, so that every row is eventually moved by some instance. Each job has its own file:
 //   twice a second  due_sweep: rows that are due and not tracked -> dispatch
-//   each second     silence_check: silence that is over -> presumed success, or the next level
+//   each second     silence_check: expired silence -> presumed success, or the next level
 //                   parked_copies: copies owed to <prefix>.parked
-//   at a takeover and every ten seconds  stranded_tasks: what is left in `publishing` -> the same attempt
+//   at a takeover and every ten seconds  stranded_tasks: tasks left in `publishing` -> the same attempt
 //   again
 // Thread: the loop's.
 #pragma once
@@ -39,7 +39,7 @@ class Janitor {
   Janitor(io::Loop& loop, const Deps& deps);
   void start();
   void stop();
-  // Shards were taken: their stranded rows are looked for when the former owner's connection must be dead.
+  // Shards were gained: looks for their stranded rows once the former owner's connection must be dead.
   void gained(const std::vector<Gained>& gained) { stranded_.gained(gained); }
 
  private:

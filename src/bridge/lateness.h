@@ -11,10 +11,10 @@
 namespace rung::bridge {
 
 struct Lateness {
-  // Upper bounds of the buckets, in seconds; one more bucket holds what was later.
+  // Upper bounds of the buckets, in seconds; one more bucket holds later ones.
   static constexpr std::array<double, 11> kSeconds{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300, 3600};
 
-  // `late`: from when a message was due to the broker's confirm.
+  // `late`: the time from a message's due time to the broker's confirm.
   void add(Ms late) {
     const double seconds = static_cast<double>(std::max<std::int64_t>(late.count(), 0)) / 1000;
     const auto bucket = std::ranges::lower_bound(kSeconds, seconds) - kSeconds.begin();

@@ -6,7 +6,8 @@
 namespace rung::bridge {
 namespace {
 
-// The best of some: what it took is what the clock is uncertain by, and so how late all may go out.
+// The fastest of several readings: its duration is the clock's uncertainty, which may make every publish that
+// late.
 Result<ClockReading> read_clock(const Clock& here, LeaseStore& store) {
   constexpr int kReadings = 5;
   ClockReading best;
@@ -22,25 +23,25 @@ Result<ClockReading> read_clock(const Clock& here, LeaseStore& store) {
   return best;
 }
 
-// Each beat counts one in our node's row. A row that counts fewer than we know of is an older one: the
-// database was put back. Another process that takes our name goes on counting from there, and never removes
-// the row; so a row that is gone, or that is another's now, means the same. But it may be gone for a moment
-// only, while a dump is being read in: what is registered then would be in the dump's way.
-// Where the beat says that the database went back in time, the name is taken again.
+// Each beat increments a count in our node's row. A row with a lower count than we know is an older one: the
+// database was restored. Another process that takes our name continues the count and never removes the row;
+// so a row that is missing, or belongs to another process now, means the same. But the row may be missing
+// only briefly, while a dump is being loaded: registering then would conflict with the dump. If the beat
+// shows that the database went back in time, takes the name again.
 Result<void> look_back(LeaseCycle& c, const LeaseSettings& settings, const Clock& here, LeaseStore& store,
                        LeaseStore::Beat& beat) {
   const bool gone = beat.name != settings.identity.name;
-  const bool known = c.memory.beats > 0;  // this process has beaten before
+  const bool known = c.memory.beats > 0;  // this process has sent a beat before
   if (!known || (!gone && beat.beats > c.memory.beats)) {
     c.memory.row_gone = false;
     return {};
   }
-  if (gone && !std::exchange(c.memory.row_gone, true)) return {};  // again in the next cycle
+  if (gone && !std::exchange(c.memory.row_gone, true)) return {};  // check again in the next cycle
   c.restored = gone ? "the row of this node is gone from rung_nodes"
                     : "this node's heartbeat counts " + std::to_string(beat.beats) + ", and was at " +
                           std::to_string(c.memory.beats) + " before";
   c.memory.row_gone = false;
-  c.renew.clear();  // what we held is not what the database says now
+  c.renew.clear();  // our leases differ from the database now
   c.release.clear();
   const auto node = store.register_node(settings.identity, settings.lease);
   if (!node) return tl::unexpected(node.error());
@@ -52,14 +53,14 @@ Result<void> look_back(LeaseCycle& c, const LeaseSettings& settings, const Clock
   return {};
 }
 
-// REQUIRES: c.held is what was renewed.
+// REQUIRES: c.held has the renewed leases.
 Result<void> look_and_take(LeaseCycle& c, const LeaseSettings& settings, const Clock& here,
                            LeaseStore& store) {
   const auto rows = store.shards();
   if (!rows) return tl::unexpected(rows.error());
   const auto nodes = store.live_nodes();
   if (!nodes) return tl::unexpected(nodes.error());
-  // Higher than all that anybody was given before the database went back: old writes stay fenced off.
+  // Higher than any epoch given out before the database went back: old writes stay fenced off.
   const std::uint64_t above = c.restored ? c.memory.highest_epoch : 0;
   std::uint64_t& highest = c.memory.highest_epoch;
   for (const ShardRow& row : *rows) highest = std::max(highest, row.epoch);

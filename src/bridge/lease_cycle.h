@@ -1,5 +1,5 @@
-// One cycle of the leases with the database: beat, renew, give back, look, take. A value that goes there and
-// comes back. Thread: perform_cycle() on the control lane.
+// One lease cycle with the database: beat, renew, give back, look, take. A value that is passed to the job
+// and returned by it. Thread: perform_cycle() on the control lane.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ struct LeaseSettings {
   Ms connection_death{std::chrono::seconds{30}};  // 3 x heartbeat: a silent connection is closed by then
 };
 
-// What tells a database that went back in time from another process with our name.
+// Tells a database that went back in time from another process with our name.
 struct DatabaseMemory {
   std::uint64_t beats = 0;          // of our node's row after our last beat; 0 = never registered
   std::uint64_t highest_epoch = 0;  // of any shard, ever seen
   bool row_gone = false;            // our node's row was missing in the last cycle
 };
 
-// The database's clock, and ours around it.
+// The database's clock, and ours before and after the reading.
 struct ClockReading {
   EpochUs db;
   BootUs sent, received;
@@ -36,28 +36,28 @@ struct ClockReading {
 };
 
 struct LeaseCycle {
-  // What is asked.
-  int node = 0;  // 0: registers
+  // The request.
+  int node = 0;  // 0: register
   std::vector<Lease> renew, release;
   std::vector<HealthProblem> problems;
   BrokerLink link = BrokerLink::up;
-  DatabaseMemory memory;  // as of the last cycle, and then of this one
+  DatabaseMemory memory;  // in: of the last cycle; out: of this one
 
-  // What the database said.
+  // The answer.
   bool name_taken = false;
-  std::optional<std::string> restored;  // the database went back in time: how that is known
+  std::optional<std::string> restored;  // the database went back in time: the evidence
   EpochMs db_now;
-  BootMs sent, received;  // around the beat
+  BootMs sent, received;  // before and after the beat
   ClockReading clock;
   std::vector<Lease> held;
   std::vector<Gained> gained;
   int surplus = 0;
-  bool unsettled = false;  // what we hold is not what we are due
+  bool unsettled = false;  // the shards that we hold differ from our share
   bool stepped_back = false;
   std::optional<BootMs> next_expiry;  // of a lease or a node that isn't ours
 };
 
-// Again from the beginning after a transient error.
+// After a transient error, repeat from the beginning.
 Result<LeaseCycle> perform_cycle(LeaseCycle cycle, const LeaseSettings& settings, const Clock& here,
                                  LeaseStore& store);
 

@@ -33,7 +33,7 @@ void LeftUnacked::drain() {
 }
 
 void LeftUnacked::turn() {
-  // Nothing came back since the last turn: it is over.
+  // No retry failed since the last turn: the problem is over.
   if (waiting_.empty()) {
     timer_.stop();
     return health_.clear("unrecorded");

@@ -1,6 +1,6 @@
-// Deliveries that could be neither stored nor recorded, and publishes whose result could not be recorded:
-// each is tried again by a timer for as long as its connection stands, so that none is forgotten. The problem
-// "unrecorded" stands meanwhile. Thread: the loop's.
+// Deliveries that could be neither stored nor recorded, and publishes whose result could not be recorded. A
+// timer retries each while its connection is open, so that none is forgotten. The problem "unrecorded" is set
+// meanwhile. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,15 @@ class LeftUnacked {
   static constexpr Ms kEvery{5000};
   static constexpr std::size_t kMostAtOnce = 100;  // in one turn of the timer
 
-  // `after` runs after each turn: what the retries have gathered leaves.
+  // `after` runs after each turn, to flush what the retries have added.
   LeftUnacked(io::Loop& loop, Health& health, std::function<void()> after, Ms every = kEvery);
 
-  // `again` is called once, a turn later; where that fails, it adds itself again. `connection`: of the
-  // delivery, 0 where it is about none.
+  // Calls `again` once, a turn later; if that fails, `again` must call add() again. `connection`: the
+  // delivery's, 0 if there is no delivery.
   void add(std::uint32_t connection, const std::string& reason, std::function<void()> again);
-  // Lets go of deliveries of older connections: the broker brings them again.
+  // Drops deliveries of older connections: the broker redelivers them.
   void forget_before(std::uint32_t connection);
-  // Tries nothing further: what is left stays with the broker, and rows stay as they are.
+  // Stops retrying: remaining deliveries stay with the broker, and rows stay as they are.
   void drain();
   std::size_t size() const { return waiting_.size(); }
 

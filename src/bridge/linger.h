@@ -1,5 +1,6 @@
-// Lets what arrives one by one wait some ms for more: at a thousand a second a transaction for each two or
-// three costs the database three times what one for each twenty does. Thread: the loop's.
+// Delays items that arrive one by one for some ms so that they form batches: at a thousand per second, a
+// transaction for every two or three costs the database three times as much as one for every twenty. Thread:
+// the loop's.
 #pragma once
 
 #include <functional>
@@ -11,22 +12,22 @@ namespace rung::bridge {
 
 class Linger {
  public:
-  // `go` is called when the wait is over. `most`: how long it takes.
+  // Calls `go` when the wait is over. `most`: how long it lasts.
   Linger(io::Loop& loop, Ms most, std::function<void()> go)
       : most_(most), go_(std::move(go)), timer_(loop, [this] {
           over_ = true;
           go_();
         }) {}
 
-  // Something waits: whether it is to wait on. The wait begins with the first call.
+  // Whether the waiting items should wait longer. The first call begins the wait.
   bool hold() {
     if (over_) return false;
     if (!timer_.active()) timer_.start(most_);
     return true;
   }
-  // Something is there that must not wait: hold() is false until end().
+  // For an item that must not wait: hold() is false until end().
   void skip() { over_ = true; }
-  // A batch has left: the next wait begins anew.
+  // A batch has left: starts over.
   void end() {
     over_ = false;
     timer_.stop();

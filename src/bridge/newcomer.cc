@@ -7,11 +7,11 @@
 namespace rung::bridge {
 namespace {
 
-// What the broker brings again, because we died between commit and ack, it brings soon. Of what finished
-// longer ago it is a later message that looks the same and merely was in our prefetch when we died.
+// If we die between commit and ack, the broker redelivers soon. If the task finished longer ago, the message
+// is a later one that looks the same and was just in our prefetch when we died.
 constexpr Ms kRedeliveredWithin{std::chrono::hours{1}};
-// A row made after this delivery came in is of the same intake: our connection has gone without our knowing,
-// and another instance had the delivery again.
+// A row created after this delivery arrived is of the same intake: our connection was lost unnoticed, and
+// another instance got the redelivery.
 constexpr Ms kAfterArrival{1};
 
 std::string short_text(const std::string& text) { return clean_utf8(text, kShortString); }
@@ -23,7 +23,7 @@ void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, co
   task.exchange = short_text(f.exchange);
   task.routing_key = short_text(f.routing_key);
   task.first_failed_at = maker.now;
-  // The broker tells whole seconds: within two of them our own clock is the finer one.
+  // The broker reports whole seconds: within two of them our own clock is more precise.
   const bool long_ago =
       f.failed_at_s && *f.failed_at_s > 0 && EpochMs{*f.failed_at_s * 1000} + Ms{2000} < maker.now;
   if (long_ago) task.first_failed_at = {*f.failed_at_s * 1000};
@@ -39,7 +39,7 @@ void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, co
   task.error_type = f.error_type;
   fresh.intake_key = intake_key(f, message);
   if (f.failed_at_s) {
-    fresh.same_if_over_since = EpochMs{};  // that failure happened once
+    fresh.same_if_over_since = EpochMs{};  // this failure happened only once
   } else if (newcomer.delivery->redelivered) {
     fresh.same_if_over_since = maker.now - kRedeliveredWithin;
   } else {
@@ -64,11 +64,11 @@ void begin_delayed(NewTask& fresh, const Newcomer& newcomer, const DelayRequest&
     if (tag == nullptr || !tag->target.is_set()) task.queue = request.otherwise;
   }
   fresh.intake_key = intake_key(request, newcomer.delivery->message, *fresh.message);
-  // Whoever publishes the same again after it was delivered means it: tomorrow's reminder.
+  // Publishing the same message again after its delivery is intended: tomorrow's reminder.
   fresh.same_if_over_since =
       newcomer.delivery->redelivered ? maker.now - kRedeliveredWithin : maker.now + kAfterArrival;
   begin_delay(task, request.directives, maker.rules, maker.now, request.due(maker.now), newcomer.park_reason);
-  if (!task.queue.empty()) {  // where it was published to is worth knowing
+  if (!task.queue.empty()) {  // keep where it was published to
     task.exchange = request.exchange;
     task.routing_key = request.routing_key;
   }
@@ -80,7 +80,7 @@ Target target_of_delay(const DelayRequest& request, const Message& message, cons
   return tag != nullptr && tag->target.is_set() ? tag->target : Target{request.otherwise, "", ""};
 }
 
-// The queue or exchange that the message itself names and that it will go to; "" where the config names it.
+// The target queue or exchange if the message itself names it; "" if the config names it.
 std::string target_named(const DelayRequest& request, const Message& message, const RuleBook& rules) {
   if (request.target_by.empty()) return {};
   if (request.target.is_set())
@@ -142,7 +142,7 @@ NewTask make_task(const Newcomer& newcomer, const Maker& maker) {
   } else {
     begin_delayed(fresh, newcomer, std::get<DelayRequest>(newcomer.said), maker);
   }
-  if (newcomer.without_body) task.next_at.reset();  // its copy lies in <prefix>.parked already
+  if (newcomer.without_body) task.next_at.reset();  // its copy is in <prefix>.parked already
   return fresh;
 }
 

@@ -1,5 +1,5 @@
-// A message that has come in and has no row yet, and the task that it becomes: a failure begins on the
-// ladder's first rung, a delay waits for its time. Thread: pure functions, the loop's.
+// An incoming message that has no row yet, and the task that it becomes: a failure starts at the ladder's
+// first level, a delay waits for its time. Thread: pure functions, the loop's.
 #pragma once
 
 #include <memory>
@@ -13,22 +13,22 @@
 
 namespace rung::bridge {
 
-inline constexpr std::size_t kShortString = 255;  // bytes, of the columns for names
+inline constexpr std::size_t kShortString = 255;  // bytes, of name columns
 
 struct Newcomer {
   std::shared_ptr<Delivery> delivery;
   std::variant<Failure, DelayRequest> said;
-  std::string park_reason;  // not empty: it is parked at once
+  std::string park_reason;  // not empty: park it at once
   bool alone = false;
-  bool without_body = false;  // its body lies in <prefix>.parked
-  bool row_lost = false;      // a delivery of ours, by its token, whose row is gone: it climbs on
+  bool without_body = false;  // its body is in <prefix>.parked
+  bool row_lost = false;      // our delivery, by its token, but its row is gone: it continues on the ladder
   BootUs arrived{};           // set by Intake
 
-  // "" where it goes by an exchange, or nowhere.
+  // "" if it goes to an exchange, or nowhere.
   const std::string& queue() const;
 };
 
-// Parked at once where a header names a target that the rules don't allow.
+// Parked at once if a header names a target that the rules don't allow.
 Newcomer failed_newcomer(std::shared_ptr<Delivery> delivery, Failure failure, const RuleBook& rules,
                          std::string park_reason = {});
 Newcomer delayed_newcomer(std::shared_ptr<Delivery> delivery, const DelayRoutes& routes,
@@ -39,8 +39,8 @@ struct Maker {
   int shard = 0;
   int node = 0;
   const RuleBook& rules;
-  EpochMs now;  // when it arrived, by DbClock::latest(): a delay is never cut short by what our reading of
-                // the clock is behind
+  EpochMs now;          // arrival time, by DbClock::latest(): a lag of our clock reading never cuts a delay
+                        // short
   double random = 0.0;  // [0, 1), for jitter
 };
 NewTask make_task(const Newcomer& newcomer, const Maker& maker);

@@ -1,4 +1,4 @@
-// What is on its way to the broker: each publish with what shall happen when its result comes.
+// The publishes on their way to the broker, each with a callback for its result.
 // Thread: the loop's.
 #pragma once
 
@@ -18,7 +18,7 @@ class Outbox {
 
   Outbox(Broker& broker, const Clock& clock) : broker_(broker), clock_(clock) {}
 
-  // Gathered; flush() hands them to the broker as one batch. The token is set here.
+  // Adds to the batch that flush() passes to the broker. Sets the token.
   void send(Outgoing message, Done done) {
     if (done_.empty()) heard_at_ = clock_.boot();
     message.token = ++last_token_;
@@ -39,7 +39,7 @@ class Outbox {
     }
   }
   std::size_t under_way() const { return done_.size(); }
-  // When the last answer came, or the first of those under way left.
+  // When the last answer arrived, or when the first of those under way was sent.
   BootMs heard_at() const { return heard_at_; }
   void begin_silence() { heard_at_ = clock_.boot(); }
 

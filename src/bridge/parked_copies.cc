@@ -12,7 +12,7 @@ namespace rung::bridge {
 namespace {
 
 constexpr int kCopiesPerShard = 100;
-constexpr std::size_t kMostCopyBytes = 16UL * 1024 * 1024;  // bodies on their way, about
+constexpr std::size_t kMostCopyBytes = 16UL * 1024 * 1024;  // of bodies under way, approximate
 
 std::size_t body_bytes_of(const Task& task) {
   return static_cast<std::size_t>(std::max<std::int64_t>(task.body_bytes, 0));
@@ -39,7 +39,7 @@ void ParkedCopies::send_owed() {
       });
 }
 
-// On a store thread. Those whose bodies take no more than `room` together, and one at least.
+// On a store thread. Reads copies whose bodies fit in `room` together, but at least one.
 Result<std::vector<ParkedCopies::Copy>> ParkedCopies::read(Store& store, const std::vector<TaskId>& ids,
                                                            std::size_t room) {
   auto rows = store.known(ids);
@@ -92,9 +92,9 @@ void ParkedCopies::send(const Copy& copy) {
   deps_.outbox.send({0, deps_.exchange, task.queue, std::move(message)},
                     [this, task, never](const PublishResult& result) {
                       if (result.how == PublishResult::How::confirmed) return done(task);
-                      // Tried again it would end the channel for all others each time. The row has it.
+                      // Each retry would close the channel for all others. The row has the message.
                       if (result.how == PublishResult::How::rejected) return never(result.reason);
-                      under_way_.erase(task.id);  // tried again a second later
+                      under_way_.erase(task.id);  // retried a second later
                       bytes_ -= body_bytes_of(task);
                     });
 }

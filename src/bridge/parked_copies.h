@@ -1,5 +1,6 @@
-// Sends the copies that are owed to <prefix>.parked, bounded in bytes. The row is the parking lot: a copy
-// that cannot be made, or that the broker refuses for good, is owed no more. Thread: the loop's.
+// Sends the owed copies of parked tasks to <prefix>.parked, bounded in bytes. The row is the authoritative
+// parked task: a copy that cannot be made, or that the broker refuses for good, is no longer owed. Thread:
+// the loop's.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ class ParkedCopies {
   };
 
   explicit ParkedCopies(Deps deps) : deps_(std::move(deps)) {}
-  // Call each second, with shards, where the broker can be published to.
+  // Call each second, with shards, while the broker accepts publishes.
   void send_owed();
 
  private:
@@ -44,7 +45,7 @@ class ParkedCopies {
 
   const Deps deps_;
   std::unordered_set<TaskId> under_way_;  // sent, and not recorded yet
-  std::size_t bytes_ = 0;                 // of the bodies of those without an answer
+  std::size_t bytes_ = 0;                 // bodies of those without an answer
   bool busy_ = false;
 };
 

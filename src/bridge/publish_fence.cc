@@ -9,7 +9,7 @@
 namespace rung::bridge {
 namespace {
 
-// What is under way when the leases are lost is answered within this, or its connection is given up.
+// Publishes under way when leases are lost are answered within this, or their connection is dropped.
 constexpr Ms kUnansweredMost{1000};
 
 }  // namespace
@@ -42,7 +42,7 @@ void PublishFence::allow_until(BootMs deadline) {
   broker_.allow_publish_until(planted(Bug::no_fence_on_publish) ? kNever : deadline);
 }
 
-// One queue that does not answer would keep the fence closed for all: nothing else ends what is under way.
+// One silent queue would keep the fence closed for all: nothing else ends the publishes under way.
 void PublishFence::give_up_unanswered() {
   if (outbox_.under_way() == 0 || planted(Bug::b1)) return;
   log::warn("leases expired with unconfirmed publishes: dropping their connections",

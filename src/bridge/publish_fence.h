@@ -1,7 +1,7 @@
 // The fence (Broker::allow_publish_until) follows the leases: nothing is written to the broker after they
-// have run out. Where leases were lost it closes, and stays closed until every publish under way has its
-// result: what was claimed under a lost lease may still stand in the publisher's queue. A publish that stays
-// without an answer loses its connection for that. Thread: the loop's.
+// have expired. It closes when leases are lost, and stays closed until every publish under way has its
+// result: tasks claimed under a lost lease may still be in the publisher's queue. A publish that gets no
+// answer has its connection dropped. Thread: the loop's.
 #pragma once
 
 #include "plugin/broker.h"
@@ -17,9 +17,9 @@ class PublishFence {
   PublishFence(io::Loop& loop, Broker& broker, const Outbox& outbox, Health& health);
 
   void leases_lost();
-  // The leases that we hold allow it until then; 0 = not at all. Whether it is open now.
+  // Our leases allow publishing until `deadline`; 0 = not at all. Returns whether the fence is open now.
   bool extend(BootMs deadline);
-  // Leases were lost, and what was under way has not ended.
+  // Leases were lost, and some publishes under way have no result yet.
   bool is_closed() const { return closed_; }
 
  private:

@@ -1,6 +1,6 @@
-// Queue names as small numbers: a due time in memory carries four bytes instead of a name. Bounded, because
-// names come from messages: those beyond the first kMost share one number, and with it one window and one
-// catch-up rate. Thread: the loop's.
+// Maps queue names to small numbers, so that a due time in memory has four bytes instead of a name. Bounded,
+// because names come from messages: all names after the first kMost share one number, and thus one window and
+// one catch-up rate. Thread: the loop's.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ namespace rung::bridge {
 class QueueNames {
  public:
   static constexpr std::uint32_t kMost = 20'000;
-  static constexpr std::uint32_t kShared = 0;  // of the names beyond
+  static constexpr std::uint32_t kShared = 0;  // of the names after kMost
 
   std::uint32_t number(std::string_view name) {
     if (const auto known = numbers_.find(name); known != numbers_.end()) return known->second;
     if (names_.size() > kMost) return kShared;
-    names_.emplace_back(name);  // a deque: what a key points at stays where it is
+    names_.emplace_back(name);  // a deque: keys point into it, and its elements never move
     const auto number = static_cast<std::uint32_t>(names_.size() - 1);
     numbers_.emplace(names_.back(), number);
     return number;

@@ -11,7 +11,7 @@ void Results::said(const std::vector<Delivery>& deliveries) {
   for (const Delivery& delivery : deliveries) {
     ResultWord word = read_result(delivery.message);
     if (!word.complaint.empty()) {
-      // Nothing is lost by letting it go: the task itself stands in its row, and silence is dealt with there.
+      // Dropping it loses nothing: the task is in its row, and the silence check handles it there.
       log::warn("result ignored: malformed", {{"reason", word.complaint}});
       deps_.acks.add(delivery.tag);
       continue;
@@ -23,7 +23,7 @@ void Results::said(const std::vector<Delivery>& deliveries) {
       continue;
     }
     const bool proven = deps_.proof.proven(claim);
-    if (proven) word.attempt = attempt_of_token(word.token);  // also where retry-attempt was not said
+    if (proven) word.attempt = attempt_of_token(word.token);  // even without retry-attempt
     Event event{id, event::Succeeded{word.attempt, word.executor, proven}};
     if (!word.succeeded) {
       if (word.error.empty()) word.error = "reported failed (no retry-error was given)";

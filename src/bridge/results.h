@@ -1,4 +1,4 @@
-// A consumer's word on a retry -> the row -> acked.
+// A consumer's result of a retry -> the row -> acked.
 // Thread: the loop's.
 #pragma once
 

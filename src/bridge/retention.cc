@@ -9,11 +9,11 @@
 namespace rung::bridge {
 namespace {
 
-constexpr Ms kLookForOurs{1000};  // is shard 0 ours
+constexpr Ms kLookForOurs{1000};  // check whether shard 0 is ours
 constexpr Ms kRest{10'000};       // between two passes
 constexpr Ms kLeastBreath{10}, kLongestBreath{5000};
 constexpr int kPauses = 3;                            // times as long as the step took
-constexpr Ms kLongestPass{std::chrono::minutes{10}};  // then the partitions have their turn
+constexpr Ms kLongestPass{std::chrono::minutes{10}};  // then it is the partitions' turn
 
 }  // namespace
 
@@ -30,7 +30,7 @@ void Retention::stop() {
 void Retention::reload(std::optional<Ms> keep) {
   if (std::exchange(keep_, keep) == keep) return;
   schedule_.look_at_all();
-  pass_.stage = Stage::done;  // one that is under way ends with its step
+  pass_.stage = Stage::done;  // a pass under way ends with its step
   if (!busy_ && !stopped_) timer_.start(Ms{1});
 }
 
@@ -66,7 +66,7 @@ void Retention::arrived(Result<RetentionPass> pass) {
     pass_.stage = Stage::done;
     return timer_.start(schedule_.failed(now()));
   }
-  const bool abandoned = pass_.stage == Stage::done;  // another retention holds by now
+  const bool abandoned = pass_.stage == Stage::done;  // another retention applies by now
   report_.add(*pass, deps_.clock.now());
   if (pass->gone.tasks > 0) schedule_.tasks_went(now());
   pass->dropped.clear();

@@ -1,9 +1,9 @@
-// Retention: deletes what is over and old, and keeps the history's tables in partitions that can be dropped.
-// Whoever holds shard 0 does it: a lease that is there anyway. Two at once (a takeover while a step is under
-// way) do nothing wrong, each step may be done twice.
+// Retention: deletes old finished tasks and records, and partitions the history tables so that partitions can
+// be dropped. The owner of shard 0 does it, because that lease exists anyway. Two instances at once (a
+// takeover during a step) do no harm: each step may be done twice.
 //
-// Passes (retention_pass.h) follow each other; retention_schedule says what each looks at. A step at a time,
-// on a thread and a connection of their own, at most a quarter of the time. Thread: the loop's.
+// It runs pass after pass (retention_pass.h); retention_schedule decides what each covers. Steps run one at a
+// time, on their own thread and connection, at most a quarter of the time. Thread: the loop's.
 #pragma once
 
 #include <optional>
@@ -25,12 +25,12 @@ class Retention {
     DbClock& clock;
   };
 
-  // `keep`: none = nothing is deleted; partitions are made all the same.
+  // `keep`: none = nothing is deleted, but partitions are still created.
   Retention(io::Loop& loop, Deps deps, std::optional<Ms> keep);
   void start();
-  void stop();  // the step under way ends
+  void stop();  // the step under way completes
   void reload(std::optional<Ms> keep);
-  // By this instance, since its start.
+  // Of this instance, since its start.
   const RetentionTotals& totals() const { return report_.totals(); }
 
  private:
@@ -47,8 +47,8 @@ class Retention {
   RetentionPass pass_;
   RetentionSchedule schedule_;
   RetentionReport report_;
-  bool ours_ = false;  // we held shard 0 at the last look
-  bool busy_ = false;  // a step is with the database
+  bool ours_ = false;  // we held shard 0 at the last check
+  bool busy_ = false;  // a step is under way
   bool stopped_ = false;
 };
 

@@ -10,13 +10,13 @@ namespace {
 
 using Stage = RetentionPass::Stage;
 
-constexpr int kTasks = 500, kRecords = 1000;  // of one step
+constexpr int kTasks = 500, kRecords = 1000;  // per step
 
 Result<void> add(RetentionPass& pass, RetentionStore& store) {
   pass.stage = pass.keep ? Stage::tasks : Stage::done;
   const auto there = store.partitions();
   if (!there) return tl::unexpected(there.error());
-  // Also where nothing is to be added: what was cut short between the two tables is seen to by this.
+  // Also if there is nothing to add: this repairs an addition that was cut short between the two tables.
   const auto added = store.add_partitions(partitions_to_add(*there, pass.now, pass.keep));
   if (!added && added.error().kind == Error::Kind::transient) return tl::unexpected(added.error());
   if (!added) pass.trouble = added.error().message;
@@ -63,7 +63,7 @@ Result<void> drop(RetentionPass& pass, RetentionStore& store) {
   const Partition partition = pass.old.back();
   pass.old.pop_back();
   const PartitionDue due = partition_due(partition, pass.now, *pass.keep);
-  // Once refused, the tables are left alone until the next look: each try makes others wait.
+  // After a refusal, leave the tables alone until the next check: each try makes others wait.
   bool kept = true;
   if (due.drop && !pass.busy && !pass.refused) {
     const auto end = store.drop_partition(partition);

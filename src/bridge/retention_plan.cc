@@ -33,7 +33,7 @@ std::vector<Partition> partitions_to_add(std::span<const Partition> there, Epoch
   std::vector<Partition> out;
   const EpochMs last = there.empty() ? EpochMs{} : IdSource::made_at(there.back().end);
   if (last >= now + kAheadAtLeast) return out;
-  // Where nobody made any for a while, one takes all of that time.
+  // If none was created for a while, one partition covers all of that time.
   EpochMs begin = std::max(last, midnight(now));
   const Ms width = partition_width(retention);
   TaskId from = there.empty() ? TaskId{} : there.back().end;
@@ -56,7 +56,7 @@ PartitionDue partition_due(const Partition& partition, EpochMs now, Ms retention
     due.sweep_to = partition.end;
   } else if (IdSource::floor(sweep_before) > partition.from &&
              end - sweep_before > std::max(kDay * 2, retention / 4)) {
-    // A wide one, as that of all that was there before there were partitions: its end is far off.
+    // A wide partition, such as the one with all rows from before partitioning: its end is far off.
     due.sweep_to = IdSource::floor(sweep_before);
   }
   return due;

@@ -1,5 +1,5 @@
-// When what goes: the partitions that the tables of attempts and bodies must have, and what becomes
-// of those that are old. Thread: pure functions.
+// Plans deletions: which partitions the tables of attempts and bodies must have, and what happens to old
+// ones. Thread: pure functions.
 #pragma once
 
 #include <optional>
@@ -13,20 +13,20 @@ namespace rung::bridge {
 
 inline constexpr Ms kDay{24LL * 3600 * 1000};
 
-// How wide a partition is: a day; with a long retention so wide that there are about a hundred, for each
-// statement pays for each of them; 30 days where nothing is ever let go of.
+// The width of a partition: a day; with a long retention, wide enough that there are about a hundred, since
+// every partition adds cost to each statement; 30 days if nothing is ever deleted.
 Ms partition_width(std::optional<Ms> retention);
 
-// What has to be added so that the next days have their partitions; nothing where they are there for four
-// days more. A partition ends at midnight, UTC.
+// The partitions to add for the coming days; none if they exist for four more days. A partition ends at
+// midnight, UTC.
 std::vector<Partition> partitions_to_add(std::span<const Partition> there, EpochMs now,
                                          std::optional<Ms> retention);
 
-// What of a partition is old at `now`.
+// What to delete of a partition at `now`.
 struct PartitionDue {
-  bool drop = false;  // as a whole, if no task of it is left
-  // Else what its tasks left behind is to be taken out row by row, up to here; 0 = not yet: it is cheaper to
-  // wait a little for what climbs its ladder still, than to delete what will be dropped anyway.
+  bool drop = false;  // as a whole, if none of its tasks is left
+  // Otherwise delete the leftovers of finished tasks row by row, up to this id; 0 = not yet: waiting a little
+  // for tasks that are still on their ladder is cheaper than deleting rows that will be dropped anyway.
   TaskId sweep_to = {};
 };
 PartitionDue partition_due(const Partition& partition, EpochMs now, Ms retention);

@@ -1,4 +1,4 @@
-// What retention has done since the start, and a line in the log for a day's work, not for a batch. Thread:
+// Totals of retention since the start, and one log line for a day's work instead of one per batch. Thread:
 // the loop's.
 #pragma once
 
@@ -17,15 +17,15 @@ class RetentionReport {
 
   // A step is done.
   void add(const RetentionPass& step, EpochMs now);
-  // A pass has ended: says what is worth it.
+  // A pass has ended: logs what is worth logging.
   void ended(const RetentionPass& pass, BootMs now);
 
  private:
   static constexpr Ms kSayEvery{std::chrono::hours{24}};
 
-  RetentionTotals totals_, said_;     // said_: as of the last line in the log
+  RetentionTotals totals_, said_;     // said_: at the last log line
   std::vector<std::string> dropped_;  // partitions, since then
-  std::string trouble_;               // as last said
+  std::string trouble_;               // as last logged
   BootMs said_at_{BootMs{0} - kSayEvery};
 };
 

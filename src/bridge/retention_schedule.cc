@@ -8,10 +8,10 @@ namespace {
 
 using Stage = RetentionPass::Stage;
 
-constexpr Ms kWalkEvery{std::chrono::hours{24}};  // from the beginning: what was passed over, parked ones too
+constexpr Ms kWalkEvery{std::chrono::hours{24}};  // from the beginning: skipped tasks, also parked ones
 constexpr Ms kSweepPartitionsEvery{std::chrono::hours{24}};
 constexpr Ms kLookEvery{std::chrono::hours{1}};
-constexpr Ms kLookSoon{std::chrono::minutes{1}};  // where tasks went
+constexpr Ms kLookSoon{std::chrono::minutes{1}};  // after tasks were deleted
 constexpr Ms kLongestBusy{std::chrono::hours{1}};
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What the next pass of retention looks at: all finished tasks from the beginning, the partitions, what is
-// left in those that stay. Thread: the loop's.
+// Decides what the next retention pass covers: all finished tasks from the beginning, the partitions, the
+// leftovers in partitions that stay. Thread: the loop's.
 #pragma once
 
 #include <optional>
@@ -11,17 +11,17 @@ namespace rung::bridge {
 
 class RetentionSchedule {
  public:
-  // All of it with the next pass: another retention.
+  // The next pass covers all of it: the retention has changed.
   void look_at_all() { walk_at_ = look_at_ = sweep_at_ = {0}; }
-  // The same, and nothing is known of the tables: the duty was another instance's.
+  // The same, and forgets the state of the tables: another instance was in charge.
   void begin_anew();
 
-  // `last`: the pass before, from whose place the next one goes on.
+  // `last`: the previous pass; the next one continues from its cursor.
   RetentionPass next(const RetentionPass& last, std::optional<Ms> keep, EpochMs now, BootMs boot);
-  // Tasks went: their partition may be empty.
+  // Tasks were deleted: their partition may be empty.
   void tasks_went(BootMs now);
   void ended(const RetentionPass& pass, BootMs now);
-  // It was cut short by an error. How long to rest.
+  // An error cut the pass short. Returns how long to rest.
   Ms failed(BootMs now);
 
  private:
@@ -29,7 +29,7 @@ class RetentionSchedule {
 
   // 0 = with the next pass.
   BootMs walk_at_{0}, look_at_{0}, sweep_at_{0};
-  BootMs calm_until_{0};       // the tables were in use: no look before this
+  BootMs calm_until_{0};       // the tables were in use: no check before this
   Ms busy_pause_{kFirstBusy};  // twice as long each time
 };
 

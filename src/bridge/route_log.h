@@ -1,5 +1,5 @@
-// Log lines about where messages can't be published, at most one a minute for each name. Names come from
-// messages: bounded. Thread: the loop's.
+// Logs exchanges and queues where messages can't be published, at most one line a minute per name. Bounded,
+// because names come from messages. Thread: the loop's.
 #pragma once
 
 #include <string>

@@ -51,10 +51,10 @@ ShardPlan make_plan(const LeaseView& view, int node, const std::vector<Lease>& h
   for (const ShardRow& row : view.rows) {
     if (row.owner == node && !is_held(row.shard) && !plan.stepped_back) take(row.shard, boot);
   }
-  // Each begins at a place of its own, so that those who look at the same time do not ask for the same.
+  // Each instance starts at a different place, so that simultaneous plans do not ask for the same shards.
   const auto place = static_cast<std::size_t>(std::ranges::find(live, node) - live.begin());
   const std::size_t first = place * view.rows.size() / std::max<std::size_t>(live.size(), 1);
-  // While nobody can publish, everybody keeps what it has; who has lost the broker takes nothing.
+  // While no instance can publish, all keep their shards; one that has lost the broker takes none.
   const bool somebody = somebody_can_publish(view.nodes);
   const bool lost = std::ranges::any_of(
       view.nodes, [&](const NodeRow& n) { return n.id == node && n.link == BrokerLink::lost; });

@@ -9,7 +9,7 @@ namespace rung::bridge {
 
 namespace {
 
-// SIGTERM while our first cycle is under way: the longest that its answer is waited for.
+// How long to wait for the answer of our first cycle if SIGTERM comes while it is under way.
 constexpr Ms kFirstCycleMost{1000};
 
 }  // namespace
@@ -28,7 +28,7 @@ void Shards::start() {
 
 void Shards::set_link(BrokerLink link) {
   if (std::exchange(link_, link) == link || !started_ || leaving_) return;
-  if (!cycling_) timer_.at_once();  // the others should know
+  if (!cycling_) timer_.at_once();  // tell the others
 }
 
 TaskId Shards::new_id(EpochMs now) {
@@ -53,7 +53,7 @@ void Shards::begin_cycle() {
   };
   jobs_.submit<LeaseCycle>(Lane::control, work, [this](const Result<LeaseCycle>& result) {
     cycling_ = false;
-    if (leaving_) {  // what it took is given back with the rest
+    if (leaving_) {  // shards it took are given back with the rest
       if (result) node_ = result->node;
       if (left_) give_back();
       return;
@@ -70,7 +70,7 @@ void Shards::begin_cycle() {
 
 void Shards::end_cycle(const LeaseCycle& cycle) {
   memory_.row_gone = cycle.memory.row_gone;
-  if (memory_.row_gone) return;  // the fence closes by itself where this goes on
+  if (memory_.row_gone) return;  // if this lasts, the fence closes by itself
   if (node_ != cycle.node) ids_.reset();
   node_ = cycle.node;
   memory_ = cycle.memory;
@@ -89,9 +89,9 @@ void Shards::end_cycle(const LeaseCycle& cycle) {
               {{"shards", lost.size()}, {"held", count() - static_cast<int>(cycle.gained.size())}});
     listener_.lost(lost);
   }
-  // A margin for the way from the check to the socket, and for clocks that run a little apart.
+  // A margin for the time from the check to the socket, and for clock drift.
   const Ms margin = settings_.lease / 10;
-  // Who steps back closes the fence: what waits for the broker comes back unsent, and its shard can go.
+  // Stepping back closes the fence: messages that wait for the broker return unsent, and their shards can go.
   const bool open = any() && !stepped_back_;
   listener_.publish_until(open ? cycle.sent + settings_.lease - margin : BootMs{0});
   if (!cycle.gained.empty()) {
@@ -140,10 +140,10 @@ void Shards::leave(std::function<void()> done) {
   leaving_ = true;
   left_ = std::move(done);
   timer_.stop();
-  listener_.publish_until({0});  // from here on the shards may be others'
+  listener_.publish_until({0});  // from here on others may own the shards
   held_.clear();
-  // Our first cycle is under way: only its answer says who we are. But nobody waits long for a database that
-  // is not there.
+  // Our first cycle is under way: only its answer has our node number. But do not wait long for a database
+  // that is away.
   if (node_ == 0 && cycling_) return leave_timer_.start(kFirstCycleMost);
   give_back();
 }

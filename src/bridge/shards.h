@@ -2,15 +2,15 @@
 // live instances, given back and taken over. docs/design.md, Shards. Thread: the loop's; the work of a cycle
 // runs on the control lane.
 //
-// A cycle (beat, renew, give back, look, take) comes every third of the lease; besides, when the first lease
-// of somebody else runs out, which the living never let happen; and soon, while shards are changing hands. No
-// two instances keep step: each of these times has a random part.
+// A cycle (beat, renew, give back, look, take) runs every third of the lease; also when the first lease of
+// another instance expires, which live instances never let happen; and soon, while shards are changing hands.
+// Each of these times has a random part, so that instances do not run in lockstep.
 //
-// An instance that has lost the broker gives up all that it holds as long as another one can publish.
+// An instance that has lost the broker gives up all its shards as long as another one can publish.
 //
-// Files: shard_plan (who is due what), lease_cycle (a cycle with the database), held_shards, cycle_timer,
-// clock_step. Shards has more members than most classes here, because a cycle's answer changes all of them in
-// one step: node, leases, fence, clock.
+// Files: shard_plan (each instance's share), lease_cycle (a cycle with the database), held_shards,
+// cycle_timer, clock_step. Shards has more members than most classes here because a cycle's answer changes
+// all of them in one step: node, leases, fence, clock.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,7 @@ namespace rung::bridge {
 class Shards {
  public:
   using Settings = LeaseSettings;
-  // Something about the database that people must know. Work goes on.
+  // A condition of the database that people must know of. Work continues.
   struct Notice {
     enum class Kind { clock_stepped, restored };
     Kind kind = Kind::clock_stepped;
@@ -40,7 +40,7 @@ class Shards {
   };
   struct Listener {
     std::function<void(const std::vector<Gained>&)> gained;
-    std::function<void(const std::vector<int>&)> lost;  // without our will: act on nothing of theirs
+    std::function<void(const std::vector<int>&)> lost;  // involuntarily: don't act on their tasks
     std::function<void(BootMs)> publish_until;          // the fence, after each renewal
     std::function<void()> name_taken;                   // another process runs under our name: stop
     std::function<void(const Notice&)> noticed;
@@ -48,34 +48,34 @@ class Shards {
 
   Shards(io::Loop& loop, StoreJobs& jobs, DbClock& clock, Settings settings, Listener listener);
 
-  // Takes the node's name, and shards. Call when the broker has answered: who cannot publish must not take
-  // the name, and the shards, from a process that can. The second call does nothing.
+  // Takes the node's name, and shards. Call when the broker has answered: a process that cannot publish must
+  // not take the name and the shards from one that can. A second call does nothing.
   void start();
-  // The connection for publishing. Who has lost it gives its shards up as long as another instance is `up`,
-  // and publish_until({0}) is called; where nobody is, everybody keeps what it has.
+  // The state of the publishing connection. An instance that has lost it gives its shards up while another
+  // instance is `up`, and publish_until({0}) is called; if none is, all keep their shards.
   void set_link(BrokerLink link);
   bool stepped_back() const { return stepped_back_; }
-  // Gives everything back, the fence closed; `done` once the database has it.
+  // Closes the fence and gives all shards back; calls `done` once that is in the database.
   void leave(std::function<void()> done);
 
-  // Goes to the database with each heartbeat, for `rung stats` and `rung nodes`.
+  // Written to the database with each heartbeat, for `rung stats` and `rung nodes`.
   void set_problems(std::vector<HealthProblem> problems) { problems_ = std::move(problems); }
 
   int node() const { return node_; }
   bool any() const { return held_.count() > 0; }
   int count() const { return held_.count(); }
-  // Of the lease that we have; 0 = none.
+  // The epoch of our lease; 0 = none.
   std::uint64_t epoch(int shard) const { return held_.epoch(shard); }
-  // Held, and not about to be given back: new work may be claimed and put there.
+  // Held, and not about to be given back: new tasks may be claimed and inserted there.
   bool held(int shard) const { return held_.takes_work(shard); }
-  std::vector<int> list() const { return held_.list(); }  // all, also those about to be given back
+  std::vector<int> list() const { return held_.list(); }  // includes those about to be given back
   Fence fence() const { return {node_, held_.leases()}; }
-  // A held shard for a new task, in turn; -1 where there is none.
+  // A held shard for a new task, round-robin; -1 if there is none.
   int home() { return held_.next(); }
   // REQUIRES: node() is known, as it is once a shard is held.
   TaskId new_id(EpochMs now);
 
-  // A claim or a publish of this shard is under way: it is not given back before as many have ended.
+  // A claim or publish of this shard begins: the shard is not given back until each has ended.
   void begin_use(int shard) { held_.begin_use(shard); }
   void end_use(int shard) { held_.end_use(shard); }
   bool in_use(int shard) const { return held_.in_use(shard); }
@@ -83,7 +83,7 @@ class Shards {
  private:
   void begin_cycle();
   void end_cycle(const LeaseCycle& cycle);
-  std::vector<int> apply(const LeaseCycle& cycle);  // to what is held; those that were lost
+  std::vector<int> apply(const LeaseCycle& cycle);  // to the held shards; returns the lost ones
   void notice(const LeaseCycle& cycle);
   void step_back(bool yes);
   void give_back();
@@ -100,7 +100,7 @@ class Shards {
   DatabaseMemory memory_;
   ClockStep clock_step_;
   BrokerLink link_ = BrokerLink::up;
-  bool stepped_back_ = false;  // another instance can publish, and we cannot: no shard is due to us
+  bool stepped_back_ = false;  // another instance can publish and we cannot: our share is 0
   bool started_ = false;
   bool cycling_ = false;
   bool leaving_ = false;

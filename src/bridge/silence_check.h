@@ -1,5 +1,5 @@
-// Ends what waits for a consumer's word for too long: a presumed success, or the next level, as the queue's
-// rules say. Thread: the loop's.
+// Ends attempts that have waited too long for a consumer's report: presumed success, or the next level, as
+// the queue's rules say. Thread: the loop's.
 #pragma once
 
 #include <unordered_set>

@@ -18,7 +18,7 @@ void StallDetector::check(bool publishing) {
   const Ms silent = now - outbox_.heard_at();
   const bool stalled =
       publishing && outbox_.under_way() > 0 && silent > stall_timeout_ && !targets_.probing_since();
-  // A copy for <prefix>.parked is none of the targets', and waits as they do.
+  // A copy for <prefix>.parked belongs to no target, but waits like them.
   const std::size_t silent_targets = stalled ? targets_.silent(now, stall_timeout_) : 0;
   const bool copies_wait = outbox_.under_way() > targets_.unanswered();
   if (silent_targets > 1 || (silent_targets == 1 && copies_wait)) {

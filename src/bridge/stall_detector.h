@@ -1,6 +1,6 @@
-// Notices a connection on which nothing is answered while several queues want something: the broker may keep
-// all of it waiting for one queue that doesn't answer. The connection is given up, and its targets go into
-// quarantine; which of them is silent, the probes find out (targets.h). Thread: the loop's.
+// Detects a connection without any answer while publishes to several queues are under way: one silent queue
+// may block the whole connection in the broker. Drops the connection and quarantines its targets; probes find
+// out which target is silent (targets.h). Thread: the loop's.
 #pragma once
 
 #include "plugin/broker.h"
@@ -15,7 +15,7 @@ class StallDetector {
   StallDetector(Broker& broker, const Outbox& outbox, Targets& targets, const Clock& clock)
       : broker_(broker), outbox_(outbox), targets_(targets), clock_(clock) {}
 
-  // Call each second. `publishing`: the broker can be published to.
+  // Call each second. `publishing`: the broker accepts publishes.
   void check(bool publishing);
   void confirmed() { stall_timeout_ = kStallTimeout; }
 
@@ -26,7 +26,7 @@ class StallDetector {
   const Outbox& outbox_;
   Targets& targets_;
   const Clock& clock_;
-  Ms stall_timeout_{kStallTimeout};  // twice as long after each stall, until a publish is confirmed
+  Ms stall_timeout_{kStallTimeout};  // doubled after each stall, until a publish is confirmed
 };
 
 }  // namespace rung::bridge

@@ -1,10 +1,10 @@
-// What the bridge asks of the database: jobs, whose answers come back on the loop. StoreThreads does them on
-// threads, a connection each; the simulator when it likes to.
+// The bridge's database jobs, whose answers return on the loop. StoreThreads runs them on threads with a
+// connection each; the simulator runs them when it chooses.
 //
-// A job that meets a transient error is tried again, on a new connection and with backoff, until it succeeds
-// or stop() was called: an outage holds the flow, it doesn't break it. So is a job that the database refuses
-// (a right, a table is missing), but for the upkeep's, which waits by itself. (Jobs may be repeated: see
-// store.h.) Thread: submit() and the callbacks belong to the loop; work may run on another thread.
+// A job with a transient error is retried, on a new connection and with backoff, until it succeeds or stop()
+// is called: an outage pauses the flow but does not break it. So is a job that the database refuses (a
+// missing right or table), except on the upkeep lane, which does its own waiting. (Jobs may be repeated: see
+// store.h.) Thread: the loop's for submit() and the callbacks; work may run on another thread.
 #pragma once
 
 #include <cstddef>
@@ -19,32 +19,32 @@
 
 namespace rung::bridge {
 
-// Rows of one transaction: beyond some hundred a batch gains nothing. Batches of one flow at a time: one with
-// the database, one on the way.
+// Rows of one transaction: larger batches than a few hundred gain nothing. kMostInFlight: batches of one flow
+// at a time, one in the database, one on the way.
 inline constexpr std::size_t kMostInBatch = 500;
 inline constexpr std::size_t kBytesInBatch = 8 * 1024 * 1024;  // bodies of one transaction
 inline constexpr int kMostInFlight = 2;
 
-// Leases must not wait behind a thousand inserts: they have a thread of their own. So has the upkeep, which
-// may wait for a table; its connection is made with its first job.
+// Leases must not wait behind a thousand inserts: they have their own thread. So has upkeep, which may wait
+// for a table; its connection is opened for its first job.
 enum class Lane { control, flow, upkeep };
 
 class StoreJobs {
  public:
   struct Status {
-    bool away = false;     // some thread waits to try its job again
+    bool away = false;     // some thread waits to retry its job
     bool refused = false;  // the database answers, and refuses
-    std::string reason;    // the latest; "" where nothing is away
+    std::string reason;    // the latest; "" if nothing is away
   };
 
-  // Called on the loop: when the first job has to wait, with each reason that was not yet said since then,
-  // and when the last one goes on.
+  // Called on the loop: when the first job has to wait, for each new reason since then, and when the last one
+  // continues.
   using OnStatus = std::function<void(const Status&)>;
 
   virtual ~StoreJobs() = default;
 
-  // `work(Store&) -> Result<T>` then `done(Result<T>)` on the loop. done sees a transient
-  // error only where stop() was called, and Kind::refused on the upkeep's lane.
+  // `work(Store&) -> Result<T>` then `done(Result<T>)` on the loop. done sees a transient error only after
+  // stop(), and Kind::refused only on the upkeep lane.
   template <typename T, typename Work, typename Done>
   void submit(Lane lane, Work work, Done done) {
     auto result = std::make_shared<std::optional<Result<T>>>();
@@ -59,16 +59,16 @@ class StoreJobs {
     enqueue(lane, std::move(job));
   }
 
-  // When the database last did a job, or refused one; when this was made, where it never did.
+  // When the database last completed or refused a job; if it never did, when this object was created.
   virtual BootMs answered() const = 0;
 
-  // Takes no new turn at a job; what is blocked in a call ends by its own time-out. Does not wait.
+  // Starts no further attempt of a job; a blocked call ends by its own timeout. Does not wait.
   virtual void stop() = 0;
   // Whether all jobs ended within `most`. Call after stop().
   virtual bool join(Ms most) = 0;
 
  protected:
-  // Before a job is tried again: twice as long each time.
+  // The pause before a retry: doubled each time.
   static constexpr Ms kFirstPause{100}, kLongestPause{5000};
 
   struct Job {

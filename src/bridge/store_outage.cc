@@ -7,7 +7,7 @@ namespace rung::bridge {
 std::optional<StoreJobs::Status> StoreOutage::waits(bool& away, const Error& error) {
   if (!std::exchange(away, true)) ++away_;
   const bool refused = error.kind == Error::Kind::refused;
-  const bool turned = std::exchange(refused_, refused) != refused;  // it decides whether a start is given up
+  const bool turned = std::exchange(refused_, refused) != refused;  // decides whether a start is given up
   const bool news = told_.size() < kMostReasons && told_.insert(error.message).second;
   if (!news && !turned) return std::nullopt;
   return StoreJobs::Status{true, refused, error.message};

@@ -1,5 +1,5 @@
-// What to tell of an outage of the database: once for each reason, not once for each thread or each try.
-// Thread: none of its own; where several use it, a lock of theirs guards it.
+// Decides what to report of a database outage: each reason once, not once per thread or per try.
+// Thread: any, one at a time; several threads must guard it with their own lock.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ namespace rung::bridge {
 
 class StoreOutage {
  public:
-  // Someone with a job waits to try it again; `away` is theirs, false at first. What to tell now, if
+  // A job waits for a retry; `away` is its owner's flag, false at first. Returns what to report now, if
   // anything.
   std::optional<StoreJobs::Status> waits(bool& away, const Error& error);
-  // Their job is done, or given up.
+  // That job is done, or given up.
   std::optional<StoreJobs::Status> goes_on(bool& away);
 
  private:
-  static constexpr std::size_t kMostReasons = 20;  // told of one outage
+  static constexpr std::size_t kMostReasons = 20;  // reported of one outage
 
   int away_ = 0;
   bool refused_ = false;

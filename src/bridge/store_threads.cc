@@ -87,7 +87,7 @@ void StoreThreads::perform(Lane lane, Job& job, std::unique_ptr<Store>& store) {
   Ms length = kFirstPause;
   for (;;) {
     auto error = attempt_once(job, store);
-    // A login that is refused is waited out too: somebody may be changing the password right now.
+    // A refused login is retried too: somebody may be changing the password right now.
     if (error && !store && !error->is_transient()) error->kind = Error::Kind::refused;
     if (!error || error->kind != Error::Kind::transient) answered_ms_ = loop_.clock().boot().ms;
     const bool given_up = error && store && error->kind == Error::Kind::refused && lane == Lane::upkeep;

@@ -1,4 +1,4 @@
-// Store jobs on threads, a connection each.
+// Runs store jobs on threads with a connection each.
 // Thread: the loop's; work runs on a store thread.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace rung::bridge {
 
 class StoreThreads final : public StoreJobs {
  public:
-  // `idle`: a thread that had nothing to do for so long closes its connection, before the database cuts it
+  // `idle`: a thread without work for this long closes its connection, before the database cuts it
   // (open_mysql_store()'s `silence`, which must be longer).
   StoreThreads(io::Loop& loop, StoreFactory factory, int flow_threads, OnStatus on_status,
                Ms idle = std::chrono::hours{24});

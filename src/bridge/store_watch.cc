@@ -7,7 +7,7 @@
 namespace rung::bridge {
 namespace {
 
-constexpr Ms kNoticeStands{std::chrono::minutes{10}};  // as a problem: for people to see
+constexpr Ms kNoticeStands{std::chrono::minutes{10}};  // how long a notice stays a problem, for people to see
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// How the database stands: logs each change, and keeps the problems "database", "clock", "restored" and
-// "behind" of Health. Thread: the loop's.
+// Watches the database's state: logs each change, and maintains the problems "database", "clock", "restored"
+// and "behind" in Health. Thread: the loop's.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ class StoreWatch {
 
   void changed(const StoreJobs::Status& status);
   void noticed(const Shards::Notice& notice);
-  // A delivery of ours was answered of which the task's row knew nothing, or there is none: commits are
-  // missing.
+  // A consumer answered a delivery of ours that the task's row does not know, or the row is missing: commits
+  // were lost.
   void behind(TaskId id, const std::string& how);
 
   bool away() const { return away_; }
@@ -39,7 +39,7 @@ class StoreWatch {
   BootMs away_since_{0};
   std::string refusal_;
   std::int64_t rows_behind_ = 0;
-  io::Timer clock_calm_, restored_calm_, behind_calm_;  // end the problems of these names
+  io::Timer clock_calm_, restored_calm_, behind_calm_;  // clear the problems of these names
 };
 
 }  // namespace rung::bridge

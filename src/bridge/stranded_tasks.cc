@@ -11,8 +11,8 @@ namespace rung::bridge {
 namespace {
 
 constexpr Ms kLookAgainSoon{1000}, kLookAgainAfterError{5000};
-constexpr int kMostStranded = 5000;      // rows of one look
-constexpr int kForgottenPerShard = 100;  // of those that are forgotten
+constexpr int kMostStranded = 5000;      // rows per check
+constexpr int kForgottenPerShard = 100;  // forgotten rows per check
 constexpr Ms kForgotten{60'000};         // in `publishing` under our own epoch for this long, and not tracked
 
 }  // namespace
@@ -26,7 +26,7 @@ void StrandedTasks::look() {
   std::vector<Lease> ripe;
   const BootMs now = deps_.clock.here().boot();
   std::erase_if(waiting_, [&](const Gained& g) {
-    if (!deps_.shards.held(g.lease.shard)) return true;  // whoever has it now looks for itself
+    if (!deps_.shards.held(g.lease.shard)) return true;  // its current owner checks it
     if (g.recover_at > now) return false;
     ripe.push_back(g.lease);
     return true;
@@ -47,8 +47,8 @@ void StrandedTasks::found(const std::vector<Lease>& leases, const Result<std::ve
   std::vector<io::DueItem> items;
   std::set<int> unsettled;
   for (const DueEntry& row : *rows) {
-    // Tracked, it goes on by itself, unless what we are doing with it is still under the former lease: a
-    // claim on its way across an outage then comes back empty-handed.
+    // A tracked task continues by itself, unless our work on it is still under the former lease: a claim that
+    // was on its way during an outage then returns empty.
     if (deps_.dispatch.tracker().contains(row.id))
       unsettled.insert(row.shard);
     else
@@ -62,7 +62,7 @@ void StrandedTasks::found(const std::vector<Lease>& leases, const Result<std::ve
   deps_.dispatch.due(items);
 }
 
-// Our own claims whose answer got lost in a way that nobody noticed. None should ever be found.
+// Finds our own claims whose answer was lost unnoticed. There should never be any.
 void StrandedTasks::look_for_forgotten() {
   deps_.jobs.submit<std::vector<DueEntry>>(
       Lane::control,

@@ -1,6 +1,6 @@
-// Finds tasks in `publishing` that nobody publishes, and hands them to dispatch, under the same attempt:
-// those that the former owner of a shard left, once its connection to the broker must be dead; and, should
-// there ever be any, claims of our own that got lost. Thread: the loop's.
+// Finds tasks in `publishing` that no instance publishes, and passes them to dispatch under the same attempt:
+// those left by a shard's former owner, once its connection to the broker must be dead; and lost claims of
+// our own, should there ever be any. Thread: the loop's.
 #pragma once
 
 #include <vector>
@@ -24,18 +24,18 @@ class StrandedTasks {
   };
 
   explicit StrandedTasks(Deps deps) : deps_(deps) {}
-  // Shards were taken.
+  // Shards were gained.
   void gained(const std::vector<Gained>& gained);
-  // Call each second: looks into the shards whose time has come.
+  // Call each second: checks the shards whose time has come.
   void look();
-  // Call now and then: looks for claims of our own.
+  // Call now and then: looks for our own lost claims.
   void look_for_forgotten();
 
  private:
   void found(const std::vector<Lease>& leases, const Result<std::vector<DueEntry>>& rows);
 
   const Deps deps_;
-  std::vector<Gained> waiting_;  // shards to be looked into
+  std::vector<Gained> waiting_;  // shards to check
 };
 
 }  // namespace rung::bridge

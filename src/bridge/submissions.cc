@@ -6,8 +6,8 @@
 namespace rung::bridge {
 namespace {
 
-constexpr std::size_t kMostRows = 1000;  // of one transaction; a call is not taken apart
-constexpr Ms kCallTimeout{5000};         // a call waits for a lease or a turn so long
+constexpr std::size_t kMostRows = 1000;  // per transaction; a call is not split
+constexpr Ms kCallTimeout{5000};         // how long a call waits for a lease or a slot
 constexpr Ms kLookAgain{500};
 
 Error not_now(const char* why) { return {Error::Kind::transient, why}; }
@@ -97,7 +97,7 @@ void Submissions::wait() {
 }
 
 NewTask Submissions::make_task(Submission& submission, int shard) {
-  // A delay is never cut short by what our reading of the database's clock is behind.
+  // A lag of our reading of the database's clock never cuts a delay short.
   const EpochMs now = deps_.clock.latest();
   NewTask made = submission.task;
   Task& task = made.task;
@@ -120,7 +120,7 @@ void Submissions::insert(const std::shared_ptr<Batch>& batch, int shard) {
       [batch, fence = deps_.shards.fence()](TaskStore& store) { return store.insert(batch->tasks, fence); },
       [this, batch](const Result<std::vector<Inserted>>& result) {
         --in_flight_;
-        // Where a shard was lost the next renewal has to say which are ours: no use in asking again at once.
+        // If a shard was lost, only the next renewal tells which are ours: an immediate retry is useless.
         if (inserted(*batch, result)) flush();
         wait();
       });
@@ -148,7 +148,7 @@ bool Submissions::inserted(Batch& batch, const Result<std::vector<Inserted>>& re
     }
     held = held && lost == 0;
     if (lost > 0) {
-      waiting_.push_back(std::move(call));  // one shard for all of it: nothing of it was written
+      waiting_.push_back(std::move(call));  // one shard for the whole call: none of it was written
     } else {
       call.done(std::move(answers));
     }
@@ -156,7 +156,7 @@ bool Submissions::inserted(Batch& batch, const Result<std::vector<Inserted>>& re
   return held;
 }
 
-// One of them is refused by the database: each by itself, so as not to take the others down.
+// The database refuses one of the calls: retries each alone, so that it does not fail the others.
 void Submissions::again(Batch& batch) {
   for (Call& call : batch.calls) {
     auto one = std::make_shared<Batch>();

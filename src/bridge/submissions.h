@@ -1,7 +1,7 @@
-// What people and programs hand in without the broker: new tasks, and changes of tasks, from any thread.
-// Gathered into few transactions, as intake is: many small calls at once cost what one large one does.
-// Nothing is answered before its commit. Thread: submit() and change() any; everything else, and the
-// callbacks, the loop's.
+// Submissions of people and programs without the broker: new tasks and changes of tasks, from any thread.
+// Batched into few transactions, like intake: many small calls at once cost as much as one large one. No call
+// is answered before its commit. Thread: any for submit() and change(); the loop's for everything else, and
+// the callbacks.
 #pragma once
 
 #include <deque>
@@ -19,7 +19,7 @@
 
 namespace rung::bridge {
 
-// What became of one: its row (of a duplicate the id alone), and whether it is new.
+// The outcome of one submission: its row (for a duplicate only the id), and whether it is new.
 struct Submitted {
   Inserted answer;
   Task task;
@@ -41,15 +41,15 @@ class Submissions {
 
   explicit Submissions(Deps deps);
 
-  // All of a batch or none, but for what each row says of itself (a duplicate, a body that is too large). An
-  // error: transient where nothing could be written for kCallTimeout, or the process ends; such a batch may
-  // still be committed where it was on its way, as after any lost answer.
+  // All of a batch or none, except for row-specific answers (a duplicate, a body that is too large). The
+  // error is transient if nothing could be written for kCallTimeout, or if the process ends; such a batch may
+  // still be committed if it was on its way, as after any lost answer.
   void submit(std::vector<Submission> batch, SubmitDone done);
   void change(std::vector<Event> events, ChangeDone done);
 
-  // Inserts what waits for a lease or a free turn.
+  // Inserts the calls that wait for a lease or a free slot.
   void flush();
-  // Takes nothing further; what waits is told so.
+  // Accepts nothing more; waiting calls get an error.
   void drain();
   bool idle() const { return in_flight_ == 0; }
 

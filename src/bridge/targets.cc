@@ -8,13 +8,13 @@ namespace {
 
 using How = PublishResult::How;
 
-constexpr std::size_t kSmallBacklog = 500;  // so many overdue keep nobody waiting
-constexpr double kBurst = 0.1;              // of a second's tokens: the most that is saved up
-// A queue in quarantine that doesn't answer may get each probe's message once it lives again: few, therefore.
+constexpr std::size_t kSmallBacklog = 500;  // this many overdue tasks delay no others
+constexpr double kBurst = 0.1;              // the most that is saved up, in seconds of tokens
+// A silent queue in quarantine may get every probe's message once it recovers, so probes are few.
 constexpr Ms kFirstProbePause{2000};
 constexpr Ms kLongestProbePause{60'000};
-constexpr Ms kRemembered{60'000};      // an idle target's window is remembered for so long
-constexpr std::size_t kPerTurn = 100;  // of one target before the next has its turn
+constexpr Ms kRemembered{60'000};      // how long an idle target's window is remembered
+constexpr std::size_t kPerTurn = 100;  // of one target before the next one's turn
 
 }  // namespace
 
@@ -40,8 +40,8 @@ std::size_t Targets::room(const Target& target, BootMs now) const {
   if (target.closed_until > now || target.quarantined) return 0;
   if (target.unanswered > 0 && now - target.heard_at > kSilent) return 0;
   const std::size_t room = target.window > target.under_way ? target.window - target.under_way : 0;
-  // A handful at each answer would make many small transactions: when a quarter is free, or all that waits
-  // goes.
+  // Taking a few at each answer would make many small transactions: wait until a quarter is free or all
+  // waiting tasks fit.
   const bool all = target.fresh.size() + target.overdue.size() <= room;
   return all || room * 4 >= target.window ? room : 0;
 }
@@ -67,7 +67,7 @@ std::size_t Targets::take_from(Target& target, std::size_t most, std::vector<io:
     --waiting_;
     ++taken;
   };
-  // The oldest first. But of a large backlog half of a turn at most while something fresh waits: neither
+  // The oldest first. But while fresh tasks wait, a large backlog gets at most half of a turn: neither
   // starves.
   const bool all = target.fresh.empty() || target.overdue.size() <= kSmallBacklog;
   const std::size_t overdue_most = all ? most : (most + 1) / 2;
@@ -160,7 +160,8 @@ void Targets::sent(std::uint32_t queue, BootMs now) {
   Target& target = at(queue);
   if (target.unanswered++ == 0) target.heard_at = now;
   if (!target.quarantined) return;
-  // Asked. What never got so far, because it was another instance's by then, has asked nothing.
+  // The probe was sent. A task that another instance had taken by then never gets here and counts as no
+  // probe.
   target.probe_pause = std::clamp(target.probe_pause * 2, kFirstProbePause, kLongestProbePause);
   target.probe_at = now + target.probe_pause;
 }

@@ -1,4 +1,4 @@
-// Hears what becomes of the tasks' rows, so that what is kept in memory follows them. Thread: the loop's.
+// Observes the tasks' rows, so that the state in memory follows them. Thread: the loop's.
 #pragma once
 
 #include "src/core/machine.h"

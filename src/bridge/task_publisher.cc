@@ -41,8 +41,8 @@ void TaskPublisher::publish(const std::vector<ClaimedTask>& tasks,
   }
 }
 
-// A retry goes to its queue alone: others that the original exchange leads to must not get copies (trap 5).
-// With its original routing key, where it has one. A delay that has not failed yet goes where it was to go.
+// A retry goes only to its queue: other queues bound to the original exchange must not get copies (trap 5).
+// It keeps its original routing key, if any. A delay that has not failed yet goes to its original target.
 Outgoing TaskPublisher::outgoing_for(const ClaimedTask& claimed, const Message& message) const {
   const Task& task = *claimed.task;
   const Target target = target_of(task);
@@ -69,7 +69,7 @@ void TaskPublisher::release(const ClaimedTask& claimed) {
   deps_.tracker.release(claimed);
 }
 
-// A success of an earlier attempt may come while the next copy is held back. No other end is possible then.
+// An earlier attempt may succeed while the next copy is held back. The task cannot end otherwise then.
 void TaskPublisher::changed(const Task& task) {
   if (held_back_.size() == 0 || !is_finished(task.state) || !deps_.tracker.publishing(task.id)) return;
   if (const auto claimed = held_back_.take(task.id)) release(*claimed);
@@ -106,12 +106,12 @@ void TaskPublisher::published(const ClaimedTask& claimed, const PublishResult& r
   }
 }
 
-// The shard stays in use until the row says it: given back before, its new owner would find the row in
-// `publishing` and publish it once more.
+// The shard stays in use until the row records it: if it were given back earlier, its new owner would find
+// the row in `publishing` and publish the task again.
 void TaskPublisher::record(int shard, Event event) {
   const TaskId id = event.id;
   if (auto* failed = std::get_if<event::Failed>(&event.what)) failed->by_publisher = true;
-  // A confirm moves nothing that anybody waits for; where the consumer was quicker, its word was dealt with
+  // A confirm changes nothing that anybody waits for; if the consumer was faster, its report was handled
   // already.
   const bool moves = !std::holds_alternative<event::Confirmed>(event.what);
   const auto recorded = [this, id, shard, moves](const Result<Decision>& decision) {

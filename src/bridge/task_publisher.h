@@ -1,5 +1,5 @@
-// Publishes claimed tasks whose messages are read, when they are due, and records the broker's answers. What
-// was claimed under a lease that has been lost since is not published: others may have gone on with it.
+// Publishes claimed tasks whose messages are read, when they are due, and records the broker's answers. Does
+// not publish a task whose claim's lease was lost: another instance may have taken it over.
 // Thread: the loop's.
 #pragma once
 
@@ -25,8 +25,8 @@
 
 namespace rung::bridge {
 
-// Under the lease that we have now? One that was lost since, and perhaps taken again, no longer covers the
-// claim.
+// Whether the claim is under our current lease. A lease that was lost, even if taken again, no longer covers
+// it.
 inline bool is_covered(const Shards& shards, const ClaimedTask& claimed) {
   return shards.epoch(claimed.task->shard) == claimed.task->epoch;
 }
@@ -46,19 +46,19 @@ class TaskPublisher {
     TaskTracker& tracker;
     StallDetector& stalls;
     std::string prefix;  // of our exchanges
-    // `lost` or `fenced`: nobody knows whether it is in the queue, or it was not sent. The owner untracks it.
+    // `lost` or `fenced`: unknown whether it is in the queue, or not sent. The owner untracks it.
     std::function<void(const ClaimedTask&, How)> unpublished;
   };
 
   explicit TaskPublisher(Deps deps);
 
-  // `messages`: of these tasks, in any order; one that is missing cannot be read. Flush the outbox after it.
+  // `messages`: of these tasks, in any order; a missing one cannot be read. Flush the outbox afterwards.
   void publish(const std::vector<ClaimedTask>& tasks, const std::vector<StoredMessage>& messages);
-  // Its row has changed: a copy that is held back is called back where the task has ended.
+  // The task's row has changed: withdraws its held-back copy if the task has ended.
   void changed(const Task& task);
 
-  std::size_t body_bytes() const { return body_bytes_; }       // read, and no result yet
-  double mean_body_bytes() const { return mean_body_bytes_; }  // of late
+  std::size_t body_bytes() const { return body_bytes_; }       // read, no result yet
+  double mean_body_bytes() const { return mean_body_bytes_; }  // recent
   const Lateness& lateness() const { return lateness_; }
 
  private:

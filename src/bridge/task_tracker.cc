@@ -16,12 +16,12 @@ std::vector<io::DueItem> TaskTracker::begin_claim(std::vector<io::DueItem> items
   std::erase_if(items, [this](const io::DueItem& item) {
     const auto it = tracked_.find(item.id);
     if (it == tracked_.end() || it->second.claimed || it->second.queue != item.queue) {
-      targets_.end(item.queue);  // sent elsewhere while it waited here
+      targets_.end(item.queue);  // moved to another queue while it waited here
       return true;
     }
     it->second.claimed = true;
     if (shards_.held(item.shard)) return false;
-    not_claimed(item);  // another instance's by now: its heap or its sweep has it
+    not_claimed(item);  // another instance owns it by now: its heap or sweep has it
     return true;
   });
   for (const io::DueItem& item : items) shards_.begin_use(item.shard);

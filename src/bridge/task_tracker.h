@@ -1,6 +1,6 @@
-// The tasks that this instance works on, each once: those that are due and wait to be claimed, and those that
-// it has claimed, until their row says what became of the publish. A shard is in use while a task of it is
-// claimed (Shards::begin_use). Thread: the loop's.
+// The tasks that this instance works on, each once: those due that wait to be claimed, and those it has
+// claimed, until the row records the result of the publish. A shard is in use while a task of it is claimed
+// (Shards::begin_use). Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -18,36 +18,36 @@ namespace rung::bridge {
 
 class TaskTracker {
  public:
-  // `targets` counts what is under way for each queue; `transitions` waits for what is published.
+  // `targets` counts tasks under way per queue; `transitions` waits for their publishes.
   TaskTracker(Shards& shards, Targets& targets, Transitions& transitions)
       : shards_(shards), targets_(targets), transitions_(transitions) {}
 
   bool contains(TaskId id) const { return tracked_.contains(id); }
-  // The same, and for that queue: what waits may have been sent elsewhere since.
+  // The same, and for that queue: a waiting task may have been moved to another queue since.
   bool contains(const io::DueItem& item) const;
-  // Claimed, or about to be, and the row does not say yet what became of the publish.
+  // Claimed, or about to be, and the row does not record the result of the publish yet.
   bool publishing(TaskId id) const;
   // Claimed, and the publish has no result yet.
   std::size_t unanswered() const { return unanswered_; }
 
-  // It is due, and waits to be claimed. Where it waits for another queue already, only this one counts.
+  // The task is due and waits to be claimed. If it already waits for another queue, this one replaces it.
   void wait(const io::DueItem& item) { tracked_[item.id].queue = item.queue; }
-  // Which of those that a claim is to be asked for still wait, and are ours. Call end_claim() with them.
+  // Call before a claim: returns those that still wait and are ours. Call end_claim() with them.
   std::vector<io::DueItem> begin_claim(std::vector<io::DueItem> items);
   void end_claim(const std::vector<io::DueItem>& items);
-  // The claim applied to it.
+  // The claim applied to the task.
   void claimed(const ClaimedTask& claimed);
-  // It did not apply to it, or failed.
+  // The claim did not apply to the task, or failed.
   void not_claimed(const io::DueItem& item);
 
-  // The publish has a result. untrack() follows once the row says so.
+  // The publish has a result. untrack() follows once the row records it.
   void answered(const ClaimedTask& claimed);
-  // A claimed task that is not published by us: its row stays as it is, and the janitor of whoever holds its
-  // shard finds it.
+  // A claimed task that we do not publish: its row stays as it is, and the janitor of its shard's owner finds
+  // it.
   void release(const ClaimedTask& claimed);
 
-  void untrack(TaskId id);             // one that waits
-  void untrack(TaskId id, int shard);  // one that was claimed
+  void untrack(TaskId id);             // a waiting task
+  void untrack(TaskId id, int shard);  // a claimed task
 
  private:
   struct Tracked {

@@ -1,5 +1,5 @@
-// What follows where a task's row is new or has changed, whoever changed it: its due time goes into the heap,
-// a copy that is held back is called back, and people are told. Thread: the loop's.
+// Reacts to new and changed task rows, whoever changed them: adds the due time to the heap, withdraws a
+// held-back copy, and logs what people must know. Thread: the loop's.
 #pragma once
 
 #include "src/bridge/attachments.h"

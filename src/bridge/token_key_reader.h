@@ -1,5 +1,5 @@
-// Reads the key of the delivery tokens from the database, again and again where it cannot be used: a person
-// has to mend it. Thread: the loop's.
+// Reads the key of the delivery tokens from the database, and retries while the key is unusable: a person has
+// to fix it. Thread: the loop's.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ class TokenKeyReader {
   TokenKeyReader(io::Loop& loop, StoreJobs& jobs, DeliveryProof& proof, std::function<void()> ready);
 
   void read();
-  void drain() { draining_ = true; }  // a try under way is the last
+  void drain() { draining_ = true; }  // a read under way is the last
 
  private:
   void arrived(const Result<DeliveryProof::Shared>& shared);

@@ -13,14 +13,14 @@ namespace {
 
 constexpr Ms kConfirmWaits{20};
 
-// What another instance publishes is asked for again after this, then ever less soon.
+// Retries for a task that another instance publishes: the first pause, which then grows.
 constexpr Ms kAskAgain{25}, kAskAgainLongest{1000};
-// The row may be read where the last commits are not yet: looked at again after each of these, 5 s in all.
+// The row may have been read where the last commits are missing: read again after each of these, 5 s in all.
 constexpr std::array<Ms, 6> kLookPauses{Ms{100}, Ms{200}, Ms{400}, Ms{800}, Ms{1500}, Ms{2000}};
-// A person is told that it is being published after this.
+// After this, a person gets the answer that the task is being published.
 constexpr Ms kPersonWaits{2000};
 
-// A consumer's word on a delivery that was ours.
+// A consumer's report on a delivery of ours.
 bool is_proven(const Happening& what) {
   const auto* failed = std::get_if<event::Failed>(&what);
   const auto* succeeded = std::get_if<event::Succeeded>(&what);
@@ -54,7 +54,7 @@ void Transitions::push(Item item) {
 }
 
 void Transitions::put(Item item) {
-  // A consumer that was quicker than the confirm. What is said by hand asks the database at once.
+  // The consumer was faster than the confirm. Manual events ask the database at once.
   const auto* failed = std::get_if<event::Failed>(&item.event.what);
   if (failed != nullptr && !failed->by_publisher && publishing_(item.event.id)) {
     held_[item.event.id].push_back(std::move(item));
@@ -67,10 +67,10 @@ void Transitions::published(TaskId id) {
   const auto held = held_.extract(id);
   if (held.empty()) return;
   for (Item& item : held.mapped()) put(std::move(item));
-  loop_.post([this] { flush(); });  // with what else this turn brings
+  loop_.post([this] { flush(); });  // with the other events of this turn
 }
 
-// False where it has waited for long enough, or waits for nothing.
+// False if it has waited long enough, or has nothing to wait for.
 bool Transitions::ask_again(Item& item, const Decision& decision) {
   if (decision.verdict != Decision::Verdict::refused) return false;
   const bool by_hand = item.event.by_hand.has_value();
@@ -84,7 +84,7 @@ bool Transitions::ask_again(Item& item, const Decision& decision) {
   return true;
 }
 
-// False where it is neither behind nor missing, or is missing still after all the pauses.
+// False if the row is neither behind nor missing, or is still missing after all the pauses.
 bool Transitions::look_again(Item& item, const Decision& decision) {
   if (decision.verdict != Decision::Verdict::refused) return false;
   const bool missing = decision.reason == kNoSuchTask && is_proven(item.event.what);
@@ -145,7 +145,7 @@ void Transitions::forget_before(std::uint32_t connection) {
   std::erase_if(held_, [](const auto& held) { return held.second.empty(); });
 }
 
-// A second batch beside the one under way only where it is worth its transaction.
+// Sends a second batch beside the one under way only if it is worth a transaction.
 bool Transitions::should_flush() {
   if (waiting_.size() >= kMostInBatch / 2 || waiting_.front().alone) return true;
   return in_flight_ == 0 && (pressing_ > 0 || !linger_.hold());

@@ -1,12 +1,12 @@
-// Gathers what happens to tasks, from every flow, into batches: one transaction each. While one batch is with
-// the database the next one gathers, so that batches grow with the load by themselves (group commit). A
-// broker's confirm, which nobody waits for, waits some ms for others.
+// Batches the events of tasks from every flow, one transaction per batch. While one batch is in the database
+// the next one fills, so that batches grow with the load by themselves (group commit). A broker's confirm,
+// which nobody waits for, waits some ms for others.
 //
-// A word that ends an attempt waits until the attempt's publish has its answer (kNotPublishedYet,
-// kBeingPublished): here, without asking the database, where we publish it ourselves; else by asking again.
-// A word on a delivery of ours that the row knows nothing of (kRowBehind, kNoSuchTask with a good token) is
-// asked again for some seconds, too: the row may have been read where the last commits are not yet. Thread:
-// the loop's.
+// A consumer's report that ends an attempt waits until the attempt's publish has its answer
+// (kNotPublishedYet, kBeingPublished): here, without asking the database, if we publish it ourselves;
+// otherwise by retrying. A report on a delivery of ours that the row does not know (kRowBehind, kNoSuchTask
+// with a valid token) is also retried for some seconds: the row may have been read where the last commits are
+// missing. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -27,27 +27,26 @@ namespace rung::bridge {
 class Transitions {
  public:
   using Done = std::function<void(const Result<Decision>&)>;
-  // What an event comes to that the database does not take for good.
+  // What to do with an event that the database rejects for good.
   enum class OnError {
     answer,  // `done` gets the error
-    keep,    // it is logged and tried again by a timer (LeftUnacked): nobody else would
+    keep,    // it is logged and retried by a timer (LeftUnacked): nobody else would
   };
 
-  // `fence` is asked when a batch leaves. `rules` are replaced by a reload: they hold from the next batch on.
+  // `fence` is called when a batch leaves. A reload replaces `rules`, which apply from the next batch on.
   // `after` runs once after each batch's callbacks: acks leave together. `publishing`: whether we have
   // claimed the task, and its publish has no recorded answer yet; published() is called when it has.
   Transitions(io::Loop& loop, StoreJobs& jobs, std::function<Fence()> fence, const RuleBookPtr& rules,
               std::function<void()> after, std::function<bool(TaskId)> publishing, LeftUnacked& left);
 
-  // Call flush() when a handler has added all it has. `connection`: of the delivery that it is about, if it
-  // is about one.
+  // Call flush() when a handler has added all it has. `connection`: of the event's delivery, if there is one.
   void add(Event event, Done done, std::uint32_t connection = 0, OnError on_error = OnError::answer);
-  // Lets go of what waits from older connections of the broker's: it comes again.
+  // Drops waiting events of older broker connections: the broker redelivers them.
   void forget_before(std::uint32_t connection);
   void flush();
-  // The publish of this task has its answer, and the row says so.
+  // The publish of this task has its answer, recorded in the row.
   void published(TaskId id);
-  // What waits for another's publish and came from the broker does not count: unacked, it comes again.
+  // Events from the broker that wait for another instance's publish do not count: unacked, they come again.
   bool idle() const;
 
  private:
@@ -56,12 +55,12 @@ class Transitions {
     Done done;
     std::uint32_t connection = 0;
     OnError on_error = OnError::answer;
-    // The batch it was in failed for good: it goes by itself, so as not to take others down.
+    // Its batch failed for good: it goes alone, so that it does not fail others.
     bool alone = false;
-    bool told = false;  // it was logged that it could not be recorded
-    BootMs since{0};    // when it was first told to wait for a publish
+    bool told = false;  // the failure to record it was logged
+    BootMs since{0};    // when it first had to wait for a publish
     BootMs again_at{0};
-    std::size_t looked = 0;  // so often the row was behind, or missing
+    std::size_t looked = 0;  // how often the row was behind or missing
   };
   bool should_flush();
   void push(Item item);
@@ -83,10 +82,10 @@ class Transitions {
   LeftUnacked& left_;
   std::deque<Item> waiting_;
   std::unordered_map<TaskId, std::vector<Item>> held_;  // until published()
-  std::vector<Item> later_;                             // asked again at their time
+  std::vector<Item> later_;                             // to be retried at their time
   io::Timer again_;                                     // the first of later_
   Linger linger_;
-  std::size_t pressing_ = 0;  // of waiting_: those that somebody waits for
+  std::size_t pressing_ = 0;  // how many of waiting_ somebody waits for
   int in_flight_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// How an instance is: what /metrics, /readyz and the log at the start show of it. Thread: values.
+// The state of an instance, as shown by /metrics, /readyz and the startup log. Thread: values.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct Vitals {
   Targets::Summary targets;
   Lateness lateness;
   std::vector<std::pair<std::string, bool>>
-      attached;  // by queue of the config; those that could be looked at
+      attached;  // by queue of the config; only those that could be checked
   DeliveryProof::Refused refused;
   std::int64_t rows_behind = 0;  // since the start
 };
@@ -41,10 +41,11 @@ struct Status {
   std::size_t loaded = 0;  // in the heap
 };
 
-// Has it worked since the start, and if not: which service refuses it, and why. See start.wait.
+// Whether the instance has worked since the start, and if not, which service refuses it and why. See
+// start.wait.
 struct StartState {
-  bool done = false;    // broker and database have both answered, and serve us
-  std::string refusal;  // of one that has never served us; "" = none: it is merely not reached yet
+  bool done = false;    // broker and database have both answered and serve us
+  std::string refusal;  // of a service that has never served us; "" = none: it has just not been reached yet
 };
 
 }  // namespace rung::bridge

@@ -33,7 +33,7 @@ DueHeap::Slot& DueHeap::slot(Slots& slots, std::int64_t begin, bool fine) {
 }
 
 EpochMs DueHeap::fires_at(const Slot& s) const {
-  // A coarse slot is spread before its first entry is due.
+  // A coarse slot is split before its first entry is due.
   return EpochMs{s.fine ? s.begin : s.begin - kNearMs / 2} - ahead_;
 }
 
@@ -51,7 +51,7 @@ void DueHeap::add(const DueItem& item) {
 void DueHeap::on_timer(Slot& s) {
   const EpochMs now = clock_.now();
   const EpochMs wanted = fires_at(s);
-  if (now < wanted) {  // libuv was early by its rounding, or the clock was corrected: never early
+  if (now < wanted) {  // libuv's rounding was early, or the clock was corrected: never fire early
     s.timer.start(wanted - now);
     return;
   }

@@ -1,7 +1,7 @@
-// The near horizon: what is due soon, on timers. One per slot, each slot an array of
-// ids: what is due within seconds stands in slots of 1 ms, what is later in slots of about a second that are
-// spread into fine ones as they near, so that a million entries cost tens of bytes each and still fire to the
-// ms. Thread: the loop's.
+// The tasks that are due soon, on timers. Each slot is an array of ids with one timer. Tasks due within
+// seconds are in slots of 1 ms; later ones are in slots of about a second, which are split into fine slots as
+// they come near. A million entries thus cost tens of bytes each and still fire to the ms. Thread: the
+// loop's.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ namespace rung::io {
 
 struct DueItem {
   TaskId id;
-  EpochMs at;  // by the database's clock
+  EpochMs at;  // the database's clock
   int shard = 0;
-  std::uint32_t queue = 0;  // the caller's number of its target
+  std::uint32_t queue = 0;  // the caller's number for the target
 };
 
 class DueHeap {
  public:
-  // `fire` gets what is due within `ahead`, never earlier by `clock`, in batches; it may add() to the heap.
+  // `fire` gets the items due within `ahead` by `clock`, never earlier, in batches; it may add() to the heap.
   DueHeap(Loop& loop, const DbClock& clock, std::function<void(std::vector<DueItem>)> fire, Ms ahead = Ms{0});
   ~DueHeap();
 
@@ -35,18 +35,18 @@ class DueHeap {
   std::size_t size() const { return size_; }
   void clear();
 
-  // Lets go of the slot that is due last; answers the time from which on the heap is now incomplete. For the
-  // bound.
+  // Drops the slot that is due last, to bound the heap. Returns the time from which on the heap is
+  // incomplete.
   std::optional<EpochMs> drop_latest();
 
-  // Call about once a second: where the database's clock stepped, or the machine slept (libuv's clock stands
-  // still then), the timers are armed anew.
+  // Call about once a second: rearms the timers if the database's clock stepped or the machine slept (libuv's
+  // clock stops then).
   void check_clock();
 
  private:
   struct Packed {  // 16 bytes
     TaskId id;
-    std::int16_t offset = 0;  // ms after the slot's begin: below kCoarseMs
+    std::int16_t offset = 0;  // ms after the start of the slot: below kCoarseMs
     std::int16_t shard = 0;
     std::uint32_t queue = 0;
   };
@@ -54,7 +54,7 @@ class DueHeap {
   using Slots = std::map<std::int64_t, std::unique_ptr<Slot>>;
 
   static constexpr std::int64_t kCoarseMs = 1024;
-  static constexpr std::int64_t kNearMs = 3000;  // what is due within this goes to a fine slot at once
+  static constexpr std::int64_t kNearMs = 3000;  // items due within this go to a fine slot at once
 
   Slot& slot(Slots& slots, std::int64_t begin, bool fine);
   void arm(Slot& slot);
@@ -68,7 +68,7 @@ class DueHeap {
   const Ms ahead_;
   Slots fine_, coarse_;
   std::size_t size_ = 0;
-  std::int64_t armed_skew_ = 0;  // database time minus that of the timers, when the timers were armed
+  std::int64_t armed_skew_ = 0;  // database time minus timer time, when the timers were armed
 };
 
 }  // namespace rung::io

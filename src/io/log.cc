@@ -25,7 +25,7 @@ std::shared_ptr<spdlog::logger> logger() {
   return instance;
 }
 
-// By the system's clock, not by a Clock: it is for people to read, and there is one log in a process.
+// Uses the system's clock, not a Clock: people read it, and a process has one log.
 std::string timestamp() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   std::string text = format_utc({std::chrono::duration_cast<std::chrono::milliseconds>(now).count()});
@@ -47,8 +47,8 @@ std::string_view name(Level level) {
   return "info";
 }
 
-// Quoted where a reader could not tell where it ends, or where something is escaped. JSON's quoting, so that
-// one line stays one line.
+// Quotes a value whose end would be ambiguous, or that needs escaping. JSON's quoting keeps an event on one
+// line.
 std::string text_value(const Field& field) {
   std::string quoted = escape_controls_in_json(
       nlohmann::json(field.value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));

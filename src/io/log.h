@@ -1,4 +1,4 @@
-// The log: one line an event, key=value or JSON, on stderr. No payloads, no secrets: whoever logs keeps them
+// The log: one line per event, key=value or JSON, on stderr. No payloads, no secrets: the caller keeps them
 // out. Thread: any.
 #pragma once
 
@@ -14,7 +14,7 @@ enum class Level { debug, info, warn, error };
 struct Field {
   std::string_view key;
   std::string value;
-  bool quoted = true;  // in JSON: text (true) or a number or bool as it stands (false)
+  bool quoted = true;  // in JSON: a string (true), or a bare number or bool (false)
 
   Field(std::string_view k, std::string v) : key(k), value(std::move(v)) {}
   Field(std::string_view k, std::string_view v) : key(k), value(v) {}
@@ -27,7 +27,7 @@ struct Field {
 // level: trace debug info warn error; format: text or json. May be called again (reload).
 void configure(std::string_view level, std::string_view format);
 
-// `event` is a constant phrase that one can search for: "the database is away".
+// `event` is a constant, searchable phrase: "the database is away".
 void write(Level level, std::string_view event, std::initializer_list<Field> fields = {});
 
 inline void debug(std::string_view event, std::initializer_list<Field> fields = {}) {

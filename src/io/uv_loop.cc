@@ -12,11 +12,11 @@ class UvAlarm final : public Loop::Alarm {
     uv_timer_init(loop, timer_.get());
   }
   void start(Ms delay, Ms repeat) override {
-    uv_update_time(loop_);  // libuv's time is that of the turn's begin: after long work it is behind
+    uv_update_time(loop_);  // libuv caches the time when a turn begins: after long work it is stale
     uv_timer_start(
         timer_.get(),
         [](uv_timer_t* timer) {
-          const auto fire = static_cast<UvAlarm*>(timer->data)->fire_;  // a copy: it may end the Timer
+          const auto fire = static_cast<UvAlarm*>(timer->data)->fire_;  // a copy: it may destroy the Timer
           fire();
         },
         static_cast<std::uint64_t>(delay.count() > 0 ? delay.count() : 0),

@@ -1,5 +1,5 @@
 // libuv in RAII: the loop and signals.
-// Thread: everything here belongs to the thread that calls run(); post() and clock() are for any.
+// Thread: the one that calls run() for everything here; post() and clock(): any.
 #pragma once
 
 #include <uv.h>
@@ -17,7 +17,7 @@ class UvLoop final : public Loop {
  public:
   // REQUIRES: `clock` outlives it.
   explicit UvLoop(const Clock& clock);
-  // REQUIRES: every Timer and Signal on it is gone.
+  // REQUIRES: every Timer and Signal on it is destroyed.
   ~UvLoop() override;
   UvLoop(const UvLoop&) = delete;
   UvLoop& operator=(const UvLoop&) = delete;
@@ -26,7 +26,7 @@ class UvLoop final : public Loop {
   void stop();
 
   const Clock& clock() const override { return clock_; }
-  // Whole batches are swapped out, one wake-up an edge.
+  // The loop takes whole batches; only a post to an empty queue wakes it up.
   void post(std::function<void()> task) override;
   std::unique_ptr<Alarm> make_alarm(std::function<void()> fire) override;
   Ms timer_clock() const override;
@@ -43,7 +43,7 @@ class UvLoop final : public Loop {
   std::vector<std::function<void()>> posted_;  // guarded by mutex_
 };
 
-// One libuv handle that outlives its owner until libuv lets go of it (stop, uv_close, free in the callback).
+// A libuv handle that outlives its owner until libuv has closed it (stop, uv_close, free in the callback).
 template <typename Handle>
 class OwnedHandle {
  public:
