@@ -1,4 +1,4 @@
-// Deleting what is finished and old. Thread, errors: store.h.
+// Deletes old finished tasks and their history. Thread, errors: store.h.
 #pragma once
 
 #include <cstdint>
