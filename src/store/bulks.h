@@ -52,8 +52,8 @@ struct Bulk {
   TaskId last = {};    // the last task processed
 };
 
-// The tasks it freezes: those that match its filter; if that names no state, only in states that the action
-// applies to.
+// The tasks it freezes: those that match its filter; if that names no state, in the state that the action is
+// for.
 Filter of_bulk(const NewBulk& bulk);
 // The event it applies to one task.
 Event event_of(const Bulk& bulk, TaskId id);
