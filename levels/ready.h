@@ -1,5 +1,6 @@
 // The built-in ladders: levels/*.yaml as text, in the form that follows `ladders.NAME:` in a config. The
-// caller parses the YAML, not this room. Thread: pure functions over constants.
+// caller parses the YAML, not this room.
+// Thread: pure functions over constants.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// The SQL that Rung runs, from the .sql files in sql/DIALECT: there is no SQL text anywhere else. Thread:
-// any; everything is built once and immutable.
+// The SQL that Rung runs, from the .sql files in sql/DIALECT: there is no SQL text anywhere else.
+// Thread: any; everything is built once and immutable.
 #pragma once
 
 #include <string>

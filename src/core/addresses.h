@@ -37,9 +37,9 @@ class Addresses {
   using Told = std::function<void(const std::string& address, const std::string& passed_over)>;
 
   // shuffled: for equal nodes of a cluster. Each process shuffles with its own seed, so that clients spread
-  // over the nodes; addresses that failed most recently come last. listed: in the order of the config. Where
-  // several would serve (several accept writes, but only one may be written to), all processes choose the
-  // same one.
+  // over the nodes; addresses that failed most recently come last.
+  // listed: in the order of the config. Where several would serve (several accept writes, but only one may be
+  // written to), all processes choose the same one.
   enum class Order : std::uint8_t { shuffled, listed };
 
   // REQUIRES: urls is not empty; `clock` outlives it.

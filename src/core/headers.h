@@ -46,7 +46,7 @@ struct Failure {
   std::string token;         // retry-token; "" = not there
   std::optional<int> level;  // retry-level, and retry-first-failed-at: as our delivery had them
   std::optional<EpochMs> first_failed_at;
-  std::string queue;                  // retry-queue, else the broker's record; "" = nobody knows
+  std::string queue;                  // retry-queue, else the broker's record; "" = unknown
   std::string_view queue_by;          // which of these names the queue, for people: a constant; "" = none
   std::string exchange, routing_key;  // that took it to that queue, as far as is known
   std::string error, error_type;      // retry-error; else "dead-lettered: rejected (from orders)" or alike

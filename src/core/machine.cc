@@ -309,7 +309,7 @@ struct Machine {
     Task next = task;
     if (e.elsewhere.is_set()) direct(next, e.elsewhere);
     const bool same = target_of(next) == target_of(task);
-    if (same && under_way(task)) return stale(task, "it is under way already");  // said twice
+    if (same && under_way(task)) return stale(task, "it is under way already");  // a repeat
     if (same && task.state == State::scheduled && task.next_at && *task.next_at <= at.now)
       return stale(task, "it is due already");
     if (task.state == State::parked) {
@@ -505,7 +505,7 @@ void begin_delay(Task& task, const Directives& directives, const RuleBook& rules
   if (reason.empty() && !target.is_set())
     reason = "nothing says where it goes: no queue, no exchange, no routing key, no tag of the config";
   if (!reason.empty()) {
-    if (!task.last_error.empty()) reason += " " + task.last_error;  // what was not understood
+    if (!task.last_error.empty()) reason += " " + task.last_error;  // the complaint about directives
     return begin_parked(task, reason, rules, now);
   }
   if (directives.never) return park(task, rules, now);

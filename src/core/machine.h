@@ -36,7 +36,7 @@ struct Deferred {
   // An earlier publish of this attempt is unanswered (Decision::claimed_again): a consumer may have a
   // copy, so the attempt number stays used.
   bool copy_may_be_out = false;
-};  // refused by the broker, not by the consumer: costs no attempt. This and Returned: only from the claimer
+};  // refused by the broker, not by the consumer: costs nothing. This and Returned: only from the claimer
 struct Failed {
   int attempt;
   std::string error, error_type;

@@ -44,9 +44,9 @@ class RuleBook {
            TargetRules targets = {});
 
   const QueueRules& queue(std::string_view name) const;
-  // nullptr where there is none of that name.
+  // nullptr if there is none of that name.
   const TagRules* tag(std::string_view name) const;
-  // nullptr where there is none of that name.
+  // nullptr if there is none of that name.
   const levels::Ladder* ladder(std::string_view name) const;
   const Ladders& ladders() const { return ladders_; }
   const Queues& queues() const { return queues_; }

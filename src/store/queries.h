@@ -16,8 +16,8 @@
 
 namespace rung {
 
-// A header's value as rung_task_headers stores it: text, a number, true or false; its first kIndexedBytes. ""
-// = no such header, or a value that cannot be searched (a table, an array, bytes that are not UTF-8).
+// A header's value as rung_task_headers stores it: text, a number, true or false; its first kIndexedBytes.
+// "" = no such header, or a value that cannot be searched (a table, an array, bytes that are not UTF-8).
 inline constexpr std::size_t kIndexedBytes = 255;
 std::string indexed_value(const Message& message, std::string_view header);
 
@@ -27,7 +27,7 @@ struct Filter {
     newest,
     oldest,
     due
-  };  // due: the next due first; what isn't due comes last
+  };  // due: the earliest due time first, tasks without one last
 
   std::optional<State> state = {};
   std::vector<State> states = {};  // any of these; empty = use `state`

@@ -1,5 +1,5 @@
-// Risks in a database server's settings: for `rung doctor`, and for the log at start. Thread: a pure
-// function.
+// Risks in a database server's settings: for `rung doctor`, and for the log at start.
+// Thread: a pure function.
 #pragma once
 
 #include <map>

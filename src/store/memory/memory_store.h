@@ -56,7 +56,7 @@ class MemoryDb {
     Bulk bulk;
     std::vector<TaskId> ids;  // ascending
     EpochMs until, next;
-    bool gone = false;  // let go of
+    bool gone = false;  // purged
   };
   EpochMs now_locked() const;
 

@@ -1,5 +1,6 @@
 // MemoryStore. Its methods are in memory_store.cc (writes), memory_reads.cc, memory_bulks.cc and
-// memory_retention.cc. Thread: as Store says, one at a time; the MemoryDb has its own lock.
+// memory_retention.cc.
+// Thread: as Store says, one at a time; the MemoryDb has its own lock.
 #pragma once
 
 #include <algorithm>

@@ -18,9 +18,10 @@ Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options, 
 // a transient error.
 //
 // `clock` measures its waits, unless options.addresses are given, which have their own. REQUIRES: it outlives
-// the store. `silence`: the server ends our session after this idle time (whole seconds, at least one), which
-// frees its locks. Otherwise a process paused within a transaction would keep its leases' rows locked, and no
-// instance could take them over. 0 = the server's own limit, often hours.
+// the store.
+// `silence`: the server ends our session after this idle time (whole seconds, at least one), which frees its
+// locks. Otherwise a process paused within a transaction would keep its leases' rows locked, and no instance
+// could take them over. 0 = the server's own limit, often hours.
 Result<std::unique_ptr<Store>> open_mysql_store(const StoreOptions& options, const Clock& clock,
                                                 Ms silence = Ms{0});
 

@@ -1,5 +1,6 @@
 // MysqlStore. Its methods are in leases.cc, insert.cc, apply.cc, reads.cc, bulks.cc, retention.cc,
-// partitions.cc and migrate.cc. Thread: as Store says, one at a time.
+// partitions.cc and migrate.cc.
+// Thread: as Store says, one at a time.
 #pragma once
 
 #include <functional>
