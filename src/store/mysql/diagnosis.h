@@ -29,7 +29,7 @@ Result<DatabaseFacts> diagnose_mysql(const StoreOptions& options, const Clock& c
 struct DatabaseAddress {
   std::string shown;          // "host:port"
   StoreOptions options;       // for this address alone; they refer to the clock
-  std::optional<Error> away;  // why it does not answer; none: it does
+  std::optional<Error> away;  // why it does not serve; none: it does
   bool read_only = false;
 };
 // One for each address, including hosts that do not resolve. Each has `timeout` to connect.
