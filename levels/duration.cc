@@ -26,7 +26,7 @@ int unit_index(std::string_view name) {
   return -1;
 }
 
-// What people write elsewhere -> the unit that we have; "" = nothing close.
+// Units that people know from elsewhere -> our unit; "" = nothing close.
 std::string_view meant_unit(std::string_view name) {
   struct Alias {
     std::string_view written, meant;
@@ -52,12 +52,12 @@ constexpr std::string_view kExample = "a number and a unit (ms, s, m, h, d), e.g
 
 std::string too_long() { return "longer than " + format_duration(kLongest) + ", the maximum"; }
 
-// "1.5h": what to write instead, where that is exact and short enough to be read.
+// "1.5h": what to write instead, if that is exact and short enough to read.
 std::string fraction_answer(std::string_view text, std::size_t point) {
   const std::string plain =
       "fractions are not supported, write smaller units, e.g. 1h30m for one hour and a half";
   const auto begin = text.find_last_not_of("0123456789", point - 1);
-  if (begin != std::string_view::npos) return plain;  // only a lone number can be put right with certainty
+  if (begin != std::string_view::npos) return plain;  // only a lone number can be corrected with certainty
   const auto whole = text.substr(0, point);
   const auto digits_end = std::min(text.find_first_not_of("0123456789", point + 1), text.size());
   const auto digits = text.substr(point + 1, digits_end - point - 1);
@@ -74,7 +74,7 @@ std::string fraction_answer(std::string_view text, std::size_t point) {
   return "fractions are not supported, write " + format_duration(Ms{value / scale});
 }
 
-// Wrong as a whole, before any part of it is looked at.
+// Errors of the whole text, found before its parts are parsed.
 std::optional<std::string> obvious_mistake(std::string_view text) {
   if (text.empty()) return "a duration is missing: " + std::string(kExample);
   if (text.front() == '-') return "a duration cannot be negative";

@@ -11,15 +11,15 @@ namespace rung::levels {
 
 using Ms = std::chrono::milliseconds;
 
-// The longest duration that is taken: 10 years. Far above any ladder, far below any overflow.
+// The longest accepted duration: 10 years. Far above any ladder, far below any overflow.
 inline constexpr Ms kLongest{std::chrono::hours{24 * 3650}};
 
 // Units ms, s, m, h, d, largest first, each at most once: "1h30m". No fraction, no sign, no blank, no bare
-// number (except "0", which is refused where a delay is wanted by the caller). The error says what is wrong
-// and what would be right, e.g. for "1.5h": "fractions are not supported, write 1h30m".
+// number (except "0", which a caller that needs a delay rejects). The error says what is wrong and what would
+// be right, e.g. for "1.5h": "fractions are not supported, write 1h30m".
 tl::expected<Ms, std::string> parse_duration(std::string_view text);
 
-// An exact text that parse_duration takes back, by its largest units: 90'000 ms -> "1m30s"; 0 -> "0s".
+// The exact inverse of parse_duration, in the largest units: 90'000 ms -> "1m30s"; 0 -> "0s".
 std::string format_duration(Ms duration);
 
 }  // namespace rung::levels

@@ -15,7 +15,7 @@ std::string bad_jitter(double jitter) {
   return "jitter is from 0% (off) to 100%";
 }
 
-// "" where the delay at `i` may stand there.
+// "" if the delay at `i` is valid.
 std::string bad_delay(const std::vector<Ms>& delays, std::size_t i) {
   const Ms delay = delays[i];
   const auto level = [&] { return "level " + std::to_string(i + 1); };
@@ -68,7 +68,7 @@ tl::expected<Ladder, std::string> Ladder::from_exponential(const Exponential& sp
   const Ms cap = spec.max == Ms::zero() ? kLongest : spec.max;
   std::vector<Ms> delays;
   delays.reserve(static_cast<std::size_t>(spec.levels));
-  // A double holds every ms up to kLongest exactly; once the cap is passed it is not multiplied any further.
+  // A double represents every ms up to kLongest exactly; multiplication stops at the cap.
   double delay = static_cast<double>(spec.base.count());
   for (int level = 0; level < spec.levels; ++level) {
     const bool capped = delay >= static_cast<double>(cap.count());

@@ -24,15 +24,15 @@ class Ladder {
  public:
   static constexpr int kMostLevels = 1000;
 
-  // Errors (for people, with what would be right): empty, a zero or negative delay, a delay shorter than the
-  // one before it, over kLongest, over kMostLevels, jitter outside [0, 1].
+  // Errors (for people, with the correction): empty, a zero or negative delay, a delay shorter than the one
+  // before it, over kLongest, over kMostLevels, jitter outside [0, 1].
   static tl::expected<Ladder, std::string> from_list(std::vector<Ms> delays, double jitter = 0.0);
   static tl::expected<Ladder, std::string> from_exponential(const Exponential& spec, double jitter = 0.0);
 
   int levels() const { return static_cast<int>(delays_.size()); }
   // REQUIRES: 1 <= level <= levels(). The delay without jitter.
   Ms delay(int level) const { return delays_[static_cast<std::size_t>(level - 1)]; }
-  // With jitter: never shorter than delay(level), longer by up to jitter() of it. `random` is in [0, 1).
+  // With jitter: between delay(level) and delay(level) * (1 + jitter()). `random` is in [0, 1).
   Ms delay(int level, double random) const;
   Ms highest() const { return delays_.back(); }
   double jitter() const { return jitter_; }

@@ -1,5 +1,5 @@
-// The ready ladders, levels/*.yaml as text: what would stand after `ladders.NAME:` in a config. Whoever reads
-// them parses YAML; this room doesn't.
+// The built-in ladders: levels/*.yaml as text, in the form that follows `ladders.NAME:` in a config. The
+// caller parses the YAML, not this room.
 // Thread: pure functions over constants.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace rung::levels {
 // In alphabetical order.
 std::vector<std::string_view> ready_ladder_names();
 
-// "" where there is none of that name.
+// "" if there is none of that name.
 std::string_view ready_ladder_yaml(std::string_view name);
 
 }  // namespace rung::levels

@@ -1,4 +1,4 @@
-// The .sql files as they were at build time; sql.h is what others use.
+// The .sql files as of build time; other code uses sql.h.
 #pragma once
 
 #include <string_view>

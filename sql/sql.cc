@@ -29,7 +29,7 @@ void lines(std::string_view text, F each) {
   }
 }
 
-// A line without its comment. Our SQL holds no "-- " inside quotes; a test of split() holds it to that.
+// The line without its comment. Our SQL has no "-- " inside quotes; a test of split() checks that.
 std::string_view without_comment(std::string_view line) {
   if (trim(line).starts_with("--")) return {};
   return trim(line.substr(0, line.find(" -- ")));

@@ -1,5 +1,5 @@
-// The SQL that Rung runs, from the .sql files in sql/DIALECT: no other place holds SQL text.
-// Thread: any; everything is made once and never changes.
+// The SQL that Rung runs, from the .sql files in sql/DIALECT: there is no SQL text anywhere else.
+// Thread: any; everything is built once and immutable.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 namespace rung::sql {
 
 // The statement under `-- name: NAME` in mysql/statements/*.sql, without its comments. `:words` in it are
-// places for values. REQUIRES: there is one of that name (else the program ends: it was built wrong).
+// placeholders for values. REQUIRES: there is one of that name (else the program ends: the build is broken).
 std::string_view statement(std::string_view name);
-// All of those names, for tests.
+// The names of all statements, for tests.
 std::vector<std::string_view> statement_names();
 
 struct Migration {
@@ -22,15 +22,14 @@ struct Migration {
 const std::vector<Migration>& migrations();  // by version
 int newest_version();
 
-// A query of mysql/cookbook.sql: what it answers, and its statements (SETs of variables first, the query
-// last).
+// A query of mysql/cookbook.sql: the question, and its statements (SETs of variables first, the query last).
 struct Recipe {
   std::string title;
   std::vector<std::string> statements;
 };
 const std::vector<Recipe>& cookbook();
 
-// A file's statements: parted by ";" at the end of a line, without comments.
+// Splits a file into its statements, at each ";" at the end of a line, and removes comments.
 std::vector<std::string> split(std::string_view text);
 
 }  // namespace rung::sql

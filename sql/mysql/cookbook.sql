@@ -1,12 +1,12 @@
--- Questions one asks of the history, and the SQL that answers them. Each runs as it stands, in any client, on the
--- database of the sidecar; change the values in the SETs. Times are UTC. A test runs every one of them on tens of
--- thousands of rows and holds that none reads a big table from end to end.
+-- Common questions about the history, and the SQL that answers them. Each runs unchanged, in any client, on
+-- the sidecar's database; adapt the values in the SETs. Times are UTC. A test runs each on tens of thousands
+-- of rows and checks that none scans a big table.
 --
--- The views: retry_current (a row a message), retry_history (a row a delivery), retry_by_queue (counts), retry_audit (a
--- row a change by hand), retry_bulks (a row a change of many).
+-- The views: retry_current (a row per message), retry_history (a row per delivery), retry_by_queue (counts),
+-- retry_audit (a row per change by hand), retry_bulks (a row per bulk change).
 
 -- ## One message's whole story
--- Every delivery of the message with that message-id: when it was due, when it came, what became of it.
+-- Every delivery of the message with that message-id: when it was due, when it was published, its outcome.
 SET @message_id = '4711';
 SELECT retry_id, queue, attempt, level, due_at, published_at, late_ms, outcome, outcome_at, error, node
 FROM retry_history
@@ -65,7 +65,7 @@ ORDER BY next_due_at
 LIMIT 100;
 
 -- ## Which queues fail most today
--- Deliveries due since midnight, and the share of them that failed, was returned or met silence.
+-- Deliveries due since midnight, and the share that failed, was returned or got no answer.
 SELECT queue, COUNT(*) AS deliveries,
        SUM(outcome IN ('failed', 'timed_out', 'returned')) AS failures,
        ROUND(100 * SUM(outcome IN ('failed', 'timed_out', 'returned')) / COUNT(*), 1) AS percent
@@ -76,7 +76,7 @@ ORDER BY failures DESC
 LIMIT 20;
 
 -- ## What is parked, and why
--- Grouped by queue and error, numbers in the text taken for the same.
+-- Grouped by queue and error, ignoring numbers in the text.
 SELECT queue, error, COUNT(*) AS messages, MIN(finished_at) AS first_parked, MAX(finished_at) AS last_parked,
        MIN(retry_id) AS an_example
 FROM (SELECT queue, LEFT(REGEXP_REPLACE(last_error, '[0-9]+', '#'), 120) AS error, finished_at, retry_id
@@ -87,7 +87,7 @@ ORDER BY messages DESC
 LIMIT 50;
 
 -- ## The slowest to recover
--- Succeeded within the last day, the longest way from the first failure first.
+-- Succeeded within the last day, the longest time since the first failure first.
 SELECT retry_id, queue, message_id, attempt, first_failed_at, finished_at,
        TIMESTAMPDIFF(SECOND, first_failed_at, finished_at) AS took_s, last_error
 FROM retry_current
@@ -107,7 +107,7 @@ FROM (SELECT late_ms, ROW_NUMBER() OVER (ORDER BY late_ms) AS place, COUNT(*) OV
       WHERE due_at >= UTC_DATE() AND due_at <= UTC_TIMESTAMP(3) AND published_at IS NOT NULL) today;
 
 -- ## At which level do messages recover
--- Of the deliveries of the last two days that were answered, by level: does a ladder need its upper rungs?
+-- Answered deliveries of the last two days, by level: does a ladder need its upper rungs?
 SELECT level, COUNT(*) AS answered, SUM(outcome = 'succeeded') AS succeeded,
        ROUND(100 * SUM(outcome = 'succeeded') / COUNT(*), 1) AS percent
 FROM retry_history
@@ -116,7 +116,7 @@ GROUP BY level
 ORDER BY level;
 
 -- ## Which messages were retried most
--- Of those taken in within the last two days.
+-- Among messages taken in within the last two days.
 SELECT retry_id, queue, message_id, state, attempt, level, created_at, last_error
 FROM retry_current
 WHERE created_at >= UTC_TIMESTAMP(3) - INTERVAL 2 DAY
@@ -124,7 +124,7 @@ ORDER BY attempt DESC, retry_id
 LIMIT 20;
 
 -- ## Which errors, how often
--- Failures of the last day, numbers in the text taken for the same.
+-- Failures of the last day, ignoring numbers in the text.
 SELECT error, COUNT(*) AS failures, COUNT(DISTINCT queue) AS queues, COUNT(DISTINCT retry_id) AS messages,
        MAX(outcome_at) AS last_seen
 FROM (SELECT LEFT(REGEXP_REPLACE(error, '[0-9]+', '#'), 120) AS error, queue, retry_id, outcome_at
@@ -136,7 +136,7 @@ ORDER BY failures DESC
 LIMIT 50;
 
 -- ## Awaiting and silent
--- Delivered, and no word from the consumer yet: the longest silence first.
+-- Delivered, and no result from the consumer yet: the longest wait first.
 SELECT c.retry_id, c.queue, c.message_id, c.attempt, h.published_at,
        TIMESTAMPDIFF(SECOND, h.published_at, UTC_TIMESTAMP(3)) AS silent_s
 FROM retry_current c
@@ -146,7 +146,7 @@ ORDER BY h.published_at
 LIMIT 100;
 
 -- ## Who holds which shards
--- One row an instance; shards that nobody holds stand under NULL.
+-- One row per instance; shards without an owner are under NULL.
 SELECT n.name AS node, n.address, n.seen_at, COUNT(*) AS shards, MIN(s.expires_at) AS first_expires_at,
        GROUP_CONCAT(s.id ORDER BY s.id) AS ids
 FROM rung_shards s
@@ -155,7 +155,7 @@ GROUP BY n.name, n.address, n.seen_at
 ORDER BY n.name;
 
 -- ## Throughput of the last hour
--- Deliveries by the minute in which they were due, and what became of them.
+-- Deliveries by the minute in which they were due, and their outcome.
 SELECT DATE_FORMAT(due_at, '%H:%i') AS minute, COUNT(*) AS due, SUM(published_at IS NOT NULL) AS published,
        SUM(outcome = 'succeeded') AS succeeded, SUM(outcome IN ('failed', 'timed_out', 'returned')) AS failed
 FROM retry_history
@@ -164,7 +164,7 @@ GROUP BY DATE_FORMAT(due_at, '%H:%i')
 ORDER BY minute;
 
 -- ## Reported or presumed
--- Of the successes of the last two days: how many did a consumer report, how many were only taken for one?
+-- Successes of the last two days: how many were reported by a consumer, how many were only presumed?
 SELECT queue, SUM(finished_by = 'reported') AS reported, SUM(finished_by = 'presumed') AS presumed
 FROM retry_current
 WHERE state = 'succeeded' AND finished_at >= UTC_TIMESTAMP(3) - INTERVAL 2 DAY
@@ -172,7 +172,7 @@ GROUP BY queue
 ORDER BY queue;
 
 -- ## How full is each queue's ladder
--- Everything, by queue and state, with what is overdue.
+-- All tasks, by queue and state, with the overdue ones.
 SELECT queue, state, tasks, oldest_due_at, overdue
 FROM retry_by_queue
 ORDER BY queue, state;
@@ -186,7 +186,7 @@ GROUP BY tag, kind
 ORDER BY tasks DESC;
 
 -- ## Everything that ever happened to one order
--- Taken in, sent, answered, changed by hand: the message with that message-id, in the order of time.
+-- Taken in, published, answered, changed by hand: the message with that message-id, in order of time.
 SET @message_id = '4711';
 SELECT at, what, detail, who
 FROM (SELECT created_at AS at, CONCAT('taken in: ', kind) AS what,
@@ -205,7 +205,7 @@ FROM (SELECT created_at AS at, CONCAT('taken in: ', kind) AS what,
 ORDER BY at;
 
 -- ## Who cancelled what
--- By hand, within the last two days, the latest first; last_error holds the reason that was given.
+-- By hand, within the last two days, the latest first; last_error is the reason given.
 SELECT a.at, a.who, c.tag, c.queue, c.message_id, c.last_error AS reason
 FROM retry_audit a
 JOIN retry_current c ON c.retry_id = a.retry_id
@@ -222,7 +222,8 @@ GROUP BY DATE(at), who, what
 ORDER BY day DESC, changes DESC;
 
 -- ## How late, by hour
--- Of the last day's deliveries: the mean and the worst time between due and confirmed, and how many took over a second.
+-- Deliveries of the last day: mean and maximum time between due and confirmed, and how many took over a
+-- second.
 SELECT DATE_FORMAT(due_at, '%Y-%m-%d %H:00') AS hour, COUNT(*) AS deliveries, ROUND(AVG(late_ms)) AS mean_ms,
        MAX(late_ms) AS worst_ms, SUM(late_ms > 1000) AS over_a_second
 FROM retry_history
@@ -231,7 +232,7 @@ GROUP BY DATE_FORMAT(due_at, '%Y-%m-%d %H:00')
 ORDER BY hour;
 
 -- ## Which errors, by tag
--- Failures of the last day by the first line of what was reported (a stack follows it), numbers taken for the same.
+-- Failures of the last day by the first line of the reported error (a stack follows it), ignoring numbers.
 SELECT tag, error, COUNT(*) AS failures, COUNT(DISTINCT retry_id) AS tasks, MAX(outcome_at) AS last_seen,
        MIN(retry_id) AS an_example
 FROM (SELECT c.tag, LEFT(REGEXP_REPLACE(SUBSTRING_INDEX(h.error, '\n', 1), '[0-9]+', '#'), 120) AS error, h.retry_id,
@@ -245,8 +246,8 @@ ORDER BY failures DESC
 LIMIT 50;
 
 -- ## Which executor fails most
--- Of the last day's deliveries, by who said that it had handled them: is one machine worse than the others? What met
--- silence or was returned was handled by nobody who says so.
+-- Deliveries of the last day, by the executor that reported handling them: is one machine worse than the
+-- others? Deliveries that got no answer or were returned have no executor.
 SELECT executor, COUNT(*) AS deliveries, SUM(outcome = 'failed') AS failures,
        ROUND(100 * SUM(outcome = 'failed') / COUNT(*), 1) AS percent, MAX(outcome_at) AS last_heard
 FROM retry_history
@@ -256,7 +257,7 @@ ORDER BY failures DESC
 LIMIT 20;
 
 -- ## Unfinished work, by age
--- What has not ended: how old it is, by tag.
+-- Unfinished tasks: their age, by tag.
 SELECT tag, COUNT(*) AS unfinished, SUM(age_h < 1) AS under_1h, SUM(age_h >= 1 AND age_h < 24) AS under_1d,
        SUM(age_h >= 24 AND age_h < 168) AS under_1w, SUM(age_h >= 168) AS older, MIN(created_at) AS oldest
 FROM (SELECT tag, created_at, TIMESTAMPDIFF(HOUR, created_at, UTC_TIMESTAMP(3)) AS age_h
@@ -284,7 +285,7 @@ ORDER BY h.due_at DESC
 LIMIT 100;
 
 -- ## How each tag's work ends
--- Of what was taken in within the last two days.
+-- For tasks taken in within the last two days.
 SELECT tag, kind, COUNT(*) AS tasks, SUM(state = 'succeeded') AS succeeded, SUM(state = 'cancelled') AS cancelled,
        SUM(state = 'parked') AS parked, ROUND(AVG(attempt), 2) AS deliveries_each
 FROM retry_current
@@ -301,7 +302,7 @@ ORDER BY next_due_at
 LIMIT 100;
 
 -- ## How far are the bulk changes
--- The latest 20, with who asked for them and who is at it.
+-- The latest 20, with who requested them and which process runs them.
 SELECT bulk_id, action, state, done, total, ROUND(100 * done / GREATEST(total, 1), 1) AS percent, applied, refused,
        filter, who, runner, created_at, finished_at
 FROM retry_bulks
@@ -309,8 +310,8 @@ ORDER BY bulk_id DESC
 LIMIT 20;
 
 -- ## How much history there is, by day
--- The parts of the history's tables, the newest first; rows and MB are the server's estimates. Each part ends before the
--- day in `until` (UTC); the last one, without an end, should be empty.
+-- The partitions of the history's tables, the newest first; rows and MB are the server's estimates. Each ends
+-- before the day in `until` (UTC); the last one, without an end, should be empty.
 SELECT partition_name AS part,
        TIMESTAMPADD(SECOND, CAST(NULLIF(partition_description, 'MAXVALUE') AS SIGNED) DIV 4194304000, '2025-01-01') AS until,
        SUM(IF(table_name = 'rung_attempts', table_rows, 0)) AS attempts,

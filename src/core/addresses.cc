@@ -79,7 +79,7 @@ void Addresses::serves(const Address& address, const std::string& passed_over) {
 }
 
 void Addresses::failed(const Address& address, bool answered) {
-  constexpr std::size_t kMostKept = 100;  // a name may stand for ever new addresses
+  constexpr std::size_t kMostKept = 100;  // a name may resolve to ever new addresses
   const std::lock_guard lock(mutex_);
   const std::string key = key_of(address);
   if (serving_ == key) serving_.clear();
@@ -98,12 +98,12 @@ void Addresses::was_silent(const Address& address, Ms given) {
 bool Addresses::left(const Address& address) const {
   const std::lock_guard lock(mutex_);
   const std::string key = key_of(address);
-  // A name may stand for another of its addresses at each look: that alone is no reason to leave one that
+  // A name may resolve to a different address each time: that alone is no reason to leave an address that
   // serves.
   return !serving_.empty() && serving_ != key && failures_.contains(key);
 }
 
-// Refused only where each of them refuses: one that is not reached may serve when it is back.
+// `refused` only if every address refuses: an unreachable one may serve when it is back.
 Error Addresses::together(const std::map<std::size_t, Error>& errors, const std::vector<Error>& missing) {
   std::vector<Error> all;
   for (const auto& [place, error] : errors) all.push_back(error);

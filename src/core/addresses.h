@@ -1,6 +1,6 @@
-// One service at several addresses: in which order they are tried, how long each may take, and which one
-// serves. The broker's connections and the database's share it: all connections of a process to one service
-// learn from each other.
+// One service with several addresses: the order in which they are tried, how long each attempt may take, and
+// which address serves. Used for the broker and for the database. All connections of a process to one service
+// share what they learn.
 //
 // Thread: any.
 #pragma once
@@ -22,56 +22,56 @@
 namespace rung {
 
 struct Address {
-  Url url;                // as the config has it, with credentials of its own
-  std::string ip;         // one that its host stands for; "" = whoever connects looks it up
-  std::string shown;      // "host:port"; also the ip, where a name stands for several. No secret
-  std::size_t place = 0;  // among all, as they are listed
-  bool alone = false;     // there is no other
+  Url url;                // as in the config, with its own credentials
+  std::string ip;         // one that the host name resolves to; "" = the connecting code resolves it
+  std::string shown;      // "host:port", with the ip where a name resolves to several. No secret
+  std::size_t place = 0;  // position in the configured list
+  bool alone = false;     // it is the only address
 };
 
 class Addresses {
  public:
   using Stopping = std::function<bool()>;
-  // The service answers at another address than before, or for the first time. `passed_over`: what was tried
-  // before it, and why it did not serve; "" = nothing.
+  // Called when the service answers at a different address, or for the first time. `passed_over`: the
+  // addresses tried before it and why each failed; "" = none.
   using Told = std::function<void(const std::string& address, const std::string& passed_over)>;
 
-  // shuffled: equal nodes of a cluster, by a dice of the process, so that not all clients meet at the first;
-  // those that have failed last of all.
-  // listed: as the config has it. Where more than one would serve (writers, though only one may be written
-  // to), all processes choose the same.
+  // shuffled: for equal nodes of a cluster. Each process shuffles with its own seed, so that clients spread
+  // over the nodes; addresses that failed most recently come last.
+  // listed: in the order of the config. Where several would serve (several accept writes, but only one may be
+  // written to), all processes choose the same one.
   enum class Order : std::uint8_t { shuffled, listed };
 
   // REQUIRES: urls is not empty; `clock` outlives it.
   Addresses(std::vector<Url> urls, int usual_port, Order order, const Clock& clock,
             std::uint32_t seed = std::random_device{}());
-  void on_change(Told told) { told_ = std::move(told); }  // before the first connection
+  void on_change(Told told) { told_ = std::move(told); }  // call before the first connection
 
-  const Clock& clock() const { return clock_; }       // that its deadlines are told by
-  const Url& first() const { return urls_.front(); }  // for what all have in common: the path
+  const Clock& clock() const { return clock_; }       // measures the deadlines
+  const Url& first() const { return urls_.front(); }  // for what all URLs share: the path
   const std::vector<Url>& urls() const { return urls_; }
 
   struct Found {
     std::vector<Address> all;
-    std::vector<Error> missing;  // of hosts that could not be looked up
+    std::vector<Error> missing;  // one for each host that could not be resolved
   };
-  // Every address of every host; `names`: hosts stay names.
+  // Resolves every host to all its addresses; `names`: keeps the host names unresolved.
   Found find(BootMs deadline, const Stopping& stopping, bool names = false) const;
-  // The one that serves first, then the others.
+  // The address that serves first, then the others.
   std::vector<Address> in_order(std::vector<Address> all) const;
-  // How long this one may take, where there are others: a silent server must not use up the others' time.
+  // Time limit for one of several addresses: a silent server must not use up the time of the others.
   Ms time_for(const Address& address) const;
 
   void serves(const Address& address, const std::string& passed_over = {});
   void failed(const Address& address, bool answered = true);
-  // It used up `given`, and no other served: it may be slow rather than dead, and gets twice as much from now
-  // on. Nothing happens where it has more by now: others found the same.
+  // It used up `given`, and no other address served. It may be slow rather than dead, so its time limit
+  // doubles. No effect if the limit is higher already because another connection found the same.
   void was_silent(const Address& address, Ms given);
-  // Whether it has failed, and another address has taken its place since.
+  // Whether it has failed and another address serves now.
   bool left(const Address& address) const;
 
-  // Tries one after another until one serves. `attempt(address, until)` -> Result<T>. `alone`: the time of an
-  // address that has no other beside it.
+  // Tries the addresses in turn until one serves. `attempt(address, until)` -> Result<T>. `alone`: the time
+  // limit where there is only one address.
   template <typename Attempt>
   auto connect(Ms alone, const Stopping& stopping, const Attempt& attempt, bool names = false)
       -> decltype(attempt(Address{}, BootMs{}));
@@ -80,12 +80,12 @@ class Addresses {
 
  private:
   struct Failures {
-    std::uint64_t last = 0;  // counts up with each failure of any
-    int silent = 0;          // rounds in a row in which none served
+    std::uint64_t last = 0;  // value of count_, which grows with each failure of any address
+    int silent = 0;          // consecutive rounds in which it was silent and no address served
   };
   static std::string key_of(const Address& address);
   static Ms slice_after(int silent);
-  // `errors` by place: the same words, in whatever order they were tried.
+  // `errors` by place: the same text, whatever the order of the attempts.
   static Error together(const std::map<std::size_t, Error>& errors, const std::vector<Error>& missing);
 
   const std::vector<Url> urls_;
@@ -97,7 +97,7 @@ class Addresses {
   mutable std::mutex mutex_;
   std::string serving_;                       // key; "" = none. Guarded by mutex_
   std::string told_of_;                       // key; guarded by mutex_
-  std::map<std::string, Failures> failures_;  // by key, since each served last; guarded by mutex_
+  std::map<std::string, Failures> failures_;  // by key, since each last served; guarded by mutex_
   std::uint64_t count_ = 0;                   // guarded by mutex_
 };
 
@@ -106,7 +106,7 @@ auto Addresses::connect(Ms alone, const Stopping& stopping, const Attempt& attem
     -> decltype(attempt(Address{}, BootMs{})) {
   const bool several = urls_.size() > 1;
   Found found = find(clock_.boot() + (several ? std::min(alone, kSlice) : alone), stopping, names);
-  // Not one name is known yet: a name server that is away costs the resolver 5 s.
+  // No name is resolved yet: an unreachable name server costs the resolver 5 s.
   if (found.all.empty() && several && alone > kSlice)
     found = find(clock_.boot() + alone - kSlice, stopping, names);
   std::map<std::size_t, Error> errors;

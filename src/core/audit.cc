@@ -30,11 +30,11 @@ Json facts(const Task& t) {
 
 std::string text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// "" where the event leaves no audit row.
+// "" if the event leaves no audit row.
 std::string who_of(const Event& event, const Task& before) {
   if (event.by_hand) return event.by_hand->who;
   if (!is_finished(before.state)) return {};
-  // "amqp": by the broker, whichever it is. Stored, and part of the contract.
+  // "amqp" means through the broker, of any kind. Stored, and part of the contract.
   const auto who = [](const auto& result) {
     return (result.executor.empty() ? "a consumer" : clean_utf8(result.executor, 200)) +
            (result.proven ? " (amqp, with retry-token)" : " (amqp, no retry-token)");

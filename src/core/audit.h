@@ -1,5 +1,5 @@
-// What a change by hand leaves for whoever asks later: who, when, what, before and after. So does a result
-// that changes a task that had finished.
+// Audit rows: who changed a task by hand, when, what, and the fields before and after. A result that changes
+// a finished task leaves one too.
 // Thread: pure functions.
 #pragma once
 
@@ -17,10 +17,10 @@ struct AuditRow {
   EpochMs at;
   std::string who, what;  // what: name_of(Happening)
   TaskId task;
-  std::string before, after;  // JSON objects of the fields that changed, named as in retry_current
+  std::string before, after;  // JSON objects of the changed fields, named as in retry_current
 };
 
-// None where `event` is neither by hand nor a result for a task that had finished.
+// None if `event` is neither by hand nor a result for a finished task.
 std::optional<AuditRow> audit_of(const Event& event, const Task& before, const Task& after, EpochMs at);
 
 }  // namespace rung

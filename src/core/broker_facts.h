@@ -1,6 +1,6 @@
-// What a broker's plugin says of a message beside what its publisher wrote: why it failed, how long it is to
-// wait, and which headers are the broker's own. The names of those headers stay in the plugin, but for texts
-// that people read. Thread: values; pure functions.
+// What a broker's plugin reports of a message in addition to what its publisher wrote: why it failed, how
+// long to delay it, and which headers are the broker's own. The names of those headers stay in the plugin,
+// except in texts that people read. Thread: values; pure functions.
 #pragma once
 
 #include <algorithm>
@@ -15,37 +15,38 @@
 
 namespace rung {
 
-// Of a message that failed, what the broker recorded of its last failure.
+// What the broker recorded of a message's last failure.
 struct FailureFacts {
-  // Why: rejected, expired, maxlen or delivery_limit, as retry-reason has them, or the broker's own word.
-  // "" = not known.
+  // Why: rejected, expired, maxlen or delivery_limit, as in retry-reason, or the broker's own term. "" = not
+  // known.
   std::string reason;
   std::string queue;          // where it failed: a valid name; "" = not known
-  std::string_view queue_by;  // what tells the queue, for people: "the header x-death"; a constant
+  std::string_view queue_by;  // the source of `queue`, for people: "the header x-death"; a constant
   std::string_view record = "record of the failure";  // where the broker keeps such facts, for people
-  // By which it had come to that queue. none = not known; an exchange may be "", the default one.
+  // The exchange and routing key that took it to that queue. none = not known; an exchange may be "", the
+  // default one.
   std::optional<std::string> exchange, routing_key;
-  // When, in seconds since 1970, before the year 10000. The same again when the same failure is delivered
-  // again: it tells whether two deliveries are one failure.
+  // When, in seconds since 1970, before the year 10000. A redelivery of the same failure has the same value,
+  // so it tells whether two deliveries are one failure.
   std::optional<std::int64_t> failed_at_s;
   std::int64_t count = 0;  // how often it has failed there for that reason; 0 = not known
 };
 
-// Of a message that waits, how long its publisher asked the broker, not Rung, to hold it back.
+// The delay that the publisher of a delayed message requested from the broker, not from Rung.
 struct DelayFacts {
-  Ms delay{0};              // from the intake on; 0 = at once
-  std::string refusal;      // not empty: it cannot be done as it was asked, and why, for people
-  std::string_view header;  // the header that asks: it comes off what goes on; "" = none; a constant
+  Ms delay{0};              // from the intake; 0 = none
+  std::string refusal;      // not empty: why the request cannot be met, for people
+  std::string_view header;  // the header with the request, removed from the message; "" = none; a constant
 };
 
 struct BrokerFacts {
-  Table headers;  // that the broker wrote. They are not in Message::headers; the row keeps them
+  Table headers;  // written by the broker. They are not in Message::headers; the row keeps them
   FailureFacts failure;
   DelayFacts delay;
 };
 
-// Names of headers that mean something to the broker: whoever submits a task may not use them. The views are
-// constants of the plugin.
+// Header names with a meaning to the broker. A submitted task may not use them. The views are constants of
+// the plugin.
 struct ReservedHeaders {
   std::span<const std::string_view> names, prefixes;
 

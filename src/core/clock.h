@@ -9,8 +9,8 @@ namespace rung {
 class Clock {
  public:
   virtual ~Clock() = default;
-  virtual BootUs boot_us() const = 0;  // CLOCK_BOOTTIME: leases and waits are measured by it
-  virtual EpochMs wall() const = 0;    // for people to read: nothing is decided by it
+  virtual BootUs boot_us() const = 0;  // CLOCK_BOOTTIME: measures leases and waits
+  virtual EpochMs wall() const = 0;    // for display only: no decision depends on it
   BootMs boot() const { return {boot_us().us / 1000}; }
 };
 

@@ -8,9 +8,9 @@
 
 namespace rung {
 
-// The database's clock, as this process knows it: db_now - our boot clock, measured whenever the database is
-// asked. What now() answers is never ahead of the database (a reading is taken as of its arrival, not its
-// sending), so that what is due by now() is due by the database. Thread: any.
+// The database's clock, as this process knows it: db_now - our boot clock, measured by each query that
+// returns the database's time. now() is never ahead of the database (a reading is dated by its arrival, not
+// its sending), so a task due by now() is due by the database. Thread: any.
 class DbClock {
  public:
   // REQUIRES: `here` outlives it.
@@ -18,17 +18,17 @@ class DbClock {
 
   const Clock& here() const { return here_; }
 
-  // The database said `db_now` to a question sent and answered at these instants of ours: the nearer they are
-  // to each other, the better both readings.
+  // The database returned `db_now` to a query sent and answered at these instants of our clock. The closer
+  // they are, the better both readings.
   void measured(EpochUs db_now, BootUs sent, BootUs received) {
     behind_.store(db_now.us - received.us, std::memory_order_relaxed);
-    ahead_.store(db_now.us - sent.us + 1, std::memory_order_relaxed);  // 1: what it cut off
+    ahead_.store(db_now.us - sent.us + 1, std::memory_order_relaxed);  // 1: truncated fraction
   }
 
-  // Never ahead of the database: for what is asked to be due.
+  // Never ahead of the database: for deciding what is due.
   EpochMs now() const { return at(here_.boot_us()); }
   EpochMs at(BootMs t) const { return at(BootUs{t.ms * 1000}); }
-  // Never behind it: for what a delay is counted from.
+  // Never behind the database: for the start of a delay.
   EpochMs latest() const { return latest(here_.boot_us()); }
   EpochMs latest(BootUs t) const { return {(ahead_.load(std::memory_order_relaxed) + t.us + 999) / 1000}; }
 

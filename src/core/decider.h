@@ -9,7 +9,7 @@
 
 namespace rung {
 
-// decide() with the rule book and the dice bound to it; called inside the transaction, once an event.
+// decide() with the rule book bound to it; called inside the transaction, once per event.
 using Decider = std::function<Decision(const Task&, const Happening&, const Circumstances&)>;
 
 inline Decider decider(RuleBookPtr rules) {

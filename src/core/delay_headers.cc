@@ -1,4 +1,4 @@
-// What a delayed message asks for.
+// Reads the request of a delayed message.
 #include "src/core/header_reading.h"
 #include "src/core/headers.h"
 #include "src/core/message_json.h"
@@ -10,7 +10,7 @@ namespace {
 using namespace reading;
 
 constexpr std::int64_t kYear10000Ms = 253'402'300'800'000;  // DATETIME ends before it
-// As ms they are of 1970, as seconds of 2001 to 5138.
+// Values between these are dates of 1970 if read as ms, of 2001 to 5138 if read as seconds.
 constexpr std::int64_t kLikeSeconds = 1'000'000'000, kLikeMs = 100'000'000'000;
 
 void read_not_before(const Value& value, DelayRequest& request) {
@@ -36,10 +36,10 @@ void read_not_before(const Value& value, DelayRequest& request) {
   }
 }
 
-// A name that can be published to and stands in a column as it is.
+// Whether the name can be published to and stored in a column unchanged.
 bool fits(std::string_view name) { return name.size() <= 255 && clean_utf8(name, 255) == name; }
 
-// One of the two target headers, where it is there and can be a name.
+// The value of one of the two target headers, if it is present and a valid name.
 std::optional<std::string> name_in(const Message& message, std::string_view header, DelayRequest& request) {
   const Value* value = said(message.headers, header);
   if (value == nullptr) return std::nullopt;
@@ -94,7 +94,7 @@ DelayRequest read_delay(const Message& message, std::string_view exchange, std::
   request.routing_key = clean_utf8(routing_key, 255);
   request.directives = read_directives(message.headers);
   request.directives.retry_after.reset();  // nothing has failed
-  // Before a failure "never again" can only mean: once.
+  // Before any failure, retry-never can only mean: one attempt.
   if (request.directives.never) request.directives.max_attempts = 1;
   request.directives.never = false;
   read_target(message, exchange, routing_key, routes, request);
@@ -115,11 +115,11 @@ std::string intake_key(const DelayRequest& request, const Message& message, cons
   append_field(facts, message.properties.type.value_or(""));
   append_field(facts, std::to_string(request.delay.count()));
   append_field(facts, request.not_before ? std::to_string(request.not_before->ms) : "");
-  // Of two messages with one message-id this, too, tells: most clients write it.
+  // The timestamp also distinguishes two messages with one message-id: most clients set it.
   append_field(facts, message.properties.timestamp ? std::to_string(*message.properties.timestamp) : "");
   append_field(facts,
                stripped.headers && !stripped.headers->empty() ? headers_to_json(*stripped.headers) : "");
-  // A delivery of ours that its consumer publishes again wants to wait again.
+  // If a consumer publishes our delivery again, it is a new delay.
   append_field(facts, text_of(find(message.headers, header::kId)));
   append_field(facts, std::to_string(int_of(find(message.headers, header::kAttempt)).value_or(0)));
   append_digest(facts, message.body);

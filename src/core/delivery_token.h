@@ -1,7 +1,7 @@
-// The header retry-token: proves that a result or a failure comes from whoever had the delivery. It is
-// "ATTEMPT-" and 128 bits of HMAC-SHA256 over retry-id and attempt, under a key that all instances share: no
-// row holds it, and publishing reads nothing. Thread: const functions of DeliveryTokens are the owner's
-// thread's alone (one OpenSSL context); the rest is pure.
+// The header retry-token: proves that a result or a failure comes from a consumer that had the delivery. It
+// is "ATTEMPT-" and 128 bits of HMAC-SHA256 over retry-id and attempt, under a key that all instances share.
+// No row stores it, and publishing reads nothing for it. Thread: call const functions of DeliveryTokens on
+// the owner's thread only (one OpenSSL context); the rest is pure.
 #pragma once
 
 #include <memory>
@@ -15,9 +15,9 @@ namespace rung {
 
 class DeliveryTokens {
  public:
-  // `key`: 32 bytes as 64 hex digits. None where it is no such key.
+  // `key`: 32 bytes as 64 hex digits. None for anything else.
   static std::optional<DeliveryTokens> from_hex(std::string_view key);
-  // A new random key, as from_hex takes it.
+  // A new random key, in the form from_hex() accepts.
   static std::string new_key();
 
   ~DeliveryTokens();
@@ -25,7 +25,7 @@ class DeliveryTokens {
   DeliveryTokens& operator=(DeliveryTokens&&) noexcept;
 
   std::string token(TaskId id, int attempt) const;
-  // In constant time. `attempt`: 0 = not said, the token's own.
+  // In constant time. `attempt`: 0 = not given, use the token's own.
   bool proves(std::string_view token, TaskId id, int attempt) const;
 
  private:
@@ -34,7 +34,7 @@ class DeliveryTokens {
   std::unique_ptr<Context> context_;
 };
 
-// The attempt that a token speaks of; 0 where it is no token.
+// The attempt in a token; 0 if it is not a token.
 int attempt_of_token(std::string_view token);
 
 }  // namespace rung

@@ -42,7 +42,7 @@ void reached() {
   const std::string word = "failpoint " + armed().name + "\n";
   [[maybe_unused]] const auto written = write(STDERR_FILENO, word.data(), word.size());
   kill(getpid(), SIGKILL);
-  for (;;) pause();  // the signal is on its way: not a step further
+  for (;;) pause();  // wait here for the signal
 }
 
 }  // namespace

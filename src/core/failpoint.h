@@ -1,11 +1,11 @@
-// Where a test may end the process: a named step between a commit, a publish, a confirm or an ack and the
-// next thing. RUNG_FAILPOINT=NAME or NAME:N in the environment kills the process (SIGKILL) at that step, the
-// N-th time it comes by. Compiled into test builds only (CMake option RUNG_FAILPOINTS); else nothing is left
-// of it. docs/guarantees.md lists the points and what may have happened at each; tests/integration/crash
-// kills the process at each of them. Thread: any.
+// Failpoints: named steps at which a test may kill the process, e.g. between a commit, a publish, a confirm
+// or an ack and the next step. RUNG_FAILPOINT=NAME or NAME:N in the environment kills the process (SIGKILL)
+// at that step, the N-th time it gets there. Compiled into test builds only (CMake option RUNG_FAILPOINTS),
+// and to nothing in others. docs/guarantees.md lists the failpoints and what may have happened at each;
+// tests/integration/crash kills the process at each of them. Thread: any.
 //
-// And the bugs that a test may plant, one at a time: each switches off a guard at the place where it stands.
-// The simulator must find every one of them. In other builds planted() is false as a constant.
+// Planted bugs: a test may plant one at a time. Each disables the guard at its place in the code, and the
+// simulator must find every one. In other builds planted() is constantly false.
 #pragma once
 
 #include <array>
@@ -18,17 +18,17 @@ namespace rung {
 
 enum class Bug : std::uint8_t {
   ack_before_commit,           // a delivery is acked before its row is committed
-  no_fence_on_insert,          // a row goes into a shard that is not held
-  no_fence_on_publish,         // publishes leave after the lease has run out
-  claim_counted_twice,         // a claim again is another attempt
+  no_fence_on_insert,          // a row is inserted into a shard whose lease is not held
+  no_fence_on_publish,         // messages are published after the lease has expired
+  claim_counted_twice,         // a repeated claim counts as another attempt
   cancel_of_claimed_task,      // a cancel is accepted while the message is being published
-  one_ms_early,                // a message leaves 1 ms before it is due
+  one_ms_early,                // a message is published 1 ms before it is due
   confirm_of_wrong_attempt,    // a confirm of another attempt, or of a deposed owner, ends the publish
-  sweep_forgotten,             // the sweep for due tasks that are not in hand never runs
-  takeover_without_waiting,    // what a dead owner left is published while its connection may be alive
+  sweep_forgotten,             // the sweep for due tasks that are not in memory never runs
+  takeover_without_waiting,    // a dead owner's tasks are published while its connection may be alive
   b1,                          // the leases are lost, and an unanswered publish keeps the fence closed
   b2,                          // a claim that returns during a drain waits for a fetch that never starts
-  failure_of_another_counted,  // a failure counts for the task that it names, whatever else it says
+  failure_of_another_counted,  // a failure counts for the task it names, even if it is another message's
 };
 inline constexpr std::array<std::string_view, 12> kBugNames{"ack_before_commit",
                                                             "no_fence_on_insert",
@@ -51,12 +51,12 @@ constexpr std::optional<Bug> bug_from(std::string_view name) {
 }
 
 #ifdef RUNG_FAILPOINTS
-// That bug alone, from now on; none: none.
+// From now on only that bug is planted; none: no bug.
 void plant(std::optional<Bug> bug);
 bool planted(Bug bug);
 inline constexpr bool kFailpoints = true;
 void failpoint(std::string_view name);
-// NAME and what follows it, e.g. "claim" and ".before_commit": put together only where a point is set.
+// The name in two parts, e.g. "claim" and ".before_commit": joined only if a failpoint is set.
 void failpoint(std::string_view name, std::string_view rest);
 #else
 inline constexpr bool kFailpoints = false;

@@ -19,7 +19,7 @@ std::optional<bool> bool_of(const Value* value) {
   if (const bool* flag = std::get_if<bool>(&value->v)) return *flag;
   if (const auto number = int_of(value)) return *number != 0;
   std::string text = text_of(value);
-  // "False" is what Python makes of it.
+  // Python writes "False".
   std::ranges::transform(text, text.begin(),
                          [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   if (text == "true" || text == "yes") return true;
@@ -27,7 +27,7 @@ std::optional<bool> bool_of(const Value* value) {
   return std::nullopt;
 }
 
-// "5s", or a number of seconds as HTTP's Retry-After has it.
+// "5s", or a number of seconds as in HTTP's Retry-After.
 std::optional<Ms> duration_of(const Value& value) {
   if (const auto seconds = int_of(&value)) {
     if (*seconds < 0) return std::nullopt;
@@ -44,11 +44,11 @@ std::array<unsigned char, 32> sha256(std::string_view data) {
   return digest;
 }
 
-constexpr std::size_t kShown = 40;  // of a value that is quoted
+constexpr std::size_t kShown = 40;  // bytes of a quoted value
 
 Number number_of(double value) {
   if (std::isnan(value)) return {};
-  // What an int64 holds.
+  // The limits of an int64.
   if (value >= 9.2e18) return {0, true, true};
   return {value <= -9.2e18 ? -1 : static_cast<std::int64_t>(value), true, false};
 }
@@ -139,7 +139,7 @@ Directives read_directives(const std::optional<Table>& headers) {
   }
   if (const Value* never = said(headers, header::kNever)) {
     const auto flag = bool_of(never);
-    // Who says retry-never in words that we cannot read still means something: a person shall look.
+    // An unreadable retry-never still means something: a person has to look.
     if (!flag) complain(d.complaint, header::kNever, "true or false");
     d.never = d.never || flag.value_or(true);
   }

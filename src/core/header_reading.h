@@ -1,5 +1,5 @@
-// How one header is read, whatever a client made of it. For headers.cc, delay_headers.cc and the plugins.
-// Thread: pure functions. Nothing here throws or fails.
+// Reads single headers, whatever type a client gave the value. For headers.cc, delay_headers.cc and the
+// plugins. Thread: pure functions. Nothing here throws or fails.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,27 @@
 
 namespace rung::reading {
 
-// The value of a header; nullptr where it is not there or null, as clients write what was left unset.
+// The value of a header; nullptr if it is absent or null (clients write unset values as null).
 const Value* said(const std::optional<Table>& headers, std::string_view name);
 std::string text_of(const Value* value);
-// An integer of any width, or its decimal text: clients differ in what they make of a number.
+// From an integer of any width, or its decimal text: clients encode numbers differently.
 std::optional<std::int64_t> int_of(const Value* value);
-// Of an integer of any width, a float or decimal (cut off at the point) or the text of an integer.
+// From an integer of any width, a float or decimal (truncated) or the text of an integer.
 struct Number {
   std::int64_t value = 0;
-  bool understood = false, too_large = false;  // too_large: above an int64; `value` means nothing then
+  bool understood = false, too_large = false;  // too_large: exceeds an int64; `value` is then meaningless
 };
 Number number_of(const Value& value);
-// " 'text'" of a value that is a text, shortened, to be quoted in a refusal; "" of all others.
+// " 'text'" for a text value, shortened, to quote it in a refusal; "" for other types.
 std::string shown(const Value& value);
-// "" where no queue can have that name, or no column hold it: 255 bytes at most, UTF-8.
+// "" if no queue can have that name or no column can store it: 255 bytes at most, UTF-8.
 std::string queue_name(const Value* value);
 Directives read_directives(const std::optional<Table>& headers);
-// "NAME is not understood: WANTS", after what was said before.
+// Appends "NAME is not understood: WANTS" to earlier complaints.
 void complain(std::string& complaint, std::string_view name, std::string_view wants);
 
-// Facts that make an intake key: each with its length, so that no two lists of them read alike.
+// Appends a field of an intake key, with its length, so that different lists of fields never give the same
+// text.
 void append_field(std::string& to, std::string_view field);
 // The same for a body: its digest.
 void append_digest(std::string& to, std::string_view body);

@@ -27,7 +27,7 @@ bool is_ours(std::string_view name) {
          std::ranges::find(kOurOrigin, name) != kOurOrigin.end();
 }
 
-// What is no number of an attempt is as if it had not been said: the one under way is meant.
+// An invalid attempt number counts as not given: it means the current attempt.
 int attempt_of(const std::optional<Table>& headers, std::string& complaint) {
   const Value* attempt = said(headers, header::kAttempt);
   if (attempt == nullptr) return 0;
@@ -37,14 +37,14 @@ int attempt_of(const std::optional<Table>& headers, std::string& complaint) {
   return 0;
 }
 
-// Ours, handed back as they were: what does not parse is as if it had not been said.
+// Our own headers, returned unchanged: a value that does not parse counts as not given.
 std::optional<int> level_of(const std::optional<Table>& headers) {
   const auto number = int_of(find(headers, header::kLevel));
   if (!number || *number < 0 || *number > 1'000'000) return std::nullopt;
   return static_cast<int>(*number);
 }
 std::optional<EpochMs> first_failed_of(const std::optional<Table>& headers) {
-  constexpr std::int64_t kTooLate = 253'402'300'800'000;  // the year 10000: no column holds it
+  constexpr std::int64_t kTooLate = 253'402'300'800'000;  // the year 10000: no column can store it
   const auto number = int_of(find(headers, header::kFirstFailedAt));
   if (!number || *number <= 0 || *number >= kTooLate) return std::nullopt;
   return EpochMs{*number};
@@ -59,7 +59,7 @@ std::optional<TaskId> id_of(const std::optional<Table>& headers) {
   return TaskId::parse(text_of(value));
 }
 
-// For people only: nothing is published to it again.
+// For display only: nothing is published to it.
 std::string label(std::string_view text) { return clean_utf8(text, 255); }
 
 }  // namespace
@@ -74,7 +74,7 @@ Failure read_failure(const Message& message, std::string_view exchange, std::str
   f.failed_at_s = facts.failed_at_s;
   f.failed_count = facts.count;
   if (!facts.reason.empty()) f.error = "dead-lettered: " + facts.reason + " (queue " + f.queue + ")";
-  // A retry of ours, whose row may be gone, or a consumer that says where the message came from.
+  // From our own retry, whose row may be gone, or from a consumer that names the message's origin.
   const Value* origin = find(message.headers, header::kOriginExchange);
   if (origin != nullptr && (f.exchange == label(exchange) || f.exchange.ends_with(".return"))) {
     f.exchange = label(text_of(origin));
@@ -99,7 +99,7 @@ Failure read_failure(const Message& message, std::string_view exchange, std::str
   }
   if (f.error.empty()) f.error = "failed (no retry-error was given)";
   f.error = clean_utf8(f.error, kErrorBytes);
-  // Parked for want of a queue, where complaints are not asked for: the reason quotes the error.
+  // Parked because no queue is known, where complaints are not read: the reason quotes the error.
   if (f.queue.empty() && !f.directives.complaint.empty())
     f.error = clean_utf8(f.error, kErrorBytes / 2) + " [" + f.directives.complaint + "]";
   f.error_type = clean_utf8(text_of(find(message.headers, header::kErrorType)), 255);
@@ -179,8 +179,7 @@ std::string intake_key(const Failure& failure, const Message& message) {
   append_field(facts, *message.properties.message_id);
   append_field(facts, failure.failed_at_s ? std::to_string(*failure.failed_at_s) : "");
   append_field(facts, std::to_string(failure.failed_count));
-  // The body too: there are publishers whose message-ids are not unique, and two messages must never become
-  // one.
+  // The body too: some publishers' message-ids are not unique, and two messages must never become one.
   append_digest(facts, message.body);
   return key_of(facts);
 }

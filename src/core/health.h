@@ -11,14 +11,14 @@
 namespace rung {
 
 struct HealthProblem {
-  std::string name;    // one of a few constants ("database", "intake" ...): a metric's label, and for scripts
-  std::string detail;  // for people: what is wrong, and what would mend it
+  std::string name;    // one of a few constants ("database", "intake" ...): a metric label, and for scripts
+  std::string detail;  // for people: what is wrong and how to fix it
   EpochMs since;       // this machine's wall clock
   bool not_ready = false;  // /readyz answers 503 while it lasts
   bool operator==(const HealthProblem&) const = default;
 };
 
-// A JSON array of objects; how rung_nodes.problems keeps them. Text that does not parse gives none.
+// A JSON array of objects, as stored in rung_nodes.problems. Text that does not parse gives none.
 std::string problems_to_json(const std::vector<HealthProblem>& problems);
 std::vector<HealthProblem> problems_from_json(std::string_view text);
 

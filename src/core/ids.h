@@ -1,9 +1,8 @@
-// Ids of tasks: 63 bits, made here and not by the database, so that a write that is repeated after a lost
-// answer is the same write. Ordered by time, so that a new row lands at the end of the table.
+// Task ids: 63 bits, made here and not by the database, so that repeating a write after a lost answer is
+// idempotent. Ordered by time, so that a new row goes to the end of the table.
 //   41 bits  ms since 2025-01-01 UTC (until 2094)
 //   10 bits  the node's number (rung_nodes.id) mod 1024
-//   12 bits  a counter within the ms
-// Thread: IdSource is for one thread.
+//   12 bits  a counter within the ms Thread: IdSource is for one thread.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +27,11 @@ inline constexpr std::int64_t kIdEpochMs = 1735689600000;  // 2025-01-01T00:00:0
 class IdSource {
  public:
   explicit IdSource(int node) : node_(node & 1023) {}
-  // Strictly ascending, also where the clock steps back or more than 4096 are asked for in one ms.
+  // Strictly ascending, even if the clock steps back or more than 4096 ids are taken in one ms.
   TaskId next(EpochMs now);
-  // The smallest id that can have been made at `t`: for ranges over time.
+  // The smallest id that can be made at `t`: for ranges of time.
   static TaskId floor(EpochMs t);
-  // To the ms: when it was made. The opposite of floor().
+  // When the id was made, to the ms. The inverse of floor().
   static EpochMs made_at(TaskId id) { return {(id.value >> 22) + kIdEpochMs}; }
 
  private:

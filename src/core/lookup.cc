@@ -37,7 +37,7 @@ Answer resolve(const std::string& host, int flags) {
   return found;
 }
 
-// Shared with the thread that asks, which may outlive who waits.
+// Shared with the resolver thread, which may outlive the waiting caller.
 struct Question {
   std::mutex mutex;
   std::condition_variable changed;

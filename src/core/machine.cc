@@ -23,8 +23,8 @@ Decision applied(Task task, std::optional<Attempt> attempt = {}) {
 
 std::string is_in(const Task& task) { return "it is " + std::string(to_word(task.state)); }
 
-// What history says of `attempt` now. The row is there since the claim, and the store leaves its level and
-// due_at as they are; should it have been lost, what is written instead must at least not look early.
+// The history row of `attempt` now. The row exists since the claim, and the store keeps its level and due_at.
+// If it was lost, the new row must at least not look early.
 Attempt history(const Task& task, int attempt, Outcome outcome, const Circumstances& at,
                 std::string error = {}) {
   const bool current = attempt == task.attempt;
@@ -32,12 +32,13 @@ Attempt history(const Task& task, int attempt, Outcome outcome, const Circumstan
   row.task = task.id;
   row.attempt = attempt;
   row.level = task.level;
-  // Only in `publishing` next_at is the attempt's due time; later it is the end of silence, or the next one.
+  // Only in `publishing` is next_at the attempt's due time; later it is the end of silence, or the next
+  // attempt's due time.
   row.due_at = current && task.state == State::publishing ? task.next_at.value_or(at.now) : at.now;
   row.outcome = outcome;
   if (outcome != Outcome::pending) row.outcome_at = at.now;
   row.error = std::move(error);
-  row.node = current ? task.node : 0;  // who made an older attempt, the row alone knows
+  row.node = current ? task.node : 0;  // for an older attempt only its row has the node
   return row;
 }
 
@@ -46,7 +47,7 @@ std::string clean_name(const std::string& name) { return clean_utf8(name, 255); 
 const levels::Ladder& ladder_of(Task& task, const RuleBook& rules) {
   const levels::Ladder* ladder = task.ladder_pinned ? rules.ladder(task.ladder) : nullptr;
   if (ladder == nullptr) {
-    // Not pinned, or a reload took the pinned one away: what the queue's owner says today.
+    // Not pinned, or a reload removed the pinned ladder: use the queue's present ladder.
     task.ladder = rules.queue(task.queue).ladder;
     task.ladder_pinned = false;
     ladder = rules.ladder(task.ladder);
@@ -58,7 +59,7 @@ const levels::Ladder& ladder_of(Task& task, const RuleBook& rules) {
   return *ladder;
 }
 
-// A short remark behind an error text, which may fill all the room: the text gives way.
+// Appends a short remark to an error text; the text is cut if there is no room for both.
 std::string with_remark(const std::string& error, std::string remark) {
   remark = clean_utf8((error.empty() ? "[" : " [") + remark + "]", kErrorBytes / 4);
   return clean_utf8(error, kErrorBytes - remark.size()) + remark;
@@ -66,7 +67,7 @@ std::string with_remark(const std::string& error, std::string remark) {
 
 void take_directives(Task& task, const Directives& d, const RuleBook& rules) {
   std::string complaint = d.complaint;
-  // What comes back from us still carries the ladder that we put on it: only another one is a wish.
+  // Our deliveries carry the ladder that we set: only a different one is a request.
   if (!d.ladder.empty() && d.ladder != task.ladder) {
     if (rules.ladder(d.ladder) != nullptr) {
       task.ladder = d.ladder;
@@ -88,7 +89,7 @@ void park(Task& task, const RuleBook& rules, EpochMs now) {
   if (rules.queue(task.queue).publish_parked) task.next_at = now;
 }
 
-// To `level`, or to the parking lot where the ladder has no such level or the task may not climb it.
+// Moves the task to `level`, or parks it if the ladder has no such level or the task may not climb to it.
 void climb(Task& task, int level, const Directives& d, const RuleBook& rules, EpochMs now, double random) {
   const levels::Ladder& ladder = ladder_of(task, rules);
   task.levels = ladder.levels();
@@ -105,7 +106,7 @@ void climb(Task& task, int level, const Directives& d, const RuleBook& rules, Ep
   task.finished_by = FinishedBy::nobody;
 }
 
-// The running attempt did not succeed: the next level, or the parking lot.
+// The current attempt did not succeed: go to the next level, or park.
 Decision fail(const Task& before, Outcome outcome, const std::string& error, const std::string& type,
               const Directives& d, const RuleBook& rules, const Circumstances& at) {
   Task task = before;
@@ -115,13 +116,14 @@ Decision fail(const Task& before, Outcome outcome, const std::string& error, con
   Attempt row = history(before, before.attempt, outcome, at, task.last_error);
   take_directives(task, d, rules);
   climb(task, before.level + 1, d, rules, at.now, at.random);
-  // Whoever took the failure in knows of it first: the task moves to a shard whose heap is at hand.
+  // The instance that received the failure knows of it first: the task moves to one of its shards, whose heap
+  // is in memory.
   if (at.home_shard >= 0) task.shard = at.home_shard;
   return applied(std::move(task), std::move(row));
 }
 
-// Where it is to go from now on. Of what goes to a queue, exchange and routing key tell people where it was
-// published to at first: they stay.
+// Sets the task's new target. If it goes to a queue, exchange and routing key are kept: they tell people
+// where it was first published.
 void direct(Task& task, const Target& wanted) {
   Target target = normalised(wanted);
   task.by_exchange = target.queue.empty();
@@ -145,8 +147,8 @@ struct Machine {
       if (!task.next_at || *task.next_at > at.now + e.ahead) return stale(task, "it is not due yet");
       ++next.attempt;
     } else if (task.state == State::publishing) {
-      // Left by a dead owner (an older epoch), or our own claim whose answer was lost: the same attempt
-      // again.
+      // Left by a dead owner (an older epoch), or our own claim whose answer was lost: repeat the same
+      // attempt.
       if (task.epoch > at.epoch) return stale(task, "a newer owner claimed it");
       if (planted(Bug::claim_counted_twice)) ++next.attempt;
     } else {
@@ -166,14 +168,14 @@ struct Machine {
     Attempt row = history(task, e.attempt, Outcome::pending, at);
     row.published_at = e.published_at;
     Task next = task;
-    // Claimed again by another instance, whose copy may leave yet: that one's confirm is waited for.
+    // Claimed again by another instance, which may still publish its copy: wait for that confirm.
     const bool anothers = at.claim_stands && task.node != at.node;
     const bool is_its = (e.attempt == task.attempt && !anothers) || planted(Bug::confirm_of_wrong_attempt);
     if (task.state == State::publishing && is_its) {
       next.state = State::awaiting;
       next.next_at = at.now + silence_of(task, rules).after;
     }
-    // Else the consumer was quicker than the confirm: its word stands, only the history learns the time.
+    // Else the consumer was quicker than the confirm: its result stays, only the history gets the time.
     return applied(std::move(next), std::move(row));
   }
 
@@ -190,7 +192,7 @@ struct Machine {
     next.next_at = at.now + e.pause;
     next.last_error = clean_utf8(e.reason, kErrorBytes);
     if (e.copy_may_be_out) {
-      next.epoch = 0;  // no claim stands: a word on the copy counts at once
+      next.epoch = 0;  // no claim is in effect: a result for the copy counts at once
       return applied(std::move(next));
     }
     next.state = State::scheduled;
@@ -201,7 +203,7 @@ struct Machine {
   }
 
   Decision operator()(const event::Failed& e) const {
-    // What went to an exchange learns its queue by its first failure.
+    // A task published to an exchange gets its queue from its first failure.
     const bool unknown = task.queue.empty() && task.by_exchange;
     const bool elsewhere = !e.queue.empty() && e.queue != task.queue && !unknown;
     const bool other = !e.message_id.empty() && !task.message_id.empty() && e.message_id != task.message_id;
@@ -217,7 +219,8 @@ struct Machine {
       return of_later_attempt(std::move(late), attempt, e.level);
     }
     if (!under_way(task) && !presumed()) {
-      // Several queues may have had a copy. One has ended the task; this one's failure is a task of its own.
+      // Several queues may have had a copy. One has ended the task; the failure in another becomes a separate
+      // task.
       if (unknown && !e.queue.empty()) return refused(task, std::string(kAnothersTask));
       return stale(task, is_in(task));
     }
@@ -229,7 +232,7 @@ struct Machine {
     if (unknown && !e.queue.empty()) {
       if (rules.targets().allows(e.queue)) {
         known.queue = e.queue;
-      } else {  // it stays without a queue, for a person to look at
+      } else {  // no queue: parked for a person to look at
         directives.never = true;
         error = not_allowed("the failed message", e.queue) + "; last error: " + e.error;
       }
@@ -247,12 +250,12 @@ struct Machine {
     if (task.state == State::cancelled || task.state == State::discarded) return stale(task, is_in(task));
     if (task.state == State::succeeded && task.finished_by == FinishedBy::reported)
       return stale(task, is_in(task));
-    // Of several queues behind an exchange one has failed it, and it climbs for that one: what isn't said of
-    // the attempt there is another's.
+    // One of several queues behind an exchange has failed it, and it climbs for that queue: a result that is
+    // not for the current attempt belongs to another queue's copy.
     const bool climbs_for_one = task.by_exchange && !task.queue.empty();
     if (climbs_for_one && (attempt < task.attempt || (!under_way(task) && !presumed())))
       return stale(task, "it failed in queue " + task.queue);
-    // Also from scheduled and parked: a success that was slower than presumed_after or reported_within is
+    // Also from scheduled and parked: a success that came later than presumed_after or reported_within is
     // still a success.
     return applied(finished(), succeeded(attempt, e.executor));
   }
@@ -277,7 +280,7 @@ struct Machine {
     return applied(std::move(next));
   }
 
-  // By a person, who may say why.
+  // By a person, who may give a reason.
   Decision given_up(State state, const std::string& reason) const {
     Task next = task;
     next.state = state;
@@ -306,11 +309,11 @@ struct Machine {
     Task next = task;
     if (e.elsewhere.is_set()) direct(next, e.elsewhere);
     const bool same = target_of(next) == target_of(task);
-    if (same && under_way(task)) return stale(task, "it is under way already");  // said twice
+    if (same && under_way(task)) return stale(task, "it is under way already");  // a repeat
     if (same && task.state == State::scheduled && task.next_at && *task.next_at <= at.now)
       return stale(task, "it is due already");
     if (task.state == State::parked) {
-      // From the first rung again; attempts count on, so that no two deliveries are taken for one.
+      // Restart at the first rung; attempt numbers continue, so that every delivery has its own.
       next.state = State::scheduled;
       next.level = 1;
       next.max_attempts = 0;
@@ -338,7 +341,7 @@ struct Machine {
   }
 
   Decision operator()(const event::Fire&) const {
-    if (under_way(task)) return stale(task, "it is under way already");  // said twice: the first one did it
+    if (under_way(task)) return stale(task, "it is under way already");  // a repeat: the first one did it
     if (task.state != State::scheduled)
       return refused(task, "only a scheduled task can be fired: " + is_in(task));
     if (task.next_at && *task.next_at <= at.now) return stale(task, "it is due already");
@@ -353,7 +356,7 @@ struct Machine {
         return stale(task, is_in(task));
       if (task.state == State::cancelled || task.state == State::discarded) return refused(task, is_in(task));
       if (const auto why = copy_may_leave(); !why.empty()) return refused(task, std::string(why));
-      // Between attempts, or parked: the last attempt did fail, and its history stays true.
+      // Between attempts, or parked: the last attempt did fail, and its history row stays.
       if (!under_way(task)) return applied(finished());
       return applied(finished(), succeeded(task.attempt, e.executor));
     }
@@ -371,20 +374,19 @@ struct Machine {
     return d;
   }
 
-  // Why the attempt under way cannot be ended yet; "" where no copy of it can leave any more.
+  // Why the current attempt cannot be ended yet; "" if no copy of it can be published any more.
   std::string_view copy_may_leave() const {
     if (task.state != State::publishing || !at.claim_stands) return {};
     return task.next_at && *task.next_at > at.now ? kNotPublishedYet : kBeingPublished;
   }
 
-  // Whether a word may be of a delivery that the row knows nothing of. Its token says that we made it; so
-  // many attempts one climb of the ladder can have had since, and what is further ahead a person has to look
-  // at.
+  // Whether a result may be for a delivery that the row has no record of. Its token proves that we made it.
+  // One climb of the ladder limits how far ahead the attempt can be; beyond that a person has to look.
   bool may_be_ahead(int attempt, bool proven) const {
     Task copy = task;
     return proven && attempt - task.attempt <= ladder_of(copy, rules).levels() + 1 + task.max_attempts;
   }
-  // No attempt was made after this, whatever the row has missed.
+  // No attempt followed this state, whatever the row has missed.
   bool ended_for_good() const {
     return task.state == State::cancelled || task.state == State::discarded ||
            (task.state == State::succeeded && !presumed());
@@ -394,7 +396,7 @@ struct Machine {
            std::string(to_word(task.state)) + " when attempt " + std::to_string(attempt) + " was answered";
   }
 
-  // A word on an attempt later than the row's: decided on the row as it must have stood by then.
+  // A result for an attempt later than the row's: decides on the row as it must have been by then.
   template <typename Word>
   Decision of_later_attempt(Word word, int attempt, std::optional<int> level) const {
     if (!word.asked_again) return refused(task, std::string(kRowBehind));
@@ -405,7 +407,7 @@ struct Machine {
     known.level = std::clamp(level.value_or(task.level + climbed), 0, levels);
     known.attempt = attempt;
     known.state = State::awaiting;
-    known.node = 0;  // who sent it, nobody knows any more
+    known.node = 0;  // the sender is unknown
     Decision d = Machine{known, rules, at}(word);
     if (d.verdict != Verdict::applied) return refused(task, d.reason);
     d.reason = was_behind(attempt);
@@ -417,7 +419,7 @@ struct Machine {
 
   bool presumed() const { return task.state == State::succeeded && task.finished_by == FinishedBy::presumed; }
 
-  // Whoever changed it knows of it first, as in fail().
+  // The instance that changed it knows of it first, as in fail().
   Decision rescheduled(Task next) const {
     if (at.home_shard >= 0) next.shard = at.home_shard;
     return applied(std::move(next));
@@ -429,8 +431,8 @@ struct Machine {
     return row;
   }
 
-  // Why a refusal of the broker is not about the attempt under way; "" where it is. A deposed owner's answer
-  // must not undo what its successor is publishing under the same number.
+  // Why a broker's refusal is not for the current attempt; "" if it is. A deposed owner's answer must not
+  // undo its successor's publish with the same attempt number.
   std::string not_ours(int attempt) const {
     if (task.state != State::publishing) return is_in(task);
     if (attempt != task.attempt) return "another attempt is under way";
@@ -462,7 +464,7 @@ std::string_view name_of(const Happening& what) {
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at) {
   if (task.state == State::unknown) return refused(task, std::string(kUnknownState));
   Decision d = std::visit(Machine{task, rules, at}, what);
-  // That the copy for <prefix>.parked is there shows nowhere: whoever saw the task parked still sees it so.
+  // The publish of the copy for <prefix>.parked is not visible: a reader sees the same parked task as before.
   const bool shows = !std::holds_alternative<event::ParkedCopySent>(what);
   if (shows && d.verdict == Verdict::applied && !(d.task == task)) ++d.task.version;
   return d;
@@ -478,7 +480,7 @@ void begin(Task& task, const Directives& directives, const RuleBook& rules, Epoc
            int level) {
   take_directives(task, directives, rules);
   Directives d = directives;
-  // It could come back to nowhere: a person has to look.
+  // It has no queue to return to: a person has to look.
   d.never = d.never || task.queue.empty();
   climb(task, level, d, rules, now, random);
 }
@@ -503,7 +505,7 @@ void begin_delay(Task& task, const Directives& directives, const RuleBook& rules
   if (reason.empty() && !target.is_set())
     reason = "nothing says where it goes: no queue, no exchange, no routing key, no tag of the config";
   if (!reason.empty()) {
-    if (!task.last_error.empty()) reason += " " + task.last_error;  // what was not understood
+    if (!task.last_error.empty()) reason += " " + task.last_error;  // the complaint about directives
     return begin_parked(task, reason, rules, now);
   }
   if (directives.never) return park(task, rules, now);

@@ -1,5 +1,5 @@
-// The life of a task. THE place where state changes: stores and flows ask decide() and write what it answers.
-// docs/state-machine.md draws it. Thread: pure functions.
+// The state machine of a task. The ONLY place where state changes: stores and flows call decide() and write
+// its result. docs/state-machine.md draws it. Thread: pure functions.
 #pragma once
 
 #include <memory>
@@ -15,15 +15,15 @@ namespace rung {
 
 // What can happen to a task.
 namespace event {
-// It is due within `ahead`, and we own its shard: a new attempt, or the same again if an old epoch left it.
-// Whoever claims ahead holds the message back until it is due.
+// The task is due within `ahead`, and we own its shard: starts a new attempt, or repeats the attempt that an
+// older epoch left. After a claim ahead of time the claimer waits with the publish until the task is due.
 struct Claim {
   Ms ahead{0};
 };
 struct Confirmed {
   int attempt;
   EpochMs published_at;
-};  // the broker has it, and the queue too
+};  // the broker accepted it, and the queue has it
 struct Returned {
   int attempt;
   EpochMs published_at;
@@ -33,24 +33,25 @@ struct Deferred {
   int attempt;
   Ms pause;
   std::string reason;
-  // An earlier publish of this attempt has had no answer (Decision::claimed_again): a copy of it may be with
-  // a consumer, so its number is not taken back.
+  // An earlier publish of this attempt is unanswered (Decision::claimed_again): a consumer may have a
+  // copy, so the attempt number stays used.
   bool copy_may_be_out = false;
-};  // refused by the broker, not by the consumer: costs nothing. This and Returned: only from who claimed it
+};  // refused by the broker, not by the consumer: costs nothing. This and Returned: only from the claimer
 struct Failed {
   int attempt;
   std::string error, error_type;
   Directives directives;
-  // Where the failed message says it comes from, "" where it doesn't: who copies headers into another message
-  // must not fail somebody else's task.
+  // The queue and message-id that the failed message names, "" = none: a client that copies headers into
+  // another message must not fail somebody else's task.
   std::string queue = {}, message_id = {};
   std::string executor = {};
-  bool proven = false;  // it showed the delivery's retry-token
-  // Said by the instance that claimed it, not by a consumer: it could not be sent, and no copy of it is left.
+  bool proven = false;  // it carries the delivery's retry-token
+  // Reported by the instance that claimed it, not by a consumer: the publish failed, and no copy of it
+  // exists.
   bool by_publisher = false;
-  std::optional<int> level = {};  // of the attempt, as its delivery said; none = not said
-  bool asked_again = false;       // kRowBehind was answered, and a pause has passed since
-};                                // attempt 0 = not said: the current one
+  std::optional<int> level = {};  // of the attempt, from its delivery; none = not given
+  bool asked_again = false;       // retried after a kRowBehind answer and a pause
+};                                // attempt 0 = not given: the current one
 struct Succeeded {
   int attempt;
   std::string executor = {};
@@ -64,18 +65,18 @@ struct Cancel {
 };  // by a person
 struct Redrive {
   Target elsewhere = {};
-};  // by a person: parked (or scheduled: at once) -> due now, where it was or elsewhere
+};  // by a person: parked (or scheduled: at once) -> due now, to the same target or `elsewhere`
 struct Finish {
   bool succeeded;
   std::string error;
   std::string executor = {};
-  int attempt = 0;  // which one failed: said again it fails no later one. 0 = not said: the current one
+  int attempt = 0;  // which one failed: a repeat fails no later one. 0 = not given: the current one
 };                  // by a person: succeeded, or failed (= next level)
 struct Reschedule {
   std::optional<EpochMs> at;  // else `delay` from now
   Ms delay{0};
-};               // by a person, of what is scheduled: the same attempt, at another time
-struct Fire {};  // by a person, of what is scheduled: now
+};               // by a person, on a scheduled task: the same attempt, at another time
+struct Fire {};  // by a person, on a scheduled task: now
 struct Discard {
   std::string reason;
 };  // by a person: parked or scheduled -> discarded
@@ -89,98 +90,98 @@ using Happening =
 // "claim", "silence_over" ...: for people and failpoints.
 std::string_view name_of(const Happening& what);
 
-// Who changes a task by hand: a row in the audit says it.
+// A person's change of a task, recorded in an audit row.
 struct ByHand {
   std::string who;                          // "alice@host (cli)", "token full, 10.0.0.3 (http)"
-  std::optional<std::uint32_t> if_version;  // only if the task still is as it was seen
+  std::optional<std::uint32_t> if_version;  // only if the task still has this version
 };
 
 struct Event {
   TaskId id;
   Happening what;
   std::optional<ByHand> by_hand = {};
-  // The task as it stood when we wrote it last, where we know that: a store may decide on it instead of
-  // reading the row, and writes only where the row's version is still the same.
+  // The task as we last wrote it, if known: a store may decide on it without reading the row, and then writes
+  // only if the row's version is still the same.
   std::shared_ptr<const Task> expected = {};
 };
 
-// What the store knows when it asks, inside its transaction.
+// What the store knows when it calls decide(), inside its transaction.
 struct Circumstances {
   EpochMs now;          // the database's clock, at the start of the transaction
   double random = 0.0;  // [0, 1), for jitter
-  int node = 0;         // who asks
+  int node = 0;         // the instance that asks
   std::uint64_t epoch =
       0;  // of the lease on the task's shard, checked and locked in this transaction; 0 = not held
-  int home_shard = -1;  // a shard that the asker holds, to which a task it reschedules moves; -1 = leave it
-  // Of a task in `publishing`: the lease under which it was claimed is valid now, so that the instance that
-  // claimed it may still publish a copy, and will say what became of it.
+  int home_shard = -1;  // a shard of the asking instance, to which a rescheduled task moves; -1 = leave it
+  // For a task in `publishing`: the lease under which it was claimed is still valid, so the claimer may still
+  // publish a copy, and will report the result.
   bool claim_stands = false;
 };
 
-// The reason of a refusal where there is no row; a store says it, decide() is not asked.
+// Reason of a refusal: there is no row. A store gives it without calling decide().
 inline constexpr std::string_view kNoSuchTask = "no such task";
-// The reason of a refusal where the row has a word that this program does not know: its newer instances do.
+// Reason of a refusal: the row has an ENUM word that only newer versions know.
 inline constexpr std::string_view kUnknownState =
     "a newer version of Rung has written its row: ask that version";
-// The reason of a refusal where a failed message carries another message's retry-id.
+// Reason of a refusal: a failed message carries another message's retry-id.
 inline constexpr std::string_view kAnothersTask = "it belongs to another message";
-// The reason of a refusal where ByHand::if_version is not the task's.
+// Reason of a refusal: ByHand::if_version is not the task's version.
 inline constexpr std::string_view kChangedMeanwhile = "it has changed since you saw it";
-// The reasons of a refusal to end an attempt whose copy has not left, or may not have left. To accept it
-// would make the task `scheduled`, a cancel would be answered, and the copy would go out after it. A
-// consumer's word is asked again until the publish has its answer; a person is told.
+// Reasons of a refusal to end an attempt whose copy has not been published, or may not have been. Otherwise
+// the task would become `scheduled`, a cancel would succeed, and the copy would go out after it. A consumer's
+// result is retried until the publish is answered; a person gets the reason.
 inline constexpr std::string_view kNotPublishedYet =
     "it is about to be published, and nothing has been delivered yet: try again when it has been";
 inline constexpr std::string_view kBeingPublished =
     "it is being published, and the broker has not confirmed it yet: try again in a moment";
-// The reason of a refusal where the word is of a delivery that the row knows nothing of: the row was read
-// where the last commits are not, or a database without them was made the primary. Asked again after a pause,
-// with `asked_again`; where the row is still behind then, it counts as that attempt.
+// Reason of a refusal: the result is for a delivery that the row has no record of. The row was read from a
+// server without the last commits, or such a server became the primary. Retried after a pause, with
+// `asked_again`; if the row is still behind, the result counts for that attempt.
 inline constexpr std::string_view kRowBehind = "the row is older than the delivery";
 
 struct Decision {
   enum class Verdict {
-    applied,  // write `task`, and `attempt` where given
-    stale,    // it happened already, or to an attempt that is over: nothing to write, nothing wrong
-    refused,  // not from this state: tell who asked
+    applied,  // write `task`, and `attempt` if set
+    stale,    // a repeat, or for an attempt that has ended: nothing to write, no error
+    refused,  // not allowed in this state: report it to the caller
   };
   Verdict verdict = Verdict::stale;
-  std::string reason;  // for stale and refused; for applied where the row was behind: how far
-  Task task;           // as it is afterwards (unchanged unless applied)
-  // The history row as it is afterwards. REQUIRES the store to upsert: level and due_at are written once, by
-  // the claim; any other field that is nullopt, pending, "" or node 0 here leaves what stands there.
+  std::string reason;  // for stale and refused; for applied if the row was behind: how far
+  Task task;           // after the event (unchanged unless applied)
+  // The history row after the event. REQUIRES the store to upsert: level and due_at are written once, by the
+  // claim; any other field that is nullopt, pending, "" or node 0 here leaves the column unchanged.
   std::optional<Attempt> attempt;
-  bool drop_attempt = false;  // Deferred: the row of `attempt` is taken back
-  // The row was behind: the attempt that it took for the current one, which must have ended.
+  bool drop_attempt = false;  // Deferred: delete the row of `attempt`
+  // If the row was behind: its current attempt, which must have ended.
   std::optional<Attempt> overtaken = {};
-  // Claim: the attempt was claimed before, and nobody knows whether it was published then.
+  // Claim: the attempt was claimed before, and it is unknown whether it was published then.
   bool claimed_again = false;
 };
 
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at);
 
-// Whoever changes it by hand saw it as it no longer is. Stores ask before they ask decide().
+// The task has changed since the person saw it. Stores check this before they call decide().
 inline bool changed_meanwhile(const Event& event, const Task& task) {
   return event.by_hand && event.by_hand->if_version && *event.by_hand->if_version != task.version;
 }
 Decision refuse_changed(const Task& task);
 
-// What silence after an attempt of it means.
+// What silence after one of its attempts means.
 const Silence& silence_of(const Task& task, const RuleBook& rules);
 
 // The first step of a new task: level 1 scheduled, or parked at once (retry-never, no queue, no attempts).
-// Sets state, level, levels, ladder, next_at, finished_at; leaves the rest of `task` as it is. `level`: where
-// it begins higher, because it comes from a delivery of ours whose row is gone.
+// Sets state, level, levels, ladder, next_at, finished_at; leaves the rest of `task` unchanged. `level`:
+// higher for a message from one of our deliveries whose row is gone.
 void begin(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, double random,
            int level = 1);
 
-// The first step of a task that only has to wait: scheduled at `due`, level 0. Where it has no target, its
-// tag's; the same for its ladder and its silence. Parked at once where neither says a target, and for a
-// `park_reason`: a person then sends it where it was to go.
+// The first step of a delay: scheduled at `due`, level 0. A missing target, ladder or silence is taken from
+// its tag. Parked at once if neither has a target, or if `park_reason` is set: a person then sends it to its
+// target.
 void begin_delay(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, EpochMs due,
                  const std::string& park_reason = {});
 
-// Parks a task that never begins, e.g. because nothing says where it came from.
+// Parks a new task at once, e.g. because its queue is unknown.
 void begin_parked(Task& task, const std::string& reason, const RuleBook& rules, EpochMs now);
 
 }  // namespace rung

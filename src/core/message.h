@@ -1,5 +1,6 @@
-// A message as it travels: body to the byte, properties and headers with the types that their values have.
-// A broker's plugin maps its own field types to these and back; the row's JSON keeps them (message_json.h).
+// A message as it travels: the body unchanged to the byte, properties and headers with the types of their
+// values. A broker's plugin maps its own field types to these and back; the row's JSON keeps them
+// (message_json.h).
 // Thread: values, free of threads.
 #pragma once
 
@@ -23,18 +24,18 @@ struct Timestamp {  // seconds since 1970
   std::uint64_t seconds = 0;
   bool operator==(const Timestamp&) const = default;
 };
-struct Bytes {  // binary by its type; a text may hold any bytes, too
+struct Bytes {  // of a binary type; a text may contain any bytes, too
   std::string data;
   bool operator==(const Bytes&) const = default;
 };
 
 struct Value;
 using Array = std::vector<Value>;
-// A table keeps its order and what it holds twice: what came in goes out as it was.
+// A table keeps its order and its duplicate keys: it goes out as it came in.
 using Table = std::vector<std::pair<std::string, Value>>;
 
-// The types are kept apart so that what came in goes out as it was: a consumer may tell an int32 from an
-// int64. A plugin whose broker has fewer types makes only those. std::string: text, any bytes. monostate:
+// Types are preserved so that a value goes out as it came in: a consumer may distinguish an int32 from an
+// int64. A plugin whose broker has fewer types uses only those. std::string: text, any bytes. monostate:
 // null.
 struct Value {
   using Variant = std::variant<std::monostate, bool, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t,
@@ -49,16 +50,16 @@ struct Value {
       : v(std::forward<T>(value)) {}                 // NOLINT: implicit by intent, as JSON libraries do
   Value(const char* text) : v(std::string(text)) {}  // NOLINT: else a literal becomes a bool
 
-  // The integer in it, of whatever width and sign; none for other types or above int64.
+  // Its integer, of any width and sign; none for other types or above int64.
   std::optional<std::int64_t> as_int() const;
-  // The text in it: std::string or Bytes.
+  // Its text: std::string or Bytes.
   const std::string* as_text() const;
 
   bool operator==(const Value& other) const { return v == other.v; }
 };
 
-// What a message says of itself in fields that brokers and clients agree on. Absent is not empty. A broker
-// that has no such fields leaves them absent, or keeps them as headers of its own.
+// The standard properties of a message. Absent is not empty. A broker without such fields leaves them absent,
+// or keeps them as headers of its own.
 struct Properties {
   std::optional<std::string> content_type, content_encoding;
   std::optional<std::uint8_t> delivery_mode, priority;  // delivery_mode: 2 = persistent
@@ -68,15 +69,15 @@ struct Properties {
   bool operator==(const Properties&) const = default;
 };
 
-// Tables and arrays within each other, the headers themselves being the first. A message has room for tens of
-// thousands, more than a thread's stack where each costs a few calls, and a Value is copied and destroyed by
-// calls.
-// REQUIRES, of whoever makes Values from what others sent: nothing deeper; kTooDeep in its place.
+// Maximum nesting of tables and arrays; the headers table is level 1. A message has room for tens of
+// thousands of levels. A Value is copied and destroyed recursively, a few calls per level, so they would
+// overflow a thread's stack.
+// REQUIRES, of code that makes Values from others' data: nothing deeper; kTooDeep in its place.
 inline constexpr int kDeepestNesting = 100;
 inline constexpr std::string_view kTooDeep = "[left out: nested deeper than 100 levels]";
 
-// A body's bytes. They never change, and all copies of a message share them: on its way from the broker to
-// the row, and from the row back to the broker, a body of megabytes is not copied.
+// A body's bytes: immutable and shared by all copies of a message. A body of megabytes is not copied on its
+// way from the broker to the row, nor from the row back to the broker.
 class Body {
  public:
   Body() = default;
@@ -103,7 +104,7 @@ struct Message {
 };
 using MessagePtr = std::shared_ptr<const Message>;
 
-// The first value of that name; nullptr where there is none.
+// The first value of that name; nullptr if there is none.
 const Value* find(const Table& table, std::string_view name);
 const Value* find(const std::optional<Table>& table, std::string_view name);
 

@@ -26,7 +26,7 @@ std::string to_hex(std::string_view bytes) {
   return out;
 }
 
-// Throws std::invalid_argument: caught where the JSON library's exceptions are.
+// Throws std::invalid_argument, caught with the JSON library's exceptions.
 std::string from_hex(const std::string& hex) {
   const auto digit = [](char c) -> unsigned {
     if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
@@ -41,8 +41,8 @@ std::string from_hex(const std::string& hex) {
   return out;
 }
 
-// The JSON library looks through all of an object's keys at each one that is added, and again when it reads:
-// 20,000 headers in one message took seconds. A table of more than these stands as a list of pairs.
+// The JSON library scans all keys of an object for each key that it adds or reads: 20,000 headers in one
+// message took seconds. A table with more keys than this is written as a list of pairs.
 constexpr std::size_t kMostKeys = 64;
 
 Json encode_text(const std::string& text) {
@@ -71,7 +71,7 @@ Json encode(const Table& table, int depth) {
 }
 
 struct Encoder {
-  int depth;  // of what holds the value
+  int depth;  // of the container of the value
 
   Json operator()(std::monostate) const { return nullptr; }
   Json operator()(bool x) const { return x; }
@@ -83,7 +83,7 @@ struct Encoder {
   Json operator()(std::uint32_t x) const { return {{"!u32", x}}; }
   Json operator()(std::int64_t x) const { return x; }
   Json operator()(std::uint64_t x) const { return {{"!u64", x}}; }
-  // JSON knows no NaN nor infinity: their bits are kept.
+  // JSON has no NaN or infinity: writes their bits.
   Json operator()(float x) const {
     if (!std::isfinite(x)) return {{"!f32bits", std::bit_cast<std::uint32_t>(x)}};
     return {{"!f32", x}};
@@ -140,7 +140,7 @@ Table decode_table(const Json& json, int depth) {
   return table;
 }
 
-// {"!tag": x}: the types that JSON has no word for.
+// {"!tag": x}: the types that JSON does not have.
 Value decode_tagged(const std::string& tag, const Json& x) {
   if (tag == "!i8") return decode_int<std::int8_t>(x);
   if (tag == "!u8") return decode_int<std::uint8_t>(x);

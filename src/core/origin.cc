@@ -29,9 +29,9 @@ void add_origin(Table& headers, const Task& task) {
 bool keeps_routing_key(const Task& task, std::string_view prefix) {
   if (task.queue.empty() || task.first_failed_at.ms == 0) return false;
   if (task.exchange.empty() || task.routing_key == task.queue) return false;
-  // Published to us by a consumer or for a delay: the original key is not known.
+  // Published to us by a consumer or as a delay: the original key is unknown.
   if (task.exchange.starts_with(prefix) && task.exchange.substr(prefix.size()).starts_with(".")) return false;
-  // The row holds UTF-8. A key that was not has U+FFFD in it by now and is another key.
+  // The row stores UTF-8. A key that was not UTF-8 contains U+FFFD now and is a different key.
   return task.routing_key.find("\xEF\xBF\xBD") == std::string::npos;
 }
 

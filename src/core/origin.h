@@ -1,5 +1,5 @@
-// What a retry says of where its message came from and why it is retried; and whether it goes back under its
-// original routing key. Thread: pure functions.
+// The headers that tell a consumer where a retried message came from and why it is retried; and whether it
+// returns under its original routing key. Thread: pure functions.
 #pragma once
 
 #include <string>
@@ -17,15 +17,15 @@ inline constexpr std::string_view kReason = "retry-reason";
 }  // namespace header
 
 // rejected, expired, maxlen, delivery_limit, returned or silent: why the last attempt failed. "" for a task
-// that has not failed. REQUIRES: the task as fail() and the intake leave it.
+// that has not failed. REQUIRES: the task is as fail() and the intake leave it.
 std::string_view retry_reason(const Task& task);
 
-// Adds the three headers above. Nothing for a task that has not failed.
+// Adds the three headers above; none for a task that has not failed.
 void add_origin(Table& headers, const Task& task);
 
-// Whether the task's message has an original routing key to go back to its queue with: one that it had at
-// another exchange than `prefix`.*, and that the row holds to the byte. Whether the broker can do that is its
-// plugin's affair. False: its routing key is the queue's name.
+// Whether the message returns to its queue with its original routing key: the key it had at an exchange other
+// than `prefix`.*, stored in the row to the byte. The plugin decides whether the broker can do that. False:
+// the routing key is the queue's name.
 bool keeps_routing_key(const Task& task, std::string_view prefix);
 
 }  // namespace rung

@@ -1,4 +1,5 @@
-// What a queue's owner decided: ladders, what silence means, what becomes of a spent ladder.
+// The rules that a queue's owner sets: ladders, the meaning of silence, what happens when a ladder is
+// exhausted.
 // Thread: a RuleBook is immutable after construction and shared by pointer; a reload makes a new one.
 #pragma once
 
@@ -18,12 +19,12 @@ namespace rung {
 struct QueueRules {
   std::string ladder = "default";
   Silence silence;
-  bool publish_parked = false;  // a copy of what is parked goes to the exchange <prefix>.parked
-  int catch_up = 1000;          // what is overdue goes out at most at this rate: tasks a second
+  bool publish_parked = false;  // publish a copy of each parked task to the exchange <prefix>.parked
+  int catch_up = 1000;          // maximum rate for overdue tasks: tasks a second
   bool operator==(const QueueRules&) const = default;
 };
 
-// Where a task with this tag goes, and how it climbs, where whoever submits it doesn't say: tags.* of the
+// Defaults for tasks with this tag: target, ladder and silence if the submitter gives none: tags.* of the
 // config.
 struct TagRules {
   Target target;       // is_set() or not
@@ -37,22 +38,22 @@ class RuleBook {
   using Ladders = std::map<std::string, levels::Ladder, std::less<>>;
   using Queues = std::map<std::string, QueueRules, std::less<>>;
   using Tags = std::map<std::string, TagRules, std::less<>>;
-  // REQUIRES: ladders has "default"; each ladder that `queues`, `tags` or `defaults` name is in it.
+  // REQUIRES: ladders has "default"; it has every ladder that `queues`, `tags` or `defaults` name.
   // `defaults`: the rules of every queue that is not in `queues`.
   RuleBook(Ladders ladders, Queues queues, Tags tags = {}, QueueRules defaults = {},
            TargetRules targets = {});
 
   const QueueRules& queue(std::string_view name) const;
-  // nullptr where there is none of that name.
+  // nullptr if there is none of that name.
   const TagRules* tag(std::string_view name) const;
-  // nullptr where there is none of that name.
+  // nullptr if there is none of that name.
   const levels::Ladder* ladder(std::string_view name) const;
   const Ladders& ladders() const { return ladders_; }
   const Queues& queues() const { return queues_; }
   const Tags& tags() const { return tags_; }
   const QueueRules& defaults() const { return defaults_; }
   const TargetRules& targets() const { return targets_; }
-  // The same with these attached queues, which only the broker can tell.
+  // A copy with these attached queues, which only the broker knows.
   std::shared_ptr<const RuleBook> with_attached(TargetRules::Names queues) const;
 
  private:
@@ -64,23 +65,21 @@ class RuleBook {
 };
 using RuleBookPtr = std::shared_ptr<const RuleBook>;
 
-// Why nothing is sent to `target`, whoever asks: it is one of Rung's own queues or exchanges. "" where it is
-// not.
+// Why nothing may be sent to `target`: it is one of Rung's own queues or exchanges. "" if it may.
 std::string own_target(const Target& target, const TargetRules& rules);
 
-// Why nobody may name `target` for a new task, or for one that is sent elsewhere: it is Rung's own, or a
-// queue of another group. Its dead letters would go to that group, which does not know the task. "" where it
-// may. What is on its way already goes on when its queue moves to another group: own_target() alone judges
-// that.
+// Why `target` is refused for a new task or for one that is redirected: it is Rung's own, or a queue of
+// another group. Its dead letters would go to that group, which does not know the task. "" if it is allowed.
+// Existing tasks continue when their queue moves to another group: only own_target() applies to them.
 std::string refused_target(const Target& target, const TargetRules& rules);
 
-// What a consumer may say with a failure, by header (headers.h reads it).
+// Instructions that a consumer may attach to a failure, by header (headers.h reads them).
 struct Directives {
-  std::optional<Ms> retry_after;  // instead of the level's delay; capped by the ladder's highest
+  std::optional<Ms> retry_after;  // instead of the level's delay; capped at the ladder's highest delay
   std::string ladder;             // retry-ladder; "" = the queue's
-  int max_attempts = 0;           // retry-max-attempts; 0 = not said
+  int max_attempts = 0;           // retry-max-attempts; 0 = not given
   bool never = false;             // retry-never: park at once
-  // What was said but could not be understood, for the row and the log; the rest still holds.
+  // Instructions that could not be understood, for the row and the log; the rest still applies.
   std::string complaint;
 };
 

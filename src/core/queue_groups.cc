@@ -12,7 +12,7 @@ const QueueGroups::Group* QueueGroups::find(std::string_view name) const {
 }
 
 const QueueGroups::Group* QueueGroups::of_queue(std::string_view queue) const {
-  // A plain name can hold no *: what is equal is plain, but for a queue whose name has one.
+  // A plain name contains no *: an equal entry is a plain name, unless the queue's name itself has a *.
   for (const Group& group : all) {
     if (std::ranges::find(group.queues, queue) != group.queues.end()) return &group;
   }

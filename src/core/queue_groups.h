@@ -1,5 +1,5 @@
-// Rung groups: several behind one broker, each with a prefix and a database of its own (groups: of the
-// config). A queue belongs to one of them at most. Thread: immutable after construction; pure functions.
+// Rung groups: several groups share one broker, each with its own prefix and database (groups: of the
+// config). A queue belongs to at most one. Thread: immutable after construction; pure functions.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct QueueGroups {
   struct Group {
     std::string name;
     std::string prefix;               // of its exchanges and queues: "rung-eu"
-    std::vector<std::string> queues;  // names, in which * stands for any run of characters
+    std::vector<std::string> queues;  // names; * matches any run of characters
     bool operator==(const Group&) const = default;
   };
   std::vector<Group> all;  // in the order of the config; empty: the config has no groups
@@ -20,14 +20,14 @@ struct QueueGroups {
 
   bool empty() const { return all.empty(); }
   const Group* find(std::string_view name) const;
-  // The group that the queue belongs to: one that has its plain name, else the first one with a pattern that
-  // matches; nullptr: none.
+  // The queue's group: the one that lists its exact name, else the first with a matching pattern; nullptr:
+  // none.
   const Group* of_queue(std::string_view queue) const;
-  // The group that the queue belongs to where that is not our own; nullptr where it is, or where none has it.
+  // The queue's group if it is not our own; nullptr if it is, or if there is none.
   const Group* elsewhere(std::string_view queue) const;
-  // "rung-eu." where the name begins so, of whichever group; "" where it is of none.
+  // "rung-eu." if the name begins with it, for any group's prefix; "" if it begins with none.
   std::string own_prefix(std::string_view name) const;
-  // "eu, us": for what is told.
+  // "eu, us": for messages.
   std::string names() const;
 };
 

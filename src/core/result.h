@@ -1,4 +1,4 @@
-// What can go wrong, told where it is made: again, or never.
+// Errors, classified where they arise: worth a retry, or permanent.
 // Thread: values, free of threads.
 #pragma once
 
@@ -12,15 +12,15 @@ struct Error {
   enum class Kind {
     transient,  // the same call may succeed later: a server away, a lock, a time-out
     permanent,  // the same call fails again: bad input, a row that the database cannot hold, too large
-    not_found,  // what was asked for is not there
+    not_found,  // the requested item does not exist
     refused,    // the server answers and refuses: a login, a right, a table or a vhost is missing, a queue is
                 // declared otherwise. A person has to correct it, and the same call succeeds then. In the
                 // middle of work it is waited out like an outage; at start it ends the process (start.wait)
   };
   Kind kind = Kind::permanent;
-  std::string message;  // for people; never holds a secret nor a payload
+  std::string message;  // for people; never contains a secret or a payload
 
-  // Nothing is wrong with what was asked: the call is worth repeating later.
+  // The request itself is valid: the call is worth repeating later.
   bool is_transient() const { return kind == Kind::transient || kind == Kind::refused; }
 };
 

@@ -5,7 +5,7 @@
 namespace rung {
 namespace {
 
-// The next `digits` digits, taken off the front.
+// Takes the next `digits` digits off the front.
 std::optional<int> next_digits(std::string_view& text, std::size_t digits) {
   if (text.size() < digits) return std::nullopt;
   int value = 0;

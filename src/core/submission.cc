@@ -16,7 +16,7 @@ std::array<unsigned char, 32> digest_of(std::string_view data) {
   return digest;
 }
 
-// Told apart by length, so that no two lists of fields read alike.
+// With its length, so that different lists of fields never give the same text.
 void append_fact(std::string& to, std::string_view field) {
   to.append(std::to_string(field.size())).append(":").append(field);
 }

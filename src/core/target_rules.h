@@ -1,6 +1,6 @@
-// Which queues and exchanges a message's headers may name as its target: broker.targets of the config. Who
-// may publish to <prefix>.failed or <prefix>.delay must not thereby reach every queue that Rung can write to.
-// Thread: immutable after construction; pure functions.
+// Which queues and exchanges a message's headers may name as its target: broker.targets of the config. A
+// client that may publish to <prefix>.failed or <prefix>.delay must not thereby reach every queue that Rung
+// can write to. Thread: immutable after construction; pure functions.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace rung {
 
-// `pattern` with * for any run of characters, also an empty one; every other character stands for itself.
+// * in `pattern` matches any run of characters, also an empty one; every other character matches itself.
 bool matches_pattern(std::string_view pattern, std::string_view text);
 
 struct TargetRules {
@@ -22,20 +22,20 @@ struct TargetRules {
   using Patterns = std::vector<std::string>;
 
   std::string own;                // "<prefix>.": Rung's own queues and exchanges begin with it; "" = none
-  std::optional<Patterns> allow;  // none: every name that is not denied
-  Patterns deny;                  // wins over `allow` and over `configured`
+  std::optional<Patterns> allow;  // none: allow every name that is not denied
+  Patterns deny;                  // overrides `allow` and `configured`
   Names configured;               // queues and exchanges that the config names: allowed
-  Names attached;                 // queues whose dead letters come here, as the broker said last: allowed
+  Names attached;                 // queues that dead-letter to us, as last reported by the broker: allowed
 
-  QueueGroups groups;  // whose names are Rung's own, too
+  QueueGroups groups;  // their names are Rung's own, too
 
-  // "rung." where the name is one of Rung's own, else "". Nothing is sent there, whoever asks.
+  // "rung." if the name is one of Rung's own, else "". Nothing may be sent there.
   std::string own_prefix(std::string_view name) const {
     return !own.empty() && name.starts_with(own) ? own : groups.own_prefix(name);
   }
   bool is_own(std::string_view name) const { return !own_prefix(name).empty(); }
-  // May a header name it? Names that begin with amq. are the broker's: only a pattern in `allow` that begins
-  // with amq. itself, or the config, permits one.
+  // Whether a header may name it. Names that begin with amq. are the broker's: only the config, or a pattern
+  // in `allow` that begins with amq. itself, permits one.
   bool allows(std::string_view name) const;
 };
 

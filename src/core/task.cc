@@ -5,7 +5,7 @@
 namespace rung {
 namespace {
 
-// In the order of the enums, which is the order of the ENUM columns. NOTE: only append.
+// In the order of the enums, which is the order of the ENUM columns. NOTE: append only.
 constexpr std::array<std::string_view, 7> kStates = {"scheduled", "publishing", "awaiting", "succeeded",
                                                      "parked",    "cancelled",  "discarded"};
 constexpr std::array<std::string_view, 2> kKinds = {"retry", "delay"};

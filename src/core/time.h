@@ -1,8 +1,9 @@
-// Time. Three clocks are told apart by their types, so that none is taken for another:
-//   EpochMs     wall clock, ms since 1970 UTC, by the DATABASE. Every due time, every column, is of this
-//   kind. BootMs      CLOCK_BOOTTIME of this machine, ms: goes on in suspend, never steps. Leases are held by
-//   it. Ms          a duration.
-// Thread: values. What reads them: clock.h (this machine), db_clock.h (the database).
+// Time. Three types keep the clocks apart, so that none is mistaken for another:
+//   EpochMs  wall clock of the DATABASE, ms since 1970 UTC: every due time, every column.
+//   BootMs   CLOCK_BOOTTIME of this machine, ms: runs on in suspend, never steps. Leases depend on it.
+//   Ms       a duration.
+//
+// Thread: values. The clocks are read by clock.h (this machine) and db_clock.h (the database).
 #pragma once
 
 #include <chrono>
@@ -29,7 +30,7 @@ struct BootMs {
   Ms operator-(BootMs other) const { return Ms{ms - other.ms}; }
 };
 
-// The two clocks to the us: for measuring one by the other.
+// The two clocks to the us: to measure one against the other.
 struct EpochUs {
   std::int64_t us = 0;
 };
@@ -37,7 +38,7 @@ struct BootUs {
   std::int64_t us = 0;
 };
 
-// "2026-11-21 17:05:00.123", UTC: as MySQL's DATETIME(3) prints.
+// "2026-11-21 17:05:00.123", UTC: the format of MySQL's DATETIME(3).
 std::string format_utc(EpochMs t);
 
 }  // namespace rung

@@ -6,7 +6,7 @@
 namespace rung {
 namespace {
 
-// Not <cctype>: its answers depend on the locale, and it must not be given a negative char.
+// Not <cctype>: its results depend on the locale, and a negative char is undefined behaviour.
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_alpha(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
@@ -58,7 +58,7 @@ std::optional<int> parse_port(std::string_view text) {
   return port;
 }
 
-// What is said never quotes the text: in a broken URL any part of it can be a piece of the password.
+// Errors never quote the text: in a malformed URL any part of it may belong to the password.
 constexpr std::string_view kHint = "; an @ / ? # or % in a password is written %40 %2F %3F %23 %25";
 
 Result<void> parse_host_port(std::string_view text, Url& url) {
@@ -249,7 +249,7 @@ std::string hide_password(std::string_view url) {
   const std::size_t start = scheme_end == std::string_view::npos ? 0 : scheme_end + 3;
   std::string out(url.substr(0, start));
   url.remove_prefix(start);
-  // The last "@" of all: in a URL that does not parse, what stands before it may be password to the end.
+  // The last "@": in a URL that does not parse, everything before it may be password.
   const auto at = url.rfind('@');
   if (at != std::string_view::npos) {
     const auto userinfo = url.substr(0, at);
@@ -258,7 +258,7 @@ std::string hide_password(std::string_view url) {
     if (colon != std::string_view::npos) out += ":***";
     url.remove_prefix(at);
   } else if (!url.starts_with('[')) {
-    // No "@": user:password whose host is missing, unless what follows the colon is a port.
+    // No "@": user:password without a host, unless a port follows the colon.
     const auto colon = url.find(':');
     const auto end = std::min(url.find_first_of("/?#"), url.size());
     if (colon < end && !parse_port(url.substr(colon + 1, end - colon - 1))) {

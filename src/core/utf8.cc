@@ -8,7 +8,7 @@
 namespace rung {
 namespace {
 
-// Length of the valid character at the front of `s` (not empty), 0 where there is none. RFC 3629: no overlong
+// Length of the valid character at the front of `s` (not empty), 0 if there is none. RFC 3629: no overlong
 // forms, no surrogates, nothing above U+10FFFF.
 std::size_t char_length(std::string_view s) {
   const auto at = [&](std::size_t i) { return static_cast<std::uint8_t>(s[i]); };
@@ -61,7 +61,7 @@ std::string escaped(char32_t c) {
   }
 }
 
-// A pair of surrogates for what is beyond 16 bits.
+// A surrogate pair for characters above 16 bits.
 std::string escaped_in_json(char32_t c) {
   if (c < 0x10000) return formatted("\\u%04x", c);
   c -= 0x10000;

@@ -9,23 +9,23 @@ namespace rung {
 
 bool is_utf8(std::string_view text);
 
-// Invalid bytes become U+FFFD, NUL too (logs and shells end at it); cut to `most` bytes on a character's
-// boundary.
+// Replaces invalid bytes, and NUL (logs and shells stop at it), by U+FFFD; cuts to `most` bytes at a
+// character boundary.
 std::string clean_utf8(std::string_view text, std::size_t most);
 
 // Control and format characters and line separators (Unicode categories Cc, Cf, Zl, Zp): they move a
-// terminal's cursor, turn text around, hide it, or break a line.
+// terminal's cursor, reverse or hide text, or break a line.
 bool is_control_or_format(char32_t c);
 
-// For texts of others on a terminal or in a log: those characters as \n, \t, \r, \x1b, \u202e or \U000e0041,
-// and invalid bytes as U+FFFD. One line.
+// Makes foreign text safe for a terminal or a log: writes those characters as
+// , \t, \r, \x1b, \u202e or \U000e0041, and invalid bytes as U+FFFD. One line.
 std::string escape_controls(std::string_view text);
-// The same for a JSON document, as \u escapes of JSON: it parses back to the same texts. What stands between
-// its values is left as it is. REQUIRES: valid JSON in UTF-8, in which C0 characters of texts are escaped, as
-// every writer does.
+// The same for a JSON document, with JSON's \u escapes: it parses back to the same strings. Text outside of
+// strings is unchanged. REQUIRES: valid JSON in UTF-8 whose strings have C0 characters escaped, as every
+// writer does.
 std::string escape_controls_in_json(std::string json);
 
-// The character at `at`, which moves behind it. REQUIRES: text is UTF-8, at < text.size().
+// Returns the character at `at` and moves `at` behind it. REQUIRES: text is UTF-8, at < text.size().
 char32_t next_char(std::string_view text, std::size_t& at);
 
 }  // namespace rung

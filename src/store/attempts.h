@@ -1,4 +1,4 @@
-// What one apply() says of attempts, put together: several events may speak of the same one.
+// Collects what one apply() writes to attempts: several events may concern the same attempt.
 // Thread: values, free of threads.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace rung {
 
-// `said` onto `row`, as machine.h has it: what is not said (nullopt, pending, "") leaves what stands; level
-// and due_at are written once, when the attempt begins.
+// Merges `said` into `row` as machine.h defines it: unset fields (nullopt, pending, "") leave the value
+// unchanged; level and due_at are written once, when the attempt begins.
 inline void merge_attempt(Attempt& row, const Attempt& said) {
   if (said.published_at) row.published_at = said.published_at;
   if (said.outcome != Outcome::pending) row.outcome = said.outcome;
@@ -40,7 +40,7 @@ class AttemptChanges {
     change.empty = false;
   }
 
-  // To be deleted, before kept() is written.
+  // Rows to delete before kept() is written.
   std::vector<Key> dropped() const {
     std::vector<Key> keys;
     for (const auto& [key, change] : changes_) {
@@ -48,7 +48,7 @@ class AttemptChanges {
     }
     return keys;
   }
-  // To be upserted, by task and attempt.
+  // Rows to upsert, by task and attempt.
   std::vector<Attempt> kept() const {
     std::vector<Attempt> rows;
     for (const auto& [key, change] : changes_) {

@@ -29,9 +29,9 @@ struct ShardRow {
 
 // An instance's connection for publishing. Persisted as numbers. NOTE: only append.
 enum class BrokerLink : std::uint8_t {
-  lost = 0,  // for longer than a lease: it gets no shards while another instance is `up`
+  lost = 0,  // down for longer than a lease: it gets no shards while another instance is `up`
   up = 1,
-  interrupted = 2,  // not for long: it keeps its shards, but nobody gives shards up for its sake
+  interrupted = 2,  // down for a short time: it keeps its shards, but no instance hands shards over to it
 };
 
 struct NodeRow {
@@ -43,7 +43,8 @@ struct NodeRow {
   BrokerLink link = BrokerLink::up;     // the same
 };
 
-// What of a shard should have gone out by now. `oldest` = the longest due of it; it may be claimed just now.
+// The overdue tasks of a shard. `oldest` = the earliest due time among them; that task may just have been
+// claimed.
 struct ShardOverdue {
   int shard = 0;
   std::int64_t tasks = 0;
@@ -55,16 +56,16 @@ struct NodeIdentity {
   std::uint64_t incarnation = 0;  // random, of this process
 };
 
-// src/bridge/shards decides, this writes.
+// Writes nodes and leases; src/bridge/shards decides about them.
 class LeaseStore {
  public:
   virtual ~LeaseStore() = default;
 
-  // Takes the name: the id is the same each time. A former incarnation's heartbeat fails from now on.
+  // Registers the name; its id never changes. Heartbeats of an earlier incarnation fail from now on.
   virtual Result<int> register_node(const NodeIdentity& identity, Ms ttl) = 0;
-  // false: another process took the name, or the database went back in time. `now` = database time of the
-  // beat. `name` and `beats`: of the row as it stands now; each registration and each beat counts one. Where
-  // `beats` is not higher than after our last beat, the row is an older one. No such row: "" and 0.
+  // still_ours = false: another process took the name, or the database went back in time. `now` = database
+  // time of the beat. `name`, `beats`: of the row now; each registration and each beat adds one. If `beats`
+  // is not higher than after our last beat, the row is an older one. No such row: "" and 0.
   struct Beat {
     bool still_ours = false;
     EpochMs now;
@@ -74,18 +75,17 @@ class LeaseStore {
   virtual Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl,
                                  const std::vector<HealthProblem>& problems,
                                  BrokerLink link = BrokerLink::up) = 0;
-  // Its heartbeat ends, and whatever it owns is free, also what nobody told it that it took. Nothing happens
-  // where another process has the name by now.
+  // Ends the node's heartbeat and frees all shards it owns, even those whose acquire() answer was lost. No
+  // effect if another process has the name by now.
   virtual Result<void> leave(int node, std::uint64_t incarnation) = 0;
   virtual Result<std::vector<NodeRow>> live_nodes() = 0;
   virtual Result<std::vector<ShardRow>> shards() = 0;
   // Takes those of `shards` that are free or expired, and those owned by `node` itself (under an older
-  // epoch). Each gets a new epoch. Returns what was taken: nothing where another process has the node's name
-  // by now, and never a shard in which somebody's write is open; such a one is passed over, not waited for.
-  // New epochs are higher than `above`, too.
+  // epoch). Each gets a new epoch, also higher than `above`. Returns the leases taken: none if another
+  // process has the node's name by now. Skips, without waiting, any shard with an open write transaction.
   virtual Result<std::vector<Lease>> acquire(int node, std::uint64_t incarnation, std::span<const int> shards,
                                              Ms ttl, std::uint64_t above = 0) = 0;
-  // Returns those still held, now until now + ttl. `now` as in Beat.
+  // Returns the leases still held, extended to now + ttl. `now` as in Beat.
   struct Renewal {
     std::vector<Lease> held;
     EpochMs now;
@@ -93,7 +93,7 @@ class LeaseStore {
   virtual Result<Renewal> renew(int node, std::span<const Lease> leases, Ms ttl) = 0;
   virtual Result<void> release(int node, std::span<const Lease> leases) = 0;
 
-  // The database's time to the us, by a question that takes no longer than its way: what DbClock is set by.
+  // The database's time to the us, for DbClock: a query that takes no longer than its round trip.
   virtual Result<EpochUs> clock() = 0;
 };
 

@@ -1,4 +1,4 @@
-// How a store is reached.
+// Connection options of a store.
 #pragma once
 
 #include <memory>
@@ -12,17 +12,17 @@ namespace rung {
 
 struct StoreOptions {
   std::string url;  // mysql://user:password@host:port/schema
-  // Further addresses of the same database: the same schema. Those that are read-only are passed over.
+  // Further addresses of the same database and schema. Read-only servers are skipped.
   std::vector<std::string> other_urls;
-  // Shared by the connections of one process, so that all are at one address; none: each has its own.
+  // Shared by the connections of one process, so that all use the same address; none: each has its own.
   std::shared_ptr<Addresses> addresses;
-  std::string password_file;  // its first line, instead of the URLs' passwords
+  std::string password_file;  // its first line replaces the URLs' passwords
   std::string tls = "off";    // off | required (no check) is not offered: off | verify
   std::string ca, cert, key;  // for tls: verify, which checks CA and host
   bool migrate = true;
   int connections = 3;
   Ms timeout{std::chrono::seconds{10}};  // connect, read, write
-  // Message headers by whose value tasks can be found (rung_task_headers). Written when a task is taken in.
+  // Message headers by whose values tasks can be found (rung_task_headers). Indexed when a task is inserted.
   std::vector<std::string> index_headers;
 };
 

@@ -1,4 +1,4 @@
-// What people and programs ask about tasks. Thread, errors: store.h.
+// Queries about tasks, for people and programs. Thread, errors: store.h.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,8 @@
 
 namespace rung {
 
-// A header's value as rung_task_headers keeps it: text, a number, true or false; the first kIndexedBytes of
-// it.
-// "" = no such header, or one whose value can't be searched for (a table, an array, bytes that are not
-// UTF-8).
+// A header's value as rung_task_headers stores it: text, a number, true or false; its first kIndexedBytes.
+// "" = no such header, or a value that cannot be searched (a table, an array, bytes that are not UTF-8).
 inline constexpr std::size_t kIndexedBytes = 255;
 std::string indexed_value(const Message& message, std::string_view header);
 
@@ -29,15 +27,15 @@ struct Filter {
     newest,
     oldest,
     due
-  };  // due: the next due first; what isn't due comes last
+  };  // due: the earliest due time first, tasks without one last
 
   std::optional<State> state = {};
-  std::vector<State> states = {};  // any of these; empty = as `state` says
+  std::vector<State> states = {};  // any of these; empty = use `state`
   std::optional<Kind> kind = {};
   std::string queue = {}, exchange = {}, tag = {}, message_id = {}, ladder = {};
   std::string error_contains = {};
   std::optional<EpochMs> due_before = {}, due_after = {}, created_before = {}, created_after = {};
-  std::optional<TaskId> below = {};  // cursor: ids smaller than this
+  std::optional<TaskId> below = {};  // cursor: only ids smaller than this
   int limit = 50;
   std::string correlation_id = {};
   // Name and value of headers in StoreOptions::index_headers; all have to match.
@@ -45,11 +43,11 @@ struct Filter {
   Order order = Order::newest;
 };
 
-// retry_current, retry_history, for people: with the node's name instead of its number.
+// Rows of retry_current and retry_history, for people: with the node's name instead of its number.
 struct TaskRow {
   Task task;
   std::string node;
-  // Property `correlation_id`; "" = none; nullopt: not read, the row was made from a change's outcome.
+  // Property `correlation_id`; "" = none; nullopt: not read, the row comes from the result of a change.
   std::optional<std::string> correlation_id = {};
 };
 struct KnownTask {
@@ -68,7 +66,7 @@ struct QueueStat {  // retry_by_queue
   std::int64_t overdue = 0;
 };
 
-// Reads alone: nothing here changes a row.
+// Read-only: nothing here changes a row.
 class QueryStore {
  public:
   virtual ~QueryStore() = default;
@@ -76,7 +74,7 @@ class QueryStore {
   // The database's time.
   virtual Result<EpochMs> now() = 0;
 
-  // How many match, at most `most`: counting stops there.
+  // The number of matches; counting stops at `most`.
   virtual Result<std::int64_t> count(const Filter& filter, std::int64_t most) = 0;
   virtual Result<std::vector<AuditRow>> audit(TaskId id) = 0;  // the oldest first
   virtual Result<std::vector<TaskRow>> list(const Filter& filter) = 0;
@@ -86,9 +84,10 @@ class QueryStore {
   virtual Result<std::vector<AttemptRow>> history(TaskId id) = 0;  // by attempt
   virtual Result<std::string> origin(TaskId id) = 0;               // NewTask::origin_json; not_found
   virtual Result<std::vector<QueueStat>> by_queue() = 0;
-  // Every node that ever was, by id. expires_at is over: it died, or left where seen_at is not before it.
+  // All nodes ever registered, by id. If expires_at has passed, the node died, or it left if seen_at is not
+  // before expires_at.
   virtual Result<std::vector<NodeRow>> nodes() = 0;
-  // Scheduled and due, by the database's clock; a shard that has none is left out. By shard.
+  // Scheduled tasks that are due, by the database's clock. By shard, without shards that have none.
   virtual Result<std::vector<ShardOverdue>> overdue() = 0;
 };
 

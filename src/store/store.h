@@ -1,13 +1,13 @@
-// What the bridge and the command line ask of a store, by role: whoever needs one role takes that. mysql/
-// does it with MySQL and MariaDB; memory/ for tests.
+// The storage interface of the bridge and the command line, split by role: code that needs one role depends
+// on that role alone. mysql/ implements it for MySQL and MariaDB; memory/ for tests.
 //
 // Thread: a Store is one connection, for one thread at a time. Every call blocks, is one transaction, and may
 // be repeated after a transient error: writes are keyed (ids made by the caller) or guarded (decide()), so
 // that a repeat after a lost answer changes nothing twice. Errors: transient = try again (server away,
-// deadlock, lock wait); refused = the database's trouble too, but it answers (a right, a table is missing,
-// read-only): try again, and tell; permanent = about this row's data (too large, out of range). Opening a
-// store, migrate() and check_schema() answer permanent where a login or a right is refused, or the schema is
-// newer.
+// deadlock, lock wait); refused = the server answers, but the fault is the database's (a privilege or a table
+// is missing, read-only): try again, and report it; permanent = about this row's data (too large, out of
+// range). Opening a store, migrate() and check_schema() return permanent if a login or a privilege is
+// refused, or the schema is newer.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,7 @@ class Store : public TaskStore,
               public SchemaStore,
               public SystemStore {};
 
-// Makes a connection; called in the thread that will use it, again after a transient error.
+// Opens a connection; called in the thread that will use it, and again after a transient error.
 using StoreFactory = std::function<Result<std::unique_ptr<Store>>()>;
 
 }  // namespace rung

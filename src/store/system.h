@@ -1,5 +1,4 @@
-// What concerns the system itself, not a task: its schema, its server, events, shared settings. Thread,
-// errors: store.h.
+// The system itself, not tasks: schema, server, events, shared settings. Thread, errors: store.h.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +27,10 @@ class SchemaStore {
  public:
   virtual ~SchemaStore() = default;
 
-  // Creates or upgrades; two at once are safe; refuses a schema newer than this program knows. Returns the
-  // names of the migrations it applied.
+  // Creates or upgrades the schema; safe to run twice at once; refuses a schema newer than this program
+  // knows. Returns the names of the applied migrations.
   virtual Result<std::vector<std::string>> migrate() = 0;
-  // Permanent error that says "rung migrate" where the schema is not exactly what this program needs.
+  // Permanent error that says "rung migrate" if the schema is not exactly the one this program needs.
   virtual Result<void> check_schema() = 0;
 };
 
@@ -40,13 +39,12 @@ class SystemStore {
  public:
   virtual ~SystemStore() = default;
 
-  // Of the server that answers now.
+  // Of the server we are connected to now.
   virtual Result<ServerVariables> server_variables() = 0;
   virtual Result<void> record_event(int node, const SystemEvent& event) = 0;
   virtual Result<std::vector<SystemEvent>> events(int limit) = 0;  // the newest first
-  // What all instances share. The value that stands, `if_absent` where none did: then that is written, unless
-  // it is
-  // "". Two at once get the same answer.
+  // A setting shared by all instances. Returns the stored value. If there is none, returns `if_absent` and
+  // stores it, unless it is "". Concurrent calls get the same answer.
   virtual Result<std::string> setting(std::string_view name, std::string_view if_absent) = 0;
   virtual Result<void> set_setting(std::string_view name, std::string_view value) = 0;
 };

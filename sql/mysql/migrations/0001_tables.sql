@@ -1,11 +1,11 @@
--- The tables. Every statement may be repeated: DDL commits by itself, so a migration that was cut short is run
+-- The tables. Every statement may be repeated: DDL commits implicitly, so an interrupted migration is run
 -- again from its beginning.
 --
--- Times are DATETIME(3), UTC. Words are ENUMs in the order of src/core/task.h: only ever append.
--- Names of queues and the like are utf8mb4_bin: case counts. That collation pads with spaces when it compares, so
--- where 'a' and 'a ' must be told apart the length is compared too.
--- Ids are ordered by time (src/core/ids.h): a range of ids is a range of time, which leaves room for partitions by
--- id. There are no foreign keys, and only intake_key is unique beside the keys.
+-- Times are DATETIME(3), UTC. Words are ENUMs in the order of src/core/task.h: append only.
+-- Names of queues and the like are utf8mb4_bin: case-sensitive. That collation pads with spaces when it
+-- compares, so queries that must distinguish 'a' from 'a ' compare the length too.
+-- Ids are ordered by time (src/core/ids.h): a range of ids is a range of time, which allows partitions by id.
+-- There are no foreign keys, and only intake_key is unique besides the keys.
 
 CREATE TABLE IF NOT EXISTS rung_nodes (
   id          SMALLINT UNSIGNED NOT NULL AUTO_INCREMENT,
@@ -35,12 +35,13 @@ INSERT IGNORE INTO rung_shards (id) VALUES
   (32),(33),(34),(35),(36),(37),(38),(39),(40),(41),(42),(43),(44),(45),(46),(47),
   (48),(49),(50),(51),(52),(53),(54),(55),(56),(57),(58),(59),(60),(61),(62),(63);
 
--- Every step of a task moves its entry in by_shard and in by_due; the others stay where they are. A third moving index
--- (queue, state, next_due_at) made a step twice as dear: 68 us of the server's CPU instead of 34 (18 with none).
+-- Every step of a task moves its entry in by_shard and in by_due, in no other index. A third moving index
+-- (queue, state, next_due_at) doubled the cost of a step: 68 us of the server's CPU instead of 34 (18 with
+-- none).
 --
--- next_at is what the machine moves by: in awaiting it is the end of silence, in parked the copy that is owed.
--- next_due_at is what people ask for: when the message comes (back) to its queue. The database keeps it, stored
--- rather than computed, so that it can be indexed plainly and the views hand it through.
+-- next_at drives the state machine: in awaiting it is the end of silence, in parked it means that a copy is
+-- still to be published. next_due_at is for people: when the message comes (back) to its queue. It is a
+-- stored generated column, so that it can be indexed and the views pass it through.
 CREATE TABLE IF NOT EXISTS rung_tasks (
   id              BIGINT NOT NULL,
   shard           SMALLINT UNSIGNED NOT NULL DEFAULT 0,
@@ -72,15 +73,15 @@ CREATE TABLE IF NOT EXISTS rung_tasks (
   PRIMARY KEY (id),
   UNIQUE KEY by_intake_key (intake_key),
   KEY by_shard (state, shard, next_at),           -- the window, the sweep, silence
-  KEY by_due (state, next_due_at, queue),         -- people: what is due, what is parked; all of retry_by_queue
+  KEY by_due (state, next_due_at, queue),         -- people: due and parked tasks; all of retry_by_queue
   KEY by_queue (queue),
   KEY by_message (message_id),
   KEY by_created (created_at),
   KEY by_finished (finished_at)                   -- moves once; reports, and retention to come
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- Apart from the tasks, which are rewritten at every step: with bodies inline a small buffer pool made a reschedule
--- 12 times slower.
+-- Separate from the tasks, which are rewritten at every step: with bodies inline and a small buffer pool a
+-- reschedule was 12 times slower.
 CREATE TABLE IF NOT EXISTS rung_bodies (
   task_id    BIGINT NOT NULL,
   properties MEDIUMTEXT NOT NULL,
@@ -90,7 +91,7 @@ CREATE TABLE IF NOT EXISTS rung_bodies (
   PRIMARY KEY (task_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- One row a delivery. due_at never moves, so its index is written once a row.
+-- One row per delivery. due_at never changes, so its index is written once per row.
 CREATE TABLE IF NOT EXISTS rung_attempts (
   task_id      BIGINT NOT NULL,
   attempt      INT NOT NULL,

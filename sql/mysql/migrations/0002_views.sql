@@ -1,5 +1,6 @@
--- The views of the contract: their columns only grow, at the end. Columns are handed through as they are, so that a
--- filter on a view is a filter on an indexed column. SQL SECURITY INVOKER: they outlive the user who made them.
+-- The views of the contract: new columns are only appended. Columns are passed through unchanged, so that a
+-- filter on a view is a filter on an indexed column. SQL SECURITY INVOKER: the views still work if the user
+-- who created them is dropped.
 
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW retry_current AS
 SELECT t.id AS retry_id, t.kind, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.state, t.attempt,
@@ -16,7 +17,7 @@ FROM rung_attempts a
 JOIN rung_tasks t ON t.id = a.task_id
 LEFT JOIN rung_nodes n ON n.id = a.node;
 
--- The length in GROUP BY tells 'orders' from 'orders ', which the collation takes for equal.
+-- The length in GROUP BY distinguishes 'orders' from 'orders ', which are equal in the collation.
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW retry_by_queue AS
 SELECT t.queue, t.state, COUNT(*) AS tasks,
        MIN(CASE WHEN t.state = 'scheduled' THEN t.next_due_at END) AS oldest_due_at,

@@ -1,6 +1,6 @@
--- Tasks on demand: a version that a reader can hold a change against, what silence means for one task, who handled an
--- attempt, who changed what by hand, and actions on many tasks. ADD is no statement that may be repeated: the program
--- takes "it is there already" for done.
+-- Tasks on demand: a version for conditional changes, what silence means for one task, who handled an
+-- attempt, who changed what by hand, and actions on many tasks. ADD cannot be repeated: the program treats
+-- "already exists" as done.
 
 ALTER TABLE rung_tasks
   ADD COLUMN version       INT UNSIGNED NOT NULL DEFAULT 1,
@@ -11,7 +11,7 @@ ALTER TABLE rung_tasks
 
 ALTER TABLE rung_attempts ADD COLUMN executor VARCHAR(255) NOT NULL DEFAULT '';
 
--- before_change and after_change: JSON objects of what changed.
+-- before_change and after_change: JSON objects of the changed fields.
 CREATE TABLE IF NOT EXISTS rung_audit (
   id            BIGINT NOT NULL AUTO_INCREMENT,
   at            DATETIME(3) NOT NULL,
@@ -25,8 +25,8 @@ CREATE TABLE IF NOT EXISTS rung_audit (
   KEY by_at (at)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- An action on many tasks. Its ids stand in rung_bulk_items from the beginning; last_id is how far it has come, next_at
--- when its rate allows the next step.
+-- An action on many tasks. Its ids are in rung_bulk_items from the start; last_id is its progress, next_at
+-- the time at which its rate allows the next step.
 CREATE TABLE IF NOT EXISTS rung_bulks (
   id           BIGINT NOT NULL AUTO_INCREMENT,
   action       ENUM('cancel','fire','redrive') NOT NULL,
@@ -58,8 +58,8 @@ CREATE TABLE IF NOT EXISTS rung_bulk_items (
   PRIMARY KEY (bulk_id, task_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- The views of 0002 with what is new at their ends. What never failed has no first_failed_at (by
--- CASE: MySQL 8 makes a text of NULLIF's).
+-- The views of 0002 with the new columns appended. A task that never failed has no first_failed_at (by CASE:
+-- MySQL 8 turns the result of NULLIF into text).
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW retry_current AS
 SELECT t.id AS retry_id, t.kind, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.state, t.attempt,
        t.level, t.levels, t.ladder, t.next_due_at,

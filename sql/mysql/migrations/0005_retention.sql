@@ -1,10 +1,11 @@
--- What the history is made of, in parts by the time at which its tasks were taken in: a part that is over is dropped as a
--- file is, whatever it holds. Two to begin with: `d0`, all up to the end of tomorrow (UTC), and `rest`, which stays
--- empty: whoever does the upkeep cuts days off it before they begin (sql/statements/retention.sql). An id is ms since
--- 2025-01-01 << 22 (src/core/ids.h). rung_tasks stays whole: its unique intake_key is not of the id.
+-- Partitions the tables of the history by the time of their tasks' intake: an old partition is dropped like a
+-- file, whatever its size. Two at first: `d0`, everything up to the end of tomorrow (UTC), and `rest`, which
+-- stays empty: retention splits days off it before they begin (sql/statements/retention.sql). An id is ms
+-- since 2025-01-01 << 22 (src/core/ids.h). rung_tasks is not partitioned: its unique intake_key does not
+-- contain the id.
 --
--- Prepared, because a bound that depends on today is no constant; and only where it isn't done yet, for what was cut
--- short is run again. Each table is rewritten once.
+-- Prepared statements, because a bound that depends on today is not a constant; and only if not done yet,
+-- because an interrupted migration is run again. Each table is rewritten once.
 
 SET @rung_bound = (SELECT COALESCE(MIN(CAST(partition_description AS SIGNED)),
     TIMESTAMPDIFF(SECOND, '2025-01-01', UTC_DATE() + INTERVAL 2 DAY) * 1000 * 4194304)

@@ -1,14 +1,14 @@
--- A claim changes `state`, and moved a task's entry in both indexes that begin with it. What the program looks for by time
--- is the same before and after a claim: `stage` is 1 for scheduled and publishing, and the state's number for the
--- others. Of a claim's 14 us of the server's CPU a row that takes 5 (tests/bench/statements). One statement, and "it
--- is there already" is taken for done. The table is rewritten once.
+-- A claim changes `state`, which moved a task's entry in both indexes that begin with it. `stage` does not
+-- change in a claim, so searches by time use it: 1 for scheduled and publishing, and the state's number for
+-- the others. That saves 5 of a claim's 14 us of the server's CPU a row (tests/bench/statements). One
+-- statement; "already exists" counts as done. The table is rewritten once.
 ALTER TABLE rung_tasks
   ADD COLUMN stage TINYINT GENERATED ALWAYS AS (IF(state + 0 <= 2, 1, state + 0)) STORED,
   DROP INDEX by_shard,
   ADD INDEX by_shard (stage, shard, next_at, queue);
 
--- An attempt that is not published yet has 1970 in its row (sql/statements/tasks.sql, write_attempts), NULL in one that is
--- older than that.
+-- An unpublished attempt has 1970 in its row (sql/statements/tasks.sql, write_attempts), or NULL in a row
+-- from before that change.
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW retry_history AS
 SELECT a.task_id AS retry_id, t.queue, t.message_id, a.attempt, a.level, a.due_at,
        CASE WHEN a.published_at > '1970-01-01' THEN a.published_at END AS published_at,

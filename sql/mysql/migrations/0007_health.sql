@@ -1,9 +1,9 @@
--- What is wrong with an instance, written with its heartbeat: a JSON array (src/core/health.h). ADD is taken for done
--- where the column is there already.
+-- An instance's health problems, written with its heartbeat: a JSON array (src/core/health.h). ADD counts as
+-- done if the column already exists.
 ALTER TABLE rung_nodes ADD COLUMN problems TEXT NULL;
 
--- What happened to the system itself: mended topology, attachments, clock steps, a restored backup. kind is a constant
--- word, subject what it happened to (a queue, an exchange, a node).
+-- Events of the system itself: repaired topology, attachments, clock steps, a restored backup. kind is a
+-- constant word, subject the affected queue, exchange or node.
 CREATE TABLE IF NOT EXISTS rung_events (
   id      BIGINT NOT NULL AUTO_INCREMENT,
   at      DATETIME(3) NOT NULL,
@@ -20,7 +20,7 @@ SELECT e.id AS event_id, e.at, n.name AS node, e.kind, e.subject, e.detail
 FROM rung_events e
 LEFT JOIN rung_nodes n ON n.id = e.node;
 
--- What all instances share, and a person seldom looks at: written once, by whichever instance comes first.
+-- Settings that all instances share and people seldom read: written once, by the first instance.
 CREATE TABLE IF NOT EXISTS rung_settings (
   name  VARCHAR(64) NOT NULL,
   value VARCHAR(1024) NOT NULL,

@@ -1,5 +1,5 @@
--- Tasks are found by the property correlation_id, and by the values of the headers that `index_headers` of the config
--- names. Rows stand in rung_task_headers only for messages that have such a header.
+-- Search for tasks by the property correlation_id, and by the values of the headers that `index_headers` of
+-- the config names. rung_task_headers has rows only for messages with such a header.
 ALTER TABLE rung_tasks ADD COLUMN correlation_id VARCHAR(255) NULL;
 
 ALTER TABLE rung_tasks ADD INDEX by_correlation (correlation_id);

@@ -1,4 +1,4 @@
--- Actions on many tasks, and the audit of what is changed by hand.
+-- Bulks (actions on many tasks), and the audit of changes by hand.
 
 -- name: write_audit
 INSERT INTO rung_audit (at, who, what, task_id, before_change, after_change) VALUES :rows
@@ -15,8 +15,8 @@ VALUES (:action, :state, :filter, :reason, :queue, :exchange, :routing_key, :rat
 SELECT LAST_INSERT_ID()
 
 -- name: bulk_freeze
--- A page of the ids that match: what stands between this and bulk_freeze.end is the filter, as in list. Under READ
--- COMMITTED it locks no task.
+-- Inserts a page of the matching ids. The filter goes between this and bulk_freeze.end, as in list. Under
+-- READ COMMITTED it locks no task.
 INSERT INTO rung_bulk_items (bulk_id, task_id) SELECT :bulk, t.id FROM rung_tasks t WHERE t.id > :after
 
 -- name: bulk_freeze.end
@@ -40,14 +40,14 @@ AND id = :bulk
 ORDER BY id DESC LIMIT :limit
 
 -- name: bulk_set
--- What has ended stays so. Who is at it finds out with its next step. Another rate holds from now on.
+-- An ended bulk stays ended. The runner notices the change at its next step. A new rate applies at once.
 UPDATE rung_bulks SET finished_at = IF(:state = 'aborted', UTC_TIMESTAMP(3), NULL), state = :state,
   next_at = IF(:rate IS NULL, next_at, UTC_TIMESTAMP(3)), rate = COALESCE(:rate, rate), runner = '', runner_until = NULL
 WHERE id = :bulk AND state IN ('running','paused')
 
 -- name: bulk_due
--- The one whose turn it is: each at its own pace, none before another's. Read without a lock, which would wait for whoever
--- is just making a bulk; bulk_take looks again. A later version's actions are left to it.
+-- The bulk that is due first: each runs at its own rate, none has priority. Read without a lock, which would
+-- wait for a bulk that is being created; bulk_take checks again. Ignores actions that a later version added.
 SELECT id FROM rung_bulks WHERE action IN ('cancel','fire','redrive','discard')
 
 -- name: bulk_due.free
@@ -69,8 +69,9 @@ UPDATE rung_bulks SET state = 'done', finished_at = UTC_TIMESTAMP(3), runner = '
 WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from
 
 -- name: bulk_step
--- From exactly where it stood: also two processes under one name do nothing twice. The next step is due as its rate says,
--- from when this one was (what came up to 200 ms late is made up for); who is at it stays so until a little after that.
+-- Only from the expected position: even two processes with one name do nothing twice. The next step is due
+-- one interval of its rate after this one was due (a delay of up to 200 ms is made up for). The runner keeps
+-- the bulk until a little after that.
 UPDATE rung_bulks SET last_id = :last, done = done + :done, applied = applied + :applied, refused = refused + :refused,
   next_at = IF(rate > 0, TIMESTAMPADD(MICROSECOND, CAST(:done * 1000000 / rate AS SIGNED),
     GREATEST(next_at, TIMESTAMPADD(MICROSECOND, -200000, UTC_TIMESTAMP(3)))), UTC_TIMESTAMP(3)),

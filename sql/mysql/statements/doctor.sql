@@ -1,4 +1,4 @@
--- What `rung doctor`, and the start, ask a database; it changes nothing.
+-- Queries of `rung doctor` and of the checks at start; read-only.
 
 -- name: doctor_variables
 SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'innodb_flush_log_at_trx_commit',
@@ -6,7 +6,7 @@ SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'inn
   'group_replication_single_primary_mode', 'group_replication_group_name')
 
 -- name: doctor_group_members
--- MySQL alone, and not everybody may.
+-- MySQL only, and not every user has the privilege.
 SELECT COUNT(*) FROM performance_schema.replication_group_members WHERE member_state IN ('ONLINE', 'RECOVERING')
 
 -- name: doctor_grants

@@ -1,4 +1,4 @@
--- What happened to the system itself, and what all instances share.
+-- Events of the system itself, and settings that all instances share.
 
 -- name: event_insert
 INSERT INTO rung_events (at, node, kind, subject, detail) VALUES (UTC_TIMESTAMP(3), :node, :kind, :subject, :detail)

@@ -1,5 +1,5 @@
--- Nodes and the leases of shards. The clock is the database's. A write that leans on a lease locks its row
--- (`leases_share`), and nobody takes the lease over (`leases_take`) before that lock is gone.
+-- Nodes and the leases of shards. The clock is the database's. A write that depends on a lease locks its row
+-- (`leases_share`), and the lease cannot be taken over (`leases_take`) before that lock is released.
 
 -- name: node_by_name
 SELECT id FROM rung_nodes WHERE name = :name FOR UPDATE
@@ -25,12 +25,13 @@ WHERE id = :node AND incarnation = :incarnation
 SELECT name, beats FROM rung_nodes WHERE id = :node
 
 -- name: node_leave
--- Not seen after its own end: that is how `rung nodes` tells who left from who died.
+-- seen_at is not before expires_at: this is how `rung nodes` distinguishes a node that left from one that
+-- died.
 UPDATE rung_nodes SET seen_at = UTC_TIMESTAMP(3), expires_at = UTC_TIMESTAMP(3)
 WHERE id = :node AND incarnation = :incarnation
 
 -- name: node_incarnation
--- Locked: a process that takes the name waits, and then takes what this one has taken.
+-- Locks the row: a process that takes the name waits, and then takes over the shards that this one took.
 SELECT id FROM rung_nodes WHERE id = :node AND incarnation = :incarnation LOCK IN SHARE MODE
 
 -- name: nodes_live
@@ -44,7 +45,7 @@ SELECT id, name, started_at, seen_at, expires_at, version, address, problems, br
 SELECT id, COALESCE(owner, 0), epoch, expires_at, acquired_at FROM rung_shards ORDER BY id
 
 -- name: leases_share
--- The time is that of the statement's beginning: not after any lock was waited for, so never ahead.
+-- The time is that of the start of the statement, before any lock wait, so it is never ahead.
 SELECT id, epoch, UTC_TIMESTAMP(3) FROM rung_shards
 WHERE id IN (:shards) AND owner = :node AND expires_at > UTC_TIMESTAMP(3) ORDER BY id LOCK IN SHARE MODE
 
@@ -56,8 +57,8 @@ WHERE id IN (:shards) AND owner = :node AND expires_at > UTC_TIMESTAMP(3) ORDER 
 SELECT id, epoch FROM rung_shards WHERE owner IS NOT NULL AND expires_at > UTC_TIMESTAMP(3)
 
 -- name: leases_free
--- A shard in which a write is open (`leases_share`) is passed over: its turn comes when that has ended. Waited for, one
--- transaction that somebody left open would keep all the others from being taken over.
+-- Skips a shard with an open write (`leases_share`) until that has ended. If it waited, one transaction left
+-- open would block the takeover of all other shards.
 SELECT id, epoch FROM rung_shards
 WHERE id IN (:shards) AND (owner IS NULL OR owner = :node OR expires_at <= UTC_TIMESTAMP(3)) ORDER BY id
 FOR UPDATE SKIP LOCKED
@@ -80,8 +81,8 @@ UPDATE rung_shards SET owner = NULL, expires_at = NULL WHERE id IN (:shards) AND
 UPDATE rung_shards SET owner = NULL, expires_at = NULL WHERE id IN (:shards)
 
 -- name: shards_overdue
--- `rung nodes`: a range of by_shard for each shard, which holds nothing but what is due, and is all that is read of it; less
--- what is claimed of that, which is little.
+-- For `rung nodes`: counts one range of by_shard per shard, which contains only due tasks, and subtracts the
+-- claimed ones, which are few.
 SELECT d.shard, d.tasks - COALESCE(p.tasks, 0), d.oldest
 FROM (SELECT shard, COUNT(*) AS tasks, MIN(next_at) AS oldest FROM rung_tasks FORCE INDEX (by_shard)
       WHERE stage = 1 AND shard IN (:shards) AND next_at <= UTC_TIMESTAMP(3) GROUP BY shard) d

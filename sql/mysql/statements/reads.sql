@@ -4,20 +4,20 @@
 SELECT task_id, properties, headers, body FROM rung_bodies WHERE task_id IN (:ids)
 
 -- name: due_few
--- All shards at once, unsorted: where it finds fewer than its limit that is all there is, and so it is nearly always.
--- Of stage 1 (scheduled, publishing) it finds what is claimed too: `claimed` tells which those are, so that this needs
--- nothing beside its index.
+-- All shards at once, unsorted: fewer rows than the limit means these are all, which is nearly always so. In
+-- stage 1 (scheduled, publishing) it returns claimed tasks too; the statement `claimed` identifies them, so
+-- this one reads only its index.
 SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_shard)
 WHERE stage = :stage AND shard IN (:shards) AND next_at <= :until AND next_at > :after LIMIT :limit
 
 -- name: due_shard
--- One shard's range of the index, which it needs nothing beside of; joined by UNION ALL. `shard IN (64 values) ORDER
--- BY next_at LIMIT` sorts everything (2.3 s on 10 M rows).
+-- One shard's range, read from the index alone; joined by UNION ALL. `shard IN (64 values) ORDER BY next_at
+-- LIMIT` sorts everything (2.3 s on 10 M rows).
 (SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_shard)
  WHERE stage = :stage AND shard = :shard AND next_at <= :until AND next_at > :after ORDER BY next_at LIMIT :limit)
 
 -- name: claimed
--- No more than all instances' broker.max_unconfirmed, whatever is overdue beside it.
+-- At most the sum of all instances' broker.max_unconfirmed, however many other tasks are overdue.
 SELECT id FROM rung_tasks FORCE INDEX (by_due) WHERE state = 'publishing' AND next_due_at <= :until
 
 -- name: publishing
@@ -58,7 +58,7 @@ AND t.state IN (:states)
 AND t.kind = :kind
 
 -- name: list.queue
--- The length tells 'a' from 'a ': the collation does not.
+-- The length distinguishes 'a' from 'a '; the collation does not.
 AND t.queue = :queue AND CHAR_LENGTH(t.queue) = CHAR_LENGTH(:queue)
 
 -- name: list.exchange

@@ -1,21 +1,22 @@
--- Retention: what is over and old goes. Tasks go in small batches; their attempts and bodies with the part (partition) of
--- the day on which they were taken in, dropped whole, or row by row where something of that day stays.
+-- Retention: deletes old finished tasks in small batches. Their attempts and bodies are deleted with the
+-- partition of the day of their intake, or row by row if a task of that day remains.
 
 -- name: over_page
--- By what has finished longest ago: parked ones too, which have no index of their own here and are passed over by whoever
--- reads this. A page is so many entries of the index, so that a long row of parked ones makes no long statement.
+-- The longest finished first. Includes parked tasks, which have no separate index here; the caller skips
+-- them. A page is a number of index entries, so that a long run of parked tasks does not make the statement
+-- slow.
 SELECT id, finished_at, state FROM rung_tasks FORCE INDEX (by_finished)
 WHERE finished_at >= :at AND finished_at < :before AND (finished_at > :at OR id > :id)
 ORDER BY finished_at, id LIMIT :limit
 
 -- name: over_lock
--- What was opened again since, or is in somebody's hands just now, stays.
+-- Keeps tasks that were reopened since, or that are locked now.
 SELECT id FROM rung_tasks FORCE INDEX (PRIMARY)
 WHERE id IN (:ids) AND state IN ('succeeded','cancelled','discarded') AND finished_at < :before
 ORDER BY id FOR UPDATE SKIP LOCKED
 
 -- name: over_delete
--- This form of DELETE takes FORCE INDEX: a table scan would wait for rows that are not asked for.
+-- This form of DELETE accepts FORCE INDEX: a table scan would wait for locks on other rows.
 DELETE t FROM rung_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (:ids)
 
 -- name: over_delete_headers
@@ -33,19 +34,19 @@ WHERE table_schema = DATABASE() AND table_name IN ('rung_attempts','rung_bodies'
 ORDER BY table_name, partition_ordinal_position
 
 -- name: part_session
--- Whoever waits for a table makes all others wait behind it: not for longer than this.
+-- A session that waits for a table lock makes all later ones wait behind it: this is the limit.
 SET SESSION lock_wait_timeout = 1
 
 -- name: part_lock
--- Once this is granted nobody is within a transaction that has written a body: whose body is in the part has its task
--- committed, and whoever writes one later finds the part gone and writes into the next.
+-- Once granted, no transaction that has written a body is open: if a body is in the partition, its task is
+-- committed. A later writer finds the partition gone and writes into the next one.
 LOCK TABLES rung_attempts WRITE, rung_bodies WRITE
 
 -- name: part_unlock
 UNLOCK TABLES
 
 -- name: part_held
--- Is there a task left in it.
+-- Whether the partition still has a task.
 SELECT id FROM rung_tasks WHERE id >= :from AND id < :to LIMIT 1
 
 -- name: part_drop
@@ -61,7 +62,7 @@ PARTITION :part VALUES LESS THAN (:end)
 PARTITION rest VALUES LESS THAN MAXVALUE
 
 -- name: rest_bodies
--- What cutting a part off would have to copy: counted up to a limit, as the next two.
+-- The rows that splitting off a partition would copy: counted up to a limit, as in the next two.
 SELECT COUNT(*) FROM (SELECT 1 FROM rung_bodies PARTITION (rest) LIMIT :most) some
 
 -- name: rest_attempts
@@ -101,5 +102,5 @@ SELECT task_id FROM rung_bulk_items WHERE bulk_id = :bulk ORDER BY task_id LIMIT
 DELETE i FROM rung_bulk_items i FORCE INDEX (PRIMARY) WHERE i.bulk_id = :bulk AND i.task_id IN (:ids)
 
 -- name: old_bulk_delete
--- Also a bulk that ended is shown by its row: its items go first.
+-- The row of an ended bulk is still shown: delete its items first.
 DELETE FROM rung_bulks WHERE id = :bulk AND state IN ('aborted','done')

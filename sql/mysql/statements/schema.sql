@@ -1,4 +1,4 @@
--- Migrations: who applies them, and what was applied.
+-- Migrations: the lock for applying them, and which were applied.
 
 -- name: migration_lock
 -- Per database, so that two schemas on one server do not wait for each other.

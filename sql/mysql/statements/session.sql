@@ -1,4 +1,4 @@
--- What a connection does before and around everything else. Each statement runs on MariaDB 10.6+ and MySQL 8.
+-- Connection setup and transactions. Each statement runs on MariaDB 10.6+ and MySQL 8.
 
 -- name: session_isolation
 -- No gap locks: rows are guarded by their ids, by intake_key and by the leases.
@@ -19,7 +19,7 @@ SET SESSION wait_timeout = :silence_s, net_read_timeout = :silence_s, net_write_
 SELECT @@max_allowed_packet, CONNECTION_ID()
 
 -- name: session_read_only
--- Asked first, before anything is set. super_read_only implies it.
+-- Queried first, before anything is set. super_read_only implies it.
 SELECT @@GLOBAL.read_only
 
 -- name: session_is_galera

@@ -1,8 +1,8 @@
--- Writes on tasks. :rows stands for row constructors, :ids for numbers, in ascending order so that every
--- transaction locks rows in the same order.
+-- Writes to tasks. :rows are row constructors, :ids are numbers, in ascending order so that every transaction
+-- locks rows in the same order.
 
 -- name: intake_ids
--- Nothing, but after a lost answer: what tells our own row from another's under the same id.
+-- Returns rows only after a lost answer: the columns that distinguish our row from another with the same id.
 SELECT t.id, t.created_at, t.message_id, b.body
 FROM rung_tasks t LEFT JOIN rung_bodies b ON b.task_id = t.id WHERE t.id IN (:ids)
 
@@ -10,13 +10,13 @@ FROM rung_tasks t LEFT JOIN rung_bodies b ON b.task_id = t.id WHERE t.id IN (:id
 SELECT intake_key, id, state, kind, attempt, created_at FROM rung_tasks WHERE intake_key IN (:keys)
 
 -- name: intake_free_keys
--- Rows that are over give their key to a new task of the same message. Fewer rows than ids: one was opened again.
+-- Ended tasks give up their key to a new task of the same message. Fewer rows than ids: one was reopened.
 UPDATE rung_tasks FORCE INDEX (PRIMARY) SET intake_key = NULL
 WHERE id IN (:ids) AND (state IN ('succeeded','parked','cancelled','discarded') OR kind = 'delay' AND attempt > 0)
 
 -- name: insert_tasks
--- Only the columns in which one of the rows differs from its default: of what an insert costs the server, a good third
--- is to read its text. src/store/mysql/rows.cc names them all.
+-- Only the columns in which a row differs from the default: parsing is a good third of an insert's cost for
+-- the server. src/store/mysql/rows.cc lists all columns.
 INSERT INTO rung_tasks (:columns) VALUES :rows
 
 -- name: insert_bodies
@@ -27,8 +27,8 @@ INSERT INTO rung_bodies (task_id, properties, headers, origin, body) VALUES :row
 INSERT INTO rung_task_headers (task_id, name, value) VALUES :rows
 
 -- name: lock_tasks
--- FORCE INDEX: a table scan would lock what is not asked for. `now` is read before any lock is waited for, so it is
--- never ahead.
+-- FORCE INDEX: a table scan would lock other rows too. `now` is read before any lock wait, so it is never
+-- ahead.
 SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
   t.ladder_pinned, t.epoch, t.node, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.first_failed_at,
   t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, t.version, t.silence_means,
@@ -36,13 +36,13 @@ SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, 
 FROM rung_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (:ids) ORDER BY t.id FOR UPDATE
 
 -- name: same_tasks
--- The same change of many rows: 12 to 16 us of the server's CPU a row (500 rows a statement, two moving indexes, MariaDB
--- 10.11). write_tasks costs more. tests/bench/statements measures both under the same conditions.
+-- One change for many rows: 12 to 16 us of the server's CPU a row (500 rows a statement, two moving indexes,
+-- MariaDB 10.11). write_tasks costs more. tests/bench/statements measures both under the same conditions.
 UPDATE rung_tasks FORCE INDEX (PRIMARY) SET :changes WHERE id IN (:ids)
 
 -- name: same_tasks_optimistic
--- The same without having read them, where each is still as we wrote it last. Fewer rows than ids: one is not. The version
--- says it; the state, too, where somebody wrote without a version (by hand).
+-- The same without reading the rows first, if each is still as we last wrote it. Fewer rows than ids: one has
+-- changed. The version detects it; the state too, if somebody changed the row without the version (by hand).
 UPDATE rung_tasks FORCE INDEX (PRIMARY) SET :changes WHERE id IN (:ids) AND version = :version AND state = :state
 
 -- name: same_change.column
@@ -55,9 +55,10 @@ UPDATE rung_tasks FORCE INDEX (PRIMARY) SET :changes WHERE id IN (:ids) AND vers
 UPDATE rung_attempts SET :changes WHERE attempt = :attempt AND task_id IN (:ids)
 
 -- name: write_tasks
--- The rows exist and are locked: it only ever updates. Of the ways to write many different rows in one statement
--- (this, UPDATE with JSON_TABLE, UPDATE with a UNION of SELECTs) it took the least of the server's CPU on MariaDB 10.11:
--- 64, 86 and 95 us a row, measured on busy cores with an earlier schema (three moving indexes), 500 rows a statement.
+-- The rows exist and are locked, so this only updates. Of three ways to write many different rows in one
+-- statement (this, UPDATE with JSON_TABLE, UPDATE with a UNION of SELECTs) it used the least CPU of the
+-- server on MariaDB 10.11: 64, 86 and 95 us a row, measured on busy cores with an earlier schema (three
+-- moving indexes), 500 rows a statement.
 INSERT INTO rung_tasks (id, shard, state, next_at, attempt, level, levels, max_attempts, ladder, ladder_pinned,
   epoch, node, finished_at, finished_by, last_error, error_type, queue, exchange, routing_key, first_failed_at, version,
   by_exchange)
@@ -71,9 +72,9 @@ ON DUPLICATE KEY UPDATE shard = VALUES(shard), state = VALUES(state), next_at = 
   by_exchange = VALUES(by_exchange)
 
 -- name: write_attempts
--- What was said before and is not said again stands: level and due_at (written once), a time, an outcome, an error.
--- "Not published yet" is 1970 and not NULL: the confirm then writes over it in place. A row that becomes longer is taken
--- out and put in again, 8 us of the server's CPU instead of 3.
+-- Unset values leave the column unchanged: level and due_at (written once), a time, an outcome, an error.
+-- "Not published yet" is 1970 and not NULL: the confirm then updates the row in place. A row that grows is
+-- deleted and inserted again, 8 us of the server's CPU instead of 3.
 INSERT INTO rung_attempts (task_id, attempt, level, due_at, published_at, outcome, outcome_at, error, node, executor)
 VALUES :rows
 ON DUPLICATE KEY UPDATE

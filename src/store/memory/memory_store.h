@@ -1,6 +1,6 @@
 // A store in memory, for tests: the semantics of src/store/store.h without a server. Several handles share
-// one MemoryDb, as several connections share a database. Thread: a MemoryDb is for any; a handle for one at a
-// time, as every Store.
+// one MemoryDb, as several connections share a database. Thread: MemoryDb: any; a handle: one at a time, as
+// every Store.
 #pragma once
 
 #include <functional>
@@ -21,20 +21,20 @@ namespace rung {
 
 class MemoryDb {
  public:
-  // `seed`: of the jitter that decide() adds.
+  // `seed`: for the jitter in decide().
   explicit MemoryDb(std::shared_ptr<const Clock> clock = std::make_shared<SystemClock>(),
                     std::uint64_t seed = std::random_device{}());
 
-  // The clock is the wall clock of `clock` until it is set; from then on it stands until it is moved.
+  // The time is the wall clock of `clock` until it is set; from then on it changes only by these calls.
   EpochMs now() const;
   void set_now(EpochMs now);
   void advance(Ms by);
 
-  // The next `calls` calls of any handle fail, transiently or as said, before they do anything ...
+  // The next `calls` calls of any handle fail with `kind` before they do anything ...
   void fail_next(int calls, Error::Kind kind = Error::Kind::transient);
   // ... or do what they are asked and then fail, as a lost answer does.
   void lose_next_answers(int calls);
-  // A backup, for tests: what it answers puts everything back as it is now, as a restore does.
+  // Makes a backup, for tests: the returned function restores everything to the present state.
   std::function<void()> back_up();
   // Bodies larger than this are Inserted::too_large.
   void set_max_body(std::size_t bytes);
@@ -56,7 +56,7 @@ class MemoryDb {
     Bulk bulk;
     std::vector<TaskId> ids;  // ascending
     EpochMs until, next;
-    bool gone = false;  // let go of
+    bool gone = false;  // purged
   };
   EpochMs now_locked() const;
 
@@ -73,7 +73,7 @@ class MemoryDb {
   std::vector<ShardRow> shards_;
   std::map<TaskId, Row> tasks_;
   std::unordered_map<std::string, TaskId> keys_;
-  std::map<TaskId, MessagePtr> left_;  // bodies whose task was let go of
+  std::map<TaskId, MessagePtr> left_;  // bodies of purged tasks
   std::vector<Partition> partitions_;  // by end
   std::int64_t audited_ = 0;           // rows ever
   std::vector<AuditRow> audit_;

@@ -1,4 +1,4 @@
-// MemoryStore, whose methods stand in memory_store.cc (writes), memory_reads.cc, memory_bulks.cc and
+// MemoryStore. Its methods are in memory_store.cc (writes), memory_reads.cc, memory_bulks.cc and
 // memory_retention.cc.
 // Thread: as Store says, one at a time; the MemoryDb has its own lock.
 #pragma once
@@ -94,7 +94,7 @@ class MemoryStore final : public Store {
  private:
   using Row = MemoryDb::Row;
 
-  // `body` under the lock, with the faults that were asked for.
+  // Runs `body` under the lock, with the faults that tests have set.
   template <typename F>
   auto call(F body) -> Result<decltype(body())> {
     const std::lock_guard lock(db_.mutex_);
@@ -139,7 +139,7 @@ class MemoryStore final : public Store {
   Decision apply_one(const Event& event, int node, const std::vector<Lease>& leases, const Decider& decide,
                      AttemptChanges& attempts);
 
-  // The bulk that the runner of `step` may go on with; nullptr where it may not.
+  // The bulk that the runner of `step` may continue; nullptr if it may not.
   MemoryDb::BulkRow* running_bulk(const BulkStep& step);
   static void move_on(MemoryDb::BulkRow& row, std::span<const Event> events,
                       const std::vector<Decision>& decisions, EpochMs now);

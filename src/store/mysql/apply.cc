@@ -1,6 +1,6 @@
-// apply(): every change of a task. One transaction: leases locked, tasks locked in order of ids, decide()
-// asked, what it answers written: one update for all rows to which the same happens, one statement for the
-// rest. Where every event knows how its task stood, no task is read: each update holds only where that is so.
+// apply(): every change of a task. One transaction: lock the leases, lock the tasks in order of ids, call
+// decide(), write the results: one UPDATE for all rows with the same change, one statement for the rest. If
+// every event has `expected`, no task is read: the UPDATE applies only to rows that still match.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -21,7 +21,7 @@ namespace rung::mysql {
 namespace {
 
 constexpr std::size_t kChunkBytes =
-    1U << 20U;  // of a statement, at most; a quarter of max_allowed_packet if less
+    1U << 20U;  // maximum statement size; a quarter of max_allowed_packet if less
 
 double dice() {
   static thread_local std::mt19937_64 engine{std::random_device{}()};
@@ -30,16 +30,16 @@ double dice() {
 
 constexpr int kOptimisticBackoff = 16;  // batches
 
-// So many rows to which the same happens are worth a statement of their own.
+// From this many rows on, the same change gets a statement of its own.
 constexpr std::size_t kWorthOne = 8;
-constexpr std::size_t kMostAtOnce = 2000;  // ids in a statement
+constexpr std::size_t kMostAtOnce = 2000;  // ids per statement
 
 struct Locked {
   Task task;
-  std::optional<Task> before = {};  // where it has changed
+  std::optional<Task> before = {};  // if it has changed
 };
 
-// Items to which the same happens: what is said of `columns` is the same for all.
+// Items with the same change: the values of `columns` are the same for all.
 template <typename Item>
 struct Alike {
   Columns columns = 0;
@@ -70,16 +70,16 @@ class Application {
     write_audit();
     return decisions;
   }
-  // The same, reading none of them. Nothing, and nothing is written, where that is not worth it. Throws Again
-  // where one has changed since.
+  // The same without reading the tasks. Returns nullopt, and writes nothing, if that is not worthwhile.
+  // Throws Again if a task has changed since.
   std::optional<std::vector<Decision>> apply_optimistically(const Decider& decide, EpochMs now) {
     now_ = now;
     for (const Event& e : events_) {
       if (!tasks_.emplace(e.id.value, Locked{*e.expected}).second) return std::nullopt;
     }
     std::vector<Decision> decisions = ask_all(decide);
-    // One statement, which locks them in order of ids as reading them would; two could meet another's
-    // between.
+    // One statement, which locks the rows in order of ids, as reading them would. Between two statements,
+    // another transaction could lock some of them.
     const std::vector<Alike<Locked>> groups = grouped(true);
     if (groups.size() != 1 || !worth_one(groups[0]) || groups[0].items.size() != events_.size())
       return std::nullopt;
@@ -88,7 +88,7 @@ class Application {
     write_attempts();
     return decisions;
   }
-  // The same transaction says how far the bulk has come: whoever takes it over goes on from there.
+  // The same transaction writes the bulk's progress: a process that takes it over continues from there.
   void move_on(const BulkStep& step, const std::vector<Decision>& decisions) {
     using Verdict = Decision::Verdict;
     const auto how_many = [&](Verdict v) {
@@ -143,8 +143,8 @@ class Application {
     return at;
   }
 
-  // Whether another instance holds that lease now. A lease that has run out is never renewed, so no lock is
-  // needed: one that is read as valid only makes the caller ask again.
+  // Whether another instance holds that lease now. An expired lease is never renewed, so no lock is needed: a
+  // lease read as valid only makes the caller retry.
   bool stands(const Lease& lease) {
     if (!standing_) {
       standing_.emplace();
@@ -191,7 +191,7 @@ class Application {
     if (rows.count() > 0) session_.exec(render(name, {{"rows", rows.done()}}));
   }
 
-  // `ids` in pieces of a bounded size: how many rows `update` says that it found.
+  // Runs `update` on `ids` in pieces of a bounded size; returns how many rows it matched.
   template <typename Update>
   static std::int64_t at_once(const std::vector<TaskId>& ids, Update update) {
     std::int64_t found = 0;
@@ -200,7 +200,7 @@ class Application {
     return found;
   }
 
-  // What has changed, by what happens to it; `by_before`: and by the version and the state that it had.
+  // The changed tasks, grouped by change; `by_before`: also by their previous version and state.
   std::vector<Alike<Locked>> grouped(bool by_before) const {
     std::vector<Alike<Locked>> groups;
     for (const auto& [id, locked] : tasks_) {
@@ -216,7 +216,7 @@ class Application {
   static bool worth_one(const Alike<Locked>& group) {
     return group.items.size() >= kWorthOne && (group.columns & kAlone) == 0;
   }
-  // How many rows it found.
+  // Returns how many rows it matched.
   std::size_t write_at_once(std::string_view name, const Alike<Locked>& group) {
     std::vector<TaskId> ids;
     for (const Locked* locked : group.items) ids.push_back(locked->task.id);
@@ -249,7 +249,7 @@ class Application {
     for (const Attempt& a : kept) {
       const Columns columns = said(a);
       if (columns == 0) {
-        apart.push_back(&a);  // it begins
+        apart.push_back(&a);  // the attempt begins
       } else {
         put(groups, columns, a, [&](const Attempt& x, const Attempt& y) { return same_word(columns, x, y); });
       }
@@ -263,7 +263,7 @@ class Application {
                                      {"attempt", Literal::number(group.items.front()->attempt)},
                                      {"ids", Literal::ids(some)}}));
       };
-      // Fewer rows than ids: one was lost, and is written anew.
+      // Fewer rows than ids: a row was lost, and is inserted again.
       if (ids.size() < kWorthOne || at_once(ids, update) != static_cast<std::int64_t>(ids.size()))
         apart.insert(apart.end(), group.items.begin(), group.items.end());
     }
@@ -293,7 +293,7 @@ class Application {
   const std::span<const Event> events_;
   const int node_;
   const std::vector<Lease> held_;
-  std::optional<std::vector<Lease>> standing_;  // of all instances; read where it is asked for
+  std::optional<std::vector<Lease>> standing_;  // of all instances; read on demand
   EpochMs now_;
   std::map<std::int64_t, Locked> tasks_;  // by id: the order in which they are locked and written
   AttemptChanges attempts_;
@@ -314,8 +314,8 @@ Result<std::vector<Decision>> MysqlStore::apply(std::span<const Event> events, c
   const bool all_expected =
       events.size() >= kWorthOne && step == nullptr &&
       std::ranges::all_of(events, [](const Event& e) { return e.expected != nullptr && !e.by_hand; });
-  // At sight only once: if it has to be done over, the rows are read; and so they are the next few times, for
-  // where consumers are quicker than confirms each batch has one of theirs.
+  // Optimistic only once: a retry reads the rows, and so do the next few calls. If consumers are quicker than
+  // confirms, each batch contains a task that one has changed.
   bool optimistic = all_expected && optimistic_backoff_ == 0;
   if (all_expected && optimistic_backoff_ > 0) --optimistic_backoff_;
   auto decisions = session_->transaction_for([&] {
@@ -323,7 +323,7 @@ Result<std::vector<Decision>> MysqlStore::apply(std::span<const Event> events, c
     const std::vector<Lease> held = lock_leases("leases_share", fence.node, fence.leases, &now);
     std::optional<std::vector<Decision>> decided;
     if (std::exchange(optimistic, false) && now) {
-      optimistic_backoff_ = kOptimisticBackoff;  // unless it ends well
+      optimistic_backoff_ = kOptimisticBackoff;  // unless it succeeds
       decided = Application(*session_, events, fence.node, held).apply_optimistically(decide, *now);
       optimistic_backoff_ = 0;
     }

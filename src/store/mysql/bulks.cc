@@ -10,17 +10,17 @@
 namespace rung::mysql {
 namespace {
 
-// Ids frozen by one statement: it must end well within the read time-out.
+// Ids frozen per statement, which must end well within the read timeout.
 constexpr std::int64_t kFrozenAtOnce = 20'000;
 
-// Exactly: std::to_string() would make 0 of 1e-7.
+// Exact: std::to_string() would turn 1e-7 into 0.
 Literal decimal(double value) {
   std::array<char, 32> digits{};
   const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), value);
   return Literal::rendered(std::string(digits.data(), end));
 }
 
-// None: an action of a later version's, which we would take for another.
+// None for an action that a later version added: we would mistake it for another.
 std::optional<Bulk> bulk_at(const ::sql::ResultSet& row) {
   Bulk b;
   std::uint32_t c = 0;
@@ -137,7 +137,7 @@ Result<std::optional<Bulk>> MysqlStore::take_bulk(const std::string& runner, Ms 
                                                            {"runner", name},
                                                            {"ttl_us", Literal::number(ttl.count() * 1000)}}) +
                                       free);
-    if (taken == 0) return std::nullopt;  // somebody was quicker
+    if (taken == 0) return std::nullopt;  // another process was quicker
     const auto mine = read_bulks(by_id(id));
     return mine.empty() ? std::optional<Bulk>() : mine[0];
   });

@@ -21,7 +21,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-// A pattern of GRANT: % and _ are wild, \\ takes that away.
+// Matches a GRANT pattern: % and _ are wildcards, \\ escapes them.
 bool like(std::string_view pattern, std::string_view name) {
   if (pattern.empty()) return name.empty();
   if (pattern[0] == '%')
@@ -33,7 +33,7 @@ bool like(std::string_view pattern, std::string_view name) {
   return !name.empty() && name[0] == pattern[0] && like(pattern.substr(1), name.substr(1));
 }
 
-// "*.*" and "`rung`.*": whether it covers all of the schema.
+// Whether "*.*" or "`rung`.*" covers the whole schema.
 bool covers(std::string_view object, std::string_view schema) {
   if (object == "*.*") return true;
   if (!object.ends_with(".*") || object.size() < 4) return false;
@@ -68,7 +68,7 @@ ServerVariables read_variables(Session& session) {
     auto members = session.query(render("doctor_group_members"));
     if (members->next()) found["group_members"] = text_at(*members, 1);
   } catch (const ::sql::SQLException&) {
-    // Our user may not read that table: then it is not known.
+    // Our user may not read that table: the value stays unknown.
   }
   return found;
 }

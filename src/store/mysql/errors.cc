@@ -6,12 +6,12 @@
 namespace rung::mysql {
 namespace {
 
-// Errors after which the connection is of no use.
+// Errors after which the connection is unusable.
 constexpr std::array kGone = {1053, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2002,
                               2003, 2005, 2006, 2013, 2014, 2027, 2055, 3169, 4031};
 
-// Errors of the moment, on a connection that lives: too many connections, out of memory, disk full, table
-// full, killed query, time-outs.
+// Temporary errors, on a working connection: too many connections, out of memory, disk full, table full,
+// killed query, timeouts.
 constexpr std::array kPassing = {1021, 1023, 1037, 1040, 1041, 1114, 1129, 1135, 1180, 1203,
                                  1205, 1206, 1213, 1226, 1317, 1637, 1969, 3024, 3572};
 
@@ -19,8 +19,8 @@ constexpr std::array kPassing = {1021, 1023, 1037, 1040, 1041, 1114, 1129, 1135,
 // Galera that is not ready (1047).
 constexpr std::array kElsewhere = {1047, 1290, 1792, 1836};
 
-// Errors about the data of one row. Short on purpose: an error that is missing here is waited out, and what
-// stands here wrongly makes us give up a message that the database would take later.
+// Errors about the data of one row. Short on purpose: an error missing from the list is retried, while a
+// wrong entry makes us give up a message that the database would accept later.
 constexpr std::array kRow = {
     1048,  // a column cannot be NULL
     1062,  // duplicate key, where the caller does not expect one
@@ -37,7 +37,7 @@ constexpr std::array kRow = {
     1406,  // data too long
     1411,  // wrong value for a function
     1690,  // a number out of range in an expression
-    2020,  // the client's word for 1153
+    2020,  // the client's code for 1153
     3140,  // invalid JSON (MySQL)
     3819,  // a CHECK is violated (MySQL)
     4025,  // a CHECK is violated (MariaDB)

@@ -1,4 +1,4 @@
-// What an error of the server's or the client's means for us. Thread: any; free of the connector.
+// Classifies error codes of the server and of the client library. Thread: any; free of the connector.
 #pragma once
 
 #include <string_view>
@@ -6,17 +6,17 @@
 namespace rung::mysql {
 
 enum class Trouble {
-  gone,       // the connection is of no use any more: transient
-  elsewhere,  // this server takes no writes (now), another may: transient, the connection is given up
-  passing,    // of the moment, on a connection that lives (a lock, a full disk, a failover): transient
+  gone,       // the connection is unusable: transient
+  elsewhere,  // this server accepts no writes (now), another may: transient, the connection is closed
+  passing,    // temporary, on a working connection (a lock, a full disk, a failover): transient
   row,        // about the data of this row: permanent
-  refused,    // everything else: the database's trouble, waited out until somebody has mended it
+  refused,    // everything else: a fault of the database, retried until somebody fixes it
 };
 
-// `text`: the server's words. They decide only where a code has several meanings.
+// `text`: the server's message, used only if a code has several meanings.
 Trouble trouble_of(int code, std::string_view text);
 
-// Whether the server's words may quote a value, which may be a message's.
+// Whether the server's message may quote a value, possibly from a message.
 bool quotes_values(int code);
 
 }  // namespace rung::mysql

@@ -1,5 +1,6 @@
-// insert(): intake. One transaction: the leases locked, rows and bodies in chunks. That something of it is
-// here already is seldom, and the table's keys say so: then it is done again, and looks first what is there.
+// insert(): intake. One transaction: lock the leases, insert rows and bodies in chunks. Rows that exist
+// already are rare, and the table's unique keys detect them: then the transaction is repeated, and looks for
+// existing rows first.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -15,15 +16,14 @@ namespace rung::mysql {
 namespace {
 
 constexpr std::size_t kChunkRows = 500;
-// What a body's row needs of a packet beside its texts: the statement, lengths, and the server's own
-// overhead.
+// Packet space of a body's row besides its texts: the statement, lengths, and the server's own overhead.
 constexpr std::size_t kPacketMargin = 16 * 1024;
 // Its short columns, at most: seven names of 255 bytes and some numbers.
 constexpr std::size_t kMostOfNames = 2048;
-// Bodies of a chunk up to this (and a quarter of a packet) go as digits in the statement's text, twice their
-// size: less than what it takes to prepare a statement for them.
+// A chunk's bodies up to this size (and a quarter of a packet) go into the statement as digits, twice their
+// size: cheaper than preparing a statement.
 constexpr std::size_t kAsText = 512 * 1024;
-// What came twice often comes in many: so many calls look first after one had to be done again.
+// Duplicates often come in series: after a repeated call, this many calls look for existing rows first.
 constexpr int kDoubts = 8;
 
 struct Existing {
@@ -57,7 +57,7 @@ class Intake {
     }
   }
 
-  // `look`: for what is here already; else a duplicate key's error tells.
+  // `look`: look for existing rows first; else a duplicate key error detects them.
   std::vector<Inserted> run(const std::vector<Lease>& held, bool by_hand, bool look) {
     by_hand_ = by_hand;
     results_.assign(tasks_.size(), {});
@@ -90,11 +90,12 @@ class Intake {
   bool is_held(const NewTask& n, const std::vector<Lease>& held) const {
     return by_hand_ || std::ranges::find(held, n.task.shard, &Lease::shard) != held.end();
   }
-  // One that is not held is not written, so no duplicate key tells that an earlier try wrote it.
+  // A task whose lease is not held is not written, so no duplicate key shows that an earlier try wrote it.
   bool all_held(const std::vector<Lease>& held) const {
     return std::ranges::all_of(tasks_, [&](const NewTask& n) { return is_held(n, held); });
   }
-  // One that cannot be written has no duplicate key to tell that it is here: its row without the body.
+  // A task too large to write causes no duplicate key error, which would show that it is already stored, as a
+  // row without the body.
   bool too_large_with_key() const {
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       if (is_too_large(i) && !tasks_[i].intake_key.empty()) return true;
@@ -105,7 +106,7 @@ class Intake {
     return bodies_[i].bytes + kPacketMargin > static_cast<std::size_t>(session_.max_packet());
   }
 
-  // What an earlier call wrote whose answer was lost.
+  // Finds the rows that an earlier call wrote before its answer was lost.
   void find_ids() {
     std::vector<TaskId> ids;
     for (const NewTask& n : tasks_) ids.push_back(n.task.id);
@@ -113,7 +114,7 @@ class Intake {
     while (rows->next()) {
       const std::int64_t id = rows->getInt64(1);
       const auto n = std::ranges::find(tasks_, id, [](const NewTask& t) { return t.task.id.value; });
-      // The queue may have changed since: a failure said it, or a person.
+      // The queue may have changed since, by a failure or by a person.
       const bool ours = time_at(*rows, 2) == n->task.created_at && text_at(*rows, 3) == n->task.message_id &&
                         text_at(*rows, 4) == n->message->body;
       (ours ? here_ : taken_).insert(id);
@@ -135,7 +136,7 @@ class Intake {
     }
   }
 
-  // True where the row is to be written.
+  // True if the row is to be written.
   bool sort_out(std::size_t i, const std::vector<Lease>& held,
                 std::unordered_map<std::string, TaskId>& in_batch, std::vector<TaskId>& to_free) {
     const NewTask& n = tasks_[i];
@@ -247,7 +248,7 @@ class Intake {
     session_.exec(render("insert_bodies", {{"rows", rows.done()}}));
   }
 
-  // Prepared: a body goes as it is, not as twice its size in digits.
+  // Prepared statement: a body is sent as it is, not as digits of twice its size.
   void write_bodies(std::span<const std::size_t> chunk) {
     Rows rows;
     const Literal place = Literal::rendered("?");
@@ -275,7 +276,7 @@ class Intake {
   std::vector<std::size_t> order_;  // by id
   std::vector<Body> bodies_;
   std::vector<Inserted> results_;
-  std::unordered_set<std::int64_t> here_, taken_;  // ids in the table: by an earlier try of ours; by others
+  std::unordered_set<std::int64_t> here_, taken_;  // ids in the table: from our earlier try; from others
   std::unordered_map<std::string, Existing> by_key_;
 };
 
@@ -289,7 +290,7 @@ Result<std::vector<Inserted>> MysqlStore::insert(std::span<const NewTask> tasks,
     try {
       return intake.run(held, fence.by_hand, doubts_ > 0);
     } catch (const ::sql::SQLException& e) {
-      // The same intake, or the same call, is here, or was committed since we looked: look (again).
+      // The same intake, or the same call, exists or was committed since we looked: look (again).
       if (!is_duplicate(e)) throw;
       doubts_ = kDoubts;
       throw Again{"the same message is being taken in elsewhere"};

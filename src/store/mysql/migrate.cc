@@ -1,4 +1,4 @@
-// migrate(), check_schema(), and how a store is opened.
+// migrate(), check_schema(), and the opening of a store.
 #include <algorithm>
 #include <chrono>
 
@@ -11,9 +11,9 @@
 namespace rung::mysql {
 namespace {
 
-constexpr std::chrono::seconds kLockStep{2};   // of one GET_LOCK, well within any read timeout
+constexpr std::chrono::seconds kLockStep{2};   // wait of one GET_LOCK, well within any read timeout
 constexpr std::chrono::seconds kLockWait{60};  // for another process that migrates
-constexpr std::chrono::hours kMigration{6};  // reads of one statement: an ALTER of a big table takes its time
+constexpr std::chrono::hours kMigration{6};  // read timeout of one statement: an ALTER of a big table is slow
 constexpr int kNoTable = 1146, kColumnIsThere = 1060, kIndexIsThere = 1061;
 
 std::vector<int> applied_versions(Session& session) {
@@ -23,7 +23,7 @@ std::vector<int> applied_versions(Session& session) {
   return versions;
 }
 
-// REQUIRES: inside run(). None where there is no schema yet.
+// REQUIRES: inside run(). None if there is no schema yet.
 std::vector<int> versions_if_any(Session& session) {
   try {
     return applied_versions(session);
@@ -42,7 +42,7 @@ const sql::Migration* first_missing(const std::vector<int>& versions) {
   return it == all.end() ? nullptr : &*it;
 }
 
-// REQUIRES: inside run(). Throws Abort for a schema that a later Rung made.
+// REQUIRES: inside run(). Throws Abort for a schema made by a later version of Rung.
 void refuse_newer(const std::vector<int>& versions) {
   if (versions.empty() || versions.back() <= sql::newest_version()) return;
   throw Abort{{Error::Kind::permanent,
@@ -59,7 +59,7 @@ void lock(Session& session) {
   throw Abort{{Error::Kind::transient, "another process is migrating the schema"}};
 }
 
-// A migration that was cut short is run again from its beginning. MySQL has no ADD COLUMN IF NOT EXISTS.
+// An interrupted migration is run again from its beginning. MySQL has no ADD COLUMN IF NOT EXISTS.
 void exec_again(Session& session, const std::string& statement) {
   try {
     session.exec(statement);
@@ -92,8 +92,8 @@ Result<std::vector<std::string>> MysqlStore::migrate() {
   if (!session_->has_database()) {
     if (auto made = session_->create_database(); !made) return tl::unexpected(made.error());
   }
-  // Nearly always there is nothing to do. Found out with our own time-outs: the long ones below would keep a
-  // start waiting for hours where the connection dies just then.
+  // Nearly always there is nothing to do. Check with the normal timeouts: with the long ones below, a
+  // connection that dies just then would block a start for hours.
   const auto up_to_date = session_->run_for([&] {
     const std::vector<int> versions = versions_if_any(*session_);
     refuse_newer(versions);

@@ -1,5 +1,5 @@
-// The partitions of rung_attempts and rung_bodies: read, added, dropped. Both tables have the same
-// ones, but for what was cut short between the two: then what is missing in one is done there alone.
+// Reads, adds and drops the partitions of rung_attempts and rung_bodies. Both tables have the same ones,
+// unless a change was interrupted between the two: then only the table that lacks the change gets it.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -13,17 +13,18 @@
 namespace rung::mysql {
 namespace {
 
-// Bodies first: once they are cut loose under the lock, nothing that a task needs is in danger any more.
+// Bodies first: once their partition is dropped under the lock, nothing that a task needs is at risk any
+// more.
 constexpr std::array<std::string_view, 2> kTables{"rung_bodies", "rung_attempts"};
-constexpr std::chrono::minutes kLongestChange{10};  // a big file may take its time to go
+constexpr std::chrono::minutes kLongestChange{10};  // deleting a big file may be slow
 constexpr int kNoSuchPartition = 1507;
-// What may have to be copied where nobody made partitions in time: some seconds' work at most.
+// Maximum rows to copy if partitions were not added in time: some seconds' work at most.
 constexpr std::int64_t kMostRows = 10'000;
 constexpr std::int64_t kMostBytes = 64 * 1024 * 1024;
 
 using PartitionsOf = std::map<std::string, std::vector<Partition>, std::less<>>;  // by table, by end
 
-// REQUIRES: inside run(). Without the last one, which has no end.
+// REQUIRES: inside run(). Without the last partition, which has no end.
 PartitionsOf read_partitions(Session& session) {
   PartitionsOf out;
   for (const std::string_view table : kTables) out.try_emplace(std::string(table));
@@ -66,7 +67,7 @@ std::string reorganize(std::string_view table, std::span<const Partition> partit
 }  // namespace
 
 Result<bool> MysqlStore::change_tables(const std::function<void(Session&)>& body) {
-  // Its end releases whatever it holds, also where something fails.
+  // Closing it releases all its locks, even after an error.
   Session session(session_->options(), session_->addresses(), kLongestChange);
   return session.run_for([&] {
     session.exec(render("part_session"));
@@ -100,7 +101,7 @@ Result<PartitionsAdded> MysqlStore::add_partitions(std::span<const Partition> pa
   bool full = false;
   auto looked = session_->run([&] {
     const PartitionsOf all = read_partitions(*session_);
-    std::map<TaskId, Partition> wanted;  // by end; also what one table has and the other has not yet
+    std::map<TaskId, Partition> wanted;  // by end; also partitions that only one table has so far
     for (const auto& [table, there] : all) {
       for (const Partition& partition : there) wanted.try_emplace(partition.end, partition);
     }
@@ -128,7 +129,7 @@ Result<PartitionsAdded> MysqlStore::add_partitions(std::span<const Partition> pa
 }
 
 Result<PartitionDrop> MysqlStore::drop_partition(const Partition& partition) {
-  // Its name in each table that has it, and from where on it takes ids there.
+  // Its name in each table that has it, and its lower bound of ids there.
   std::vector<std::pair<std::string, std::string>> names;
   TaskId from = partition.from;
   const auto task_left = [&] {
@@ -136,7 +137,7 @@ Result<PartitionDrop> MysqlStore::drop_partition(const Partition& partition) {
         "part_held", {{"from", Literal::number(from.value)}, {"to", Literal::number(partition.end.value)}}));
     return row->next();
   };
-  // First without any lock: nearly always that is the answer.
+  // First without a lock: nearly always this already gives the answer.
   const auto kept = session_->run_for([&] {
     const PartitionsOf all = read_partitions(*session_);
     for (const std::string_view table : kTables) {
@@ -153,7 +154,7 @@ Result<PartitionDrop> MysqlStore::drop_partition(const Partition& partition) {
   if (names.empty()) return PartitionDrop::dropped;
   bool meanwhile = false;
   auto done = change_tables([&](Session& session) {
-    // A task may come in with an id of long ago: made before an outage, written after it.
+    // A new task may have an old id: made before an outage, written after it.
     session.exec(render("part_lock"));
     const auto looked = session_->run([&] { meanwhile = task_left(); });
     if (!looked) throw Abort{looked.error()};

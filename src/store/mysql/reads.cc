@@ -17,7 +17,7 @@ std::string union_all(const std::vector<std::string>& parts) {
   return sql;
 }
 
-// `entries`, sorted: the first so many of each shard.
+// `entries`, sorted: the first `per_shard` of each shard.
 Result<std::vector<DueEntry>> at_most(std::size_t per_shard, Result<std::vector<DueEntry>> entries) {
   if (!entries || entries->size() <= per_shard) return entries;
   std::map<int, std::size_t> seen;
@@ -27,7 +27,7 @@ Result<std::vector<DueEntry>> at_most(std::size_t per_shard, Result<std::vector<
 
 }  // namespace
 
-// The conditions of `f`, for a statement in which rung_tasks is t.
+// `f` as SQL conditions, for a statement in which rung_tasks is t.
 std::string conditions(const Filter& f) {
   std::string sql;
   auto also = [&](std::string_view name, Place place) { sql += ' ' + render(name, {std::move(place)}); };
@@ -97,7 +97,7 @@ Result<EpochUs> MysqlStore::clock() {
   return session_->run_for([&] {
     auto row = session_->query(render("clock"));
     if (!row->next()) throw Again{"the database told no time"};
-    // Seconds of its day's text, then what is below them.
+    // The text up to the seconds, then the fraction.
     const std::string text = text_at(*row, 1);
     return EpochUs{parse_datetime(text.substr(0, 19)).ms * 1000 + row->getInt64(2)};
   });
@@ -132,7 +132,7 @@ Result<std::vector<DueEntry>> MysqlStore::due_entries(const std::string& sql) {
   });
 }
 
-// What is scheduled is found in an index that a claim doesn't move: without what is claimed.
+// Finds scheduled tasks in an index that a claim does not change, so claimed tasks have to be removed.
 Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> shards,
                                               std::optional<EpochMs> after, EpochMs until, int per_shard) {
   if (shards.empty() || per_shard <= 0) return std::vector<DueEntry>{};
@@ -164,7 +164,7 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
                                             {"after", first},
                                             {"limit", Literal::number(limit + 1)}}));
   if (!few || few->size() <= limit) return at_most(most, without_claimed(std::move(few)));
-  // Many: each shard's as many more as are claimed in it, not as in all of them.
+  // Many: raise each shard's limit by the tasks claimed in that shard, not in all shards.
   std::map<int, std::size_t> claimed_in;
   if (!claimed.empty()) {
     const auto rows = publishing();

@@ -13,7 +13,7 @@ namespace {
 
 constexpr EpochMs kLatest{253402300799999};  // 9999-12-31 23:59:59.999
 
-// Safe within single quotes, whatever sql_mode and charset: ASCII that one can read, without ' and \.
+// Safe within single quotes, whatever sql_mode and charset: printable ASCII without ' and \.
 constexpr auto kPlain = [] {
   std::array<bool, 256> plain{};
   for (unsigned c = ' '; c <= '~'; ++c) plain[c] = c != '\'' && c != '\\';
@@ -54,7 +54,7 @@ Literal Literal::text(std::string_view value) {
   return Literal(std::move(out));
 }
 
-// Of a JSON body the server reads half as much.
+// For a JSON body the server parses half as much text.
 Literal Literal::bytes(std::string_view value) {
   if (is_plain(value)) return Literal(quoted(value));
   std::string out = "x'";

@@ -1,6 +1,6 @@
-// Statements from sql/ with values put in their places. A Literal is safe by construction: numbers, times and
-// words are written by us, any other text as it stands where that is safe, else as hexadecimal digits:
-// nothing depends on quoting rules, sql_mode or charset. Thread: values, free of threads.
+// Fills values into the statements from sql/. A Literal is safe by construction: we format numbers, times and
+// words ourselves; other text goes in unchanged if that is safe, else as hexadecimal digits. Nothing depends
+// on quoting rules, sql_mode or charset. Thread: values, free of threads.
 #pragma once
 
 #include <concepts>
@@ -25,8 +25,8 @@ class Literal {
   // REQUIRES: valid UTF-8 (the server refuses anything else).
   static Literal text(std::string_view value);
   static Literal bytes(std::string_view value);
-  // To the ms. What DATETIME cannot hold (before 1970 we have no use for, after 9999) becomes the nearest it
-  // can.
+  // To the ms. A time outside DATETIME's range (we use none before 1970; after 9999) becomes the nearest in
+  // it.
   static Literal time(EpochMs value);
   static Literal time(const std::optional<EpochMs>& value) { return value ? time(*value) : null(); }
   static Literal before_all_times() { return Literal("'1000-01-01'"); }
@@ -40,7 +40,7 @@ class Literal {
   }
   static Literal ids(std::span<const TaskId> ids);
   static Literal list(std::span<const Literal> literals);
-  // What render() made is safe too: for statements put together from named pieces.
+  // The output of render() is safe too: for statements composed of named pieces.
   static Literal rendered(std::string sql) { return Literal(std::move(sql)); }
 
   const std::string& str() const { return text_; }
@@ -50,10 +50,10 @@ class Literal {
   std::string text_;
 };
 
-// "(1, 'a'), (2, 'b')": what stands after VALUES.
+// "(1, 'a'), (2, 'b')": the row list after VALUES.
 class Rows {
  public:
-  Rows& row();  // begins one
+  Rows& row();  // starts a new row
   Rows& operator<<(const Literal& literal);
   Literal done() const { return Literal::rendered(text_.empty() ? std::string() : text_ + ")"); }
   std::size_t size() const { return text_.size(); }  // bytes so far
@@ -67,10 +67,10 @@ class Rows {
 
 using Place = std::pair<std::string_view, Literal>;
 
-// sql::statement(name) with `:place` replaced. REQUIRES: each place of the statement is given.
+// sql::statement(name) with `:place` replaced. REQUIRES: a value for each place of the statement.
 std::string render(std::string_view name, std::initializer_list<Place> places = {});
 
-// "2026-11-21 17:05:00.123" -> ms; also without a fraction. 0 for what is no such text.
+// "2026-11-21 17:05:00.123" -> ms; also without a fraction. 0 for any other text.
 EpochMs parse_datetime(std::string_view text);
 
 }  // namespace rung::mysql

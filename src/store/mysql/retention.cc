@@ -1,4 +1,4 @@
-// Retention, row by row: tasks that are over, what is left of them in a part that stays, old records.
+// Retention, row by row: finished tasks, their remains in a partition that stays, old records.
 #include <algorithm>
 #include <set>
 
@@ -21,7 +21,7 @@ std::int64_t erase(Session& session, std::string_view statement, std::span<const
   return ids.empty() ? 0 : session.exec(render(statement, {{"ids", Literal::ids(ids)}}));
 }
 
-// Takes out of `ids` what a bulk under way names: it would find them gone.
+// Removes from `ids` the tasks of a running bulk, which would find them gone.
 void without_bulks(Session& session, std::vector<TaskId>& ids) {
   const auto bulks = ids_of(session, render("bulks_under_way"));
   if (bulks.empty() || ids.empty()) return;
@@ -77,7 +77,7 @@ Result<Swept> MysqlStore::sweep(TaskId from, TaskId to, int limit) {
         };
         auto bodies = page("sweep_bodies");
         auto attempts = page("sweep_attempts");
-        // Up to where both pages have all.
+        // The end of the range that both pages cover.
         TaskId end = to;
         for (const auto* rows : {&bodies, &attempts}) {
           if (static_cast<int>(rows->size()) == limit) end = std::min(end, TaskId{rows->back().value + 1});

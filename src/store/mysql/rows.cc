@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kNameBytes = 255;  // VARCHAR(255) holds at least these
 
-// Callers clean what they write; this is for the day one forgets: a column never refuses a whole batch.
+// Callers clean what they write. This catches omissions, so that a column never rejects a whole batch.
 Literal clean(std::string_view text, std::size_t most) {
   if (text.size() <= most && is_utf8(text)) return Literal::text(text);
   return Literal::text(clean_utf8(text, most));
@@ -164,8 +164,8 @@ std::span<const NewTaskColumn> new_task_columns() {
 
 namespace {
 
-// A column of write_tasks, in its order. `counts`: it grows by one, whatever it was; a row where it doesn't
-// is written alone.
+// A column of write_tasks, in its order. `counts`: it grows by one, whatever it was; a row in which it does
+// not is written alone.
 struct TaskColumn {
   std::string_view name;
   bool (*same)(const Task&, const Task&);
@@ -211,7 +211,7 @@ constexpr TaskColumn kTaskChanges[] = {
     {"by_exchange", equal<&Task::by_exchange>, [](T t) { return Literal::number(t.by_exchange ? 1 : 0); }},
 };
 
-// What may be said of an attempt after it has begun.
+// A column of an attempt that may change after the attempt has begun.
 struct AttemptColumn {
   std::string_view name;
   bool (*is_said)(const Attempt&);

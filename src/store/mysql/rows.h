@@ -1,4 +1,5 @@
-// Rows of the tables as values of core, and back. Inside Session::run() or transaction() only: these throw.
+// Converts table rows to core's types, and back. Call only inside Session::run() or transaction(): these
+// functions throw.
 #pragma once
 
 #include <cppconn/resultset.h>
@@ -30,22 +31,22 @@ struct NewTaskColumn {
 };
 std::span<const NewTaskColumn> new_task_columns();
 
-// What of a row is set, as a bit for each column of its table.
+// A set of columns: one bit for each column of the table.
 using Columns = std::uint32_t;
 
 // The columns of write_tasks, write_attempts.
 void add_task(Rows& rows, const Task& task);
 void add_attempt(Rows& rows, const Attempt& attempt);
 
-// Where the same happens to many rows, one update says it for all: to read a row's text is what costs the
-// server most of a write. In what `after` differs from `before` (kAlone among it: that can't be said for
-// many); whether another row's change of these columns is the same one; and that change as it stands after
-// SET.
+// Identical changes of many rows share one UPDATE: parsing each row's text is most of a write's cost for the
+// server. changed(): the columns in which `after` differs from `before`, with kAlone if the row needs its own
+// statement. same_change(): whether another row changes these columns in the same way. change(): the change,
+// as SQL for SET.
 inline constexpr Columns kAlone = Columns{1} << 31U;
 Columns changed(const Task& before, const Task& after);
 bool same_change(Columns columns, const Task& after, const Task& other);
 Literal change(Columns columns, const Task& after);
-// The same of what is said of an attempt that has begun. 0: nothing but that it begins.
+// The same for updates of an attempt that has begun. 0: the attempt only begins.
 Columns said(const Attempt& attempt);
 bool same_word(Columns columns, const Attempt& a, const Attempt& b);
 Literal word(Columns columns, const Attempt& attempt);

@@ -21,7 +21,7 @@ namespace {
 constexpr int kTries = 6;  // of a transaction, after deadlocks and the like
 constexpr int kDuplicate = 1062, kNoDatabase = 1049, kDenied = 1045, kNotUnderstood = 1064;
 
-// What a person has to do about a refusal; "" where the server's words say it.
+// What a person has to do about a refusal; "" if the server's message says it.
 std::string_view advice(int code) {
   switch (code) {
     case 1044:
@@ -49,7 +49,7 @@ std::string_view advice(int code) {
   }
 }
 
-// The connector wants to know of each thread that uses it.
+// Registers each thread that uses the connector, as the connector requires.
 ::sql::Driver* driver() {
   static ::sql::Driver* const instance = get_driver_instance();
   struct ThreadGuard {
@@ -101,12 +101,12 @@ void Session::open(const Address& address, Ms most) {
   map["userName"] = ::sql::SQLString(url.user);
   map["password"] = ::sql::SQLString(read_password(options_, url));
   map["CLIENT_FOUND_ROWS"] = true;
-  map["OPT_CONNECT_TIMEOUT"] = whole_seconds(most);  // of TCP, and of each answer until we are logged in
+  map["OPT_CONNECT_TIMEOUT"] = whole_seconds(most);  // for TCP, and for each answer until we are logged in
   map["OPT_READ_TIMEOUT"] = seconds;
   map["OPT_WRITE_TIMEOUT"] = seconds;
   map["OPT_CHARSET_NAME"] = ::sql::SQLString("utf8mb4");
   if (options_.tls == "verify") {
-    // Only these two together make it refuse plain text, another CA and another host.
+    // Only both together make it reject plain text, another CA and another host.
     map["sslVerify"] = true;
     map["sslCA"] = ::sql::SQLString(options_.ca);
     if (!options_.cert.empty()) map["sslCert"] = ::sql::SQLString(options_.cert);
@@ -124,7 +124,7 @@ void Session::set_up() {
           {Error::Kind::refused, "the database did not encrypt the connection, and tls: verify asks for it"}};
     }
   }
-  // A lock is given up well before the read would time out, so that the connection survives.
+  // A lock wait ends well before the read timeout, so that the connection survives.
   const auto lock_wait = std::clamp<std::int64_t>(timeout_.count() / 2000, 1, 50);
   exec(render("session_names"));
   exec(render("session_settings", {{"lock_wait_s", Literal::number(lock_wait)}}));
@@ -147,10 +147,10 @@ Result<void> Session::ensure() {
   const BootMs now = clock().boot();
   const auto silent_since = std::exchange(last_used_, now);
   if (silence_.count() > 0 && now - silent_since > Ms{silence_} / 2) {
-    // There was nothing to do: the server ends such a session, or has already.
+    // Idle for long: the server ends such a session, or already has.
     drop();
   }
-  // Only one server is written to at a time: where one of us had to go, the others follow.
+  // Only one server may be written to at a time: if one connection had to move, the others follow.
   if (connection_ != nullptr && addresses_->left(address_)) drop();
   if (connection_ != nullptr) {
     driver();  // this thread may be a new one
@@ -160,7 +160,7 @@ Result<void> Session::ensure() {
 }
 
 Result<void> Session::connect_anywhere() {
-  // By its ip the server's certificate could not be checked: with TLS a name stays one address.
+  // The certificate cannot be checked against an ip: with TLS a name stays one address.
   const bool names = options_.tls == "verify";
   const bool several = addresses_->urls().size() > 1;
   std::optional<Address> read_only;
@@ -172,7 +172,7 @@ Result<void> Session::connect_anywhere() {
         return done;
       },
       names);
-  // Without a choice what is read-only is better than nothing: it can be read.
+  // If it is the only server, read-only is better than nothing: it can be read.
   if (!connected && read_only && !several) return connect_to(*read_only, timeout_, false);
   return connected;
 }
@@ -208,7 +208,7 @@ bool Session::takes_writes() {
   return says == "0" || says == "OFF";
 }
 
-// A replica, a primary that was deposed, a node of Galera outside of its cluster.
+// Detects a replica, a deposed primary, a Galera node outside its cluster.
 void Session::expect_writable() {
   is_read_only_ = !takes_writes();
   if (is_read_only_)
@@ -290,13 +290,13 @@ void Session::rollback() noexcept {
   if (connection_ == nullptr) return;
   try {
     exec(render("rollback"));
-  } catch (...) {  // then the server does it, as the connection ends
+  } catch (...) {  // the server rolls back when the connection closes
     drop();
   }
 }
 
-// Tells the kinds of errors apart, and drops a connection that is gone. The server's words are handed on, but
-// for those that quote values: they may be a message's.
+// Classifies the error, and drops a lost connection. Passes the server's message on, unless it quotes values,
+// which may come from a message.
 Error Session::to_error(int code, const std::string& text) {
   std::string what = text;
   if (code == kDuplicate) {

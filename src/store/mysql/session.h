@@ -1,6 +1,6 @@
-// A connection to MySQL or MariaDB: how it is made, how its errors are told apart, how a transaction is
-// repeated. Thread: one at a time. Exceptions of the connector end in run() and transaction(): what is called
-// inside them (exec, query, prepare) throws, and nothing else does.
+// A connection to MySQL or MariaDB: opens it, classifies its errors, and repeats transactions. Thread: one at
+// a time. run() and transaction() catch the connector's exceptions. Only functions called inside them (exec,
+// query, prepare) throw.
 #pragma once
 
 #include <cppconn/connection.h>
@@ -24,14 +24,14 @@
 namespace rung::mysql {
 
 inline constexpr int kUsualPort = 3306;
-// The server's errors after which a transaction is worth another try.
+// Server errors after which a transaction is worth a retry.
 inline constexpr int kLockWaitOver = 1205, kDeadlock = 1213;
 
-// Thrown inside a transaction: give up with this error.
+// Thrown inside a transaction: roll back and return this error.
 struct Abort {
   Error error;
 };
-// Thrown inside a transaction: somebody was quicker; roll back and do it all again.
+// Thrown inside a transaction: another writer was first; roll back and retry the transaction.
 struct Again {
   std::string why;
 };
@@ -47,17 +47,17 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Connects where there is no connection, to the address that serves. A missing database is no error:
-  // has_database() tells. Of several servers those that are read-only are passed over.
+  // Connects to the address that serves, if not connected. A missing database is no error: see
+  // has_database(). Among several servers, read-only ones are skipped.
   Result<void> connect();
   bool has_database() const { return has_database_; }
   Result<void> create_database();
 
-  // `body` once, in autocommit.
+  // Runs `body` once, in autocommit.
   Result<void> run(const std::function<void()>& body);
-  // `body` in one transaction; after a deadlock, a lock wait that ran out or Again, rolled back and repeated
-  // a few times. An error of the commit's leaves its outcome unknown: transient, as every lost connection.
-  // `name`: of its failpoints, NAME.before_commit and NAME.after_commit.
+  // Runs `body` in one transaction. After a deadlock, a lock wait timeout or Again, rolls back and retries a
+  // few times. If the commit fails its outcome is unknown: transient, like every lost connection. `name`: of
+  // its failpoints, NAME.before_commit and NAME.after_commit.
   Result<void> transaction(const std::function<void()>& body, std::string_view name = {});
 
   // The same, for a body that returns something.
@@ -76,14 +76,14 @@ class Session {
     return std::move(*out);
   }
 
-  // Only inside run() and transaction(). exec answers how many rows matched (CLIENT_FOUND_ROWS).
+  // Only inside run() and transaction(). exec returns the number of matched rows (CLIENT_FOUND_ROWS).
   std::int64_t exec(const std::string& sql);
   std::unique_ptr<::sql::ResultSet> query(const std::string& sql);
   std::unique_ptr<::sql::PreparedStatement> prepare(const std::string& sql);
   EpochMs now();
-  bool takes_writes();  // false: a replica, or a primary that was deposed
+  bool takes_writes();  // false: a replica or a deposed primary
 
-  // Largest statement or row the server takes, bytes; 0 before the first connection.
+  // Largest statement or row that the server accepts, bytes; 0 before the first connection.
   std::int64_t max_packet() const { return max_packet_; }
   const StoreOptions& options() const { return options_; }
   const std::shared_ptr<Addresses>& addresses() const { return addresses_; }
@@ -96,7 +96,7 @@ class Session {
   void expect_writable();                      // throws
   Result<void> ensure();
   Result<void> connect_anywhere();
-  // One try. `choosy`: not to a server that does not take writes.
+  // One try. `choosy`: reject a server that does not accept writes.
   Result<void> connect_to(const Address& address, Ms most, bool choosy);
   void drop();
   void rollback() noexcept;

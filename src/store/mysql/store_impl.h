@@ -1,5 +1,5 @@
-// MysqlStore, whose methods stand in leases.cc, insert.cc, apply.cc, reads.cc, bulks.cc,
-// retention.cc, partitions.cc and migrate.cc.
+// MysqlStore. Its methods are in leases.cc, insert.cc, apply.cc, reads.cc, bulks.cc, retention.cc,
+// partitions.cc and migrate.cc.
 // Thread: as Store says, one at a time.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace rung::mysql {
 // Inside Session::run().
 ServerVariables read_variables(Session& session);
 
-// The conditions of a filter, for a statement in which rung_tasks is t. Begins with a blank, or is empty.
+// The filter as SQL conditions, for a statement in which rung_tasks is t. Begins with a blank, or is empty.
 std::string conditions(const Filter& filter);
 
 class MysqlStore final : public Store {
@@ -85,21 +85,21 @@ class MysqlStore final : public Store {
   Result<std::vector<ShardOverdue>> overdue() override;
 
  private:
-  // Permanent error where the filter names a header that is not indexed.
+  // Permanent error if the filter names a header that is not indexed.
   Result<void> check_headers(const Filter& filter) const;
-  // Inside a transaction: those of `leases` that `node` holds, by shard, their rows locked by `statement`.
-  // `now`: the time, read before any lock was waited for; only where it holds one.
+  // Inside a transaction: those of `leases` that `node` holds, by shard, with their rows locked by
+  // `statement`. `now`: the time before any lock wait; set only if the node holds a lease.
   std::vector<Lease> lock_leases(std::string_view statement, int node, std::span<const Lease> leases,
                                  std::optional<EpochMs>* now = nullptr);
-  // `body` on a connection of its own, which waits a second for a table. False: somebody has it.
+  // Runs `body` on a connection of its own, which waits a second for a table. False: the table is in use.
   Result<bool> change_tables(const std::function<void(Session&)>& body);
   std::vector<Bulk> read_bulks(const std::string& sql);  // inside run()
   Result<std::vector<NodeRow>> read_nodes(std::string_view statement);
   Result<std::vector<DueEntry>> due_entries(const std::string& sql);
 
   const std::unique_ptr<Session> session_;
-  int doubts_ = 0;              // so many calls of insert() look first what is there
-  int optimistic_backoff_ = 0;  // so many calls of apply() read what they could decide at sight
+  int doubts_ = 0;              // number of insert() calls that still look for existing rows first
+  int optimistic_backoff_ = 0;  // number of apply() calls that still read the rows despite `expected`
 };
 
 }  // namespace rung::mysql
