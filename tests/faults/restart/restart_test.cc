@@ -1,5 +1,7 @@
-// The sidecar ends, by SIGTERM or by kill -9, with a task in each state, and starts again under its node's
-// name: everything goes on at once and not after the lease, nothing is lost, what is repeated says so.
+// The sidecar ends, by SIGTERM or by kill -9, while tasks are due, being published or taken in, and starts
+// again under its node's name: everything goes on at once and not after the lease, nothing is lost, repeats
+// can be recognised. A kill in each other state: the simulator, and tests/integration/crash with real
+// servers.
 #include <csignal>
 #include <set>
 
@@ -77,27 +79,6 @@ class Restart : public SidecarTest, public ::testing::WithParamInterface<int> {
   }
 };
 
-TEST_P(Restart, Scheduled) {
-  config.ladder = "[4s]";
-  start();
-  const std::string queue = attached();
-  const Message message = order();
-  fail(queue, message);
-  const Row before = wait_state(queue, "scheduled");
-  end();
-  start();
-  const Received back = delivery(queue, kAtOnce);
-  EXPECT_GE(wall_ms(), ms_of(before.at("next_due_at")));
-  EXPECT_EQ(retry_id(back), before.at("retry_id"));
-  EXPECT_EQ(int_header(back.message, "retry-attempt"), 1);
-  EXPECT_EQ(back.message.body, message.body);
-  EXPECT_EQ(history(retry_id(back))[0]["due_at"], before.at("next_due_at"));
-  EXPECT_LT(
-      std::stoll(history(retry_id(back))[0]["late_ms"] == "NULL" ? "0"
-                                                                 : history(retry_id(back))[0]["late_ms"]),
-      kAtOnce.count());
-}
-
 TEST_P(Restart, BecameDueWhileNobodyWasThere) {
   config.ladder = "[30s]";
   // On a slow machine it may fire before the end is there: once more then, with more time.
@@ -149,95 +130,6 @@ TEST_P(Restart, Publishing) {
     ASSERT_EQ(attempts.size(), 1U) << "our own outage cost an attempt";
     EXPECT_EQ(attempts[0]["attempt"], "1");
   }
-}
-
-TEST_P(Restart, AwaitingThenFails) {
-  config.ladder = "[200ms, 400ms]";
-  start();
-  const std::string queue = attached();
-  fail(queue, order());
-  const Received first = delivery(queue);
-  wait_state(queue, "awaiting");
-  end();
-  amqp.reject(first);  // waits in <prefix>.failed until somebody is there
-  start();
-  const Received second = delivery(queue, kAtOnce);
-  EXPECT_EQ(retry_id(second), retry_id(first));
-  EXPECT_EQ(int_header(second.message, "retry-attempt"), 2);
-}
-
-TEST_P(Restart, AwaitingThenSucceeds) {
-  config.ladder = "[200ms, 400ms]";
-  start();
-  const std::string queue = attached();
-  fail(queue, order());
-  const Received first = delivery(queue);
-  wait_state(queue, "awaiting");
-  end();
-  amqp.ack(first);
-  report(first, "succeeded");
-  start();
-  EXPECT_EQ(wait_state(queue, "succeeded", kAtOnce)["finished_by"], "reported");
-}
-
-TEST_P(Restart, AwaitingInSilence) {
-  config.ladder = "[200ms, 300ms]";
-  const std::string patient = attached("patient"), strict = attached("strict");
-  config.queue(patient, "{ success: { presumed_after: 6s } }");
-  config.queue(strict, "{ success: { reported_within: 6s } }");
-  start();
-  fail(patient, order());
-  fail(strict, order());
-  amqp.ack(delivery(patient));
-  const Received first = delivery(strict);
-  amqp.ack(first);
-  wait_state(patient, "awaiting");
-  wait_state(strict, "awaiting");
-  end();
-  start();
-  const Received second = delivery(strict, kAtOnce);
-  EXPECT_EQ(retry_id(second), retry_id(first));
-  EXPECT_EQ(history(retry_id(first))[0]["outcome"], "timed_out");
-  EXPECT_EQ(wait_state(patient, "succeeded", kAtOnce)["finished_by"], "presumed");
-}
-
-TEST_P(Restart, Succeeded) {
-  config.ladder = "[200ms, 400ms]";
-  config.queue("default", "{ success: { presumed_after: 300ms } }");
-  start();
-  const std::string queue = attached();
-  fail(queue, order());
-  const Received slow = delivery(queue);
-  wait_state(queue, "succeeded");
-  end();
-  start();
-  EXPECT_FALSE(amqp.get_within(queue, Ms{1500})) << "what had succeeded came again";
-  amqp.reject(slow);
-  const Received again = delivery(queue, kAtOnce);
-  EXPECT_EQ(retry_id(again), retry_id(slow));
-  EXPECT_EQ(int_header(again.message, "retry-attempt"), 2);
-}
-
-TEST_P(Restart, Parked) {
-  config.ladder = "[200ms]";
-  config.queue("default", "{ parked: publish }");
-  start();
-  const std::string queue = attached();
-  fail(queue, order());
-  amqp.reject(delivery(queue));
-  const Row before = wait_state(queue, "parked");
-  ASSERT_TRUE(eventually([&] { return amqp.depth(parked()) == 1U; }, kBound));
-  // That the copy was confirmed stands in no view: a kill before it is noted may send it twice.
-  ASSERT_TRUE(eventually(
-      [&] {
-        return db.value("SELECT next_at IS NULL FROM rung_tasks WHERE id = " + before.at("retry_id")) == "1";
-      },
-      kBound));
-  end();
-  start();
-  EXPECT_FALSE(amqp.get_within(queue, Ms{1500}));
-  EXPECT_EQ(amqp.depth(parked()), 1U) << "the copy was sent again";
-  EXPECT_EQ(current(queue)[0], before);
 }
 
 TEST_P(Restart, InTheMiddleOfFiring) {
