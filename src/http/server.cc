@@ -173,8 +173,8 @@ class HttpServer final : public Server {
 
 }  // namespace
 
-Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Admit admit, Handle handle) {
-  auto server = std::make_unique<HttpServer>(std::move(options), std::move(admit), std::move(handle));
+Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, Admit admit, Handle handle) {
+  auto server = std::make_unique<HttpServer>(options, std::move(admit), std::move(handle));
   if (auto begun = server->begin(); !begun) return tl::unexpected(begun.error());
   return std::unique_ptr<Server>(std::move(server));
 }

@@ -41,7 +41,7 @@ class Server {
   using Handle = std::function<Response(const Request&)>;
 
   // Error: the address, the certificate.
-  static Result<std::unique_ptr<Server>> start(ServerOptions options, Admit admit, Handle handle);
+  static Result<std::unique_ptr<Server>> start(const ServerOptions& options, Admit admit, Handle handle);
   virtual ~Server() = default;  // REQUIRES: stop() has returned true
 
   virtual int port() const = 0;
