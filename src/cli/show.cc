@@ -174,8 +174,9 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
                            t.ladder_pinned ? ", set for this task" : ""),
                terminal);
   out += field(delay ? "deliveries" : "retries",
-               t.max_attempts > 0 ? fmt::format("{} of at most {}", t.attempt, t.max_attempts)
-                                  : std::to_string(t.attempt),
+               (t.max_attempts > 0 ? fmt::format("{} of at most {}", t.attempt, t.max_attempts)
+                                   : std::to_string(t.attempt)) +
+                   (t.uncounted_attempts > 0 ? fmt::format(", {} not counted", t.uncounted_attempts) : ""),
                terminal);
   out += field("silence", silence_line(t), terminal);
   if (t.first_failed_at.ms > 0) out += field("first failed", at(t.first_failed_at), terminal);
@@ -189,6 +190,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
       "last error",
       joined({t.error_type}) + (t.error_type.empty() || t.last_error.empty() ? "" : ": ") + t.last_error,
       terminal);
+  out += field("decided by", t.rule.empty() ? "" : "rule " + t.rule, terminal);
   out += field("arrived with", facts.origin.is_object() ? origin_lines(facts.origin) : "", terminal);
   out += field("message-id", t.message_id, terminal);
   out += field("correlation", row.correlation_id.value_or(""), terminal);
@@ -268,9 +270,10 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
                {"AFTER", right, 0, 3},
                {"NODE", left, 8, 4},
                {"EXECUTOR", left, 8, 6},
+               {"RULE", left, 0, 7},
                {"ERROR", left}});
   if (t.kind == Kind::delay) {
-    table.row({"received", "-", "-", format_utc(t.created_at), "-", "delayed", "-", "-", "-", first});
+    table.row({"received", "-", "-", format_utc(t.created_at), "-", "delayed", "-", "-", "-", "-", first});
   } else {
     table.row({"first",
                "-",
@@ -281,6 +284,7 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
                "-",
                "-",
                "-",
+               attempts.empty() && !t.rule.empty() ? t.rule : "-",
                first});
   }
   for (const AttemptRow& each : attempts) {
@@ -295,6 +299,7 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
                answered ? humanise(*a.outcome_at - *a.published_at) : "-",
                each.node.empty() ? "-" : each.node,
                a.executor.empty() ? "-" : a.executor,
+               a.rule.empty() ? "-" : a.rule,
                a.error});
   }
   out += table.str(terminal);

@@ -283,7 +283,7 @@ std::vector<Key> make_table() {
     {{"http.key", "file", "", false, false, "HTTPS: private key (PEM) of the certificate"},
      [](Value& v) { return v.file(config(v).http.key); }},
     {{"http.connections", "1 to 512", "64", false, false,
-      "maximum number of HTTP connections; each has its own thread; at the limit an idle connection is closed, or else a new one is refused"},
+      "maximum number of HTTP connections; at the limit an idle connection is closed, or else a new one is refused"},
      [](Value& v) { return v.integer(config(v).http.connections, 1, 512); }},
     {{"http.connections_per_address", "0 to 512", "0", false, false,
       "maximum number of connections from one address, including loopback; 0: three quarters of http.connections"},

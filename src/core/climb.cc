@@ -21,9 +21,7 @@ void discard(Task& task, EpochMs now) {
 RuleAction rule_action(Task& task, const RuleBook& rules, EpochMs now) {
   const FailureRules* list = rules.failure_rules(task.queue);
   if (list == nullptr) return {};
-  const FailureRules::Match match =
-      list->match({task.queue, task.tag, task.error_type, task.last_error, retry_reason(task),
-                   &task.rule_headers, counted_attempts(task), counted_age(task, now)});
+  const FailureRules::Match match = list->match(failure_case(task, now));
   if (match.rule == nullptr) return {};
   task.rule = match.rule->name;
   task.error_type = match.type;
@@ -94,6 +92,11 @@ void direct(Task& task, const Target& wanted) {
   if (!task.by_exchange) return;
   task.exchange = std::move(target.exchange);
   task.routing_key = std::move(target.routing_key);
+}
+
+FailureCase failure_case(const Task& task, EpochMs now) {
+  return {task.queue,         task.tag,           task.error_type,        task.last_error,
+          retry_reason(task), &task.rule_headers, counted_attempts(task), counted_age(task, now)};
 }
 
 void after_failure(Task& task, int level, const Directives& d, const RuleBook& rules, EpochMs now,

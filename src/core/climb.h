@@ -24,6 +24,9 @@ void park(Task& task, const RuleBook& rules, EpochMs now);
 // where it was first published.
 void direct(Task& task, const Target& wanted);
 
+// The failed task as its queue's rules see it. The views are valid as long as the task.
+FailureCase failure_case(const Task& task, EpochMs now);
+
 // The task has failed; last_error and error_type say how. Decides, in this order: the consumer's retry-never,
 // the first matching rule of its queue, give_up, its ladder. Sets all that changes. `level`: the next one of
 // the ladder.

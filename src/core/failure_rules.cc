@@ -221,7 +221,7 @@ std::string FailureRules::why_not(const FailureRule& rule, const FailureCase& fa
     case Unmet::none:
       return {};
     case Unmet::attempts:
-      return std::to_string(failure.attempts) + " attempts, not above " +
+      return "the number of attempts is " + std::to_string(failure.attempts) + ", not above " +
              std::to_string(*when.attempts_above);
     case Unmet::age:
       return "its age is " + format_duration(failure.age) + ", not above " + format_duration(*when.age_above);

@@ -157,7 +157,7 @@ TEST(FailureRules, SayWhyARuleDoesNotMatch) {
   const auto rules = list({rule(all, {})});
   const auto why = [&](const FailureCase& failure) { return rules.why_not(rules.rules()[0], failure); };
   FailureCase failure = with_type("C", "boom");
-  EXPECT_EQ(why(failure), "0 attempts, not above 2");
+  EXPECT_EQ(why(failure), "the number of attempts is 0, not above 2");
   failure.attempts = 3;
   EXPECT_EQ(why(failure), "the error does not match /HTTP 5../i");
   failure.error = "http 503";
@@ -370,7 +370,7 @@ TEST(GiveUp, WhereTheNextRetryWouldBeTooLate) {
   const RuleBook rules = book({}, {0, hours(1) + minutes(1) - Ms{1}});
   const Decision d = after(rules, failed("x"), task);
   EXPECT_EQ(d.task.state, State::parked);
-  EXPECT_THAT(d.task.last_error, HasSubstr("gave up: the next retry would be later than 1h59.999s"));
+  EXPECT_THAT(d.task.last_error, HasSubstr("gave up: the next retry would be later than 1h59s999ms"));
 }
 
 TEST(GiveUp, TimeBehindAGateIsNotCounted) {
