@@ -68,11 +68,11 @@ DelayFacts read_delay_facts(const std::optional<Table>& headers) {
   const Number number = number_of(*value);
   if (!number.understood) {
     facts.refusal = kDelayHeader;
-    facts.refusal.append(shown(*value)).append(" is no number of milliseconds");
+    facts.refusal.append(shown(*value)).append(" is not a number of milliseconds");
   } else if (number.too_large || number.value > levels::kLongest.count()) {
     facts.refusal = kDelayHeader;
     facts.refusal.append(" is longer than ").append(levels::format_duration(levels::kLongest));
-    facts.refusal += ", the longest delay that is taken";
+    facts.refusal += ", the maximum";
   } else {
     facts.delay = Ms{std::max<std::int64_t>(number.value, 0)};
   }

@@ -125,7 +125,7 @@ class Session final : public Places::Connection, public std::enable_shared_from_
   void read_failed(const Code& code) {
     if (late_ && begun_) return refuse(408, kLate);
     if (in_body_ && code == net::error::eof)
-      return refuse(400, "the request's body did not arrive as it was announced");
+      return refuse(400, "the request's body did not arrive as announced");
     finish();
   }
 

@@ -129,7 +129,7 @@ TEST_F(WithoutDatabase, WhatItHasUnackedIsItsPeersAfterALease) {
   EXPECT_TRUE(eventually([&] { return tasks() == kHeld; }, kBound))
       << tasks() << " of " << kHeld << " are taken in";
   EXPECT_EQ(times("intake resumed"), 0);
-  EXPECT_EQ(times("the database does not answer"), 1);
+  EXPECT_EQ(times("database does not answer: intake paused"), 1);
   EXPECT_TRUE(tells("intake"));
   // Nothing of it comes to a second life when database available again.
   mysql.refuse(false);
@@ -153,7 +153,7 @@ TEST_F(WithoutDatabase, AloneItLeavesThemInTheQueueAndHandsNothingToAndFro) {
     EXPECT_EQ(amqp.depth(failed()), kHeld);
     last(Ms{200});
   }
-  EXPECT_EQ(times("the database does not answer"), 1);
+  EXPECT_EQ(times("database does not answer: intake paused"), 1);
   mysql.refuse(false);
   EXPECT_TRUE(eventually([&] { return tasks() == kHeld; }, kBound * 2)) << tasks();
   EXPECT_TRUE(eventually([&] { return !tells("intake"); }, kBound));

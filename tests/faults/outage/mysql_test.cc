@@ -164,7 +164,7 @@ TEST_F(Stranded, ByAClaimWithoutAnAnswerAcrossANewLease) {
   // Well below the minute after which a claim counts as forgotten.
   EXPECT_TRUE(until_in_state(queue, "parked", 1, Ms{30'000}));
   EXPECT_EQ(all_ended(queue, consumer, 1), 0U);
-  EXPECT_EQ(times("claims that nobody had in hand"), 0);
+  EXPECT_EQ(times("untracked claims"), 0);
 }
 
 }  // namespace

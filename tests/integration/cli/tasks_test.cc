@@ -179,7 +179,7 @@ TEST_F(Tasks, AreFoundByCorrelationIdAndByIndexedHeaders) {
   // A header that is not indexed is an error, not an empty answer.
   const Ran other = rung({"list", "--header", "other=x"});
   EXPECT_EQ(other.exit, 1);
-  EXPECT_THAT(other.err, HasSubstr("the header 'other' is not indexed: name it in `index_headers`"));
+  EXPECT_THAT(other.err, HasSubstr("the header 'other' is not indexed: add it to `index_headers`"));
   EXPECT_EQ(rung({"list", "--header", "tenant"}).exit, 1);
   // Of a bulk.
   EXPECT_EQ(rung({"cancel", "--header", "tenant=acme", "--yes"}).exit, 0);

@@ -118,7 +118,7 @@ TEST_F(HttpSubmit, TheSameMessageIdIsTheSameTask) {
     json other = first;
     other[field] = value;
     const HttpAnswer answer = post("/v1/tasks", other);
-    EXPECT_THAT(refused(answer, 409), HasSubstr("another content")) << field;
+    EXPECT_THAT(refused(answer, 409), HasSubstr("different content")) << field;
     EXPECT_EQ(answer.json().at("retry_id"), id);
   }
   // Also when it has ended.
@@ -244,7 +244,7 @@ TEST_F(HttpSubmit, WhileTheDatabaseIsAwayItAsksToComeAgain) {
   up();
   db.exec("LOCK TABLES `" + db.name() + "`.rung_tasks WRITE");
   const HttpAnswer answer = post("/v1/tasks", {{"queue", "q"}, {"delay", "1h"}, {"message_id", "later"}});
-  EXPECT_THAT(refused(answer, 503), HasSubstr("it may still happen"));
+  EXPECT_THAT(refused(answer, 503), HasSubstr("the request may still take effect"));
   EXPECT_EQ(answer.header("retry-after"), "1");
   db.exec("UNLOCK TABLES");
   EXPECT_TRUE(eventually(

@@ -139,12 +139,12 @@ TEST_F(Delay, WhatCannotBeMeantIsParkedWithTheReason) {
   start();
   const std::string queue = attached();
   const std::vector<std::pair<Table, const char*>> wrong = {
-      {{{"x-delay", "soon"}}, "x-delay 'soon' is no number of milliseconds"},
-      {{{"x-delay", true}}, "x-delay is no number of milliseconds"},
-      {{{"x-delay", Table{}}}, "x-delay is no number of milliseconds"},
+      {{{"x-delay", "soon"}}, "x-delay 'soon' is not a number of milliseconds"},
+      {{{"x-delay", true}}, "x-delay is not a number of milliseconds"},
+      {{{"x-delay", Table{}}}, "x-delay is not a number of milliseconds"},
       {{{"x-delay", std::int64_t{400'000'000'000}}}, "x-delay is longer than 3650d"},
       {{{"retry-not-before", std::int64_t{1'800'000'000}}}, "looks like seconds"},
-      {{{"retry-queue", std::string(300, 'q')}}, "retry-queue is no name"},
+      {{{"retry-queue", std::string(300, 'q')}}, "retry-queue is not a valid name"},
   };
   for (const auto& [headers, reason] : wrong) {
     const Message message = delayed(headers);

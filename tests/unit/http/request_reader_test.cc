@@ -145,12 +145,12 @@ TEST(RequestReader, SaysWhatIsWrong) {
     feed.request();
     return feed.detail();
   };
-  EXPECT_NE(why(kLine + kHost + "X: a\nY: b\r\n\r\n").find("a line ends by CR and LF"), std::string::npos);
+  EXPECT_NE(why(kLine + kHost + "X: a\nY: b\r\n\r\n").find("a line must end with CR LF"), std::string::npos);
   EXPECT_NE(why(kLine + kHost + "Content-Length: x\r\n\r\n").find("Content-Length, a number"),
             std::string::npos);
-  EXPECT_EQ(why(kLine + kHost + kHost + "\r\n"), "the header Host is there twice");
-  EXPECT_EQ(why(kLine + "\r\n"), "an HTTP/1.1 request has the header Host");
-  EXPECT_NE(why(kLine + "Host: a@b\r\n\r\n").find("Host is a name"), std::string::npos);
+  EXPECT_EQ(why(kLine + kHost + kHost + "\r\n"), "the header Host is given twice");
+  EXPECT_EQ(why(kLine + "\r\n"), "an HTTP/1.1 request must have the header Host");
+  EXPECT_NE(why(kLine + "Host: a@b\r\n\r\n").find("Host must be a name"), std::string::npos);
 }
 
 TEST(RequestReader, HeadsAreBounded) {

@@ -189,10 +189,10 @@ TEST(TakeBrokerHeaders, EveryFormOfXDelay) {
 }
 
 TEST(TakeBrokerHeaders, TheReasonsAreForPeople) {
-  EXPECT_EQ(delay_of({{"x-delay", "soon"}}).refusal, "x-delay 'soon' is no number of milliseconds");
-  EXPECT_EQ(delay_of({{"x-delay", true}}).refusal, "x-delay is no number of milliseconds");
+  EXPECT_EQ(delay_of({{"x-delay", "soon"}}).refusal, "x-delay 'soon' is not a number of milliseconds");
+  EXPECT_EQ(delay_of({{"x-delay", true}}).refusal, "x-delay is not a number of milliseconds");
   EXPECT_EQ(delay_of({{"x-delay", std::numeric_limits<std::int64_t>::max()}}).refusal,
-            "x-delay is longer than 3650d, the longest delay that is taken");
+            "x-delay is longer than 3650d, the maximum");
 }
 
 // The delayed-message exchange leaves it behind.
