@@ -52,8 +52,8 @@ Access::Kind Access::kind_of(const Request& request) const {
 
 std::optional<Response> Access::refuse(const Request& request, bool writes) const {
   if (full_.empty() && read_.empty()) {
-    // A browser page on this machine could reach the port: under its own name that DNS points here, or across
-    // origins.
+    // A web page in a browser on this machine could reach the port: by DNS rebinding, or by a cross-origin
+    // request.
     if (!is_loopback_host(request.host))
       return problem(403, "without a token (http.token_file) the Host must be 127.0.0.1, [::1] or localhost",
                      request.path);

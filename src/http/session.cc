@@ -24,7 +24,7 @@ using net::ip::tcp;
 using Code = boost::system::error_code;
 using State = RequestReader::State;
 
-// The peer reads a response that ends the connection only after we have read what it sent before.
+// Before closing, we read what the peer still sends: otherwise a reset could destroy the response unread.
 constexpr Ms kLinger{500};
 constexpr Ms kLingerOnBody{2000};  // also for the rest of a refused body
 constexpr std::size_t kMostLinger = 32u << 20;

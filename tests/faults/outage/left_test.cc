@@ -87,7 +87,7 @@ TEST_F(LeftBehind, InTheQueueForTheDatabase) {
 }
 
 // The database is away for one instance alone: what that one has unacked is its peer's after a lease, not
-// when database available again.
+// when the database is available again.
 class WithoutDatabase : public OutageTest {
  protected:
   static constexpr std::size_t kHeld = 30;
@@ -131,7 +131,7 @@ TEST_F(WithoutDatabase, WhatItHasUnackedIsItsPeersAfterALease) {
   EXPECT_EQ(times("intake resumed"), 0);
   EXPECT_EQ(times("database does not answer: intake paused"), 1);
   EXPECT_TRUE(tells("intake"));
-  // Nothing of it comes to a second life when database available again.
+  // None of it takes effect a second time when the database is available again.
   mysql.refuse(false);
   ASSERT_TRUE(rung().logged("intake resumed", kBound * 2));
   publish_failed(queue_, 5, "after");
