@@ -1,4 +1,4 @@
-// attach, detach and attached as a user with few rights, in a virtual host of the test's own.
+// attach, detach and attached as a user with few rights, in the test's own virtual host.
 #include "tests/integration/cli/admin.h"
 
 namespace rung::cli {
@@ -97,7 +97,7 @@ TEST_F(AttachRights, SeveralPatternAndAll) {
   EXPECT_THAT(admin.policies(), ElementsAre("elsewhere", "rung-post", "rung-shop.b"));
 }
 
-// Policies that bear the name but send dead letters to somebody else are not ours to remove.
+// Does not remove policies that have the name but send dead letters elsewhere.
 TEST_F(AttachRights, DetachLeavesPoliciesOfOthers) {
   admin.queue("orders");
   admin.policy("rung-orders", "^orders$", {{"dead-letter-exchange", "another.failed"}});

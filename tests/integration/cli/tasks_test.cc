@@ -29,7 +29,7 @@ TEST_F(Tasks, MigrateSaysWhatItDid) {
   EXPECT_EQ(rung({"list"}).out, "no tasks match\n");
 }
 
-// A slip in store.url leaves nothing behind.
+// A typo in store.url creates nothing.
 TEST_F(Tasks, NobodyButMigrateAndRunMakesTheDatabase) {
   const std::string name = db.name() + "_slip";
   std::ofstream(config_path()) << "broker: { url: \"" << test::amqp_url() << "\" }\n"
@@ -221,7 +221,7 @@ TEST_F(Tasks, ListTakesSeveralStatesSortsAndCounts) {
   EXPECT_EQ(rung({"list", "--watch", "--json"}).exit, 1);
 }
 
-// Whatever a message says: nothing of it acts on the terminal, and scripts get it back as it was.
+// No text of a message affects the terminal, and scripts get it unchanged.
 TEST_F(Tasks, NoControlOrFormatCharacterReachesTheTerminal) {
   const std::string bad =
       "\x1b[2J\x7f\u009b31m\u00ad\u061c\u200b\u200d\u200e\u2028\u2029\u202e\u2060\u2066\ufeff\U000e0041"

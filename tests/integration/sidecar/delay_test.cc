@@ -1,5 +1,4 @@
-// rung.delay: what only has to wait. Every form of a delay, where it goes, never early, and what its failures
-// make of it.
+// rung.delay: delayed messages. Every form of a delay, its target, never early, and its failures.
 #include <csignal>
 
 #include "tests/integration/sidecar/messages.h"
@@ -338,7 +337,8 @@ TEST_F(Delay, BehindAnExchangeEachQueueHasItsWord) {
   EXPECT_EQ(int_header(again.message, "retry-attempt"), 2);
 }
 
-// As people do it who have the plugin: not now, later. It must not be taken for the first message come twice.
+// As users of the plugin do it: a consumer postpones its delivery. That must not count as a duplicate of the
+// first message.
 TEST_F(Delay, PublishedAgainByItsConsumerItWaitsAgain) {
   start();
   const std::string queue = attached();

@@ -1,4 +1,4 @@
-// RabbitMQ's own headers, in every form that the broker, or anybody, writes them.
+// RabbitMQ's own headers, in every form that the broker or a client may write.
 #include "plugin/rabbitmq/broker_headers.h"
 
 #include <gmock/gmock.h>
@@ -203,7 +203,7 @@ TEST(TakeBrokerHeaders, XDelayOfAFailedMessageIsTheApplications) {
   EXPECT_EQ(strip(m, nullptr, facts).headers, (Table{{"x-delay", 5}}));
 }
 
-// ---- what comes off
+// ---- headers that are removed
 
 TEST(TakeBrokerHeaders, TakesOffRabbitMQsAndNoOthers) {
   const Table taken = {{"x-death", Array{death("orders")}},

@@ -52,7 +52,7 @@ TEST(CutFrame, WhatIsNone) {
   EXPECT_EQ(why(std::string("\3\0\1\xff\xff\xff\xff", 7)), "not AMQP, or a frame of 4294967295 bytes");
 }
 
-// What the broker adds to headers that filled their frame: more than was agreed, and it must come in.
+// The broker adds headers to a frame that was already full: larger than negotiated, but it must be accepted.
 TEST(Content, HeadersLargerThanAFrame) {
   Message message;
   message.headers = Table{{"wide", std::string(131'000, 'w')}};
