@@ -76,7 +76,7 @@ TEST(Url, SaysWhatIsWrong) {
   EXPECT_THAT(refused(""), HasSubstr("empty"));
   EXPECT_THAT(refused("localhost:5672"), HasSubstr("no scheme"));
   EXPECT_THAT(refused("://h"), HasSubstr("no scheme"));
-  EXPECT_THAT(refused("am qp://h"), HasSubstr("blank"));
+  EXPECT_THAT(refused("am qp://h"), HasSubstr("space"));
   EXPECT_THAT(refused("1mqp://h"), HasSubstr("scheme"));
   EXPECT_THAT(refused("amqp://"), HasSubstr("no host"));
   EXPECT_THAT(refused("amqp:///vhost"), HasSubstr("no host"));
