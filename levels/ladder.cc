@@ -12,7 +12,7 @@ tl::unexpected<std::string> no_ladder(std::string what) {
 
 std::string bad_jitter(double jitter) {
   if (jitter >= 0.0 && jitter <= 1.0) return {};  // false for NaN too
-  return "jitter is from 0% (off) to 100%";
+  return "jitter must be from 0% (off) to 100%";
 }
 
 // "" if the delay at `i` is valid.
@@ -31,7 +31,7 @@ std::string bad_delay(const std::vector<Ms>& delays, std::size_t i) {
 
 std::string too_many(std::size_t levels) {
   return "a ladder of " + std::to_string(levels) + " levels: at most " + std::to_string(Ladder::kMostLevels) +
-         " are taken";
+         " are allowed";
 }
 
 }  // namespace

@@ -39,8 +39,8 @@ Result<std::unique_ptr<Broker>> make_broker(BrokerOptions options, const Clock& 
   if (!url) return permanent("broker.url: " + url.error().message);
   const Plugin* plugin = plugin_of(url->scheme);
   if (plugin == nullptr)
-    return permanent("broker.url: no broker is known for \"" + url->scheme +
-                     "://\"; known are: " + known_schemes());
+    return permanent("broker.url: unsupported scheme \"" + url->scheme +
+                     "://\"; supported: " + known_schemes());
   return plugin->make(std::move(options), clock);
 }
 

@@ -18,7 +18,7 @@ class AckMailbox {
 
   struct Taken {
     std::vector<std::uint64_t> acks, requeues;  // delivery tags of this epoch
-    bool any_acks = false;                      // counts acks for old connections too
+    bool any_acks = false;                      // also true if all acks were for old connections
   };
   // Valid until the next call.
   const Taken& take(std::uint32_t epoch) {

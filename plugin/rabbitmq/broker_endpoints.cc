@@ -11,9 +11,9 @@ Result<BrokerEndpoints> make_endpoints(const BrokerOptions& options, const Clock
   if (!urls) return permanent("broker.url: " + urls.error().message);
   const std::string& scheme = urls->front().scheme;
   if (scheme != "amqp" && scheme != "amqps")
-    return permanent("broker.url: \"" + scheme + "\" is not a broker's scheme: amqp:// or amqps://");
+    return permanent("broker.url: unsupported scheme \"" + scheme + "\": use amqp:// or amqps://");
   for (const Url& url : *urls) {
-    if (url.scheme != scheme) return permanent("broker.urls: all of them begin with " + scheme + "://");
+    if (url.scheme != scheme) return permanent("broker.urls: all must begin with " + scheme + "://");
   }
   BrokerEndpoints endpoints;
   const bool tls = scheme == "amqps";

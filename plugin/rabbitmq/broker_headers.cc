@@ -57,9 +57,9 @@ FailureFacts read_failure_facts(const std::optional<Table>& headers) {
 }
 
 // The delayed-message exchange accepted x-delay as an integer, as a float (truncated) and as the text of an
-// integer. Some of its behaviour nobody can have wanted: text that is no number closed the publisher's
-// channel; more than 2^32-1 ms, and whatever it could not read, was delivered at once. There we keep the
-// delay, or park the message with the reason.
+// integer. We do not copy two behaviours that nobody can have wanted: text that is not a number
+// closed the publisher's channel; a delay over 2^32-1 ms, or one that it could not read, was delivered at
+// once. In these cases we keep the delay, or park the message with the reason.
 DelayFacts read_delay_facts(const std::optional<Table>& headers) {
   DelayFacts facts;
   facts.header = kDelayHeader;
@@ -68,11 +68,11 @@ DelayFacts read_delay_facts(const std::optional<Table>& headers) {
   const Number number = number_of(*value);
   if (!number.understood) {
     facts.refusal = kDelayHeader;
-    facts.refusal.append(shown(*value)).append(" is no number of milliseconds");
+    facts.refusal.append(shown(*value)).append(" is not a number of milliseconds");
   } else if (number.too_large || number.value > levels::kLongest.count()) {
     facts.refusal = kDelayHeader;
     facts.refusal.append(" is longer than ").append(levels::format_duration(levels::kLongest));
-    facts.refusal += ", the longest delay that is taken";
+    facts.refusal += ", the maximum";
   } else {
     facts.delay = Ms{std::max<std::int64_t>(number.value, 0)};
   }

@@ -20,8 +20,8 @@ Error closing_error(const Closing& closing) {
   std::string text = closing.text;
   if (closing.code == AMQP_INTERNAL_ERROR)
     text +=
-        " (where it goes on: the broker cannot convert a message of an AMQP 1.0 client in one of our queues; "
-        "docs/compatibility.md says how to mend it)";
+        " (if this continues: the broker cannot convert a message of an AMQP 1.0 client in one of our "
+        "queues; docs/compatibility.md says how to fix it)";
   return {Error::Kind::transient, std::move(text)};
 }
 

@@ -76,9 +76,9 @@ struct HttpClient::Impl {
     const bool timed_out = code == CURLE_OPERATION_TIMEDOUT;
     if (code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST ||
         (timed_out && connected_after == 0))
-      return "is not there";
+      return "is not reachable";
     if (timed_out || interrupted) return "does not answer in time";
-    return std::string("cannot be asked: ") + (detail[0] != '\0' ? detail : curl_easy_strerror(code));
+    return std::string("cannot be used: ") + (detail[0] != '\0' ? detail : curl_easy_strerror(code));
   }
 
   const HttpClientOptions options;

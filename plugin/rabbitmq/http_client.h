@@ -20,7 +20,7 @@ struct HttpClientOptions {
 struct HttpReply {
   int status = 0;  // 0 = no answer; `error` says why
   std::string body;
-  std::string error;  // "is not there", "does not answer in time", "cannot be asked: ..."
+  std::string error;  // "is not reachable", "does not answer in time", "cannot be used: ..."
 };
 
 class HttpClient {

@@ -69,9 +69,10 @@ class ManagementAdmin final : public QueueAdmin {
     if (answer) return {};
     if (answer.error().kind == Error::Kind::not_found) {
       // RabbitMQ 4 gives the same answer if the user has no permissions there.
-      return not_found("the broker has no virtual host '" + vhost_ + "' that user '" + here().user +
-                       "' may see. If it is missing, run rabbitmqctl add_vhost " + shell_quote(vhost_) +
-                       ", or correct the end of broker.url; if it is there, run " + permit());
+      return not_found("virtual host '" + vhost_ + "' does not exist, or user '" + here().user +
+                       "' has no access to it. If it does not exist, run rabbitmqctl add_vhost " +
+                       shell_quote(vhost_) + ", or correct the end of broker.url; if it exists, run " +
+                       permit());
     }
     return tl::unexpected(answer.error());
   }
@@ -239,7 +240,7 @@ class ManagementAdmin final : public QueueAdmin {
       what = name() + " refuses the login" + code + ": " + user +
              " may log in from the broker's own machine only";
     } else if (says("Not management user")) {
-      what = name() + " does not let " + user + " in" + code + ": it has no tag; run " + tag;
+      what = name() + " does not let " + user + " in" + code + ": the user has no tag; run " + tag;
     } else if (says("virtual host")) {
       what = name() + " does not let " + user + " see virtual host '" + vhost_ + "'" + code +
              ": the user has no permissions there; run " + permit();
@@ -256,7 +257,7 @@ class ManagementAdmin final : public QueueAdmin {
     const std::string said = body.is_object() ? text_at(body, "reason") : std::string();
     if (answer.status == 401 || answer.status == 403)
       return tl::unexpected(refused(answer.status, said, doing));
-    if (answer.status == 404) return not_found(name() + " says not found");
+    if (answer.status == 404) return not_found(name() + " answers 404 (not found)");
     if (answer.status >= 500) return transient(name() + " answers " + std::to_string(answer.status));
     if (answer.status >= 300) {
       return permanent(name() + " refuses (" + std::to_string(answer.status) + "): " + said);
@@ -277,7 +278,7 @@ Result<Url> given_management(const std::string& text) {
   auto url = parse_url(text);
   if (!url) return permanent("broker.management: " + url.error().message);
   if (url->scheme != "http" && url->scheme != "https")
-    return permanent("broker.management: its scheme is " + url->scheme + ", it would be http or https");
+    return permanent("broker.management: unsupported scheme " + url->scheme + ": use http or https");
   return url;
 }
 

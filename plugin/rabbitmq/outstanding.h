@@ -5,8 +5,8 @@
 //      search continues where the last match was found.
 //   2. The first message with the same exchange, routing key, properties, headers and body matches. retry-id
 //      and retry-attempt tell a message that carries them from every other. Two identical messages can be
-//      mixed up only if the queue was deleted or created between them. One of two equal messages is then in
-//      the queue and the other is not, whichever token we report, so nobody can tell and nobody is harmed.
+//      mixed up only if the queue was deleted or created between them. That does no harm: one of two equal
+//      messages is in the queue and the other is not, whichever token we report.
 //   3. If the broker encoded headers differently than we did (none does so today), the first with the same
 //      exchange, routing key, body size, message-id, retry-id and retry-attempt matches.
 // A return comes before its ack; the ack settles the message as returned.

@@ -28,7 +28,7 @@ AttachedAnswer judge_attached(std::string_view prefix, const QueueFacts& facts,
   if (const auto& argument = facts.dead_letter_argument) {
     if (*argument == ours) return {Attached::yes_by_argument, {}};
     return {Attached::no,
-            "its argument x-dead-letter-exchange is '" + *argument + "', which wins over any policy"};
+            "its argument x-dead-letter-exchange is '" + *argument + "', which overrides any policy"};
   }
   const auto find = [&](std::string_view name) -> const Policy* {
     const auto it = std::ranges::find(policies, name, &Policy::name);
@@ -48,8 +48,7 @@ AttachedAnswer judge_attached(std::string_view prefix, const QueueFacts& facts,
   const Policy* made = find(policy_name(facts.name));
   if (effective != nullptr && made != nullptr && made != effective) {
     detail = "policy '" + effective->name + "' (priority " + std::to_string(effective->priority) +
-             ") stands in the way of '" + made->name + "' (priority " + std::to_string(made->priority) +
-             "): " + detail;
+             ") overrides '" + made->name + "' (priority " + std::to_string(made->priority) + "): " + detail;
   }
   return {Attached::no, detail};
 }

@@ -24,7 +24,7 @@ class PublishOutcomes {
   void result(std::uint64_t token, How how, std::string reason) {
     if (token != RightsCheck::kToken) results_.push_back({token, how, std::move(reason)});
   }
-  // Callers append to it; it may include the check of our rights.
+  // For callers that append several results; those may include the result of the rights check.
   std::vector<PublishResult>& results() { return results_; }
   void pass_on(Outgoing outgoing) { passed_on_.push_back(std::move(outgoing)); }
 

@@ -80,8 +80,8 @@ Error told(const Error& error, const std::string& name) {
   if (error.message.find("PRECONDITION_FAILED") != std::string::npos) {
     what +=
         "; it must be a durable fanout exchange without arguments: once nothing waits in the old one, delete "
-        "it, and "
-        "Rung declares it anew (docs/moving-from-the-delayed-exchange.md). Until then nothing is taken in";
+        "it, and Rung declares it again (docs/moving-from-the-delayed-exchange.md). Until then intake is "
+        "stopped";
   }
   Error out = error;
   out.message = std::move(what);
@@ -94,7 +94,7 @@ Error with_name(Error error, const std::string& what) {
   if (error.message.find("PRECONDITION_FAILED") != std::string::npos) {
     error.message +=
         "; it exists with other arguments: set broker.queue_type to the type that it has, or choose another "
-        "broker.prefix, or delete it once it is empty, and Rung declares it anew";
+        "broker.prefix, or delete it once it is empty, and Rung declares it again";
   }
   return error;
 }

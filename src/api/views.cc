@@ -104,10 +104,10 @@ Json to_json(const TaskRow& row) {
                {"shard", t.shard},
                {"node", text_or_null(row.node)},
                {"version", t.version},
-               {"error_type", text_or_null(t.error_type)},
-               {"rule", text_or_null(t.rule)},
-               {"uncounted_attempts", t.uncounted_attempts}};
+               {"error_type", text_or_null(t.error_type)}};
   if (row.correlation_id) json["correlation_id"] = text_or_null(*row.correlation_id);
+  json["rule"] = text_or_null(t.rule);
+  json["uncounted_attempts"] = t.uncounted_attempts;
   // Not columns of the view.
   json["max_attempts"] = t.max_attempts == 0 ? Json(nullptr) : Json(t.max_attempts);
   json["success"] = silence_or_null(t.silence);

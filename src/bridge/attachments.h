@@ -1,9 +1,11 @@
 // Tracks which queues are attached, that is, whether their dead letters reach us. Compares each check with
 // the one before: logs changes, records an event, and maintains the problem "detached" in Health.
 //
-// A detached queue is a problem if it was attached before (for a queue that the config does not name: for
-// kRemember after the change, then the detachment counts as intended), or if the config names it and no
-// failure from it has arrived. A consumer that publishes its failures to <prefix>.failed needs no attachment.
+// A detached queue is a problem in two cases:
+//   - It was attached before. For a queue that the config does not name, the problem ends kRemember after the
+//     change: the detachment then counts as intended.
+//   - The config names it, and no failure from it has arrived. (A consumer that publishes its failures to
+//     <prefix>.failed needs no attachment.)
 // Thread: the loop's.
 #pragma once
 

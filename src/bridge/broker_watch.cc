@@ -13,7 +13,7 @@ bool serves(const BrokerStatus& status) { return status.consuming && status.publ
 
 std::string address_of(const BrokerStatus& status) {
   if (status.consuming_at == status.publishing_at) return status.publishing_at;
-  return status.publishing_at + " (publishes), " + status.consuming_at + " (takes in)";
+  return status.publishing_at + " (publishing), " + status.consuming_at + " (consuming)";
 }
 
 }  // namespace

@@ -72,8 +72,9 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
   if (!decision) return;  // stopping: unacked, the broker keeps it
   const bool refused = decision->verdict == Decision::Verdict::refused;
   if (refused && proven && decision->reason == kNoSuchTask) {
-    deps_.store_watch.behind(*failure.id, "there is none, and attempt " + std::to_string(failure.attempt) +
-                                              " of it failed: taken in as a new task that climbs on");
+    deps_.store_watch.behind(*failure.id, "the row is missing, and attempt " +
+                                              std::to_string(failure.attempt) +
+                                              " failed: taken in as a new task that continues on the ladder");
     wait(failed_newcomer(delivery, failure, *deps_.rules));
     waiting_.back().row_lost = true;
     return flush();
@@ -85,8 +86,8 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
       reason = "it carries retry-id " + failure.id->str() + " and retry-attempt " +
                std::to_string(failure.attempt) + ": " + decision->reason;
     }
-    log::warn(unknown ? "a failed message names a task that is not its own: taken in as new"
-                      : "a failed message does not fit its task: parked apart",
+    log::warn(unknown ? "a failed message names another message's task: taken in as new"
+                      : "a failed message does not fit its task: parked as a separate task",
               {{"id", failure.id->value}, {"attempt", failure.attempt}, {"reason", decision->reason}});
     Failure known = failure;
     if (!unknown && known.queue.empty()) known.queue = decision->task.queue;
@@ -194,7 +195,7 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
     if (result.error().is_transient()) return;  // stopping: unacked, the broker keeps them
     for (Newcomer& item : batch) {
       if (batch.size() == 1) {
-        divert(std::move(item), "the database does not take it: " + result.error().message);
+        divert(std::move(item), "the database rejects it: " + result.error().message);
       } else {
         item.alone = true;
         waiting_.push_back(std::move(item));
@@ -231,9 +232,8 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
         waiting_.push_back(std::move(batch[i]));
         break;
       case Inserted::How::too_large:
-        divert(std::move(batch[i]),
-               "its body of " + std::to_string(task.body_bytes) +
-                   " bytes is more than the database takes at once (max_allowed_packet)");
+        divert(std::move(batch[i]), "its body of " + std::to_string(task.body_bytes) +
+                                        " bytes exceeds what the database accepts (max_allowed_packet)");
         break;
     }
   }
@@ -259,7 +259,7 @@ void Intake::divert(Newcomer item, const std::string& reason) {
     return try_later(std::move(item), reason);
   }
   const std::string former_reason = std::exchange(item.park_reason, {});
-  item.park_reason = reason + "; the message lies in the queue " + settings_.parked_exchange;
+  item.park_reason = reason + "; the message is in the queue " + settings_.parked_exchange;
   item.without_body = true;
   ++diverting_;
   // Stripped: the broker accepted the message as first published; with the headers added by the broker and

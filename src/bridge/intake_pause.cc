@@ -53,11 +53,11 @@ void IntakePause::pause(BootMs now) {
   deps_.broker.pause_intake(true);
   deps_.forget();
   const std::string broker(deps_.broker.name());
-  log::warn("the database does not answer: nothing is taken in, what was unacked goes back to " + broker,
+  log::warn("database does not answer: intake paused, unacked messages returned to " + broker,
             {{"for_ms", outage_timeout_.count()}});
   deps_.health.set("intake",
                    "no answer from the database for " + std::to_string(outage_timeout_.count()) +
-                       " ms: nothing is taken in, and what was unacked went back to " + broker,
+                       " ms: intake is paused, and unacked messages were returned to " + broker,
                    Health::Effect::not_ready);
 }
 
@@ -74,9 +74,8 @@ void IntakePause::resume(BootMs now) {
                 "",
                 "intake_paused",
                 deps_.node,
-                "for " + length +
-                    " ms it took nothing in, because its database did not answer: what it had "
-                    "unacked went back to " +
+                "intake was paused for " + length +
+                    " ms because the database did not answer: unacked messages were returned to " +
                     std::string(deps_.broker.name())});
 }
 

@@ -38,7 +38,7 @@ Result<void> look_back(LeaseCycle& c, const LeaseSettings& settings, const Clock
   }
   if (gone && !std::exchange(c.memory.row_gone, true)) return {};  // check again in the next cycle
   c.restored = gone ? "the row of this node is gone from rung_nodes"
-                    : "this node's heartbeat counts " + std::to_string(beat.beats) + ", and was at " +
+                    : "this node's heartbeat count is " + std::to_string(beat.beats) + ", but was " +
                           std::to_string(c.memory.beats) + " before";
   c.memory.row_gone = false;
   c.renew.clear();  // our leases differ from the database now

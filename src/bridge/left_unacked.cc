@@ -17,7 +17,7 @@ void LeftUnacked::add(std::uint32_t connection, const std::string& reason, std::
 
 void LeftUnacked::tell(const std::string& reason) {
   health_.set("unrecorded", std::to_string(waiting_.size()) +
-                                " deliveries or results could not be recorded, and are tried again every " +
+                                " deliveries or results could not be recorded; retrying every " +
                                 std::to_string(every_.count() / 1000) + " s: " + reason);
 }
 

@@ -32,8 +32,9 @@ void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, co
   if (newcomer.row_lost) {
     level = f.level.value_or(0) + 1;
     if (f.first_failed_at && *f.first_failed_at <= maker.now) task.first_failed_at = *f.first_failed_at;
-    const std::string remark = " [its row, retry-id " + f.id->str() + ", is gone: it failed attempt " +
-                               std::to_string(f.attempt) + " of it and climbs on under a new id]";
+    const std::string remark = " [the row of retry-id " + f.id->str() + " is gone: its attempt " +
+                               std::to_string(f.attempt) +
+                               " failed, and the message continues under a new id]";
     task.last_error = clean_utf8(f.error, kErrorBytes - remark.size()) + remark;
   }
   task.error_type = f.error_type;
@@ -99,10 +100,10 @@ const std::string& Newcomer::queue() const {
 Newcomer failed_newcomer(std::shared_ptr<Delivery> delivery, Failure failure, const RuleBook& rules,
                          std::string park_reason) {
   if (park_reason.empty() && failure.queue.empty()) {
-    park_reason = "nothing says which queue it came from: no usable retry-queue header, no " +
+    park_reason = "its queue is unknown: no usable retry-queue header, no " +
                   std::string(delivery->facts.failure.record) + "; last error: " + failure.error;
   } else if (park_reason.empty() && (failure.queue.size() > kShortString || !is_utf8(failure.queue))) {
-    park_reason = "the name of its queue is no queue's name (over 255 bytes, or not UTF-8)";
+    park_reason = "the name of its queue is invalid (over 255 bytes, or not UTF-8)";
   } else if (park_reason.empty() && !rules.targets().allows(failure.queue)) {
     park_reason = not_allowed(failure.queue_by, failure.queue) + "; last error: " + failure.error;
   }

@@ -20,7 +20,7 @@ PublishFence::PublishFence(io::Loop& loop, Broker& broker, const Outbox& outbox,
 void PublishFence::leases_lost() {
   closed_ = true;
   timer_.start(kUnansweredMost, kUnansweredMost);
-  health_.set("fenced", "its leases ran out: nothing is published until they are renewed or taken again",
+  health_.set("fenced", "its leases expired: publishing is stopped until they are renewed or acquired again",
               Health::Effect::not_ready);
   allow_until({0});
 }
@@ -48,7 +48,7 @@ void PublishFence::give_up_unanswered() {
   log::warn("leases expired with unconfirmed publishes: dropping their connections",
             {{"under_way", outbox_.under_way()}});
   for (const PublishLane lane : {PublishLane::main, PublishLane::probe})
-    broker_.drop_publishing(lane, "the leases ran out while it had not answered");
+    broker_.drop_publishing(lane, "the leases expired with unanswered publishes");
 }
 
 }  // namespace rung::bridge

@@ -22,16 +22,14 @@ void StallDetector::check(bool publishing) {
   const std::size_t silent_targets = stalled ? targets_.silent(now, stall_timeout_) : 0;
   const bool copies_wait = outbox_.under_way() > targets_.unanswered();
   if (silent_targets > 1 || (silent_targets == 1 && copies_wait)) {
-    log::warn(
-        "the broker answers no publish, of several queues: another connection, and each of them is asked "
-        "alone",
-        {{"silent_ms", silent.count()}, {"under_way", outbox_.under_way()}});
+    log::warn("no answer to publishes to several queues: reconnecting, then probing each queue alone",
+              {{"silent_ms", silent.count()}, {"under_way", outbox_.under_way()}});
     targets_.quarantine(now, stall_timeout_);
     stall_timeout_ = std::min(stall_timeout_ * 2, kLongestStallTimeout);
     broker_.drop_publishing(PublishLane::main, "no answer to any publish for too long");
   }
   if (const auto since = targets_.probing_since(); since && now - *since > kProbeTimeout)
-    broker_.drop_publishing(PublishLane::probe, "the queue that was asked does not answer");
+    broker_.drop_publishing(PublishLane::probe, "the probed queue does not answer");
 }
 
 }  // namespace rung::bridge

@@ -55,9 +55,8 @@ void StoreWatch::behind(TaskId id, const std::string& how) {
   ++rows_behind_;
   log::warn("row is older than its delivery: updated to that attempt", {{"id", id.value}, {"how", how}});
   const std::string detail =
-      "the database lacks what it had committed (a replica was promoted without it, or a node lags); the "
-      "last "
-      "row: retry-id " +
+      "the database lacks commits that it had confirmed (a replica was promoted without them, or a node "
+      "lags); latest case: retry-id " +
       id.str() + ", " + how;
   if (!health_.has("behind")) record_({0, {}, "", "rows_behind", node_, detail});
   health_.set("behind", detail);

@@ -78,7 +78,7 @@ void StrandedTasks::look_for_forgotten() {
           if (!waits && !deps_.dispatch.tracker().contains(row.id)) items.push_back(deps_.names.item(row));
         }
         if (items.empty()) return;
-        log::warn("republishing claims that nobody had in hand", {{"tasks", items.size()}});
+        log::warn("republishing untracked claims", {{"tasks", items.size()}});
         deps_.dispatch.due(items);
       });
 }

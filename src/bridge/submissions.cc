@@ -32,7 +32,7 @@ void Submissions::submit(std::vector<Submission> batch, SubmitDone done) {
 }
 
 void Submissions::add(Call call) {
-  if (draining_) return call.done(tl::unexpected(not_now("this instance is ending")));
+  if (draining_) return call.done(tl::unexpected(not_now("this instance is shutting down")));
   if (call.batch.empty()) return call.done(std::vector<Submitted>{});
   waiting_.push_back(std::move(call));
   flush();
@@ -50,7 +50,7 @@ void Submissions::change(std::vector<Event> events, ChangeDone done) {
   answers->missing = events.size();
   answers->done = std::move(done);
   deps_.loop.post([this, answers, events = std::move(events)]() mutable {
-    if (draining_) return answers->done(tl::unexpected(not_now("this instance is ending")));
+    if (draining_) return answers->done(tl::unexpected(not_now("this instance is shutting down")));
     if (events.empty()) return answers->done(std::vector<Decision>{});
     for (std::size_t i = 0; i < events.size(); ++i) {
       deps_.transitions.add(std::move(events[i]), [this, i, answers](const Result<Decision>& decision) {
@@ -177,7 +177,7 @@ void Submissions::give_up_old() {
     const Call call = std::move(waiting_.front());
     waiting_.pop_front();
     call.done(tl::unexpected(
-        not_now("nothing could be written in time: the database is away, or no shard is held")));
+        not_now("nothing could be written in time: the database is unavailable, or no shard is held")));
   }
 }
 
@@ -185,7 +185,7 @@ void Submissions::drain() {
   draining_ = true;
   expiry_timer_.stop();
   for (const Call& call : std::exchange(waiting_, {}))
-    call.done(tl::unexpected(not_now("this instance is ending")));
+    call.done(tl::unexpected(not_now("this instance is shutting down")));
 }
 
 }  // namespace rung::bridge

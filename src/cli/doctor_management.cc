@@ -97,7 +97,7 @@ Findings check_management(const Config& config) {
   if (!admin) return {wrong("management", admin.error().message, "correct broker.management")};
   const auto unavailable = [](const Error& error) {
     // A refusal already says how to fix it.
-    const bool silent = error.message.find("is not there") != std::string::npos;
+    const bool silent = error.message.find("is not reachable") != std::string::npos;
     return Findings{warning("management", error.message,
                             silent ? "rabbitmq-plugins enable rabbitmq_management, and set broker.management "
                                      "if it is not on port 15672 of the broker's host"

@@ -100,7 +100,8 @@ class Stores {
     const auto variables = store.server_variables();
     if (!variables) return;  // `rung doctor` reports why
     for (const ServerRisk& risk : server_risks(*variables))
-      log::warn("the database's server", {{"check", risk.name}, {"is", risk.what}, {"mend", risk.fix}});
+      log::warn("risky database server setting",
+                {{"check", risk.name}, {"is", risk.what}, {"mend", risk.fix}});
   }
 
   const StoreOptions options_;
@@ -176,7 +177,7 @@ class Sidecar {
       log::warn("stopped without waiting for a blocked call", {{"exit", code_}});
       std::_Exit(code_);
     }
-    log::info("ended", {{"exit", code_}});
+    log::info("stopped", {{"exit", code_}});
     return code_;
   }
 
@@ -207,7 +208,7 @@ class Sidecar {
     for (const auto& [from, to] : config_.delays) log::info("delayed exchange", {{"from", from}, {"to", to}});
     if (!config_.rules->targets().allow) {
       log::warn(
-          "headers may name any queue or exchange as a message's target: name those that they may in "
+          "headers may name any queue or exchange as a message's target: restrict them with "
           "broker.targets.allow",
           {{"never", config_.rules->targets().own + "*, amq.*"}});
     }
@@ -256,7 +257,7 @@ class Sidecar {
     http_ = *std::move(api);
     log::info("HTTP API listening", {{"address", http.listen},
                                      {"tls", !http.cert.empty()},
-                                     {"token", http.token.empty() ? "none asked for" : "asked for"}});
+                                     {"token", http.token.empty() ? "not required" : "required"}});
     return {};
   }
 

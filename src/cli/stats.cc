@@ -266,7 +266,7 @@ std::string groups_text(const std::vector<GroupStats>& groups, const TaskSums& s
     out += "\n";
   }
   const bool whole = std::ranges::all_of(groups, &GroupStats::available);
-  return out + fmt::format("total of total of total of all {}groups: {}\n", whole ? "" : "available ",
+  return out + fmt::format("total of all {}groups: {}\n", whole ? "" : "available ",
                            sums.tasks.empty() ? "no tasks yet" : sums_text(sums));
 }
 

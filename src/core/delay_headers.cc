@@ -25,12 +25,12 @@ void read_not_before(const Value& value, DelayRequest& request) {
     }
   }
   if (!number.understood) {
-    request.refusal = name + shown(value) + " is no number of milliseconds since 1970";
+    request.refusal = name + shown(value) + " is not a number of milliseconds since 1970";
   } else if (number.too_large || number.value >= kYear10000Ms) {
-    request.refusal = name + " is beyond the year 9999: milliseconds since 1970 belong there";
+    request.refusal = name + " is after the year 9999: it must be in milliseconds since 1970";
   } else if (number.value >= kLikeSeconds && number.value < kLikeMs) {
     request.refusal = name + " " + std::to_string(number.value) +
-                      " looks like seconds since 1970: milliseconds belong there (1000 times as much)";
+                      " looks like seconds since 1970: it must be in milliseconds (1000 times as much)";
   } else {
     request.not_before = {number.value};
   }
@@ -45,7 +45,7 @@ std::optional<std::string> name_in(const Message& message, std::string_view head
   if (value == nullptr) return std::nullopt;
   const std::string* text = value->as_text();
   if (text != nullptr && fits(*text)) return *text;
-  request.refusal = std::string(header) + " is no name: a text of at most 255 bytes, in UTF-8";
+  request.refusal = std::string(header) + " is not a valid name: it must be UTF-8 text of at most 255 bytes";
   return std::nullopt;
 }
 
@@ -68,7 +68,7 @@ void read_target(const Message& message, std::string_view published_to, std::str
   if (exchange || key) {
     if (!key) {
       if (!fits(routing_key) && request.refusal.empty())
-        request.refusal = "its routing key cannot be kept: at most 255 bytes, in UTF-8";
+        request.refusal = "its routing key cannot be stored: it must be UTF-8 text of at most 255 bytes";
       key = clean_utf8(routing_key, 255);
     }
     // The default exchange's routing key is a queue.

@@ -49,7 +49,7 @@ DeliveryTokens& DeliveryTokens::operator=(DeliveryTokens&&) noexcept = default;
 std::string DeliveryTokens::new_key() {
   std::array<unsigned char, kKeyBytes> key{};
   if (RAND_bytes(key.data(), static_cast<int>(key.size())) != 1)
-    throw std::runtime_error("OpenSSL has no random numbers");
+    throw std::runtime_error("OpenSSL returned no random bytes");
   return to_hex(key.data(), key.size());
 }
 
@@ -82,7 +82,7 @@ std::string DeliveryTokens::token(TaskId id, int attempt) const {
                     EVP_MAC_update(context_->keyed, reinterpret_cast<const unsigned char*>(facts.data()),
                                    facts.size()) == 1 &&
                     EVP_MAC_final(context_->keyed, digest.data(), &size, digest.size()) == 1;
-  if (!made || size != digest.size()) throw std::runtime_error("OpenSSL computes no HMAC");
+  if (!made || size != digest.size()) throw std::runtime_error("OpenSSL cannot compute an HMAC");
   return std::to_string(attempt) + "-" + to_hex(digest.data(), kTokenBytes);
 }
 

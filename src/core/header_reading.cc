@@ -117,7 +117,7 @@ std::string queue_name(const Value* value) {
 
 void complain(std::string& complaint, std::string_view name, std::string_view wants) {
   if (!complaint.empty()) complaint += "; ";
-  complaint.append(name).append(" is not understood: ").append(wants);
+  complaint.append(name).append(" is not understood: expected ").append(wants);
 }
 
 Directives read_directives(const std::optional<Table>& headers) {

@@ -2,7 +2,8 @@
 // idempotent. Ordered by time, so that a new row goes to the end of the table.
 //   41 bits  ms since 2025-01-01 UTC (until 2094)
 //   10 bits  the node's number (rung_nodes.id) mod 1024
-//   12 bits  a counter within the ms Thread: IdSource is for one thread.
+//   12 bits  a counter within the ms
+// Thread: an IdSource is for one thread.
 #pragma once
 
 #include <cstdint>

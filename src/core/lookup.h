@@ -1,6 +1,6 @@
 // Resolves host names within a time limit. getaddrinfo() can hang for longer than we may wait, so each name
 // is resolved in a thread of its own, which is abandoned when the time is up.
-// Thread: free.
+// Thread: any.
 #pragma once
 
 #include <functional>

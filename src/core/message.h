@@ -1,7 +1,7 @@
 // A message as it travels: the body unchanged to the byte, properties and headers with the types of their
 // values. A broker's plugin maps its own field types to these and back; the row's JSON keeps them
 // (message_json.h).
-// Thread: values, free of threads.
+// Thread: values.
 #pragma once
 
 #include <cstdint>

@@ -194,7 +194,7 @@ auto guarded(std::string_view text, const Decode& decode_json) -> Result<decltyp
   try {
     return decode_json(Json::parse(text));
   } catch (const std::exception& e) {
-    return permanent(std::string("a stored message's properties or headers do not read: ") + e.what());
+    return permanent(std::string("a stored message's properties or headers cannot be read: ") + e.what());
   }
 }
 

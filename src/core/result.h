@@ -1,5 +1,5 @@
 // Errors, classified where they arise: worth a retry, or permanent.
-// Thread: values, free of threads.
+// Thread: values.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ struct Error {
     transient,  // the same call may succeed later: a server away, a lock, a time-out
     permanent,  // the same call fails again: bad input, a row that the database cannot hold, too large
     not_found,  // the requested item does not exist
-    refused,    // the server answers and refuses: a login, a right, a table or a vhost is missing, a queue is
-                // declared otherwise. A person has to correct it, and the same call succeeds then. In the
-                // middle of work it is waited out like an outage; at start it ends the process (start.wait)
+    refused,    // the server answers and refuses: a login, a right, a table or a vhost is missing, or a queue
+                // exists with other arguments. A person has to fix it; then the same call succeeds. Running
+                // work waits, as during an outage; at start the process gives up (start.wait)
   };
   Kind kind = Kind::permanent;
   std::string message;  // for people; never contains a secret or a payload

@@ -32,7 +32,8 @@ Result<std::string> percent_decode(std::string_view text, std::string_view part)
       return permanent("in the " + std::string(part) +
                        " of the URL a % is not followed by two hex digits: write %25 for a %");
     }
-    if (high == 0 && low == 0) return permanent("the " + std::string(part) + " of the URL holds a NUL (%00)");
+    if (high == 0 && low == 0)
+      return permanent("the " + std::string(part) + " of the URL contains a NUL (%00)");
     out += static_cast<char>(high * 16 + low);
     i += 2;
   }
@@ -67,7 +68,7 @@ Result<void> parse_host_port(std::string_view text, Url& url) {
     const auto close = text.find(']');
     if (close == std::string_view::npos) return permanent("the URL's host begins with [ and has no ]");
     url.host = text.substr(1, close - 1);
-    if (!valid_ipv6(url.host)) return permanent("in the URL's brackets there is no IPv6 address");
+    if (!valid_ipv6(url.host)) return permanent("the URL's brackets do not contain an IPv6 address");
     after = text.substr(close + 1);
   } else {
     const auto colon = text.find(':');
@@ -76,7 +77,8 @@ Result<void> parse_host_port(std::string_view text, Url& url) {
       return permanent("the URL has no host: write scheme://user:password@host:port/path");
     if (!valid_host(url.host)) {
       return permanent(
-          "the URL's host holds what no host's name can: letters, digits, . - _ (an IPv6 address in [])" +
+          "the URL's host has an invalid character: only letters, digits, . - _ are allowed (an IPv6 address "
+          "in [])" +
           std::string(kHint));
     }
     if (colon != std::string_view::npos) after = text.substr(colon);
@@ -133,8 +135,7 @@ Result<std::string> parse_scheme(std::string_view text) {
   const bool good = is_alpha(scheme[0]) && std::ranges::all_of(scheme, [](char c) {
                       return is_alpha(c) || is_digit(c) || c == '+' || c == '-' || c == '.';
                     });
-  if (!good)
-    return permanent("the URL's scheme (what stands before ://) holds more than letters, digits, + - .");
+  if (!good) return permanent("the URL's scheme (before ://) may only contain letters, digits, + - .");
   return scheme;
 }
 
@@ -169,7 +170,7 @@ Result<Url> parse_url(std::string_view text) {
   Url url;
   if (text.empty()) return permanent("the URL is empty");
   if (std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7f; })) {
-    return permanent("the URL holds a blank or a control character: write %20 for a blank");
+    return permanent("the URL contains a space or a control character: write %20 for a space");
   }
   auto scheme = parse_scheme(text);
   if (!scheme) return tl::unexpected(scheme.error());
@@ -179,7 +180,7 @@ Result<Url> parse_url(std::string_view text) {
   const auto end = std::min(text.find_first_of("/?#"), text.size());
   const auto rest = text.substr(end);
   if (rest.find('#') != std::string_view::npos) {
-    return permanent("a # begins a URL's fragment, which means nothing here: write %23 for a #");
+    return permanent("a URL fragment is not supported: write %23 for a #");
   }
   if (rest.find('@') != std::string_view::npos) {
     return permanent("the URL has an @ after its host" + std::string(kHint) + ", an @ in a path %40");

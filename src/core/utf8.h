@@ -18,7 +18,7 @@ std::string clean_utf8(std::string_view text, std::size_t most);
 bool is_control_or_format(char32_t c);
 
 // Makes foreign text safe for a terminal or a log: writes those characters as
-// , \t, \r, \x1b, \u202e or \U000e0041, and invalid bytes as U+FFFD. One line.
+// \n, \t, \r, \x1b, \u202e or \U000e0041, and invalid bytes as U+FFFD. One line.
 std::string escape_controls(std::string_view text);
 // The same for a JSON document, with JSON's \u escapes: it parses back to the same strings. Text outside of
 // strings is unchanged. REQUIRES: valid JSON in UTF-8 whose strings have C0 characters escaped, as every

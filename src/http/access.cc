@@ -52,24 +52,24 @@ Access::Kind Access::kind_of(const Request& request) const {
 
 std::optional<Response> Access::refuse(const Request& request, bool writes) const {
   if (full_.empty() && read_.empty()) {
-    // A browser page on this machine could reach the port: under its own name that DNS points here, or across
-    // origins.
+    // A web page in a browser on this machine could reach the port: by DNS rebinding, or by a cross-origin
+    // request.
     if (!is_loopback_host(request.host))
-      return problem(403, "without a token (http.token_file) the Host is 127.0.0.1, [::1] or localhost",
+      return problem(403, "without a token (http.token_file) the Host must be 127.0.0.1, [::1] or localhost",
                      request.path);
     if (!request.origin.empty() && host_of_origin(request.origin) != request.host)
-      return problem(403, "without a token (http.token_file) nothing is taken from another origin",
+      return problem(403, "without a token (http.token_file) requests from another origin are refused",
                      request.path);
     return std::nullopt;
   }
   const Kind kind = kind_of(request);
   if (kind == Kind::full || (kind == Kind::read && !writes)) return std::nullopt;
   if (kind == Kind::read) {
-    return problem(403, "this token reads only: a change needs the token of http.token_file", request.path);
+    return problem(403, "this token is read-only: a change needs the token of http.token_file", request.path);
   }
   Response response = problem(401,
-                              kind == Kind::none ? "a token is needed: Authorization: Bearer TOKEN"
-                                                 : "this token is none of ours: Authorization: Bearer TOKEN",
+                              kind == Kind::none ? "a token is required: Authorization: Bearer TOKEN"
+                                                 : "unknown token: Authorization: Bearer TOKEN",
                               request.path);
   response.headers.emplace_back("WWW-Authenticate", kind == Kind::none
                                                         ? "Bearer realm=\"rung\""

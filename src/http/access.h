@@ -1,4 +1,4 @@
-// Access control: tokens, and, without tokens, protection against requests that a browser was led to make.
+// Access control: tokens; and, without tokens, protection against cross-site requests from a browser.
 // Thread: immutable after construction.
 #pragma once
 
@@ -27,7 +27,7 @@ class Access {
   const std::string full_, read_;
 };
 
-// Compares in a time that doesn't reveal how much of them is equal.
+// Compares in constant time.
 bool same_secret(const std::string& a, const std::string& b);
 
 // "127.0.0.1:8025", "localhost", "[::1]:8025": names of this machine that nobody else's DNS can answer for.

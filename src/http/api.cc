@@ -71,7 +71,7 @@ class ApiImpl final : public Api {
     if (match.route == nullptr && match.allow.empty())
       return problem(404, "no such path: see /openapi.json", request.path);
     if (match.route == nullptr) {
-      Response response = problem(405, "this path takes " + match.allow, request.path);
+      Response response = problem(405, "method not allowed; allowed: " + match.allow, request.path);
       response.headers.emplace_back("Allow", match.allow);
       return response;
     }
@@ -102,7 +102,7 @@ class ApiImpl final : public Api {
     const api::JsonMemory needs = api::memory_of_json(call.request.body);
     if (needs.values > kMostOfOne)
       return problem(413,
-                     "the body holds too many JSON values: they would take " +
+                     "the body contains too many JSON values: they would take " +
                          std::to_string(needs.values >> 20) + " MB of memory",
                      call.request.path);
     Response response;
@@ -110,7 +110,7 @@ class ApiImpl final : public Api {
       Budget::Share share(parsed_);
       if (!share.grow(needs.values + needs.texts, kMemoryWithin)) {
         response =
-            problem(503, "too many large bodies are being worked on: try again later", call.request.path);
+            problem(503, "too many large bodies are being processed: try again later", call.request.path);
         response.headers.emplace_back("Retry-After", "1");
         return response;
       }

@@ -83,7 +83,7 @@ Response set_state(Context& context, const Call& call, BulkState state) {
   if (!id) return no_such_bulk(call);
   auto json = call.request.body.empty() ? Result<Json>(Json::object()) : api::parse_json(call.request.body);
   if (!json) return problem(400, json.error().message, call.request.path);
-  if (!json->is_object()) return problem(400, "the body is an object, or empty", call.request.path);
+  if (!json->is_object()) return problem(400, "the body must be an object, or empty", call.request.path);
   FieldErrors errors;
   api::Fields fields(*json, "", errors);
   std::optional<double> rate;
@@ -94,7 +94,7 @@ Response set_state(Context& context, const Call& call, BulkState state) {
   if (!bulk) return problem(bulk.error(), call.request.path);
   if (!*bulk) return no_such_bulk(call);
   if ((*bulk)->state != state) {
-    return problem(409, "the bulk is " + std::string(to_word((*bulk)->state)) + ": that stays so",
+    return problem(409, "the bulk is " + std::string(to_word((*bulk)->state)) + " and can no longer change",
                    call.request.path, {{"state", to_word((*bulk)->state)}});
   }
   return answer(200, api::to_json(**bulk));
@@ -106,7 +106,7 @@ Response create_bulk(Context& context, const Call& call) {
   const auto json = api::parse_json(call.request.body);
   if (!json) return problem(400, json.error().message, kPath);
   if (!json->is_object())
-    return problem(400, "the body is an object: {\"action\": ..., \"filter\": {...}}", kPath);
+    return problem(400, "the body must be an object: {\"action\": ..., \"filter\": {...}}", kPath);
   FieldErrors errors;
   const Wish wish = read_wish(*json, call.who, context.rules()->targets(), errors);
   if (!errors.empty()) return problem(errors, kPath);
@@ -125,7 +125,8 @@ Response create_bulk(Context& context, const Call& call) {
 
 Response list_bulks(Context& context, const Call& call) {
   if (!call.request.query.empty())
-    return problem({{call.request.query.front().first.substr(0, 60), "there are no conditions here"}}, kPath);
+    return problem({{call.request.query.front().first.substr(0, 60), "this path takes no query parameters"}},
+                   kPath);
   auto bulks = context.reads.run([](BulkStore& store) { return store.bulks(kMostShown); });
   if (!bulks) return problem(bulks.error(), kPath);
   Json list = Json::array();

@@ -22,7 +22,7 @@ Result<std::optional<std::uint32_t>> version_of(const std::optional<std::string>
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), version);
     if (error == std::errc{} && end == digits.data() + digits.size()) return version;
   }
-  return permanent("If-Match is the ETag of an answer before, in its quotes: \"3\"");
+  return permanent("If-Match must be the ETag of an earlier response, in quotes: \"3\"");
 }
 
 Response tell(Context& context, const Call& call, const Decision& decision) {
@@ -34,7 +34,8 @@ Response tell(Context& context, const Call& call, const Decision& decision) {
     const Json more = {{"state", to_word(row.task.state)}, {"version", row.task.version}};
     if (decision.reason == kChangedMeanwhile)
       return problem(
-          412, "the task has changed since you saw it: its version is " + std::to_string(row.task.version),
+          412,
+          "the task has changed since you read it: its version is now " + std::to_string(row.task.version),
           path, more);
     return problem(409, decision.reason, path, more);
   }
@@ -67,7 +68,7 @@ Response change(Context& context, const Call& call, const Read& read) {
   if (!version) return problem(400, version.error().message, path);
   auto json = call.request.body.empty() ? Result<Json>(Json::object()) : api::parse_json(call.request.body);
   if (!json) return problem(400, json.error().message, path);
-  if (!json->is_object()) return problem(400, "the body is an object, or empty", path);
+  if (!json->is_object()) return problem(400, "the body must be an object, or empty", path);
   FieldErrors errors;
   api::Fields fields(*json, "", errors);
   const Happening what = read(fields);

@@ -41,15 +41,15 @@ struct Metrics::Families {
             "the config "
             "does not name are together in queue=\"(other)\".");
   prometheus::Family<prometheus::Gauge>& overdue =
-      gauge("rung_overdue_tasks", "Tasks that are scheduled and should have gone out, all instances.");
+      gauge("rung_overdue_tasks", "Scheduled tasks that are overdue, all instances.");
   prometheus::Family<prometheus::Gauge>& up =
-      gauge("rung_up", "1 where this instance reaches the service, by service.");
+      gauge("rung_up", "1 if this instance reaches the service, by service.");
   prometheus::Family<prometheus::Gauge>& shards =
       gauge("rung_shards_held", "Shards that this instance owns, of 64.");
   prometheus::Family<prometheus::Gauge>& connections =
       gauge("rung_http_connections", "Open HTTP connections of this instance.");
   prometheus::Family<prometheus::Counter>& purged =
-      counter("rung_retention_deleted_total", "What retention of this instance has deleted, by kind.");
+      counter("rung_retention_deleted_total", "Items that retention of this instance has deleted, by kind.");
   prometheus::Family<prometheus::Gauge>& purged_at =
       gauge("rung_retention_last_timestamp_seconds",
             "When retention of this instance last deleted something; 0 = never.");
@@ -65,10 +65,10 @@ struct Metrics::Families {
       counter("rung_rows_behind_total",
               "Results of deliveries that the task's row does not know: the database lost commits.");
   prometheus::Family<prometheus::Counter>& rules =
-      counter("rung_rule_decisions_total", "Failures that a rule decided about, by rule, of this instance.");
-  prometheus::Family<prometheus::Histogram>& lateness =
-      histogram("rung_lateness_seconds",
-                "From when a message was due to the broker's confirm, of what this instance published.");
+      counter("rung_rule_decisions_total", "Failures that a rule decided about, by rule, at this instance.");
+  prometheus::Family<prometheus::Histogram>& lateness = histogram(
+      "rung_lateness_seconds",
+      "Time from a message's due time to the broker's confirm, for messages that this instance published.");
   prometheus::Family<prometheus::Gauge>& unconfirmed =
       gauge("rung_unconfirmed_messages",
             "Messages that this instance has published and the broker has not confirmed.");
@@ -77,9 +77,9 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Gauge>& quarantined = gauge(
       "rung_quarantined_queues", "Queues that held up a connection and are probed one message at a time.");
   prometheus::Family<prometheus::Gauge>& attached = gauge(
-      "rung_queue_attached", "1 where the queue's dead letters come here; queues that the config names.");
-  prometheus::Family<prometheus::Gauge>& build =
-      gauge("rung_build_info", "1; the version is a label, and the group where there are groups.");
+      "rung_queue_attached", "1 if the queue's dead letters reach Rung; only queues that the config names.");
+  prometheus::Family<prometheus::Gauge>& build = gauge(
+      "rung_build_info", "Always 1; the version is a label, and so is the group if the config has groups.");
 
   std::map<std::string, prometheus::Gauge*> problems;         // guarded by mutex_
   bridge::Lateness late;                                      // contents of the histogram; guarded by mutex_

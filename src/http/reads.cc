@@ -5,7 +5,7 @@ namespace rung::http {
 Result<std::unique_ptr<Store>> Reads::take() {
   std::unique_lock lock(mutex_);
   if (!free_.wait_for(lock, call_timeout_ - query_timeout(call_timeout_), [this] { return out_ < most_; }))
-    return transient("the database does not keep up with what is asked of it");
+    return transient("the database does not keep up with the requests");
   ++out_;
   if (idle_.empty()) return std::unique_ptr<Store>();
   auto store = std::move(idle_.back());

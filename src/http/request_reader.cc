@@ -87,7 +87,7 @@ RequestReader::State RequestReader::take_head() {
     return refuse_head(beast::error::header_limit);
   for (const beast::field name : kOnlyOnce) {
     if (head.count(name) > 1)
-      return refuse(400, "the header " + std::string(view(beast::to_string(name))) + " is there twice");
+      return refuse(400, "the header " + std::string(view(beast::to_string(name))) + " is given twice");
   }
   // Beast accepts "4, 4" as 4, as the RFC allows.
   const std::string_view length = field(field::content_length);
@@ -96,7 +96,7 @@ RequestReader::State RequestReader::take_head() {
   const bool is_1_1 = head.version() == 11;
   const bool has_host = head.count(field::host) > 0;
   if (has_host && !is_host(field(field::host)))
-    return refuse(400, "Host is a name or an address, with or without a port: rung.example:8025");
+    return refuse(400, "Host must be a name or an address, with or without a port: rung.example:8025");
 
   const std::string_view target = view(head.target());
   const std::size_t question = target.find('?');
@@ -114,14 +114,14 @@ RequestReader::State RequestReader::take_head() {
   const std::uint64_t bytes = parser_->content_length().value_or(0);
   request_.has_body = chunked || bytes > 0;
 
-  if (is_1_1 && !has_host) return refuse(400, "an HTTP/1.1 request has the header Host");
+  if (is_1_1 && !has_host) return refuse(400, "an HTTP/1.1 request must have the header Host");
   if (question != std::string_view::npos) {
     auto query = parse_query(target.substr(question + 1));
     if (!query) return refuse(400, query.error().message);
     request_.query = *std::move(query);
   }
   if (request_.has_body && request_.method == "GET")
-    return refuse(400, (is_head_ ? "HEAD" : "GET") + std::string(" takes no body"));
+    return refuse(400, (is_head_ ? "HEAD" : "GET") + std::string(" must not have a body"));
   if (chunked && !iequals(head[field::transfer_encoding], "chunked"))
     return refuse(501, "only Transfer-Encoding: chunked is supported");
   if (bytes > most_body_) return refuse_body(beast::error::body_limit);
@@ -180,17 +180,18 @@ RequestReader::State RequestReader::refuse_head(const Code& why) {
   if (why == beast::error::header_limit)
     return refuse(431, "the request's header is over 16 KB or has more than 100 lines");
   if (why == beast::error::bad_content_length || why == beast::error::bad_transfer_encoding)
-    return refuse(400, "say a body's length once: Content-Length, a number, or Transfer-Encoding: chunked (" +
-                           why.message() + ")");
+    return refuse(
+        400, "invalid body length: send either Content-Length, a number, or Transfer-Encoding: chunked (" +
+                 why.message() + ")");
   return refuse(400, "not an HTTP request (" + why.message() +
-                         "): a line ends by CR and LF, a header is NAME: VALUE on one line, with no blank "
-                         "before the colon and no control character");
+                         "): a line must end with CR LF; a header must be NAME: VALUE on one line, without a "
+                         "space before the colon and without control characters");
 }
 
 RequestReader::State RequestReader::refuse_body(const Code& why) {
   if (why == beast::error::body_limit)
     return refuse(413, "the body is over " + std::to_string(most_body_) + " bytes (http.max_body)");
-  return refuse(400, "the body's chunks are not as HTTP has them: " + why.message());
+  return refuse(400, "invalid chunked encoding: " + why.message());
 }
 
 }  // namespace rung::http

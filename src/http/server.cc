@@ -111,8 +111,8 @@ class HttpServer final : public Server {
         io_.run();
         return;
       } catch (const std::exception& e) {
-        // It came from one connection, and has ended it.
-        log::error("a connection ended in an exception", {{"what", e.what()}});
+        // The exception came from one connection and ended it.
+        log::error("HTTP connection ended by an exception", {{"what", e.what()}});
       }
     }
   }

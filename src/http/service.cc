@@ -13,7 +13,7 @@ constexpr Ms kCountWithin{1000};  // how long a scrape waits for its figures
 
 Response show_health(Context& context, const Call& call) {
   if (!context.vitals())
-    return problem(503, "the loop does not answer: this process hangs", call.request.path);
+    return problem(503, "the event loop does not respond: this process hangs", call.request.path);
   return answer(200, {{"status", "ok"}});
 }
 

@@ -24,7 +24,7 @@ using net::ip::tcp;
 using Code = boost::system::error_code;
 using State = RequestReader::State;
 
-// The peer reads a response that ends the connection only after we have read what it sent before.
+// Before closing, we read what the peer still sends: otherwise a reset could destroy the response unread.
 constexpr Ms kLinger{500};
 constexpr Ms kLingerOnBody{2000};  // also for the rest of a refused body
 constexpr std::size_t kMostLinger = 32u << 20;
@@ -125,7 +125,7 @@ class Session final : public Places::Connection, public std::enable_shared_from_
   void read_failed(const Code& code) {
     if (late_ && begun_) return refuse(408, kLate);
     if (in_body_ && code == net::error::eof)
-      return refuse(400, "the request's body did not arrive as it was announced");
+      return refuse(400, "the request's body did not arrive as announced");
     finish();
   }
 

@@ -46,10 +46,11 @@ Result<std::map<TaskId, Known>> look_up(Reads& reads, const std::vector<TaskId>&
 Item same_or_conflict(const Known& known, const std::string& content) {
   if (!known.row) return refused(503, "the task of this message_id is just being deleted: try again");
   if (known.content == content) return with_task(200, *known.row);
-  return refused(409,
-                 "message_id " + known.row->task.message_id +
-                     " has another content already; a new task needs a message_id of its own",
-                 {{"retry_id", known.row->task.id.str()}});
+  return refused(
+      409,
+      "message_id " + known.row->task.message_id +
+          " was already submitted with different content; a new task needs a message_id of its own",
+      {{"retry_id", known.row->task.id.str()}});
 }
 
 Metrics::Submitted metric_of(int status) {
@@ -116,7 +117,7 @@ class Batch {
           at.push_back(i);
           break;
         case Inserted::How::too_large:
-          item = refused(413, "the database does not take a body of this size (max_allowed_packet)");
+          item = refused(413, "the body is too large for the database (max_allowed_packet)");
           break;
         case Inserted::How::not_held:
         case Inserted::How::id_taken:
@@ -189,7 +190,7 @@ Response submit_tasks(Context& context, const Call& call) {
     return items ? one_answer(items->front()) : problem(items.error(), kPath);
   }
   if (json->empty() || json->size() > api::kMostTasks)
-    return problem(400, "an array holds 1 to " + std::to_string(api::kMostTasks) + " tasks", kPath);
+    return problem(400, "an array must hold 1 to " + std::to_string(api::kMostTasks) + " tasks", kPath);
   for (std::size_t i = 0; i < json->size(); ++i)
     batch.read((*json)[i], "tasks[" + std::to_string(i) + "].", *rules);
   auto items = batch.submit();

@@ -24,7 +24,7 @@ Result<boost::asio::ssl::context> load_tls(const std::string& cert, const std::s
   // TLS 1.3 has only authenticated encryption.
   if (SSL_CTX_set_cipher_list(ctx, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1) return permanent("TLS: " + reason());
   SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
-  // Never ask on a terminal: nobody sits there.
+  // Never prompt for a password on the terminal.
   SSL_CTX_set_default_passwd_cb(ctx, [](char*, int, int, void*) { return -1; });
   if (SSL_CTX_use_certificate_chain_file(ctx, cert.c_str()) != 1)
     return permanent("http.cert: " + cert + " holds no certificate (PEM): " + reason());

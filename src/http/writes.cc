@@ -25,7 +25,8 @@ Result<T> await_reply(std::atomic<std::int64_t>& waiting,
                       Ms reply_timeout, const Call& call) {
   if (waiting.fetch_add(bytes) + bytes > kMostWaiting && bytes < kMostWaiting) {
     waiting.fetch_sub(bytes);
-    return transient("too much waits for the database already: nothing was taken; try again later");
+    return transient(
+        "too much data is already waiting for the database: this request was not accepted; try again later");
   }
   auto pending = std::make_shared<PendingReply<T>>();
   call([pending, counter, bytes](Result<T> result) {
@@ -37,9 +38,8 @@ Result<T> await_reply(std::atomic<std::int64_t>& waiting,
   std::unique_lock lock(pending->mutex);
   if (!pending->there.wait_for(lock, reply_timeout, [&] { return pending->result.has_value(); })) {
     return transient(
-        "the database did not answer in time: it may still happen; ask for the task before you try again (a "
-        "new task "
-        "with the same message_id is the same task)");
+        "the database did not answer in time: the request may still take effect; query the task before you "
+        "try again (repeating a submission with the same message_id creates no second task)");
   }
   return *std::move(pending->result);
 }

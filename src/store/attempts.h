@@ -1,5 +1,5 @@
 // Collects what one apply() writes to attempts: several events may concern the same attempt.
-// Thread: values, free of threads.
+// Thread: values.
 #pragma once
 
 #include <map>

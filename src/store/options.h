@@ -17,7 +17,7 @@ struct StoreOptions {
   // Shared by the connections of one process, so that all use the same address; none: each has its own.
   std::shared_ptr<Addresses> addresses;
   std::string password_file;  // its first line replaces the URLs' passwords
-  std::string tls = "off";    // off | required (no check) is not offered: off | verify
+  std::string tls = "off";    // off or verify; encryption without verification is not offered
   std::string ca, cert, key;  // for tls: verify, which checks CA and host
   bool migrate = true;
   int connections = 3;

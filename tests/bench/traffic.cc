@@ -1,12 +1,13 @@
-// What the benches publish and consume with: little enough of the processor that the servers have it. Prints
-// one line of JSON. Frames are written by hand, a batch in one system call; what comes is read by rabbitmq-c.
+// The benchmarks' publisher and consumer: uses little CPU, so that the servers get it. Prints one line of
+// JSON. Writes frames by hand, a batch per system call; reads with rabbitmq-c.
 //
 //   bench_traffic publish --url URL --exchange E --key K --count N [--rate R] [--delay MS | --due EPOCH_MS]
-//   --as WAY bench_traffic consume --url URL --queue Q --count N [--deliveries K]
+//                         --as WAY
+//   bench_traffic consume --url URL --queue Q --count N [--deliveries K]
 //
-// A message is persistent, its message-id "m-<number>", its header bench-due the time when it should be with
-// a consumer (us since the epoch, this machine's clock). The consumer rejects each until its K-th delivery,
-// which it acks, and ends when N have had theirs.
+// A message is persistent, its message-id "m-<number>", its header bench-due the time when a consumer should
+// get it (us since the epoch, this machine's clock). The consumer rejects each until its K-th delivery,
+// which it acks, and ends when N messages have reached it.
 #include <amqp.h>
 #include <amqp_framing.h>
 #include <amqp_tcp_socket.h>
@@ -272,7 +273,7 @@ std::int64_t due_of(const amqp_basic_properties_t& p) {
   die("a message without bench-due");
 }
 
-// Acks and rejects, many at once where the same is said of all.
+// Acks and rejects, several in one frame if they get the same answer.
 class Words {
  public:
   explicit Words(Connection& broker) : broker_(broker) {}

@@ -1,4 +1,4 @@
-// What the fuzz targets share: a promise that does not hold ends the process, and libFuzzer keeps the input.
+// Shared by the fuzz targets: a broken promise ends the process, and libFuzzer keeps the input.
 // Thread: one.
 #pragma once
 
@@ -24,7 +24,7 @@ inline void hold(bool holds, const char* promise, std::string_view shown = {}) {
   std::abort();
 }
 
-// Fit for a column of `most` bytes and for people.
+// Aborts unless the text fits a column of `most` bytes and is UTF-8.
 inline void hold_text(std::string_view text, std::size_t most, const char* promise) {
   hold(is_utf8(text) && text.size() <= most, promise, text);
 }

@@ -13,7 +13,7 @@ namespace {
 using How = PublishResult::How;
 constexpr std::array<std::pair<Inlet, const char*>, 3> kInlets = {
     {{Inlet::failed, "rung.failed"}, {Inlet::results, "rung.results"}, {Inlet::delay, "rung.delay"}}};
-constexpr int kCreditFlow = 400;  // publishes that a classic queue holds before it holds up the connection
+constexpr int kCreditFlow = 400;  // publishes that a classic queue accepts before it blocks the connection
 
 bool is_ours(const std::string& name) { return name.starts_with("rung."); }
 
@@ -125,7 +125,7 @@ void BrokerServer::requeue(const LinkPtr& link, std::uint64_t tag) {
   deliver_all();
 }
 
-// The consumers in turn: each connection gets what its prefetch has room for.
+// Round-robin over the consumers: each connection gets what its prefetch allows.
 void BrokerServer::deliver_all() {
   if (std::exchange(delivering_, true)) return;
   for (bool more = true; more && !links_.empty();) {
@@ -193,7 +193,7 @@ void BrokerServer::publish(const LinkPtr& link, const Outgoing& outgoing,
   answer_later(link, std::move(answer), {outgoing.token, How::confirmed, {}});
 }
 
-// Each when its queue has written it: not in the order in which they came.
+// Each when its queue has written it, so not in the order of arrival.
 void BrokerServer::answer_later(const LinkPtr& link, std::function<void(PublishResult)> answer,
                                 PublishResult result) {
   const Us disk = dice_.one_in(50) ? dice_.between(10, 2000) * kMs : dice_.between(50, 3000);
@@ -242,7 +242,7 @@ void BrokerServer::back(const std::string& queue, Copy copy) {
   on_copy(queue);
 }
 
-// --- what goes wrong
+// --- faults
 
 void BrokerServer::silence(const std::string& name, bool yes) {
   Queue& queue = queues_[name];

@@ -1,5 +1,5 @@
-// The world's RabbitMQ: queues, the exchanges that Rung uses, connections. It speaks with its clients by
-// messages that take time, in their order, and that are lost with their connection. Thread: one.
+// The simulated RabbitMQ: queues, the exchanges that Rung uses, connections. It and its clients exchange
+// messages, which take time, arrive in order, and are lost with their connection. Thread: one.
 #pragma once
 
 #include <deque>
@@ -26,14 +26,14 @@ struct Copy {
 struct Link {
   std::uint64_t id = 0;
   ProcessPtr process;               // the client's
-  bool at_server = true;            // the server has it yet
+  bool at_server = true;            // the server has not closed it
   bool at_client = true;            // the client has not noticed its end
-  bool publishes = false;           // an alarm holds it up
-  Us slow = 0;                      // each message to the server takes so much longer
-  Us to_server = 0, to_client = 0;  // when the last message on its way arrives
-  int holds = 0;                    // the server reads nothing of it: so many reasons
+  bool publishes = false;           // an alarm blocks it
+  Us slow = 0;                      // added to the time of each message to the server
+  Us to_server = 0, to_client = 0;  // arrival time of the last message in transit
+  int holds = 0;                    // number of reasons why the server does not read from it
   std::deque<std::function<void()>> unread;
-  // Of a consumer: what it has not acked, by tag.
+  // A consumer's unacked messages, by tag.
   struct Unacked {
     std::string queue;
     Copy copy;
@@ -43,15 +43,15 @@ struct Link {
   bool consuming = false;
   std::size_t prefetch = 0;
   std::function<void(std::vector<Delivery>)> deliver;  // on the client's side
-  std::function<void()> lost;                          // the client notices its end
-  // Of a publisher: what a queue has not answered.
+  std::function<void()> lost;                          // called when the client notices its end
+  // A publisher's messages that no queue has answered yet.
   struct Limbo {
     std::string queue;
     Outgoing outgoing;
     std::function<void(PublishResult)> answer;
   };
   std::vector<Limbo> limbo;
-  std::map<std::string, int> stuck;  // it holds this connection up: by queue
+  std::map<std::string, int> stuck;  // messages that block this connection, by queue
 };
 using LinkPtr = std::shared_ptr<Link>;
 
@@ -60,49 +60,49 @@ class BrokerServer {
   struct Queue {
     std::deque<Copy> ready;
     bool exists = true;
-    int silent = 0, full = 0;  // so many faults at a time
-    bool quorum = false;       // the first publish holds up its connection; else the 400th
+    int silent = 0, full = 0;  // number of such faults now
+    bool quorum = false;       // if silent, the first publish blocks its connection; else the 400th
   };
 
   BrokerServer(World& world, Watcher& watcher);
 
-  // --- clients. Null while nobody gets in.
+  // --- clients. nullptr while the server accepts no connection.
   LinkPtr connect(const ProcessPtr& process);
-  // `what` happens at the server, unless the connection is gone by then.
+  // Runs `what` at the server, unless the connection has ended by then.
   void send(const LinkPtr& link, std::function<void()> what);
-  // `what` happens at the client, unless it has noticed the end by then.
+  // Runs `what` at the client, unless it has noticed the end by then.
   void reply(const LinkPtr& link, std::function<void()> what);
   void consume(const LinkPtr& link, std::size_t prefetch, std::function<void(std::vector<Delivery>)> deliver);
   void cancel(const LinkPtr& link);
   void ack(const LinkPtr& link, std::uint64_t tag);
   void requeue(const LinkPtr& link, std::uint64_t tag);
   void publish(const LinkPtr& link, const Outgoing& outgoing, std::function<void(PublishResult)> answer);
-  // The server's side of it ends now: what is unacked is delivered again, what waits for a queue is taken or
-  // not.
+  // Ends the server's side now: unacked messages are redelivered; a message that waits for a queue may or may
+  // not be accepted.
   void close(const LinkPtr& link);
   // The same, and the client notices after `notice`.
   void cut(const LinkPtr& link, Us notice);
 
   // --- applications
-  // False where nothing takes it.
+  // False if no queue takes it.
   bool put(const std::string& exchange, const std::string& key, const Message& message);
-  // A consumer had it and rejects it: its dead letter goes to rung.failed.
+  // A consumer rejects it: it is dead-lettered to rung.failed.
   void reject(const std::string& queue, Copy copy);
-  void back(const std::string& queue, Copy copy);         // its consumer went: at the front again
-  std::function<void(const std::string& queue)> on_copy;  // an application's queue has something
+  void back(const std::string& queue, Copy copy);         // its consumer has gone: back to the front
+  std::function<void(const std::string& queue)> on_copy;  // a message arrived in an application's queue
 
-  // --- what goes wrong
+  // --- faults
   void silence(const std::string& queue, bool yes);
   void block(bool yes);
   void go_away(bool yes);
   bool is_away() const { return away_ > 0; }
   bool is_blocked() const { return blocked_ > 0; }
-  std::function<void()> on_alarm;  // blocked or not: the clients are told
+  std::function<void()> on_alarm;  // called when an alarm begins or ends
 
   std::map<std::string, Queue>& queues() { return queues_; }
   const std::vector<LinkPtr>& links() const { return links_; }
   std::vector<LinkPtr> links_of(const ProcessPtr& process) const;
-  const Link* link(std::uint64_t id) const;  // nullptr: the server has it no longer
+  const Link* link(std::uint64_t id) const;  // nullptr: the server has closed it
   bool empty_inlets() const;
 
  private:

@@ -20,7 +20,7 @@ Consumers::Consumers(World& world, BrokerServer& server, Judge& judge, Producers
 
 void Consumers::take(const std::string& queue) {
   auto& [ready, exists, silent, full, quorum] = server_.queues()[queue];
-  if (ready.empty() || silent > 0) return;  // who answers no publish delivers nothing either
+  if (ready.empty() || silent > 0) return;  // a queue that answers no publish delivers nothing either
   Copy copy = std::move(ready.front());
   ready.pop_front();
   handle(queue, std::move(copy));
@@ -62,7 +62,7 @@ void Consumers::act(const std::string& queue, const Copy& copy, Rng& dice) {
 
 bool Consumers::put(const std::string& exchange, const std::string& key, const Message& message,
                     const std::function<void()>& said) {
-  if (server_.is_away()) {  // it tries again, as any client does
+  if (server_.is_away()) {  // the consumer retries, as any client does
     world_.events.after(kSecond, nullptr,
                         [this, exchange, key, message, said] { put(exchange, key, message, said); });
     return false;

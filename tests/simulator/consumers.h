@@ -1,4 +1,4 @@
-// The consumers of the world's queues: what they do with a delivery. Thread: one.
+// The simulated consumers: what they do with each delivery. Thread: one.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ class Consumers {
  public:
   Consumers(World& world, BrokerServer& server, Judge& judge, Producers& producers);
 
-  // From now on each delivery succeeds.
+  // From now on every delivery succeeds.
   void be_kind() { kind_ = true; }
 
  private:

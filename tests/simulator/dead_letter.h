@@ -8,8 +8,8 @@
 
 namespace rung::sim {
 
-// Adds a rejection to x-death: the entry of {queue, reason} comes to the front, with its count. `time_s`:
-// when, in seconds since 1970.
+// Records a rejection in x-death: the entry of {queue, reason} moves to the front, and its count grows.
+// `time_s`: the time of the rejection, in seconds since 1970.
 void add_death(Message& message, const std::string& queue, const std::string& exchange,
                const std::string& key, std::int64_t time_s);
 

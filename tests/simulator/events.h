@@ -1,4 +1,4 @@
-// The simulator's heart: virtual time, and everything that is to happen, ordered by (time, sequence number).
+// Virtual time, and the queue of all coming events, ordered by (time, sequence number).
 // Thread: one.
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace rung::sim {
 
-// Virtual us since the world began.
+// Virtual us since the simulation began.
 using Us = std::int64_t;
 inline constexpr Us kMs = 1000, kSecond = 1'000'000, kMinute = 60 * kSecond, kHour = 60 * kMinute;
 
-// A process of the world. While it is paused none of its events run; what piled up runs when it goes on, as
-// after SIGSTOP and SIGCONT. Of a dead one nothing runs any more.
+// A simulated process. While it is paused, its events do not run; they run when it resumes, as after SIGSTOP
+// and SIGCONT. No event of a dead process runs.
 struct Process {
   bool dead = false;
   bool paused = false;
@@ -28,10 +28,10 @@ class Events {
   using Task = std::function<void()>;
 
   Us now() const { return now_; }
-  // `of`: whose event it is; nullptr = of nobody who could stop (a server, the network).
+  // `of`: the process that the event belongs to; nullptr = none (a server, the network), so it always runs.
   void at(Us when, const ProcessPtr& of, Task task);
   void after(Us delay, const ProcessPtr& of, Task task) { at(now_ + delay, of, std::move(task)); }
-  // What piled up runs now, in its order, before anything new of the process.
+  // Runs the events that piled up now, in order, before any new event of the process.
   void resume(const ProcessPtr& process);
 
   // Runs until `until` (virtual), or until stop().
@@ -39,7 +39,7 @@ class Events {
   void stop() { stopped_ = true; }
   bool stopped() const { return stopped_; }
 
-  // The trace: a running hash of all that happened.
+  // The trace: a running hash of all events.
   void mix(std::uint64_t fact) {
     hash_ = (hash_ ^ fact ^ static_cast<std::uint64_t>(now_)) * 0x100000001B3ULL;
     hash_ ^= hash_ >> 29U;

@@ -27,7 +27,7 @@ void Faults::start() {
   for (std::uint64_t i = 0; i < count; ++i) {
     Rng dice(settings.seed, "fault", i);
     const Us at = dice.between(2 * kSecond, std::max(settings.active - 2 * kSecond, 3 * kSecond));
-    // Drawn from all kinds, so that one kind fewer changes nothing for the others.
+    // Drawn from all kinds, so that disabling one does not change the others.
     const auto fault = static_cast<Fault>(dice.below(kFaults));
     if (!settings.has(fault)) {
       const Fault other = dice.pick(kinds);
@@ -75,7 +75,7 @@ void Faults::slow_down(Node& node, Us by, Us length) {
   for (const LinkPtr& link : server_.links_of(node.process())) {
     link->slow += by;
     undo_after(length, [link, by] { link->slow -= by; });
-    // No heartbeat of it comes in time.
+    // None of its heartbeats arrives in time.
     if (by > notice_after) world_.events.after(notice_after, nullptr, [this, link] { server_.cut(link, 0); });
   }
 }
@@ -190,7 +190,7 @@ void Faults::end() {
     node->trouble() = {};
     node->kill_after(0, false);
     node->start();
-    // One whose name a twin took notices that only with its next beat.
+    // A node whose name a twin took notices that only at its next beat.
     for (const Us later : {kSecond, 8 * kSecond, 20 * kSecond})
       world_.events.after(later, nullptr, [&node] { node->start(); });
   }

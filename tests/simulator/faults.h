@@ -1,5 +1,5 @@
-// What goes wrong in a world, and when: drawn from the seed, each with an end before the active time is over
-// (but for a queue that never answers again). Thread: one.
+// Plans and injects the faults of a simulation, drawn from the seed. Each ends before the active time is
+// over, except for a queue that never answers again. Thread: one.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ class Faults {
  public:
   Faults(World& world, BrokerServer& server, Judge& judge, Nodes& nodes, People& people);
 
-  void start();  // plans all of them
-  // All is well from now on; every node runs.
+  void start();  // plans all faults
+  // Ends all faults; every node runs from now on.
   void end();
   const std::string& dead_queue() const { return dead_queue_; }
 
@@ -24,8 +24,8 @@ class Faults {
   void to_the_store(Fault fault, Rng& dice);
   void slow_down(Node& node, Us by, Us length);
   void twin(Node& node, Us length);
-  // `undo` after `length`, or when the active time is over; the world knows that something is wrong until
-  // then.
+  // Runs `undo` after `length`, or when the active time is over; until then the world counts a fault as
+  // active.
   void undo_after(Us length, const std::function<void()>& undo);
 
   World& world_;

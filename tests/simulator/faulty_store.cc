@@ -39,7 +39,7 @@ void FaultyStore::travel(Us time, bool server) {
     events.after(kTimeout, deps_.process, [attempt, call, timed_out = deps_.timed_out] {
       if (!attempt->abandoned && attempt->calls == call) timed_out(attempt);
     });
-    if (!server) return attempt->fiber->wait();  // its answer is waited for no longer
+    if (!server) return attempt->fiber->wait();  // the client no longer waits for the answer
   }
   events.after(time, server ? nullptr : deps_.process, [attempt] { attempt->go(); });
   attempt->fiber->wait();

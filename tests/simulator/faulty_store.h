@@ -1,5 +1,5 @@
-// A connection to the world's database: each call takes time on its way there and back, and may meet a fault.
-// Between two calls of one job anything may happen, a lease may run out. Called within a fiber.
+// A connection to the simulated database: each call takes time in both directions, and may fail. Anything may
+// happen between two calls of one job; a lease may expire, for example. Called within a fiber.
 // Thread: one.
 #pragma once
 
@@ -16,18 +16,18 @@
 
 namespace rung::sim {
 
-// What is wrong with the database just now, as one node sees it.
+// The current faults of the database, as one node sees them.
 struct DbTrouble {
-  int away = 0;  // so many outages at a time
+  int away = 0;  // number of outages at the same time
   double fail = 0, lose = 0, stall = 0;
 };
 
-// One try at a job, as the calls in it see it.
+// One attempt at a job, as its calls see it.
 struct Attempt {
   std::unique_ptr<Fiber> fiber;
-  std::function<void()> ended;  // called once it has, unless it was abandoned
-  bool in_server = false;       // the request is on its way, or with the server: it takes effect anyway
-  bool abandoned = false;       // its process is gone, or waits no longer
+  std::function<void()> ended;  // called when it has ended, unless it was abandoned
+  bool in_server = false;       // the request was sent: it takes effect in any case
+  bool abandoned = false;       // its process has died, or no longer waits
   std::uint64_t calls = 0;
 
   void go() {
@@ -46,7 +46,7 @@ class FaultyStore final : public Store {
     Rng& dice;
     std::weak_ptr<Attempt> attempt;
     std::function<void(const std::shared_ptr<Attempt>&)> timed_out;
-    std::function<void()> step;  // a call took effect: a place for a node to be killed at
+    std::function<void()> step;  // called when a call took effect: a point at which a node may be killed
   };
   explicit FaultyStore(Deps deps);
 

@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t kStack = 256UL * 1024;
 
 Fiber* running = nullptr;
-// Stacks of fibers that have ended: a job a second each would else be as many allocations.
+// Stacks of ended fibers, kept for reuse: otherwise each job would allocate one.
 std::vector<std::unique_ptr<std::vector<char>>> spare;
 
 std::unique_ptr<std::vector<char>> take_stack() {

@@ -1,4 +1,5 @@
-// A function that can wait in the middle for virtual time to pass: a store job, which blocks in each call.
+// A function that can suspend itself until some virtual time has passed. Used for store jobs, which block in
+// each call.
 // Thread: one.
 #pragma once
 
@@ -12,7 +13,7 @@ namespace rung::sim {
 
 class Fiber {
  public:
-  // What wait() throws where the fiber was cancelled: nobody but Fiber catches it.
+  // Thrown by wait() if the fiber was cancelled; only Fiber catches it.
   struct Cancelled {};
 
   explicit Fiber(std::function<void()> body);
@@ -22,13 +23,13 @@ class Fiber {
 
   // Runs it until it waits or ends. REQUIRES: not called from within a fiber.
   void resume();
-  // It ends at its wait(), by an exception. Does nothing where it has ended.
+  // Ends it at its wait(), by an exception. Does nothing if it has ended.
   void cancel();
   bool done() const { return done_; }
 
-  // The one that runs now. REQUIRES: called within one.
+  // The running fiber. REQUIRES: called within a fiber.
   static Fiber& current();
-  // Goes back to who resumed it.
+  // Returns to the caller of resume().
   void wait();
 
  private:

@@ -18,7 +18,7 @@ Judge::Judge(World& world) : world_(world), store_(open_memory_store(world.db)) 
 
 void Judge::broken(const std::string& promise, int message) { world_.broken(promise, message); }
 
-// --- what people and programs know
+// --- what people and programs report
 
 void Judge::accepted(int message) {
   Entry& entry = entries_[message];
@@ -96,7 +96,7 @@ void Judge::stepped(Us by) {
 // --- commits
 
 bool Judge::holds_lease(int node, std::optional<int> shard) {
-  // A step forward ends every lease by the database's clock, and nobody knows of it until the next beat.
+  // A step forward ends every lease by the database's clock; no node notices before its next beat.
   for (const auto& [at, by] : steps_) {
     if (by > 0 && world_.events.now() - at < world_.settings.lease.count() * kMs) return true;
   }
@@ -121,7 +121,7 @@ void Judge::inserted(std::span<const NewTask> tasks, const std::vector<Inserted>
              std::to_string(tasks[i].task.next_at ? tasks[i].task.next_at->ms - world_.db->now().ms : 0) +
              " ms";
     });
-    if (facts_.contains(id)) continue;  // said again after a lost answer
+    if (facts_.contains(id)) continue;  // repeated after a lost answer
     if (!fence.by_hand && !holds_lease(fence.node, tasks[i].task.shard))
       return broken("nobody inserts without the lease: node " + std::to_string(fence.node), number);
     entry.tasks.push_back(id);
@@ -200,7 +200,8 @@ void Judge::written(const std::string& node, std::uint64_t connection, const Out
   facts.writes[attempt].push_back({node, connection, world_.events.now()});
 }
 
-// Who takes over from one that died waits until its connection must be dead: else its copy may come after.
+// A node that takes over from a dead one waits until that one's connection must be dead; otherwise the old
+// copy may arrive later.
 void Judge::judge_takeover(const Facts& facts, int attempt, const std::string& node) {
   const auto writes = facts.writes.find(attempt);
   if (writes == facts.writes.end() || facts.claims.size() < 2) return;

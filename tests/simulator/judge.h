@@ -1,5 +1,5 @@
-// Holds the promises of docs/guarantees.md against what happens, at each step and at the end. A promise that
-// is broken ends the world (World::broken). Thread: one.
+// Checks the promises of docs/guarantees.md at each step and at the end of a simulation. A broken promise
+// ends the simulation (World::broken). Thread: one.
 #pragma once
 
 #include <map>
@@ -19,19 +19,20 @@ class Judge final : public Watcher {
   explicit Judge(World& world);
   void set_server(const BrokerServer& server) { server_ = &server; }
 
-  // --- what people and programs know
+  // --- what people and programs report
   Entry& entry(int message) { return entries_[message]; }
   void accepted(int message);
-  // The database's clock, us, as a node may read it: of before a step, until it has measured again. To the
-  // ms.
+  // The database's clock in us, as a node may see it: until it has measured again, the clock from before a
+  // step. Rounded to ms.
   std::int64_t reading() const;
-  // A consumer's word on a delivery, as the broker took it. `delay`: what it asked for, else its ladder's.
+  // A consumer's answer to a delivery, as the broker received it. `delay`: the delay that it requested, else
+  // that of its ladder.
   void failed(TaskId id, int attempt, std::optional<Ms> delay, bool never);
   void succeeded(TaskId id, int attempt);
-  // A person asks; it may be done from now on.
+  // A person requests a change; it may take effect from now on.
   void asked(TaskId id, const Happening& what);
   void answered(TaskId id, const Happening& what, const Decision& decision);
-  void stepped(Us by);  // the database's clock
+  void stepped(Us by);  // the database's clock has stepped
 
   // --- Watcher
   void inserted(std::span<const NewTask> tasks, const std::vector<Inserted>& answers,
@@ -44,13 +45,14 @@ class Judge final : public Watcher {
   void nacked(const Message& message, std::uint64_t by) override;
   void acked(const std::string& inlet, const Message& message) override;
 
-  // After the last fault: everything has had its time. `dead_queue`: one that never answers again.
+  // Call at the end, when everything had time to finish after the last fault. `dead_queue`: a queue that
+  // never answers again.
   void final_look(const std::string& dead_queue);
   const std::map<int, Entry>& entries() const { return entries_; }
   const std::map<TaskId, Facts>& facts() const { return facts_; }
   std::vector<TaskId> tasks_of(int message) const;
   bool is_for(int message, const std::string& queue) const;
-  // The rows and histories of a message, for its story.
+  // The rows and the history of a message, for its story.
   std::vector<std::string> rows_of(int message);
 
  private:

@@ -1,4 +1,4 @@
-// The judge's last look, when the last fault is long over.
+// The judge's final checks, long after the last fault.
 #include <algorithm>
 
 #include "tests/simulator/judge.h"

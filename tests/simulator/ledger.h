@@ -1,5 +1,5 @@
-// What producers, consumers and people know: the judge's own account, made of nothing that the program says
-// of itself. Thread: one.
+// What producers, consumers and people know: the judge's own record, independent of what the program reports
+// about itself. Thread: one.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ inline constexpr std::int64_t kNever = INT64_MAX;
 // One message: what its producer knows.
 struct Entry {
   std::string queue;
-  bool has_id = false;      // a message-id: the same intake makes one row
-  bool accepted = false;    // the broker, or Rung, has said yes
-  std::int64_t due_us = 0;  // its first delivery is not before this, by the database's clock
+  bool has_id = false;      // it has a message-id: taken in twice, it makes one row
+  bool accepted = false;    // the broker, or Rung, has accepted it
+  std::int64_t due_us = 0;  // earliest time of its first delivery, by the database's clock
   Us at = 0;
   std::vector<TaskId> tasks;
 };
@@ -42,7 +42,7 @@ struct Facts {
     int attempt = 0, node = 0;
     std::uint64_t epoch = 0;
   };
-  struct Hand {  // a person moved its time
+  struct Hand {  // a person changed its due time
     Us at = 0;
     std::int64_t due_us = 0;
   };
@@ -51,13 +51,14 @@ struct Facts {
   State state = State::scheduled;                // as of the last commit
   std::map<int, std::vector<Write>> writes;      // by attempt
   std::map<int, std::vector<Arrival>> arrivals;  // by attempt
-  // Why there may be an attempt: not before this, by the database's clock. By attempt.
+  // By attempt: the earliest time that it may be published, by the database's clock; no entry: it must not
+  // exist.
   std::map<int, std::int64_t> may_be;
   std::map<int, bool> failed_word, succeeded_word, returned;  // by attempt
   std::vector<Claim> claims;
   std::vector<Hand> hands;
   bool failed_by_hand = false, succeeded_by_hand = false, given_up = false;
-  std::optional<Us> cancelled_at;  // an answer, or a commit, said so
+  std::optional<Us> cancelled_at;  // according to an answer, or a commit
 
   void cause(int attempt, std::int64_t due_us) {
     const auto [at, fresh] = may_be.try_emplace(attempt, due_us);

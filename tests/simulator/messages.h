@@ -1,4 +1,4 @@
-// The messages of the world: each has a number, in its body. Thread: pure functions.
+// The simulated messages: each has a number, in its body. Thread: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace rung::sim {
 
 inline std::string body_of(int number) { return "message " + std::to_string(number); }
 
-// 0 = none of ours.
+// 0 = not one of ours.
 inline int number_of(const Message& message) {
   constexpr std::string_view kBegin = "message ";
   if (!message.body.str().starts_with(kBegin)) return 0;

@@ -1,4 +1,4 @@
-// A sidecar of the world: a name, and one life after the other under it. Thread: one.
+// A simulated sidecar: a node name, under which one process runs after another. Thread: one.
 #pragma once
 
 #include <functional>
@@ -20,20 +20,20 @@ class Node {
   Node(World& world, BrokerServer& server, Watcher& watcher, std::string name, int number);
   ~Node();
 
-  // A new life, where none is. What of its former one is still on its way goes on.
+  // Starts a process, if none runs. What the previous process has in transit still arrives.
   void start();
-  // It ends at once. `half_open`: nobody tells the broker, as when a machine dies.
+  // Ends the process at once. `half_open`: the broker does not notice, as when a machine dies.
   void kill(bool half_open);
-  // The same, once `steps` more commits, writes or arrivals of it have come by.
+  // The same, after `steps` more commits, writes or arrivals.
   void kill_after(int steps, bool half_open);
   void pause(Us length);
-  // An orderly end; by force after a while, as SIGTERM does it. `ended` when it is over.
+  // Drains and ends the process, by force after a timeout, as after SIGTERM. Calls `ended` when it has ended.
   void drain(std::function<void()> ended);
 
   bool alive() const { return life_ != nullptr; }
   bool serves() const { return life_ && !life_->process->paused && !draining_; }
   bool draining() const { return draining_; }
-  bool was_cut_short() const { return cut_short_; }  // its drain ended by force
+  bool was_cut_short() const { return cut_short_; }  // its drain was ended by force
   bridge::Bridge& bridge() { return *life_->bridge; }
   SimBroker& broker() { return *life_->broker; }
   const ProcessPtr& process() const { return life_->process; }
@@ -42,7 +42,7 @@ class Node {
   std::size_t most_loaded() const { return most_loaded_; }
   std::size_t most_unconfirmed() const { return life_->broker->unconfirmed(); }
   std::string state() const;  // for a story
-  void look();                // at what it holds in memory: call now and then
+  void look();                // checks what it holds in memory: call periodically
 
  private:
   struct Life {

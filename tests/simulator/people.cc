@@ -28,7 +28,7 @@ std::optional<TaskId> People::some_task() {
   const auto& facts = judge_.facts();
   if (facts.empty()) return std::nullopt;
   auto at = facts.begin();
-  // Mostly one of the newest: the others have ended.
+  // Usually one of the newest tasks: older ones have ended.
   const std::uint64_t last = facts.size();
   const std::uint64_t place =
       dice_.one_in(3) ? dice_.below(last) : last - 1 - dice_.below(std::min<std::uint64_t>(last, 12));

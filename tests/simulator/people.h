@@ -1,4 +1,5 @@
-// People: they change tasks through a sidecar and by the command line, one and many. Thread: one.
+// Simulated people: they change single tasks and many at once, through a sidecar and by the command line.
+// Thread: one.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,7 @@ class People {
   People(World& world, Judge& judge, const Nodes& nodes);
 
   void start();        // until the active time is over
-  void set_unknown();  // a newer version writes a state, and takes it back after a while
+  void set_unknown();  // a newer version of Rung writes an unknown state, and restores the old one later
 
  private:
   void once();

@@ -114,7 +114,7 @@ void Producers::delay(int number, Rng dice) {
 void Producers::submit(int number, const std::string& queue, Ms delay, std::int64_t bytes, int tries) {
   Rng dice(world_.settings.seed, "submit", static_cast<std::uint64_t>(number * 16 + tries));
   Node* node = some_node(nodes_, dice);
-  if (tries > 12) return;  // nobody said yes: it may have a row or not
+  if (tries > 12) return;  // never confirmed: it may or may not have a row
   const auto later = [this, number, queue, delay, bytes, tries] {
     world_.events.after(2 * kSecond, nullptr, [this, number, queue, delay, bytes, tries] {
       submit(number, queue, delay, bytes, tries + 1);
@@ -166,7 +166,8 @@ void Producers::forge(const Message& delivery, const std::string& queue, Rng& di
       if (name == header::kToken) value = "1-00000000000000000000000000000000";
     }
   }
-  // The row of a stranger: when it is due, its own headers say (the ladder that they carry is a wish).
+  // The row of a failed message that is not ours: its own headers set the due time (the ladder in them is
+  // only a request).
   put(number, "rung.failed", queue, forged, 0);
 }
 

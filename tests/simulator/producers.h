@@ -1,5 +1,5 @@
-// Those from whom failures and delays come. Each message has dice of its own: one more or less changes
-// nothing for the others. Thread: one.
+// The producers of failures and delays. Each message has its own random stream: one more or less does not
+// change the others. Thread: one.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace rung::sim {
 
 using Nodes = std::vector<std::unique_ptr<Node>>;
 
-// One that serves; nullptr where none does.
+// A node that serves; nullptr if none does.
 Node* some_node(const Nodes& nodes, Rng& dice);
 
 class Producers {
@@ -20,10 +20,10 @@ class Producers {
   Producers(World& world, BrokerServer& server, Judge& judge, const Nodes& nodes)
       : world_(world), server_(server), judge_(judge), nodes_(nodes) {}
 
-  void start();  // plans all of them
-  // Many large messages at once, due within a moment: for an end under load.
+  void start();  // plans all messages
+  // Submits many large messages that are due almost at once, so that the simulation ends under load.
   void burst(int first, int count, Ms delay);
-  // Somebody copies the headers of a delivery of ours into a message of his own.
+  // An application copies the headers of one of our deliveries into its own message.
   void forge(const Message& delivery, const std::string& queue, Rng& dice);
   int last() const { return last_; }
 

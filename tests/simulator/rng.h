@@ -1,6 +1,6 @@
-// Random numbers that are the same on every machine: own generator, own distributions (those of <random>
-// differ between libraries). One stream for each purpose, so that a setting that is overridden changes no
-// other draw. Thread: a value, for one.
+// Random numbers that are the same on every machine: own generator and distributions, because those of
+// <random> differ between libraries. One stream per purpose, so that overriding a setting changes no other
+// draw. Thread: a value, one thread per object.
 #pragma once
 
 #include <cstddef>
@@ -24,11 +24,11 @@ class Rng {
   }
   // REQUIRES: n > 0.
   std::uint64_t below(std::uint64_t n) { return next() % n; }
-  // Both ends belong to it.
+  // Both ends are included.
   std::int64_t between(std::int64_t least, std::int64_t most) {
     return least + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(most - least) + 1));
   }
-  // The same for sizes of any order: small ones are as frequent as large ones.
+  // The same, evenly distributed over orders of magnitude: small values are as frequent as large ones.
   std::int64_t spread(std::int64_t least, std::int64_t most) {
     std::int64_t top = least;
     while (top < most && below(4) != 0) top = top * 2 + 1;

@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t kPlantedMost = 2000;  // seeds in which a planted bug has to show
 constexpr std::size_t kStoryMost = 150;       // its last lines
 
-// What a process found; written to a pipe as it stands.
+// The result of a process; written to a pipe as raw bytes.
 struct Sum {
   std::uint64_t worlds = 0, broken = 0;
   std::int64_t simulated_us = 0;
@@ -119,7 +119,7 @@ Found find_bug(std::size_t number) {
   for (std::uint64_t seed = 1; seed <= kPlantedMost; ++seed) {
     const Outcome outcome = simulate(draw_settings(seed, {}));
     if (outcome.broken.empty()) continue;
-    // It must be the planted bug that shows, not one of the program's own.
+    // The planted bug must be the cause, not a bug of the program.
     plant(std::nullopt);
     const bool own = !simulate(draw_settings(seed, {})).broken.empty();
     plant(static_cast<Bug>(number));

@@ -1,4 +1,5 @@
-// Many worlds: in a range, for a time, until a planted bug is found; on several processes.
+// Runs many simulations, on several processes: a range of seeds, for some time, or until a planted bug is
+// found.
 // Thread: one; forks.
 #pragma once
 
@@ -10,9 +11,9 @@
 namespace rung::sim {
 
 struct Range {
-  std::uint64_t first = 1, count = 0;  // 0 = as long as seconds and hours say
+  std::uint64_t first = 1, count = 0;  // 0 = limited by seconds and hours only
   int seconds = 0;
-  double hours = 0;  // simulated
+  double hours = 0;  // of simulated time
   int jobs = 2;
   std::string kept;  // a file with seeds that are run first; "" = none
   Overrides overrides;
@@ -21,14 +22,14 @@ struct Range {
 
 std::uint64_t fresh_seed();
 
-// Each answers the exit code: 0 = all promises were kept (or all planted bugs found).
-// One world; its last line is "trace HASH".
+// Each returns the exit code: 0 = all promises were kept (or all planted bugs found).
+// One simulation; its last output line is "trace HASH".
 int run_one(std::uint64_t seed, const Overrides& overrides, const std::string& planted);
 int run_range(const Range& range);
 // `which`: a bug's name, or all.
 int find_planted(const std::string& which, int jobs);
 
-// Makes a failing world smaller, as long as the same promise is broken.
+// Reduces a failing simulation as long as the same promise is broken.
 Settings shrink(Settings settings, const Outcome& outcome);
 
 }  // namespace rung::sim

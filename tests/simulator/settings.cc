@@ -38,7 +38,7 @@ std::string join(const std::set<T>& set) {
 
 template <typename T>
 std::set<T> draw_set(Rng dice, int count) {
-  // Few kinds, some, or all: with all of them at once, one hides what another would show.
+  // Few kinds, some, or all: with all at once, one fault can hide the effect of another.
   const std::uint64_t style = dice.below(4);
   std::set<T> out;
   for (int i = 0; i < count; ++i) {

@@ -1,5 +1,5 @@
-// What one simulated world is made of. All of it is drawn from the seed, and each part can be overridden on
-// the command line: that is how a failing seed is made smaller. Thread: values.
+// The settings of one simulated world. All are drawn from the seed, and each can be overridden on the command
+// line; that is how a failing seed is reduced. Thread: values.
 #pragma once
 
 #include <cstdint>
@@ -13,40 +13,40 @@
 
 namespace rung::sim {
 
-// What can go wrong. The words are those of --faults.
+// The faults; their names are those of --faults.
 enum class Fault : std::uint8_t {
-  kill,         // a node ends at any event, and starts again later
+  kill,         // a node is killed at any event, and starts again later
   pause,        // SIGSTOP, SIGCONT
-  twin,         // a second process under the name of one that runs
-  drain,        // an orderly end, and a new start
-  cut,          // a connection to the broker is lost, before or after the other side took what was sent
-  slow,         // what was sent to the broker arrives only seconds later
+  twin,         // a second process with the name of a running node
+  drain,        // an orderly shutdown, and a new start
+  cut,          // a connection to the broker is lost, before or after the other side received what was sent
+  slow,         // data sent to the broker arrives seconds late
   silent,       // a queue that answers no publish for a while
-  dead_queue,   // one that never does
-  full,         // a queue that refuses
-  missing,      // a queue that is not there for a while
-  blocked,      // an alarm of the broker
-  broker_away,  // it is gone for a while
+  dead_queue,   // a queue that never answers again
+  full,         // a queue that refuses publishes
+  missing,      // a queue that does not exist for a while
+  blocked,      // an alarm in the broker
+  broker_away,  // the broker is unavailable for a while
   store_fail,   // calls fail before they do anything: a deadlock, a read that fails
-  store_lose,   // calls do what they are asked, and their answer is lost
+  store_lose,   // calls take effect, but their answer is lost
   store_stall,  // calls take seconds, perhaps longer than the client waits
-  store_away,   // the database is gone for a while
+  store_away,   // the database is unavailable for a while
   clock_step,   // the database's clock steps
-  upgrade,      // a newer version writes a state that this one does not know
+  upgrade,      // a newer version of Rung writes a state that this one does not know
 };
 inline constexpr int kFaults = 18;
-// Who does what. The words are those of --actors.
+// The actors; their names are those of --actors.
 enum class Actor : std::uint8_t {
-  rejects,  // consumers that fail a message, by reject or by a report
-  silence,  // consumers that say nothing
+  rejects,  // consumers that fail messages, by reject or by a report
+  silence,  // consumers that report nothing
   results,  // consumers that report a success
-  late,     // answers twice, late, or for an old attempt
-  forgers,  // words about another's task
+  late,     // consumers that answer twice, late, or for an old attempt
+  forgers,  // results for another message's task
   delays,   // producers of delayed messages
-  submits,  // and of those that are handed in without the broker
-  big,      // bodies of megabytes, as far as Rung counts them
-  people,   // cancel, reschedule, fire, redrive, finish
-  bulks,    // the same, of many at once
+  submits,  // producers that submit them without the broker
+  big,      // bodies that count as megabytes for Rung
+  people,   // people who cancel, reschedule, fire, redrive, finish
+  bulks,    // the same, for many tasks at once
 };
 inline constexpr int kActors = 10;
 
@@ -57,16 +57,16 @@ struct Settings {
   std::uint64_t seed = 0;
   int nodes = 1;
   int messages = 50;
-  Us active = kMinute;     // how long there are faults and new messages
-  std::set<Fault> faults;  // those that may happen
-  double trouble = 1;      // how often: times one in ten seconds
+  Us active = kMinute;     // the active time: faults and new messages occur
+  std::set<Fault> faults;  // those that may occur
+  double trouble = 1;      // frequency of faults: 1 = one in ten seconds
   std::set<Actor> actors;
   Ms lease{10'000}, heartbeat{10'000}, window{600'000};
   int max_unconfirmed = 2000, prefetch = 1000;
   std::size_t max_loaded = 1'000'000;
   bool require_token = true;
-  bool final_drain = true;  // the world ends by an orderly end of all nodes
-  bool record = false;      // keep what is told of each message: for the story
+  bool final_drain = true;  // at the end, all nodes shut down in an orderly way
+  bool record = false;      // record what happens to each message, for the story
 
   bool has(Fault fault) const { return faults.contains(fault); }
   bool has(Actor actor) const { return actors.contains(actor); }
@@ -78,17 +78,17 @@ struct Overrides {
   std::optional<std::set<Actor>> actors;
 };
 
-// "kill,pause", "none"; none where a word is unknown.
+// "kill,pause", "none"; nullopt if a name is unknown.
 std::optional<std::set<Fault>> faults_from(const std::string& words);
 std::optional<std::set<Actor>> actors_from(const std::string& words);
 std::string words_of(const std::set<Fault>& faults);
 std::string words_of(const std::set<Actor>& actors);
 
 Settings draw_settings(std::uint64_t seed, const Overrides& overrides);
-// The command that makes this world again.
+// The command that reproduces this world.
 std::string command_for(const Settings& settings, const std::string& planted);
 
-// The config of the world: the same in each, so that a story is quick to read.
+// The config of every world: always the same, so that stories are easy to read.
 inline const std::vector<std::string> kQueues = {"orders", "mails", "bills", "stuck"};
 RuleBookPtr world_rules(const Settings& settings);
 

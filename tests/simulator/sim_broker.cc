@@ -96,7 +96,7 @@ void SimBroker::stop_intake() {
   deps_.server.send(intake_, [&server = deps_.server, link = intake_] { server.cancel(link); });
 }
 
-// Where it pauses its channel is closed, and made anew where it goes on.
+// A pause closes the channel; resuming opens a new one.
 void SimBroker::pause_intake(bool yes) {
   if (std::exchange(intake_paused_, yes) == yes || !intake_) return;
   ++connection_;
@@ -148,7 +148,7 @@ void SimBroker::drop_publishing(PublishLane which, std::string reason) {
   if (!link) return;
   deps_.server.send(link, [&server = deps_.server, link] { server.close(link); });
   link->at_client = false;
-  // What it had sent and the server never read goes with it.
+  // Data that it had sent and the server had not read is lost with it.
   deps_.world.events.after(deps_.dice.between(1, 20) * kMs, nullptr,
                            [&server = deps_.server, link] { server.close(link); });
   deps_.world.events.after(0, deps_.process, [this, which, reason = std::move(reason), link] {
@@ -171,7 +171,7 @@ void SimBroker::write_soon(PublishLane which) {
   deps_.world.events.after(deps_.dice.between(5, 200), deps_.process, [this, which] { write(which); });
 }
 
-// The publishing thread's turn. The fence is looked at as late as can be.
+// The publishing thread's turn. Checks the fence as late as possible.
 void SimBroker::write(PublishLane which) {
   Lane& lane = lane_of(which);
   if (lane.waiting.empty()) return;
@@ -204,7 +204,7 @@ void SimBroker::answer(PublishLane which, std::vector<PublishResult> results) {
 
 void SimBroker::allow_publish_until(BootMs deadline) {
   allow_until_ = deadline;
-  // The fence passes without anybody saying so.
+  // Nothing signals that the fence has passed.
   const std::int64_t left_ms = std::min<std::int64_t>(deadline.ms - deps_.clock.boot().ms, 3'600'000);
   const Us left = left_ms * kMs + kMs;
   for (const PublishLane which : {PublishLane::main, PublishLane::probe}) {
@@ -213,7 +213,7 @@ void SimBroker::allow_publish_until(BootMs deadline) {
   }
 }
 
-// --- what happens to it
+// --- faults
 
 void SimBroker::alarm() {
   if (!status_.publishing) return;

@@ -1,4 +1,4 @@
-// A node's client of the world's broker: what plugin/rabbitmq is to the real one. Thread: one.
+// A node's client of the simulated broker, as plugin/rabbitmq is for the real one. Thread: one.
 #pragma once
 
 #include <deque>
@@ -21,7 +21,8 @@ class SimBroker final : public Broker {
     const Clock& clock;
     std::string node;
     Rng dice;
-    std::function<void()> step;  // something was written or came in: a place to be killed at
+    std::function<void()>
+        step;  // called when something was written or came in: a point at which a node may be killed
   };
   explicit SimBroker(Deps deps);
 
@@ -38,15 +39,15 @@ class SimBroker final : public Broker {
   void drop_publishing(PublishLane lane, std::string reason) override;
   void stop(Ms /*most*/) override { stopped_ = true; }
 
-  // The broker's alarm came or went.
+  // The broker's alarm began or ended.
   void alarm();
-  // It ran again after so long: what it had may be somebody else's by now.
+  // The process ran again after this pause: another consumer may have its deliveries by now.
   void stood_still(Us length);
-  // Its connections, for who cuts them: those that stand.
+  // Its open connections, for code that cuts them.
   std::vector<LinkPtr> links() const;
-  // Publishes of tasks that have no answer yet.
+  // Publishes of tasks without an answer yet.
   std::size_t unconfirmed() const;
-  std::string state() const;  // what has no answer, for a story
+  std::string state() const;  // unanswered publishes, for a story
 
  private:
   struct Lane {

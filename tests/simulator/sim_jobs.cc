@@ -88,7 +88,7 @@ void SimJobs::tell(const std::optional<Status>& status) {
   if (status) deps_.loop.post([this, status = *status] { on_status_(status); });
 }
 
-// What the server has takes effect when it likes to; what waits for its answer ends now.
+// Calls that reached the server may still take effect; waiting for their answers ends now.
 void SimJobs::abandon(Worker& worker) {
   const auto attempt = std::exchange(worker.attempt, nullptr);
   if (!attempt || attempt->abandoned) return;

@@ -33,15 +33,15 @@ class SimJobs final : public bridge::StoreJobs {
   BootMs answered() const override { return answered_; }
   void stop() override { stopping_ = true; }
   bool join(Ms /*most*/) override;
-  // The process is gone: what is with the database takes effect or not, and nobody hears of it.
+  // The process has died: jobs in the database may or may not take effect, and nobody gets their answers.
   void kill();
-  // How many are under way, and how many wait.
+  // The numbers of jobs under way and waiting.
   std::string state() const;
 
  private:
   struct Worker {
     bridge::Lane lane = bridge::Lane::flow;
-    std::shared_ptr<Job> job;  // none: free
+    std::shared_ptr<Job> job;  // nullptr: free
     std::shared_ptr<Attempt> attempt;
     bool away = false;
     Ms pause{0};

@@ -1,4 +1,4 @@
-// A node's loop: its tasks and timers are events of the world. Thread: one.
+// A node's loop: its tasks and timers are events of the simulation. Thread: one.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// One simulated world, from its seed to the judge's last word. Thread: one.
+// Runs one simulated world, from its seed to the judge's final verdict. Thread: one.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 namespace rung::sim {
 
 struct Outcome {
-  std::uint64_t hash = 0;  // of all that happened
+  std::uint64_t hash = 0;  // of all events
   std::uint64_t events = 0;
   std::int64_t simulated_us = 0;
-  std::string broken;              // the promise; "" = all are kept
-  int message = 0;                 // the one concerned; 0 = none
-  std::vector<std::string> story;  // of that message, where settings.record
+  std::string broken;              // the broken promise; "" = all were kept
+  int message = 0;                 // the message concerned; 0 = none
+  std::vector<std::string> story;  // of that message, if settings.record is set
 };
 
 Outcome simulate(const Settings& settings);

@@ -15,7 +15,7 @@
 
 namespace rung::sim {
 
-// A machine's boot clock: the world's time, from another beginning.
+// A machine's boot clock: the simulated time, with a different zero.
 class NodeClock final : public Clock {
  public:
   NodeClock(const Events& events, Us offset) : events_(events), offset_(offset) {}
@@ -41,7 +41,7 @@ class DbWall final : public Clock {
   Us stepped_ = 0;
 };
 
-// When something was wrong. A repeat is explained by it, and a bound counts from its end.
+// The times with an active fault. A fault explains a repeat, and time limits count from its end.
 class Troubles {
  public:
   void add(Us from, Us until) {
@@ -61,7 +61,7 @@ class Troubles {
   Us last_ = 0;
 };
 
-// One line of a message's story.
+// Adds a line to a message's story.
 struct Note {
   Us at = 0;
   int message = 0;
@@ -82,9 +82,9 @@ struct World {
   const std::shared_ptr<MemoryDb> db;
   Troubles troubles;
   std::vector<Note> notes;
-  std::function<void(std::string promise, int message)> broken;  // the judge's verdict; ends the world
+  std::function<void(std::string promise, int message)> broken;  // the judge's verdict; ends the simulation
 
-  // `text` is a function, so that nothing is put together where nobody reads it.
+  // `text` is a function, so that no text is built if nobody reads it.
   template <typename Text>
   void note(int message, Text text) {
     if (settings.record) notes.push_back({events.now(), message, text()});

@@ -1,7 +1,6 @@
-// A plain AMQP client for tests, on rabbitmq-c's own calls: it shares no code with plugin/rabbitmq, so that
-// what both understand in the same way is right by two witnesses. Thread: one thread an object; each has a
-// connection of its own. What fails throws std::runtime_error with the broker's word: a test then fails with
-// it.
+// A plain AMQP client for tests, built on rabbitmq-c's own calls. It shares no code with plugin/rabbitmq, so
+// that an error in one is not hidden by the same error in the other. Failures throw std::runtime_error with
+// the broker's text, which fails the test. Thread: one thread per object; each has its own connection.
 #pragma once
 
 #include <amqp.h>
@@ -21,13 +20,13 @@
 
 namespace rung::test {
 
-// RUNG_TEST_AMQP; throws where it is not set (a missing server fails a test, it does not skip it).
+// RUNG_TEST_AMQP; throws if it is not set (a missing server fails a test, it does not skip it).
 std::string amqp_url();
 
 // "rungtest-<what>-<random>": for prefixes and queues, so that tests run side by side.
 std::string unique_name(std::string_view what);
 
-// Waits until `done()` is true, looking every few ms; false where `within` passed before.
+// Waits until `done()` is true, polling every few ms; false if `within` passes first.
 template <typename Done>
 bool eventually(Done&& done, Ms within = std::chrono::seconds{10});
 
@@ -51,33 +50,33 @@ class AmqpProbe {
   void bind(std::string_view queue, std::string_view exchange, std::string_view routing_key = "");
   bool queue_exists(std::string_view queue);
   bool exchange_exists(std::string_view exchange);
-  // Messages ready (not those unacked); none where there is no such queue.
+  // Messages ready (not those unacked); nullopt if there is no such queue.
   std::optional<std::uint32_t> depth(std::string_view queue);
   std::optional<std::uint32_t> consumers(std::string_view queue);
   void purge(std::string_view queue);
   void remove(std::string_view queue);
   void remove_exchange(std::string_view exchange);
 
-  // Confirmed, mandatory: true where a queue took it, false where it came back.
+  // Publishes with `mandatory` and waits for the confirm: true if a queue took it, false if it was returned.
   bool publish(std::string_view exchange, std::string_view routing_key, const Message& message);
-  // Without waiting for each: publishes all, then waits for all confirms. REQUIRES: all are routable.
+  // Publishes all messages, then waits for all confirms. REQUIRES: all are routable.
   void publish_all(std::string_view exchange, std::string_view routing_key,
                    const std::vector<Message>& messages);
 
-  // basic.get, unacked: none where the queue is empty.
+  // basic.get without ack: nullopt if the queue is empty.
   std::optional<Received> get(std::string_view queue);
-  // The same, waiting up to `within` for one.
+  // The same, but waits up to `within` for a message.
   std::optional<Received> get_within(std::string_view queue, Ms within = std::chrono::seconds{10});
-  // Up to `count` messages, acked at once; fewer where `within` passed.
+  // Up to `count` messages, acked at once; fewer if `within` passes.
   std::vector<Received> take(std::string_view queue, std::size_t count, Ms within = std::chrono::seconds{20});
   void ack(const Received& received);
   void reject(const Received& received, bool requeue = false);  // requeue false: it is dead-lettered
 
-  // A consumer on this connection; next() gives its deliveries.
+  // Starts a consumer on this connection; next() returns its deliveries.
   void consume(std::string_view queue, int prefetch = 100);
   std::optional<Received> next(Ms within = std::chrono::seconds{10});
 
-  // Raw, for what the calls above would not do.
+  // Raw frames, for what the calls above cannot do.
   amqp_connection_state_t raw() { return connection_; }
 
  private:
@@ -95,7 +94,7 @@ class AmqpProbe {
   amqp_connection_state_t connection_ = nullptr;
   std::uint64_t published_ = 0;  // the last delivery tag of ours
   std::set<std::uint64_t> unconfirmed_;
-  std::deque<Received> inbox_;  // deliveries that came while a confirm was waited for
+  std::deque<Received> inbox_;  // deliveries that arrived while waiting for a confirm
 };
 
 bool eventually_impl(bool (*call)(void*), void* context, Ms within);

@@ -1,4 +1,4 @@
-// rung's values as rabbitmq-c's structures and back: the probe's own, written apart from
+// Converts Rung's values to rabbitmq-c's structures and back. Used by the probe only, and independent of
 // plugin/rabbitmq/codec.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A BrokerSink that keeps what it hears, and waits for it.
+// A BrokerSink that records its calls, and waits for them.
 // Thread: any.
 #pragma once
 
@@ -38,18 +38,18 @@ class BrokerRecorder final : public BrokerSink {
     add([&] { topology_.push_back(report); });
   }
 
-  // Waits until `count` deliveries have come; returns what has, and forgets it.
+  // Waits for `count` deliveries; returns those that have arrived, and clears the record of them.
   std::vector<Delivery> deliveries(std::size_t count, Ms within = kWithin) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, within, [&] { return deliveries_.size() >= count; });
     return std::exchange(deliveries_, {});
   }
-  // Waits for one delivery per result etc.: true where `count` results have come in all.
+  // Waits until `count` results have arrived in total; false if they do not.
   bool published(std::size_t count, Ms within = kWithin) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, within, [&] { return count_ >= count; });
   }
-  // The only result of a token; `none` where it has none or several.
+  // The only result of a token; `none` if it has none or several.
   std::optional<PublishResult> result(std::uint64_t token, Ms within = kWithin) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, within, [&] { return results_.contains(token); });
@@ -57,7 +57,7 @@ class BrokerRecorder final : public BrokerSink {
     if (it == results_.end() || it->second.size() != 1) return std::nullopt;
     return it->second[0];
   }
-  // How often each way occurred; -1 counts tokens with more than one result.
+  // The number of results of each kind; -1 counts tokens with more than one result.
   std::map<int, int> ways() const {
     std::lock_guard lock(mutex_);
     std::map<int, int> out;
@@ -77,7 +77,7 @@ class BrokerRecorder final : public BrokerSink {
   bool up(Ms within = kWithin) {
     return status([](const BrokerStatus& s) { return s.consuming && s.publishing; }, within);
   }
-  // Waits for a report of the topology for which `is` holds.
+  // Waits for a topology report for which `is` returns true.
   template <typename Is>
   bool topology(Is&& is, Ms within = kWithin) {
     std::unique_lock lock(mutex_);

@@ -1,4 +1,4 @@
-// An HTTP server that hands each GET on to another server, and lets the test change the answer.
+// An HTTP server that forwards each GET to another server and lets the test change the response.
 // Thread: `change` is called on the server's workers.
 #pragma once
 
@@ -16,7 +16,7 @@ class HttpBetween {
   };
   using Change = std::function<void(const std::string& path, Answer& answer)>;
 
-  // `server`: http://host:port. Throws std::runtime_error where it cannot listen.
+  // `server`: http://host:port. Throws std::runtime_error if it cannot listen.
   HttpBetween(std::string server, Change change);
   ~HttpBetween();
   HttpBetween(const HttpBetween&) = delete;

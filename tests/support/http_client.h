@@ -12,7 +12,7 @@
 namespace rung::test {
 
 struct HttpAnswer {
-  int status = 0;                              // 0 = none came
+  int status = 0;                              // 0 = no response
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
   nlohmann::json json() const { return nlohmann::json::parse(body, nullptr, false); }
@@ -25,12 +25,12 @@ struct HttpAnswer {
 class HttpClient {
  public:
   using Headers = std::map<std::string, std::string>;
-  // `ca`: TLS, the server's certificate checked by it.
+  // `ca`: use TLS, and verify the server's certificate with this CA.
   explicit HttpClient(int port, const std::string& host = "127.0.0.1", const std::string& ca = "");
   ~HttpClient();
   HttpClient(HttpClient&&) noexcept;
 
-  // `body`: none where it isn't given. Content-Type: application/json unless `headers` has one.
+  // `body`: nullopt = none. Content-Type: application/json unless `headers` has one.
   HttpAnswer call(const std::string& method, const std::string& path,
                   const std::optional<std::string>& body = {}, const Headers& headers = {});
 
@@ -39,10 +39,10 @@ class HttpClient {
   std::unique_ptr<Impl> impl_;
 };
 
-// A port of 127.0.0.1 that nobody listened on a moment ago.
+// A port of 127.0.0.1 that was free a moment ago.
 int free_port();
 
-// Sends bytes as they are and reads until the other side ends, or `within` has passed.
+// Sends raw bytes and reads until the other side closes, or `within` has passed.
 std::string send_raw(int port, const std::string& bytes, Ms within = std::chrono::seconds{10});
 
 }  // namespace rung::test

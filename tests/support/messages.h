@@ -1,4 +1,4 @@
-// Messages with everything in them. Thread: pure.
+// Messages with every kind of content. Thread: pure.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace rung::test {
 
-// Every field type of RabbitMQ's AMQP 0-9-1, nested ones too, at their limits.
+// Every field type of RabbitMQ's AMQP 0-9-1, also nested, at its limits.
 inline Table every_field_type() {
   return {{"void", Value{}},
           {"true", true},
@@ -39,9 +39,8 @@ inline Table every_field_type() {
           {std::string(255, 'n'), "longest name"}};
 }
 
-// What a broker is free to change when it hands headers on: RabbitMQ 4 sorts tables by name, and an unsigned
-// 64-bit number comes out as a signed one of the same bits. What is equal after this is the same to a
-// consumer.
+// Normalises what a broker may change in headers: RabbitMQ 4 sorts tables by name, and returns an unsigned
+// 64-bit number as a signed one with the same bits. If the results are equal, a consumer sees no difference.
 inline Value canonical(Value value);
 inline Table canonical(Table table) {
   for (auto& [name, value] : table) value = canonical(std::move(value));

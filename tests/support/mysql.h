@@ -1,4 +1,4 @@
-// A schema of its own for a test, on the server of RUNG_TEST_MYSQL; dropped at the end. Raw queries, past the
+// A schema for one test, on the server of RUNG_TEST_MYSQL; dropped at the end. Raw queries that bypass the
 // store. Thread: one at a time.
 #pragma once
 
@@ -13,8 +13,8 @@ namespace rung::test {
 
 class MysqlSchema {
  public:
-  // Names a schema, does not create it: open_mysql_store() does. Throws std::runtime_error that says what to
-  // do where RUNG_TEST_MYSQL is not set or the server is not there: the test fails.
+  // Only chooses a name; open_mysql_store() creates the schema. If RUNG_TEST_MYSQL is not set or the server
+  // is unreachable, throws std::runtime_error that says what to do, so the test fails.
   MysqlSchema();
   ~MysqlSchema();
   MysqlSchema(const MysqlSchema&) = delete;
@@ -24,17 +24,17 @@ class MysqlSchema {
   StoreOptions options() const;  // for open_mysql_store: this schema, ten seconds
   std::string url() const;       // mysql://.../<name>
 
-  // Rows of text, NULL as "NULL". Runs in the schema once it is there. Throws sql::SQLException.
+  // Rows as text, NULL as "NULL". Uses the schema once it exists. Throws sql::SQLException.
   std::vector<std::vector<std::string>> query(const std::string& sql);
   std::vector<std::string> columns(const std::string& sql);  // the names of a result's columns
   std::string value(const std::string& sql);                 // the first cell
   void exec(const std::string& sql);
-  // EXPLAIN's rows, by column: table, partitions, type, key, Extra and the rest are named alike by MySQL and
-  // MariaDB.
+  // EXPLAIN's rows, by column: table, partitions, type, key, Extra and the rest have the same names in MySQL
+  // and MariaDB.
   std::vector<std::map<std::string, std::string>> explain(const std::string& statement);
   bool is_mariadb();
 
-  // Opened and migrated; throws where that fails.
+  // Opens and migrates a store; throws if that fails.
   std::unique_ptr<Store> open_store();
 
  private:

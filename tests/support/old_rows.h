@@ -1,4 +1,5 @@
-// History of some days ago, by plain SQL: what retention finds. Thread: one at a time, as MysqlSchema.
+// Creates history that is some days old, by plain SQL, for tests of retention. Thread: one at a time, as
+// MysqlSchema.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@ namespace rung::test {
 
 inline constexpr int kOldOver = 1200, kOldBesideParked = 600;
 
-// REQUIRES: a migrated schema; of today's parts the first takes all that is old. Two parts are cut off it:
+// REQUIRES: a migrated schema; its first partition holds everything old. Two partitions are split off it:
 // `a`, the days until four days ago, and `b`, the day after it. In a: kOldOver succeeded tasks with two
 // attempts and a body each. In b: kOldBesideParked of them and one that is parked, whose id is returned.
 inline std::string add_old_rows(MysqlSchema& schema) {

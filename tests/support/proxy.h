@@ -1,10 +1,9 @@
-// A TCP proxy that hurts what goes through it: cuts, stalls, refuses. Stand it between the code under test
-// and a server.
+// A TCP proxy that injects faults: cuts, stalls, refuses. Put it between the code under test and a server.
 //
 //   TcpProxy proxy(url->host, url->port);
 //   options.url = with_port(options.url, proxy.port());
 //   proxy.cut();        // both sides get a RST
-//   proxy.stall();      // nothing is read any more: senders fill their buffers, nobody is told
+//   proxy.stall();      // reads nothing more: the senders' buffers fill up, without an error
 //
 // Thread: every method from any thread; one thread inside.
 #pragma once
@@ -23,7 +22,7 @@ namespace rung::test {
 
 class TcpProxy {
  public:
-  // Throws std::runtime_error where it cannot listen.
+  // Throws std::runtime_error if it cannot listen.
   TcpProxy(std::string host, int port);
   ~TcpProxy();
   TcpProxy(const TcpProxy&) = delete;
@@ -33,16 +32,16 @@ class TcpProxy {
   std::size_t connections() const;                    // open now
   std::size_t accepted() const { return accepted_; }  // ever
 
-  void cut();                             // RST to both sides of every connection; new ones are taken
+  void cut();                             // RST to both sides of every connection; new ones are accepted
   void refuse(bool yes = true);           // new connections get a RST at once (those open stay)
   void stall(bool yes = true);            // both directions
-  void stall_to_server(bool yes = true);  // what the client sends stays where it is; answers go on
-  void half_close();  // forgets the server's side: the client sends into the void and hears nothing
-  void cut_after(std::uint64_t bytes);  // the next connection that has sent so many to the server is cut
-  // The next connection that sends `first` and after it `then` hears nothing from there on; what it sent
+  void stall_to_server(bool yes = true);  // only what the client sends; answers still arrive
+  void half_close();  // drops the server's side: the client's data is lost, and it receives nothing
+  void cut_after(std::uint64_t bytes);  // cuts the next connection that has sent so many bytes to the server
+  // The next connection that sends `first` and later `then` receives nothing from then on; what it sent
   // arrives.
   void deafen(std::string first, std::string then);
-  bool deafened() const;  // one was
+  bool deafened() const;  // whether that has happened
 
  private:
   struct Pair;
@@ -59,7 +58,7 @@ class TcpProxy {
   std::atomic<std::uint64_t> cut_after_{0};
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Pair>> pairs_;  // guarded by mutex_
-  std::string deafen_first_, deafen_then_;    // guarded by mutex_; empty: nobody
+  std::string deafen_first_, deafen_then_;    // guarded by mutex_; empty: no connection
   bool deafened_ = false;                     // guarded by mutex_
   std::thread thread_;
 };

@@ -1,4 +1,4 @@
-// The seed of a random test: RUNG_TEST_SEED, else a new one; printed, so that a failure can be repeated.
+// The seed of a random test: from RUNG_TEST_SEED, else new; printed, so that a failure can be repeated.
 #pragma once
 
 #include <gtest/gtest.h>

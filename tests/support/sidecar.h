@@ -1,6 +1,6 @@
-// The program `rung run` as a child process, as a user starts it: a rung.yaml in a folder of its own, stderr
-// in a file. And the fixture of the tests that look at it from outside: through RabbitMQ and the contract's
-// views alone. Thread: one at a time.
+// The program `rung run` as a child process, as a user starts it: with a rung.yaml in its own folder, and
+// stderr in a file. Also the fixture of the tests that observe it from outside, only through RabbitMQ and the
+// contract's views. Thread: one at a time.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,17 +19,17 @@
 
 namespace rung::test {
 
-// How long anything is waited for: the bound of a machine under load, not the time it should take.
+// Time limit of every wait: generous, for a machine under load; not the time that it should take.
 inline constexpr Ms kBound{std::chrono::seconds{30}};
 
 // Text as a YAML scalar in quotes, whatever bytes are in it (UTF-8).
 std::string yaml(std::string_view text);
 
-// What the rung.yaml of a test says. The texts are YAML.
+// The contents of a test's rung.yaml. The texts are YAML.
 struct SidecarConfig {
   std::string broker_url = amqp_url();
   std::string store_url;                             // MysqlSchema::url()
-  std::vector<std::string> broker_urls, store_urls;  // where not empty: `urls` instead of `url`
+  std::vector<std::string> broker_urls, store_urls;  // if not empty: `urls` instead of `url`
   std::string prefix = unique_name("p");             // broker.prefix
   std::string node = "node-1";
   std::string broker;                            // more keys of broker: "  prefetch: 10\n"
@@ -47,21 +47,21 @@ struct SidecarConfig {
 class Sidecar {
  public:
   explicit Sidecar(const SidecarConfig& config);  // writes the file, starts nothing
-  ~Sidecar();                                     // kill -9, the folder goes
+  ~Sidecar();                                     // kill -9; removes the folder
   Sidecar(const Sidecar&) = delete;
   Sidecar& operator=(const Sidecar&) = delete;
 
-  void start();  // REQUIRES: it does not run. The log goes on in the same file
-  // Takes in failed messages: <prefix>.failed has as many consumers as are waited for.
+  void start();  // REQUIRES: it is not running. The log continues in the same file
+  // Waits until it consumes failed messages: until <prefix>.failed has that many consumers.
   bool wait_ready(Ms within = kBound, std::uint32_t consumers = 1);
   void signal(int number);
-  void kill9();  // and waits until it is gone
-  // Its exit code, 128 + n where signal n ended it; none where it still runs after `within`.
+  void kill9();  // and waits for its end
+  // Its exit code, 128 + n if signal n ended it; nullopt if it still runs after `within`.
   std::optional<int> wait_exit(Ms within = kBound);
   bool running();
   pid_t pid() const { return pid_; }
 
-  void rewrite(const std::string& text);  // rung.yaml; the process learns of it by SIGHUP
+  void rewrite(const std::string& text);  // rung.yaml; the process reads it after SIGHUP
   std::string config_path() const { return (folder_ / "rung.yaml").string(); }
   std::string log() const;              // all of it
   std::string log_since_start() const;  // from the last start() on
@@ -73,7 +73,7 @@ class Sidecar {
   std::filesystem::path folder_;
   std::string prefix_;
   std::string broker_url_;
-  pid_t pid_ = -1;  // -1 = does not run
+  pid_t pid_ = -1;  // -1 = not running
   std::uintmax_t started_at_ = 0;
 };
 
@@ -93,31 +93,32 @@ class SidecarTest : public ::testing::Test {
   SidecarTest();
   ~SidecarTest() override;
 
-  // Starts a sidecar by `config` and waits until it takes in.
+  // Starts a sidecar with `config` and waits until it consumes.
   void start();
   Sidecar& rung() { return *sidecar_; }
   std::string failed() const { return config.prefix + ".failed"; }
   std::string results() const { return config.prefix + ".results"; }
   std::string parked() const { return config.prefix + ".parked"; }
 
-  // A name for a queue that is removed at the end.
+  // A new name for a queue, which is removed at the end.
   std::string new_name(std::string_view what = "q");
   // Declares such a queue; its dead letters go to <prefix>.failed.
   std::string attached(std::string_view what = "q");
   void declare_attached(const std::string& name);
   void remove_at_end(const std::string& queue) { queues_.push_back(queue); }
 
-  // Publishes to the queue, takes it from there and rejects it: it is dead-lettered. What the consumer saw.
+  // Publishes to the queue, takes the message and rejects it, so that it is dead-lettered. Returns the
+  // delivery.
   Received fail(const std::string& queue, const Message& message);
-  // The next delivery of `queue`; a failure of the test and an empty message where none comes.
+  // The next delivery of `queue`; if there is none, fails the test and returns an empty message.
   Received delivery(const std::string& queue, Ms within = kBound);
-  // A consumer's word to <prefix>.results about a delivery.
+  // Publishes a consumer's result for a delivery to <prefix>.results.
   void report(const Received& delivered, std::string_view result, std::string_view error = "");
 
   std::vector<Row> rows(const std::string& sql);
   std::vector<Row> current(const std::string& queue);  // retry_current by retry_id
   std::vector<Row> history(const std::string& id);     // retry_history by attempt
-  // Waits for the one row of the queue in that state; what stands there last, in any case.
+  // Waits until the queue's only row has that state; returns the row as last seen, reached or not.
   Row wait_state(const std::string& queue, std::string_view state, Ms within = kBound);
   Row wait_id(const std::string& id, std::string_view state, Ms within = kBound);
 

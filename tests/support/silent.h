@@ -1,4 +1,4 @@
-// A port at which nobody ever says a word. Thread: one at a time.
+// A port that never sends anything. Thread: one at a time.
 #pragma once
 
 #include <arpa/inet.h>
@@ -14,8 +14,8 @@ namespace rung::test {
 
 class SilentPort {
  public:
-  // answers_syn: connections are made (by the kernel), and then nothing comes. Otherwise the backlog is full
-  // and a SYN gets no answer: as if the host were gone.
+  // answers_syn: the kernel accepts connections, but no data ever arrives. Otherwise the backlog is full, and
+  // a SYN gets no answer, as if the host were down.
   enum class Kind { answers_syn, answers_nothing };
 
   explicit SilentPort(Kind kind) : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

@@ -1,11 +1,11 @@
-// Time that a test moves by hand: a clock, a loop and store jobs, all on the test's own thread. Nothing
-// sleeps: time jumps to the next thing that is due.
+// Virtual time, advanced by the test: a clock, a loop and store jobs, all on the test's own thread. Nothing
+// sleeps: time jumps to the next event.
 //
 //   VirtualClock clock;
 //   VirtualLoop loop(clock);
 //   loop.after_each([&] { while (broker.pump()) {} });  // a MemoryBroker with Pace::by_hand
 //   VirtualJobs jobs(loop, factory);                    // a job takes 1 ms
-//   jobs.by_hand(Lane::flow);                           // those wait for run_next()
+//   jobs.by_hand(Lane::flow);                           // such jobs wait for run_next()
 //   loop.run_for(Ms{500});
 //
 // Thread: one for all.
@@ -29,7 +29,8 @@
 
 namespace rung::test {
 
-// Both clocks begin at a whole second and go on in step; the database's too, where a MemoryDb is given this.
+// Both clocks begin at a whole second and advance together; so does the database's, if a MemoryDb uses this
+// clock.
 class VirtualClock final : public Clock {
  public:
   BootUs boot_us() const override { return {now_.ms * 1000}; }
@@ -43,11 +44,11 @@ class VirtualClock final : public Clock {
 
 class VirtualLoop final : public io::Loop {
  public:
-  // REQUIRES: `clock` outlives it, and every Timer on it is gone before it is.
+  // REQUIRES: `clock` outlives it, and every Timer on it is destroyed before it.
   explicit VirtualLoop(VirtualClock& clock) : clock_(clock) {}
 
   const Clock& clock() const override { return clock_; }
-  // Runs at the present instant, after what is due then already.
+  // Runs at the present instant, after everything that is already due then.
   void post(std::function<void()> task) override { at(clock_.boot(), std::move(task)); }
   std::unique_ptr<Alarm> make_alarm(std::function<void()> fire) override;
   Ms timer_clock() const override { return Ms{clock_.boot().ms}; }
@@ -55,13 +56,13 @@ class VirtualLoop final : public io::Loop {
   // `hook` runs after each step, and before the first one.
   void after_each(std::function<void()> hook) { hook_ = std::move(hook); }
 
-  // Runs what is due next, in order of time, then of when it was handed in. Time jumps there. False where
-  // there is nothing.
+  // Advances time to the next event and runs it; events of the same time run in the order in which they were
+  // added. False if there is none.
   bool step();
-  // Runs all that is due by then, inclusive. Then it is that time.
+  // Runs everything that is due by then, inclusive, and advances time to it.
   void run_until(BootMs time);
   void run_for(Ms time) { run_until(clock_.boot() + time); }
-  // Runs step by step until it is so. False where it is not within `most`.
+  // Runs step by step until the condition holds. False if it does not within `most`.
   bool run_until(const std::function<bool()>& condition, Ms most = Ms{60'000});
 
  private:
@@ -85,19 +86,19 @@ class VirtualJobs final : public bridge::StoreJobs {
 
   VirtualJobs(VirtualLoop& loop, StoreFactory factory, OnStatus on_status = {});
 
-  // A job of the lane is done so long after its turn has come. 1 ms at first.
+  // The time that a job of the lane takes. Initially 1 ms.
   void by_itself(bridge::Lane lane, Ms latency = kLatency);
-  // A job of the lane waits for run_next().
+  // Jobs of the lane wait for run_next().
   void by_hand(bridge::Lane lane);
-  // Tries the oldest job of that lane once. After a transient error it is the oldest again. False where there
-  // is none. Its answer is posted to the loop.
+  // Runs the oldest job of that lane once; after a transient error it remains the oldest. Its answer is
+  // posted to the loop. False if there is none.
   bool run_next(bridge::Lane lane = bridge::Lane::flow);
   std::size_t waiting(bridge::Lane lane) const;
 
   BootMs answered() const override { return answered_; }
-  // What waits for its next try is given up.
+  // Gives up jobs that wait for a retry.
   void stop() override;
-  // Tries all that is left.
+  // Runs all remaining jobs.
   bool join(Ms most) override;
 
  private:
@@ -108,9 +109,9 @@ class VirtualJobs final : public bridge::StoreJobs {
           timer(loop, [this, attempt = std::move(attempt)] { attempt(*this); }) {}
     const bridge::Lane lane;
     Job job;
-    io::Timer timer;     // until its next try
-    Ms pause{0};         // before its last try; 0 = none
-    bool begun = false;  // it has a thread of its lane
+    io::Timer timer;     // until its retry
+    Ms pause{0};         // before its last attempt; 0 = none
+    bool begun = false;  // it occupies a thread of its lane
     bool away = false;   // it waits for the database
   };
 
@@ -130,7 +131,7 @@ class VirtualJobs final : public bridge::StoreJobs {
   BootMs answered_;
   bool stopping_ = false;
   bridge::StoreOutage outage_;
-  // What is posted ends with this object: a killed instance hears no answers.
+  // Posted answers are dropped with this object: a killed instance receives none.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

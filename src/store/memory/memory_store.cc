@@ -287,7 +287,7 @@ Result<std::vector<Decision>> MemoryStore::apply(std::span<const Event> events, 
     if (row != nullptr) move_on(*row, events, out, db_.now_locked());
     return out;
   });
-  if (theirs) return permanent("the bulk is paused, has ended, or is in other hands");
+  if (theirs) return permanent("the bulk is paused, has ended, or is run by another process");
   return decisions;
 }
 

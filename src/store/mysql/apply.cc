@@ -103,7 +103,7 @@ class Application {
                                                           {"applied", how_many(Verdict::applied)},
                                                           {"refused", how_many(Verdict::refused)}}));
     if (moved == 1) return;
-    throw Abort{{Error::Kind::permanent, "the bulk is paused, has ended, or is in other hands"}};
+    throw Abort{{Error::Kind::permanent, "the bulk is paused, has ended, or is run by another process"}};
   }
 
  private:

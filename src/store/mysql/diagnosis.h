@@ -1,5 +1,5 @@
 // Facts about a database and about our user's privileges: for `rung doctor`. Read-only.
-// Thread: free; blocks, bounded by options.timeout.
+// Thread: any; blocks, bounded by options.timeout.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Classifies error codes of the server and of the client library. Thread: any; free of the connector.
+// Classifies error codes of the server and of the client library. Does not use the connector. Thread: any.
 #pragma once
 
 #include <string_view>

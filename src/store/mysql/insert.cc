@@ -175,8 +175,7 @@ class Intake {
     if (to_free.empty()) return;
     std::sort(to_free.begin(), to_free.end());
     const auto freed = session_.exec(render("intake_free_keys", {{"ids", Literal::ids(to_free)}}));
-    if (freed != static_cast<std::int64_t>(to_free.size()))
-      throw Again{"a task that was over was opened again"};
+    if (freed != static_cast<std::int64_t>(to_free.size())) throw Again{"a finished task was reopened"};
   }
 
   void write(const std::vector<std::size_t>& fresh) {

@@ -135,9 +135,9 @@ Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options, 
   auto urls = parse_urls(options.url, options.other_urls);
   if (!urls) return permanent("store.url: " + urls.error().message);
   for (const Url& url : *urls) {
-    if (url.scheme != "mysql") return permanent("store.url begins with mysql://");
+    if (url.scheme != "mysql") return permanent("store.url must begin with mysql://");
     if (url.path.empty()) return permanent("store.url names no database: mysql://user@host:port/DATABASE");
-    if (url.path != urls->front().path) return permanent("store.urls: all of them name the same database");
+    if (url.path != urls->front().path) return permanent("store.urls: all must name the same database");
   }
   return std::make_shared<Addresses>(*std::move(urls), mysql::kUsualPort, Addresses::Order::listed, clock);
 }
@@ -145,7 +145,7 @@ Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options, 
 Result<std::unique_ptr<Store>> open_mysql_store(const StoreOptions& options, const Clock& clock, Ms silence) {
   auto addresses = options.addresses ? options.addresses : mysql_addresses(options, clock);
   if (!addresses) return tl::unexpected(addresses.error());
-  if (options.tls != "off" && options.tls != "verify") return permanent("store.tls is off or verify");
+  if (options.tls != "off" && options.tls != "verify") return permanent("store.tls must be off or verify");
   auto session = std::make_unique<mysql::Session>(options, *addresses, options.timeout, silence);
   if (auto connected = session->connect(); !connected) return tl::unexpected(connected.error());
   if (!session->has_database() && options.migrate) {

@@ -96,7 +96,7 @@ StoredMessage message_at(const ::sql::ResultSet& row) {
 Result<EpochUs> MysqlStore::clock() {
   return session_->run_for([&] {
     auto row = session_->query(render("clock"));
-    if (!row->next()) throw Again{"the database told no time"};
+    if (!row->next()) throw Again{"the database returned no time"};
     // The text up to the seconds, then the fraction.
     const std::string text = text_at(*row, 1);
     return EpochUs{parse_datetime(text.substr(0, 19)).ms * 1000 + row->getInt64(2)};
@@ -203,10 +203,9 @@ Result<void> MysqlStore::check_headers(const Filter& filter) const {
   const auto& indexed = session_->options().index_headers;
   for (const auto& [name, value] : filter.headers) {
     if (std::ranges::find(indexed, name) == indexed.end()) {
-      return permanent(
-          "the header '" + name +
-          "' is not indexed: name it in `index_headers` of the config; messages taken in from then on "
-          "are found by it");
+      return permanent("the header '" + name +
+                       "' is not indexed: add it to `index_headers` in the config; only messages received "
+                       "after that can be found by it");
     }
   }
   return {};

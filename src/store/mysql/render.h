@@ -1,6 +1,6 @@
 // Fills values into the statements from sql/. A Literal is safe by construction: we format numbers, times and
 // words ourselves; other text goes in unchanged if that is safe, else as hexadecimal digits. Nothing depends
-// on quoting rules, sql_mode or charset. Thread: values, free of threads.
+// on quoting rules, sql_mode or charset. Thread: values.
 #pragma once
 
 #include <concepts>

@@ -32,18 +32,17 @@ std::string_view advice(int code) {
       return "; a right is missing: GRANT it to this user (docs/permissions.md lists what Rung needs)";
     case 1045:
     case 1698:
-      return "; check the user and the password in store.url (or store.password_file). MariaDB says the same "
-             "where "
-             "it takes encrypted connections only: then set store.tls: verify";
+      return "; check the user and the password in store.url (or store.password_file). MariaDB gives "
+             "the same error if it accepts only encrypted connections: then set store.tls: verify";
     case 1049:
       return "; create the database, or check its name in store.url";
     case 3159:
-      return "; the server takes encrypted connections only: set store.tls: verify, and store.ca where its "
+      return "; the server accepts only encrypted connections: set store.tls: verify, and store.ca where its "
              "certificate is of an authority of your own";
     case 2059:
     case 2061:
-      return "; this user's authentication plugin needs TLS or is not there on this machine: set store.tls: "
-             "verify, or ALTER USER ... IDENTIFIED WITH a plugin that the client library has";
+      return "; this user's authentication plugin needs TLS or is not installed on this machine: set "
+             "store.tls: verify, or ALTER USER ... IDENTIFIED WITH a plugin that the client library has";
     default:
       return "";
   }
@@ -302,11 +301,11 @@ Error Session::to_error(int code, const std::string& text) {
   if (code == kDuplicate) {
     what = "duplicate key";
   } else if (code == kNotUnderstood) {
-    what = "it does not understand a statement of ours";
+    what = "it rejects a statement of Rung as invalid SQL";
   } else if (code == kDenied) {
     what = "access denied for user '" + address_.url.user + "'";
   } else if (quotes_values(code)) {
-    what = "a value that its column does not take";
+    what = "a value that its column does not accept";
   }
   Error error{Error::Kind::refused, "database " + address_.shown + ": " + what + " (" + std::to_string(code) +
                                         ")" + std::string(advice(code))};
@@ -341,7 +340,7 @@ std::unique_ptr<::sql::PreparedStatement> Session::prepare(const std::string& sq
 
 EpochMs Session::now() {
   auto row = query(render("now"));
-  if (!row->next()) throw Again{"the database told no time"};
+  if (!row->next()) throw Again{"the database returned no time"};
   return parse_datetime(row->getString(1).asStdString());
 }
 

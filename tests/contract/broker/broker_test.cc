@@ -15,7 +15,7 @@ namespace {
 using How = PublishResult::How;
 
 constexpr Ms kLong{60000};
-constexpr Ms kSoon{10000};  // for what takes milliseconds, on a machine that does much else
+constexpr Ms kSoon{10000};  // time limit for something that takes milliseconds, on a busy machine
 
 struct Kind {
   const char* name;
@@ -144,7 +144,7 @@ TEST_P(BrokerContract, ToOneQueueUnderAnotherRoutingKey) {
   EXPECT_EQ(back->headers.value_or(Table{}), Table{}) << "whatever took it there is off";
   world_->broker().publish({to_queue(2, "nowhere-" + queue_, "order.paid")});
   EXPECT_EQ(how(2), How::returned);
-  // The queue gets it, whatever the broker can make of the routing key.
+  // The queue gets it, whether or not the broker can keep the routing key.
   const std::string long_name = queue_ + std::string(255 - queue_.size(), 'q');
   world_->declare(long_name);
   world_->broker().publish({to_queue(3, long_name, "order.paid"), to_queue(4, queue_, "queue:" + queue_)});
@@ -188,7 +188,7 @@ TEST_P(BrokerContract, WaitingMessagesAreTakenInOnlyWhereAskedFor) {
 TEST_P(BrokerContract, WhatIsAckedDoesNotComeAgainWhatIsNotDoes) {
   constexpr std::size_t kCount = 50;
   BrokerOptions options;
-  options.prefetch = kCount;  // so that each further one can come only after an ack has been worked on
+  options.prefetch = kCount;  // so that each further one arrives only after an ack was processed
   build(options);
   start();
   for (std::size_t i = 0; i < kCount; ++i) {
@@ -214,7 +214,7 @@ TEST_P(BrokerContract, WhatIsAckedDoesNotComeAgainWhatIsNotDoes) {
     EXPECT_TRUE(d.redelivered);
     EXPECT_NE(d.tag.session(), got[0].tag.session());
   }
-  // An ack of the connection that is gone does nothing, and does not ack what has the same number now.
+  // An ack for an old connection does nothing; it does not ack the delivery that has the same tag now.
   std::vector<DeliveryTag> stale;
   for (const Delivery& d : again) stale.push_back({got[0].tag.session(), d.tag.tag});
   world_->broker().ack(stale);
@@ -369,7 +369,7 @@ TEST_P(BrokerContract, WhilePausedWhatIsUnackedIsTheBrokersAgain) {
   world_->broker().pause_intake(true);
   EXPECT_TRUE(eventually([&] { return world_->depth(failed) == 2; }));
   EXPECT_FALSE(world_->broker().stands(got[1].tag));
-  world_->broker().ack({got[1].tag});  // too late: it is anybody's
+  world_->broker().ack({got[1].tag});  // too late: any consumer may get it now
   ASSERT_TRUE(world_->put(failed, "", text("four")));
   EXPECT_TRUE(sink_.deliveries(1, Ms{300}).empty());
   EXPECT_EQ(world_->depth(failed), 3U);
@@ -412,7 +412,7 @@ TEST_P(BrokerContract, PausedAgainAndAgainAQuorumQueueKeepsIts) {
   EXPECT_EQ(world_->depth(world_->prefix() + ".parked"), 0U);
 }
 
-// The connection goes while nothing is consumed: the next one consumes nothing either.
+// The connection is lost while intake is paused: the next one does not consume either.
 TEST_P(BrokerContract, APauseOutlivesTheConnection) {
   start();
   const std::string failed = world_->prefix() + ".failed";
@@ -440,7 +440,7 @@ TEST_P(BrokerContract, OneResultEachAlsoAtStop) {
   EXPECT_FALSE(ways.contains(-1));
   EXPECT_EQ(ways[static_cast<int>(How::confirmed)] + ways[static_cast<int>(How::lost)],
             static_cast<int>(kCount));
-  // What was confirmed is there.
+  // Confirmed messages are in the queue.
   EXPECT_GE(static_cast<int>(world_->depth(queue_)), ways[static_cast<int>(How::confirmed)]);
 }
 

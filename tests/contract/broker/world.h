@@ -1,5 +1,5 @@
-// A Broker with the world around it, the same for memory and RabbitMQ: queues, producers, consumers, a
-// connection that can be cut. Thread: the test's.
+// A Broker and its environment, the same for memory and RabbitMQ: queues, producers, consumers, a connection
+// that can be cut. Thread: the test's.
 #pragma once
 
 #include <functional>
@@ -19,13 +19,14 @@ class World {
   virtual Broker& broker() = 0;
   virtual void declare(const std::string& queue) = 0;
   virtual void remove(const std::string& queue) = 0;
-  // A consumer takes the oldest and cannot handle it: it goes to <prefix>.failed. Waits a while for it.
+  // A consumer takes the oldest message, waiting for it if necessary, and fails it: it goes to
+  // <prefix>.failed.
   virtual bool reject(const std::string& queue) = 0;
   virtual bool put(const std::string& exchange, const std::string& routing_key, const Message& message) = 0;
   virtual std::optional<Message> take(const std::string& queue) = 0;  // waits a while
   virtual std::size_t depth(const std::string& queue) = 0;
-  virtual void cut() = 0;      // the connections break, and come back
-  virtual void go_away() = 0;  // they break, and stay away
+  virtual void cut() = 0;      // the connections break, and are reopened
+  virtual void go_away() = 0;  // the connections break, and stay closed
   virtual void come_back() = 0;
 
   const std::string& prefix() const { return prefix_; }

@@ -6,7 +6,7 @@ namespace {
 
 using Verdict = Decision::Verdict;
 
-class Climb {  // a task under way, for tests that go on from there
+class Climb {  // a task under way, as a starting point
  public:
   Climb(Store& store, Fence fence) : store_(store), fence_(std::move(fence)) {}
   Decision operator()(TaskId id, Happening what) {
@@ -50,8 +50,7 @@ TEST_P(StoreContract, AClaimIsAnAttemptAndItsHistoryBegins) {
   EXPECT_EQ(must(store_->history(id)).size(), 1U);
 }
 
-// What happens to many at once is written by fewer statements than rows: each row must be what was decided
-// for it.
+// Events of many tasks are written with fewer statements than rows: each row must match its decision.
 TEST_P(StoreContract, WhatHappensToManyAtOnceIsWrittenForEach) {
   const Fence fence = join(*store_, "a");
   std::vector<TaskId> ids;
@@ -100,8 +99,8 @@ Event confirm_as_expected(const Task& claimed, EpochMs published_at) {
   return {claimed.id, event::Confirmed{1, published_at}, {}, std::make_shared<const Task>(claimed)};
 }
 
-// Whoever claimed them says with the confirm how they stood then: no row is read, and each is as if it had
-// been.
+// With the confirm, the claimer passes the state of the tasks after its claim (`expected`): no row is read,
+// and the result is the same as if it had been.
 TEST_P(StoreContract, WhatWasSeenIsWrittenWhereItStillIsSo) {
   const Fence fence = join(*store_, "a");
   std::vector<Event> claims, confirms;
@@ -118,7 +117,7 @@ TEST_P(StoreContract, WhatWasSeenIsWrittenWhereItStillIsSo) {
     ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
     confirms.push_back(confirm_as_expected(d.task, now));
   }
-  // Said twice, as after a lost answer: nothing changes.
+  // Applied twice, as after a lost answer: nothing changes.
   for (int time = 0; time < 2; ++time) {
     const auto confirmed = must(store_->apply(confirms, fence, decider()));
     for (std::size_t i = 0; i < confirmed.size(); ++i) {
@@ -167,7 +166,7 @@ TEST_P(StoreContract, WhatIsNoLongerAsItWasSeenIsDecidedAsItIs) {
   }
 }
 
-// A row that somebody changed by hand has the version that was seen, and isn't as it was seen all the same.
+// A row that somebody changed by hand may still have the expected version, although it differs.
 TEST_P(StoreContract, WhatWasChangedByHandIsDecidedAsItIs) {
   if (!mysql_) GTEST_SKIP() << "the memory store has nobody who changes rows by hand";
   const Fence fence = join(*store_, "a");
@@ -182,7 +181,7 @@ TEST_P(StoreContract, WhatWasChangedByHandIsDecidedAsItIs) {
   EXPECT_EQ(get(*store_, confirms[4].id).state, State::awaiting);
 }
 
-// A person deleted history by hand, say: what is said of those attempts is written all the same.
+// For example, a person deleted history by hand: updates of those attempts are written all the same.
 TEST_P(StoreContract, AnAttemptWhoseRowIsGoneIsWrittenAnew) {
   if (!mysql_) GTEST_SKIP() << "the memory store has nobody who deletes rows";
   const Fence fence = join(*store_, "a");
@@ -243,11 +242,11 @@ TEST_P(StoreContract, AFailureQuickerThanTheConfirmKeepsItsWordAndGetsItsTime) {
   const TaskId id = due_task(*store_, fence);
   Climb climb(*store_, fence);
   climb(id, event::Claim{});
-  // The copy may not have left yet, for all that the database knows: its confirm is waited for.
+  // As far as the database knows, the copy may not have been sent yet: the result waits for the confirm.
   const Decision early = climb(id, event::Failed{1, "quick", "", {}});
   EXPECT_EQ(early.verdict, Verdict::refused);
   EXPECT_EQ(early.reason, kBeingPublished);
-  // Its owner is gone: nobody will say what became of the publish, and the word counts.
+  // Its owner is gone: nobody will record the publish's result, so the consumer's result counts.
   join(*store_, "a");
   EXPECT_EQ(climb(id, event::Failed{1, "quick", "", {}}).verdict, Verdict::applied);
   EXPECT_FALSE(must(store_->history(id)).at(0).attempt.published_at);
@@ -261,7 +260,8 @@ TEST_P(StoreContract, AFailureQuickerThanTheConfirmKeepsItsWordAndGetsItsTime) {
   EXPECT_EQ(row.error, "quick");
 }
 
-// Who holds no lease (the command line), or other leases, sees that the claim's owner lives.
+// A caller without a lease (the command line), or with other leases, also sees that the claim's owner is
+// alive.
 TEST_P(StoreContract, NobodyEndsAnAttemptThatAnotherInstanceMayStillPublish) {
   const Fence a = join(*store_, "a", {0});
   const Fence b = join(*store_, "b", {5});
@@ -295,7 +295,7 @@ TEST_P(StoreContract, ALadderIsClimbedToItsEndAndTheTaskParked) {
   EXPECT_EQ(t.state, State::parked);
   EXPECT_EQ(t.last_error, "failure 3");
   EXPECT_TRUE(t.finished_at);
-  ASSERT_TRUE(t.next_at);  // the copy that is owed
+  ASSERT_TRUE(t.next_at);  // a copy for the parked queue is owed
   const auto owed = must(store_->due(State::parked, all_shards(), {}, climb.now() + Ms{1000}, 10));
   ASSERT_EQ(owed.size(), 1U);
   EXPECT_EQ(owed[0].id, id);
@@ -320,7 +320,7 @@ TEST_P(StoreContract, ALadderIsClimbedToItsEndAndTheTaskParked) {
   EXPECT_EQ(must(store_->history(id)).size(), 4U);
 }
 
-// The store had lost what followed the first delivery: the row is brought to where the delivery was.
+// The store lost everything after the first delivery: the row is brought up to the delivery's attempt.
 TEST_P(StoreContract, AFailureOfALaterAttemptIsWrittenWithWhatItOvertook) {
   const Fence fence = join(*store_, "a");
   const TaskId id = due_task(*store_, fence);
@@ -388,7 +388,7 @@ TEST_P(StoreContract, SuccessReportedPresumedAndTakenBack) {
   EXPECT_EQ(get(*store_, presumed).finished_by, FinishedBy::presumed);
   EXPECT_EQ(get(*store_, strict).state, State::scheduled);
   EXPECT_EQ(must(store_->history(strict)).at(0).attempt.outcome, Outcome::timed_out);
-  // A late failure opens the presumed success again.
+  // A late failure reopens the presumed success.
   ASSERT_EQ(climb(presumed, event::Failed{1, "late", "", {}}).verdict, Verdict::applied);
   const Task t = get(*store_, presumed);
   EXPECT_EQ(t.state, State::scheduled);

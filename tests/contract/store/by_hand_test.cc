@@ -1,4 +1,4 @@
-// What people and programs hand in: tasks without a lease, changes with an audit, bulks.
+// Submissions and changes by people and programs: tasks without a lease, changes with an audit, bulks.
 #include <nlohmann/json.hpp>
 
 #include "tests/contract/store/world.h"
@@ -37,7 +37,7 @@ class ByHandTest : public StoreContract {
     bulk.who = "ann@desk (test)";
     return bulk;
   }
-  // One step of `bulk` by `runner`: how many it took.
+  // Runs one step of `bulk` as `runner`; returns its number of tasks.
   Result<std::size_t> step(const Bulk& bulk, const std::string& runner, int limit) {
     const BulkStep how{bulk.id, runner, must(store_->bulk(bulk.id))->last};
     const auto ids = must(store_->bulk_next(how, limit));
@@ -108,7 +108,7 @@ TEST_P(ByHandTest, EachChangeMakesAVersionAndAnAuditRow) {
   ASSERT_EQ(change(id, event::Cancel{"gone"}, 2).verdict, Verdict::applied);
   EXPECT_EQ(change(id, event::Cancel{"gone"}).verdict, Verdict::stale);
   const auto rows = must(store_->audit(id));
-  ASSERT_EQ(rows.size(), 2U);  // what was refused or stale changed nothing
+  ASSERT_EQ(rows.size(), 2U);  // refused and stale events changed nothing
   EXPECT_EQ(rows[0].who, "ann@desk (test)");
   EXPECT_EQ(rows[0].what, "reschedule");
   EXPECT_EQ(rows[1].what, "cancel");
@@ -180,7 +180,7 @@ TEST_P(ByHandTest, ABulkHasOneRunnerAndGoesOverToAnotherWhenItsTimeIsUp) {
 TEST_P(ByHandTest, AStepGoesOnFromExactlyWhereTheBulkStands) {
   for (int i = 0; i < 4; ++i) waiting();
   const Bulk made = must(store_->create_bulk(cancel_all()));
-  // Two processes under one name: both have taken it, both have read the same ids.
+  // Two processes with the same name: both have taken the bulk and read the same ids.
   const Bulk one = *must(store_->take_bulk("us", kTtl)), two = *must(store_->take_bulk("us", kTtl));
   const auto ids = must(store_->bulk_next({one.id, "us", one.last}, 2));
   const auto more = must(store_->bulk_next({two.id, "us", two.last}, 3));
@@ -213,7 +213,7 @@ TEST_P(ByHandTest, ABulkIsDueByItsRateAndHoldsUpNoOther) {
   EXPECT_EQ(must(step(*taken, "us", 10)), 3U);
   EXPECT_EQ(must(step(*taken, "us", 10)), 0U);
   EXPECT_FALSE(must(store_->take_bulk("us", kTtl)));
-  // Another rate holds at once.
+  // A new rate applies at once.
   ASSERT_TRUE(must(store_->set_bulk(slow.id, BulkState::running, 1000)));
   ASSERT_TRUE(must(store_->take_bulk("them", kTtl)));
   EXPECT_EQ(must(step(slow, "them", 10)), 3U);

@@ -1,4 +1,4 @@
-// Several handles at once: what must not happen twice, must not be lost, must not stand still.
+// Several handles at once: nothing happens twice, nothing is lost, nothing stalls.
 #include <atomic>
 #include <mutex>
 #include <random>
@@ -37,7 +37,7 @@ TEST_P(StoreContract, ATaskIsClaimedOnceHoweverManyTry) {
   constexpr int kTasks = 40;
   std::vector<TaskId> ids;
   for (int i = 0; i < kTasks; ++i) ids.push_back(due_task(*store_, fence));
-  // Each has an epoch of its own and would take the row: whoever comes second finds it taken.
+  // Each has its own epoch and tries to claim the row: the second finds it claimed.
   std::mutex mutex;
   std::multiset<TaskId> claimed;
   const Decider once = [](const Task& task, const Happening& what, const Circumstances& at) {
@@ -64,11 +64,11 @@ TEST_P(StoreContract, ATaskIsClaimedOnceHoweverManyTry) {
   for (const TaskId id : ids) EXPECT_EQ(claimed.count(id), 1U);
 }
 
-// The fence: while a write that leans on a lease is open, nobody gets that shard; the others are not waited
-// for. What happens to `shard` while `decide` holds the claim of its task open.
+// The fence: while a write that relies on a lease is open, nobody gets that shard, and other shards do not
+// wait. Tests `shard` while `decide` holds the claim of its task open.
 class OpenClaim : public StoreContract {
  protected:
-  // A claim in shard 3, held open while `meanwhile` runs in a thread of its own, for half a second at least.
+  // A claim in shard 3, held open while `meanwhile` runs on its own thread, for at least half a second.
   void hold_open(const std::function<void()>& meanwhile) {
     a = join(*store_, "a", {3});
     NewTask n = task();
@@ -79,7 +79,7 @@ class OpenClaim : public StoreContract {
     const Decider slow = [&](const Task& task, const Happening& what, const Circumstances& at) {
       other = std::thread(meanwhile);
       wait_until([&] { return trying.load(); });
-      std::this_thread::sleep_for(Ms{500});  // no synchronisation: the time in which it must NOT happen
+      std::this_thread::sleep_for(Ms{500});  // not synchronisation: it must NOT happen within this time
       done_meanwhile = done;
       return decide(task, what, *rules(), at);
     };
@@ -96,7 +96,7 @@ class OpenClaim : public StoreContract {
 };
 
 TEST_P(OpenClaim, ATakeoverPassesItOverAndTakesTheRest) {
-  if (memory_) return;  // its one lock lets nobody in between by construction
+  if (memory_) return;  // its single lock excludes this by construction
   // The same node, started again, takes its shard back.
   std::vector<Lease> first;
   std::chrono::steady_clock::time_point answered;

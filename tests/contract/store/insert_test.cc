@@ -94,7 +94,7 @@ TEST_P(StoreContract, MessagesComeBackToTheByte) {
   must(store_->insert(tasks, fence));
   std::vector<TaskId> ids;
   for (const auto& n : tasks) ids.push_back(n.task.id);
-  ids.push_back(TaskId{12345});  // there is none
+  ids.push_back(TaskId{12345});  // no such task
   auto messages = must(store_->messages(ids));
   ASSERT_EQ(messages.size(), tasks.size());
   for (const auto& [id, message, broken] : messages) {
@@ -114,7 +114,7 @@ TEST_P(StoreContract, MessagesComeBackToTheByte) {
   EXPECT_EQ(none.error().kind, Error::Kind::not_found);
 }
 
-// Small ones are written within a statement's text: each sign alone, within others, and what looks like SQL.
+// Small bodies are part of the statement's text: each character alone, within others, and text like SQL.
 TEST_P(StoreContract, SmallBodiesComeBackToTheByte) {
   const Fence fence = join(*store_, "a");
   std::vector<std::string> bodies{R"({"order": 4711, "note": "50 % off? <b>yes</b> & more; #1"})",
@@ -154,7 +154,7 @@ TEST_P(StoreContract, TheSameCallAgainChangesNothing) {
     EXPECT_EQ(inserted[0].id, tasks[0].task.id);
     EXPECT_EQ(inserted[1].how, How::inserted);
   }
-  tasks.push_back(task());  // a batch that was here in part
+  tasks.push_back(task());  // a batch of which a part was inserted before
   EXPECT_EQ(must(store_->insert(tasks, fence))[2].how, How::inserted);
   EXPECT_EQ(must(store_->list({})).size(), 3U);
 }
@@ -174,7 +174,7 @@ TEST_P(StoreContract, TheSameIntakeIsADuplicateAlsoInOneBatch) {
   inserted = must(store_->insert(std::span(&later, 1), fence));
   EXPECT_EQ(inserted[0].how, How::duplicate);
   EXPECT_EQ(inserted[0].id, tasks[0].task.id);
-  // Also where the lease is gone: the message is safe, whoever owns its shard.
+  // Also if the lease is gone: the message is safe, whoever owns its shard.
   NewTask foreign = task();
   foreign.intake_key = key;
   EXPECT_EQ(must(store_->insert(std::span(&foreign, 1), Fence{}))[0].how, How::duplicate);
@@ -203,8 +203,9 @@ TEST_P(StoreContract, AFinishedRowLetsGoOfItsKeyUnlessTold) {
   EXPECT_EQ(inserted[0].id, anew.task.id);
 }
 
-// Its commit's answer was lost, and so was the lease by the time it is asked again: "nothing was written"
-// would make the caller write it under another id, a second task, where somebody has finished the first.
+// The answer to its commit was lost, and by the retry the lease was lost too. The answer "nothing was
+// written" would make the caller insert it under another id: a second task, if the first was already
+// finished.
 TEST_P(StoreContract, WhatIsHereAlreadyIsFoundAlsoWithoutTheLease) {
   const Fence fence = join(*store_, "a");
   const NewTask n = task();

@@ -47,7 +47,7 @@ TEST_P(StoreContract, ANodesNameKeepsItsNumberAndItsLastIncarnationAlone) {
   EXPECT_EQ(nodes[0].version, "0.2");
   EXPECT_EQ(nodes[0].address, "h:3");
   EXPECT_EQ(nodes[0].expires_at - nodes[0].seen_at, kTtl);
-  must(store_->leave(a, 1));  // a former incarnation ends nothing
+  must(store_->leave(a, 1));  // an earlier incarnation has no effect
   EXPECT_EQ(must(store_->live_nodes()).size(), 2U);
   must(store_->leave(a, 18'000'000'000'000'000'003U));
   EXPECT_EQ(must(store_->live_nodes()).size(), 1U);
@@ -132,7 +132,7 @@ TEST_P(StoreContract, AFormerIncarnationTakesNothingAndGivesNothingBack) {
   EXPECT_EQ(rows[0].epoch, 1U);
   EXPECT_EQ(rows[1].owner, former.node);
   EXPECT_EQ(rows[4].owner, 0);
-  // What it held under an epoch that nobody took from it yet is still its own; else nothing is.
+  // It still owns shards whose epoch nobody else has taken over yet, and no others.
   EXPECT_THAT(must(store_->renew(former.node, former.leases, kTtl)).held, testing::ElementsAre(Lease{0, 1}));
 }
 
@@ -189,7 +189,7 @@ TEST_P(StoreContract, OverdueIsWhatIsScheduledAndDueByShard) {
   EXPECT_EQ(late[0].oldest, now - Ms{3000});
 }
 
-// --- who wakes up after its lease: each thing that it may still try
+// --- a process that wakes up after its lease expired: everything that it may still try
 
 class Deposed : public StoreContract {
  protected:
@@ -215,7 +215,7 @@ class Deposed : public StoreContract {
   }
 
   Fence old, heir;
-  TaskId claimed, waiting;  // published or about to be, by the old owner; not yet
+  TaskId claimed, waiting;  // claimed: by the old owner; waiting: not yet
   std::unique_ptr<Store> heir_store;
 };
 
@@ -244,7 +244,7 @@ TEST_P(Deposed, ClaimsNothing) {
   EXPECT_EQ(apply_one(*heir_store, heir, waiting, event::Claim{}).verdict, Decision::Verdict::applied);
 }
 
-// Its publish came back or was refused, and meanwhile the heir publishes the same attempt.
+// Its publish was returned or refused; meanwhile the new owner publishes the same attempt.
 TEST_P(Deposed, TakesNoPublishBackAndFailsNone) {
   EXPECT_EQ(apply_one(*heir_store, heir, claimed, event::Claim{}).verdict, Decision::Verdict::applied);
   EXPECT_EQ(get(*store_, claimed).attempt, 1) << "the heir's is the same attempt";
@@ -259,7 +259,7 @@ TEST_P(Deposed, TakesNoPublishBackAndFailsNone) {
   EXPECT_EQ(after.node, heir.node);
 }
 
-// It may be late with what everybody may say: that counts once, whoever says it.
+// Events that any caller may report, it may report late: they count once, whoever reports them.
 TEST_P(Deposed, FinishesNothingThatTheHeirMovedOn) {
   const EpochMs now = must(store_->now());
   const auto heirs = [&](Happening what) {

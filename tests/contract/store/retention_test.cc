@@ -1,4 +1,4 @@
-// What retention asks of a store: what goes, what stays, and the partitions of the history's tables.
+// Retention in the store: what is deleted, what stays, and the partitions of the history tables.
 #include <algorithm>
 #include <set>
 
@@ -15,7 +15,7 @@ class RetentionTest : public StoreContract {
     StoreContract::SetUp();
     fence = join(*store_, "a");
   }
-  // Far ahead of what is done meanwhile: all that is over is old by then.
+  // Far in the future: everything that has finished is old by then.
   EpochMs tomorrow() { return must(store_->now()) + kDay; }
 
   TaskId insert(NewTask n) {
@@ -49,7 +49,7 @@ class RetentionTest : public StoreContract {
   }
   bool there(TaskId id) { return must(store_->find(id)).has_value(); }
   bool has_body(TaskId id) { return must(store_->messages(std::span(&id, 1))).size() == 1; }
-  // The whole walk; how many went.
+  // Scans everything; returns the number of deleted tasks.
   std::int64_t purge(EpochMs before, int limit = 100) {
     std::int64_t gone = 0;
     for (PurgeCursor place;;) {
@@ -78,7 +78,7 @@ class RetentionTest : public StoreContract {
     EXPECT_EQ(must(store_->add_partitions(more)), PartitionsAdded::added);
     return begin + kDay / 2;
   }
-  // A task taken in at that time, of which only its history is of interest.
+  // A task taken in at that time; only its history matters.
   TaskId of_day(EpochMs day, bool over) {
     NewTask n = task();
     n.task.id = ids_of_days->next(day);
@@ -153,7 +153,7 @@ TEST_P(RetentionTest, InBatchesEachOnceAlsoPastParkedOnes) {
   EXPECT_EQ(gone, 20);
   EXPECT_GE(steps, 7);
   for (const TaskId id : stay) EXPECT_TRUE(there(id));
-  // From where it stood: only what has ended since.
+  // Continues from the cursor: only tasks that finished since then.
   const TaskId later = cancelled();
   EXPECT_EQ(must(store_->purge_finished(tomorrow(), place, 4)).tasks, 1);
   EXPECT_FALSE(there(later));
@@ -184,7 +184,7 @@ TEST_P(RetentionTest, ItsMessageIsANewTaskAfterwards) {
   again.intake_key = key;
   EXPECT_EQ(must(store_->insert(std::span(&again, 1), fence)).at(0).how, Inserted::How::inserted);
   EXPECT_TRUE(there(again.task.id));
-  // A word that comes late finds nothing.
+  // A late result finds no task.
   EXPECT_EQ(apply_one(*store_, fence, old, event::Failed{1, "late", "", {}}).reason, kNoSuchTask);
 }
 

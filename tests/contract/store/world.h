@@ -1,4 +1,4 @@
-// What the store's contract is tested in: a database of either kind, handles on it, tasks, rules.
+// The fixture of the store's contract tests: a database of either kind, handles to it, tasks, rules.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -18,9 +18,9 @@
 namespace rung::test {
 
 inline constexpr Ms kTtl{60'000};
-inline constexpr std::uint64_t kIncarnation = 42;  // of every node that join()s
+inline constexpr std::uint64_t kIncarnation = 42;  // of every node that calls join()
 
-// The value, or a failed test and an exception that ends it.
+// Returns the value; on an error, fails the test and throws to end it.
 template <typename T>
 T must(Result<T> result) {
   if (!result) throw std::runtime_error("not expected to fail: " + result.error().message);
@@ -36,7 +36,7 @@ inline void wait_until(const std::function<bool()>& condition) {
   }
 }
 
-// Ladder "default" of three rungs of 1 ms, "long" of two of an hour. Queue "presumed": silence of 1 ms is
+// Ladder "default": three levels of 1 ms; "long": two of an hour. Queue "presumed": silence of 1 ms is
 // success; "strict": failure; "loud": publishes what is parked; others: silence of an hour.
 RuleBookPtr rules();
 Decider decider();
@@ -46,10 +46,10 @@ class StoreContract : public testing::TestWithParam<std::string> {
   void SetUp() override;
 
   std::unique_ptr<Store> open();
-  // A node of that name with all shards, unless told which.
+  // Registers a node of that name; it gets all shards, or the given ones.
   Fence join(Store& store, const std::string& name, std::vector<int> shards = {}, Ms ttl = kTtl);
   NewTask task(const std::string& queue = "orders", const std::string& body = "hello");
-  // A due task, inserted.
+  // Inserts a due task.
   TaskId due_task(Store& store, const Fence& fence, const std::string& queue = "orders");
   Decision apply_one(Store& store, const Fence& fence, TaskId id, Happening what);
   Task get(Store& store, TaskId id);

@@ -1,4 +1,4 @@
-// Joining, leaving, dying, coming back: each instance holds its fair share of the shards in time.
+// Instances join, leave, die and return: each gets its fair share of the shards in time.
 #include <csignal>
 
 #include "src/core/url.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr Ms kLoaded{5000};  // for a machine under load
 
-// What an instance believes to hold, by the last that it said.
+// The shards that an instance last reported to hold.
 int believed(const Sidecar& sidecar) {
   const std::string log = sidecar.log_since_start(), key = " held=";
   const auto at = log.rfind(key);
@@ -63,9 +63,9 @@ TEST_F(Members, OneJoinsUnderLoad) {
   EXPECT_EQ(all_ended(stop_load()), 0U) << "handing over is no fault: nothing may come twice";
 }
 
-// Shards of the first have publishes under way, and there is always more to come: its way to the broker is
-// slow, and what is due piles up. All of them on an idle machine; fewer on a busy one, where more comes at
-// once.
+// Shards of the first instance always have publishes under way: its connection to the broker is slow, and due
+// tasks pile up. On an idle machine this holds for all its shards; on a busy one for fewer, because more
+// tasks arrive at once.
 TEST_F(Members, OneJoinsWhileEveryShardIsInUse) {
   config.broker = "  max_unconfirmed: 500\n";
   config.ladder = "[4s, 4s, 4s]";
@@ -74,7 +74,7 @@ TEST_F(Members, OneJoinsWhileEveryShardIsInUse) {
   start_node(1, with_port(amqp_url(), slow.port()));
   ASSERT_TRUE(node(1).wait_ready());
   until_balanced({1}, kLease * 2);
-  start_load(250);  // little by little: what comes at once goes into one shard
+  start_load(250);  // gradually: tasks that arrive at once go into one shard
   EXPECT_TRUE(eventually([&] { return number("SELECT COUNT(*) FROM retry_current") > 1000; }, kBound));
   const std::size_t count = stop_load();
   std::atomic<bool> stop{false};
@@ -135,7 +135,7 @@ TEST_F(Members, OneIsKilledUnderLoad) {
   all_ended(stop_load());
 }
 
-// The lease is so long that only its name can be why it has them back.
+// The lease is so long that it can only have the shards back because of its name.
 TEST_F(Members, OneStartsAgainUnderItsName) {
   config.more = "lease: 60s\n";
   start_nodes({1, 2});

@@ -1,5 +1,5 @@
-// One of two loses RabbitMQ, and the other doesn't: it gives its shards up, so that what is due there goes
-// out. Where both lose it nothing changes hands.
+// One of two instances loses RabbitMQ: it gives up its shards, so that the other publishes what is due there.
+// If both lose it, no shard changes hands.
 #include "src/core/url.h"
 #include "tests/faults/instances/fixture.h"
 #include "tests/support/proxy.h"
@@ -26,7 +26,7 @@ class BrokerLost : public InstancesTest {
     const std::string waiting = "SELECT COUNT(*) FROM retry_current WHERE state = 'scheduled'";
     ASSERT_TRUE(eventually([&] { return number(waiting) == kTotal; }, kBound));
   }
-  // An event is written behind what it tells of.
+  // An event is written shortly after what it reports.
   bool recorded_once(const std::string& kind) {
     const std::string query = "SELECT COUNT(*) FROM retry_events WHERE kind = '" + kind + "'";
     return eventually([&] { return number(query) > 0; }, kBound) && number(query) == 1;

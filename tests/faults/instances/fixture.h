@@ -1,5 +1,5 @@
-// What the tests of several instances share: sidecars by number, who holds what, a consumer that fails
-// everything from a thread of its own, and a load that does not end by itself.
+// The fixture of the tests with several instances: numbered sidecars, the owners of the shards, a consumer
+// that fails everything on its own thread, and a continuous load.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace rung::test {
 
-// Takes from a queue and rejects everything; each delivery by Rung is noted.
+// Takes from a queue and rejects everything; records each delivery by Rung.
 class Climber {
  public:
   explicit Climber(std::string queue);
@@ -23,7 +23,7 @@ class Climber {
   Climber& operator=(const Climber&) = delete;
 
   std::size_t count() const { return count_; }
-  // By body, then attempt: how often it came.
+  // By body, then attempt: the number of deliveries.
   std::map<std::string, std::map<std::int64_t, int>> seen() const;
 
  private:
@@ -45,28 +45,30 @@ class InstancesTest : public SidecarTest {
   InstancesTest();
   ~InstancesTest() override;
 
-  // Node "n-<i>", started and not waited for. `broker_url`: another way to the broker, the first time.
+  // Starts node "n-<i>" without waiting for it. `broker_url`: another URL of the broker; set at the
+  // first start.
   Sidecar& start_node(int i, const std::string& broker_url = "");
-  void start_nodes(const std::vector<int>& nodes);  // all at once, until they take in
+  void start_nodes(const std::vector<int>& nodes);  // all at once; waits until they consume
   Sidecar& node(int i) { return *nodes_.at(i); }
 
-  std::map<std::string, int> held();  // by node, only by leases that are in force; "" = by nobody
-  // The fair share each of `nodes`, and nobody else anything.
+  std::map<std::string, int> held();  // shards by node, counting only valid leases; "" = no owner
+  // Whether each of `nodes` holds its fair share, and no other node holds a shard.
   bool balanced(const std::vector<int>& nodes);
-  // How long it takes until they are; a failure of the test where it takes longer than `within`.
+  // Waits until they do; returns how long that took. Fails the test if it takes longer than `within`.
   Ms until_balanced(const std::vector<int>& nodes, Ms within);
   int live();                                       // nodes
-  std::map<std::string, std::int64_t> delivered();  // by node: attempts in the history that were confirmed
+  std::map<std::string, std::int64_t> delivered();  // by node: confirmed attempts in the history
   std::int64_t number(const std::string& sql);
 
-  // `count` failed messages for `queue`, confirmed, with message-ids.
+  // Publishes `count` failed messages for `queue`, confirmed, with message-ids.
   void publish_failed(std::size_t count, const std::string& name, std::size_t body_bytes = 0);
-  // Publishes such all the time, until the end of the test or stop_load(): how many there were.
+  // Publishes such messages continuously, until the end of the test or stop_load(), which returns their
+  // number.
   void start_load(std::size_t per_second);
   std::size_t stop_load();
 
-  // Each of `count` messages climbed its ladder and is parked: one row each, each attempt once in the history
-  // and at least once with the consumer. How many deliveries were repeats.
+  // Checks that each of `count` messages climbed its ladder and is parked: one row each, each attempt once in
+  // the history and delivered at least once. Returns the number of repeated deliveries.
   std::size_t all_ended(std::size_t count);
 
   std::string queue;

@@ -1,5 +1,5 @@
-// One of two is stopped for longer than its lease, at a moment of its work that was chosen, and wakes up when
-// the other has done that work: it does nothing with what it lost, and goes on as a member.
+// One of two instances is stopped for longer than its lease, at a chosen step of its work, and resumes when
+// the other has done that work. It must not touch what it lost, and must continue as a member.
 #include <csignal>
 
 #include "src/core/url.h"
@@ -30,7 +30,7 @@ class Paused : public InstancesTest {
     EXPECT_TRUE(eventually([&] { return balanced({2}); }, kBound));
     std::printf("taken over after %ld ms\n", static_cast<long>(wall_ms() - paused_at));
   }
-  // Its share, in its own belief too; and it delivers.
+  // It has its share, also by its own count; and it delivers.
   void wake_and_belong() {
     node(1).signal(SIGCONT);
     until_balanced({1, 2}, kLease * 2);
@@ -49,7 +49,7 @@ class Paused : public InstancesTest {
   std::size_t total = 0, repeats = 0;
 };
 
-// Its timers go off when it wakes, and each of its claims would be the second.
+// Its timers fire when it resumes, and each of its claims would be a second one.
 TEST_F(Paused, ClaimsNothing) {
   config.ladder = "[5s, 5s, 5s]";
   start_both();
@@ -102,7 +102,7 @@ TEST_F(Paused, PublishesNothing) {
   EXPECT_EQ(repeats, 0U);
 }
 
-// In the middle of everything, again and again.
+// At random moments, repeatedly.
 TEST_F(Paused, AgainAndAgainUnderLoad) {
   start_both();
   start_load(150);

@@ -1,5 +1,5 @@
-// What the outage tests share: servers of this binary's own, a proxy before each, a consumer that fails its
-// messages from a thread of its own, and a look at the database that survives the server's death.
+// The fixture of the outage tests: private servers of this binary, a proxy in front of each, a consumer that
+// fails its messages on its own thread, and database queries that survive the server's death.
 #pragma once
 
 #include <atomic>
@@ -17,17 +17,17 @@
 
 namespace rung::test {
 
-// `tests/servers COMMAND DIR` for the servers of this binary, e.g. "kill-broker". Throws where it fails.
+// `tests/servers COMMAND DIR` for the servers of this binary, e.g. "kill-broker". Throws if it fails.
 void own_servers(const std::string& command);
 std::string own_rabbitmqctl();
 
-// Takes from a queue and fails everything, each delivery noted. Connects again when the broker comes back.
+// Takes from a queue and fails everything; records each delivery. Reconnects when the broker is back.
 class FailingConsumer {
  public:
   enum class How {
     reject,   // dead-lettered by the broker
     publish,  // to <prefix>.failed with a confirm, then acked: outlives a kill -9 of the broker
-    ack,      // takes it and says nothing
+    ack,      // acks it and reports nothing
   };
   struct Seen {
     std::string body, id;
@@ -63,23 +63,23 @@ class OutageTest : public SidecarTest {
   OutageTest();
   ~OutageTest() override;
 
-  void start_unready();  // starts the sidecar and doesn't wait
-  // `count` failed messages for `queue`, confirmed: by <prefix>.failed with retry-queue.
+  void start_unready();  // starts the sidecar without waiting for it
+  // Publishes `count` failed messages for `queue`, confirmed, to <prefix>.failed with retry-queue.
   void publish_failed(const std::string& queue, std::size_t count, const std::string& name = "m");
 
-  // One number; -1 where the database or the schema isn't there. "{}" stands for the schema.
+  // Queries one number; -1 if the database or the schema does not exist. "{}" stands for the schema.
   std::int64_t number(const std::string& sql);
   std::vector<std::vector<std::string>> look(std::string sql);
   std::int64_t in_state(const std::string& queue, const std::string& state);
   bool until_in_state(const std::string& queue, const std::string& state, std::size_t count,
                       Ms within = kBound * 2);
-  int times(const std::string& text);  // how often the log says it
-  // Waits as long as an outage shall last; fails at once where the process ends meanwhile.
+  int times(const std::string& text);  // number of its occurrences in the log
+  // Waits for the length of an outage; fails at once if the process ends meanwhile.
   void last(Ms length);
 
-  // Every message of `queue` climbed the whole ladder and is parked: one row each, attempts 1 to kLevels each
-  // once in the history and at least once with the consumer, a repeat under its own name, never early. How
-  // many deliveries were repeats.
+  // Checks that every message of `queue` climbed the whole ladder and is parked: one row each, attempts 1 to
+  // kLevels each once in the history and delivered at least once, repeats with the same attempt number, never
+  // early. Returns the number of repeated deliveries.
   std::size_t all_ended(const std::string& queue, const FailingConsumer& consumer, std::size_t count);
 
   TcpProxy rabbit, mysql;

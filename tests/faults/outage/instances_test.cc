@@ -1,5 +1,5 @@
 // Two instances on one database, one of them paused for longer than its lease, or killed: the other takes
-// over, and who wakes up does no harm with what it lost.
+// over, and a paused one does no harm when it resumes.
 #include <csignal>
 
 #include "tests/faults/outage/fixture.h"
@@ -48,13 +48,13 @@ TEST_F(TwoInstances, OneIsPausedForLongerThanItsLease) {
   start_both();
   publish_failed(queue, kMessages, "first");
   ASSERT_TRUE(eventually([&] { return consumer->count() >= kMessages / 4; }, kBound));
-  // Woken in the middle of the work that was taken from it.
+  // Resumed while the other does the work that was taken over.
   rung().signal(SIGSTOP);
   EXPECT_TRUE(eventually([&] { return held("node-2") == 64; }, kBound));
   rung().signal(SIGCONT);
   all_ended(queue, *consumer, kMessages);
   EXPECT_TRUE(shared()) << "it goes on as a member";
-  // Asleep while everything is done without it.
+  // Paused until the other has done everything.
   publish_failed(queue, kMessages, "second");
   ASSERT_TRUE(eventually([&] { return consumer->count() >= kMessages * 3 + kMessages / 4; }, kBound));
   rung().signal(SIGSTOP);
@@ -77,7 +77,7 @@ TEST_F(TwoInstances, OneIsPausedWithinATransaction) {
         "ON p.id = t.trx_mysql_thread_id WHERE t.trx_rows_locked > 0 AND p.command = 'Sleep' AND p.db = '" +
         db.name() + "'");
   };
-  // Only its own stay as they are while it is paused.
+  // While it is paused, only its own tasks do not move.
   const auto within = [&] {
     rung().signal(SIGSTOP);
     std::set<std::string> first;

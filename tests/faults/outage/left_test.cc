@@ -1,5 +1,5 @@
-// What an instance had read but not committed when the broker gave its connection up belongs to another: it
-// must not come to a second life when this one wakes, or gets its database back.
+// Messages that an instance had read but not committed when the broker closed its connection belong to
+// another instance: they must not be taken in twice when this one resumes, or gets its database back.
 #include <csignal>
 
 #include "tests/faults/outage/fixture.h"
@@ -30,9 +30,9 @@ class LeftBehind : public OutageTest {
     ASSERT_TRUE(until_in_state(queue_, "succeeded", 1)) << second_->log_tail();
   }
 
-  // The first instance has seen to all that it had, and to a message more.
+  // The first instance has processed everything that it had, and one more message.
   void expect_one_life() {
-    // By the first instance alone, so that it comes after whatever that one still had in hand.
+    // Handled by the first instance alone, after everything that it still had in hand.
     second_->signal(SIGTERM);
     ASSERT_EQ(second_->wait_exit(), 0);
     publish_failed(queue_, 1, "after");
@@ -62,9 +62,9 @@ TEST_F(LeftBehind, InThePausedProcess) {
   start();
   ASSERT_TRUE(rung().logged("shards acquired"));
   rung().signal(SIGSTOP);
-  publish_once();  // into the socket of the one that sleeps
+  publish_once();  // into the socket of the paused instance
   ASSERT_TRUE(eventually([&] { return amqp.depth(failed()).value_or(9) == 0; }, kBound));
-  other_finishes();  // when the broker has given the sleeper up
+  other_finishes();  // once the broker has closed the paused instance's connection
   rung().signal(SIGCONT);
   ASSERT_TRUE(rung().logged("broker reconnected")) << rung().log_tail();
   expect_one_life();
@@ -86,8 +86,8 @@ TEST_F(LeftBehind, InTheQueueForTheDatabase) {
   expect_one_life();
 }
 
-// The database is away for one instance alone: what that one has unacked is its peer's after a lease, not
-// when database available again.
+// The database is unavailable for one instance only: its unacked messages go to its peer after a lease, not
+// when the database is available again.
 class WithoutDatabase : public OutageTest {
  protected:
   static constexpr std::size_t kHeld = 30;
@@ -129,9 +129,9 @@ TEST_F(WithoutDatabase, WhatItHasUnackedIsItsPeersAfterALease) {
   EXPECT_TRUE(eventually([&] { return tasks() == kHeld; }, kBound))
       << tasks() << " of " << kHeld << " are taken in";
   EXPECT_EQ(times("intake resumed"), 0);
-  EXPECT_EQ(times("the database does not answer"), 1);
+  EXPECT_EQ(times("database does not answer: intake paused"), 1);
   EXPECT_TRUE(tells("intake"));
-  // Nothing of it comes to a second life when database available again.
+  // None of it takes effect a second time when the database is available again.
   mysql.refuse(false);
   ASSERT_TRUE(rung().logged("intake resumed", kBound * 2));
   publish_failed(queue_, 5, "after");
@@ -153,7 +153,7 @@ TEST_F(WithoutDatabase, AloneItLeavesThemInTheQueueAndHandsNothingToAndFro) {
     EXPECT_EQ(amqp.depth(failed()), kHeld);
     last(Ms{200});
   }
-  EXPECT_EQ(times("the database does not answer"), 1);
+  EXPECT_EQ(times("database does not answer: intake paused"), 1);
   mysql.refuse(false);
   EXPECT_TRUE(eventually([&] { return tasks() == kHeld; }, kBound * 2)) << tasks();
   EXPECT_TRUE(eventually([&] { return !tells("intake"); }, kBound));

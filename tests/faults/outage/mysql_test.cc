@@ -1,5 +1,6 @@
-// MySQL away under a flow of failing messages: refused, cut, killed, stalled. Intake waits unacked within the
-// prefetch, nothing is lost, no attempt is multiplied, the log says it once.
+// MySQL is unavailable while messages fail: refused, cut, killed, stalled. Intake waits without acking,
+// within the prefetch; nothing is lost, no attempt is repeated under a new number, and the log reports it
+// once.
 #include "tests/faults/outage/fixture.h"
 
 namespace rung::test {
@@ -78,7 +79,7 @@ TEST_F(MysqlAway, ReadOnly) {
   once();
 }
 
-// Longer than the lease, and nobody says that it is gone.
+// Longer than the lease, and without any error.
 TEST_F(MysqlAway, Stalled) {
   mysql.stall();
   fail_meanwhile();
@@ -98,8 +99,8 @@ TEST_F(MysqlAway, HalfOpen) {
   EXPECT_EQ(times("database unavailable"), times("database available again"));
 }
 
-// A session of ours that says nothing for two thirds of a lease is ended by the database: whoever had nothing
-// to do has closed it before. Retention has something to do every 10 s.
+// The database ends a session that is idle for two thirds of a lease: idle threads must have closed it
+// before. Retention has something to do every 10 s.
 class Idle : public OutageTest {};
 
 TEST_F(Idle, NoConnectionIsCutByItsOwnTimeout) {
@@ -164,7 +165,7 @@ TEST_F(Stranded, ByAClaimWithoutAnAnswerAcrossANewLease) {
   // Well below the minute after which a claim counts as forgotten.
   EXPECT_TRUE(until_in_state(queue, "parked", 1, Ms{30'000}));
   EXPECT_EQ(all_ended(queue, consumer, 1), 0U);
-  EXPECT_EQ(times("claims that nobody had in hand"), 0);
+  EXPECT_EQ(times("untracked claims"), 0);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// RabbitMQ away under a flow of failing messages: cut in the middle of publishes, refused, killed, stalled,
-// blocked by an alarm. Nothing is lost, and no attempt is eaten: a repeat is the same attempt.
+// RabbitMQ is unavailable while messages fail: cut in the middle of publishes, refused, killed, stalled,
+// blocked by an alarm. Nothing is lost, and no attempt is used up: a repeat is the same attempt.
 #include <algorithm>
 #include <csignal>
 #include <map>

@@ -1,4 +1,4 @@
-// SIGTERM ends the process within `drain`, with 0, whatever is away.
+// SIGTERM ends the process within `drain`, with exit code 0, whichever service is unavailable.
 #include <csignal>
 
 #include "tests/faults/outage/fixture.h"
@@ -41,7 +41,7 @@ TEST_P(Sigterm, UnderLoad) {
   GetParam().hurt(rabbit, mysql);
   last(Ms{300});  // in the middle of calls that do not come back
   ends_in_time();
-  // And nothing is lost by it.
+  // Nothing is lost.
   for (TcpProxy* proxy : {&rabbit, &mysql}) {
     proxy->refuse(false);
     proxy->stall(false);
@@ -59,8 +59,8 @@ TEST_P(Sigterm, AtStart) {
 
 class OrderlyEnd : public OutageTest {};
 
-// Under load, all well: what was under way is seen through, what was not begun is left, nothing between the
-// two.
+// Under load, without faults: work under way is completed, other work is not begun; nothing is left half
+// done.
 TEST_F(OrderlyEnd, LeavesNothingInDoubt) {
   constexpr std::size_t kMessages = 800;
   config.more = "drain: 10s\n";

@@ -1,4 +1,5 @@
-// A service that is not there when the sidecar starts: it stays, says so once, and comes up by itself.
+// A service is unavailable when the sidecar starts: the sidecar keeps running, logs it once, and recovers by
+// itself.
 #include "tests/faults/outage/fixture.h"
 
 namespace rung::test {
@@ -6,7 +7,7 @@ namespace {
 
 class NotThereAtStart : public OutageTest {
  protected:
-  // Several tries, whatever the backoff: once is then not luck.
+  // Long enough for several attempts, so that a single log line is not luck.
   void some_tries(const TcpProxy& proxy) {
     ASSERT_TRUE(eventually([&] { return proxy.accepted() >= 6 || !rung().running(); }, kBound));
     ASSERT_TRUE(rung().running()) << rung().log_tail();
@@ -37,7 +38,7 @@ TEST_F(NotThereAtStart, Mysql) {
   some_tries(mysql);
   EXPECT_TRUE(rung().logged("database unavailable"));
   ASSERT_TRUE(rung().logged("broker connected"));
-  // What comes meanwhile waits, unacked.
+  // Messages that arrive meanwhile wait, unacked.
   const std::string queue = attached();
   fail(queue, Message{.properties = {}, .headers = {}, .body = "early bird"});
   mysql.refuse(false);
@@ -59,7 +60,7 @@ TEST_F(NotThereAtStart, ADatabaseThatTakesEncryptedConnectionsOnly) {
   messages_flow();
 }
 
-// Really nobody there: no process that listens.
+// No process listens there.
 TEST_F(NotThereAtStart, Both) {
   config.broker_url = amqp_url();
   config.store_url = db.url();

@@ -1,5 +1,5 @@
-// One target queue that does not answer, or has a backlog of an hour: the others, and what becomes due now,
-// go on.
+// One target queue does not answer, or has a backlog of an hour: other queues, and tasks that become due now,
+// are not delayed.
 #include <cstdlib>
 
 #include "tests/faults/outage/fixture.h"
@@ -40,7 +40,7 @@ TEST_P(SlowTarget, HoldsUpNoOther) {
   queue_process(stuck, "resume");
   EXPECT_TRUE(until_in_state(stuck, "awaiting", 500 + kStuck)) << rung().log_tail();
   EXPECT_TRUE(until_in_state(live, "awaiting", 2 * kLive));
-  // An hour's wait without an answer is no attempt more.
+  // Waiting for an hour without an answer does not count as another attempt.
   EXPECT_EQ(number("SELECT COUNT(*) FROM {}.retry_history WHERE attempt > 1"), 0);
 }
 INSTANTIATE_TEST_SUITE_P(Of, SlowTarget, ::testing::Values("classic", "quorum"),

@@ -1,6 +1,6 @@
 // The sidecar ends, by SIGTERM or by kill -9, while tasks are due, being published or taken in, and starts
-// again under its node's name: everything goes on at once and not after the lease, nothing is lost, repeats
-// can be recognised. A kill in each other state: the simulator, and tests/integration/crash with real
+// again under the same node name: everything continues at once, not after the lease; nothing is lost, and
+// repeats can be recognised. A kill in each other state: the simulator, and tests/integration/crash with real
 // servers.
 #include <csignal>
 #include <set>
@@ -12,7 +12,7 @@
 namespace rung::test {
 namespace {
 
-// The lease is far longer than any test waits: who would wait for it to run out fails.
+// The lease is far longer than any test waits: a sidecar that waits for its expiry fails the test.
 constexpr const char* kLongLease = "lease: 10m\ndrain: 5s\n";
 constexpr Ms kAtOnce{std::chrono::seconds{20}};
 
@@ -54,7 +54,7 @@ class Restart : public SidecarTest, public ::testing::WithParamInterface<int> {
     }());
   }
 
-  // Takes from the queue until `bodies` have all come. What came twice must say that it is the same.
+  // Takes from the queue until all `bodies` have arrived. Repeats must be recognisable as such.
   std::size_t all_arrive(const std::string& queue, const std::vector<Message>& messages) {
     std::set<std::string> missing;
     for (const Message& message : messages) missing.insert(message.body);

@@ -1,4 +1,4 @@
-// RabbitMQ at several addresses: what is silent, refuses or cannot be logged in to is passed over.
+// RabbitMQ at several addresses: addresses that are silent, refuse, or reject the login are skipped.
 #include <set>
 
 #include "plugin/rabbitmq/connection.h"

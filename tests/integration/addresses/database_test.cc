@@ -1,5 +1,5 @@
-// A database at several addresses: what is silent, refuses or takes no writes is passed over, and all
-// connections of a process are at the same one.
+// A database at several addresses: addresses that are silent, refuse, or accept no writes are skipped, and
+// all connections of a process use the same one.
 #include <gmock/gmock.h>
 
 #include "src/core/url.h"
@@ -131,7 +131,7 @@ TEST_F(DatabaseAddresses, OneThatBecomesReadOnlyWhileItServes) {
             "second\n");
 }
 
-// One writer at a time: where one connection had to go elsewhere, the others follow.
+// One writer at a time: if one connection had to move, the others follow.
 TEST_F(DatabaseAddresses, AllConnectionsAreAtTheSameOne) {
   const auto url = parse_url(schema_.url());
   TcpProxy a(url->host, url->port), b(url->host, url->port);
@@ -139,7 +139,7 @@ TEST_F(DatabaseAddresses, AllConnectionsAreAtTheSameOne) {
   made.addresses = *mysql_addresses(made, test_clock());
   const auto one = must_open(made), two = must_open(made);
   EXPECT_EQ(a.connections(), 2U);
-  a.refuse();  // new ones alone: those that stand go on
+  a.refuse();  // new connections only; open ones continue
   const auto three = must_open(made);
   EXPECT_EQ(b.connections(), 1U);
   EXPECT_TRUE(one->now());

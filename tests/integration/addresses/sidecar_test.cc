@@ -1,5 +1,5 @@
-// The program with several addresses: what its log says, that nothing is lost on the way from one to the
-// other, and what rung check and rung doctor say of them.
+// The program with several addresses: its log, no loss when it moves from one to the other, and the output of
+// rung check and rung doctor.
 #include "tests/support/sidecar.h"
 
 #include "src/core/url.h"

@@ -1,4 +1,4 @@
-// RabbitMQ's management API as the user guest, for tests: a virtual host and users of the test's own.
+// RabbitMQ's management API, used as guest: creates a virtual host and users for a test.
 // Thread: one at a time.
 #pragma once
 

@@ -1,4 +1,4 @@
-// attach, detach and attached as a user with few rights, in a virtual host of the test's own.
+// attach, detach and attached as a user with few rights, in the test's own virtual host.
 #include "tests/integration/cli/admin.h"
 
 namespace rung::cli {
@@ -49,9 +49,9 @@ TEST_F(AttachRights, SaysWhatIsMissing) {
   const std::string untagged = admin.user("");
   admin.permit(untagged, ".*", ".*", ".*");
   use(admin.url(untagged));
-  EXPECT_THAT(
-      rung({"attach", "orders"}).err,
-      AllOf(HasSubstr("it has no tag"), HasSubstr("rabbitmqctl set_user_tags " + untagged + " policymaker")));
+  EXPECT_THAT(rung({"attach", "orders"}).err,
+              AllOf(HasSubstr("the user has no tag"),
+                    HasSubstr("rabbitmqctl set_user_tags " + untagged + " policymaker")));
 
   const std::string looker = admin.user("management");
   admin.permit(looker, ".*", ".*", ".*");
@@ -68,7 +68,7 @@ TEST_F(AttachRights, SaysWhatIsMissing) {
   std::string elsewhere = admin.url("guest", "guest");
   elsewhere.replace(elsewhere.rfind('/'), std::string::npos, "/no-such-vhost");
   use(elsewhere);
-  EXPECT_THAT(rung({"attach", "orders"}).err, HasSubstr("no virtual host 'no-such-vhost'"));
+  EXPECT_THAT(rung({"attach", "orders"}).err, HasSubstr("virtual host 'no-such-vhost' does not exist"));
 }
 
 TEST_F(AttachRights, SeveralPatternAndAll) {
@@ -97,7 +97,7 @@ TEST_F(AttachRights, SeveralPatternAndAll) {
   EXPECT_THAT(admin.policies(), ElementsAre("elsewhere", "rung-post", "rung-shop.b"));
 }
 
-// Policies that bear the name but send dead letters to somebody else are not ours to remove.
+// Does not remove policies that have the name but send dead letters elsewhere.
 TEST_F(AttachRights, DetachLeavesPoliciesOfOthers) {
   admin.queue("orders");
   admin.policy("rung-orders", "^orders$", {{"dead-letter-exchange", "another.failed"}});
@@ -129,7 +129,7 @@ TEST_F(AttachRights, AttachedListsWhatIsAndWhyNot) {
   EXPECT_EQ(by_queue["plain"]["attached"], false);
   EXPECT_THAT(by_queue["fixed"]["why_not"].get<std::string>(), HasSubstr("'dlx'"));
   EXPECT_THAT(by_queue["post"]["why_not"].get<std::string>(),
-              HasSubstr("policy 'above' (priority 9) stands in the way of 'rung-post'"));
+              HasSubstr("policy 'above' (priority 9) overrides 'rung-post'"));
   EXPECT_THAT(rung({"attached"}).out, AllOf(HasSubstr("orders"), HasSubstr("policy rung-orders")));
 }
 

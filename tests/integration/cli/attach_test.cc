@@ -1,4 +1,4 @@
-// attach, by the management API and by rabbitmqctl: the same tests on both. A dead letter says whether it
+// attach, with the management API and with rabbitmqctl: the same tests for both. A dead letter proves that it
 // worked.
 #include "plugin/rabbitmq/management.h"
 #include "tests/integration/cli/fixture.h"
@@ -134,7 +134,7 @@ TEST_P(Attach, KeepsWhatThePolicyInEffectSays) {
   ctl({"set_policy", "--priority=7", "--apply-to", "all", base, "^" + name,
        R"({"max-length":100,"dead-letter-exchange":"nowhere"})"});
   policies_.push_back(base);
-  // A policy takes effect a moment after it was set.
+  // A policy takes effect shortly after it was set.
   ASSERT_TRUE(test::eventually([&] { return asked(name).detail.find(base) != std::string::npos; }, 60s));
   const Ran ran = rung({"attach", name, "--json"});
   ASSERT_EQ(ran.exit, 0) << ran.err;
@@ -174,7 +174,7 @@ TEST_P(Attach, OddNames) {
   EXPECT_FALSE(dead_letter_arrives(other));
 }
 
-// The line that is printed does it too, in bash.
+// The printed command works too, in bash.
 TEST_P(Attach, ThePrintedLineWorks) {
   const std::string name = queue(test::unique_name("o'd d/é$(x)\\\"#^.*\tz`!"));
   ASSERT_EQ(rung({"attach", queue(test::unique_name("first"))}).exit, 0);  // declares <prefix>.failed
@@ -221,7 +221,7 @@ class Ask : public CliTest {
   }
 };
 
-// What the sidecar asks at its start.
+// The check that the sidecar does at its start.
 TEST_F(Ask, EveryAnswer) {
   using rabbit::Attached;
   test::AmqpProbe amqp;

@@ -1,4 +1,4 @@
-// A queue that is detached while the sidecar runs is told of: log, /readyz, metric, `rung stats`,
+// A queue that is detached while the sidecar runs is reported: log, /readyz, metric, `rung stats`,
 // retry_events.
 #include "tests/integration/cli/admin.h"
 #include "tests/support/sidecar.h"
@@ -58,13 +58,14 @@ TEST_F(AttachWatch, ADetachAtRunTimeIsTold) {
   })) << events;
 }
 
-// Without the management API: said once, no problem; and it ends promptly where nobody answers.
+// Without the management API: logged once, no problem; and the sidecar stops promptly although nobody
+// answers.
 TEST_F(AttachWatch, WithoutTheManagementApi) {
   config.broker = "  management: \"http://127.0.0.1:1\"\n  attachment_check: 1s\n";
   sidecar_ = std::make_unique<Sidecar>(config);
   rung().start();
   ASSERT_TRUE(rung().logged("cannot check whether queues are attached")) << rung().log_tail();
-  std::this_thread::sleep_for(std::chrono::milliseconds{2500});  // two looks more
+  std::this_thread::sleep_for(std::chrono::milliseconds{2500});  // two more checks
   const std::string log = rung().log();
   EXPECT_EQ(log.find("cannot watch"), log.rfind("cannot watch"));
   EXPECT_EQ(problems(), "[]");

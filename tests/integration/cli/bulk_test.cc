@@ -1,4 +1,4 @@
-// The changes of many tasks by a filter: asked, frozen, run, paused, gone on with.
+// Changes of many tasks by a filter: confirmed, frozen, run, paused, resumed.
 #include <pty.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// The program at a terminal of its own, as a person has it.
+// The program at its own terminal, as for a person.
 class AtTerminal {
  public:
   explicit AtTerminal(std::vector<std::string> words) {
@@ -157,7 +157,7 @@ TEST_F(Bulks, ATerminalIsAsked) {
   {
     AtTerminal no(with_config({"cancel", "--queue", "orders"}));
     EXPECT_THAT(no.until("[y/N] "), HasSubstr("cancel 5 tasks (--queue orders --state scheduled)? [y/N] "));
-    // Until the answer is there nobody begins with it, no sidecar either.
+    // Before the answer nobody starts it, not even a sidecar.
     EXPECT_EQ(rung_json({"bulk", "show", "1"})["state"], "paused");
     no.type("n\n");
     EXPECT_THAT(no.until("nothing was changed"), HasSubstr("nothing was changed"));
@@ -167,7 +167,7 @@ TEST_F(Bulks, ATerminalIsAsked) {
   EXPECT_EQ(rung_json({"bulk", "show", "1"})["state"], "aborted");
   AtTerminal yes(with_config({"cancel", "--queue", "orders"}));
   yes.until("[y/N] ");
-  // The ids are frozen: what comes now is not meant.
+  // The ids are frozen: new tasks are not included.
   const TaskId late = several(1).front();
   yes.type("y\n");
   const std::string seen = yes.until("of 5 done");
@@ -225,7 +225,7 @@ TEST_F(Bulks, WhatAnotherLeftIsGoneOnWith) {
   asked.filter_text = "--queue orders";
   asked.who = "alice@elsewhere (cli)";
   const Bulk bulk = *store().create_bulk(asked);
-  // A runner that died a moment ago: its time is soon up.
+  // The runner has just died: its time limit expires soon.
   ASSERT_TRUE(*store().take_bulk("dead:1", 2s, bulk.id));
   const Ran ran = rung({"bulk", "resume", std::to_string(bulk.id)});
   EXPECT_EQ(ran.exit, 0) << ran.err;
@@ -248,7 +248,7 @@ TEST_F(Bulks, ASidecarGoesOnWithWhatADeadCommandLeft) {
   sidecar.start();
   EXPECT_TRUE(test::eventually([&] { return count(State::cancelled) == 40; }, 60s)) << sidecar.log_tail();
   EXPECT_TRUE(test::eventually([&] { return rung_json({"bulk", "show", "1"})["state"] == "done"; }, 30s));
-  // Each once, in the name of whoever asked for it.
+  // Each once, recorded under the requester's name.
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit WHERE who LIKE '% (cli)'"), "40");
   sidecar.signal(SIGTERM);
   sidecar.wait_exit();

@@ -1,4 +1,4 @@
-// cancel, reschedule, fire, retry, redrive, finish by ids; who did it.
+// cancel, reschedule, fire, retry, redrive, finish by ids; and who did it.
 #include "tests/integration/cli/fixture.h"
 
 namespace rung::cli {
@@ -77,7 +77,7 @@ TEST_F(Changes, FinishSpeaksForTheConsumer) {
   EXPECT_EQ(state_of(id), State::succeeded);
 }
 
-// An answer that was lost is asked for again: the next attempt has nothing to do with it.
+// Repeated after a lost answer: it does not affect the next attempt.
 TEST_F(Changes, AFailureSaidTwiceFailsOneAttempt) {
   const TaskId id = insert(fresh("orders", -1s));
   happen(id, event::Claim{});
@@ -118,7 +118,7 @@ TEST_F(Changes, FireSendsNow) {
   EXPECT_EQ(result[0]["result"], "applied");
   EXPECT_LE((*store().find(id))->task.next_at->ms, now().ms);
   EXPECT_EQ(rung_json({"fire", id.str()})[0]["result"], "nothing to do");
-  happen(id, event::Claim{});  // it goes out just now: that was asked for
+  happen(id, event::Claim{});  // it is being published already, as requested
   EXPECT_EQ(rung_json({"fire", id.str()})[0]["result"], "nothing to do");
   happen(id, event::Confirmed{1, now()});
   EXPECT_EQ(rung({"finish", id.str(), "--succeeded"}).exit, 0);

@@ -1,4 +1,4 @@
-// rung doctor on a system that is right, and on broken ones.
+// rung doctor on a healthy system, and on broken ones.
 #include "tests/integration/cli/admin.h"
 #include "tests/support/http_between.h"
 
@@ -28,7 +28,7 @@ class Doctor : public CliTest {
                                  << "store: { url: \"" << store_url << "\" }\n"
                                  << "queues: { orders: {} }\n";
   }
-  // The database's URL for a user of its own, with the password "pw" and these privileges.
+  // Creates a database user with the password "pw" and these privileges; returns the URL.
   std::string database_url(const std::string& privileges, const std::string& password = "pw") {
     database_user_ = "doc" + std::to_string(getpid());
     db.exec("CREATE USER '" + database_user_ + "'@'%' IDENTIFIED BY 'pw'");
@@ -37,7 +37,7 @@ class Doctor : public CliTest {
     const auto host = url.rfind('@') + 1;
     return "mysql://" + database_user_ + ":" + password + "@" + url.substr(host);
   }
-  // What the check of this name says: "status: what, fix".
+  // The result of the check of this name: "status: what, fix".
   std::string said(const std::string& name) {
     for (const json& check : answer["checks"]) {
       if (check["name"] == name)
@@ -119,7 +119,7 @@ TEST_F(Doctor, MissingRightsAtTheBroker) {
   EXPECT_THAT(said("queue.orders.routing_key"), HasSubstr("warn: retries lose their routing key"));
 }
 
-// The management API of a cluster, in front of the one that there is.
+// The management API of a cluster, simulated in front of the real one.
 TEST_F(Doctor, ClassicQueuesOfItsOwnOnACluster) {
   const test::HttpBetween cluster(needed("RUNG_TEST_MANAGEMENT"), [](const std::string& path, auto& said) {
     if (path == "/api/nodes") said = {200, R"([{"name": "rabbit@a"}, {"name": "rabbit@b"}])"};

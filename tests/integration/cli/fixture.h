@@ -1,4 +1,4 @@
-// The program against a schema of its own, whose rows the test writes through the store.
+// Runs the program against its own schema; the test writes the rows through the store.
 // Thread: one at a time.
 #pragma once
 
@@ -70,7 +70,7 @@ class CliTest : public ::testing::Test {
   }
   EpochMs now() { return *store().now(); }
 
-  // A task that failed a minute ago and waits on level 1 of `default`, due in `due`.
+  // Inserts a task that failed a minute ago and waits on level 1 of `default`, due in `due`.
   NewTask fresh(const std::string& queue, Ms due, const std::string& message_id = "") {
     const EpochMs at = now();
     NewTask n;
@@ -102,7 +102,7 @@ class CliTest : public ::testing::Test {
     if (!done || done->front().how != Inserted::How::inserted) throw std::runtime_error("insert failed");
     return task.task.id;
   }
-  // What happens to it, by the rules of the config's defaults.
+  // Applies an event, with the rules of the config's defaults.
   void happen(TaskId id, const Happening& what) {
     const Event events[] = {{id, what}};
     const RuleBook rules({{"default", *levels::Ladder::from_list({Ms{5000}, Ms{30000}})}}, {});
@@ -117,7 +117,7 @@ class CliTest : public ::testing::Test {
   test::MysqlSchema db;
   const std::string prefix = test::unique_name("cli");
 
-  // The test's node takes them, under new epochs.
+  // The test's node acquires the shards, under new epochs.
   void hold(const std::vector<int>& shards) {
     node_ = *store_->register_node({"test-node", "0", "here", 7}, lease_);
     fence_ = {node_, *store_->acquire(node_, 7, shards, lease_)};

@@ -60,7 +60,7 @@ class Groups : public ::testing::Test {
     if (!ran) throw std::runtime_error(ran.error().message);
     return *ran;
   }
-  // Once both hold their shards.
+  // When both hold their shards.
   json stats() const {
     Ran ran;
     EXPECT_TRUE(test::eventually(
@@ -165,7 +165,7 @@ TEST_F(Groups, ASubmittedTaskGoesToTheGroupOfItsQueue) {
   EXPECT_THAT(elsewhere.err, HasSubstr("belongs to the group eu, and this is us"));
 }
 
-// By rung.delay, a message that asks for a queue of another group is for a person to look at.
+// A message in rung.delay that names a queue of another group is parked.
 TEST_F(Groups, ADelayForAnotherGroupsQueueIsParked) {
   start(*eu_, "eu");
   ASSERT_TRUE(test::eventually([&] { return rung({"stats", "--group", "eu"}).exit == 0; }, 30s));

@@ -1,4 +1,4 @@
-// nodes: who holds what, and how late it is.
+// nodes: the owners of the shards, and how late they are.
 #include "tests/integration/cli/fixture.h"
 
 namespace rung::cli {
@@ -20,7 +20,7 @@ class NodesCommand : public CliTest {
     }
     return id;
   }
-  // Everything about the node happened so long before.
+  // Moves everything about the node into the past.
   void age(int node, const std::string& interval) {
     db.exec("UPDATE rung_nodes SET started_at = started_at - INTERVAL " + interval +
             ", seen_at = seen_at - INTERVAL " + interval + ", expires_at = expires_at - INTERVAL " +
@@ -95,7 +95,7 @@ TEST_F(NodesCommand, BeforeAnyNodeNobodyHoldsAnything) {
   EXPECT_THAT(ran.out, ContainsRegex("\\(unowned\\) .* 64 +0-63"));
 }
 
-// It reads what is due and nothing else: among many tasks that are not, a handful of entries of one index.
+// It reads only due tasks: a few entries of one index, among many tasks that are not due.
 TEST_F(NodesCommand, ReadsTheIndexOfWhatIsDueAlone) {
   insert(fresh("orders", -5min));
   db.exec(
@@ -116,7 +116,7 @@ TEST_F(NodesCommand, ReadsTheIndexOfWhatIsDueAlone) {
   EXPECT_EQ(plan[0].at("key"), "by_shard");
   EXPECT_THAT(plan[0].at("Extra"),
               AllOf(HasSubstr("Using index"), Not(HasSubstr("temporary")), Not(HasSubstr("filesort"))));
-  // And what it did, not what it meant to do.
+  // Also counts the entries that it really read, not only what EXPLAIN predicts.
   db.exec("FLUSH STATUS");
   EXPECT_EQ(db.query(statement).size(), 1U);
   std::int64_t read = 0;

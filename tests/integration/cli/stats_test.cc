@@ -1,4 +1,4 @@
-// stats, and what its exit code says of health.
+// stats, and its exit code as a health check.
 #include "tests/integration/cli/fixture.h"
 
 namespace rung::cli {
@@ -50,7 +50,7 @@ TEST_F(Stats, HealthyThenOverdue) {
   EXPECT_EQ(stats["nodes"][0]["shards"], 64);
 }
 
-// by_queue counts what is scheduled; what hangs on its way is overdue all the same.
+// by_queue counts scheduled tasks only; a task that hangs in another state is overdue all the same.
 TEST_F(Stats, WhatHangsInPublishingIsOverdue) {
   const TaskId id = insert(fresh("orders", -5min));
   happen(id, event::Claim{});

@@ -100,7 +100,7 @@ TEST_F(Submit, AtATime) {
   const json answer = rung_json({"submit", "--queue", "q", "--at", "2099-01-02T03:04:05+01:00"});
   EXPECT_EQ(task_of(answer).next_at->ms, 4071002645000);
   EXPECT_EQ(answer["task"]["next_due_at"], "2099-01-02T02:04:05.000Z");
-  // What has passed is due now: nobody meant never.
+  // A time in the past is due now, not never.
   const json past = rung_json({"submit", "--queue", "q", "--at", "2001-01-01T00:00:00Z"});
   EXPECT_LE(task_of(past).next_at->ms, now().ms);
   EXPECT_GT(task_of(past).next_at->ms, now().ms - 60'000);
@@ -140,7 +140,7 @@ TEST_F(Submit, TheSameMessageIdWithTheSameContentIsTheSameTask) {
   const std::vector<std::string> once = {"submit",       "--queue", "q",      "--delay", "1h",
                                          "--message-id", "m-1",     "--body", "x"};
   const json first = rung_json(once);
-  // The time is no part of the content: whoever asks again asks later.
+  // The time is not part of the content: a repeated request comes later.
   const json again =
       rung_json({"submit", "--queue", "q", "--delay", "2h", "--message-id", "m-1", "--body", "x"});
   EXPECT_EQ(again["retry_id"], first["retry_id"]);
@@ -153,7 +153,7 @@ TEST_F(Submit, TheSameMessageIdWithTheSameContentIsTheSameTask) {
   EXPECT_THAT(other.err,
               AllOf(HasSubstr("message-id m-1 belongs to task " + first["retry_id"].get<std::string>()),
                     HasSubstr("different content")));
-  // Also after it has ended: the key is the caller's word that it is one thing.
+  // Also after the task has ended: with the key, the caller says that it is the same task.
   EXPECT_EQ(rung({"cancel", first["retry_id"]}).exit, 0);
   EXPECT_EQ(rung_json(once)["retry_id"], first["retry_id"]);
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM rung_tasks"), "1");
@@ -226,7 +226,7 @@ TEST_F(Submit, APipeThatPausesIsNotWaitedFor) {
     std::fprintf(pipe, "{\"queue\": \"q\", \"delay\": \"1h\", \"body\": %s}\n", body);
     std::fflush(pipe);
     EXPECT_TRUE(test::eventually([&] { return db.value("SELECT COUNT(*) FROM rung_tasks") == body; }, 30s));
-    // The delay counts from when it came, not from when the command began.
+    // The delay counts from the arrival of the line, not from the start of the command.
     const auto newest = *store().list({});
     EXPECT_GE(newest.front().task.next_at->ms, (before + 1h).ms);
   }

@@ -29,7 +29,7 @@ TEST_F(Tasks, MigrateSaysWhatItDid) {
   EXPECT_EQ(rung({"list"}).out, "no tasks match\n");
 }
 
-// A slip in store.url leaves nothing behind.
+// A typo in store.url creates nothing.
 TEST_F(Tasks, NobodyButMigrateAndRunMakesTheDatabase) {
   const std::string name = db.name() + "_slip";
   std::ofstream(config_path()) << "broker: { url: \"" << test::amqp_url() << "\" }\n"
@@ -179,7 +179,7 @@ TEST_F(Tasks, AreFoundByCorrelationIdAndByIndexedHeaders) {
   // A header that is not indexed is an error, not an empty answer.
   const Ran other = rung({"list", "--header", "other=x"});
   EXPECT_EQ(other.exit, 1);
-  EXPECT_THAT(other.err, HasSubstr("the header 'other' is not indexed: name it in `index_headers`"));
+  EXPECT_THAT(other.err, HasSubstr("the header 'other' is not indexed: add it to `index_headers`"));
   EXPECT_EQ(rung({"list", "--header", "tenant"}).exit, 1);
   // Of a bulk.
   EXPECT_EQ(rung({"cancel", "--header", "tenant=acme", "--yes"}).exit, 0);
@@ -221,7 +221,7 @@ TEST_F(Tasks, ListTakesSeveralStatesSortsAndCounts) {
   EXPECT_EQ(rung({"list", "--watch", "--json"}).exit, 1);
 }
 
-// Whatever a message says: nothing of it acts on the terminal, and scripts get it back as it was.
+// No text of a message affects the terminal, and scripts get it unchanged.
 TEST_F(Tasks, NoControlOrFormatCharacterReachesTheTerminal) {
   const std::string bad =
       "\x1b[2J\x7f\u009b31m\u00ad\u061c\u200b\u200d\u200e\u2028\u2029\u202e\u2060\u2066\ufeff\U000e0041"

@@ -1,6 +1,6 @@
-// The systematic walk: the process is killed at each step of each flow, before and after every commit,
-// publish, confirm and ack, and starts again. Whatever the point: nothing is lost, a repeat says that it is
-// one, the row and the history are what they would have been. docs/guarantees.md has the table of the points.
+// The process is killed at each step of each flow, before and after every commit, publish, confirm and ack,
+// and restarted. Wherever it was killed: nothing is lost, a repeat can be recognised, and the row and the
+// history are the same as without the kill. docs/guarantees.md has the table of the points.
 #include "tests/integration/crash/fixture.h"
 
 namespace rung::test {
@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(At, CrashOnParkedCopy,
                                            "parked_copy_sent.before_commit", "parked_copy_sent.after_commit"),
                          point_name);
 
-// --- what a person does, by the command line: the command is killed, not the sidecar
+// --- changes by the command line: the command is killed, not the sidecar
 
 class CrashOfACommand : public Crash {
  protected:
@@ -199,7 +199,7 @@ TEST_P(CrashOfFinish, IsDoneOrNot) {
 INSTANTIATE_TEST_SUITE_P(At, CrashOfFinish, ::testing::Values("finish.before_commit", "finish.after_commit"),
                          point_name);
 
-// --- what the database cannot hold: to <prefix>.parked, then a row without a body, then acked
+// --- messages that the database cannot store: to <prefix>.parked, then a row without a body, then acked
 
 class CrashOnOversize : public Crash {};
 TEST_P(CrashOnOversize, LiesInTheParkedQueueAndHasARow) {
@@ -211,7 +211,7 @@ TEST_P(CrashOnOversize, LiesInTheParkedQueueAndHasARow) {
   const Row row = wait_state(queue, "parked");
   EXPECT_NE(row.at("last_error").find("max_allowed_packet"), std::string::npos) << row.at("last_error");
   EXPECT_EQ(current(queue).size(), 1U);
-  // Until its row is there it is moved again: twice at most, and whole.
+  // Until its row exists it is moved again: at most twice, and complete.
   const auto copies = amqp.depth(parked()).value_or(0);
   EXPECT_GE(copies, 1U);
   EXPECT_LE(copies, 2U);
@@ -230,7 +230,7 @@ INSTANTIATE_TEST_SUITE_P(At, CrashOnOversize,
                                            "ack.before_write"),
                          point_name);
 
-// --- the end, and the beginning
+// --- shutdown and start
 
 class CrashWhileDraining : public Crash {};
 TEST_P(CrashWhileDraining, NothingIsLost) {

@@ -1,5 +1,5 @@
-// What the crash walk shares: a sidecar that is killed at a failpoint and starts again, and what must hold
-// then. Thread: one test.
+// The fixture of the crash tests: a sidecar that is killed at a failpoint and restarted, and the checks
+// afterwards. Thread: one test.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,8 @@
 
 namespace rung::test {
 
-// What kills the next process at its n-th passing of the point `name`, "NAME" or "NAME:n".
+// The value that kills the next process when it reaches the failpoint `name` for the n-th time: "NAME" or
+// "NAME:n".
 class Armed {
  public:
   explicit Armed(const std::string& point) { setenv("RUNG_FAILPOINT", point.c_str(), 1); }
@@ -40,7 +41,7 @@ class Crash : public SidecarTest, public ::testing::WithParamInterface<const cha
  protected:
   void SetUp() override {
     ASSERT_TRUE(kFailpoints) << "built without RUNG_FAILPOINTS";
-    // Far longer than any test waits: under its own name a restarted node goes on at once.
+    // Far longer than any test waits: a restarted node with the same name continues at once.
     config.more = "lease: 10m\ndrain: 10s\n";
     config.ladder = "[300ms, 400ms]";
   }
@@ -51,7 +52,7 @@ class Crash : public SidecarTest, public ::testing::WithParamInterface<const cha
     rung().start();
   }
 
-  // Waits for the death at the point; what happens meanwhile is `until_then`'s.
+  // Waits until the process was killed at the failpoint; calls `until_then` meanwhile.
   void die(const std::function<void()>& until_then = {}) {
     ASSERT_TRUE(eventually(
         [&] {
@@ -69,9 +70,9 @@ class Crash : public SidecarTest, public ::testing::WithParamInterface<const cha
     ASSERT_TRUE(rung().wait_ready());
   }
 
-  // One that is retried, as a consumer sees it: by its own script, whatever is repeated.
-  //   attempt n of the script: 'r' rejects, 's' reports success, 'f' reports failure, '.' acks and says
-  //   nothing
+  // A consumer of retried messages, which follows a script, also for repeated deliveries. Character n of the
+  // script is its answer to attempt n: 'r' rejects, 's' reports success, 'f' reports failure, '.' acks and
+  // reports nothing.
   void consume(AmqpProbe& consumer, const std::string& script) {
     while (auto received = consumer.next(Ms{20})) {
       const auto attempt = int_header(received->message, "retry-attempt");
@@ -90,7 +91,7 @@ class Crash : public SidecarTest, public ::testing::WithParamInterface<const cha
     }
   }
 
-  // Goes on with the script until the queue's one row has that state.
+  // Continues the script until the queue's only row has that state.
   void consume_until(AmqpProbe& consumer, const std::string& queue, const std::string& script,
                      const std::string& state) {
     EXPECT_TRUE(eventually(
@@ -104,8 +105,8 @@ class Crash : public SidecarTest, public ::testing::WithParamInterface<const cha
         << rung().log_tail();
   }
 
-  // A message fails, and climbs by `script` to `state`; the process dies once on the way, at the point, and
-  // is started again.
+  // A message fails, and reaches `state` by `script`; on the way the process is killed once, at the
+  // failpoint, and restarted.
   void climb(const std::string& script, const std::string& state) {
     start_armed();
     const std::string queue = climbing();
@@ -130,12 +131,12 @@ class Crash : public SidecarTest, public ::testing::WithParamInterface<const cha
     message.properties.message_id = unique_name("m");
     message.body = body_;
     message.headers = Table{{"retry-queue", queue}};
-    // The topology is the sidecar's: it may be killed before or after it stands.
+    // The sidecar declares the topology: it may be killed before or after that.
     ASSERT_TRUE(eventually(
         [&] { return amqp.exchange_exists(failed()) && amqp.publish(failed(), "", message); }, kBound));
   }
 
-  // To an exchange of `delays:` (config.more), which goes on to the queue by another one.
+  // Publishes to an exchange of `delays:` (config.more), whose messages go to the queue through another one.
   void publish_delayed(const std::string& exchange, const std::string& delay_ms) {
     body_ = unique_name("body");
     Message message;
@@ -148,7 +149,7 @@ class Crash : public SidecarTest, public ::testing::WithParamInterface<const cha
         kBound));
   }
 
-  // One row, its attempts numbered 1.. each once, and nothing left in our own queues.
+  // Checks that there is one row, each attempt from 1 on exists once, and Rung's own queues are empty.
   void expect_whole(const std::string& queue, const std::string& script, const std::string& state) {
     const auto all = current(queue);
     ASSERT_EQ(all.size(), 1U) << "one message, one row";
@@ -173,7 +174,7 @@ class Crash : public SidecarTest, public ::testing::WithParamInterface<const cha
     };
     rung().signal(SIGTERM);
     EXPECT_EQ(rung().wait_exit(), 0);
-    if (left()) {  // handed over just as it ended: the broker keeps it for the next life
+    if (left()) {  // delivered just as the process ended: the broker keeps it for the next one
       restart();
       std::this_thread::sleep_for(std::chrono::seconds{1});
       rung().signal(SIGTERM);

@@ -1,4 +1,4 @@
-// Killed in the middle of retention: nothing half deleted is shown, and the next life goes on.
+// Killed in the middle of retention: no half-deleted task is shown, and the next process continues.
 #include "tests/integration/crash/fixture.h"
 #include "tests/support/old_rows.h"
 
@@ -8,7 +8,7 @@ namespace {
 class CrashOfRetention : public Crash {
  protected:
   int number(const std::string& sql) { return std::stoi(rows(sql).at(0).at("n")); }
-  // What the views show is whole: each task with its history, and no history of a task that is gone.
+  // The views are consistent: each task has its history, and no history remains of a deleted task.
   void expect_whole() {
     EXPECT_EQ(
         number("SELECT COUNT(*) AS n FROM retry_current c WHERE queue = 'old' AND (SELECT COUNT(*) FROM "

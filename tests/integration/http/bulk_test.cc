@@ -1,4 +1,4 @@
-// /v1/bulk: dry run, progress, rate, pause, abort; and that it goes on when the instance that runs it dies.
+// /v1/bulk: dry run, progress, rate, pause, abort; and another instance continues it when its runner dies.
 #include <thread>
 
 #include "tests/integration/http/fixture.h"
@@ -41,7 +41,7 @@ TEST_F(HttpBulk, ADryRunOnlyCounts) {
       post("/v1/bulk", {{"action", "cancel"}, {"filter", {{"queue", "q"}}}, {"dry_run", true}});
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(answer.json(), (json{{"dry_run", true}, {"matches", 7}, {"or_more", false}}));
-  // What a redrive is for is parked: none of these.
+  // A redrive applies to parked tasks: none of these.
   EXPECT_EQ(post("/v1/bulk", {{"action", "redrive"}, {"filter", {{"queue", "q"}}}, {"dry_run", true}})
                 .json()
                 .at("matches"),
@@ -54,7 +54,7 @@ TEST_F(HttpBulk, CancelsAFrozenSetAndSaysSo) {
   up();
   submit_many(40);
   const int id = create({{"action", "cancel"}, {"filter", {{"queue", "q"}}}, {"reason", "shop closed"}});
-  submit_many(3);  // came afterwards: not in it
+  submit_many(3);  // submitted afterwards: not included
   const json done = wait_done(id);
   EXPECT_EQ(done.at("total"), 40);
   EXPECT_EQ(done.at("done"), 40);
@@ -139,7 +139,7 @@ TEST_F(HttpBulk, ASlowOneHoldsUpNoOther) {
   const int quick = create({{"action", "cancel"}, {"filter", {{"queue", "quick"}}}, {"rate", 200}});
   EXPECT_EQ(wait_done(quick).at("applied"), 60);
   EXPECT_EQ(bulk(slow).at("done"), 1) << "faster than it may be";
-  // Another rate holds at once, not after the 50 seconds of the old one.
+  // A new rate applies at once, not after the 50 seconds of the old one.
   ASSERT_EQ(post("/v1/bulk/" + std::to_string(slow) + "/resume", {{"rate", 1000}}).status, 200);
   EXPECT_EQ(wait_done(slow).at("applied"), 4);
 }

@@ -22,7 +22,7 @@ class HttpChanges : public HttpTest {
     wait_for(id, "awaiting");
     return id;
   }
-  // One that failed until its ladder was over.
+  // A task that failed until its ladder was exhausted.
   std::string parked_task(const std::string& queue) {
     amqp.declare(queue);
     const std::string id = submit({{"queue", queue}, {"delay", 0}, {"max_attempts", 1}, {"body", "again"}});
@@ -132,7 +132,7 @@ TEST_F(HttpChanges, AFailureOfANamedAttemptFailsNoLaterOne) {
   amqp.ack(delivery(queue));
   json now = wait_for(id, "awaiting");
   EXPECT_EQ(now.at("attempt"), first + 1);
-  // Said again, because the answer was lost: the attempt under way goes on.
+  // Repeated because the answer was lost: the attempt under way continues.
   const HttpAnswer again = change(id, "finish", failed);
   EXPECT_EQ(again.status, 200) << again.body;
   EXPECT_EQ(again.json().at("version"), now.at("version"));

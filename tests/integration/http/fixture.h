@@ -1,4 +1,4 @@
-// A sidecar that listens for HTTP, and a client. Every answer is held against openapi.json.
+// A sidecar that listens for HTTP, and a client. Every response is validated against openapi.json.
 // Thread: one at a time.
 #pragma once
 
@@ -22,7 +22,7 @@ class HttpTest : public SidecarTest {
   void listen(const std::string& more) {
     config.more = "http: { listen: \"127.0.0.1:" + std::to_string(port) + "\"" + more + " }\n" + other_keys;
   }
-  // A file beside nothing in particular, for tokens. Lives as long as the test.
+  // A temporary file, for tokens. Removed after the test.
   std::string file(const std::string& name, const std::string& text) {
     std::ofstream(folder_ / name) << text;
     return folder_ / name;
@@ -30,7 +30,7 @@ class HttpTest : public SidecarTest {
   std::string file_path(const std::string& name) const { return folder_ / name; }
   ~HttpTest() override { std::filesystem::remove_all(folder_); }
 
-  // Starts it and waits until it can write: it takes in, and holds shards.
+  // Starts it and waits until it can write: it consumes, and holds shards.
   void up() {
     start();
     ASSERT_TRUE(ready(client()));
@@ -59,14 +59,14 @@ class HttpTest : public SidecarTest {
   HttpAnswer post(const std::string& path, const json& body) { return call("POST", path, body.dump()); }
   HttpAnswer post(const std::string& path) { return call("POST", path); }
 
-  // A new task's id.
+  // Submits a task and returns its id.
   std::string submit(const json& task) {
     const HttpAnswer answer = post("/v1/tasks", task);
     EXPECT_EQ(answer.status, 201) << answer.body;
     return answer.status == 201 ? answer.json().at("retry_id").get<std::string>() : "0";
   }
   json task(const std::string& id) { return get("/v1/tasks/" + id).json(); }
-  // Waits for a state; what stands there last in any case.
+  // Waits for a state; returns the last state seen, reached or not.
   json wait_for(const std::string& id, const std::string& state) {
     json last;
     EXPECT_TRUE(eventually([&] { return (last = task(id)).value("state", "") == state; }, kBound))

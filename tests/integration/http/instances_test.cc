@@ -1,4 +1,4 @@
-// Any instance answers for any task; and an instance that ends answers what it has begun.
+// Any instance answers for any task; and an instance that stops answers the requests that it has begun.
 #include <algorithm>
 #include <atomic>
 #include <csignal>
@@ -75,7 +75,7 @@ TEST_F(HttpInstances, AChangeOfAnothersTaskTakesEffectWithinASecond) {
 // instance, nor a consumer's word may make it `scheduled` then: a cancel would be answered, and the message
 // would go out.
 TEST_F(HttpInstances, NothingGoesOutAfterAnAnsweredCancelOfWhatWasHeldBack) {
-  config.ladder = "[1h]";  // what did fail comes no second time
+  config.ladder = "[1h]";  // a failed task does not come a second time
   both_up();
   const std::string queue = new_name();
   amqp.declare(queue);
@@ -169,7 +169,8 @@ TEST_F(HttpInstances, ADrainAnswersWhatItHasTaken) {
   other_keys.clear();
   listen("");
   up();
-  // Many at once, and SIGTERM in their midst: what was answered 201 is there, what wasn't says so.
+  // Many requests at once, and SIGTERM among them: tasks answered with 201 exist; all other requests get an
+  // error.
   std::atomic<int> created{0}, later{0}, none{0};
   std::mutex mutex;
   std::vector<std::string> odd;  // guarded by mutex
@@ -205,7 +206,7 @@ TEST_F(HttpInstances, ADrainAnswersWhatItHasTaken) {
       << "201: " << created << ", 503: " << later << ", no answer: " << none;
 }
 
-// The header of each is there when the signal is, and no thread has taken it yet; its body comes afterwards.
+// At the signal, each request's header has arrived but no thread has taken it; its body comes afterwards.
 TEST_F(HttpInstances, ADrainTakesNoArrivingRequestForAnIdleConnection) {
   other_keys.clear();
   listen("");

@@ -1,4 +1,4 @@
-// What large bodies may take of this process's memory, all requests together.
+// The memory limit for large bodies of all requests together.
 #include <atomic>
 #include <iostream>
 #include <memory>
@@ -21,7 +21,7 @@ class HttpMemory : public HttpTest {
            "Expect: 100-continue\r\nContent-Length: " +
            std::to_string(length) + "\r\n\r\n";
   }
-  // A task of kBody bytes whose body is the most expensive JSON there is: many small values.
+  // A task of kBody bytes whose body is the most expensive kind of JSON: many small values.
   static std::string many_values() {
     std::string text = R"({"queue": "q", "delay": "1h", "body": [0)";
     while (text.size() + 4 < kBody) text += ",0";

@@ -92,7 +92,7 @@ TEST_F(HttpQuery, PagesStayWhileRowsMove) {
     for (const json& t : page.at("tasks")) EXPECT_TRUE(seen.insert(t.at("retry_id")).second) << "shown twice";
     cursor = page.at("next").is_null() ? "" : page.at("next").get<std::string>();
     ++pages;
-    // What comes and what changes meanwhile shifts nothing.
+    // New and changed tasks do not shift the pages.
     submit({{"queue", "q"}, {"delay", "1h"}});
     post("/v1/tasks/" + *seen.rbegin() + "/cancel");
   } while (!cursor.empty() && pages < 10);

@@ -1,4 +1,5 @@
-// Holds answers against openapi.json: only what that document uses of JSON Schema. Thread: pure.
+// Validates responses against openapi.json; supports only what that document uses of JSON Schema. Thread:
+// pure.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@ class OpenApi {
  public:
   explicit OpenApi(json document) : document_(std::move(document)) {}
 
-  // The template of a path: "/v1/tasks/5" -> "/v1/tasks/{id}"; "" where there is none.
+  // The template of a path: "/v1/tasks/5" -> "/v1/tasks/{id}"; "" if there is none.
   std::string path_of(std::string path) const {
     path = path.substr(0, path.find('?'));
     for (const auto& [pattern, operations] : document_.at("paths").items()) {
@@ -26,7 +27,7 @@ class OpenApi {
     return "";
   }
 
-  // What is wrong with an answer; "" = it is as the document says.
+  // The first violation in a response; "" = none.
   std::string check(const std::string& method, const std::string& path, int status, const std::string& type,
                     const json& body) const {
     const std::string pattern = path_of(path);

@@ -14,7 +14,7 @@ namespace {
 
 class HttpService : public HttpTest {
  protected:
-  // The value of a line of /metrics; -1 where there is none.
+  // The value of a line of /metrics; -1 if there is none.
   double metric(const std::string& line) {
     const std::string text = get("/metrics").body;
     const std::size_t at = text.find("\n" + line + " ");
@@ -47,12 +47,12 @@ TEST_F(HttpService, TheDocumentNamesWhatIsRouted) {
     std::string lower;
     for (const char c : route.method) lower += static_cast<char>(std::tolower(c));
     const json& operation = document.at("paths").at(std::string(route.pattern)).at(lower);
-    // What needs no token says so, and nothing else does.
+    // Exactly the operations that need no token say so.
     EXPECT_EQ(operation.contains("security"), route.needs == http::Route::Needs::nothing) << name;
     EXPECT_EQ(route.method == "POST", route.needs == http::Route::Needs::full) << name;
   }
   EXPECT_EQ(written, routed);
-  // Each reference has what it refers to.
+  // Each reference has its target.
   const std::string text = document.dump();
   const std::string mark = "\"$ref\":\"#";
   for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1)) {
@@ -82,7 +82,7 @@ TEST_F(HttpService, HealthAndReadiness) {
 
 TEST_F(HttpService, NotReadyWithoutItsBroker) {
   auto url = parse_url(amqp_url());
-  url->port = 1;  // nobody listens there
+  url->port = 1;  // no server listens there
   config.broker_url = format_url(*url);
   sidecar_ = std::make_unique<Sidecar>(config);
   rung().start();
@@ -100,7 +100,7 @@ TEST_F(HttpService, NotReadyWithoutItsBroker) {
   EXPECT_EQ(post("/v1/tasks", {{"queue", "q"}, {"delay", "1h"}}).status, 503);
 }
 
-// Of a database that hangs nothing is heard, and no connection breaks.
+// A hanging database sends nothing, and no connection breaks.
 TEST_F(HttpService, AHungDatabaseHoldsUpNobodyForLong) {
   auto url = parse_url(config.store_url);
   TcpProxy proxy(url->host, url->port);
@@ -158,7 +158,7 @@ TEST_F(HttpService, Metrics) {
   // Counted at the first scrape; what it says holds for some seconds.
   EXPECT_EQ(metric("rung_tasks{queue=\"(other)\",state=\"scheduled\"}"), 1);
   EXPECT_EQ(metric("rung_tasks{queue=\"(other)\",state=\"cancelled\"}"), 1);
-  // One word before each name, base units, no label that a message could fill.
+  // One prefix for all names, base units, no label whose value comes from a message.
   const std::string text = get("/metrics").body;
   std::istringstream lines(text);
   const std::set<std::string> labels = {"method",  "route", "status", "result", "action",  "state", "service",

@@ -1,4 +1,4 @@
-// A client that sends a request in pieces, and sees what comes back as it comes. Thread: one at a time.
+// A client that sends a request in pieces and reads the response as it arrives. Thread: one at a time.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace rung::test {
 
 class SlowClient {
  public:
-  // `from`: the address that it comes from, one of 127.0.0.0/8.
+  // `from`: the client's address, one of 127.0.0.0/8.
   explicit SlowClient(int port, std::uint32_t from = INADDR_LOOPBACK)
       : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in mine{};
@@ -35,7 +35,7 @@ class SlowClient {
   void send(const std::string& text) const {
     EXPECT_EQ(::send(fd_, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
   }
-  // Until the other side ends, or `end` has come.
+  // Reads until the other side closes, or `end` was received.
   std::string rest(const std::optional<std::string>& end = {}) const {
     std::string out;
     char piece[4096];
@@ -45,7 +45,7 @@ class SlowClient {
     }
     return out;
   }
-  // Something has come back, or the other side has ended.
+  // Whether something was received, or the other side has closed.
   bool heard() const {
     pollfd p{fd_, POLLIN, 0};
     return poll(&p, 1, 0) > 0;

@@ -34,7 +34,7 @@ TEST_F(HttpSubmit, ArrivesWithEverythingThatWasSaid) {
   EXPECT_EQ(task.at("node"), "node-1");
   EXPECT_EQ(task.at("success"), (json{{"reported_within", "5m"}}));
   EXPECT_EQ(task.at("max_attempts"), 2);
-  // 201 only after the commit: the row is there now.
+  // 201 only after the commit: the row exists now.
   const auto row = rows("SELECT * FROM retry_current WHERE retry_id = " + id);
   ASSERT_EQ(row.size(), 1U);
   EXPECT_EQ(row[0].at("tag"), "close-unpaid");
@@ -104,7 +104,7 @@ TEST_F(HttpSubmit, TheSameMessageIdIsTheSameTask) {
   const json first = {{"queue", "q"}, {"body", {{"a", 1}}}, {"delay", "1h"}, {"message_id", "once"}};
   const std::string id = submit(first);
   json later = first;
-  later["delay"] = "2h";  // when is not a part of it
+  later["delay"] = "2h";  // the due time is not part of the content
   for (const json& again : {first, later}) {
     const HttpAnswer answer = post("/v1/tasks", again);
     EXPECT_EQ(answer.status, 200) << answer.body;
@@ -118,7 +118,7 @@ TEST_F(HttpSubmit, TheSameMessageIdIsTheSameTask) {
     json other = first;
     other[field] = value;
     const HttpAnswer answer = post("/v1/tasks", other);
-    EXPECT_THAT(refused(answer, 409), HasSubstr("another content")) << field;
+    EXPECT_THAT(refused(answer, 409), HasSubstr("different content")) << field;
     EXPECT_EQ(answer.json().at("retry_id"), id);
   }
   // Also when it has ended.
@@ -145,7 +145,7 @@ TEST_F(HttpSubmit, ManyAtOnce) {
   EXPECT_EQ(last.at("etag"), "\"1\"");
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current"), "1000");
 
-  // The same again, one of them other, one broken, one new, one twice.
+  // The same tasks again: one changed, one invalid, one new, one twice.
   answer = post("/v1/tasks",
                 json::array({tasks[0],
                              {{"queue", "q"}, {"body", "other"}, {"delay", "1h"}, {"message_id", "m1"}},
@@ -244,7 +244,7 @@ TEST_F(HttpSubmit, WhileTheDatabaseIsAwayItAsksToComeAgain) {
   up();
   db.exec("LOCK TABLES `" + db.name() + "`.rung_tasks WRITE");
   const HttpAnswer answer = post("/v1/tasks", {{"queue", "q"}, {"delay", "1h"}, {"message_id", "later"}});
-  EXPECT_THAT(refused(answer, 503), HasSubstr("it may still happen"));
+  EXPECT_THAT(refused(answer, 503), HasSubstr("the request may still take effect"));
   EXPECT_EQ(answer.header("retry-after"), "1");
   db.exec("UNLOCK TABLES");
   EXPECT_TRUE(eventually(

@@ -1,4 +1,4 @@
-// A RabbitBroker on a real RabbitMQ, with a prefix and a queue of its own, which are removed afterwards.
+// A RabbitBroker on a real RabbitMQ, with its own prefix and queue, which are removed afterwards.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -22,9 +22,9 @@ namespace rung::test {
 using How = PublishResult::How;
 using testing::HasSubstr;
 
-inline constexpr Ms kSoon{10000};  // for what takes milliseconds, on a machine that does much else
+inline constexpr Ms kSoon{10000};  // time limit for something that takes milliseconds, on a busy machine
 
-// An environment variable of tests/servers; the test fails where it is not set.
+// An environment variable of tests/servers; the test fails if it is not set.
 inline std::string env(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr || *value == '\0')

@@ -1,5 +1,4 @@
-// What is taken in and not acked: bounded in bytes, given back on demand, and only trusted while its
-// connection stands.
+// Unacked deliveries: limited in bytes, returned on request, and valid only while their connection is open.
 #include <set>
 
 #include "tests/integration/rabbitmq/fixture.h"
@@ -19,8 +18,8 @@ class IntakeBytes : public RabbitTest {
   }
 };
 
-// The prefetch counts messages: what is beyond the bytes is let go of and comes again when there is room. All
-// of it comes, and never more than there is room for.
+// The prefetch counts messages: messages over the byte limit are dropped and redelivered when there is room.
+// All of them arrive, and never more than there is room for.
 TEST_F(IntakeBytes, AreBoundedAndNothingIsLost) {
   constexpr std::size_t kCount = 40, kBytes = 300'000;
   options_.max_intake_bytes = 1'000'000;
@@ -81,7 +80,7 @@ TEST_F(IntakeBytes, NothingOfAConnectionThatIsGoneStands) {
   ASSERT_EQ(again.size(), 1U);
   EXPECT_FALSE(broker_->stands(first[0].tag));
   EXPECT_TRUE(broker_->stands(again[0].tag));
-  broker_->requeue({first[0].tag});  // of nobody any more: does nothing
+  broker_->requeue({first[0].tag});  // no longer unacked: does nothing
   EXPECT_TRUE(sink_.deliveries(1, Ms{300}).empty());
 }
 

@@ -1,4 +1,4 @@
-// What a message can contain, and what becomes of it on the way.
+// The possible contents of a message, and how the broker changes them.
 #include <cmath>
 
 #include "plugin/rabbitmq/ack_window.h"
@@ -100,7 +100,7 @@ TEST_F(Messages, NumbersThatRabbitMQDoesNotHaveAreSentAsText) {
 }
 
 TEST_F(Messages, WhyNumbersAreSentAsTextAndWhatNamesAQueueCanHave) {
-  // Facts about RabbitMQ that our code leans on, shown with a client that does what we do not.
+  // Facts about RabbitMQ that our code relies on, tested with a client that does what we avoid.
   probe().declare(queue_);
   Message message;
   message.headers = Table{{"nan", std::nan("")}};

@@ -1,4 +1,4 @@
-// A publish that makes the broker close the channel, or hang up: it is rejected, the others come through.
+// A publish that makes the broker close the channel, or hang up: it is rejected, the others arrive.
 #include "tests/integration/rabbitmq/fixture.h"
 
 namespace rung::test {
@@ -6,7 +6,7 @@ namespace {
 
 class Refusals : public RabbitTest {
  protected:
-  // 500 good ones with `bad` in the midst: it is rejected, the others are in the queue, or said to be lost.
+  // 500 good messages with `bad` among them: it is rejected; the others are in the queue, or reported lost.
   void one_bad_among_many(Outgoing bad, const std::string& because, How expected = How::rejected) {
     start_up();
     std::vector<Outgoing> batch;
@@ -23,7 +23,7 @@ class Refusals : public RabbitTest {
     // Those behind it are never lost.
     for (std::uint64_t i = 251; i <= 500; ++i) EXPECT_EQ(how(i), How::confirmed) << i;
     EXPECT_LE(ways[static_cast<int>(How::lost)], 250);
-    // It goes on as if nothing had been.
+    // Publishing continues as before.
     broker_->publish({outgoing(2000)});
     EXPECT_EQ(how(2000), How::confirmed);
     const auto counts = [&] {
@@ -67,7 +67,7 @@ TEST_F(Refusals, ManyToAnExchangeThatIsNotThereCostOneChannel) {
   EXPECT_EQ(ways[static_cast<int>(How::returned)], 200);
   EXPECT_LE(ways[static_cast<int>(How::lost)], 1) << "the one before the first";
   EXPECT_GE(ways[static_cast<int>(How::confirmed)], 199);
-  // Once it is there, it is found again.
+  // Once the exchange exists, it is used again.
   probe().declare_exchange(none);
   probe().bind(queue_, none);
   std::uint64_t token = 1000;
@@ -122,7 +122,7 @@ TEST_F(Refusals, AnExchangeIsProvenByItsFirstMessage) {
   ASSERT_TRUE(sink_.published(1000, Ms{30000}));
   EXPECT_EQ(sink_.ways()[static_cast<int>(How::confirmed)], 1000);
   EXPECT_EQ(probe().depth(queue_), 1000U);
-  // Gone later: the channel is closed once more, and then it is unproven again.
+  // Deleted later: the channel is closed once more, and the exchange is unproven again.
   probe().remove_exchange(exchange);
   broker_->publish({Outgoing{2000, exchange, "k", text("late")}});
   EXPECT_EQ(how(2000), How::returned);

@@ -1,4 +1,4 @@
-// What is declared, and what happens when it cannot be.
+// The declared topology, and failures to declare it.
 #include "tests/integration/rabbitmq/fixture.h"
 #include "tests/support/clock.h"
 
@@ -121,7 +121,7 @@ TEST_F(Topology, AllInletsDeletedAtOnceAndTheirExchangesToo) {
   EXPECT_EQ(sink_.deliveries(1).size(), 1U);
 }
 
-// What somebody deletes while Rung runs comes back: checked every 200 ms here.
+// Objects that somebody deletes while Rung runs are restored: checked every 200 ms here.
 class TopologyRepair : public Topology {
  protected:
   void SetUp() override {

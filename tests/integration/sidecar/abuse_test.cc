@@ -1,6 +1,5 @@
-// What nobody should send, and somebody does. Each parks, climbs or is passed over, with a reason that a
-// person understands; none stops the flow: after each a plain message still climbs, and nothing stays
-// unacked.
+// Malformed and hostile messages. Each is parked, climbs or is ignored, with a reason that a person
+// understands; none stops the flow: after each, a plain message still climbs, and nothing stays unacked.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -19,7 +18,7 @@ class Abuse : public SidecarTest {
  protected:
   void SetUp() override { config.ladder = "[200ms, 400ms]"; }
 
-  // The proof that nothing before it has stopped the flow.
+  // Proves that nothing before it has stopped the flow.
   void plain_one_climbs() {
     const std::string queue = attached("plain");
     const Message message = order(unique_name("plain"));
@@ -175,7 +174,7 @@ TEST_F(Abuse, HeadersOfAWholeFrame) {
   nothing_stays();
 }
 
-// --- round and round
+// --- loops
 
 // A target whose messages expire at once, their dead letters to us: each delivery comes straight back.
 TEST_F(Abuse, TargetThatExpiresAtOnceEndsParked) {
@@ -530,7 +529,7 @@ TEST_F(Abuse, AMessageThatIsDamagedOrGoneParksAlone) {
                                                     ? "its row in rung_bodies cannot be read: properties: "
                                                     : "its body is not in the database"));
   }
-  // Nobody owes a copy of them any more.
+  // No copy of them is owed any more.
   EXPECT_TRUE(eventually(
       [&] {
         return db.value("SELECT COUNT(*) FROM `" + db.name() +

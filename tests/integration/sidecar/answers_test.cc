@@ -1,4 +1,4 @@
-// The end of a climb: success reported or presumed, failure reported, silence, and what comes too late.
+// The end of a climb: reported or presumed success, reported failure, silence, and late results.
 #include "tests/integration/sidecar/messages.h"
 
 namespace rung::test {
@@ -84,7 +84,7 @@ TEST_F(Answers, LateFailureAfterPresumedSuccessOpensTheSameRow) {
   EXPECT_EQ(wait_state(queue, "succeeded")["finished_by"], "reported");
 }
 
-// The word after a presumed success: who said it is known now.
+// A report after a presumed success: now the task records who reported it.
 TEST_F(Answers, ReportAfterPresumedSuccessIsKept) {
   config.queue("default", "{ success: { presumed_after: 300ms } }");
   start();
@@ -147,7 +147,7 @@ TEST_F(Answers, LateSuccessTakesAMessageOutOfTheParkingLot) {
   wait_state(queue, "succeeded");
 }
 
-// The same word twice, words about an attempt that is over: nothing moves, nothing is counted twice.
+// A repeated result, or a result of an attempt that has ended: nothing changes, nothing is counted twice.
 TEST_F(Answers, RepeatedAndOutdatedWordsChangeNothing) {
   config.ladder = "[200ms, 400ms, 20s]";
   start();

@@ -1,4 +1,4 @@
-// Many at once: to the byte, no one lost, no one twice, and the views agree with what a consumer saw.
+// Many messages at once: unchanged to the byte, none lost, none twice; the views agree with the consumer.
 #include <set>
 
 #include "tests/integration/sidecar/messages.h"

@@ -1,5 +1,6 @@
-// The main job: what a consumer rejects comes back at each rung and parks when the ladder is spent; never
-// early, under one retry-id, with the headers of the contract and none of the broker's, to this queue alone.
+// The main function: a rejected message comes back at each level and is parked when the ladder is exhausted;
+// never early, under one retry-id, with the headers of the contract and none of the broker's, to this queue
+// alone.
 #include "tests/integration/sidecar/messages.h"
 
 namespace rung::test {

@@ -1,5 +1,4 @@
-// rung.delay: what only has to wait. Every form of a delay, where it goes, never early, and what its failures
-// make of it.
+// rung.delay: delayed messages. Every form of a delay, its target, never early, and its failures.
 #include <csignal>
 
 #include "tests/integration/sidecar/messages.h"
@@ -139,12 +138,12 @@ TEST_F(Delay, WhatCannotBeMeantIsParkedWithTheReason) {
   start();
   const std::string queue = attached();
   const std::vector<std::pair<Table, const char*>> wrong = {
-      {{{"x-delay", "soon"}}, "x-delay 'soon' is no number of milliseconds"},
-      {{{"x-delay", true}}, "x-delay is no number of milliseconds"},
-      {{{"x-delay", Table{}}}, "x-delay is no number of milliseconds"},
+      {{{"x-delay", "soon"}}, "x-delay 'soon' is not a number of milliseconds"},
+      {{{"x-delay", true}}, "x-delay is not a number of milliseconds"},
+      {{{"x-delay", Table{}}}, "x-delay is not a number of milliseconds"},
       {{{"x-delay", std::int64_t{400'000'000'000}}}, "x-delay is longer than 3650d"},
       {{{"retry-not-before", std::int64_t{1'800'000'000}}}, "looks like seconds"},
-      {{{"retry-queue", std::string(300, 'q')}}, "retry-queue is no name"},
+      {{{"retry-queue", std::string(300, 'q')}}, "retry-queue is not a valid name"},
   };
   for (const auto& [headers, reason] : wrong) {
     const Message message = delayed(headers);
@@ -338,7 +337,8 @@ TEST_F(Delay, BehindAnExchangeEachQueueHasItsWord) {
   EXPECT_EQ(int_header(again.message, "retry-attempt"), 2);
 }
 
-// As people do it who have the plugin: not now, later. It must not be taken for the first message come twice.
+// As users of the plugin do it: a consumer postpones its delivery. That must not count as a duplicate of the
+// first message.
 TEST_F(Delay, PublishedAgainByItsConsumerItWaitsAgain) {
   start();
   const std::string queue = attached();

@@ -1,5 +1,5 @@
-// What comes in: the same twice, what nobody understands, and what nobody can place. After each, the flow
-// goes on.
+// Intake: duplicates, malformed messages, and messages without a known target. After each, the flow
+// continues.
 #include "tests/integration/sidecar/messages.h"
 
 namespace rung::test {

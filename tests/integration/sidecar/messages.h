@@ -10,25 +10,26 @@
 
 namespace rung::test {
 
-// What a shop would publish: content type, type, message-id, two headers.
+// A typical message of a shop: content type, type, message-id, two headers.
 Message order(std::string body = "{\"order\": 7}");
 
-// Every property but user-id and expiration, and a header of every AMQP field type, nested too.
+// Every property but user-id and expiration, and a header of every AMQP field type, including nested ones.
 Message everything();
 
-// Headers and properties as the seed has it, a body of `size` bytes, also not UTF-8.
+// Random headers and properties from the seed, and a body of `size` bytes, not only UTF-8.
 Message random_message(std::mt19937_64& random, std::size_t size);
 
-// What stands in RUNG_TEST_SEED, else a new one. Printed.
+// The seed from RUNG_TEST_SEED, else a new one. It is printed.
 std::uint64_t seed();
 
-// Headers without what the contract says is added, for comparing with what was before.
+// The headers without those that the contract says Rung adds, to compare with the original.
 Table without_added(const Message& message);
 
-// The message came back as it was: body, properties and headers to the byte; headers as said in the contract.
+// Checks that the message came back unchanged: body, properties and headers to the byte, apart from the
+// headers that the contract says Rung adds.
 void expect_same(const Message& before, const Message& back);
 
-// A row in one line, for what a failed test prints.
+// A row as one line, for the output of a failed test.
 std::string described(const Row& row);
 
 }  // namespace rung::test

@@ -1,4 +1,4 @@
-// The sidecar as an operator meets it: reload, log, exit codes, the line that attaches a queue, two at once.
+// Operating the sidecar: reload, log, exit codes, the command that attaches a queue, two sidecars at once.
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <set>

@@ -1,4 +1,4 @@
-// Retention, from outside: what is over and old goes while messages flow; what waits stays.
+// Retention, from outside: old finished tasks are deleted while messages flow; waiting ones stay.
 #include "tests/integration/sidecar/messages.h"
 #include "tests/support/old_rows.h"
 

@@ -1,4 +1,4 @@
-// Where a retry goes: queues that vanish, queues of any name, the rules that hold for a queue. (Line breaks
+// Targets of retries: queues that disappear, queues of any name, the rules of a queue. (Line breaks
 // in a name are not legal: RabbitMQ takes them out.)
 #include "tests/integration/sidecar/messages.h"
 

@@ -1,5 +1,5 @@
-// What somebody can do who may write to Rung's exchanges and to nothing else: a broker's user of its own,
-// with rights on ^<prefix>\. alone.
+// An attacker who may only write to Rung's exchanges: a separate broker user, with rights on ^<prefix>\.
+// alone.
 #include <gmock/gmock.h>
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // A start with a login, a right or a declaration that is refused: the log says exactly what, and the process
-// ends after start.wait. What is merely not reached is waited for.
+// ends after start.wait. For an unreachable service, it waits without limit.
 #include <functional>
 
 #include "src/core/url.h"

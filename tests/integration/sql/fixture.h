@@ -1,4 +1,4 @@
-// What the tests of this folder share: a value or a failed test, and a schema full of rows.
+// Shared by the tests of this folder: unwrapping a Result or failing the test, and a schema full of rows.
 #pragma once
 
 #include <gmock/gmock.h>

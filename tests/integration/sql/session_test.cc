@@ -1,4 +1,4 @@
-// What a connection does when the server, the network or a person hurts it.
+// A connection under faults of the server, the network, or by a person.
 #include <unistd.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Two sidecars with a small prefetch, traffic that goes on meanwhile, and what /readyz says of each.
+// Two sidecars with a small prefetch, continuous traffic, and the /readyz answers of each.
 #pragma once
 
 #include <atomic>
@@ -37,15 +37,15 @@ class TroubleTest : public SidecarTest {
   void begin();
   HttpAnswer ready(int port);
   bool both_ready();
-  // Whether both say 503 with the problem `name`.
+  // Whether both answer 503 with the problem `name`.
   bool both_tell(const std::string& name);
   static bool has_problem(const HttpAnswer& answer, const std::string& name);
-  // Ends the traffic: each message became one task, which was delivered once, as attempt 1.
+  // Ends the traffic and checks that each message became one task, delivered once, as attempt 1.
   void all_arrived();
   void all_delivered_once(std::size_t count);
-  // A database user with all rights on the schema; the sidecars log in as that user from then on.
+  // A database user with all rights on the schema; from then on the sidecars log in as that user.
   std::string own_user();
-  // Ends the connections of that user: rights on a schema are looked at when a connection begins.
+  // Ends the connections of that user: the server checks rights on a schema when a connection begins.
   void end_connections(const std::string& user);
 
   std::string queue;

@@ -1,5 +1,6 @@
-// The database answers, and refuses: a table that is away, a right that is revoked. Work is waited out, told,
-// and goes on by itself; nothing is parked, no attempt is lost, no message stays unacked for ever.
+// The database answers, but refuses: a table is missing, a right was revoked. Work waits, the problem is
+// reported, and work continues by itself afterwards; nothing is parked, no attempt is lost, no message stays
+// unacked for ever.
 #include "tests/integration/trouble/fixture.h"
 
 namespace rung::test {

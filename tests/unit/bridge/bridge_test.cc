@@ -1,4 +1,4 @@
-// The whole flow over a broker and a database in memory: what no single part of it shows.
+// The whole flow, with a broker and a database in memory: behaviour that no component shows alone.
 #include "src/bridge/bridge.h"
 
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ TEST_F(BridgeTest, APublishWithoutAnAnswerDoesNotOutliveTheLeases) {
   EXPECT_TRUE(until([&] { return broker_.depth("orders") == 1; }));
 }
 
-// What waits for a broker in alarm when the leases run out is another's by then.
+// Messages that wait for a broker in alarm when the leases expire belong to another instance by then.
 TEST_F(BridgeTest, WhatStillWaitsForTheBrokerWhenTheLeasesRunOutDoesNotLeave) {
   start(Ms{900});
   broker_.block();
@@ -117,7 +117,7 @@ TEST_F(BridgeTest, WhatStillWaitsForTheBrokerWhenTheLeasesRunOutDoesNotLeave) {
   EXPECT_TRUE(until([&] { return broker_.depth("orders") == 2; })) << "it goes out under the next lease";
 }
 
-// The shards were somebody else's in between, and are ours again in the same cycle.
+// Another instance had the shards in between, and they are ours again in the same cycle.
 TEST_F(BridgeTest, WhatWaitsUnderALostLeaseDoesNotLeaveUnderTheNextOne) {
   start(Ms{900});
   submit("orders", Ms{80});
@@ -135,7 +135,8 @@ TEST_F(BridgeTest, WhatWaitsUnderALostLeaseDoesNotLeaveUnderTheNextOne) {
   EXPECT_EQ(broker_.depth("orders"), 1U) << "claimed again, and published once";
 }
 
-// More bodies than are held at once are claimed, and the answer comes when nobody fetches any more.
+// More bodies are claimed than may be held at once, and the claim returns during a drain, when no fetch
+// starts any more.
 TEST_F(BridgeTest, ADrainEndsAlthoughItMeetsAClaimOfManyBytes) {
   start();
   submit("orders", Ms{400}, 16, 2'000'000);
@@ -158,7 +159,7 @@ TEST_F(BridgeTest, ParkedCopiesOnTheirWayAreBoundedInBytes) {
   EXPECT_TRUE(until([&] { return broker_.depth("rung.parked") == 30; }));
 }
 
-// Only queues of tasks counted as held up: beside one silent queue the copies waited for ever.
+// Regression: only queues of tasks counted as blocked, so copies beside one silent queue waited forever.
 TEST_F(BridgeTest, AParkedCopyBehindASilentQueueGoesOutByAnotherConnection) {
   start();
   broker_.hold_confirms();

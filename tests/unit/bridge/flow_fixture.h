@@ -1,11 +1,11 @@
-// An instance of the flow for stories: its parts wired as Bridge wires them, but open, over a broker, a
-// database, a loop and jobs that the story moves by hand. No time passes but by World::loop.
+// An instance of the flow for tests: its components, connected as Bridge connects them, but accessible, with
+// a broker, a database, a loop and jobs that the test controls. Time passes only in World::loop.
 //
 //   World world;
 //   Flow flow(world);
 //   flow.take_shards();
 //   const TaskId id = world.insert("orders", world.now());
-//   flow.hand_over(id);               // as a due time does
+//   flow.hand_over(id);               // as when its due time comes
 //   world.loop.run_for(Ms{10});
 //   flow.attempts_in("orders");       // {1}
 //
@@ -30,7 +30,7 @@
 
 namespace rung::bridge {
 
-// orders, invoices: silence for 10 minutes is a success. billed: what parks is copied to rung.parked.
+// orders, invoices: silence for 10 minutes is a success. billed: parked tasks are copied to rung.parked.
 inline RuleBookPtr story_rules(int catch_up = 1000) {
   const QueueRules defaults{.ladder = "default", .silence = {}, .catch_up = catch_up};
   QueueRules billed = defaults;
@@ -40,7 +40,7 @@ inline RuleBookPtr story_rules(int catch_up = 1000) {
       RuleBook::Queues{{"billed", billed}}, RuleBook::Tags{}, defaults);
 }
 
-// What all instances share.
+// Shared by all instances.
 struct World {
   World() {
     loop.after_each([this] {
@@ -55,7 +55,7 @@ struct World {
   void run_until(EpochMs time) { loop.run_for(time - now()); }
 
   using Edit = std::function<void(Task&)>;
-  // A row, as somebody else wrote it: scheduled, unless `edit` says otherwise.
+  // Inserts a row, as another process would: scheduled, unless `edit` changes that.
   TaskId insert(
       const std::string& queue, EpochMs at, int shard = 5, const Edit& edit = [](Task&) {}) {
     NewTask fresh;
@@ -81,7 +81,7 @@ struct World {
   Task row(TaskId id) { return eyes->find(id).value().value().task; }
   std::vector<TaskRow> rows() { return eyes->list({}).value(); }
 
-  // An instance of which nothing is seen but its rows: it takes those shards that are free.
+  // Another instance, visible only through its rows: it acquires the free shards.
   Fence peer(const std::string& name, Ms lease) {
     std::vector<int> shards;
     for (int s = 0; s < kShards; ++s) shards.push_back(s);
@@ -136,9 +136,9 @@ class Flow final : public BrokerSink {
   void take_shards(int count = kShards) {
     shards.start();
     EXPECT_TRUE(world.loop.run_until([&] { return shards.count() == count; }));
-    world.loop.run_for(Ms{5});  // what a gain asks the database is answered
+    world.loop.run_for(Ms{5});  // the queries after gaining shards are answered
   }
-  // As the heap does when it is due, or the sweep.
+  // As the heap or the sweep does when the task is due.
   void hand_over(TaskId id) {
     const Task task = world.row(id);
     dispatch.due({names.item(task, task.next_at.value())});
@@ -147,7 +147,7 @@ class Flow final : public BrokerSink {
     const Task task = world.row(id);
     horizon.schedule(names.item(task, task.next_at.value()));
   }
-  // By hand, or a consumer's word; waits for the answer.
+  // Applies a change by hand or a consumer's result; waits for the answer.
   std::optional<Decision> say(Event event) {
     auto answer = std::make_shared<std::optional<Decision>>();
     transitions.add(std::move(event), [this, answer](const Result<Decision>& decision) {
@@ -159,7 +159,7 @@ class Flow final : public BrokerSink {
     EXPECT_TRUE(world.loop.run_until([&] { return answer->has_value(); }));
     return *answer;
   }
-  // retry-attempt of what lies in the queue.
+  // retry-attempt of the messages in the queue.
   std::vector<int> attempts_in(std::string_view queue) const {
     std::vector<int> attempts;
     for (const Message& message : broker.contents(queue)) {
@@ -168,7 +168,7 @@ class Flow final : public BrokerSink {
     }
     return attempts;
   }
-  // A message that its consumer gave to rung.failed.
+  // A message that its consumer published to rung.failed.
   bool put_failed(const std::string& queue, const std::string& body = "body", Table headers = {}) {
     headers.emplace_back(std::string(header::kQueue), queue);
     return broker.put("rung.failed", "", Message{{}, std::move(headers), body});
@@ -189,7 +189,7 @@ class Flow final : public BrokerSink {
   }
   void on_topology(const TopologyReport&) override {}
 
-  // In the order of Bridge.
+  // In the same order as in Bridge.
   World& world;
   DbClock clock{*world.clock};
   QueueNames names;

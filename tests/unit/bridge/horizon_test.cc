@@ -1,4 +1,4 @@
-// What stands in the heap, what is left to the database, and that none of it is late.
+// Which tasks are in the heap, which stay in the database, and that none is late.
 #include "src/bridge/horizon.h"
 
 #include <gtest/gtest.h>

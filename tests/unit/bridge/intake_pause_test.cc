@@ -48,7 +48,7 @@ TEST_F(IntakePauseTest, AfterAsLongWithoutAnAnswerUntilThereIsOne) {
   EXPECT_EQ(events[0].kind, "intake_paused");
 }
 
-// One kind of job waits, and others are done: a table is locked, a right is missing.
+// One kind of job waits while others complete: a table is locked, or a right is missing.
 TEST_F(IntakePauseTest, NotWhileTheDatabaseAnswersSomebody) {
   io::Timer somebody(loop, [this] { answered = clock->boot(); });
   somebody.start(Ms{0}, kPatience / 2);
@@ -56,11 +56,11 @@ TEST_F(IntakePauseTest, NotWhileTheDatabaseAnswersSomebody) {
   EXPECT_FALSE(until([&] { return paused(); }, kPatience * 5));
   somebody.stop();
   pause.database_away(false);
-  answered = BootMs{0};  // nobody asks it anything
+  answered = BootMs{0};  // no job was sent to it
   EXPECT_FALSE(until([&] { return paused(); }, kPatience * 3));
 }
 
-// Whoever comes and goes does not get everything each time.
+// An instance whose database comes and goes does not get all messages each time.
 TEST_F(IntakePauseTest, LongerEachTimeWhereTheDatabaseComesAndGoes) {
   std::vector<Ms> lengths;
   for (int i = 0; i < 3; ++i) {

@@ -1,4 +1,4 @@
-// From a delivery to a row, and only then to its ack.
+// A delivery becomes a row, and is acked only then.
 #include "src/bridge/intake.h"
 
 #include <gtest/gtest.h>

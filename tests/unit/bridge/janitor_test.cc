@@ -1,4 +1,4 @@
-// Every row has somebody who moves it.
+// Every row is eventually moved by some instance.
 #include "src/bridge/janitor.h"
 
 #include <gtest/gtest.h>
@@ -100,7 +100,7 @@ TEST_F(JanitorStory, AnIdWhoseRowIsGoneWhenItsCopyIsReadDoesNotStayInHand) {
   EXPECT_FALSE(world.row(id).next_at);
 }
 
-// Ours by its epoch, and nobody has it in hand.
+// Ours by its epoch, but not tracked.
 TEST_F(JanitorStory, AClaimThatNobodyHasInHandIsPublishedAfterAMinute) {
   start();
   const TaskId id = world.insert("orders", world.now());

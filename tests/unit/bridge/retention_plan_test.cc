@@ -1,4 +1,4 @@
-// Which partitions there must be, and what becomes of the old ones.
+// Which partitions must exist, and what happens to old ones.
 #include "src/bridge/retention_plan.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What each pass of retention looks at.
+// What each pass of retention covers.
 #include "src/bridge/retention_schedule.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The upkeep of two instances on one loop and one database in memory, in virtual time.
+// Retention of two instances on one loop and one database in memory, in virtual time.
 #include "src/bridge/retention.h"
 
 #include <gtest/gtest.h>

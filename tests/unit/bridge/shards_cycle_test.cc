@@ -44,7 +44,7 @@ class ShardsCycle : public testing::Test {
     all.push_back(std::make_unique<Instance>(loop, db, name, 100 + all.size(), lease));
     return *all.back();
   }
-  // Runs the loop until it is so; how long that took. A failure of the test after the bound.
+  // Runs the loop until the condition holds; returns how long that took. Fails the test at the time limit.
   Ms until(const std::function<bool()>& condition) {
     const BootMs from = clock->boot();
     EXPECT_TRUE(loop.run_until(condition, kCycleBound)) << "the condition did not come";
@@ -164,7 +164,7 @@ TEST_F(ShardsCycle, TheLogSaysHowManyLeasesWereLostAndHowManyAreLeft) {
   EXPECT_EQ(one.shards.count(), kShards);
 }
 
-// What hangs is not given back, and nobody asks for it all the time.
+// A blocked shard is not given back, and is not requested continuously.
 TEST_F(ShardsCycle, AShardWhosePublishHangsIsKeptUntilItEnds) {
   Instance& busy = add("a");
   busy.shards.start();
@@ -287,7 +287,7 @@ TEST_F(ShardsCycle, ANodeWhoseRowIsGoneRegistersAnew) {
   EXPECT_FALSE(one.name_taken);
 }
 
-// The former process must still end where another takes its name after the restore.
+// The old process must still end if another takes its name after the restore.
 TEST_F(ShardsCycle, AfterARestoreASecondProcessStillTakesTheName) {
   Instance& former = add("a");
   former.shards.start();

@@ -37,7 +37,7 @@ TEST(FairShare, WhoHasLostTheBrokerGetsNoneWhileAnotherInstanceCanPublish) {
   using enum BrokerLink;
   EXPECT_EQ(sharers({node(1, up), node(2, lost), node(3, up)}), (std::vector<int>{1, 3}));
   EXPECT_EQ(sharers({node(1, up), node(2, interrupted)}), (std::vector<int>{1, 2}));
-  // An outage for all: shards stay where they are.
+  // An outage for all instances: no shard changes hands.
   EXPECT_EQ(sharers({node(1, interrupted), node(2, lost)}), (std::vector<int>{1, 2}));
   EXPECT_EQ(fair_share(2, {1, 3}), 0);
 }

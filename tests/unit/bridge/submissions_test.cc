@@ -1,5 +1,5 @@
-// What is handed in from other threads: gathered, answered after the commit, and not lost where a shard
-// changes hands.
+// Submissions from other threads: batched, answered after the commit, and not lost when a shard changes
+// hands.
 #include "src/bridge/submissions.h"
 
 #include <gtest/gtest.h>

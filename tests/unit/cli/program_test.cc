@@ -32,7 +32,7 @@ class Program : public ::testing::Test {
     std::ofstream(path) << text;
     return path;
   }
-  // Nobody listens at port 1.
+  // No server listens on port 1.
   std::string good() {
     return write(
         "rung.yaml",

@@ -41,7 +41,7 @@ TEST(Width, CountsColumns) {
   EXPECT_EQ(width("🐇"), 2U);
 }
 
-// What a message says must not move a person's cursor or colour the terminal.
+// Text from a message must not move the cursor or colour the terminal.
 TEST(OneLine, MakesControlCharactersVisible) {
   EXPECT_EQ(one_line("a\nb\tc\rd"), "a\\nb\\tc\\rd");
   EXPECT_EQ(one_line("\x1b[31mred\x7f"), "\\x1b[31mred\\x7f");

@@ -1,4 +1,4 @@
-// A config that stands in a folder of its own, as a user's would.
+// A config in its own folder, like a user's.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 
 namespace rung {
 
-// What every config needs; two lines, so what a test adds begins in line 3.
+// Required by every config; two lines, so a test's own text begins in line 3.
 inline const std::string kServers =
     "broker: { url: \"amqp://guest:guest@127.0.0.1:5672/%2f\" }\n"
     "store: { url: \"mysql://rung:secret@127.0.0.1:3306/rung\" }\n";
@@ -48,7 +48,7 @@ class ConfigTest : public testing::Test {
 
   LoadedConfig load(const std::string& text) const { return load_config(write("rung.yaml", text)); }
 
-  // What is wrong, a line each, without the folder: "rung.yaml:3:8: ...".
+  // The problems, one per line, without the folder: "rung.yaml:3:8: ...".
   std::vector<std::string> problems(const std::string& text) const {
     std::vector<std::string> lines;
     for (const auto& problem : load(text).problems) {
@@ -60,7 +60,7 @@ class ConfigTest : public testing::Test {
     return lines;
   }
 
-  // One problem, in what follows kServers.
+  // The only problem of a config that consists of kServers and this text.
   std::string problem(const std::string& text) const {
     const auto lines = problems(kServers + text);
     EXPECT_EQ(lines.size(), 1u) << testing::PrintToString(lines);
@@ -70,7 +70,7 @@ class ConfigTest : public testing::Test {
   Config good(const std::string& text) const {
     auto loaded = load(text);
     for (const auto& problem : loaded.problems) ADD_FAILURE() << problem.str();
-    // A test that has failed here goes on without a crash.
+    // A test that failed here continues without a crash.
     if (loaded.config.rules == nullptr)
       loaded.config.rules = std::make_shared<const RuleBook>(Ladders{}, Queues{});
     return std::move(loaded.config);

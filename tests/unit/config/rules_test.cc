@@ -178,7 +178,7 @@ TEST_F(ConfigRules, WrongLadders) {
               HasSubstr("4:3: ladders.a b: \"a b\" has invalid characters"));
   std::string many;
   for (int i = 0; i < 1001; ++i) many += "1s, ";
-  EXPECT_THAT(ladder("[" + many + "]"), HasSubstr("at most 1000 are taken"));
+  EXPECT_THAT(ladder("[" + many + "]"), HasSubstr("at most 1000 are allowed"));
 }
 
 TEST_F(ConfigRules, ReadyLaddersNeedNoSpelling) {

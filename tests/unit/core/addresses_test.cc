@@ -1,4 +1,4 @@
-// The order in which a service's addresses are tried, and the time of each.
+// The order in which a service's addresses are tried, and the time limit of each.
 #include "src/core/addresses.h"
 
 #include <gmock/gmock.h>
@@ -121,7 +121,7 @@ TEST(AddressesTest, EachHasATimeOfItsOwnAndMoreWhenItWasSilent) {
   addresses.was_silent(one, Ms{8000});
   EXPECT_EQ(addresses.time_for(one), Ms{8000});
   EXPECT_EQ(addresses.time_for(found(addresses)[1]), Ms{2000});
-  addresses.failed(one);  // it answered, if only no
+  addresses.failed(one);  // it answered, although with a refusal
   EXPECT_EQ(addresses.time_for(one), Ms{2000});
   addresses.was_silent(one, Ms{2000});
   addresses.serves(one);

@@ -37,7 +37,7 @@ TEST(ReadDelay, TheReasonsAreForPeople) {
   EXPECT_EQ(request_of({}, "rung.delay", "orders", {Ms{0}, "too long", "x-wait"}).refusal, "too long");
   EXPECT_EQ(
       request_of({{"retry-not-before", 1'800'000'000}}).refusal,
-      "retry-not-before 1800000000 looks like seconds since 1970: milliseconds belong there (1000 times as "
+      "retry-not-before 1800000000 looks like seconds since 1970: it must be in milliseconds (1000 times as "
       "much)");
 }
 
@@ -108,10 +108,12 @@ TEST(ReadDelay, Targets) {
 
 TEST(ReadDelay, NamesThatCannotBeKeptArePutAside) {
   const std::string long_name(256, 'q');
-  EXPECT_THAT(request_of({{"retry-queue", long_name}}).refusal, HasSubstr("retry-queue is no name"));
-  EXPECT_THAT(request_of({{"retry-exchange", "\xff"}}).refusal, HasSubstr("retry-exchange is no name"));
-  EXPECT_THAT(request_of({{"retry-routing-key", 7}}).refusal, HasSubstr("retry-routing-key is no name"));
-  EXPECT_THAT(request_of({}, "my-delayed", "\xff\xfe").refusal, HasSubstr("routing key cannot be kept"));
+  EXPECT_THAT(request_of({{"retry-queue", long_name}}).refusal, HasSubstr("retry-queue is not a valid name"));
+  EXPECT_THAT(request_of({{"retry-exchange", "\xff"}}).refusal,
+              HasSubstr("retry-exchange is not a valid name"));
+  EXPECT_THAT(request_of({{"retry-routing-key", 7}}).refusal,
+              HasSubstr("retry-routing-key is not a valid name"));
+  EXPECT_THAT(request_of({}, "my-delayed", "\xff\xfe").refusal, HasSubstr("routing key cannot be stored"));
   EXPECT_EQ(request_of({}, "rung.delay", "\xff\xfe").otherwise, "");
 }
 

@@ -153,7 +153,7 @@ TEST(ReadFailure, AnIdOrAttemptThatIsNone) {
 TEST(ReadFailure, AQueueThatIsNoneIsToldWithTheError) {
   const Failure f = failure_of(Table{{"retry-queue", "\xff"}, {"retry-error", "no stock"}});
   EXPECT_EQ(f.queue, "");
-  EXPECT_EQ(f.error, "no stock [retry-queue is not understood: the name of a queue]");
+  EXPECT_EQ(f.error, "no stock [retry-queue is not understood: expected the name of a queue]");
   EXPECT_EQ(failure_of(Table{{"retry-queue", 5}, {"retry-error", "no"}}, facts_of("orders")).error, "no")
       << "elsewhere the row says it";
 }

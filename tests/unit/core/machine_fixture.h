@@ -1,4 +1,4 @@
-// What the tests of the machine share: a rule book with round numbers, tasks in every state, a clock.
+// The fixture of the state machine's tests: a rule book with round numbers, tasks in every state, a clock.
 // Thread: one test.
 #pragma once
 
@@ -18,7 +18,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 inline constexpr EpochMs kNow{1'800'000'000'000};
-inline constexpr int kUs = 3;  // the instance that asks
+inline constexpr int kUs = 3;  // the instance that calls decide()
 inline constexpr int kOther = 4;
 inline constexpr std::uint64_t kEpoch = 7;  // of our lease
 
@@ -26,8 +26,8 @@ inline levels::Ladder ladder(std::vector<Ms> delays, double jitter = 0.0) {
   return levels::Ladder::from_list(std::move(delays), jitter).value();
 }
 
-// orders: silence is success. invoices: silence is failure. billed: what parks is copied. shaky: jitter.
-// Everything else: queues.default where it is there, else the ladder `default`.
+// orders: silence is success. invoices: silence is failure. billed: parked tasks are copied. shaky: jitter.
+// All others: queues.default if it exists, else the ladder `default`.
 inline RuleBook rules() {
   using Means = Silence::Means;
   return RuleBook({{"default", ladder({seconds(5), seconds(30), minutes(1)})},
@@ -39,7 +39,7 @@ inline RuleBook rules() {
                    {"shaky", {"shaky", {Means::success, minutes(10)}, false}}});
 }
 
-// The same, with another ladder `default`: what a reload leaves behind.
+// The same, with another ladder `default`, as after a reload.
 inline RuleBook rules_with_default(const levels::Ladder& changed) {
   const RuleBook before = rules();
   auto ladders = before.ladders();
@@ -90,7 +90,7 @@ inline event::Failed failed(int attempt, Directives d = {}, std::string error = 
   return {attempt, std::move(error), "Timeout", std::move(d)};
 }
 
-// What holds for a task at any time, whatever happened to it.
+// Invariants of every task.
 inline void expect_sound(const Task& t, const std::string& where = {}) {
   EXPECT_EQ(is_finished(t.state), t.finished_at.has_value()) << where;
   const bool moves =
@@ -108,7 +108,7 @@ inline void expect_sound(const Task& t, const std::string& where = {}) {
   EXPECT_LE(t.last_error.size(), kErrorBytes) << where;
 }
 
-// The store's upsert, to the letter of machine.h.
+// The store's upsert, exactly as machine.h defines it.
 class History {
  public:
   void write(const Decision& d) {

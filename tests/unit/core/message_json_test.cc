@@ -1,4 +1,4 @@
-// Messages as JSON text: exact in both directions, and deaf to whatever else is handed in.
+// Messages as JSON text: exact in both directions; any other input is rejected.
 #include "src/core/message_json.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The switches of the bugs that a test may plant.
+// The switches that plant bugs for tests.
 #include <gtest/gtest.h>
 
 #include <set>

@@ -1,5 +1,5 @@
-// What the reader makes of a connection's bytes, however they are cut into pieces: above all that nothing is
-// taken for two things by two readers.
+// How the reader parses a connection's bytes, however they are split: above all, no input that two parsers
+// could understand differently is accepted.
 #include "src/http/request_reader.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ const std::string kHost = "Host: localhost\r\n";
 const std::string kChunked = kLine + kHost + "Transfer-Encoding: chunked\r\n\r\n";
 
 // Feeds `text`, `piece` bytes at a time. What the first request is: "METHOD PATH BODY"; a refusal as its
-// status; "more" where it is not there as a whole.
+// status; "more" if it is incomplete.
 class Feed {
  public:
   Feed(std::string text, std::size_t piece) : text_(std::move(text)), piece_(piece) {}
@@ -145,12 +145,12 @@ TEST(RequestReader, SaysWhatIsWrong) {
     feed.request();
     return feed.detail();
   };
-  EXPECT_NE(why(kLine + kHost + "X: a\nY: b\r\n\r\n").find("a line ends by CR and LF"), std::string::npos);
+  EXPECT_NE(why(kLine + kHost + "X: a\nY: b\r\n\r\n").find("a line must end with CR LF"), std::string::npos);
   EXPECT_NE(why(kLine + kHost + "Content-Length: x\r\n\r\n").find("Content-Length, a number"),
             std::string::npos);
-  EXPECT_EQ(why(kLine + kHost + kHost + "\r\n"), "the header Host is there twice");
-  EXPECT_EQ(why(kLine + "\r\n"), "an HTTP/1.1 request has the header Host");
-  EXPECT_NE(why(kLine + "Host: a@b\r\n\r\n").find("Host is a name"), std::string::npos);
+  EXPECT_EQ(why(kLine + kHost + kHost + "\r\n"), "the header Host is given twice");
+  EXPECT_EQ(why(kLine + "\r\n"), "an HTTP/1.1 request must have the header Host");
+  EXPECT_NE(why(kLine + "Host: a@b\r\n\r\n").find("Host must be a name"), std::string::npos);
 }
 
 TEST(RequestReader, HeadsAreBounded) {

@@ -42,7 +42,7 @@ TEST(Log, WhatIsBelowTheLevelIsNotWritten) {
   EXPECT_EQ(written("text", [] { debug("quiet"); }), "");
 }
 
-// What a message's producer wrote must not act on the terminal of whoever reads the log.
+// Text from a message must not affect the terminal of a person who reads the log.
 TEST(Log, NoControlOrFormatCharacterIsWritten) {
   const std::string parts[] = {
       "\x1b[2J",      "\x7f",         "\xC2\x9B",     "\xC2\xAD",         "\xD8\x9C",

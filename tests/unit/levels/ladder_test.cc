@@ -56,14 +56,14 @@ TEST(Ladder, RefusesAListThatIsNoLadder) {
   EXPECT_EQ(refused({kLongest + Ms{1}}), "level 1 is longer than 3650d, the longest delay");
   EXPECT_EQ(refused({Ms::max()}), "level 1 is longer than 3650d, the longest delay");
   EXPECT_EQ(refused({Ms::min()}).substr(0, 19), "level 1 is negative");
-  EXPECT_EQ(refused(std::vector<Ms>(1001, s(1))), "a ladder of 1001 levels: at most 1000 are taken");
+  EXPECT_EQ(refused(std::vector<Ms>(1001, s(1))), "a ladder of 1001 levels: at most 1000 are allowed");
   EXPECT_TRUE(Ladder::from_list(std::vector<Ms>(1000, kLongest)).has_value());
 }
 
 TEST(Ladder, RefusesJitterOutOfRange) {
   for (const double jitter : {-0.01, 1.01, std::nan(""), HUGE_VAL}) {
-    EXPECT_EQ(refused({s(5)}, jitter), "jitter is from 0% (off) to 100%") << jitter;
-    EXPECT_EQ(refused_spec(Exponential{s(1), 2, s(5), 3}, jitter), "jitter is from 0% (off) to 100%")
+    EXPECT_EQ(refused({s(5)}, jitter), "jitter must be from 0% (off) to 100%") << jitter;
+    EXPECT_EQ(refused_spec(Exponential{s(1), 2, s(5), 3}, jitter), "jitter must be from 0% (off) to 100%")
         << jitter;
   }
 }
@@ -109,7 +109,7 @@ TEST(Ladder, RefusesAnExponentialThatIsNoLadder) {
   EXPECT_THAT(with([](auto& e) { e.levels = 0; }), HasSubstr("at least one level"));
   EXPECT_THAT(with([](auto& e) { e.levels = -3; }), HasSubstr("at least one level"));
   EXPECT_EQ(with([](auto& e) { e.levels = std::numeric_limits<int>::max(); }),
-            "a ladder of 2147483647 levels: at most 1000 are taken");
+            "a ladder of 2147483647 levels: at most 1000 are allowed");
 }
 
 TEST(Ladder, JitterOnlyEverAdds) {

@@ -1,4 +1,5 @@
-// Randomness of a property test: a new seed each run, printed, and taken from RUNG_TEST_SEED to repeat one.
+// The seed of a property test: from RUNG_TEST_SEED, else new for each run; printed, so that a run can be
+// repeated.
 #pragma once
 
 #include <cstdint>

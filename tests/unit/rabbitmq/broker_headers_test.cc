@@ -1,4 +1,4 @@
-// RabbitMQ's own headers, in every form that the broker, or anybody, writes them.
+// RabbitMQ's own headers, in every form that the broker or a client may write.
 #include "plugin/rabbitmq/broker_headers.h"
 
 #include <gmock/gmock.h>
@@ -189,10 +189,10 @@ TEST(TakeBrokerHeaders, EveryFormOfXDelay) {
 }
 
 TEST(TakeBrokerHeaders, TheReasonsAreForPeople) {
-  EXPECT_EQ(delay_of({{"x-delay", "soon"}}).refusal, "x-delay 'soon' is no number of milliseconds");
-  EXPECT_EQ(delay_of({{"x-delay", true}}).refusal, "x-delay is no number of milliseconds");
+  EXPECT_EQ(delay_of({{"x-delay", "soon"}}).refusal, "x-delay 'soon' is not a number of milliseconds");
+  EXPECT_EQ(delay_of({{"x-delay", true}}).refusal, "x-delay is not a number of milliseconds");
   EXPECT_EQ(delay_of({{"x-delay", std::numeric_limits<std::int64_t>::max()}}).refusal,
-            "x-delay is longer than 3650d, the longest delay that is taken");
+            "x-delay is longer than 3650d, the maximum");
 }
 
 // The delayed-message exchange leaves it behind.
@@ -203,7 +203,7 @@ TEST(TakeBrokerHeaders, XDelayOfAFailedMessageIsTheApplications) {
   EXPECT_EQ(strip(m, nullptr, facts).headers, (Table{{"x-delay", 5}}));
 }
 
-// ---- what comes off
+// ---- headers that are removed
 
 TEST(TakeBrokerHeaders, TakesOffRabbitMQsAndNoOthers) {
   const Table taken = {{"x-death", Array{death("orders")}},

@@ -20,7 +20,7 @@ TEST(MakeBroker, TheSchemeChooses) {
   EXPECT_EQ(refusal("amqp://guest:guest@127.0.0.1/%2f"), "");
   EXPECT_EQ(refusal("AMQPS://broker"), "") << "schemes have no case";
   EXPECT_EQ(refusal("redis://127.0.0.1"),
-            "broker.url: no broker is known for \"redis://\"; known are: amqp://, amqps://");
+            "broker.url: unsupported scheme \"redis://\"; supported: amqp://, amqps://");
 }
 
 TEST(MakeBroker, ARefusalShowsNoPassword) {

@@ -1,4 +1,4 @@
-// The loop where no broker answers. With one: tests/integration/rabbitmq.
+// The loop without a reachable broker. With one: tests/integration/rabbitmq.
 #include "plugin/rabbitmq/connection_loop.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What a Consumer is made of, without a broker.
+// The components of a Consumer, without a broker.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -41,18 +41,18 @@ TEST(CutFrame, WhatIsNone) {
     const auto cut = cut_frame(stream, 1000, frame);
     return cut ? "cut: " + std::to_string(*cut) : cut.error().message;
   };
-  EXPECT_EQ(why(std::string_view("AMQP\0\0\x09\x01", 8)), "the broker speaks another AMQP than 0-9-1");
+  EXPECT_EQ(why(std::string_view("AMQP\0\0\x09\x01", 8)), "the broker does not speak AMQP 0-9-1");
   EXPECT_EQ(why("AMQ"), "cut: 0");
-  EXPECT_EQ(why("HTTP/1.1 400 Bad Request"), "that is no AMQP, or a frame of 1345270062 bytes");
+  EXPECT_EQ(why("HTTP/1.1 400 Bad Request"), "not AMQP, or a frame of 1345270062 bytes");
   EXPECT_EQ(why(frame_of(3, std::string(1000, 'x'))), "cut: 1008");
-  EXPECT_EQ(why(frame_of(3, std::string(1001, 'x'))), "that is no AMQP, or a frame of 1001 bytes");
+  EXPECT_EQ(why(frame_of(3, std::string(1001, 'x'))), "not AMQP, or a frame of 1001 bytes");
   std::string endless = frame_of(3, "x");
   endless.back() = 'x';
-  EXPECT_EQ(why(endless), "a frame without its end");
-  EXPECT_EQ(why(std::string("\3\0\1\xff\xff\xff\xff", 7)), "that is no AMQP, or a frame of 4294967295 bytes");
+  EXPECT_EQ(why(endless), "a frame without its end mark");
+  EXPECT_EQ(why(std::string("\3\0\1\xff\xff\xff\xff", 7)), "not AMQP, or a frame of 4294967295 bytes");
 }
 
-// What the broker adds to headers that filled their frame: more than was agreed, and it must come in.
+// The broker adds headers to a frame that was already full: larger than negotiated, but it must be accepted.
 TEST(Content, HeadersLargerThanAFrame) {
   Message message;
   message.headers = Table{{"wide", std::string(131'000, 'w')}};

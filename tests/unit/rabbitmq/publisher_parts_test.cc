@@ -1,4 +1,5 @@
-// What a Publisher is made of, without a broker: above all, what becomes of messages when the broker closes.
+// The components of a Publisher, without a broker: above all, the messages in flight when the broker closes
+// the channel.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 namespace rung::mysql {
 namespace {
 
-// Permanent means: the message is given up. So only what is about this row's data may be that.
+// A permanent error gives up the message, so only errors about this row's data may be permanent.
 TEST(Errors, AboutARowsDataIsAShortList) {
   int many = 0;
   for (int code = 1; code < 6000; ++code) many += trouble_of(code, "") == Trouble::row ? 1 : 0;
