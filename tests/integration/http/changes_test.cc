@@ -177,7 +177,7 @@ TEST_F(HttpChanges, IfMatchGuardsAgainstAStaleView) {
   EXPECT_EQ(seen, "\"1\"");
   ASSERT_EQ(change(id, "reschedule", {{"delay", "2h"}}, {{"If-Match", seen}}).status, 200);
   const HttpAnswer stale = change(id, "cancel", json::object(), {{"If-Match", seen}});
-  EXPECT_THAT(refused(stale, 412), HasSubstr("its version is 2"));
+  EXPECT_THAT(refused(stale, 412), HasSubstr("its version is now 2"));
   EXPECT_EQ(stale.json().at("version"), 2);
   EXPECT_EQ(task(id).at("state"), "scheduled");
   EXPECT_EQ(change(id, "cancel", json::object(), {{"If-Match", "*"}}).status, 200);
