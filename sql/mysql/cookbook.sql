@@ -301,6 +301,16 @@ WHERE state = 'scheduled' AND kind = 'delay' AND first_failed_at IS NOT NULL
 ORDER BY next_due_at
 LIMIT 100;
 
+-- ## What rules decided in the last day
+-- By rule and queue, with the outcome: how many failures a rule parked, discarded or sent on. give_up is the
+-- queue's limit.
+SELECT rule, queue, state, COUNT(*) AS tasks, MAX(last_error) AS an_error
+FROM retry_current
+WHERE created_at > UTC_TIMESTAMP(3) - INTERVAL 1 DAY AND rule <> ''
+GROUP BY rule, queue, state
+ORDER BY tasks DESC
+LIMIT 100;
+
 -- ## How far are the bulk changes
 -- The latest 20, with who requested them and which process runs them.
 SELECT bulk_id, action, state, done, total, ROUND(100 * done / GREATEST(total, 1), 1) AS percent, applied, refused,

@@ -106,6 +106,8 @@ Json to_json(const TaskRow& row) {
                {"version", t.version},
                {"error_type", text_or_null(t.error_type)}};
   if (row.correlation_id) json["correlation_id"] = text_or_null(*row.correlation_id);
+  json["rule"] = text_or_null(t.rule);
+  json["uncounted_attempts"] = t.uncounted_attempts;
   // Not columns of the view.
   json["max_attempts"] = t.max_attempts == 0 ? Json(nullptr) : Json(t.max_attempts);
   json["success"] = silence_or_null(t.silence);
@@ -125,7 +127,8 @@ Json to_json(const AttemptRow& row) {
           {"outcome_at", time_or_null(a.outcome_at)},
           {"error", text_or_null(a.error)},
           {"node", text_or_null(row.node)},
-          {"executor", text_or_null(a.executor)}};
+          {"executor", text_or_null(a.executor)},
+          {"rule", text_or_null(a.rule)}};
 }
 
 Json to_json_with_task(const AttemptRow& row) {

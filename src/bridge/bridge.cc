@@ -106,7 +106,8 @@ Vitals Bridge::vitals() const {
           dispatch_.lateness(),
           attachments_.configured(),
           proof_.refused(),
-          store_watch_.rows_behind()};
+          store_watch_.rows_behind(),
+          updates_.decided_by_rule()};
 }
 
 StartState Bridge::start_state() const {

@@ -137,6 +137,7 @@ NewTask make_task(const Newcomer& newcomer, const Maker& maker) {
   const auto* failure = std::get_if<Failure>(&newcomer.said);
   auto stripped = std::make_shared<Message>(strip(message, &fresh.origin_json, newcomer.delivery->facts));
   if (newcomer.without_body) stripped->body = {};
+  task.rule_headers = rule_headers_of(*stripped, maker.rules);
   fresh.message = std::move(stripped);
   if (failure != nullptr) {
     begin_failed(fresh, newcomer, *failure, maker);

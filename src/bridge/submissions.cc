@@ -106,6 +106,7 @@ NewTask Submissions::make_task(Submission& submission, int shard) {
   task.node = deps_.shards.node();
   task.created_at = now;
   const EpochMs due = submission.at ? *submission.at : now + submission.delay;
+  task.rule_headers = rule_headers_of(*made.message, *deps_.rules);
   begin_delay(task, submission.directives, *deps_.rules, now, due);
   return made;
 }

@@ -6,6 +6,7 @@ namespace rung::bridge {
 
 void TaskUpdates::inserted(const Task& task) {
   if (task.kind == Kind::retry) attachments_.seen(task.queue);
+  count(task.rule);
   schedule(task);
 }
 
@@ -15,13 +16,19 @@ void TaskUpdates::decided(const Decision& decision) {
   if (!decision.reason.empty()) store_watch_.behind(task.id, decision.reason);
   dispatch_.changed(task);
   schedule(task);
+  if (decision.attempt) count(decision.attempt->rule);
   if (task.state == State::parked) {
     log::warn("parked", {{"id", task.id.value},
                          {"queue", task.queue},
                          {"message_id", task.message_id},
                          {"attempt", task.attempt},
+                         {"rule", task.rule},
                          {"error", task.last_error}});
   }
+}
+
+void TaskUpdates::count(const std::string& rule) {
+  if (!rule.empty()) ++by_rule_[rule];
 }
 
 void TaskUpdates::schedule(const Task& task) {

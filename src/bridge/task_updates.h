@@ -2,6 +2,10 @@
 // held-back copy, and logs what people must know. Thread: the loop's.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <string>
+
 #include "src/bridge/attachments.h"
 #include "src/bridge/dispatch.h"
 #include "src/bridge/horizon.h"
@@ -24,14 +28,19 @@ class TaskUpdates final : public TaskObserver {
   void inserted(const Task& task) override;
   void decided(const Decision& decision) override;
 
+  // Failures since the start, by the rule that decided. Only rules of the config, so they are few.
+  const std::map<std::string, std::int64_t>& decided_by_rule() const { return by_rule_; }
+
  private:
   void schedule(const Task& task);
+  void count(const std::string& rule);
 
   Dispatch& dispatch_;
   Horizon& horizon_;
   QueueNames& names_;
   StoreWatch& store_watch_;
   Attachments& attachments_;
+  std::map<std::string, std::int64_t> by_rule_;
 };
 
 }  // namespace rung::bridge

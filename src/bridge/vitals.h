@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,7 +31,8 @@ struct Vitals {
   std::vector<std::pair<std::string, bool>>
       attached;  // by queue of the config; only those that could be checked
   DeliveryProof::Refused refused;
-  std::int64_t rows_behind = 0;  // since the start
+  std::int64_t rows_behind = 0;                         // since the start
+  std::map<std::string, std::int64_t> decided_by_rule;  // failures since the start, by Task::rule
 };
 
 struct Status {

@@ -5,6 +5,7 @@
 
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
+#include "src/cli/explain.h"
 #include "src/cli/run.h"
 #include "src/cli/task_text.h"
 #include "src/cli/text.h"
@@ -18,6 +19,15 @@ Json problems_json(const std::vector<ConfigProblem>& problems) {
   for (const ConfigProblem& p : problems)
     json.push_back({{"file", p.file}, {"line", p.line}, {"column", p.column}, {"what", p.what}});
   return json;
+}
+
+Json queue_json(const QueueRules& queue) {
+  const GiveUp& limit = queue.give_up;
+  return {{"ladder", queue.ladder},
+          {"rules", queue.rules.empty() ? Json() : Json(queue.rules)},
+          {"give_up",
+           {{"attempts", limit.attempts > 0 ? Json(limit.attempts) : Json()},
+            {"after_ms", limit.after ? Json(limit.after->count()) : Json()}}}};
 }
 
 Json check_json(const LoadedConfig& loaded) {
@@ -34,8 +44,11 @@ Json check_json(const LoadedConfig& loaded) {
   const TargetRules& targets = loaded.config.rules->targets();
   json["targets"] = {{"allow", targets.allow ? Json(*targets.allow) : Json()}, {"deny", targets.deny}};
   json["require_token"] = loaded.config.require_token ? Json(*loaded.config.require_token) : Json();
-  for (const auto& [name, queue] : loaded.config.rules->queues())
-    json["queues"][name] = {{"ladder", queue.ladder}};
+  for (const auto& [name, queue] : loaded.config.rules->queues()) json["queues"][name] = queue_json(queue);
+  for (const auto& [name, list] : loaded.config.rules->rule_lists()) {
+    for (const FailureRule& rule : list->rules())
+      json["rules"][name].push_back({{"rule", rule.name}, {"action", describe(rule.then)}});
+  }
   for (const auto& [name, tag] : loaded.config.rules->tags()) {
     json["tags"][name] = {{"queue", tag.target.queue},
                           {"exchange", tag.target.exchange},
@@ -109,11 +122,15 @@ void add_check(CLI::App& app, int* exit) {
   CLI::App& c = add_command(app, "check", "Validates the config and prints its ladders",
                             "Examples:\n"
                             "  rung check -c rung.yaml\n"
+                            "  rung check --explain --queue orders --error \"HTTP 429\" --attempt 2\n"
                             "Prints errors on stderr, one per line, as file:line:column: what. Contacts no "
                             "server. A file named in the\n"
                             "config that cannot be read here is only a warning; rung run needs it.",
                             *common);
-  c.callback([common, exit] { *exit = check(*common); });
+  auto options = std::make_shared<ExplainOptions>();
+  add_explain_options(c, *options);
+  c.callback(
+      [common, options, exit] { *exit = options->explain ? explain(*common, *options) : check(*common); });
 }
 
 void add_migrate(CLI::App& app, int* exit) {

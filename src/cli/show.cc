@@ -174,8 +174,9 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
                            t.ladder_pinned ? ", set for this task" : ""),
                terminal);
   out += field(delay ? "deliveries" : "retries",
-               t.max_attempts > 0 ? fmt::format("{} of at most {}", t.attempt, t.max_attempts)
-                                  : std::to_string(t.attempt),
+               (t.max_attempts > 0 ? fmt::format("{} of at most {}", t.attempt, t.max_attempts)
+                                   : std::to_string(t.attempt)) +
+                   (t.uncounted_attempts > 0 ? fmt::format(", {} not counted", t.uncounted_attempts) : ""),
                terminal);
   out += field("silence", silence_line(t), terminal);
   if (t.first_failed_at.ms > 0) out += field("first failed", at(t.first_failed_at), terminal);
@@ -189,6 +190,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
       "last error",
       joined({t.error_type}) + (t.error_type.empty() || t.last_error.empty() ? "" : ": ") + t.last_error,
       terminal);
+  out += field("decided by", t.rule.empty() ? "" : "rule " + t.rule, terminal);
   out += field("arrived with", facts.origin.is_object() ? origin_lines(facts.origin) : "", terminal);
   out += field("message-id", t.message_id, terminal);
   out += field("correlation", row.correlation_id.value_or(""), terminal);
@@ -259,43 +261,47 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
                             named("message-id", t.message_id), named("tag", t.tag), named("ladder", t.ladder),
                             fmt::format("{} bytes", t.body_bytes)}) +
                     "\n\n";
-  Table table({{"RETRY", right},
-               {"LEVEL", right, 0, 2},
-               {"DUE (UTC)", left, 0, 5},
-               {"PUBLISHED (UTC)", left},
-               {"LATE", right, 0, 1},
-               {"OUTCOME", left},
-               {"AFTER", right, 0, 3},
-               {"NODE", left, 8, 4},
-               {"EXECUTOR", left, 8, 6},
-               {"ERROR", left}});
+  const auto has_rule = [](const AttemptRow& each) { return !each.attempt.rule.empty(); };
+  const bool rules = std::ranges::any_of(attempts, has_rule) || (attempts.empty() && !t.rule.empty());
+  std::vector<Table::Column> columns = {
+      {"RETRY", right},         {"LEVEL", right, 0, 2}, {"DUE (UTC)", left, 0, 5}, {"PUBLISHED (UTC)", left},
+      {"LATE", right, 0, 1},    {"OUTCOME", left},      {"AFTER", right, 0, 3},    {"NODE", left, 8, 4},
+      {"EXECUTOR", left, 8, 6}, {"ERROR", left}};
+  if (rules) columns.insert(columns.end() - 1, {"RULE", left, 8, 7});
+  Table table(std::move(columns));
+  const auto add = [&](std::vector<Table::Cell> cells, const std::string& rule) {
+    if (rules) cells.insert(cells.end() - 1, rule.empty() ? "-" : rule);
+    table.row(std::move(cells));
+  };
   if (t.kind == Kind::delay) {
-    table.row({"received", "-", "-", format_utc(t.created_at), "-", "delayed", "-", "-", "-", first});
+    add({"received", "-", "-", format_utc(t.created_at), "-", "delayed", "-", "-", "-", first}, "");
   } else {
-    table.row({"first",
-               "-",
-               "-",
-               format_utc(t.first_failed_at),
-               "-",
-               {"failed", Colour::red},
-               "-",
-               "-",
-               "-",
-               first});
+    add({"first",
+         "-",
+         "-",
+         format_utc(t.first_failed_at),
+         "-",
+         {"failed", Colour::red},
+         "-",
+         "-",
+         "-",
+         first},
+        attempts.empty() ? t.rule : "");
   }
   for (const AttemptRow& each : attempts) {
     const Attempt& a = each.attempt;
     const bool answered = a.published_at && a.outcome_at;
-    table.row({std::to_string(a.attempt),
-               std::to_string(a.level),
-               format_utc(a.due_at),
-               a.published_at ? format_utc(*a.published_at) : "-",
-               a.published_at ? humanise(*a.published_at - a.due_at) : "-",
-               {std::string(to_word(a.outcome)), colour_of(a.outcome)},
-               answered ? humanise(*a.outcome_at - *a.published_at) : "-",
-               each.node.empty() ? "-" : each.node,
-               a.executor.empty() ? "-" : a.executor,
-               a.error});
+    add({std::to_string(a.attempt),
+         std::to_string(a.level),
+         format_utc(a.due_at),
+         a.published_at ? format_utc(*a.published_at) : "-",
+         a.published_at ? humanise(*a.published_at - a.due_at) : "-",
+         {std::string(to_word(a.outcome)), colour_of(a.outcome)},
+         answered ? humanise(*a.outcome_at - *a.published_at) : "-",
+         each.node.empty() ? "-" : each.node,
+         a.executor.empty() ? "-" : a.executor,
+         a.error},
+        a.rule);
   }
   out += table.str(terminal);
   return out + "\n" +

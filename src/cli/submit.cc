@@ -111,6 +111,7 @@ class Submitter {
     made.task.id = ids_.next(session_.now);
     made.task.shard = shard;
     made.task.created_at = session_.now;
+    made.task.rule_headers = rule_headers_of(*made.message, *session_.config.rules);
     begin_delay(made.task, s.directives, *session_.config.rules, session_.now,
                 s.at.value_or(session_.now + s.delay));
     return made;

@@ -1,5 +1,6 @@
 // The output of `rung check`.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -81,11 +82,58 @@ std::string printable(const std::string& name) {
   return out;
 }
 
+std::string give_up_text(const GiveUp& limit) {
+  std::string out = limit.attempts > 0 ? fmt::format("{} retries", limit.attempts) : "";
+  if (limit.after) out += (out.empty() ? "" : " or ") + format_duration(*limit.after);
+  return out.empty() ? "-" : "after " + out;
+}
+
+// "type A, B; error /x/i": "any failure" without conditions.
+std::string conditions_text(const FailureRule& rule) {
+  const RuleConditions& when = rule.when;
+  std::vector<std::string> parts;
+  const auto list = [&](const std::string& name, const std::vector<std::string>& values) {
+    if (!values.empty())
+      parts.push_back(name + " " + printable(fmt::format("{}", fmt::join(values, " or "))));
+  };
+  list("type", when.types);
+  if (when.error)
+    parts.push_back(printable("error /" + when.error->pattern + (when.error->ignore_case ? "/i" : "/")));
+  list("reason", when.reasons);
+  for (const auto& [name, pattern] : when.headers)
+    parts.push_back(printable("header " + name + " " + pattern));
+  list("tag", when.tags);
+  list("queue", when.queues);
+  if (when.attempts_above) parts.push_back(fmt::format("attempts above {}", *when.attempts_above));
+  if (when.age_above) parts.push_back("age above " + format_duration(*when.age_above));
+  return parts.empty() ? "any failure" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string describe_rules(const Config& config) {
+  std::string out;
+  for (const auto& [name, list] : config.rules->rule_lists()) {
+    Columns table({false, false, false});
+    table.row({"rule", "when", "then"});
+    for (const FailureRule& rule : list->rules())
+      table.row({rule.name, conditions_text(rule), describe(rule.then)});
+    out += "\nrules " + name + " (the first that matches decides; none: the ladder)\n" + table.str();
+  }
+  return out;
+}
+
 std::string describe_queues(const Config& config) {
   const bool groups = !config.groups.empty();
-  Columns table({false, false, false, false, false});
+  const RuleBook& book = *config.rules;
+  const auto has_policy = [](const QueueRules& rules) {
+    return !rules.rules.empty() || rules.give_up != GiveUp{};
+  };
+  const bool policies =
+      has_policy(book.defaults()) ||
+      std::ranges::any_of(book.queues(), [&](const auto& queue) { return has_policy(queue.second); });
+  Columns table(std::vector<bool>(7, false));
   std::vector<std::string> head = {"queue", "ladder", "silence after a retry", "parked"};
   if (groups) head.insert(head.begin() + 1, "group");
+  if (policies) head.insert(head.end(), {"rules", "gives up"});
   table.row(std::move(head));
   const auto row = [&](const std::string& name, const std::string& group, const QueueRules& rules) {
     const bool success = rules.silence.means == Silence::Means::success;
@@ -95,6 +143,8 @@ std::string describe_queues(const Config& config) {
         rules.publish_parked ? "publish to " + (groups ? "PREFIX" : config.broker.prefix) + ".parked"
                              : "keep"};
     if (groups) cells.insert(cells.begin() + 1, group);
+    if (policies)
+      cells.insert(cells.end(), {rules.rules.empty() ? "-" : rules.rules, give_up_text(rules.give_up)});
     table.row(std::move(cells));
   };
   for (const auto& [name, rules] : config.rules->queues()) {
@@ -197,9 +247,9 @@ std::string describe(const Config& config) {
     if (only_ready && !used.contains(name)) continue;
     out += describe_ladder(name, ladder) + "\n";
   }
-  return out + describe_groups(config) + describe_queues(config) + describe_tags(config) +
-         describe_delays(config) + describe_targets(config) + describe_results(config) +
-         describe_retention(config);
+  return out + describe_groups(config) + describe_queues(config) + describe_rules(config) +
+         describe_tags(config) + describe_delays(config) + describe_targets(config) +
+         describe_results(config) + describe_retention(config);
 }
 
 }  // namespace rung

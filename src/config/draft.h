@@ -27,6 +27,19 @@ struct LadderDraft {
   double jitter = 0.0;
 };
 
+struct RuleDraft {
+  Mark mark;
+  bool invalid = false;  // a part of it has a reported error
+  FailureRule rule;
+  bool has_then = false;
+  Mark ladder_mark, to_mark, queue_mark, type_from_mark;
+};
+struct RuleListDraft {
+  std::string name;
+  Mark mark;
+  std::vector<RuleDraft> rules;
+};
+
 // Common to queues and tags.
 struct RulesDraft {
   std::string name;
@@ -43,6 +56,10 @@ struct RulesDraft {
 struct QueueDraft : RulesDraft {
   std::optional<bool> publish_parked;
   std::optional<int> catch_up;
+  std::optional<std::string> rules;
+  Mark rules_mark;
+  std::optional<int> give_up_attempts;
+  std::optional<Ms> give_up_after;
 };
 
 struct TagDraft : RulesDraft {
@@ -82,6 +99,7 @@ struct Draft {
   std::vector<QueueDraft> queues;
   std::vector<TagDraft> tags;
   std::vector<DelayDraft> delays;
+  std::vector<RuleListDraft> rule_lists;
   std::vector<GroupDraft> groups;
   GroupChoice choice;
   // The current queue (or the defaults), and the current queue or tag, of the walk.
@@ -135,6 +153,8 @@ struct Value {
   bool host_port(std::string& out);
   bool list_of_durations(LadderDraft& out);
   bool list_of_patterns(std::vector<std::string>& out);
+  // A pattern, or a list of patterns.
+  bool patterns(std::vector<std::string>& out);
 
   // Adds "PATH: what" at the value's position. Always returns false.
   bool add_error(std::string what);
@@ -153,6 +173,8 @@ struct Key {
   bool (*apply)(Value&) = nullptr;
 };
 const std::vector<Key>& key_table();
+// The part of the table below `rules`.
+std::vector<Key> rule_keys();
 
 // Reads the tree into a draft, by the key table.
 Draft walk(const Node& root, std::string folder, Problems& problems, ConfigFor purpose = ConfigFor::sidecar,
@@ -172,6 +194,13 @@ void complete_delays(Draft& draft, Problems& problems);
 
 // Checks that involve several keys; also reads the files with secrets and builds the rule book.
 void complete(Draft& draft, Problems& problems);
+
+// The lists of `rules`, checked; warns of rules that never match.
+RuleBook::RuleLists build_rule_lists(const Draft& draft, const RuleBook::Ladders& ladders,
+                                     Problems& problems);
+// Whether the list that the queue names exists; reports an error if not.
+bool check_rules_name(const QueueDraft& queue, const std::string& section, const Draft& draft,
+                      Problems& problems);
 
 // The rules from the draft's ladders, queues and tags; nullptr on errors.
 RuleBookPtr build_rules(const Draft& draft, Problems& problems);

@@ -1,4 +1,4 @@
-// Builds the rule book from ladders, queues and tags.
+// Builds the rule book from ladders, queues, tags and rule lists.
 #include <algorithm>
 
 #include "levels/ready.h"
@@ -197,6 +197,11 @@ TargetRules targets_of(const Draft& draft, Problems& problems) {
     if (tag.exchange) targets.configured.insert(*tag.exchange);
   }
   for (const auto& [from, to] : draft.config.delays) targets.configured.insert(to);
+  for (const RuleListDraft& list : draft.rule_lists) {
+    for (const RuleDraft& draft_rule : list.rules) {
+      if (const std::string& to = draft_rule.rule.then.to; !to.empty()) targets.configured.insert(to);
+    }
+  }
   for (const std::string& pattern : targets.allow.value_or(TargetRules::Patterns{})) {
     if (!targets.is_own(pattern)) continue;
     const auto at = draft.present.find("broker.targets.allow");
@@ -230,6 +235,10 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
     rules.silence = silence_of(queue, section, problems).value_or(otherwise.silence);
     rules.publish_parked = queue.publish_parked.value_or(otherwise.publish_parked);
     rules.catch_up = queue.catch_up.value_or(otherwise.catch_up);
+    if (check_rules_name(queue, section, draft, problems))
+      rules.rules = queue.rules.value_or(otherwise.rules);
+    rules.give_up.attempts = queue.give_up_attempts.value_or(otherwise.give_up.attempts);
+    if (queue.give_up_after) rules.give_up.after = queue.give_up_after;
     return rules;
   };
   std::map<std::string, QueueRules, std::less<>> queues;
@@ -242,9 +251,10 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
   RuleBook::Tags tags;
   for (const TagDraft& tag : draft.tags) tags.emplace(tag.name, tag_of(tag, ladders, draft, problems));
   TargetRules targets = targets_of(draft, problems);
+  RuleBook::RuleLists lists = build_rule_lists(draft, ladders, problems);
   if (!problems.empty()) return nullptr;
   return std::make_shared<const RuleBook>(std::move(ladders), std::move(queues), std::move(tags),
-                                          std::move(base), std::move(targets));
+                                          std::move(base), std::move(targets), std::move(lists));
 }
 
 }  // namespace rung::confile

@@ -281,6 +281,14 @@ bool Value::list_of_durations(LadderDraft& out) {
   return all;
 }
 
+bool Value::patterns(std::vector<std::string>& out) {
+  if (node.kind == Node::Kind::list) return list_of_patterns(out);
+  std::string one;
+  if (!amqp_name(one)) return false;
+  out.push_back(std::move(one));
+  return true;
+}
+
 bool Value::list_of_patterns(std::vector<std::string>& out) {
   if (node.invalid) return false;
   if (node.kind != Node::Kind::list)

@@ -8,7 +8,7 @@ namespace rung::confile {
 namespace {
 
 // Sections whose entries have names that the user chooses.
-constexpr std::string_view kNamedSections[] = {"ladders.*", "queues.*", "tags.*", "groups.*"};
+constexpr std::string_view kNamedSections[] = {"ladders.*", "queues.*", "tags.*", "groups.*", "rules.*"};
 
 // So that rung-NAME is a valid prefix.
 constexpr std::size_t kLongestGroup = 59;
@@ -84,7 +84,9 @@ class Walker {
       draft_.defaults.mark = key.mark;
       draft_.current_rules = draft_.queue = &draft_.defaults;
     }
-    if (path == "delays" && (value.kind == Node::Kind::list || value.kind == Node::Kind::map)) {
+    if (path == "rules.*") {
+      ok = rules(value, shown);
+    } else if (path == "delays" && (value.kind == Node::Kind::list || value.kind == Node::Kind::map)) {
       ok = delays(value);
     } else if (value.kind == Node::Kind::map && is_section(path)) {
       if (success) draft_.current_rules->success_mark = key.mark;
@@ -109,6 +111,31 @@ class Walker {
   }
 
   // A list of items with keys.
+  bool rules(const Node& list, const std::string& shown) {
+    if (list.invalid) return false;
+    if (list.kind != Node::Kind::list || list.items.empty()) {
+      problems_.add(list.mark, shown +
+                                   ": expected a list of rules: write "
+                                   "[{ when: { type: TimeoutError }, then: park }]");
+      return false;
+    }
+    const auto before = problems_.count();
+    for (const Node& item : list.items) {
+      RuleDraft& draft = draft_.rule_lists.back().rules.emplace_back();
+      draft.mark = item.mark;
+      const std::string place = shown + "[" + std::to_string(draft_.rule_lists.back().rules.size()) + "]";
+      const auto until_now = problems_.count();
+      if (item.kind == Node::Kind::map) {
+        section(item, "rules.*", place);
+      } else if (!item.invalid) {
+        problems_.add(item.mark, place + ": write { when: { type: TimeoutError }, then: park }");
+      }
+      draft.invalid = item.invalid || problems_.count() != until_now;
+    }
+    return problems_.count() == before;
+  }
+
+  // The same.
   bool delays(const Node& list) {
     const auto before = problems_.count();
     if (list.kind == Node::Kind::map && !list.entries.empty())
@@ -151,6 +178,14 @@ class Walker {
       GroupDraft& group = draft_.groups.emplace_back();
       group.name = name;
       group.mark = key.mark;
+      return true;
+    }
+    if (path == "rules.*") {
+      std::string name;
+      if (!Value{draft_, problems_, key, shown}.name(name, 64)) return false;
+      RuleListDraft& list = draft_.rule_lists.emplace_back();
+      list.name = name;
+      list.mark = key.mark;
       return true;
     }
     if (path != "ladders.*") {

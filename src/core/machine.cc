@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "src/core/climb.h"
 #include "src/core/failpoint.h"
 #include "src/core/utf8.h"
 
@@ -44,69 +45,7 @@ Attempt history(const Task& task, int attempt, Outcome outcome, const Circumstan
 
 std::string clean_name(const std::string& name) { return clean_utf8(name, 255); }
 
-const levels::Ladder& ladder_of(Task& task, const RuleBook& rules) {
-  const levels::Ladder* ladder = task.ladder_pinned ? rules.ladder(task.ladder) : nullptr;
-  if (ladder == nullptr) {
-    // Not pinned, or a reload removed the pinned ladder: use the queue's present ladder.
-    task.ladder = rules.queue(task.queue).ladder;
-    task.ladder_pinned = false;
-    ladder = rules.ladder(task.ladder);
-  }
-  if (ladder == nullptr) {
-    task.ladder = "default";
-    ladder = rules.ladder(task.ladder);
-  }
-  return *ladder;
-}
-
-// Appends a short remark to an error text; the text is cut if there is no room for both.
-std::string with_remark(const std::string& error, std::string remark) {
-  remark = clean_utf8((error.empty() ? "[" : " [") + remark + "]", kErrorBytes / 4);
-  return clean_utf8(error, kErrorBytes - remark.size()) + remark;
-}
-
-void take_directives(Task& task, const Directives& d, const RuleBook& rules) {
-  std::string complaint = d.complaint;
-  // Our deliveries carry the ladder that we set: only a different one is a request.
-  if (!d.ladder.empty() && d.ladder != task.ladder) {
-    if (rules.ladder(d.ladder) != nullptr) {
-      task.ladder = d.ladder;
-      task.ladder_pinned = true;
-    } else {
-      if (!complaint.empty()) complaint += "; ";
-      complaint += "retry-ladder names '" + d.ladder + "', which is not in the config";
-    }
-  }
-  if (d.max_attempts > 0) task.max_attempts = d.max_attempts;
-  if (!complaint.empty()) task.last_error = with_remark(task.last_error, complaint);
-}
-
-void park(Task& task, const RuleBook& rules, EpochMs now) {
-  task.state = State::parked;
-  task.finished_at = now;
-  task.finished_by = FinishedBy::nobody;
-  task.next_at.reset();
-  if (rules.queue(task.queue).publish_parked) task.next_at = now;
-}
-
-// Moves the task to `level`, or parks it if the ladder has no such level or the task may not climb to it.
-void climb(Task& task, int level, const Directives& d, const RuleBook& rules, EpochMs now, double random) {
-  const levels::Ladder& ladder = ladder_of(task, rules);
-  task.levels = ladder.levels();
-  const bool spent = level > ladder.levels() || (task.max_attempts > 0 && task.attempt >= task.max_attempts);
-  if (spent || d.never) {
-    park(task, rules, now);
-    return;
-  }
-  task.state = State::scheduled;
-  task.level = level;
-  task.next_at =
-      now + (d.retry_after ? std::min(*d.retry_after, ladder.highest()) : ladder.delay(level, random));
-  task.finished_at.reset();
-  task.finished_by = FinishedBy::nobody;
-}
-
-// The current attempt did not succeed: go to the next level, or park.
+// The current attempt did not succeed.
 Decision fail(const Task& before, Outcome outcome, const std::string& error, const std::string& type,
               const Directives& d, const RuleBook& rules, const Circumstances& at) {
   Task task = before;
@@ -114,23 +53,12 @@ Decision fail(const Task& before, Outcome outcome, const std::string& error, con
   task.error_type = type;
   if (task.first_failed_at.ms == 0) task.first_failed_at = at.now;
   Attempt row = history(before, before.attempt, outcome, at, task.last_error);
-  take_directives(task, d, rules);
-  climb(task, before.level + 1, d, rules, at.now, at.random);
+  after_failure(task, before.level + 1, d, rules, at.now, at.random);
+  row.rule = task.rule;
   // The instance that received the failure knows of it first: the task moves to one of its shards, whose heap
   // is in memory.
   if (at.home_shard >= 0) task.shard = at.home_shard;
   return applied(std::move(task), std::move(row));
-}
-
-// Sets the task's new target. If it goes to a queue, exchange and routing key are kept: they tell people
-// where it was first published.
-void direct(Task& task, const Target& wanted) {
-  Target target = normalised(wanted);
-  task.by_exchange = target.queue.empty();
-  task.queue = std::move(target.queue);
-  if (!task.by_exchange) return;
-  task.exchange = std::move(target.exchange);
-  task.routing_key = std::move(target.routing_key);
 }
 
 bool under_way(const Task& t) { return t.state == State::publishing || t.state == State::awaiting; }
@@ -146,6 +74,7 @@ struct Machine {
     if (task.state == State::scheduled) {
       if (!task.next_at || *task.next_at > at.now + e.ahead) return stale(task, "it is not due yet");
       ++next.attempt;
+      next.uncounted_time += e.gated;
     } else if (task.state == State::publishing) {
       // Left by a dead owner (an older epoch), or our own claim whose answer was lost: repeat the same
       // attempt.
@@ -205,7 +134,9 @@ struct Machine {
   Decision operator()(const event::Failed& e) const {
     // A task published to an exchange gets its queue from its first failure.
     const bool unknown = task.queue.empty() && task.by_exchange;
-    const bool elsewhere = !e.queue.empty() && e.queue != task.queue && !unknown;
+    // Of an attempt before it moved to another queue: redelivered, because we died before the ack.
+    const bool before_move = e.attempt > 0 && e.queue == task.moved_from;
+    const bool elsewhere = !e.queue.empty() && e.queue != task.queue && !before_move && !unknown;
     const bool other = !e.message_id.empty() && !task.message_id.empty() && e.message_id != task.message_id;
     const bool anothers = (elsewhere || other) && !planted(Bug::failure_of_another_counted);
     if (anothers) return refused(task, std::string(kAnothersTask));
@@ -317,6 +248,8 @@ struct Machine {
       next.state = State::scheduled;
       next.level = 1;
       next.max_attempts = 0;
+      next.uncounted_attempts = next.attempt;
+      if (task.first_failed_at.ms != 0) next.uncounted_time = at.now - task.first_failed_at;
       next.levels = ladder_of(next, rules).levels();
       next.finished_at.reset();
     } else if (task.state != State::scheduled) {
@@ -478,11 +411,10 @@ const Silence& silence_of(const Task& task, const RuleBook& rules) {
 
 void begin(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, double random,
            int level) {
-  take_directives(task, directives, rules);
   Directives d = directives;
   // It has no queue to return to: a person has to look.
   d.never = d.never || task.queue.empty();
-  climb(task, level, d, rules, now, random);
+  after_failure(task, level, d, rules, now, random);
 }
 
 void begin_delay(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, EpochMs due,

@@ -19,6 +19,7 @@ namespace event {
 // older epoch left. After a claim ahead of time the claimer waits with the publish until the task is due.
 struct Claim {
   Ms ahead{0};
+  Ms gated{0};  // how long the task has waited behind a closed gate since it was due
 };
 struct Confirmed {
   int attempt;

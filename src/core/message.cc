@@ -3,6 +3,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "src/core/utf8.h"
+
 namespace rung {
 
 const std::string& Body::str() const {
@@ -41,6 +43,15 @@ const Value* find(const Table& table, std::string_view name) {
 
 const Value* find(const std::optional<Table>& table, std::string_view name) {
   return table ? find(*table, name) : nullptr;
+}
+
+std::string indexed_value(const Message& message, std::string_view header) {
+  const Value* value = find(message.headers, header);
+  if (value == nullptr) return {};
+  if (const auto* truth = std::get_if<bool>(&value->v)) return *truth ? "true" : "false";
+  if (const auto number = value->as_int()) return std::to_string(*number);
+  const auto* text = std::get_if<std::string>(&value->v);
+  return text != nullptr && is_utf8(*text) ? clean_utf8(*text, kIndexedBytes) : std::string();
 }
 
 }  // namespace rung

@@ -108,4 +108,10 @@ using MessagePtr = std::shared_ptr<const Message>;
 const Value* find(const Table& table, std::string_view name);
 const Value* find(const std::optional<Table>& table, std::string_view name);
 
+// A header's value as text, as rules and searches compare it: text, a number, true or false; its first
+// kIndexedBytes. "" = no such header, or a value that has no such form (a table, an array, bytes that are not
+// UTF-8).
+inline constexpr std::size_t kIndexedBytes = 255;
+std::string indexed_value(const Message& message, std::string_view header);
+
 }  // namespace rung

@@ -1,19 +1,35 @@
 #include "src/core/policy.h"
 
+#include <set>
 #include <utility>
 
 namespace rung {
 
-RuleBook::RuleBook(Ladders ladders, Queues queues, Tags tags, QueueRules defaults, TargetRules targets)
+RuleBook::RuleBook(Ladders ladders, Queues queues, Tags tags, QueueRules defaults, TargetRules targets,
+                   RuleLists rules)
     : ladders_(std::move(ladders)),
       queues_(std::move(queues)),
       tags_(std::move(tags)),
       defaults_(std::move(defaults)),
-      targets_(std::move(targets)) {}
+      targets_(std::move(targets)),
+      rules_(std::move(rules)) {
+  std::set<std::string> headers;
+  for (const auto& [name, list] : rules_) {
+    for (const FailureRule& rule : list->rules()) {
+      for (const auto& [header, pattern] : rule.when.headers) headers.insert(header);
+    }
+  }
+  rule_headers_.assign(headers.begin(), headers.end());
+}
 
 const QueueRules& RuleBook::queue(std::string_view name) const {
   const auto it = queues_.find(name);
   return it != queues_.end() ? it->second : defaults_;
+}
+
+const FailureRules* RuleBook::failure_rules(std::string_view queue_name) const {
+  const auto it = rules_.find(queue(queue_name).rules);
+  return it != rules_.end() ? it->second.get() : nullptr;
 }
 
 const TagRules* RuleBook::tag(std::string_view name) const {
@@ -25,6 +41,14 @@ std::shared_ptr<const RuleBook> RuleBook::with_attached(TargetRules::Names queue
   auto copy = std::make_shared<RuleBook>(*this);
   copy->targets_.attached = std::move(queues);
   return copy;
+}
+
+RuleHeaders rule_headers_of(const Message& message, const RuleBook& rules) {
+  RuleHeaders out;
+  for (const std::string& name : rules.rule_headers()) {
+    if (std::string value = indexed_value(message, name); !value.empty()) out.emplace(name, std::move(value));
+  }
+  return out;
 }
 
 std::string own_target(const Target& target, const TargetRules& rules) {

@@ -10,17 +10,28 @@
 #include <string_view>
 
 #include "levels/ladder.h"
+#include "src/core/failure_rules.h"
 #include "src/core/target_rules.h"
 #include "src/core/task.h"
 #include "src/core/time.h"
 
 namespace rung {
 
+// When a task is parked although its ladder has more levels. Whichever comes first.
+struct GiveUp {
+  int attempts = 0;  // counted retries; 0 = no limit
+  // Since the first failure, without the time behind a gate. A retry that would be due later is not made.
+  std::optional<Ms> after = {};
+  bool operator==(const GiveUp&) const = default;
+};
+
 struct QueueRules {
   std::string ladder = "default";
   Silence silence;
   bool publish_parked = false;  // publish a copy of each parked task to the exchange <prefix>.parked
   int catch_up = 1000;          // maximum rate for overdue tasks: tasks a second
+  std::string rules = {};       // one of RuleBook::rule_lists(); "" = none
+  GiveUp give_up = {};
   bool operator==(const QueueRules&) const = default;
 };
 
@@ -38,10 +49,11 @@ class RuleBook {
   using Ladders = std::map<std::string, levels::Ladder, std::less<>>;
   using Queues = std::map<std::string, QueueRules, std::less<>>;
   using Tags = std::map<std::string, TagRules, std::less<>>;
-  // REQUIRES: ladders has "default"; it has every ladder that `queues`, `tags` or `defaults` name.
-  // `defaults`: the rules of every queue that is not in `queues`.
-  RuleBook(Ladders ladders, Queues queues, Tags tags = {}, QueueRules defaults = {},
-           TargetRules targets = {});
+  using RuleLists = std::map<std::string, FailureRulesPtr, std::less<>>;
+  // REQUIRES: ladders has "default"; it has every ladder that the others name, and `rules` every list that
+  // `queues` or `defaults` name. `defaults`: the rules of every queue that is not in `queues`.
+  RuleBook(Ladders ladders, Queues queues, Tags tags = {}, QueueRules defaults = {}, TargetRules targets = {},
+           RuleLists rules = {});
 
   const QueueRules& queue(std::string_view name) const;
   // nullptr if there is none of that name.
@@ -53,6 +65,11 @@ class RuleBook {
   const Tags& tags() const { return tags_; }
   const QueueRules& defaults() const { return defaults_; }
   const TargetRules& targets() const { return targets_; }
+  // The rules for failures in this queue; nullptr if it has none.
+  const FailureRules* failure_rules(std::string_view queue) const;
+  const RuleLists& rule_lists() const { return rules_; }
+  // The headers that rules name. A new task keeps their values (Task::rule_headers).
+  const std::vector<std::string>& rule_headers() const { return rule_headers_; }
   // A copy with these attached queues, which only the broker knows.
   std::shared_ptr<const RuleBook> with_attached(TargetRules::Names queues) const;
 
@@ -62,6 +79,8 @@ class RuleBook {
   Tags tags_;
   QueueRules defaults_;
   TargetRules targets_;
+  RuleLists rules_;
+  std::vector<std::string> rule_headers_;
 };
 using RuleBookPtr = std::shared_ptr<const RuleBook>;
 
@@ -72,6 +91,9 @@ std::string own_target(const Target& target, const TargetRules& rules);
 // another group. Its dead letters would go to that group, which does not know the task. "" if it is allowed.
 // Existing tasks continue when their queue moves to another group: only own_target() applies to them.
 std::string refused_target(const Target& target, const TargetRules& rules);
+
+// The values of the headers that rules name, for Task::rule_headers.
+RuleHeaders rule_headers_of(const Message& message, const RuleBook& rules);
 
 // Instructions that a consumer may attach to a failure, by header (headers.h reads them).
 struct Directives {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -75,6 +76,10 @@ struct Task {
                          // 0: a delay without a failure before
   int levels = 0;        // rungs of its ladder when the level was last set
   int max_attempts = 0;  // retry-max-attempts; 0 = the ladder's length alone decides
+  // What limits (retry-max-attempts, give_up, attempts_above, age_above) do not count: attempts that a rule
+  // snoozed, time behind a closed gate, and everything before a redrive.
+  int uncounted_attempts = 0;  // of `attempt`
+  Ms uncounted_time{0};        // since first_failed_at
   std::string ladder;
   bool ladder_pinned = false;  // named by header retry-ladder: stays even if the queue's ladder changes
   // The lease's epoch at the last claim. 0 in `publishing`: the broker refused the message, but a consumer
@@ -93,7 +98,11 @@ struct Task {
   std::optional<EpochMs> finished_at;  // parked counts as finished: only a person moves it
   FinishedBy finished_by = FinishedBy::nobody;
   std::string last_error;  // UTF-8, at most kErrorBytes
-  std::string error_type;  // retry-error-type
+  std::string error_type;  // retry-error-type, or found in the error text by a rule
+  std::string rule;  // that decided at the last failure: "payments[2]", "give_up"; "" = none, the ladder
+  // Of the headers that rules name, those that the message had at the intake.
+  std::map<std::string, std::string, std::less<>> rule_headers;
+  std::string moved_from;  // its queue before the last change of `queue`; "" = it has not changed
   std::int64_t body_bytes = 0;
   std::uint32_t version = 1;       // decide() raises it with each visible change
   std::optional<Silence> silence;  // what silence means for this task; none = see its queue's rules
@@ -108,6 +117,12 @@ struct Task {
 inline bool waits_for_claim(const Task& task) {
   const bool refused = task.state == State::publishing && task.epoch == 0;
   return task.next_at && (task.state == State::scheduled || refused);
+}
+
+// What limits count.
+inline int counted_attempts(const Task& task) { return task.attempt - task.uncounted_attempts; }
+inline Ms counted_age(const Task& task, EpochMs now) {
+  return now - task.first_failed_at - task.uncounted_time;
 }
 
 // Target of its next attempt; not set: none.
@@ -128,6 +143,7 @@ struct Attempt {
   std::string error;
   int node = 0;
   std::string executor;  // who handled it, as reported (retry-executor): an address; "" = not reported
+  std::string rule;      // that decided what followed its failure; "" = none
   bool operator==(const Attempt&) const = default;
 };
 

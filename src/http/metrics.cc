@@ -64,6 +64,8 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Counter>& rows_behind =
       counter("rung_rows_behind_total",
               "Results of deliveries that the task's row does not know: the database lost commits.");
+  prometheus::Family<prometheus::Counter>& rules =
+      counter("rung_rule_decisions_total", "Failures that a rule decided about, by rule, at this instance.");
   prometheus::Family<prometheus::Histogram>& lateness = histogram(
       "rung_lateness_seconds",
       "Time from a message's due time to the broker's confirm, for messages that this instance published.");
@@ -151,6 +153,8 @@ void Metrics::vitals(const Vitals& vitals, int connections) {
   raise(families_->results_refused.Add({{"inlet", "results"}}), vitals.refused.results);
   raise(families_->results_refused.Add({{"inlet", "failed"}}), vitals.refused.failures);
   raise(families_->rows_behind.Add({}), vitals.rows_behind);
+  for (const auto& [rule, count] : vitals.decided_by_rule)
+    raise(families_->rules.Add({{"rule", rule}}), count);
   const auto total = [&](const char* what, std::int64_t now) {
     raise(families_->purged.Add({{"what", what}}), now);
   };

@@ -19,6 +19,7 @@ inline void merge_attempt(Attempt& row, const Attempt& said) {
   if (!said.error.empty()) row.error = said.error;
   if (said.node != 0) row.node = said.node;
   if (!said.executor.empty()) row.executor = said.executor;
+  if (!said.rule.empty()) row.rule = said.rule;
 }
 
 class AttemptChanges {

@@ -16,11 +16,6 @@
 
 namespace rung {
 
-// A header's value as rung_task_headers stores it: text, a number, true or false; its first kIndexedBytes.
-// "" = no such header, or a value that cannot be searched (a table, an array, bytes that are not UTF-8).
-inline constexpr std::size_t kIndexedBytes = 255;
-std::string indexed_value(const Message& message, std::string_view header);
-
 // Which rows list() shows. Empty = all; the newest first.
 struct Filter {
   enum class Order : std::uint8_t {

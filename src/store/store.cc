@@ -26,15 +26,6 @@ std::string_view to_word(BulkState state) { return kStates[static_cast<std::size
 std::optional<BulkAction> bulk_action_from(std::string_view word) { return from<BulkAction>(kActions, word); }
 std::optional<BulkState> bulk_state_from(std::string_view word) { return from<BulkState>(kStates, word); }
 
-std::string indexed_value(const Message& message, std::string_view header) {
-  const Value* value = find(message.headers, header);
-  if (value == nullptr) return {};
-  if (const auto* truth = std::get_if<bool>(&value->v)) return *truth ? "true" : "false";
-  if (const auto number = value->as_int()) return std::to_string(*number);
-  const auto* text = std::get_if<std::string>(&value->v);
-  return text != nullptr && is_utf8(*text) ? clean_utf8(*text, kIndexedBytes) : std::string();
-}
-
 Filter of_bulk(const NewBulk& bulk) {
   Filter filter = bulk.filter;
   filter.below.reset();

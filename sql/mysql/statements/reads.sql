@@ -35,7 +35,7 @@ shard = :shard AND epoch < :epoch
 SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
   t.ladder_pinned, t.epoch, t.node, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.first_failed_at,
   t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, t.version, t.silence_means,
-  t.silence_ms, t.by_exchange, n.name, t.correlation_id
+  t.silence_ms, t.by_exchange, t.rule, t.uncounted_attempts, t.uncounted_ms, t.moved_from, t.rule_headers, n.name, t.correlation_id
 FROM rung_tasks t LEFT JOIN rung_nodes n ON n.id = t.node
 WHERE TRUE
 
@@ -107,7 +107,7 @@ ORDER BY t.next_due_at IS NULL, t.next_due_at, t.id LIMIT :limit
 -- name: history
 SELECT a.task_id, a.attempt, a.level, a.due_at,
   CASE WHEN a.published_at > '1970-01-01' THEN a.published_at END, a.outcome, a.outcome_at, a.error, a.node,
-  a.executor, t.queue, t.message_id, n.name
+  a.executor, a.rule, t.queue, t.message_id, n.name
 FROM rung_attempts a JOIN rung_tasks t ON t.id = a.task_id LEFT JOIN rung_nodes n ON n.id = a.node
 WHERE a.task_id = :id ORDER BY a.attempt
 

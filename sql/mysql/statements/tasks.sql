@@ -32,7 +32,8 @@ INSERT INTO rung_task_headers (task_id, name, value) VALUES :rows
 SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
   t.ladder_pinned, t.epoch, t.node, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.first_failed_at,
   t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, t.version, t.silence_means,
-  t.silence_ms, t.by_exchange, UTC_TIMESTAMP(3)
+  t.silence_ms, t.by_exchange, t.rule, t.uncounted_attempts, t.uncounted_ms, t.moved_from, t.rule_headers,
+  UTC_TIMESTAMP(3)
 FROM rung_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (:ids) ORDER BY t.id FOR UPDATE
 
 -- name: same_tasks
@@ -61,7 +62,7 @@ UPDATE rung_attempts SET :changes WHERE attempt = :attempt AND task_id IN (:ids)
 -- moving indexes), 500 rows a statement.
 INSERT INTO rung_tasks (id, shard, state, next_at, attempt, level, levels, max_attempts, ladder, ladder_pinned,
   epoch, node, finished_at, finished_by, last_error, error_type, queue, exchange, routing_key, first_failed_at, version,
-  by_exchange)
+  by_exchange, rule, uncounted_attempts, uncounted_ms, moved_from)
 VALUES :rows
 ON DUPLICATE KEY UPDATE shard = VALUES(shard), state = VALUES(state), next_at = VALUES(next_at),
   attempt = VALUES(attempt), level = VALUES(level), levels = VALUES(levels), max_attempts = VALUES(max_attempts),
@@ -69,20 +70,22 @@ ON DUPLICATE KEY UPDATE shard = VALUES(shard), state = VALUES(state), next_at = 
   finished_at = VALUES(finished_at), finished_by = VALUES(finished_by), last_error = VALUES(last_error),
   error_type = VALUES(error_type), queue = VALUES(queue), exchange = VALUES(exchange),
   routing_key = VALUES(routing_key), first_failed_at = VALUES(first_failed_at), version = VALUES(version),
-  by_exchange = VALUES(by_exchange)
+  by_exchange = VALUES(by_exchange), rule = VALUES(rule), uncounted_attempts = VALUES(uncounted_attempts),
+  uncounted_ms = VALUES(uncounted_ms), moved_from = VALUES(moved_from)
 
 -- name: write_attempts
 -- Unset values leave the column unchanged: level and due_at (written once), a time, an outcome, an error.
 -- "Not published yet" is 1970 and not NULL: the confirm then updates the row in place. A row that grows is
 -- deleted and inserted again, 8 us of the server's CPU instead of 3.
-INSERT INTO rung_attempts (task_id, attempt, level, due_at, published_at, outcome, outcome_at, error, node, executor)
+INSERT INTO rung_attempts (task_id, attempt, level, due_at, published_at, outcome, outcome_at, error, node, executor,
+  rule)
 VALUES :rows
 ON DUPLICATE KEY UPDATE
   published_at = IF(VALUES(published_at) > '1970-01-01', VALUES(published_at), published_at),
   outcome = IF(VALUES(outcome) = 'pending', outcome, VALUES(outcome)),
   outcome_at = COALESCE(VALUES(outcome_at), outcome_at),
   error = IF(VALUES(error) = '', error, VALUES(error)), node = IF(VALUES(node) = 0, node, VALUES(node)),
-  executor = IF(VALUES(executor) = '', executor, VALUES(executor))
+  executor = IF(VALUES(executor) = '', executor, VALUES(executor)), rule = IF(VALUES(rule) = '', rule, VALUES(rule))
 
 -- name: drop_attempts
 DELETE FROM rung_attempts WHERE :pairs

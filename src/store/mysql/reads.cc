@@ -246,7 +246,7 @@ Result<std::vector<AttemptRow>> MysqlStore::history(TaskId id) {
     std::vector<AttemptRow> out;
     auto row = session_->query(render("history", {{"id", Literal::number(id.value)}}));
     while (row->next()) {
-      out.push_back({attempt_at(*row), text_at(*row, 11), text_at(*row, 12), text_at(*row, 13)});
+      out.push_back({attempt_at(*row), text_at(*row, 12), text_at(*row, 13), text_at(*row, 14)});
     }
     return out;
   });

@@ -1,5 +1,7 @@
 #include "src/store/mysql/rows.h"
 
+#include <nlohmann/json.hpp>
+
 #include "src/core/utf8.h"
 
 namespace rung::mysql {
@@ -26,6 +28,24 @@ Literal silence_ms(const std::optional<Silence>& silence) {
 
 Literal finished_by(FinishedBy by) {
   return by == FinishedBy::nobody ? Literal::null() : Literal::text(to_word(by));
+}
+
+Literal rule_headers(const RuleHeaders& headers) {
+  if (headers.empty()) return Literal::null();
+  const nlohmann::json json(headers);
+  return Literal::text(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+// What is not text was changed by hand: left out.
+RuleHeaders rule_headers_from(const std::string& text) {
+  RuleHeaders out;
+  if (text.empty()) return out;
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) return out;
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_string()) out.emplace(name, value.get<std::string>());
+  }
+  return out;
 }
 
 }  // namespace
@@ -76,6 +96,11 @@ Task task_at(const ::sql::ResultSet& row) {
   if (!means.empty())
     t.silence = {means == kSuccess ? Silence::Means::success : Silence::Means::failure, Ms{after}};
   t.by_exchange = row.getInt(++c) != 0;
+  t.rule = text_at(row, ++c);
+  t.uncounted_attempts = row.getInt(++c);
+  t.uncounted_time = Ms{row.getInt64(++c)};
+  t.moved_from = text_at(row, ++c);
+  t.rule_headers = rule_headers_from(text_at(row, ++c));
   return t;
 }
 
@@ -92,6 +117,7 @@ Attempt attempt_at(const ::sql::ResultSet& row) {
   a.error = text_at(row, ++c);
   a.node = row.getInt(++c);
   a.executor = text_at(row, ++c);
+  a.rule = text_at(row, ++c);
   return a;
 }
 
@@ -156,6 +182,11 @@ std::span<const NewTaskColumn> new_task_columns() {
        [](N n) { return silence_ms(n.task.silence); }},
       {"by_exchange", [](N n) { return n.task.by_exchange; },
        [](N n) { return Literal::number(n.task.by_exchange ? 1 : 0); }},
+      {"rule", [](N n) { return !n.task.rule.empty(); }, [](N n) { return name(n.task.rule); }},
+      {"moved_from", [](N n) { return !n.task.moved_from.empty(); },
+       [](N n) { return name(n.task.moved_from); }},
+      {"rule_headers", [](N n) { return !n.task.rule_headers.empty(); },
+       [](N n) { return rule_headers(n.task.rule_headers); }},
       {"intake_key", [](N n) { return !n.intake_key.empty(); },
        [](N n) { return n.intake_key.empty() ? Literal::null() : Literal::bytes(n.intake_key); }},
   };
@@ -209,6 +240,12 @@ constexpr TaskColumn kTaskChanges[] = {
     {"version", equal<&Task::version>, [](T t) { return Literal::number(t.version); },
      one_more<&Task::version>},
     {"by_exchange", equal<&Task::by_exchange>, [](T t) { return Literal::number(t.by_exchange ? 1 : 0); }},
+    {"rule", equal<&Task::rule>, [](T t) { return name(t.rule); }},
+    {"uncounted_attempts", equal<&Task::uncounted_attempts>,
+     [](T t) { return Literal::number(t.uncounted_attempts); }},
+    {"uncounted_ms", equal<&Task::uncounted_time>,
+     [](T t) { return Literal::number(t.uncounted_time.count()); }},
+    {"moved_from", equal<&Task::moved_from>, [](T t) { return name(t.moved_from); }},
 };
 
 // A column of an attempt that may change after the attempt has begun.
@@ -232,6 +269,8 @@ constexpr AttemptColumn kAttemptChanges[] = {
      [](A a) { return clean(a.error, kErrorBytes); }},
     {"executor", [](A a) { return !a.executor.empty(); }, [](A a, A b) { return a.executor == b.executor; },
      [](A a) { return name(a.executor); }},
+    {"rule", [](A a) { return !a.rule.empty(); }, [](A a, A b) { return a.rule == b.rule; },
+     [](A a) { return name(a.rule); }},
 };
 
 // Calls `f` for each column of the table that is among `columns`.
@@ -284,7 +323,7 @@ void add_attempt(Rows& rows, const Attempt& a) {
   rows.row() << Literal::number(a.task.value) << Literal::number(a.attempt) << Literal::number(a.level)
              << Literal::time(a.due_at) << Literal::time(a.published_at.value_or(EpochMs{}))
              << Literal::text(to_word(a.outcome)) << Literal::time(a.outcome_at)
-             << clean(a.error, kErrorBytes) << Literal::number(a.node) << name(a.executor);
+             << clean(a.error, kErrorBytes) << Literal::number(a.node) << name(a.executor) << name(a.rule);
 }
 
 Columns said(const Attempt& attempt) {

@@ -19,9 +19,9 @@ std::string text_at(const ::sql::ResultSet& row, std::uint32_t column);  // "" f
 std::optional<EpochMs> time_at(const ::sql::ResultSet& row, std::uint32_t column);
 
 // The columns 1 .. kTaskColumns of lock_tasks and list.
-inline constexpr std::uint32_t kTaskColumns = 29;
+inline constexpr std::uint32_t kTaskColumns = 34;
 Task task_at(const ::sql::ResultSet& row);
-Attempt attempt_at(const ::sql::ResultSet& row);  // the columns 1 .. 10 of history
+Attempt attempt_at(const ::sql::ResultSet& row);  // the columns 1 .. 11 of history
 
 // A column of insert_tasks.
 struct NewTaskColumn {

@@ -320,6 +320,41 @@ TEST_P(StoreContract, ALadderIsClimbedToItsEndAndTheTaskParked) {
   EXPECT_EQ(must(store_->history(id)).size(), 4U);
 }
 
+// What rules and limits need is in the row and in the history, at the intake and after each step.
+TEST_P(StoreContract, WhatRulesAndLimitsNeedIsKept) {
+  const Fence fence = join(*store_, "a");
+  NewTask fresh = task();
+  fresh.task.shard = 3;
+  fresh.task.next_at = fresh.task.created_at;
+  fresh.task.rule = "payments[2]";
+  fresh.task.moved_from = "eu.orders";
+  fresh.task.rule_headers = {{"tier", "gold"}, {"tenant", "a \"b\""}};
+  ASSERT_EQ(must(store_->insert({&fresh, 1}, fence)).front().how, Inserted::How::inserted);
+  const TaskId id = fresh.task.id;
+  EXPECT_EQ(get(*store_, id).rule, "payments[2]");
+  EXPECT_EQ(get(*store_, id).moved_from, "eu.orders");
+  EXPECT_EQ(get(*store_, id).rule_headers, fresh.task.rule_headers);
+  const auto changes = [](const Task& task, const Happening&, const Circumstances&) {
+    Decision d{Decision::Verdict::applied, "", task, Attempt{}, false};
+    ++d.task.version;
+    ++d.task.attempt;
+    d.task.rule = "give_up";
+    d.task.uncounted_attempts = 2;
+    d.task.uncounted_time = Ms{90'061'007};
+    d.task.moved_from = "orders";
+    d.attempt->task = task.id;
+    d.attempt->attempt = d.task.attempt;
+    d.attempt->due_at = *task.next_at;
+    d.attempt->rule = "payments[3]";
+    return d;
+  };
+  const Event event{id, event::Claim{}};
+  const Decision written = must(store_->apply({&event, 1}, fence, changes)).front();
+  EXPECT_TRUE(get(*store_, id) == written.task);
+  EXPECT_EQ(get(*store_, id).uncounted_time, Ms{90'061'007});
+  EXPECT_EQ(must(store_->history(id)).front().attempt.rule, "payments[3]");
+}
+
 // The store lost everything after the first delivery: the row is brought up to the delivery's attempt.
 TEST_P(StoreContract, AFailureOfALaterAttemptIsWrittenWithWhatItOvertook) {
   const Fence fence = join(*store_, "a");

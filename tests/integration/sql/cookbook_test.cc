@@ -20,6 +20,7 @@ class Cookbook : public testing::Test {
         "INSERT INTO rung_task_headers SELECT id, 'tenant', ELT(1 + id % 3, 'acme', 'globex', 'initech') "
         "FROM "
         "rung_tasks");
+    schema_->exec("UPDATE rung_tasks SET rule = 'payments[1]' WHERE id % 5 = 0");
     divide("rung_attempts");
     divide("rung_bodies");
     schema_->query("ANALYZE TABLE rung_attempts, rung_bodies");

@@ -51,9 +51,9 @@ TEST_F(ConfigKeys, OnlyRulesAndTheLogReload) {
   for (const auto& key : config_keys()) {
     const bool rules = key.path.starts_with("ladders.") || key.path.starts_with("queues.") ||
                        key.path.starts_with("tags.") || key.path.starts_with("defaults.") ||
-                       key.path.starts_with("broker.targets.") || key.path == "parked" ||
-                       key.path == "catch_up" || key.path == "retention" || key.path.starts_with("log.") ||
-                       key.path == "groups.*.queues";
+                       key.path.starts_with("rules.") || key.path.starts_with("broker.targets.") ||
+                       key.path == "parked" || key.path == "catch_up" || key.path == "retention" ||
+                       key.path.starts_with("log.") || key.path == "groups.*.queues";
     EXPECT_EQ(key.reloadable, rules) << key.path;
   }
 }

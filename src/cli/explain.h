@@ -1,0 +1,23 @@
+// rung check --explain: what would happen to a failure, and which rule decides. Thread: main's.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/cli/command.h"
+
+namespace rung::cli {
+
+struct ExplainOptions {
+  bool explain = false;
+  std::string queue, error, type, reason, tag, age;
+  std::vector<std::string> headers;  // NAME=VALUE
+  int attempt = 0;                   // retries so far, the failed one included; 0 = the first delivery failed
+};
+
+// Adds --explain, and the options that need it.
+void add_explain_options(CLI::App& check, ExplainOptions& options);
+int explain(const Common& common, const ExplainOptions& options);
+
+}  // namespace rung::cli

@@ -1,0 +1,158 @@
+// The keys below `rules`: rules by kind of failure. A part of the key table (keys.cc).
+#include <algorithm>
+
+#include "src/config/draft.h"
+
+namespace rung::confile {
+namespace {
+
+constexpr int kMostAttempts = 1'000'000;
+
+RuleDraft& rule(Value& v) { return v.draft.rule_lists.back().rules.back(); }
+RuleConditions& when(Value& v) { return rule(v).rule.when; }
+RuleAction& then(Value& v) {
+  rule(v).has_then = true;
+  return rule(v).rule.then;
+}
+
+bool set_regex(Value& v, std::optional<RuleRegex>& out) {
+  std::string text;
+  if (!v.text(text)) return false;
+  auto regex = parse_rule_regex(text);
+  if (!regex) return v.add_error(regex.error().message);
+  out = *std::move(regex);
+  return true;
+}
+
+bool set_reasons(Value& v) {
+  std::vector<std::string> words;
+  if (!v.patterns(words)) return false;
+  for (const std::string& word : words) {
+    if (std::ranges::find(failure_reasons(), word) != failure_reasons().end()) continue;
+    const std::string suggestion = v.may_quote() ? closest(word, failure_reasons()) : "";
+    return v.add_error((v.may_quote() ? in_quotes(word) : "the value") +
+                       " is not rejected, expired, maxlen, delivery_limit, returned or silent" +
+                       (suggestion.empty() ? "" : ": did you mean " + suggestion + "?"));
+  }
+  when(v).reasons = std::move(words);
+  return true;
+}
+
+bool set_headers(Value& v) {
+  if (v.node.kind != Node::Kind::map || v.node.entries.empty())
+    return v.node.invalid ? false : v.add_error("expected header names with patterns, e.g. { tier: gold }");
+  for (const Entry& entry : v.node.entries) {
+    Value name{v.draft, v.problems, entry.key, v.path};
+    Value pattern{v.draft, v.problems, entry.value, v.path + "." + entry.key.text};
+    std::string header, wanted;
+    if (!name.amqp_name(header) || !pattern.amqp_name(wanted)) return false;
+    if (header.starts_with("retry-"))
+      return name.add_error(
+          "Rung removes headers that begin with retry-: use type, error, reason or "
+          "attempts_above");
+    when(v).headers.emplace(std::move(header), std::move(wanted));
+  }
+  return true;
+}
+
+bool set_action(Value& v) {
+  if (v.node.kind == Node::Kind::text && (v.node.text == "snooze" || v.node.text == "delay"))
+    return v.add_error("the duration is missing: write { " + v.node.text + ": 5m }");
+  if (v.node.kind == Node::Kind::text && (v.node.text == "ladder" || v.node.text == "to"))
+    return v.add_error("the name is missing: write { " + v.node.text + ": NAME }");
+  std::string word;
+  if (!v.choice(word, {"retry", "park", "discard"})) return false;
+  then(v).kind = word == "park"      ? RuleAction::Kind::park
+                 : word == "discard" ? RuleAction::Kind::discard
+                                     : RuleAction::Kind::retry;
+  return true;
+}
+
+bool set_snooze(Value& v) {
+  then(v).kind = RuleAction::Kind::snooze;
+  return v.duration(then(v).snooze, Ms{1}, levels::kLongest);
+}
+
+bool set_rule_ladder(Value& v) {
+  rule(v).ladder_mark = v.node.mark;
+  return v.name(then(v).ladder, 64);
+}
+
+bool set_to(Value& v) {
+  rule(v).to_mark = v.node.mark;
+  return v.amqp_name(then(v).to);
+}
+
+bool set_queues(Value& v) {
+  rule(v).queue_mark = v.node.mark;
+  return v.patterns(when(v).queues);
+}
+
+bool set_type_from(Value& v) {
+  rule(v).type_from_mark = v.node.mark;
+  return set_regex(v, rule(v).rule.type_from);
+}
+
+bool set_duration(Value& v, std::optional<Ms>& out, Ms least) {
+  Ms value{0};
+  if (!v.duration(value, least, levels::kLongest)) return false;
+  out = value;
+  return true;
+}
+
+bool set_attempts(Value& v) {
+  int attempts = 0;
+  if (!v.integer(attempts, 0, kMostAttempts)) return false;
+  when(v).attempts_above = attempts;
+  return true;
+}
+
+}  // namespace
+
+std::vector<Key> rule_keys() {
+  // clang-format off
+  return {
+    {{"rules.*.when.type", "pattern, or list of patterns", "", true, false,
+      "condition: the error type (retry-error-type, or found by type_from); * matches any characters"},
+     [](Value& v) { return v.patterns(when(v).types); }},
+    {{"rules.*.when.error", "/regular expression/", "", true, false,
+      "condition: the expression matches somewhere in the error text; RE2 syntax; /.../i ignores case"},
+     [](Value& v) { return set_regex(v, when(v).error); }},
+    {{"rules.*.when.reason", "word, or list of words", "", true, false,
+      "condition: why it failed: rejected, expired, maxlen, delivery_limit, returned or silent"},
+     set_reasons},
+    {{"rules.*.when.header", "names with patterns", "", true, false,
+      "condition: headers of the message when Rung took it in, e.g. { tier: gold }"},
+     set_headers},
+    {{"rules.*.when.tag", "pattern, or list of patterns", "", true, false,
+      "condition: the message's tag (property type)"},
+     [](Value& v) { return v.patterns(when(v).tags); }},
+    {{"rules.*.when.queue", "pattern, or list of patterns", "", true, false,
+      "condition: the queue in which it failed, for rules that several queues use"},
+     set_queues},
+    {{"rules.*.when.attempts_above", "0 to 1000000", "", true, false,
+      "condition: more retries than this have failed; 0 excludes only the first failure"},
+     set_attempts},
+    {{"rules.*.when.age_above", "duration", "", true, false,
+      "condition: the first failure was longer ago than this, not counting time behind a gate"},
+     [](Value& v) { return set_duration(v, when(v).age_above, Ms{0}); }},
+    {{"rules.*.then", "retry, park or discard; or keys", "", true, false,
+      "what happens to a failure that meets all conditions of when; the first rule that matches decides"},
+     set_action},
+    {{"rules.*.then.snooze", "duration", "", true, false,
+      "wait for this long; the attempt is not counted, and the level stays the same"},
+     set_snooze},
+    {{"rules.*.then.delay", "duration", "", true, false, "retry after this instead of the level's delay"},
+     [](Value& v) { return set_duration(v, then(v).delay, Ms{1}); }},
+    {{"rules.*.then.ladder", "name", "", true, false, "retry with this ladder instead of the queue's"},
+     set_rule_ladder},
+    {{"rules.*.then.to", "name", "", true, false, "retry in this queue instead"},
+     set_to},
+    {{"rules.*.type_from", "/regular expression/", "", true, false,
+      "if the consumer names no error type: the first group of this expression, found in the error text, is the type for this rule"},
+     set_type_from},
+  };
+  // clang-format on
+}
+
+}  // namespace rung::confile

@@ -1,0 +1,119 @@
+// Rules by kind of failure and give_up, as users write them.
+#include "tests/unit/config/fixture.h"
+
+namespace rung {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class ConfigPolicies : public ConfigTest {
+ protected:
+  // The only error of a list with this rule.
+  std::string of_rule(const std::string& rule) const {
+    return problem("rules:\n  list:\n    - " + rule + "\nqueues: { orders: { rules: list } }\n");
+  }
+  std::vector<std::string> warnings(const std::string& text) const {
+    std::vector<std::string> out;
+    for (const auto& warning : load(kServers + text).warnings)
+      out.push_back(std::to_string(warning.line) + ": " + warning.what);
+    return out;
+  }
+};
+
+// The example of docs/policies.md.
+TEST_F(ConfigPolicies, TheExample) {
+  const Config config = good(kServers + R"(rules:
+  payments:
+    - { when: { type: [ValidationError, "*.JsonException"] }, then: park }
+    - { when: { error: "/HTTP 429|rate limit/i" },            then: { snooze: 5m } }
+    - { when: { reason: expired },                            then: discard }
+    - { when: { header: { tier: gold } },                     then: { ladder: quick } }
+    - { when: { attempts_above: 3, type: TimeoutError },      then: { ladder: patient } }
+queues:
+  orders: { ladder: default, rules: payments, give_up: { attempts: 12, after: 3d } }
+  mails: {}
+)");
+  EXPECT_EQ(config.rules->queue("orders").rules, "payments");
+  EXPECT_EQ(config.rules->queue("mails").rules, "");
+  EXPECT_EQ(config.rules->queue("orders").give_up, (GiveUp{12, std::chrono::hours{72}}));
+  EXPECT_EQ(config.rules->failure_rules("mails"), nullptr);
+  ASSERT_NE(config.rules->failure_rules("orders"), nullptr);
+  const auto& rules = config.rules->failure_rules("orders")->rules();
+  ASSERT_EQ(rules.size(), 5U);
+  EXPECT_THAT(rules[0].when.types, ElementsAre("ValidationError", "*.JsonException"));
+  EXPECT_EQ(rules[0].name, "payments[1]");
+  EXPECT_EQ(describe(rules[1].then), "snooze 5m");
+  EXPECT_EQ(describe(rules[4].then), "retry, ladder patient");
+  EXPECT_THAT(config.rules->rule_headers(), ElementsAre("tier"));
+}
+
+TEST_F(ConfigPolicies, DefaultsAreInherited) {
+  const Config config = good(kServers + R"(rules: { all: [{ then: park }], none: [{ then: retry }] }
+defaults: { rules: all, give_up: { attempts: 5 } }
+queues: { orders: { rules: none, give_up: { after: 1h } }, mails: {} }
+)");
+  EXPECT_EQ(config.rules->queue("elsewhere").rules, "all");
+  EXPECT_EQ(config.rules->queue("mails").rules, "all");
+  EXPECT_EQ(config.rules->queue("orders").rules, "none");
+  EXPECT_EQ(config.rules->queue("orders").give_up, (GiveUp{5, std::chrono::hours{1}}));
+}
+
+TEST_F(ConfigPolicies, ErrorsSayWhatWouldBeRight) {
+  EXPECT_EQ(problem("rules: { list: { then: park } }\n"),
+            "rung.yaml:3:16: rules.list: expected a list of rules: write [{ when: { type: TimeoutError }, "
+            "then: park }]");
+  EXPECT_EQ(of_rule("{ when: { type: A } }"),
+            "rung.yaml:5:7: rules.list[1]: then is missing: write e.g. { when: { type: TimeoutError }, then: "
+            "park }");
+  EXPECT_THAT(of_rule("{ when: { error: HTTP 429 }, then: park }"),
+              HasSubstr("5:24: rules.list[1].when.error: a regular expression stands between slashes"));
+  EXPECT_THAT(of_rule("{ when: { error: \"/(/\" }, then: park }"),
+              HasSubstr("not a regular expression (RE2 syntax)"));
+  EXPECT_THAT(of_rule("{ when: { reason: reject }, then: park }"), HasSubstr("did you mean rejected?"));
+  EXPECT_THAT(of_rule("{ when: { typ: A }, then: park }"),
+              HasSubstr("unknown key \"typ\": did you mean type?"));
+  EXPECT_THAT(of_rule("{ then: snooze }"), HasSubstr("the duration is missing: write { snooze: 5m }"));
+  EXPECT_THAT(of_rule("{ then: drop }"), HasSubstr("\"drop\" is not retry, park or discard"));
+  EXPECT_THAT(of_rule("{ then: { ladder: patiant } }"),
+              HasSubstr("unknown ladder \"patiant\": did you mean patient?"));
+  EXPECT_THAT(of_rule("{ then: { snooze: 5m, ladder: quick } }"), HasSubstr("snooze keeps the level"));
+  EXPECT_THAT(of_rule("{ then: { to: rung.failed } }"),
+              HasSubstr("names that begin with rung. are reserved for Rung"));
+  EXPECT_THAT(of_rule("{ type_from: \"/Error/\", then: park }"),
+              HasSubstr("type_from: the expression has no group"));
+  EXPECT_THAT(of_rule("{ when: { header: { retry-error: x } }, then: park }"),
+              HasSubstr("Rung removes headers"));
+  EXPECT_THAT(of_rule("{ when: { attempts_above: -1 }, then: park }"),
+              HasSubstr("an integer from 0 to 1000000"));
+  EXPECT_THAT(problem("queues: { orders: { rules: payment } }\n"),
+              HasSubstr("queues.orders.rules: there is no such list under rules"));
+  EXPECT_THAT(problem("queues: { orders: { give_up: 5 } }\n"), HasSubstr("expected keys: attempts, after"));
+  EXPECT_THAT(problem("queues: { orders: { give_up: { attempts: 0 } } }\n"), HasSubstr("an integer from 1"));
+}
+
+TEST_F(ConfigPolicies, WarnsOfWhatCanNeverMatch) {
+  EXPECT_THAT(
+      warnings(R"(rules:
+  list:
+    - { when: { type: "*Error" }, then: park }
+    - { when: { type: TimeoutError, attempts_above: 3 }, then: discard }
+    - { when: { queue: mails }, then: discard }
+  unused: [{ then: park }]
+queues: { orders: { rules: list } }
+)"),
+      ElementsAre("6: rules.list[2]: never matches, because rule 1 matches all of its failures first",
+                  "7: rules.list[3].when.queue: never matches: no queue with these rules has such a name",
+                  "8: rules.unused: not used: write rules: unused at a queue, or under defaults"));
+}
+
+// Any queue may be named by a rule; headers of messages may then name it, too.
+TEST_F(ConfigPolicies, TheQueueOfARuleIsAnAllowedTarget) {
+  const Config config = good(
+      "broker: { url: \"amqp://h\", targets: { allow: [] } }\nstore: { url: \"mysql://u:p@h/s\" }\n"
+      "rules: { list: [{ then: { to: slow } }] }\nqueues: { orders: { rules: list } }\n");
+  EXPECT_TRUE(config.rules->targets().allows("slow"));
+}
+
+}  // namespace
+}  // namespace rung

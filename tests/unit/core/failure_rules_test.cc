@@ -1,0 +1,396 @@
+// Which rule matches a failure, and what the state machine does with it.
+#include "src/core/failure_rules.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/core/machine_fixture.h"
+
+namespace rung {
+namespace {
+
+using namespace rung::testing;
+using ::testing::HasSubstr;
+using Kind = RuleAction::Kind;
+
+RuleRegex regex(std::string_view text) { return parse_rule_regex(text).value(); }
+
+FailureRule rule(RuleConditions when, RuleAction then, std::optional<RuleRegex> type_from = {}) {
+  FailureRule out{"", std::move(when), std::move(then), std::move(type_from)};
+  return out;
+}
+
+RuleConditions type(std::vector<std::string> types) {
+  RuleConditions when;
+  when.types = std::move(types);
+  return when;
+}
+RuleConditions error(std::string_view text) {
+  RuleConditions when;
+  when.error = regex(text);
+  return when;
+}
+RuleAction action(Kind kind) {
+  RuleAction then;
+  then.kind = kind;
+  return then;
+}
+RuleAction snooze(Ms wait) {
+  RuleAction then = action(Kind::snooze);
+  then.snooze = wait;
+  return then;
+}
+
+FailureRules list(std::vector<FailureRule> rules) {
+  for (std::size_t i = 0; i < rules.size(); ++i) rules[i].name = "list[" + std::to_string(i + 1) + "]";
+  return FailureRules(std::move(rules));
+}
+
+// The number of the rule that matches, from 1; 0 = none.
+std::size_t matched(const FailureRules& rules, const FailureCase& failure) {
+  const auto match = rules.match(failure);
+  if (match.rule == nullptr) return 0;
+  EXPECT_EQ(rules.why_not(*match.rule, failure), "");
+  return static_cast<std::size_t>(match.rule - rules.rules().data()) + 1;
+}
+
+FailureCase with_type(std::string_view type, std::string_view error = "boom") {
+  FailureCase failure;
+  failure.queue = "orders";
+  failure.type = type;
+  failure.error = error;
+  failure.reason = "rejected";
+  return failure;
+}
+
+// ---- one condition each
+
+TEST(RuleRegex, NeedsSlashesAndAValidExpression) {
+  EXPECT_EQ(regex("/a|b/").pattern, "a|b");
+  EXPECT_FALSE(regex("/a/").ignore_case);
+  EXPECT_TRUE(regex("/a/i").ignore_case);
+  EXPECT_EQ(regex("/a/b/").pattern, "a/b") << "a slash within needs no escape";
+  EXPECT_EQ(regex("/^([a-z]+)(x)/").groups, 2);
+  for (const auto* bad : {"", "/", "//", "a", "/a", "a/", "/a/g", "/a/ii"})
+    EXPECT_FALSE(parse_rule_regex(bad)) << bad;
+  EXPECT_THAT(parse_rule_regex("/(/").error().message, HasSubstr("missing"));
+  EXPECT_FALSE(parse_rule_regex("/(?=a)/")) << "no look-ahead: it cannot be matched in linear time";
+}
+
+TEST(FailureRules, MatchTypesByPattern) {
+  const auto rules = list({rule(type({"ValidationError", "*.JsonException"}), action(Kind::park))});
+  EXPECT_EQ(matched(rules, with_type("ValidationError")), 1u);
+  EXPECT_EQ(matched(rules, with_type("System.Text.Json.JsonException")), 1u);
+  EXPECT_EQ(matched(rules, with_type("JsonException")), 0u);
+  EXPECT_EQ(matched(rules, with_type("validationerror")), 0u) << "the case counts";
+  EXPECT_EQ(matched(rules, with_type("")), 0u);
+}
+
+TEST(FailureRules, MatchErrorsAnywhereAcrossLines) {
+  const auto rules = list({rule(error("/HTTP 429|rate limit/i"), snooze(minutes(5))),
+                           rule(error("/first.*last/"), action(Kind::park)), rule(error("/^exact$/"), {})});
+  EXPECT_EQ(matched(rules, with_type("", "got http 429 from stripe")), 1u);
+  EXPECT_EQ(matched(rules, with_type("", "first line\nlast line")), 2u);
+  EXPECT_EQ(matched(rules, with_type("", "exact")), 3u);
+  EXPECT_EQ(matched(rules, with_type("", "not exact")), 0u);
+  EXPECT_EQ(matched(rules, with_type("", "HTTP 42")), 0u);
+}
+
+TEST(FailureRules, MatchWhatIsKnownOfTheTask) {
+  RuleConditions reason, header, tag, queue, attempts, age;
+  reason.reasons = {"expired", "maxlen"};
+  header.headers = {{"tier", "gold"}};
+  tag.tags = {"invoice.*"};
+  queue.queues = {"eu.*"};
+  attempts.attempts_above = 3;
+  age.age_above = hours(1);
+  const auto rules = list({rule(reason, {}), rule(header, {}), rule(tag, {}), rule(queue, {}),
+                           rule(attempts, {}), rule(age, {})});
+  FailureCase failure = with_type("E");
+  EXPECT_EQ(matched(rules, failure), 0u);
+  failure.age = hours(1) + Ms{1};
+  EXPECT_EQ(matched(rules, failure), 6u);
+  failure.attempts = 3;
+  EXPECT_EQ(matched(rules, failure), 6u);
+  failure.attempts = 4;
+  EXPECT_EQ(matched(rules, failure), 5u);
+  failure.queue = "eu.orders";
+  EXPECT_EQ(matched(rules, failure), 4u);
+  failure.tag = "invoice.paid";
+  EXPECT_EQ(matched(rules, failure), 3u);
+  const RuleHeaders silver{{"tier", "silver"}}, gold{{"tier", "gold"}};
+  failure.headers = &silver;
+  EXPECT_EQ(matched(rules, failure), 3u);
+  failure.headers = &gold;
+  EXPECT_EQ(matched(rules, failure), 2u);
+  failure.reason = "maxlen";
+  EXPECT_EQ(matched(rules, failure), 1u);
+}
+
+TEST(FailureRules, AllConditionsMustHoldAndTheFirstRuleWins) {
+  RuleConditions both = type({"TimeoutError"});
+  both.attempts_above = 3;
+  const auto rules = list({rule(both, action(Kind::park)), rule(type({"TimeoutError"}), snooze(minutes(1))),
+                           rule({}, action(Kind::discard))});
+  FailureCase failure = with_type("TimeoutError");
+  EXPECT_EQ(matched(rules, failure), 2u);
+  failure.attempts = 4;
+  EXPECT_EQ(matched(rules, failure), 1u);
+  EXPECT_EQ(matched(rules, with_type("Other")), 3u) << "no conditions: every failure";
+}
+
+TEST(FailureRules, FindTheTypeInTheErrorText) {
+  const auto rules =
+      list({rule(type({"*Error"}), action(Kind::park), regex("/^([A-Za-z.]+Error):/")), rule({}, {})});
+  const auto found = rules.match(with_type("", "app.ValidationError: no such sku"));
+  ASSERT_NE(found.rule, nullptr);
+  EXPECT_EQ(found.rule->name, "list[1]");
+  EXPECT_EQ(found.type, "app.ValidationError");
+  EXPECT_EQ(rules.match(with_type("Said", "app.ValidationError: x")).type, "Said")
+      << "the consumer's word wins";
+  EXPECT_EQ(rules.match(with_type("", "nothing there")).rule->name, "list[2]");
+}
+
+TEST(FailureRules, SayWhyARuleDoesNotMatch) {
+  RuleConditions all = type({"A", "B"});
+  all.error = regex("/HTTP 5../i");
+  all.attempts_above = 2;
+  const auto rules = list({rule(all, {})});
+  const auto why = [&](const FailureCase& failure) { return rules.why_not(rules.rules()[0], failure); };
+  FailureCase failure = with_type("C", "boom");
+  EXPECT_EQ(why(failure), "the number of attempts is 0, not above 2");
+  failure.attempts = 3;
+  EXPECT_EQ(why(failure), "the error does not match /HTTP 5../i");
+  failure.error = "http 503";
+  EXPECT_EQ(why(failure), "the type is C, not A, B");
+  failure.type = "";
+  EXPECT_EQ(why(failure), "the type is not known, not A, B");
+  failure.type = "B";
+  EXPECT_EQ(why(failure), "");
+}
+
+TEST(FailureRules, SeeWhichRulesNeverMatch) {
+  RuleConditions gold_timeout = type({"TimeoutError"}), late = type({"TimeoutError"}), later = late;
+  gold_timeout.headers = {{"tier", "gold"}};
+  late.attempts_above = 3;
+  later.attempts_above = 5;
+  const auto pairs = [](std::vector<FailureRule> rules) {
+    std::vector<std::pair<std::size_t, std::size_t>> out;
+    for (const auto& [rule, by] : shadowed(rules)) out.emplace_back(rule, by);
+    return out;
+  };
+  using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
+  EXPECT_EQ(pairs({rule({}, {}), rule(type({"A"}), {})}), (Pairs{{1, 0}}));
+  EXPECT_EQ(pairs({rule(type({"*Error"}), {}), rule(gold_timeout, {})}), (Pairs{{1, 0}}));
+  EXPECT_EQ(pairs({rule(gold_timeout, {}), rule(type({"*Error"}), {})}), Pairs{});
+  EXPECT_EQ(pairs({rule(late, {}), rule(later, {})}), (Pairs{{1, 0}}));
+  EXPECT_EQ(pairs({rule(later, {}), rule(late, {})}), Pairs{});
+  EXPECT_EQ(pairs({rule(error("/a/"), {}), rule(error("/a/"), {})}), (Pairs{{1, 0}}));
+  EXPECT_EQ(pairs({rule(error("/a/"), {}), rule(error("/ab/"), {})}), Pairs{})
+      << "expressions are not compared";
+  EXPECT_EQ(pairs({rule(type({"A"}), {}, regex("/(A)/")), rule(type({"A"}), {})}), Pairs{});
+}
+
+// ---- what the state machine does with them
+
+RuleBook book(std::vector<FailureRule> rules, GiveUp give_up = {}) {
+  const RuleBook base = testing::rules();
+  for (std::size_t i = 0; i < rules.size(); ++i) rules[i].name = "list[" + std::to_string(i + 1) + "]";
+  RuleBook::Queues queues = base.queues();
+  queues["orders"].rules = "list";
+  queues["orders"].give_up = give_up;
+  return RuleBook(base.ladders(), queues, {}, {}, {},
+                  {{"list", std::make_shared<const FailureRules>(std::move(rules))}});
+}
+
+event::Failed failed(const std::string& error, const std::string& type = "", Directives d = {}) {
+  return {0, error, type, std::move(d)};
+}
+
+Decision after(const RuleBook& rules, const event::Failed& what, Task task = task_in(State::awaiting)) {
+  const Decision d = decide(task, what, rules, at());
+  EXPECT_EQ(d.verdict, Decision::Verdict::applied) << d.reason;
+  expect_sound(d.task);
+  return d;
+}
+
+TEST(RuledFailure, ParksAtOnce) {
+  const Decision d = after(book({rule(type({"V"}), action(Kind::park))}), failed("bad", "V"));
+  EXPECT_EQ(d.task.state, State::parked);
+  EXPECT_EQ(d.task.rule, "list[1]");
+  EXPECT_EQ(d.attempt->rule, "list[1]") << "the history says which rule decided";
+  EXPECT_EQ(d.attempt->outcome, Outcome::failed);
+}
+
+TEST(RuledFailure, IsDiscardedForGood) {
+  const Decision d = after(book({rule(type({"V"}), action(Kind::discard))}), failed("bad", "V"));
+  EXPECT_EQ(d.task.state, State::discarded);
+  EXPECT_EQ(d.task.finished_at, kNow);
+  EXPECT_FALSE(d.task.next_at);
+  EXPECT_EQ(decide(d.task, event::Succeeded{2}, testing::rules(), at()).verdict, Decision::Verdict::stale);
+}
+
+TEST(RuledFailure, SnoozeKeepsTheLevelAndCountsNoAttempt) {
+  const RuleBook rules = book({rule(error("/429/"), snooze(minutes(5)))});
+  Task task = task_in(State::awaiting);  // attempt 2, level 2 of 3
+  task.max_attempts = 3;
+  for (int i = 0; i < 10; ++i) {
+    task = after(rules, failed("HTTP 429"), task).task;
+    ASSERT_EQ(task.state, State::scheduled) << i;
+    EXPECT_EQ(task.level, 2);
+    EXPECT_EQ(task.next_at, kNow + minutes(5));
+    EXPECT_EQ(counted_attempts(task), 1) << "the first attempt had failed otherwise";
+    task.next_at = kNow;
+    task = decide(task, event::Claim{}, rules, at()).task;
+    EXPECT_EQ(task.attempt, 3 + i) << "each delivery has a number of its own";
+  }
+  task = after(rules, failed("boom"), task).task;
+  EXPECT_EQ(task.level, 3) << "the ladder goes on where it was";
+}
+
+TEST(RuledFailure, SnoozeAtTheFirstFailureLeavesTheWholeLadder) {
+  const RuleBook rules = book({rule(error("/429/"), snooze(minutes(5)))});
+  Task task;
+  task.id = {1};
+  task.queue = "orders";
+  task.first_failed_at = task.created_at = kNow;
+  task.last_error = "HTTP 429";
+  begin(task, {}, rules, kNow, 0.0);
+  EXPECT_EQ(task.state, State::scheduled);
+  EXPECT_EQ(task.level, 0);
+  EXPECT_EQ(task.next_at, kNow + minutes(5));
+  EXPECT_EQ(task.rule, "list[1]");
+  task.next_at = kNow;
+  task = decide(task, event::Claim{}, rules, at()).task;
+  task = after(rules, failed("boom"), task).task;
+  EXPECT_EQ(task.level, 1);
+  EXPECT_EQ(task.next_at, kNow + seconds(5));
+}
+
+TEST(RuledFailure, DelayReplacesTheLevelsDelayAndTheConsumersWordReplacesIt) {
+  RuleAction then;
+  then.delay = seconds(7);
+  const RuleBook rules = book({rule({}, then)});
+  EXPECT_EQ(after(rules, failed("x")).task.next_at, kNow + seconds(7));
+  EXPECT_EQ(after(rules, failed("x")).task.level, 3) << "it climbs";
+  Directives d;
+  d.retry_after = seconds(11);
+  EXPECT_EQ(after(rules, failed("x", "", d)).task.next_at, kNow + seconds(11));
+}
+
+TEST(RuledFailure, AnotherLadderHoldsForThisStep) {
+  RuleAction then;
+  then.ladder = "slow";
+  const RuleBook rules = book({rule(type({"T"}), then)});
+  Task task = task_in(State::awaiting);
+  task.level = 1;
+  task = after(rules, failed("x", "T"), task).task;
+  EXPECT_EQ(task.ladder, "slow");
+  EXPECT_EQ(task.level, 2);
+  EXPECT_EQ(task.levels, 2);
+  EXPECT_EQ(task.next_at, kNow + hours(1));
+  EXPECT_FALSE(task.ladder_pinned);
+  task = after(rules, failed("x", "Other"), decide(task, event::Claim{hours(1)}, rules, at()).task).task;
+  EXPECT_EQ(task.ladder, "default") << "no rule matches: the queue's ladder again";
+  EXPECT_EQ(task.level, 3);
+}
+
+TEST(RuledFailure, ALadderPinnedByTheMessageTakesPrecedence) {
+  RuleAction then;
+  then.ladder = "slow";
+  Task task = task_in(State::awaiting);
+  task.ladder = "shaky";
+  task.ladder_pinned = true;
+  task.level = 1;
+  EXPECT_EQ(after(book({rule({}, then)}), failed("x"), task).task.ladder, "shaky");
+}
+
+TEST(RuledFailure, RetryNeverParksWhateverTheRulesSay) {
+  Directives d;
+  d.never = true;
+  const Decision decision = after(book({rule({}, action(Kind::discard))}), failed("x", "", d));
+  EXPECT_EQ(decision.task.state, State::parked);
+  EXPECT_EQ(decision.task.rule, "");
+}
+
+TEST(RuledFailure, GoesToAnotherQueueAndItsRedeliveredFailureIsNoStranger) {
+  RuleAction then;
+  then.to = "slow-orders";
+  const RuleBook rules = book({rule({}, then)});
+  event::Failed what = failed("x");
+  what.attempt = 2;
+  what.queue = "orders";
+  Task task = after(rules, what).task;
+  EXPECT_EQ(task.queue, "slow-orders");
+  EXPECT_EQ(task.moved_from, "orders");
+  EXPECT_EQ(task.level, 3);
+  // We died before the ack: the broker delivers the failed message again.
+  EXPECT_EQ(decide(task, what, rules, at()).verdict, Decision::Verdict::stale);
+  what.queue = "elsewhere";
+  EXPECT_EQ(decide(task, what, rules, at()).reason, kAnothersTask);
+}
+
+TEST(RuledFailure, TheRuleOfAnEarlierFailureIsForgotten) {
+  const RuleBook rules = book({rule(type({"V"}), snooze(seconds(1)))});
+  Task task = after(rules, failed("x", "V")).task;
+  task = decide(task, event::Claim{seconds(1)}, rules, at()).task;
+  EXPECT_EQ(after(rules, failed("y", "W"), task).task.rule, "");
+}
+
+TEST(RuledFailure, ReasonsOfTheBrokerAndOfSilence) {
+  RuleConditions silent, expired;
+  silent.reasons = {"silent"};
+  expired.reasons = {"expired"};
+  RuleBook rules = book({rule(silent, action(Kind::park)), rule(expired, action(Kind::discard))});
+  EXPECT_EQ(after(rules, failed("dead-lettered: expired (queue orders)")).task.state, State::discarded);
+  RuleBook::Queues queues = rules.queues();
+  queues["orders"].silence = {Silence::Means::failure, minutes(5)};
+  rules = RuleBook(rules.ladders(), queues, {}, {}, {}, rules.rule_lists());
+  const Decision d = decide(task_in(State::awaiting, kNow), event::SilenceOver{}, rules, at());
+  EXPECT_EQ(d.task.state, State::parked);
+  EXPECT_EQ(d.task.rule, "list[1]");
+}
+
+// ---- give_up
+
+TEST(GiveUp, AfterSoManyFailedRetries) {
+  const RuleBook rules = book({}, {2});
+  Task task = task_in(State::awaiting);
+  task.attempt = 1;
+  task.level = 1;
+  EXPECT_EQ(after(rules, failed("x"), task).task.state, State::scheduled);
+  const Decision d = after(rules, failed("x"));
+  EXPECT_EQ(d.task.state, State::parked);
+  EXPECT_EQ(d.task.rule, "give_up");
+  EXPECT_EQ(d.task.last_error, "x [gave up: 2 attempts failed]");
+}
+
+TEST(GiveUp, WhereTheNextRetryWouldBeTooLate) {
+  Task task = task_in(State::awaiting);  // failed first an hour ago; the next delay is a minute
+  EXPECT_EQ(after(book({}, {0, hours(1) + minutes(1)}), failed("x"), task).task.state, State::scheduled);
+  const RuleBook rules = book({}, {0, hours(1) + minutes(1) - Ms{1}});
+  const Decision d = after(rules, failed("x"), task);
+  EXPECT_EQ(d.task.state, State::parked);
+  EXPECT_THAT(d.task.last_error, HasSubstr("gave up: the next retry would be later than 1h59s999ms"));
+}
+
+TEST(GiveUp, TimeBehindAGateIsNotCounted) {
+  Task task = task_in(State::scheduled, kNow - minutes(30));
+  const RuleBook rules = book({}, {0, minutes(32)});
+  task = decide(task, event::Claim{Ms{0}, minutes(30)}, rules, at()).task;
+  EXPECT_EQ(task.uncounted_time, minutes(30));
+  EXPECT_EQ(counted_age(task, kNow), minutes(30));
+  EXPECT_EQ(after(rules, failed("x"), task).task.state, State::scheduled);
+}
+
+TEST(GiveUp, ARedriveStartsAnew) {
+  const RuleBook rules = book({}, {2, hours(2)});
+  Task task = task_in(State::parked);
+  task = decide(task, event::Redrive{}, rules, at()).task;
+  EXPECT_EQ(counted_attempts(task), 0);
+  EXPECT_EQ(counted_age(task, kNow), Ms{0});
+  task = decide(task, event::Claim{}, rules, at()).task;
+  EXPECT_EQ(after(rules, failed("x"), task).task.state, State::scheduled);
+}
+
+}  // namespace
+}  // namespace rung
