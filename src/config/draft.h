@@ -173,8 +173,8 @@ struct Key {
   bool (*apply)(Value&) = nullptr;
 };
 const std::vector<Key>& key_table();
-// The part of the table below `rules`.
-std::vector<Key> rule_keys();
+// The part of the table about policies: rules and give_up.
+std::vector<Key> policy_keys();
 
 // Reads the tree into a draft, by the key table.
 Draft walk(const Node& root, std::string folder, Problems& problems, ConfigFor purpose = ConfigFor::sidecar,

@@ -136,28 +136,6 @@ bool set_index_headers(Value& v) {
   return true;
 }
 
-bool set_rules(Value& v) {
-  std::string name;
-  queue(v).rules_mark = v.node.mark;
-  if (!v.name(name, kLongestName)) return false;
-  queue(v).rules = name;
-  return true;
-}
-
-bool set_give_up_attempts(Value& v) {
-  int attempts = 0;
-  if (!v.integer(attempts, 1, 1'000'000)) return false;
-  queue(v).give_up_attempts = attempts;
-  return true;
-}
-
-bool set_give_up_after(Value& v) {
-  Ms after{0};
-  if (!v.duration(after, kLeastMs, levels::kLongest)) return false;
-  queue(v).give_up_after = after;
-  return true;
-}
-
 bool set_catch_up(Value& v, std::optional<int>& out) {
   int rate = 0;
   if (!v.integer(rate, 1, kMostCatchUp)) return false;
@@ -356,11 +334,6 @@ std::vector<Key> make_table() {
      [](Value& v) { return set_catch_up(v, queue(v).catch_up); }},
     {{"defaults.parked", "keep or publish", "keep", true, false, "same as the key parked above"},
      set_queue_parked},
-    {{"defaults.rules", "name", "", true, false, "as for queues, for every queue that does not set it"}, set_rules},
-    {{"defaults.give_up.attempts", "1 to 1000000", "", true, false, "as for queues, for every queue that does not set it"},
-     set_give_up_attempts},
-    {{"defaults.give_up.after", "duration", "", true, false, "as for queues, for every queue that does not set it"},
-     set_give_up_after},
 
     {{"queues.*.ladder", "name", "default", true, false, "ladder of the queue: one under ladders, or a predefined one"},
      set_ladder},
@@ -374,14 +347,6 @@ std::vector<Key> make_table() {
      [](Value& v) { return set_catch_up(v, queue(v).catch_up); }},
     {{"queues.*.parked", "keep or publish", "keep", true, false, "same as the key parked above, for this queue only"},
      set_queue_parked},
-    {{"queues.*.rules", "name", "", true, false, "list under rules that decides about failures in this queue; see docs/policies.md"},
-     set_rules},
-    {{"queues.*.give_up.attempts", "1 to 1000000", "", true, false,
-      "park a task after this many failed retries, even if its ladder has more levels"},
-     set_give_up_attempts},
-    {{"queues.*.give_up.after", "duration", "", true, false,
-      "park a task instead of retrying it later than this after its first failure; time behind a gate is not counted"},
-     set_give_up_after},
 
     {{"tags.*.queue", "name", "", true, false,
       "target queue of delayed messages with this tag (property type), unless the message names a target"},
@@ -417,7 +382,7 @@ std::vector<Key> make_table() {
 const std::vector<Key>& key_table() {
   static const std::vector<Key> table = [] {
     std::vector<Key> all = make_table();
-    std::ranges::move(rule_keys(), std::back_inserter(all));
+    std::ranges::move(policy_keys(), std::back_inserter(all));
     return all;
   }();
   return table;

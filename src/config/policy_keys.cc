@@ -1,4 +1,5 @@
-// The keys below `rules`: rules by kind of failure. A part of the key table (keys.cc).
+// The keys of policies: the lists below `rules`, and what queues and defaults say about them. A part of the
+// key table (keys.cc).
 #include <algorithm>
 
 #include "src/config/draft.h"
@@ -8,6 +9,7 @@ namespace {
 
 constexpr int kMostAttempts = 1'000'000;
 
+QueueDraft& policy_queue(Value& v) { return *v.draft.queue; }
 RuleDraft& rule(Value& v) { return v.draft.rule_lists.back().rules.back(); }
 RuleConditions& when(Value& v) { return rule(v).rule.when; }
 RuleAction& then(Value& v) {
@@ -107,11 +109,40 @@ bool set_attempts(Value& v) {
   return true;
 }
 
+bool set_rules(Value& v) {
+  std::string name;
+  policy_queue(v).rules_mark = v.node.mark;
+  if (!v.name(name, 64)) return false;
+  policy_queue(v).rules = name;
+  return true;
+}
+
+bool set_give_up_attempts(Value& v) {
+  int attempts = 0;
+  if (!v.integer(attempts, 1, kMostAttempts)) return false;
+  policy_queue(v).give_up_attempts = attempts;
+  return true;
+}
+
 }  // namespace
 
-std::vector<Key> rule_keys() {
+std::vector<Key> policy_keys() {
   // clang-format off
   return {
+    {{"defaults.rules", "name", "", true, false, "as for queues, for every queue that does not set it"}, set_rules},
+    {{"defaults.give_up.attempts", "1 to 1000000", "", true, false, "as for queues, for every queue that does not set it"},
+     set_give_up_attempts},
+    {{"defaults.give_up.after", "duration", "", true, false, "as for queues, for every queue that does not set it"},
+     [](Value& v) { return set_duration(v, policy_queue(v).give_up_after, Ms{1}); }},
+    {{"queues.*.rules", "name", "", true, false, "list under rules that decides about failures in this queue; see docs/policies.md"},
+     set_rules},
+    {{"queues.*.give_up.attempts", "1 to 1000000", "", true, false,
+      "park a task after this many failed retries, even if its ladder has more levels"},
+     set_give_up_attempts},
+    {{"queues.*.give_up.after", "duration", "", true, false,
+      "park a task instead of retrying it later than this after its first failure; time behind a gate is not counted"},
+     [](Value& v) { return set_duration(v, policy_queue(v).give_up_after, Ms{1}); }},
+
     {{"rules.*.when.type", "pattern, or list of patterns", "", true, false,
       "condition: the error type (retry-error-type, or found by type_from); * matches any characters"},
      [](Value& v) { return v.patterns(when(v).types); }},
