@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-class GatesTest : public StoreContract {
+class PauseContract : public StoreContract {
  protected:
   static constexpr Ms kHour{3'600'000};
 
@@ -31,7 +31,7 @@ class GatesTest : public StoreContract {
   }
 };
 
-TEST_P(GatesTest, APauseIsKeptUntilItIsResumed) {
+TEST_P(PauseContract, APauseIsKeptUntilItIsResumed) {
   const EpochMs before = must(store_->now());
   const Pause made = pause("orders", {}, "the shop is down");
   EXPECT_GE(made.since, before);
@@ -55,7 +55,7 @@ TEST_P(GatesTest, APauseIsKeptUntilItIsResumed) {
   EXPECT_EQ(last->who, "ann@desk (test)");
 }
 
-TEST_P(GatesTest, OnlyAPauseInForceIsResumed) {
+TEST_P(PauseContract, OnlyAPauseInForceIsResumed) {
   EXPECT_FALSE(must(store_->resume("orders", "bob")));
   pause("orders");
   EXPECT_FALSE(must(store_->resume("orders ", "bob"))) << "a blank makes it another queue";
@@ -64,7 +64,7 @@ TEST_P(GatesTest, OnlyAPauseInForceIsResumed) {
   EXPECT_EQ(audit().size(), 2U);
 }
 
-TEST_P(GatesTest, APauseEndsByItself) {
+TEST_P(PauseContract, APauseEndsByItself) {
   const EpochMs until = must(store_->now()) + Ms{50};
   pause("orders", until);
   EXPECT_EQ(latest("orders")->until, until);
@@ -74,7 +74,7 @@ TEST_P(GatesTest, APauseEndsByItself) {
   EXPECT_TRUE(must(store_->queue_gates()).empty());
 }
 
-TEST_P(GatesTest, APauseInForceIsChangedAndKeepsItsBeginning) {
+TEST_P(PauseContract, APauseInForceIsChangedAndKeepsItsBeginning) {
   const Pause first = pause("orders", {}, "down");
   const EpochMs until = must(store_->now()) + kHour;
   const Pause second = pause("orders", until, "still down");
@@ -90,7 +90,7 @@ TEST_P(GatesTest, APauseInForceIsChangedAndKeepsItsBeginning) {
   EXPECT_EQ(audit().size(), 2U) << "a repeat after a lost answer";
 }
 
-TEST_P(GatesTest, APauseAfterAnotherBeginsAnew) {
+TEST_P(PauseContract, APauseAfterAnotherBeginsAnew) {
   pause("orders");
   must(store_->resume("orders", "bob"));
   const EpochMs resumed = *latest("orders")->until;
@@ -100,7 +100,7 @@ TEST_P(GatesTest, APauseAfterAnotherBeginsAnew) {
   EXPECT_EQ(latest("orders")->resumed_by, "");
 }
 
-TEST_P(GatesTest, QueuesThatDifferInABlankArePausedSeparately) {
+TEST_P(PauseContract, QueuesThatDifferInABlankArePausedSeparately) {
   pause("orders", {}, "a");
   pause("orders ", {}, "b");
   pause("Orders", {}, "c");
@@ -111,7 +111,7 @@ TEST_P(GatesTest, QueuesThatDifferInABlankArePausedSeparately) {
   EXPECT_EQ(must(store_->queue_gates()).size(), 2U);
 }
 
-TEST_P(GatesTest, WhoPausedAndResumedIsInTheAuditAndInTheEvents) {
+TEST_P(PauseContract, WhoPausedAndResumedIsInTheAuditAndInTheEvents) {
   const EpochMs until = must(store_->now()) + kHour;
   pause("orders", until, "deploy");
   must(store_->resume("orders", "bob"));
@@ -137,7 +137,7 @@ TEST_P(GatesTest, WhoPausedAndResumedIsInTheAuditAndInTheEvents) {
   EXPECT_EQ(events[0].detail, "by bob");
 }
 
-TEST_P(GatesTest, EachQueueThatWaitsOrIsPausedIsShown) {
+TEST_P(PauseContract, EachQueueThatWaitsOrIsPausedIsShown) {
   const EpochMs due = must(store_->now()) + kHour;
   scheduled("orders", due + Ms{1});
   scheduled("orders", due);
@@ -164,7 +164,7 @@ TEST_P(GatesTest, EachQueueThatWaitsOrIsPausedIsShown) {
   EXPECT_EQ(gates[2].next_at, due);
 }
 
-TEST_P(GatesTest, DueTasksAreFoundWithoutThoseOfPausedQueues) {
+TEST_P(PauseContract, DueTasksAreFoundWithoutThoseOfPausedQueues) {
   const Fence fence = join(*store_, "a");
   const EpochMs due = must(store_->now()) - Ms{1000};
   for (int i = 0; i < 30; ++i) scheduled("orders", due);
@@ -183,7 +183,7 @@ TEST_P(GatesTest, DueTasksAreFoundWithoutThoseOfPausedQueues) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, GatesTest, testing::Values("memory", "mysql"),
+INSTANTIATE_TEST_SUITE_P(Stores, PauseContract, testing::Values("memory", "mysql"),
                          [](const auto& kind) { return kind.param; });
 
 }  // namespace

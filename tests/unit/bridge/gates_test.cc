@@ -162,7 +162,7 @@ class PauseStory : public testing::Test {
   std::vector<TaskId> published_in_order() {
     std::vector<TaskId> ids;
     for (const Message& message : flow.broker.contents("orders"))
-      ids.push_back({find(message.headers, header::kId)->as_int().value()});
+      ids.push_back(TaskId::parse(std::get<std::string>(find(message.headers, header::kId)->v)).value());
     return ids;
   }
 
@@ -211,17 +211,32 @@ TEST_F(PauseStory, WhatIsOverdueGoesOutAtTheCatchUpRate) {
 
 TEST_F(PauseStory, ATaskThatMovesFollowsTheGateOfItsNewQueue) {
   pause("orders");
-  const TaskId id = scheduled("orders", Ms{200});
-  world.loop.run_for(Ms{1000});
-  ASSERT_EQ(flow.say({id, event::Cancel{}, ByHand{"ann", {}}})->verdict, Decision::Verdict::applied)
-      << "as any scheduled task";
-  Target elsewhere;
-  elsewhere.queue = "invoices";
-  ASSERT_EQ(flow.say({id, event::Redrive{elsewhere}, ByHand{"ann", {}}})->verdict,
-            Decision::Verdict::applied);
-  world.loop.run_for(Ms{2000});
-  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  const auto redrive = [&](const std::string& from, const std::string& to) {
+    const TaskId id = world.insert(from, world.now(), 5, [](Task& task) { task.state = State::parked; });
+    Target elsewhere;
+    elsewhere.queue = to;
+    const auto decision = flow.say({id, event::Redrive{elsewhere}, ByHand{"ann", {}}});
+    EXPECT_EQ(decision->verdict, Decision::Verdict::applied);
+  };
+  redrive("orders", "invoices");
+  redrive("invoices", "orders");
+  world.loop.run_for(Ms{10'000});
   EXPECT_EQ(flow.broker.depth("invoices"), 1U);
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+}
+
+TEST_F(PauseStory, ATaskIsCancelledAndFinishedAsEver) {
+  pause("orders");
+  const TaskId cancelled = scheduled("orders", Ms{200}), finished = scheduled("orders", Ms{200});
+  world.loop.run_for(Ms{1000});
+  for (const Event& event : {Event{cancelled, event::Cancel{}, ByHand{"ann", {}}},
+                             Event{finished, event::Finish{true, ""}, ByHand{"ann", {}}}})
+    EXPECT_EQ(flow.say(event)->verdict, Decision::Verdict::applied);
+  resume("orders");
+  world.loop.run_for(kAMinute);
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  EXPECT_EQ(world.row(cancelled).state, State::cancelled);
+  EXPECT_TRUE(flow.dispatch.idle());
 }
 
 TEST_F(PauseStory, AFiredTaskWaitsToo) {
@@ -237,28 +252,29 @@ TEST_F(PauseStory, AFiredTaskWaitsToo) {
 
 // A claim whose publish was lost is repeated, but not into a paused queue.
 TEST_F(PauseStory, ARepeatWaitsUnderItsAttempt) {
-  flow.broker.lose_next(1, false);
-  flow.broker.block();
+  flow.broker.hold_confirms();
   const TaskId id = scheduled("orders", Ms{0});
   world.loop.run_for(Ms{100});
+  ASSERT_EQ(flow.broker.depth("orders"), 1U);
   ASSERT_EQ(world.row(id).state, State::publishing);
   pause("orders");
-  flow.broker.unblock();
+  flow.broker.drop_connection();
+  flow.broker.release_confirms();
   world.loop.run_for(kAMinute);
-  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  EXPECT_EQ(flow.broker.depth("orders"), 1U);
   resume("orders");
   world.loop.run_for(Ms{1000});
-  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
+  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1, 1}));
+  EXPECT_EQ(world.row(id).attempt, 1);
 }
 
 class BigPause : public PauseStory {
  protected:
-  static constexpr int kBacklog = 20'000;
+  static constexpr int kBig = 20'000;
   // Overdue for a minute, in all shards, before the sweep sees one of them.
-  void overdue_backlog() {
+  void overdue_backlog(int tasks = 8000) {
     pause("orders");
-    for (int i = 0; i < kBacklog; ++i)
-      world.insert("orders", world.now() - kAMinute + Ms{i / 10}, i % kShards);
+    for (int i = 0; i < tasks; ++i) world.insert("orders", world.now() - kAMinute + Ms{i / 10}, i % kShards);
   }
   std::size_t steps_of(Ms time) {
     const EpochMs end = world.now() + time;
@@ -269,12 +285,13 @@ class BigPause : public PauseStory {
 };
 
 TEST_F(BigPause, OtherQueuesKeepTheirTime) {
-  overdue_backlog();
+  overdue_backlog(kBig);
   world.loop.run_for(Ms{5000});
   for (int i = 0; i < 20; ++i) {
-    const TaskId heap = scheduled("invoices", Ms{150}, i);
+    const std::size_t before = flow.broker.depth("invoices");
+    scheduled("invoices", Ms{150}, i);
     world.loop.run_for(Ms{155});
-    EXPECT_EQ(world.row(heap).state, State::awaiting) << i;
+    EXPECT_EQ(flow.broker.depth("invoices"), before + 1) << i;
     // Another instance, or the command line: only the sweep finds it.
     const TaskId fired = world.insert("invoices", world.now() + Ms{3'600'000}, i);
     world.apply(Fence{}, {fired, event::Fire{}, ByHand{"ann", {}}});
@@ -314,10 +331,10 @@ TEST_F(BigPause, TakesLittleMemoryAndNoTime) {
 
 TEST_F(BigPause, AllGoesOutWhenItIsResumed) {
   world.rules = story_rules(5000);
-  overdue_backlog();
+  overdue_backlog(kBig);
   world.loop.run_for(Ms{10'000});
   resume("orders");
-  EXPECT_TRUE(world.loop.run_until([&] { return flow.broker.depth("orders") == kBacklog; }, Ms{20'000}))
+  EXPECT_TRUE(world.loop.run_until([&] { return flow.broker.depth("orders") == kBig; }, Ms{20'000}))
       << flow.broker.depth("orders");
 }
 
