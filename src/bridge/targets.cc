@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/core/failpoint.h"
+
 namespace rung::bridge {
 namespace {
 
@@ -41,7 +43,7 @@ void Targets::sort_out(Target& target, EpochMs now) {
 void Targets::close(std::set<std::uint32_t> queues, EpochMs now) {
   closed_ = std::move(queues);
   for (auto& [queue, target] : targets_) {
-    const bool closes = is_closed(queue);
+    const bool closes = is_closed(queue) && !planted(Bug::pause_forgotten);
     if (std::exchange(target.closed, closes) == closes) continue;
     (closes ? held_ : waiting_) += target.waiting();
     (closes ? waiting_ : held_) -= target.waiting();

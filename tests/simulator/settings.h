@@ -47,8 +47,9 @@ enum class Actor : std::uint8_t {
   big,      // bodies of megabytes, as far as Rung counts them
   people,   // cancel, reschedule, fire, redrive, finish
   bulks,    // the same, of many at once
+  pauses,   // of queues, by people
 };
-inline constexpr int kActors = 10;
+inline constexpr int kActors = 11;
 
 const char* word_of(Fault fault);
 const char* word_of(Actor actor);

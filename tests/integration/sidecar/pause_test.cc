@@ -95,6 +95,7 @@ TEST_F(PausedQueue, EndsByItself) {
   const std::string queue = attached();
   const std::int64_t begun = wall_ms();
   pause(queue, "--for 4s");
+  ASSERT_TRUE(rung().logged("queue paused"));
   fail(queue, message());
   delivery(queue);
   EXPECT_GE(wall_ms() - begun, 4000);
