@@ -86,12 +86,6 @@ inline void fill(MysqlSchema& schema) {
       "INSERT INTO rung_bulks (action, state, filter, reason, who, total, done, applied, refused, "
       "created_at) VALUES "
       "('cancel', 'paused', '--queue queue-3', '', 'alice@host (cli)', 200, 50, 48, 2, UTC_TIMESTAMP(3))");
-  schema.exec(
-      "INSERT INTO rung_pauses (queue, length, since, who, reason) VALUES "
-      "('queue-3', 7, UTC_TIMESTAMP(3), 'alice@host (cli)', 'deploy')");
-  schema.exec(
-      "INSERT INTO rung_events (at, kind, subject, detail) VALUES "
-      "(UTC_TIMESTAMP(3), 'queue_paused', 'queue-3', 'until it is resumed, by alice@host (cli): deploy')");
   schema.exec("DROP TABLE numbers");
   schema.query("ANALYZE TABLE rung_tasks, rung_attempts, rung_bodies");
 }
