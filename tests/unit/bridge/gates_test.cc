@@ -93,7 +93,7 @@ TEST_F(GatesTest, AResumedQueueIsOpenEvenIfOurClockIsBehind) {
   pause("orders");
   world.loop.run_for(Ms{1000});
   const BootUs now = world.clock->boot_us();
-  clock.measured({(world.now().ms - 30) * 1000}, now, now);
+  clock.measured({(world.now().ms - 5000) * 1000}, now, now);
   resume("orders");
   world.loop.run_for(Ms{501});
   EXPECT_THAT(gates.closed(), IsEmpty());
@@ -313,12 +313,10 @@ TEST_F(BigPause, WhatIsOldAndBehindItIsFoundToo) {
 TEST_F(BigPause, ABulkFiredIntoItDelaysNobody) {
   overdue_backlog();
   world.loop.run_for(Ms{5000});
-  for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < 1000; ++i) world.insert("orders", world.now(), i % kShards);
-    const TaskId fired = world.insert("invoices", world.now());
-    world.loop.run_for(Ms{1500});
-    EXPECT_EQ(world.row(fired).state, State::awaiting) << round;
-  }
+  for (int i = 0; i < kBig; ++i) world.insert("orders", world.now(), i % kShards);
+  const TaskId fired = world.insert("invoices", world.now());
+  world.loop.run_for(Ms{1500});
+  EXPECT_EQ(world.row(fired).state, State::awaiting);
 }
 
 TEST_F(BigPause, TakesLittleMemoryAndNoTime) {
