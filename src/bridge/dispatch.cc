@@ -28,7 +28,8 @@ Dispatch::Dispatch(Deps deps, int most_under_way, BrokerLimits limits)
       publisher_({deps_.loop, deps_.shards, deps_.transitions, deps_.outbox, deps_.clock, deps_.proof,
                   deps_.observer, targets_, tracker_, stalls_, deps_.prefix,
                   [this](const ClaimedTask& claimed, PublishResult::How how) { unpublished(claimed, how); }}),
-      claims_({deps_.jobs, deps_.shards, deps_.names, deps_.rules, deps_.horizon, tracker_, publisher_,
+      claims_({deps_.jobs, deps_.shards, deps_.names, deps_.gates, deps_.rules, deps_.horizon, tracker_,
+               publisher_,
                [this] {
                  deps_.outbox.flush();
                  pump();

@@ -117,4 +117,10 @@ std::optional<Gates::Span> Gates::last_closed(std::string_view queue) const {
   return Span{pause.since, is_closed(pause) ? clock_.now() : *pause.until};
 }
 
+Ms Gates::waited(std::string_view queue, EpochMs due) const {
+  const auto closed = last_closed(queue);
+  if (!closed) return Ms{0};
+  return std::max(std::min(closed->to, clock_.now()) - std::max(closed->from, due), Ms{0});
+}
+
 }  // namespace rung::bridge

@@ -39,6 +39,9 @@ class Gates {
     EpochMs from, to;
   };
   std::optional<Span> last_closed(std::string_view queue) const;
+  // How long a task of the queue that was due at `due` has waited behind the gate since, as far as the most
+  // recent closing tells.
+  Ms waited(std::string_view queue, EpochMs due) const;
 
  private:
   void tick();

@@ -182,9 +182,12 @@ TEST_F(PauseStory, ATaskOfAPausedQueueWaitsAndLosesNothing) {
   EXPECT_EQ(task.attempt, 0);
   EXPECT_EQ(task.level, 1);
   EXPECT_TRUE(world.eyes->history(held)->empty());
+  const EpochMs due = *task.next_at, resumed = world.now();
   resume("orders");
   world.loop.run_for(Ms{1000});
   EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
+  EXPECT_EQ(world.row(held).uncounted_time, resumed - due) << "no deadline runs out because of it";
+  EXPECT_EQ(world.row(other).uncounted_time, Ms{0});
 }
 
 TEST_F(PauseStory, TheyGoOutOldestFirstWhenItEndsByItself) {
