@@ -3,7 +3,8 @@
 -- of rows and checks that none scans a big table.
 --
 -- The views: retry_current (a row per message), retry_history (a row per delivery), retry_by_queue (counts),
--- retry_audit (a row per change by hand), retry_bulks (a row per bulk change).
+-- retry_audit (a row per change by hand), retry_bulks (a row per bulk change), retry_queues (a row per queue that
+-- waits or is paused).
 
 -- ## One message's whole story
 -- Every delivery of the message with that message-id: when it was due, when it was published, its outcome.
@@ -318,6 +319,21 @@ SELECT bulk_id, action, state, done, total, ROUND(100 * done / GREATEST(total, 1
 FROM retry_bulks
 ORDER BY bulk_id DESC
 LIMIT 20;
+
+-- ## Which queues are paused
+-- By whom and until when, and what waits behind each pause.
+SELECT queue, since, until, reason, `by`, waiting, next_at
+FROM retry_queues
+WHERE state = 'paused'
+ORDER BY since;
+
+-- ## Who paused and resumed queues
+-- The latest 100 events.
+SELECT at, kind, subject AS queue, detail
+FROM retry_events
+WHERE kind IN ('queue_paused', 'queue_resumed')
+ORDER BY at DESC
+LIMIT 100;
 
 -- ## How much history there is, by day
 -- The partitions of the history's tables, the newest first; rows and MB are the server's estimates. Each ends

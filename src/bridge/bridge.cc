@@ -33,6 +33,11 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                     dispatch_.open(may_publish());
                     router_.route_waiting();
                   }),
+      gates_(loop, *jobs_, clock_,
+             [this] {
+               dispatch_.gates_changed();
+               dispatch_.open(may_publish());
+             }),
       outbox_(broker, loop.clock()),
       acks_(broker),
       shards_(
@@ -49,7 +54,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
           loop, *jobs_, [this] { return shards_.fence(); }, rules_, [this] { acks_.flush(); },
           [this](TaskId id) { return dispatch_.tracker().publishing(id); }, left_),
       fence_(loop, broker, outbox_, health_),
-      dispatch_({loop, *jobs_, shards_, transitions_, outbox_, broker, clock_, names_, proof_, rules_,
+      dispatch_({loop, *jobs_, shards_, transitions_, outbox_, broker, clock_, names_, gates_, proof_, rules_,
                  horizon_, updates_, settings_.prefix},
                 settings_.max_unconfirmed, broker.limits()),
       horizon_(loop, *jobs_, shards_, clock_, names_, dispatch_, {settings_.window, settings_.max_loaded}),
@@ -63,8 +68,8 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       results_({transitions_, acks_, proof_, updates_}),
       router_({intake_, results_, transitions_, left_, proof_, attachments_, rules_}),
       submissions_({loop, *jobs_, shards_, transitions_, clock_, rules_, updates_}),
-      janitor_(loop, {*jobs_, shards_, transitions_, outbox_, clock_, horizon_, dispatch_, names_, proof_,
-                      updates_, [this] { return broker_watch_.takes_messages() && proof_.ready(); },
+      janitor_(loop, {*jobs_, shards_, transitions_, outbox_, clock_, horizon_, dispatch_, gates_, names_,
+                      proof_, updates_, [this] { return broker_watch_.takes_messages() && proof_.ready(); },
                       settings_.prefix + ".parked"}),
       bulks_(loop, {*jobs_, shards_, rules_, updates_, "node " + settings_.identity.name}),
       retention_(loop, {*jobs_, shards_, clock_}, settings_.retention),
@@ -79,6 +84,7 @@ Bridge::~Bridge() = default;
 Result<void> Bridge::start() {
   if (auto started = broker_.start(*this); !started) return started;
   key_reader_.read();  // also reveals a wrong password or a missing right, whether or not the broker answers
+  gates_.start();
   broker_watch_.start();
   janitor_.start();
   bulks_.start();
@@ -105,6 +111,7 @@ Vitals Bridge::vitals() const {
           dispatch_.targets(),
           dispatch_.lateness(),
           attachments_.configured(),
+          {gates_.closed().begin(), gates_.closed().end()},
           proof_.refused(),
           store_watch_.rows_behind(),
           updates_.decided_by_rule()};
@@ -147,7 +154,7 @@ void Bridge::on_topology(const TopologyReport& report) {
 // --- on the loop
 
 bool Bridge::may_publish() const {
-  return broker_watch_.takes_messages() && !fence_.is_closed() && proof_.ready();
+  return broker_watch_.takes_messages() && !fence_.is_closed() && proof_.ready() && gates_.known();
 }
 
 void Bridge::broker_status(const BrokerStatus& status) {
@@ -170,6 +177,7 @@ void Bridge::gained(const std::vector<Gained>& gained) {
 }
 
 void Bridge::lost() {
+  gates_.doubt();  // we may have slept
   fence_.leases_lost();
   dispatch_.open(false);
 }
@@ -222,6 +230,7 @@ void Bridge::drain(std::function<void()> done) {
   key_reader_.drain();
   router_.drain();
   broker_.stop_intake();
+  gates_.stop();
   janitor_.stop();
   horizon_.clear();
   dispatch_.drain();

@@ -21,6 +21,7 @@
 #include "src/bridge/delivery_router.h"
 #include "src/bridge/dispatch.h"
 #include "src/bridge/drain_wait.h"
+#include "src/bridge/gates.h"
 #include "src/bridge/health.h"
 #include "src/bridge/horizon.h"
 #include "src/bridge/intake.h"
@@ -129,6 +130,7 @@ class Bridge final : public BrokerSink {
   const std::unique_ptr<StoreJobs> jobs_;
   DeliveryProof proof_;
   TokenKeyReader key_reader_;
+  Gates gates_;
   // Shared outputs of all flows.
   Outbox outbox_;
   Acks acks_;

@@ -22,11 +22,14 @@ void Claims::claim(std::vector<io::DueItem> items, PublishLane lane) {
   if (batch.empty()) return;
   ++jobs_;
   tasks_ += batch.size();
-  const auto work = [batch, fence = deps_.shards.fence(),
+  std::vector<Event> claims;
+  claims.reserve(batch.size());
+  for (const io::DueItem& item : batch) {
+    const Ms gated = deps_.gates.waited(deps_.names.name(item.queue), item.at);
+    claims.push_back({item.id, event::Claim{kAhead, gated}});
+  }
+  const auto work = [events = std::move(claims), fence = deps_.shards.fence(),
                      decide = decider(deps_.rules)](TaskStore& store) -> Result<Answer> {
-    std::vector<Event> events;
-    events.reserve(batch.size());
-    for (const io::DueItem& item : batch) events.push_back({item.id, event::Claim{kAhead}});
     auto decisions = store.apply(events, fence, decide);
     if (!decisions) return tl::unexpected(decisions.error());
     std::vector<TaskId> ours;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/bridge/claimed_task.h"
+#include "src/bridge/gates.h"
 #include "src/bridge/horizon.h"
 #include "src/bridge/queue_names.h"
 #include "src/bridge/shards.h"
@@ -29,6 +30,7 @@ class Claims {
     StoreJobs& jobs;
     Shards& shards;
     QueueNames& names;
+    const Gates& gates;
     const RuleBookPtr& rules;
     Horizon& horizon;
     TaskTracker& tracker;

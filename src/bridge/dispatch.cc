@@ -9,6 +9,8 @@ namespace {
 constexpr std::size_t kMostJobs = 2;
 constexpr std::size_t kBytesUnderWay = 64UL * 1024 * 1024;  // bodies in memory for the broker
 constexpr Ms kLinger{25};                                   // well below kAhead
+// Tasks of one queue that are kept in memory behind a closed gate: enough to begin with when it opens.
+constexpr std::size_t kKeptBehindGate = 5000;
 constexpr Ms kTurn{20};  // how often to check a rate while a task waits for it
 
 // One target gets at most three quarters, so that there is room for another.
@@ -26,7 +28,8 @@ Dispatch::Dispatch(Deps deps, int most_under_way, BrokerLimits limits)
       publisher_({deps_.loop, deps_.shards, deps_.transitions, deps_.outbox, deps_.clock, deps_.proof,
                   deps_.observer, targets_, tracker_, stalls_, deps_.prefix,
                   [this](const ClaimedTask& claimed, PublishResult::How how) { unpublished(claimed, how); }}),
-      claims_({deps_.jobs, deps_.shards, deps_.names, deps_.rules, deps_.horizon, tracker_, publisher_,
+      claims_({deps_.jobs, deps_.shards, deps_.names, deps_.gates, deps_.rules, deps_.horizon, tracker_,
+               publisher_,
                [this] {
                  deps_.outbox.flush();
                  pump();
@@ -43,13 +46,32 @@ double Dispatch::catch_up(std::uint32_t queue) const {
 void Dispatch::due(const std::vector<io::DueItem>& items) {
   const EpochMs now = deps_.clock.now();
   for (const io::DueItem& item : items) {
-    // Tasks that became due in normal operation, late only because there are many, are no backlog of an
-    // outage.
-    const bool overdue = item.at < able_since_ && now - item.at > Targets::kOverdue;
-    if (tracker_.contains(item)) continue;
-    tracker_.wait(item);
-    targets_.add(item, overdue);
+    const bool full = is_closed(item) && targets_.waiting(item.queue) >= kKeptBehindGate;
+    if (!full) take_in(item, now);
   }
+  pump_soon(items, now);
+}
+
+void Dispatch::due_again(const std::vector<io::DueItem>& items) {
+  const EpochMs now = deps_.clock.now();
+  for (const io::DueItem& item : items) take_in(item, now);
+  pump_soon(items, now);
+}
+
+void Dispatch::take_in(const io::DueItem& item, EpochMs now) {
+  if (tracker_.contains(item)) return;
+  bool overdue = false;
+  if (now - item.at > Targets::kOverdue) {
+    // Tasks that became due in normal operation, late only because there are many, are no backlog of an
+    // outage. What waited behind a gate is one.
+    const auto closed = deps_.gates.last_closed(deps_.names.name(item.queue));
+    overdue = item.at < std::max(able_since_, closed ? closed->to : EpochMs{0});
+  }
+  tracker_.wait(item);
+  targets_.add(item, overdue);
+}
+
+void Dispatch::pump_soon(const std::vector<io::DueItem>& items, EpochMs now) {
   if (std::ranges::any_of(items, [&](const auto& item) { return item.at - now < kAhead / 2; }))
     linger_.skip();
   // Deferred: after a pause many slots fire in one turn, not always oldest first, and all belong in one
@@ -70,6 +92,14 @@ void Dispatch::open(bool publishing) {
     targets_.begin_silence(deps_.clock.here().boot());
   }
   open_ = publishing;
+  pump();
+}
+
+void Dispatch::gates_changed() {
+  std::set<std::uint32_t> closed;
+  // Beyond QueueNames::kMost names this closes all that share a number: rather too much than too little.
+  for (const std::string& queue : deps_.gates.closed()) closed.insert(deps_.names.number(queue));
+  targets_.close(std::move(closed), deps_.clock.now());
   pump();
 }
 
@@ -145,7 +175,7 @@ void Dispatch::unpublished(const ClaimedTask& claimed, PublishResult::How how) {
   if (how == PublishResult::How::fenced) open_ = false;
   tracker_.untrack(task.id, task.shard);
   if (!draining_ && deps_.shards.held(task.shard))
-    due({deps_.names.item(task, task.next_at.value_or(deps_.clock.now()))});
+    due_again({deps_.names.item(task, task.next_at.value_or(deps_.clock.now()))});
 }
 
 }  // namespace rung::bridge

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/bridge/claims.h"
+#include "src/bridge/gates.h"
 #include "src/bridge/linger.h"
 #include "src/bridge/stall_detector.h"
 #include "src/bridge/targets.h"
@@ -30,6 +31,7 @@ class Dispatch {
     Broker& broker;
     DbClock& clock;
     QueueNames& names;
+    const Gates& gates;
     const DeliveryProof& proof;
     const RuleBookPtr& rules;  // replaced by a reload
     Horizon& horizon;
@@ -42,8 +44,13 @@ class Dispatch {
   // `most_under_way`: the limit on tasks being claimed, or published without a result yet.
   Dispatch(Deps deps, int most_under_way, BrokerLimits limits);
 
-  // From the heap and the sweeps. Skips tasks that are tracked already.
+  // From the heap and the sweep. Skips tasks that are tracked already. Of a queue behind a closed gate it
+  // keeps a few thousand; the sweep finds the others when the gate opens.
   void due(const std::vector<io::DueItem>& items);
+  // Tasks that are claimed already: keeps them all.
+  void due_again(const std::vector<io::DueItem>& items);
+  // The gates may have changed.
+  void gates_changed();
   // Whether the broker accepts publishes.
   void open(bool publishing);
   // Results have arrived: there is room again.
@@ -63,11 +70,15 @@ class Dispatch {
   const TaskTracker& tracker() const { return tracker_; }
   bool idle() const { return claims_.jobs() == 0 && tracker_.unanswered() == 0; }
   std::size_t ready() const { return targets_.waiting(); }  // due, and waiting to be claimed
+  std::size_t held() const { return targets_.held(); }      // the same, behind a closed gate
+  bool is_closed(const io::DueItem& item) const { return targets_.is_closed(item.queue); }
   const Lateness& lateness() const { return publisher_.lateness(); }
   Targets::Summary targets() const { return targets_.summary(); }
 
  private:
   double catch_up(std::uint32_t queue) const;
+  void take_in(const io::DueItem& item, EpochMs now);
+  void pump_soon(const std::vector<io::DueItem>& items, EpochMs now);
   void probe();
   void claim_next();
   void unpublished(const ClaimedTask& claimed, PublishResult::How how);

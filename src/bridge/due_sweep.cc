@@ -1,7 +1,10 @@
 #include "src/bridge/due_sweep.h"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <optional>
+#include <string>
 
 #include "src/core/failpoint.h"
 #include "src/io/log.h"
@@ -35,31 +38,49 @@ void DueSweep::sweep() {
   if (busy_ || !deps_.shards.any()) return;
   busy_ = true;
   const EpochMs until = deps_.clock.now() - kSweepGrace;
-  std::optional<EpochMs> after;
-  if (deps_.dispatch.ready() > kEnoughReady || look_recent_) after = until - kRecent;
+  const bool recent = deps_.dispatch.ready() > kEnoughReady || look_recent_;
+  std::vector<std::string> without;
+  // Only then: a search that leaves queues out still reads past all their rows.
+  if (recent) without.assign(deps_.gates.closed().begin(), deps_.gates.closed().end());
   deps_.jobs.submit<std::vector<DueEntry>>(
       Lane::control,
-      [shards = deps_.shards.list(), after, until](TaskStore& store) {
-        return store.due(State::scheduled, shards, after, until, kSweptPerShard);
+      [shards = deps_.shards.list(), after = recent ? until - kRecent : passed_, until,
+       without = std::move(without)](TaskStore& store) {
+        return store.due(State::scheduled, shards, after, until, kSweptPerShard, without);
       },
-      [this](const Result<std::vector<DueEntry>>& rows) {
+      [this, recent](const Result<std::vector<DueEntry>>& rows) {
         busy_ = false;
         if (!rows) return log::error("sweep failed", {{"reason", rows.error().message}});
-        found(*rows);
+        found(*rows, recent);
       });
 }
 
-void DueSweep::found(const std::vector<DueEntry>& rows) {
+void DueSweep::found(const std::vector<DueEntry>& rows, bool recent) {
   std::vector<io::DueItem> items;
+  std::size_t going = 0;  // those that do not wait behind a closed gate
   for (const DueEntry& row : rows) {
     const io::DueItem item = deps_.names.item(row);
-    if (!deps_.dispatch.tracker().contains(item)) items.push_back(item);
+    if (deps_.dispatch.tracker().contains(item)) continue;
+    items.push_back(item);
+    going += deps_.dispatch.is_closed(item) ? 0 : 1;
   }
-  // Pages full of tasks for a blocked queue: behind them may be tasks that a person fired.
-  const bool standing = rows.size() - items.size() >= kSweptPerShard;
+  // Behind those that stand still may be tasks that a person fired.
+  const bool standing = rows.size() - going >= kSweptPerShard;
+  if (!recent) passed_ = standing ? end_of_page(rows) : std::nullopt;
   look_recent_ = standing && !look_recent_;
   if (!items.empty()) deps_.dispatch.due(items);
-  if (items.size() >= kSweptPerShard || look_recent_) soon_.start(kSweepSoon);
+  if (going >= kSweptPerShard || look_recent_) soon_.start(kSweepSoon);
+}
+
+// Where the first of the full shards ended; none if all were read to their end. `rows`: the earliest first.
+std::optional<EpochMs> DueSweep::end_of_page(const std::vector<DueEntry>& rows) const {
+  std::array<int, kShards> per_shard{};
+  for (const DueEntry& row : rows) {
+    if (++per_shard[static_cast<std::size_t>(row.shard)] < kSweptPerShard) continue;
+    const EpochMs before = row.at - Ms{1};  // more of them may be due in that ms
+    return passed_ && before <= *passed_ ? row.at : before;
+  }
+  return std::nullopt;
 }
 
 void DueSweep::sweep_on() {

@@ -33,7 +33,7 @@ void Horizon::schedule(const io::DueItem& item) {
 }
 
 void Horizon::bound() {
-  while (heap_.size() + dispatch_.ready() > settings_.max_loaded) {
+  while (heap_.size() + dispatch_.ready() + dispatch_.held() > settings_.max_loaded) {
     const auto incomplete_from = heap_.drop_latest();
     if (!incomplete_from) return;
     horizon_ = std::min(horizon_, *incomplete_from - Ms{1});
@@ -50,7 +50,7 @@ void Horizon::extend() {
   // Not every second: a tenth of the window at a time. But at once if a load was cut short or the heap was
   // full.
   if (loading_ > 0 || !shards_.any() || horizon_ + settings_.window / 10 > target) return;
-  if (heap_.size() + dispatch_.ready() >= settings_.max_loaded) return;
+  if (heap_.size() + dispatch_.ready() + dispatch_.held() >= settings_.max_loaded) return;
   const EpochMs from = horizon_;
   horizon_ = target;  // first: rows inserted from now on add themselves; rows found twice fire once
   load(shards_.list(), from, target);

@@ -13,7 +13,7 @@ Janitor::Janitor(io::Loop& loop, const Deps& deps)
       horizon_(deps.horizon),
       dispatch_(deps.dispatch),
       can_publish_(deps.can_publish),
-      sweep_(loop, {deps.jobs, deps.shards, deps.clock, deps.dispatch, deps.names}),
+      sweep_(loop, {deps.jobs, deps.shards, deps.clock, deps.dispatch, deps.gates, deps.names}),
       silence_({deps.jobs, deps.shards, deps.transitions, deps.clock, deps.observer}),
       copies_({deps.jobs, deps.shards, deps.transitions, deps.outbox, deps.clock, deps.proof,
                deps.parked_exchange}),

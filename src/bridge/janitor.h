@@ -29,6 +29,7 @@ class Janitor {
     DbClock& clock;
     Horizon& horizon;
     Dispatch& dispatch;
+    const Gates& gates;
     QueueNames& names;
     const DeliveryProof& proof;
     TaskObserver& observer;

@@ -59,7 +59,7 @@ void StrandedTasks::found(const std::vector<Lease>& leases, const Result<std::ve
   }
   if (items.empty()) return;
   log::info("republishing what the former owner left", {{"tasks", items.size()}});
-  deps_.dispatch.due(items);
+  deps_.dispatch.due_again(items);
 }
 
 // Finds our own claims whose answer was lost unnoticed. There should never be any.
@@ -79,7 +79,7 @@ void StrandedTasks::look_for_forgotten() {
         }
         if (items.empty()) return;
         log::warn("republishing untracked claims", {{"tasks", items.size()}});
-        deps_.dispatch.due(items);
+        deps_.dispatch.due_again(items);
       });
 }
 

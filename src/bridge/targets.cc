@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/core/failpoint.h"
+
 namespace rung::bridge {
 namespace {
 
@@ -24,25 +26,43 @@ Targets::Targets(std::size_t most, std::size_t first_window, std::function<doubl
 void Targets::add(const io::DueItem& item, bool overdue) {
   Target& target = at(item.queue);
   (overdue ? target.overdue : target.fresh).push(item);
-  ++waiting_;
+  ++(target.closed ? held_ : waiting_);
 }
 
 void Targets::sort_out(EpochMs now) {
-  for (auto& [queue, target] : targets_) {
-    while (!target.fresh.empty() && now - target.fresh.top().at > kOverdue) {
-      target.overdue.push(target.fresh.top());
-      target.fresh.pop();
-    }
+  for (auto& [queue, target] : targets_) sort_out(target, now);
+}
+
+void Targets::sort_out(Target& target, EpochMs now) {
+  while (!target.fresh.empty() && now - target.fresh.top().at > kOverdue) {
+    target.overdue.push(target.fresh.top());
+    target.fresh.pop();
   }
 }
 
+void Targets::close(std::set<std::uint32_t> queues, EpochMs now) {
+  closed_ = std::move(queues);
+  for (auto& [queue, target] : targets_) {
+    const bool closes = is_closed(queue) && !planted(Bug::pause_forgotten);
+    if (std::exchange(target.closed, closes) == closes) continue;
+    (closes ? held_ : waiting_) += target.waiting();
+    (closes ? waiting_ : held_) -= target.waiting();
+    if (!closes) sort_out(target, now);
+  }
+}
+
+std::size_t Targets::waiting(std::uint32_t queue) const {
+  const auto it = targets_.find(queue);
+  return it == targets_.end() ? 0 : it->second.waiting();
+}
+
 std::size_t Targets::room(const Target& target, BootMs now) const {
-  if (target.closed_until > now || target.quarantined) return 0;
+  if (target.closed || target.closed_until > now || target.quarantined) return 0;
   if (target.unanswered > 0 && now - target.heard_at > kSilent) return 0;
   const std::size_t room = target.window > target.under_way ? target.window - target.under_way : 0;
   // Taking a few at each answer would make many small transactions: wait until a quarter is free or all
   // waiting tasks fit.
-  const bool all = target.fresh.size() + target.overdue.size() <= room;
+  const bool all = target.waiting() <= room;
   return all || room * 4 >= target.window ? room : 0;
 }
 
@@ -111,7 +131,7 @@ std::optional<io::DueItem> Targets::take_probe(BootMs now) {
   std::pair<const std::uint32_t, Target>* next = nullptr;
   for (auto& entry : targets_) {
     const Target& t = entry.second;
-    if (!t.quarantined || !t.waits() || t.under_way > 0 || t.probe_at > now) continue;
+    if (t.closed || !t.quarantined || !t.waits() || t.under_way > 0 || t.probe_at > now) continue;
     if (next == nullptr || t.probe_at < next->second.probe_at) next = &entry;
   }
   if (next == nullptr) return std::nullopt;
@@ -194,7 +214,7 @@ void Targets::clear(const std::function<void(TaskId)>& gone) {
       for (; !waiting->empty(); waiting->pop()) gone(waiting->top().id);
     }
   }
-  waiting_ = 0;
+  waiting_ = held_ = 0;
 }
 
 Targets::Summary Targets::summary() const {

@@ -3,7 +3,8 @@
 // after the broker refused a publish to it, and a rate for overdue tasks. Within a queue the oldest goes
 // first, but tasks due now do not wait behind overdue ones. When a connection stalls, its targets go into
 // quarantine: one at a time is probed with a single message on a separate connection, and returns to normal
-// once it answers. Thread: the loop's.
+// once it answers. A target behind a closed gate (src/bridge/gates.h) keeps its tasks until the gate opens.
+// Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <queue>
+#include <set>
 #include <vector>
 
 #include "plugin/broker.h"
@@ -36,6 +38,12 @@ class Targets {
   void add(const io::DueItem& item, bool overdue);
   // Call after a time without publishing: tasks overdue by now go out at the catch-up rate.
   void sort_out(EpochMs now);
+  // The gates of these targets are closed, of all others open. What is overdue behind a gate that opens goes
+  // out at the catch-up rate.
+  void close(std::set<std::uint32_t> queues, EpochMs now);
+  bool is_closed(std::uint32_t queue) const { return closed_.contains(queue); }
+  // The tasks of one target that wait.
+  std::size_t waiting(std::uint32_t queue) const;
   // Takes up to `most` tasks that may go now, round-robin by queue. They count as under way.
   std::vector<io::DueItem> take(std::size_t most, BootMs now);
   // The oldest task of the next target in quarantine; none while another is being probed.
@@ -60,7 +68,8 @@ class Targets {
   // A taken task is no longer under way, published or not.
   void end(std::uint32_t queue);
 
-  std::size_t waiting() const { return waiting_; }
+  std::size_t waiting() const { return waiting_; }  // without those behind a closed gate
+  std::size_t held() const { return held_; }        // those
   // For metrics: the queues with recent publishes.
   struct Summary {
     std::size_t window = 0;       // the sum of their windows
@@ -89,22 +98,26 @@ class Targets {
     double tokens = 0;           // for overdue tasks
     BootMs filled_at{0};
     std::size_t may_go = 0;  // within one take()
+    bool closed = false;     // its gate
     bool quarantined = false;
     BootMs probe_at{0};  // not before
     Ms probe_pause{0};   // before the probe after that
 
     bool waits() const { return !fresh.empty() || !overdue.empty(); }
+    std::size_t waiting() const { return fresh.size() + overdue.size(); }
   };
 
   Target& at(std::uint32_t queue) {
     const auto [place, fresh] = targets_.try_emplace(queue);
     if (fresh) place->second.window = first_window_;
+    if (fresh) place->second.closed = is_closed(queue);
     return place->second;
   }
   static bool is_silent(const Target& target, BootMs now, Ms most) {
     return !target.quarantined && target.unanswered > 0 && now - target.heard_at > most;
   }
   std::size_t room(const Target& target, BootMs now) const;
+  static void sort_out(Target& target, EpochMs now);
   void fill(std::uint32_t queue, Target& target, BootMs now);
   std::size_t take_from(Target& target, std::size_t most, std::vector<io::DueItem>& out);
 
@@ -115,7 +128,8 @@ class Targets {
   std::optional<std::uint32_t> probing_;
   BootMs probing_since_{0};
   std::uint32_t turn_ = 0;  // the queue that goes first next time
-  std::size_t waiting_ = 0;
+  std::set<std::uint32_t> closed_;
+  std::size_t waiting_ = 0, held_ = 0;
 };
 
 }  // namespace rung::bridge

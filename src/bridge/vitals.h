@@ -29,7 +29,8 @@ struct Vitals {
   Targets::Summary targets;
   Lateness lateness;
   std::vector<std::pair<std::string, bool>>
-      attached;  // by queue of the config; only those that could be checked
+      attached;                     // by queue of the config; only those that could be checked
+  std::vector<std::string> paused;  // queues
   DeliveryProof::Refused refused;
   std::int64_t rows_behind = 0;                         // since the start
   std::map<std::string, std::int64_t> decided_by_rule;  // failures since the start, by Task::rule

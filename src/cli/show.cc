@@ -6,6 +6,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "levels/duration.h"
+#include "src/api/pauses.h"
 #include "src/api/views.h"
 #include "src/cli/body.h"
 #include "src/cli/command.h"
@@ -125,10 +126,15 @@ Json parse(const std::string& text) { return Json::parse(text, nullptr, false); 
 
 struct Facts {
   Json origin, properties, headers;
-  MessagePtr message;  // nullptr: deleted by retention
+  MessagePtr message;          // nullptr: deleted by retention
+  std::optional<Pause> pause;  // that holds it back
 };
 
-int read_facts(Session& session, TaskId id, Facts& facts) {
+int read_facts(Session& session, const Task& task, Facts& facts) {
+  const TaskId id = task.id;
+  auto pause = api::holding_pause(*session.store, task);
+  if (!pause) return report_error(pause.error());
+  facts.pause = *std::move(pause);
   auto origin = session.store->origin(id);
   if (!origin && origin.error().kind != Error::Kind::not_found) return report_error(origin.error());
   facts.origin = origin && !origin->empty() ? parse(*origin) : Json();
@@ -163,6 +169,9 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
   std::string out = field("retry-id", t.id.str(), terminal);
   out += field("state", paint(to_word(t.state), Colour::none, terminal), terminal);
   out += field("next", what_next(row, *session.config.rules, session.now), terminal);
+  if (facts.pause)
+    out +=
+        field("held", one_line("queue " + t.queue + " is paused " + api::pause_text(*facts.pause)), terminal);
   const bool delay = t.kind == Kind::delay;
   out += field("kind", to_word(t.kind), terminal);
   const bool by_exchange = t.queue.empty() && target_of(t).is_set();
@@ -209,7 +218,7 @@ int show_raw(const ShowOptions& options) {
   TaskRow row;
   if (const int code = open_task(options, session, row); code != kSuccess) return code;
   Facts facts;
-  if (const int code = read_facts(session, row.task.id, facts); code != kSuccess) return code;
+  if (const int code = read_facts(session, row.task, facts); code != kSuccess) return code;
   if (facts.message == nullptr)
     return report_error(kNotFound, "the body of " + row.task.id.str() + " has been deleted");
   print(facts.message->body);
@@ -222,7 +231,7 @@ int show(const ShowOptions& options) {
   TaskRow row;
   if (const int code = open_task(options, session, row); code != kSuccess) return code;
   Facts facts;
-  if (const int code = read_facts(session, row.task.id, facts); code != kSuccess) return code;
+  if (const int code = read_facts(session, row.task, facts); code != kSuccess) return code;
   if (!options.common.json) {
     print(show_text(row, facts, session));
     if (options.body && facts.message != nullptr) print("\n" + printable_body(facts.message->body) + "\n");
@@ -237,6 +246,7 @@ int show(const ShowOptions& options) {
     json["success"] = {
         {success ? "presumed_after" : "reported_within", levels::format_duration(silence->after)}};
   }
+  json["held"] = facts.pause ? api::to_json(*facts.pause) : Json();
   json["origin"] = facts.origin;
   json["properties"] = facts.properties;
   json["headers"] = facts.headers;

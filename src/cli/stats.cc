@@ -61,8 +61,14 @@ Result<void> read(Store& store, EpochMs now, Ms max_overdue, Stats& stats) {
   std::vector<int> all(kShards);
   std::iota(all.begin(), all.end(), 0);
   // Publishes without a confirm, and silences that nobody ended, are overdue too.
+  const auto pauses = store.pauses();
+  if (!pauses) return tl::unexpected(pauses.error());
+  std::vector<std::string> paused;  // their tasks are late by intent
+  for (const Pause& pause : *pauses) {
+    if (!pause.over) paused.push_back(pause.queue);
+  }
   for (const State state : {State::scheduled, State::publishing, State::awaiting}) {
-    auto late = store.due(state, all, std::nullopt, now - max_overdue, kMaxLatePerShard);
+    auto late = store.due(state, all, std::nullopt, now - max_overdue, kMaxLatePerShard, paused);
     if (!late) return tl::unexpected(late.error());
     stats.late.insert(stats.late.end(), late->begin(), late->end());
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <ctime>
 
 #include "levels/duration.h"
 
@@ -87,6 +88,25 @@ std::optional<EpochMs> read_instant(std::string_view text) {
   return midnight + *time - *offset;
 }
 
+// The next time after `now` at which this machine's clock shows `time`. Where it skips that time (daylight
+// saving begins), the library chooses one near it.
+EpochMs next_local(Ms time, EpochMs now) {
+  const std::time_t seconds = now.ms / 1000;
+  std::tm today{};
+  localtime_r(&seconds, &today);
+  const std::chrono::hh_mm_ss<Ms> clock(time);
+  for (int days = 0;; ++days) {
+    std::tm then = today;
+    then.tm_mday += days;  // mktime() carries over
+    then.tm_hour = static_cast<int>(clock.hours().count());
+    then.tm_min = static_cast<int>(clock.minutes().count());
+    then.tm_sec = static_cast<int>(clock.seconds().count());
+    then.tm_isdst = -1;  // unknown
+    const EpochMs at{static_cast<std::int64_t>(std::mktime(&then)) * 1000 + clock.subseconds().count()};
+    if (at > now || days == 2) return at;
+  }
+}
+
 }  // namespace
 
 tl::expected<EpochMs, std::string> parse_when(std::string_view text, EpochMs now, Direction direction) {
@@ -103,6 +123,16 @@ tl::expected<EpochMs, std::string> parse_when(std::string_view text, EpochMs now
   }
   const bool back = is_signed ? minus : direction == Direction::past;
   return back ? now - *duration : now + *duration;
+}
+
+tl::expected<EpochMs, std::string> parse_until(std::string_view text, EpochMs now) {
+  std::string_view rest = text;
+  if (const auto time = read_time(rest); time && rest.empty()) return next_local(*time, now);
+  if (const auto instant = read_instant(text)) return *instant;
+  return tl::unexpected(fmt::format(
+      "'{}' is neither a time of day (08:00, by this machine's clock) nor a time (2026-11-21T17:05:00Z, UTC "
+      "unless it has an offset)",
+      text));
 }
 
 }  // namespace rung::cli

@@ -19,4 +19,8 @@ enum class Direction { past, future };
 // wrong and what is accepted.
 tl::expected<EpochMs, std::string> parse_when(std::string_view text, EpochMs now, Direction direction);
 
+// The end of something that begins now: a time of day ("08:00": the next one by this machine's clock and time
+// zone), or a time as above, but no duration. REQUIRES: no other thread changes the environment.
+tl::expected<EpochMs, std::string> parse_until(std::string_view text, EpochMs now);
+
 }  // namespace rung::cli

@@ -64,7 +64,7 @@ class Context {
   BackgroundTask counting;  // last: it ends before the members that it uses
 };
 
-// --- the handlers: tasks.cc, changes.cc, bulks.cc, service.cc
+// --- the handlers: tasks.cc, changes.cc, bulks.cc, queues.cc, service.cc
 Response submit_tasks(Context& context, const Call& call);
 Response list_tasks(Context& context, const Call& call);
 Response show_task(Context& context, const Call& call);
@@ -83,6 +83,10 @@ Response show_bulk(Context& context, const Call& call);
 Response pause_bulk(Context& context, const Call& call);
 Response resume_bulk(Context& context, const Call& call);
 Response abort_bulk(Context& context, const Call& call);
+
+Response list_queues(Context& context, const Call& call);
+Response pause_queue(Context& context, const Call& call);
+Response resume_queue(Context& context, const Call& call);
 
 Response show_health(Context& context, const Call& call);
 Response show_ready(Context& context, const Call& call);

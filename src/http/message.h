@@ -13,8 +13,9 @@ namespace rung::http {
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 struct Request {
-  std::string method, path;  // the path decoded, without the query
-  Pairs query;               // decoded, in the order received
+  std::string method, path;        // the path decoded, without the query
+  bool has_encoded_slash = false;  // then `path` is as it was received
+  Pairs query;                     // decoded, in the order received
   // The headers that we use; "" if missing. `authorization` holds a secret: only Access reads it, and it is
   // neither logged nor returned.
   std::string authorization, host, origin, content_type, content_encoding;

@@ -78,12 +78,15 @@ struct Metrics::Families {
       "rung_quarantined_queues", "Queues that held up a connection and are probed one message at a time.");
   prometheus::Family<prometheus::Gauge>& attached = gauge(
       "rung_queue_attached", "1 if the queue's dead letters reach Rung; only queues that the config names.");
+  prometheus::Family<prometheus::Gauge>& paused =
+      gauge("rung_queue_paused", "1 for each queue that is paused; the others are not listed.");
   prometheus::Family<prometheus::Gauge>& build = gauge(
       "rung_build_info", "Always 1; the version is a label, and so is the group if the config has groups.");
 
   std::map<std::string, prometheus::Gauge*> problems;         // guarded by mutex_
   bridge::Lateness late;                                      // contents of the histogram; guarded by mutex_
   std::map<std::string, prometheus::Gauge*> attached_queues;  // guarded by mutex_
+  std::map<std::string, prometheus::Gauge*> paused_queues;    // guarded by mutex_
 
   prometheus::Family<prometheus::Histogram>& histogram(const char* name, const char* help) {
     return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
@@ -145,6 +148,7 @@ void Metrics::vitals(const Vitals& vitals, int connections) {
     gauge->Set(1);
   }
   attachments(vitals);
+  pauses(vitals);
   const auto& done = vitals.retention;
   const auto raise = [](prometheus::Counter& counter, std::int64_t now) {
     const double more = static_cast<double>(now) - counter.Value();
@@ -186,6 +190,21 @@ void Metrics::attachments(const Vitals& vitals) {
     auto& gauge = gauges[queue];
     if (gauge == nullptr) gauge = &families_->attached.Add({{"queue", queue}});
     gauge->Set(attached ? 1 : 0);
+  }
+}
+
+// REQUIRES: mutex_ is held.
+void Metrics::pauses(const Vitals& vitals) {
+  auto& gauges = families_->paused_queues;
+  std::erase_if(gauges, [&](const auto& gauge) {
+    const bool goes = std::ranges::find(vitals.paused, gauge.first) == vitals.paused.end();
+    if (goes) families_->paused.Remove(gauge.second);
+    return goes;
+  });
+  for (const std::string& queue : vitals.paused) {
+    auto& gauge = gauges[queue];
+    if (gauge == nullptr) gauge = &families_->paused.Add({{"queue", queue}});
+    gauge->Set(1);
   }
 }
 

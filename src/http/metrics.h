@@ -1,5 +1,5 @@
 // The contents of /metrics, with prometheus-cpp's core. Each label has few values, all known in advance: only
-// queues that the config names, no tags, nothing from a message. Thread: any.
+// queues that the config names or a person paused, no tags, nothing from a message. Thread: any.
 #pragma once
 
 #include <memory>
@@ -44,6 +44,7 @@ class Metrics {
   void lateness(const bridge::Lateness& now);
   struct Families;
   void attachments(const Vitals& vitals);
+  void pauses(const Vitals& vitals);
   const Clock& clock_;
   const std::unique_ptr<Families> families_;
   std::mutex mutex_;

@@ -104,6 +104,7 @@ RequestReader::State RequestReader::take_head() {
   keep_alive_ = is_1_1 && parser_->keep_alive();
   request_.method = is_head_ ? "GET" : std::string(view(head.method_string()));
   request_.path = decode_path(target.substr(0, question));
+  request_.has_encoded_slash = has_encoded_slash(target.substr(0, question));
   request_.authorization = field(field::authorization);
   if (head.count(field::if_match) > 0) request_.if_match = field(field::if_match);
   request_.host = field(field::host);

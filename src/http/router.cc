@@ -5,12 +5,11 @@
 namespace rung::http {
 namespace {
 
-// The text in place of the pattern's {id}; none if the path doesn't match.
+// The text in place of the pattern's {id} or {queue}; none if the path doesn't match.
 std::optional<std::string> fits(std::string_view pattern, std::string_view path) {
-  constexpr std::string_view kId = "{id}";
-  const std::size_t at = pattern.find(kId);
+  const std::size_t at = pattern.find('{');
   if (at == std::string_view::npos) return pattern == path ? std::optional<std::string>("") : std::nullopt;
-  const std::string_view before = pattern.substr(0, at), after = pattern.substr(at + kId.size());
+  const std::string_view before = pattern.substr(0, at), after = pattern.substr(pattern.find('}') + 1);
   if (path.size() <= before.size() + after.size() || !path.starts_with(before) || !path.ends_with(after))
     return std::nullopt;
   const std::string_view id = path.substr(at, path.size() - before.size() - after.size());

@@ -13,7 +13,7 @@ namespace rung::http {
 
 struct Call {
   const Request& request;
-  std::string id;   // the text in place of {id}; "" if the pattern has none
+  std::string id;   // the text in place of {id} or {queue}; "" if the pattern has neither
   std::string who;  // for the audit
 };
 

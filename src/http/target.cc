@@ -49,10 +49,17 @@ Result<Pairs> parse_query(std::string_view text) {
 }
 
 std::string decode_path(std::string_view text) {
-  for (const std::string_view slash : {"%2f", "%2F"}) {
-    if (text.find(slash) != std::string_view::npos) return std::string(text);
-  }
+  if (has_encoded_slash(text)) return std::string(text);
   return percent_decode(text, false).value_or(std::string(text));
+}
+
+bool has_encoded_slash(std::string_view path) {
+  return path.find("%2f") != std::string_view::npos || path.find("%2F") != std::string_view::npos;
+}
+
+std::string decode_segment(std::string_view segment, const Request& request) {
+  if (!request.has_encoded_slash) return std::string(segment);
+  return percent_decode(segment, false).value_or(std::string(segment));
 }
 
 bool is_host(std::string_view text) {

@@ -16,6 +16,10 @@ Result<Pairs> parse_query(std::string_view text);
 // Percent-decodes a path. If that is impossible, returns the text unchanged; it then matches no path of ours.
 // The same for a path with an encoded slash: a proxy that compares paths takes it for part of a segment.
 std::string decode_path(std::string_view text);
+bool has_encoded_slash(std::string_view path);
+
+// A segment of the request's path, decoded; it may contain a slash then.
+std::string decode_segment(std::string_view segment, const Request& request);
 
 // Whether a Host header is a name or an address, with or without a port: no user, path or percent-encoding.
 bool is_host(std::string_view text);

@@ -15,6 +15,7 @@
 
 #include "src/core/result.h"
 #include "src/store/bulks.h"
+#include "src/store/gates.h"
 #include "src/store/leases.h"
 #include "src/store/options.h"
 #include "src/store/queries.h"
@@ -27,6 +28,7 @@ namespace rung {
 class Store : public TaskStore,
               public LeaseStore,
               public BulkStore,
+              public GateStore,
               public RetentionStore,
               public QueryStore,
               public SchemaStore,

@@ -68,9 +68,11 @@ class TaskStore {
   virtual Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) = 0;
 
   // --- due tasks. Rows of `state` in `shards` with after < next_at <= until (no lower bound if `after` is
-  // none), earliest first within each shard, at most `per_shard` of each.
+  // none), earliest first within each shard, at most `per_shard` of each. Those of the queues `without` are
+  // left out, but the search still reads past them.
   virtual Result<std::vector<DueEntry>> due(State state, std::span<const int> shards,
-                                            std::optional<EpochMs> after, EpochMs until, int per_shard) = 0;
+                                            std::optional<EpochMs> after, EpochMs until, int per_shard,
+                                            std::span<const std::string> without = {}) = 0;
   // Rows left in `publishing` under an epoch older than the lease's.
   virtual Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) = 0;
 };

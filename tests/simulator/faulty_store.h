@@ -95,8 +95,9 @@ class FaultyStore final : public Store {
     return call([&] { return db_->messages(ids); });
   }
   Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
-                                    EpochMs until, int per_shard) override {
-    return call([&] { return db_->due(state, shards, after, until, per_shard); });
+                                    EpochMs until, int per_shard,
+                                    std::span<const std::string> without) override {
+    return call([&] { return db_->due(state, shards, after, until, per_shard, without); });
   }
   Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) override {
     return call([&] { return db_->stranded(leases, limit); });
@@ -120,6 +121,18 @@ class FaultyStore final : public Store {
   }
   Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override {
     return call([&] { return db_->bulk_next(step, limit); });
+  }
+  Result<Pause> pause(const NewPause& wish) override {
+    return call([&] { return db_->pause(wish); });
+  }
+  Result<std::optional<Pause>> resume(const std::string& queue, const std::string& who) override {
+    return call([&] { return db_->resume(queue, who); });
+  }
+  Result<std::vector<Pause>> pauses() override {
+    return call([&] { return db_->pauses(); });
+  }
+  Result<std::vector<QueueGate>> queue_gates() override {
+    return call([&] { return db_->queue_gates(); });
   }
   Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override {
     return call([&] { return db_->purge_finished(before, from, limit); });

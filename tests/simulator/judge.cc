@@ -10,6 +10,10 @@ namespace {
 
 // After a step of the database's clock: until all have measured it again.
 constexpr Us kUntilMeasured = kMinute;
+// A pause is in force by then: a second, and a claim that was on its way.
+constexpr Us kUntilPaused = 1200 * kMs;
+// Without a fault for so long, nothing of one is on its way.
+constexpr Us kCalm = 30 * kSecond;
 constexpr Us kAhead = 100 * kMs;  // what the claim allows (Dispatch::kAhead)
 
 }  // namespace
@@ -93,6 +97,21 @@ void Judge::stepped(Us by) {
   }
 }
 
+void Judge::paused(const std::string& queue) {
+  paused_[queue] = world_.events.now();
+  world_.note(0, [&] { return queue + " is paused"; });
+}
+
+// Long enough for every node to know, and nothing kept them from it.
+bool Judge::is_paused(const std::string& queue) const {
+  const auto since = paused_.find(queue);
+  const Us now = world_.events.now();
+  if (since == paused_.end() || now - since->second < kUntilPaused) return false;
+  if (world_.troubles.any_in(std::max<Us>(now - kCalm, 0), now)) return false;
+  const auto pauses = store_->pauses();
+  return std::ranges::any_of(*pauses, [&](const Pause& one) { return one.queue == queue && !one.over; });
+}
+
 // --- commits
 
 bool Judge::holds_lease(int node, std::optional<int> shard) {
@@ -160,6 +179,8 @@ void Judge::applied(std::span<const Event> events, const std::vector<Decision>& 
     }
     if (!std::holds_alternative<event::Claim>(events[i].what)) continue;
     facts.claims.push_back({world_.events.now(), task.attempt, fence.node, task.epoch});
+    if (before == State::scheduled && is_paused(task.queue))
+      return broken("nothing of a paused queue is claimed: " + task.queue, facts.message);
     if (!holds_lease(fence.node, task.shard))
       return broken("nobody claims without the lease: node " + std::to_string(fence.node), facts.message);
   }

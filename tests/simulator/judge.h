@@ -33,6 +33,7 @@ class Judge final : public Watcher {
   void asked(TaskId id, const Happening& what);
   void answered(TaskId id, const Happening& what, const Decision& decision);
   void stepped(Us by);  // the database's clock has stepped
+  void paused(const std::string& queue);
 
   // --- Watcher
   void inserted(std::span<const NewTask> tasks, const std::vector<Inserted>& answers,
@@ -62,6 +63,7 @@ class Judge final : public Watcher {
   void judge_arrival(TaskId id, Facts& facts, const Message& message, std::uint64_t by);
   bool by_former_life(const Facts& facts, int attempt, std::uint64_t by) const;
   static bool ended_by_hand(const Facts& facts, int attempt, std::uint64_t by);
+  bool is_paused(const std::string& queue) const;
   void judge_confirm(const Facts& facts, const Task& task, int node);
   void judge_takeover(const Facts& facts, int attempt, const std::string& node);
   void judge_message(int number, const Entry& entry, const std::string& dead_queue);
@@ -75,6 +77,7 @@ class Judge final : public Watcher {
   std::map<int, Entry> entries_;
   std::map<TaskId, Facts> facts_;
   std::vector<std::pair<Us, Us>> steps_;  // when, by how much
+  std::map<std::string, Us> paused_;      // when each queue was paused, or its pause changed, last
 };
 
 }  // namespace rung::sim

@@ -22,6 +22,7 @@ void People::start() {
   const Us scale = std::max<Us>(settings.active / kMinute, 1) * kSecond;
   if (settings.has(Actor::people)) plan(scale, [this] { once(); });
   if (settings.has(Actor::bulks)) plan(scale * 10, [this] { bulk(); });
+  if (settings.has(Actor::pauses)) plan(scale * 8, [this] { pause(); });
 }
 
 std::optional<TaskId> People::some_task() {
@@ -114,6 +115,17 @@ void People::bulk() {
     world_.events.after(dice_.between(3001, 9000) * kMs, nullptr,
                         [set, aborts] { set(aborts ? BulkState::aborted : BulkState::running); });
   }
+}
+
+// Ends by itself or is resumed, and in any case when the active time is over.
+void People::pause() {
+  const std::string queue = dice_.pick(kQueues);
+  const Us lasts = std::min(dice_.between(200, 15'000) * kMs, world_.settings.active - world_.events.now());
+  std::optional<EpochMs> until;
+  if (dice_.one_in(2)) until = world_.db->now() + Ms{lasts / kMs};
+  (void)store_->pause({queue, until, "ann", ""});
+  judge_.paused(queue);
+  world_.events.after(lasts, nullptr, [this, queue] { (void)store_->resume(queue, "ann"); });
 }
 
 void People::set_unknown() {

@@ -18,6 +18,7 @@ class People {
  private:
   void once();
   void bulk();
+  void pause();
   void by_bridge(TaskId id, const Happening& what);
   void by_hand(TaskId id, const Happening& what);
   Happening draw();

@@ -12,8 +12,9 @@ constexpr std::array<const char*, kFaults> kFaultWords = {
     "kill",       "pause",      "twin",        "drain",      "cut",        "slow",
     "silent",     "dead_queue", "full",        "missing",    "blocked",    "broker_away",
     "store_fail", "store_lose", "store_stall", "store_away", "clock_step", "upgrade"};
-constexpr std::array<const char*, kActors> kActorWords = {
-    "rejects", "silence", "results", "late", "forgers", "delays", "submits", "big", "people", "bulks"};
+constexpr std::array<const char*, kActors> kActorWords = {"rejects", "silence", "results", "late",
+                                                          "forgers", "delays",  "submits", "big",
+                                                          "people",  "bulks",   "pauses"};
 
 template <typename T, std::size_t N>
 std::optional<std::set<T>> read_words(const std::string& words, const std::array<const char*, N>& known) {

@@ -47,8 +47,9 @@ enum class Actor : std::uint8_t {
   big,      // bodies that count as megabytes for Rung
   people,   // people who cancel, reschedule, fire, redrive, finish
   bulks,    // the same, for many tasks at once
+  pauses,   // people who pause and resume queues
 };
-inline constexpr int kActors = 10;
+inline constexpr int kActors = 11;
 
 const char* word_of(Fault fault);
 const char* word_of(Actor actor);

@@ -19,13 +19,15 @@ Result<std::vector<StoredMessage>> MemoryStore::messages(std::span<const TaskId>
 }
 
 Result<std::vector<DueEntry>> MemoryStore::due(State state, std::span<const int> shards,
-                                               std::optional<EpochMs> after, EpochMs until, int per_shard) {
+                                               std::optional<EpochMs> after, EpochMs until, int per_shard,
+                                               std::span<const std::string> without) {
   return call([&] {
     std::map<int, std::vector<DueEntry>> by_shard;
     for (const auto& [id, row] : db_.tasks_) {
       const Task& t = row.task;
       if (t.state != state || !t.next_at || *t.next_at > until || (after && *t.next_at <= *after)) continue;
       if (std::find(shards.begin(), shards.end(), t.shard) == shards.end()) continue;
+      if (std::ranges::find(without, t.queue) != without.end()) continue;
       by_shard[t.shard].push_back({id, t.shard, *t.next_at, t.queue});
     }
     const auto earlier = [](const DueEntry& a, const DueEntry& b) {

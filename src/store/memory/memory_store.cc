@@ -43,12 +43,13 @@ void MemoryDb::lose_next_answers(int calls) {
 }
 std::function<void()> MemoryDb::back_up() {
   const std::lock_guard lock(mutex_);
-  return [this, nodes = nodes_, shards = shards_, tasks = tasks_, keys = keys_] {
+  return [this, nodes = nodes_, shards = shards_, tasks = tasks_, keys = keys_, pauses = pauses_] {
     const std::lock_guard restoring(mutex_);
     nodes_ = nodes;
     shards_ = shards;
     tasks_ = tasks;
     keys_ = keys;
+    pauses_ = pauses;
   };
 }
 void MemoryDb::set_max_body(std::size_t bytes) {

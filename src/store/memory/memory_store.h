@@ -79,7 +79,8 @@ class MemoryDb {
   std::vector<AuditRow> audit_;
   std::vector<SystemEvent> events_;
   std::map<std::string, std::string> settings_;
-  std::vector<BulkRow> bulks_;  // id = index + 1
+  std::vector<BulkRow> bulks_;           // id = index + 1
+  std::map<std::string, Pause> pauses_;  // by queue
 };
 
 std::unique_ptr<Store> open_memory_store(std::shared_ptr<MemoryDb> db);

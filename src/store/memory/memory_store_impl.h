@@ -1,5 +1,5 @@
-// MemoryStore. Its methods are in memory_store.cc (writes), memory_reads.cc, memory_bulks.cc and
-// memory_retention.cc.
+// MemoryStore. Its methods are in memory_store.cc (writes), memory_reads.cc, memory_bulks.cc, memory_gates.cc
+// and memory_retention.cc.
 // Thread: as Store says, one at a time; the MemoryDb has its own lock.
 #pragma once
 
@@ -53,7 +53,8 @@ class MemoryStore final : public Store {
                                       const Decider& decide, const BulkStep* step) override;
   Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) override;
   Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
-                                    EpochMs until, int per_shard) override;
+                                    EpochMs until, int per_shard,
+                                    std::span<const std::string> without) override;
   Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) override;
 
   Result<Bulk> create_bulk(const NewBulk& bulk) override;
@@ -63,6 +64,11 @@ class MemoryStore final : public Store {
   Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
                                         std::optional<std::int64_t> only) override;
   Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override;
+
+  Result<Pause> pause(const NewPause& wish) override;
+  Result<std::optional<Pause>> resume(const std::string& queue, const std::string& who) override;
+  Result<std::vector<Pause>> pauses() override;
+  Result<std::vector<QueueGate>> queue_gates() override;
 
   Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
   Result<std::vector<Partition>> partitions() override {
@@ -138,6 +144,9 @@ class MemoryStore final : public Store {
   Inserted insert_one(const NewTask& n, const std::vector<Lease>& leases, bool by_hand);
   Decision apply_one(const Event& event, int node, const std::vector<Lease>& leases, const Decider& decide,
                      AttemptChanges& attempts);
+
+  std::optional<Pause> latest_pause(const std::string& queue) const;
+  void keep(const std::optional<Pause>& before, const Pause& after);
 
   // The bulk that the runner of `step` may continue; nullptr if it may not.
   MemoryDb::BulkRow* running_bulk(const BulkStep& step);

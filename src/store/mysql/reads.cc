@@ -17,6 +17,14 @@ std::string union_all(const std::vector<std::string>& parts) {
   return sql;
 }
 
+// Conditions that leave out those queues. Begins with a blank, or is empty.
+std::string all_but(std::span<const std::string> queues) {
+  std::string sql;
+  for (const std::string& queue : queues)
+    sql += ' ' + render("due.without", {{"queue", Literal::text(queue)}});
+  return sql;
+}
+
 // `entries`, sorted: the first `per_shard` of each shard.
 Result<std::vector<DueEntry>> at_most(std::size_t per_shard, Result<std::vector<DueEntry>> entries) {
   if (!entries || entries->size() <= per_shard) return entries;
@@ -134,12 +142,14 @@ Result<std::vector<DueEntry>> MysqlStore::due_entries(const std::string& sql) {
 
 // Finds scheduled tasks in an index that a claim does not change, so claimed tasks have to be removed.
 Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> shards,
-                                              std::optional<EpochMs> after, EpochMs until, int per_shard) {
+                                              std::optional<EpochMs> after, EpochMs until, int per_shard,
+                                              std::span<const std::string> without) {
   if (shards.empty() || per_shard <= 0) return std::vector<DueEntry>{};
   const auto most = static_cast<std::size_t>(per_shard);
   const Literal last = Literal::time(until);
   const Literal first = after ? Literal::time(*after) : Literal::before_all_times();
   const Literal all = Literal::numbers(shards);
+  const Literal others = Literal::rendered(all_but(without));
   const auto publishing = [&] {
     return due_entries(render("publishing", {{"until", last}, {"after", first}, {"shards", all}}));
   };
@@ -162,6 +172,7 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
                                             {"shards", all},
                                             {"until", last},
                                             {"after", first},
+                                            {"without", others},
                                             {"limit", Literal::number(limit + 1)}}));
   if (!few || few->size() <= limit) return at_most(most, without_claimed(std::move(few)));
   // Many: raise each shard's limit by the tasks claimed in that shard, not in all shards.
@@ -182,6 +193,7 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
                                          {"shard", Literal::number(shard)},
                                          {"until", last},
                                          {"after", first},
+                                         {"without", others},
                                          {"limit", Literal::number(most + claimed_in[shard])}}));
   }
   return at_most(most, without_claimed(due_entries(union_all(parts))));

@@ -1,4 +1,4 @@
-// MysqlStore. Its methods are in leases.cc, insert.cc, apply.cc, reads.cc, bulks.cc, retention.cc,
+// MysqlStore. Its methods are in leases.cc, insert.cc, apply.cc, reads.cc, bulks.cc, gates.cc, retention.cc,
 // partitions.cc and migrate.cc.
 // Thread: as Store says, one at a time.
 #pragma once
@@ -48,7 +48,8 @@ class MysqlStore final : public Store {
   Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) override;
 
   Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
-                                    EpochMs until, int per_shard) override;
+                                    EpochMs until, int per_shard,
+                                    std::span<const std::string> without) override;
   Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) override;
 
   Result<Bulk> create_bulk(const NewBulk& bulk) override;
@@ -58,6 +59,11 @@ class MysqlStore final : public Store {
   Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
                                         std::optional<std::int64_t> only) override;
   Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override;
+
+  Result<Pause> pause(const NewPause& wish) override;
+  Result<std::optional<Pause>> resume(const std::string& queue, const std::string& who) override;
+  Result<std::vector<Pause>> pauses() override;
+  Result<std::vector<QueueGate>> queue_gates() override;
 
   Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
   Result<std::vector<Partition>> partitions() override;

@@ -21,7 +21,7 @@ class OpenApi {
   std::string path_of(std::string path) const {
     path = path.substr(0, path.find('?'));
     for (const auto& [pattern, operations] : document_.at("paths").items()) {
-      const std::size_t at = pattern.find("{id}");
+      const std::size_t at = pattern.find('{');
       if (at == std::string::npos ? pattern == path : fits(pattern, at, path)) return pattern;
     }
     return "";
@@ -76,7 +76,7 @@ class OpenApi {
 
  private:
   static bool fits(const std::string& pattern, std::size_t at, const std::string& path) {
-    const std::string before = pattern.substr(0, at), after = pattern.substr(at + 4);
+    const std::string before = pattern.substr(0, at), after = pattern.substr(pattern.find('}') + 1);
     if (path.size() <= before.size() + after.size() || !path.starts_with(before) || !path.ends_with(after))
       return false;
     return path.substr(at, path.size() - before.size() - after.size()).find('/') == std::string::npos;

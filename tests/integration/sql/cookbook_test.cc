@@ -21,6 +21,12 @@ class Cookbook : public testing::Test {
         "FROM "
         "rung_tasks");
     schema_->exec("UPDATE rung_tasks SET rule = 'payments[1]' WHERE id % 5 = 0");
+    schema_->exec(
+        "INSERT INTO rung_pauses (queue, length, since, who, reason) VALUES "
+        "('queue-3', 7, UTC_TIMESTAMP(3), 'alice@host (cli)', 'deploy')");
+    schema_->exec(
+        "INSERT INTO rung_events (at, kind, subject, detail) VALUES "
+        "(UTC_TIMESTAMP(3), 'queue_paused', 'queue-3', 'until it is resumed, by alice@host (cli): deploy')");
     divide("rung_attempts");
     divide("rung_bodies");
     schema_->query("ANALYZE TABLE rung_attempts, rung_bodies");

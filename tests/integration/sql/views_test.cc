@@ -27,6 +27,8 @@ TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
               ElementsAre("bulk_id", "action", "state", "filter", "reason", "queue", "exchange",
                           "routing_key", "rate", "who", "total", "done", "applied", "refused", "created_at",
                           "finished_at", "runner"));
+  EXPECT_THAT(schema.columns("SELECT * FROM retry_queues"),
+              ElementsAre("queue", "state", "since", "until", "reason", "by", "waiting", "next_at"));
   for (const char* column : {"next_due_at", "first_failed_at", "created_at", "finished_at"}) {
     // MariaDB says more of a column that is computed: "datetime(3) /* mariadb-5.3 */".
     EXPECT_THAT(
@@ -95,6 +97,32 @@ TEST(Views, ShowWhatTheStoreWrote) {
   // What has not failed has no such time.
   schema.exec("UPDATE rung_tasks SET first_failed_at = '1970-01-01'");
   EXPECT_EQ(schema.value("SELECT first_failed_at FROM retry_current"), "NULL");
+}
+
+TEST(Views, ShowTheGatesOfQueues) {
+  MysqlSchema schema;
+  const auto store = schema.open_store();
+  schema.exec(
+      "INSERT INTO rung_tasks (id, queue, state, next_at) VALUES (1, 'q', 'scheduled', '2099-01-01'), "
+      "(2, 'q', 'scheduled', '2098-01-01'), (3, 'q', 'awaiting', '2097-01-01'), (4, '', 'scheduled', "
+      "'2097-01-01'), (5, 'q ', 'scheduled', '2097-01-01')");
+  must(store->pause({"empty", {}, "ann", "down"}));
+  must(store->pause({"q", EpochMs{4'000'000'000'123}, "bob", ""}));
+  const std::string shown = "SELECT queue, state, until, reason, `by`, waiting, next_at FROM retry_queues";
+  EXPECT_THAT(
+      schema.query(shown + " ORDER BY queue, CHAR_LENGTH(queue)"),
+      ElementsAre(
+          ElementsAre("empty", "paused", "NULL", "down", "ann", "0", "NULL"),
+          ElementsAre("q", "paused", "2096-10-02 07:06:40.123", "", "bob", "2", "2098-01-01 00:00:00.000"),
+          ElementsAre("q ", "flowing", "NULL", "NULL", "NULL", "1", "2097-01-01 00:00:00.000")));
+  // In any time zone of the reader.
+  schema.exec("UPDATE rung_pauses SET until = UTC_TIMESTAMP(3) + INTERVAL 1 HOUR WHERE queue = 'q'");
+  for (const char* zone : {"+09:00", "-09:00"}) {
+    schema.exec("SET time_zone = '" + std::string(zone) + "'");
+    EXPECT_EQ(schema.value("SELECT state FROM retry_queues WHERE queue = 'q' AND waiting = 2"), "paused");
+  }
+  schema.exec("UPDATE rung_pauses SET until = UTC_TIMESTAMP(3) WHERE queue = 'q'");
+  EXPECT_EQ(schema.value("SELECT state FROM retry_queues WHERE queue = 'q' AND waiting = 2"), "flowing");
 }
 
 TEST(Views, DoNotDependOnTheReadersTimeZone) {

@@ -118,8 +118,8 @@ class Flow final : public BrokerSink {
         shards(world.loop, jobs, clock,
                {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
                listener()),
-        dispatch({world.loop, jobs, shards, transitions, outbox, broker, clock, names, proof, world.rules,
-                  horizon, updates, "rung"},
+        dispatch({world.loop, jobs, shards, transitions, outbox, broker, clock, names, gates, proof,
+                  world.rules, horizon, updates, "rung"},
                  options.max_unconfirmed, broker.limits()),
         horizon(world.loop, jobs, shards, clock, names, dispatch, options.horizon) {
     EXPECT_TRUE(proof.set({std::string(64, 'a'), ""}));
@@ -197,6 +197,7 @@ class Flow final : public BrokerSink {
   MemoryBroker broker{{}, MemoryBroker::Pace::by_hand, world.clock};
   test::VirtualJobs jobs{world.loop,
                          [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(world.db); }};
+  Gates gates{world.loop, jobs, clock, [this] { dispatch.gates_changed(); }};
   DeliveryProof proof{*world.clock, true};
   Outbox outbox{broker, *world.clock};
   Acks acks{broker};
@@ -222,7 +223,7 @@ class Flow final : public BrokerSink {
                  store_watch, broker},
                 {"rung.parked", {"rung.delay", {}}, kIncarnation}};
   Janitor janitor{world.loop,
-                  {jobs, shards, transitions, outbox, clock, horizon, dispatch, names, proof, updates,
+                  {jobs, shards, transitions, outbox, clock, horizon, dispatch, gates, names, proof, updates,
                    [] { return true; }, "rung.parked"}};
   std::uint32_t connection = 0;  // of the last delivery
 

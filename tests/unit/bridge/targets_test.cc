@@ -249,6 +249,48 @@ TEST_F(TargetsTest, AProbeThatWasNeverSentHasAskedNothing) {
   EXPECT_EQ(take(100, later)[1], 5);
 }
 
+TEST_F(TargetsTest, BehindAClosedGateTasksWaitAndKeepTheirOrder) {
+  add(1, 10, Ms{10});
+  add_many(2, 3);
+  targets.close({1}, kTargetsNow);
+  add(1, 30, Ms{30});
+  EXPECT_EQ(targets.waiting(), 3U) << "only those that may go";
+  EXPECT_EQ(targets.held(), 2U);
+  EXPECT_TRUE(targets.is_closed(1));
+  EXPECT_EQ(take(10), (std::map<std::uint32_t, int>{{2, 3}}));
+  EXPECT_TRUE(targets.empty());
+
+  targets.close({}, kTargetsNow);
+  EXPECT_EQ(targets.waiting(), 2U);
+  EXPECT_EQ(targets.held(), 0U);
+  std::vector<std::int64_t> ids;
+  for (const io::DueItem& item : targets.take(10, kBoot)) ids.push_back(item.id.value);
+  EXPECT_THAT(ids, testing::ElementsAre(30, 10));
+}
+
+TEST_F(TargetsTest, WhatBecameOverdueBehindAGateGoesOutAtTheCatchUpRate) {
+  rate = 100;
+  warm(1);
+  targets.close({1}, kTargetsNow);
+  for (int i = 0; i < 200; ++i)  // due, and on time when they came
+    targets.add({TaskId{++last_id}, kTargetsNow, 0, 1}, false);
+  targets.close({}, kTargetsNow + Ms{60'000});
+  EXPECT_EQ(take(kMost)[1], 10) << "a tenth of a second's worth";
+}
+
+TEST_F(TargetsTest, BehindAClosedGateNobodyIsProbed) {
+  add_many(1, 50);
+  take(100);
+  const BootMs later = kBoot + Ms{10'001};
+  targets.quarantine(later, Ms{10'000});
+  answer(1, 50, How::lost, later);
+  add_many(1, 1);
+  targets.close({1}, kTargetsNow);
+  EXPECT_FALSE(take_probe(later));
+  targets.close({}, kTargetsNow);
+  EXPECT_TRUE(take_probe(later));
+}
+
 TEST_F(TargetsTest, WhatIsForgottenIsIdle) {
   warm(1);
   add_many(2, 1);

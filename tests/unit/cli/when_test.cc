@@ -48,6 +48,44 @@ TEST(When, RefusesTheRestAndSaysWhatWouldBeRight) {
   }
 }
 
+class Until : public testing::Test {
+ protected:
+  // Without the system's zones: an hour ahead of UTC, two from March 28 to October 31.
+  Until() { zone("CET-1CEST,M3.5.0,M10.5.0/3"); }
+  ~Until() override { zone(nullptr); }
+  static void zone(const char* rule) {
+    rule == nullptr ? unsetenv("TZ") : setenv("TZ", rule, 1);
+    tzset();
+  }
+  static std::string until(std::string_view text, std::string_view now = "2026-11-21T17:05:00.123Z") {
+    const auto at = parse_until(text, *from_rfc3339(now));
+    return at ? to_rfc3339(*at) : at.error();
+  }
+};
+
+TEST_F(Until, ATimeOfDayIsTheNextOneOfThisMachine) {
+  EXPECT_EQ(until("08:00"), "2026-11-22T07:00:00.000Z");
+  EXPECT_EQ(until("18:06"), "2026-11-21T17:06:00.000Z") << "today";
+  EXPECT_EQ(until("18:05"), "2026-11-22T17:05:00.000Z") << "this minute has begun";
+  EXPECT_EQ(until("18:05:00.124"), "2026-11-21T17:05:00.124Z");
+  EXPECT_EQ(until("00:00"), "2026-11-21T23:00:00.000Z");
+  EXPECT_EQ(until("00:30", "2026-11-30T23:15:00Z"), "2026-11-30T23:30:00.000Z")
+      << "already the next day here";
+  EXPECT_EQ(until("08:00", "2026-12-31T12:00:00Z"), "2027-01-01T07:00:00.000Z");
+}
+
+TEST_F(Until, TheDayMayHave23Or25Hours) {
+  EXPECT_EQ(until("08:00", "2027-03-27T12:00:00Z"), "2027-03-28T06:00:00.000Z");
+  EXPECT_EQ(until("08:00", "2026-10-24T12:00:00Z"), "2026-10-25T07:00:00.000Z");
+}
+
+TEST_F(Until, OrATimeButNoDuration) {
+  EXPECT_EQ(until("2026-11-23T08:00:00Z"), "2026-11-23T08:00:00.000Z");
+  EXPECT_EQ(until("2026-11-23T08:00:00+01:00"), "2026-11-23T07:00:00.000Z");
+  for (const char* text : {"", "8:00", "24:00", "08:60", "08:00Z", "2h", "now", "tomorrow"})
+    EXPECT_THAT(until(text), HasSubstr("08:00, by this machine's clock")) << text;
+}
+
 TEST(When, RoundTrip) {
   EXPECT_EQ(to_rfc3339(kNow), "2026-11-21T17:05:00.123Z");
   EXPECT_EQ(*parse_when(to_rfc3339(kNow), {}, Direction::past), kNow);

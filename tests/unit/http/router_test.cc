@@ -11,7 +11,8 @@ Router router() {
   return Router({{"GET", "/v1/tasks", read, none},
                  {"POST", "/v1/tasks", full, none},
                  {"GET", "/v1/tasks/{id}", read, none},
-                 {"POST", "/v1/tasks/{id}/cancel", full, none}});
+                 {"POST", "/v1/tasks/{id}/cancel", full, none},
+                 {"POST", "/v1/queues/{queue}/pause", full, none}});
 }
 
 TEST(Router, FindsByMethodAndPattern) {
@@ -22,6 +23,8 @@ TEST(Router, FindsByMethodAndPattern) {
   EXPECT_EQ(one.route->pattern, "/v1/tasks/{id}");
   EXPECT_EQ(one.id, "57");
   EXPECT_EQ(r.match("POST", "/v1/tasks/57/cancel").id, "57");
+  EXPECT_EQ(r.match("POST", "/v1/queues/orders/pause").id, "orders");
+  EXPECT_EQ(r.match("POST", "/v1/queues//pause").route, nullptr);
 }
 
 TEST(Router, SaysWhichMethodsAPathHas) {

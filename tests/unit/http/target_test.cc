@@ -18,6 +18,11 @@ TEST(Target, Paths) {
   EXPECT_EQ(decode_path("/%zz"), "/%zz");
   EXPECT_EQ(decode_path("/v1%2ftasks"), "/v1%2ftasks") << "not a path separator";
   EXPECT_EQ(decode_path("/v1%2Ftasks/%35"), "/v1%2Ftasks/%35");
+  // So a segment is decoded if the path is not, and only then.
+  Request request;
+  EXPECT_EQ(decode_segment("a%2Fb", request), "a%2Fb");
+  request.has_encoded_slash = has_encoded_slash("/v1/queues/a%2fb%20c/pause");
+  EXPECT_EQ(decode_segment("a%2fb%20c", request), "a/b c");
 }
 
 TEST(Target, HostIsANameOrAnAddress) {

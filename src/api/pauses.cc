@@ -1,0 +1,85 @@
+#include "src/api/pauses.h"
+
+#include <algorithm>
+
+#include "src/api/fields.h"
+#include "src/core/rfc3339.h"
+#include "src/core/utf8.h"
+
+namespace rung::api {
+namespace {
+
+Json text_of(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+Json time_of(const std::optional<EpochMs>& at) { return at ? Json(to_rfc3339(*at)) : Json(nullptr); }
+
+// Why no queue of that name can be paused; "" if it can. It need not exist.
+std::string refused_name(const std::string& queue, const TargetRules& rules) {
+  if (queue.empty() || queue.size() > kNameBytes || queue.find('\0') != std::string::npos || !is_utf8(queue))
+    return shown(queue) + " cannot be a queue: a name has 1 to 255 bytes of UTF-8";
+  Target target;
+  target.queue = queue;
+  return own_target(target, rules);
+}
+
+}  // namespace
+
+Result<Pause> pause_queue(Store& store, const PauseWish& wish, const TargetRules& rules) {
+  if (std::string why = refused_name(wish.queue, rules); !why.empty()) return permanent(std::move(why));
+  std::optional<EpochMs> until = wish.until;
+  if (until || wish.lasts) {
+    const auto now = store.now();
+    if (!now) return tl::unexpected(now.error());
+    if (wish.lasts) until = *now + *wish.lasts;
+    if (*until <= *now) return permanent(format_utc(*until) + " UTC has passed: a pause ends in the future");
+  }
+  return store.pause({wish.queue, until, wish.who, wish.reason});
+}
+
+Result<Pause> resume_queue(Store& store, const std::string& queue, const std::string& who,
+                           const TargetRules& rules) {
+  if (std::string why = refused_name(queue, rules); !why.empty()) return permanent(std::move(why));
+  auto ended = store.resume(queue, who);
+  if (!ended) return tl::unexpected(ended.error());
+  if (!*ended) return not_found("the queue " + shown(queue) + " is not paused");
+  return **ended;
+}
+
+Result<std::optional<Pause>> holding_pause(GateStore& store, const Task& task) {
+  if (task.queue.empty() || task.state != State::scheduled) return std::nullopt;
+  const auto pauses = store.pauses();
+  if (!pauses) return tl::unexpected(pauses.error());
+  const auto it = std::ranges::find(*pauses, task.queue, &Pause::queue);
+  if (it == pauses->end() || it->over) return std::nullopt;
+  return *it;
+}
+
+std::string pause_text(const Pause& pause) {
+  std::string text = pause.until ? "until " + format_utc(*pause.until) + " UTC" : "until it is resumed";
+  text += " by " + pause.who;
+  if (!pause.reason.empty()) text += " (" + pause.reason + ")";
+  return text;
+}
+
+Json to_json(const Pause& pause) {
+  Json json = {{"queue", pause.queue},
+               {"state", pause.over ? "flowing" : "paused"},
+               {"since", to_rfc3339(pause.since)},
+               {"until", time_of(pause.until)},
+               {"reason", text_of(pause.reason)},
+               {"by", text_of(pause.who)}};
+  if (pause.over) json["resumed_by"] = text_of(pause.resumed_by);
+  return json;
+}
+
+Json to_json(const QueueGate& gate) {
+  return {{"queue", gate.queue},
+          {"state", gate.state},
+          {"since", time_of(gate.since)},
+          {"until", time_of(gate.until)},
+          {"reason", text_of(gate.reason)},
+          {"by", text_of(gate.by)},
+          {"waiting", gate.waiting},
+          {"next_at", time_of(gate.next_at)}};
+}
+
+}  // namespace rung::api

@@ -1,0 +1,170 @@
+// rung pause, resume, queues: when the tasks of a queue may go out.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "levels/duration.h"
+#include "src/api/pauses.h"
+#include "src/cli/command.h"
+#include "src/cli/commands.h"
+#include "src/cli/task_text.h"
+#include "src/cli/text.h"
+#include "src/cli/when.h"
+#include "src/core/utf8.h"
+
+namespace rung::cli {
+namespace {
+
+struct PauseOptions {
+  Common common;
+  std::string queue, lasts, until, reason;
+};
+
+// Reads --for and --until.
+int read_end(const PauseOptions& options, EpochMs now, api::PauseWish& wish) {
+  if (!options.lasts.empty()) {
+    const auto lasts = levels::parse_duration(options.lasts);
+    if (!lasts || *lasts <= Ms{0} || *lasts > levels::kLongest)
+      return report_error(kUserError, "--for: '" + options.lasts + "' is not a duration (90s, 1h30m, 2d)");
+    wish.lasts = *lasts;
+  }
+  if (!options.until.empty()) {
+    const auto until = parse_until(options.until, now);
+    if (!until) return report_error(kUserError, "--until: " + until.error());
+    wish.until = *until;
+  }
+  return kSuccess;
+}
+
+int pause(const PauseOptions& options) {
+  Session session;
+  if (const int code = open_session(options.common, session, options.queue); code != kSuccess) return code;
+  api::PauseWish wish;
+  wish.queue = options.queue;
+  wish.reason = clean_utf8(options.reason, kErrorBytes);
+  wish.who = cli_user();
+  if (const int code = read_end(options, session.now, wish); code != kSuccess) return code;
+  const auto made = api::pause_queue(*session.store, wish, session.config.rules->targets());
+  if (!made) return report_error(made.error());
+  if (options.common.json) {
+    print(dump(api::to_json(*made)) + "\n");
+  } else {
+    print(one_line(fmt::format("{} is paused {}", made->queue, api::pause_text(*made))) + "\n");
+  }
+  return kSuccess;
+}
+
+int resume(const PauseOptions& options) {
+  Session session;
+  if (const int code = open_session(options.common, session, options.queue); code != kSuccess) return code;
+  const auto ended =
+      api::resume_queue(*session.store, options.queue, cli_user(), session.config.rules->targets());
+  if (!ended) return report_error(ended.error());
+  if (options.common.json) {
+    print(dump(api::to_json(*ended)) + "\n");
+  } else {
+    print(one_line(
+              fmt::format("{} flows again, after {}", ended->queue, humanise(*ended->until - ended->since))) +
+          "\n");
+  }
+  return kSuccess;
+}
+
+struct QueuesOptions {
+  Common common;
+  bool watch = false;
+};
+
+std::string queues_table(const std::vector<QueueGate>& gates, EpochMs now) {
+  using enum Table::Align;
+  if (gates.empty()) return "no queue has scheduled tasks, and none is paused\n";
+  Table table({{"QUEUE", left, 12},
+               {"STATE", left},
+               {"SINCE", left, 0, 3},
+               {"UNTIL", left},
+               {"WAITING", right},
+               {"NEXT", left, 0, 2},
+               {"BY", left, 8, 1},
+               {"REASON", left}});
+  for (const QueueGate& gate : gates) {
+    const bool closed = gate.since.has_value();
+    table.row({gate.queue,
+               {gate.state, closed ? Colour::yellow : Colour::green},
+               closed ? relative(*gate.since, now) : "-",
+               gate.until ? relative(*gate.until, now)
+               : closed   ? "resumed"
+                          : "-",
+               std::to_string(gate.waiting),
+               gate.next_at ? relative(*gate.next_at, now) : "-",
+               gate.by.empty() ? "-" : gate.by,
+               gate.reason.empty() ? "-" : gate.reason});
+  }
+  return table.str(Terminal::of_stdout());
+}
+
+int queues(const QueuesOptions& options) {
+  Session session;
+  if (const int code = open_session(options.common, session); code != kSuccess) return code;
+  const auto draw = [&]() -> int {
+    const auto gates = session.store->queue_gates();
+    if (!gates) return report_error(gates.error());
+    if (!options.common.json) {
+      print(queues_table(*gates, session.now));
+      return kSuccess;
+    }
+    Json json = {{"queues", Json::array()}};
+    for (const QueueGate& gate : *gates) json["queues"].push_back(api::to_json(gate));
+    print(dump(json) + "\n");
+    return kSuccess;
+  };
+  return options.watch ? watch(session, draw) : draw();
+}
+
+void add_queues(CLI::App& app, int* exit) {
+  auto o = std::make_shared<QueuesOptions>();
+  CLI::App& c = add_command(app, "queues", "Lists the queues that have scheduled tasks or are paused",
+                            "Examples:\n"
+                            "  rung queues\n"
+                            "  rung queues --json | jq '.queues[] | select(.state == \"paused\")'\n"
+                            "WAITING counts scheduled tasks, due or not. NEXT is the earliest due time.",
+                            o->common);
+  add_watch(c, o->watch)->excludes("--json");
+  c.callback([o, exit] { *exit = queues(*o); });
+}
+
+}  // namespace
+
+void add_pause(CLI::App& app, int* exit) {
+  auto p = std::make_shared<PauseOptions>();
+  CLI::App& c = add_command(
+      app, "pause", "Pauses a queue: its tasks wait, and cost no attempt",
+      "Examples:\n"
+      "  rung pause orders --reason \"the shop is down\"     until it is resumed\n"
+      "  rung pause orders --for 2h\n"
+      "  rung pause orders --until 08:00                   the next 08:00 of this machine's clock\n"
+      "  rung pause orders --until 2026-11-23T08:00:00Z\n"
+      "In force on every sidecar within a second. Pausing a paused queue changes its end and its reason.",
+      p->common);
+  c.add_option("QUEUE", p->queue, "The queue; it need not exist yet")->required();
+  CLI::Option* lasts = c.add_option("--for", p->lasts, "How long (2h, 1d)")->type_name("DURATION");
+  c.add_option("--until", p->until, "Until when (08:00, or 2026-11-23T08:00:00Z)")
+      ->type_name("TIME")
+      ->excludes(lasts);
+  c.add_option("--reason", p->reason, "Why, for the other users")->type_name("TEXT");
+  c.callback([p, exit] { *exit = pause(*p); });
+
+  auto r = std::make_shared<PauseOptions>();
+  CLI::App& again = add_command(app, "resume", "Ends the pause of a queue",
+                                "Example:\n"
+                                "  rung resume orders\n"
+                                "What is overdue goes out oldest first, at the queue's catch-up rate.",
+                                r->common);
+  again.add_option("QUEUE", r->queue, "The queue")->required();
+  again.callback([r, exit] { *exit = resume(*r); });
+
+  add_queues(app, exit);
+}
+
+}  // namespace rung::cli

@@ -1,0 +1,72 @@
+// /v1/queues: pause and resume a queue. Pauses are kept in the database: every sidecar reads them there
+// (src/bridge/gates.h).
+#include "src/api/fields.h"
+#include "src/api/pauses.h"
+#include "src/http/context.h"
+#include "src/http/problem.h"
+#include "src/http/target.h"
+
+namespace rung::http {
+namespace {
+
+std::string queue_of(const Call& call) { return decode_segment(call.id, call.request); }
+
+// The body's object; empty bodies are allowed.
+Result<Json> body_of(const Call& call) {
+  if (call.request.body.empty()) return Json(Json::object());
+  auto json = api::parse_json(call.request.body);
+  if (json && !json->is_object()) return permanent("the body is an object, or empty");
+  return json;
+}
+
+Response tell(const Call& call, const Result<Pause>& pause) {
+  if (pause) return answer(200, api::to_json(*pause));
+  if (pause.error().kind == Error::Kind::permanent)
+    return problem(400, pause.error().message, call.request.path);
+  return problem(pause.error(), call.request.path);
+}
+
+}  // namespace
+
+Response pause_queue(Context& context, const Call& call) {
+  const auto json = body_of(call);
+  if (!json) return problem(400, json.error().message, call.request.path);
+  FieldErrors errors;
+  api::Fields fields(*json, "", errors);
+  api::PauseWish wish;
+  wish.queue = queue_of(call);
+  wish.lasts = fields.duration("for", Ms{1});
+  wish.until = fields.time("until");
+  wish.reason = fields.text("reason", kErrorBytes).value_or("");
+  wish.who = call.who;
+  if (wish.lasts && wish.until) fields.wrong("for", "cannot be combined with until");
+  fields.finish();
+  if (!errors.empty()) return problem(errors, call.request.path);
+  return tell(call, context.reads.run_once([&](Store& store) {
+    return api::pause_queue(store, wish, context.rules()->targets());
+  }));
+}
+
+Response resume_queue(Context& context, const Call& call) {
+  const auto json = body_of(call);
+  if (!json) return problem(400, json.error().message, call.request.path);
+  FieldErrors errors;
+  api::Fields(*json, "", errors).finish();
+  if (!errors.empty()) return problem(errors, call.request.path);
+  return tell(call, context.reads.run_once([&](Store& store) {
+    return api::resume_queue(store, queue_of(call), call.who, context.rules()->targets());
+  }));
+}
+
+Response list_queues(Context& context, const Call& call) {
+  if (!call.request.query.empty())
+    return problem({{call.request.query.front().first.substr(0, 60), "there are no conditions here"}},
+                   call.request.path);
+  const auto gates = context.reads.run([](GateStore& store) { return store.queue_gates(); });
+  if (!gates) return problem(gates.error(), call.request.path);
+  Json list = Json::array();
+  for (const QueueGate& gate : *gates) list.push_back(api::to_json(gate));
+  return answer(200, {{"queues", std::move(list)}});
+}
+
+}  // namespace rung::http

@@ -1,0 +1,58 @@
+#include "src/store/gates.h"
+
+#include <nlohmann/json.hpp>
+
+namespace rung {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string json_of(const Pause& pause) {
+  const Json json = {{"queue", pause.queue},
+                     {"since", format_utc(pause.since)},
+                     {"until", pause.until ? Json(format_utc(*pause.until)) : Json()},
+                     {"reason", pause.reason}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::optional<Pause> paused(const std::optional<Pause>& before, const NewPause& wish, EpochMs now) {
+  const bool in_force = before && !before->over;
+  const Pause after{wish.queue, in_force ? before->since : now, wish.until, wish.who, wish.reason, "", false};
+  if (in_force && *before == after) return std::nullopt;  // repeated after a lost answer
+  return after;
+}
+
+std::optional<Pause> resumed(const std::optional<Pause>& before, const std::string& who, EpochMs now) {
+  if (!before || before->over) return std::nullopt;
+  Pause after = *before;
+  after.until = now;
+  after.resumed_by = who;
+  after.over = true;
+  return after;
+}
+
+AuditRow audit_of(const std::optional<Pause>& before, const Pause& after, EpochMs now) {
+  return {0,
+          now,
+          after.over ? after.resumed_by : after.who,
+          after.over ? "resume" : "pause",
+          TaskId{0},
+          before && !before->over ? json_of(*before) : "{}",
+          json_of(after)};
+}
+
+SystemEvent event_of(const Pause& after) {
+  std::string detail;
+  if (after.over) {
+    detail = "by " + after.resumed_by;
+  } else {
+    detail =
+        "until " + (after.until ? format_utc(*after.until) + " UTC" : "it is resumed") + ", by " + after.who;
+    if (!after.reason.empty()) detail += ": " + after.reason;
+  }
+  return {0, {}, "", after.over ? "queue_resumed" : "queue_paused", after.queue, detail};
+}
+
+}  // namespace rung

@@ -1,0 +1,115 @@
+// pause, resume, queues; and what show and stats say of a paused queue.
+#include "tests/integration/cli/fixture.h"
+
+namespace rung::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class PauseCommand : public CliTest {
+ protected:
+  json queue(const std::string& name) {
+    const json all = rung_json({"queues"});
+    for (const json& one : all["queues"]) {
+      if (one["queue"] == name) return one;
+    }
+    return nullptr;
+  }
+};
+
+TEST_F(PauseCommand, PausesUntilItIsResumed) {
+  insert(fresh("orders", 10min));
+  insert(fresh("orders", 20min));
+  insert(fresh("invoices", 20min));
+  const Ran ran = rung({"pause", "orders", "--reason", "the shop is down"});
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_THAT(ran.out,
+              ContainsRegex("^orders is paused until it is resumed by .+@.+ \\(cli\\) \\(the shop is "
+                            "down\\)\n$"));
+  const json paused = queue("orders");
+  EXPECT_EQ(paused["state"], "paused");
+  EXPECT_EQ(paused["waiting"], 2);
+  EXPECT_EQ(paused["until"], nullptr);
+  EXPECT_EQ(paused["reason"], "the shop is down");
+  EXPECT_EQ(queue("invoices")["state"], "flowing");
+
+  const Ran table = rung({"queues"});
+  EXPECT_THAT(table.out,
+              ContainsRegex("orders +paused +now +resumed +2 +in (9m5.s|10m) +.*the shop is down"));
+  EXPECT_THAT(table.out, ContainsRegex("invoices +flowing +- +- +1 "));
+
+  const Ran resumed = rung({"resume", "orders"});
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_THAT(resumed.out, ContainsRegex("^orders flows again, after .*s\n$"));
+  EXPECT_EQ(queue("orders")["state"], "flowing");
+  const Ran again = rung({"resume", "orders"});
+  EXPECT_EQ(again.exit, 3);
+  EXPECT_THAT(again.err, HasSubstr("the queue 'orders' is not paused"));
+}
+
+TEST_F(PauseCommand, ForAWhileOrUntilATime) {
+  store();
+  EXPECT_EQ(rung_json({"pause", "orders", "--for", "2h"})["state"], "paused");
+  EXPECT_EQ(db.value("SELECT ROUND(TIMESTAMPDIFF(SECOND, since, until) / 60) FROM retry_queues"), "120");
+  EXPECT_EQ(rung_json({"pause", "orders", "--until", "2099-01-01T08:00:00Z"})["until"],
+            "2099-01-01T08:00:00.000Z");
+  const json at_night = rung_json({"pause", "orders", "--until", "03:00"});
+  EXPECT_EQ(db.value("SELECT until > UTC_TIMESTAMP() AND until <= UTC_TIMESTAMP() + INTERVAL 25 HOUR AND "
+                     "MINUTE(until) % 15 = 0 AND SECOND(until) = 0 FROM retry_queues"),
+            "1");
+  EXPECT_EQ(rung({"pause", "orders"}).exit, 0);
+  EXPECT_EQ(queue("orders")["until"], nullptr) << "changed again";
+}
+
+TEST_F(PauseCommand, WhatIsWrongIsSaid) {
+  store();
+  const auto refused = [&](std::vector<std::string> words, const std::string& why) {
+    const Ran ran = rung(std::move(words));
+    EXPECT_EQ(ran.exit, 1) << ran.out;
+    EXPECT_THAT(ran.err, HasSubstr(why));
+  };
+  refused({"pause", "orders", "--for", "2 hours"}, "is not a duration");
+  refused({"pause", "orders", "--until", "tomorrow"}, "neither a time of day");
+  refused({"pause", "orders", "--until", "2020-01-01T00:00:00Z"}, "has passed");
+  refused({"pause", "orders", "--until", "08:00", "--for", "1h"}, "excludes");
+  refused({"pause", prefix + ".failed"}, "are Rung's own");
+  refused({"resume", prefix + ".failed"}, "are Rung's own");
+  refused({"pause", ""}, "cannot be a queue");
+  refused({"pause"}, "QUEUE is required");
+  EXPECT_EQ(rung({"queues"}).out, "no queue has scheduled tasks, and none is paused\n");
+}
+
+TEST_F(PauseCommand, ShowSaysWhatHoldsATaskBack) {
+  const TaskId held = insert(fresh("orders", -5min)), other = insert(fresh("invoices", -5min));
+  ASSERT_EQ(rung({"pause", "orders", "--until", "2099-01-01T08:00:00Z", "--reason", "deploy"}).exit, 0);
+  EXPECT_THAT(rung({"show", held.str()}).out,
+              ContainsRegex("\nheld +queue orders is paused until 2099-01-01 08:00:00.000 UTC by .+@.+ "
+                            "\\(cli\\) \\(deploy\\)\n"));
+  const json shown = rung_json({"show", held.str()});
+  EXPECT_EQ(shown["held"]["until"], "2099-01-01T08:00:00.000Z");
+  EXPECT_THAT(rung({"show", other.str()}).out, Not(HasSubstr("\nheld")));
+  EXPECT_EQ(rung_json({"show", other.str()})["held"], nullptr);
+  ASSERT_EQ(rung({"resume", "orders"}).exit, 0);
+  EXPECT_THAT(rung({"show", held.str()}).out, Not(HasSubstr("\nheld")));
+}
+
+TEST_F(PauseCommand, TasksOfAPausedQueueAreNoProblem) {
+  insert(fresh("orders", -1h));
+  EXPECT_THAT(rung({"stats"}).err, HasSubstr("1 task is overdue by more than"));
+  ASSERT_EQ(rung({"pause", "orders"}).exit, 0);
+  EXPECT_THAT(rung({"stats"}).err, Not(HasSubstr("overdue by more than")));
+}
+
+TEST_F(PauseCommand, AFiredTaskOfAPausedQueueStillWaits) {
+  const TaskId id = insert(fresh("orders", 1h));
+  ASSERT_EQ(rung({"pause", "orders"}).exit, 0);
+  EXPECT_EQ(rung({"fire", id.str()}).exit, 0);
+  EXPECT_EQ(state_of(id), State::scheduled);
+  EXPECT_THAT(rung({"show", id.str()}).out, HasSubstr("queue orders is paused"));
+}
+
+}  // namespace
+}  // namespace rung::cli

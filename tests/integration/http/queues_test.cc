@@ -1,0 +1,112 @@
+// /v1/queues: pause, resume, list; and that the pauses are in force.
+#include "tests/integration/http/fixture.h"
+
+namespace rung::test {
+namespace {
+
+class HttpQueues : public HttpTest {
+ protected:
+  json queue(const std::string& name) {
+    const json all = get("/v1/queues").json();
+    for (const json& one : all.at("queues")) {
+      if (one.at("queue") == name) return one;
+    }
+    return nullptr;
+  }
+  bool says(const std::string& metric) {
+    return get("/metrics").body.find("\n" + metric + "\n") != std::string::npos;
+  }
+};
+
+TEST_F(HttpQueues, APausedQueueGetsNothingUntilItIsResumed) {
+  up();
+  const std::string name = new_name();
+  amqp.declare(name);
+  const HttpAnswer paused = post("/v1/queues/" + name + "/pause", {{"reason", "the shop is down"}});
+  EXPECT_EQ(paused.status, 200) << paused.body;
+  EXPECT_EQ(paused.json().at("state"), "paused");
+  EXPECT_EQ(paused.json().at("until"), nullptr);
+  EXPECT_EQ(paused.json().at("reason"), "the shop is down");
+  EXPECT_EQ(paused.json().at("by"), "no token, 127.0.0.1 (http)");
+  ASSERT_TRUE(rung().logged("queue paused"));
+  EXPECT_TRUE(says("rung_queue_paused{queue=\"" + name + "\"} 1"));
+
+  const std::string id = submit({{"queue", name}, {"delay", "100ms"}});
+  EXPECT_FALSE(amqp.get_within(name, Ms{2000}));
+  EXPECT_EQ(task(id).at("state"), "scheduled");
+  EXPECT_EQ(task(id).at("attempt"), 0);
+  const json shown = queue(name);
+  EXPECT_EQ(shown.at("state"), "paused");
+  EXPECT_EQ(shown.at("waiting"), 1);
+  EXPECT_EQ(shown.at("next_at"), task(id).at("next_due_at"));
+  EXPECT_EQ(shown.at("since"), paused.json().at("since"));
+
+  const HttpAnswer resumed = post("/v1/queues/" + name + "/resume");
+  EXPECT_EQ(resumed.status, 200) << resumed.body;
+  EXPECT_EQ(resumed.json().at("state"), "flowing");
+  EXPECT_EQ(resumed.json().at("resumed_by"), "no token, 127.0.0.1 (http)");
+  const std::int64_t at = wall_ms();
+  EXPECT_EQ(int_header(delivery(name).message, "retry-attempt"), 1);
+  EXPECT_LE(wall_ms() - at, 1500) << "within a second, and something for a slow machine";
+  EXPECT_TRUE(eventually([&] { return !says("rung_queue_paused{queue=\"" + name + "\"} 1"); }, kBound));
+  EXPECT_EQ(queue(name), nullptr);
+  EXPECT_THAT(refused(post("/v1/queues/" + name + "/resume"), 404), HasSubstr("is not paused"));
+}
+
+TEST_F(HttpQueues, APauseHasAnEndIfItIsGivenOne) {
+  up();
+  const json for_hours = post("/v1/queues/orders/pause", {{"for", "2h"}}).json();
+  EXPECT_EQ(queue("orders").at("until"), for_hours.at("until"));
+  EXPECT_EQ(
+      db.value(
+          "SELECT ROUND(TIMESTAMPDIFF(SECOND, since, until) / 60) FROM retry_queues WHERE queue = 'orders'"),
+      "120");
+  const json until = post("/v1/queues/orders/pause", {{"until", "2099-01-01T08:00:00+01:00"}}).json();
+  EXPECT_EQ(until.at("until"), "2099-01-01T07:00:00.000Z");
+  EXPECT_EQ(until.at("since"), for_hours.at("since")) << "changed, not begun anew";
+}
+
+TEST_F(HttpQueues, WhatIsWrongIsSaid) {
+  up();
+  const std::string pause = "/v1/queues/orders/pause";
+  EXPECT_THAT(refused(post(pause, {{"for", "2h"}, {"until", "2099-01-01T00:00:00Z"}}), 400),
+              HasSubstr("cannot be combined with until"));
+  EXPECT_THAT(refused(post(pause, {{"for", "soon"}}), 400), HasSubstr("for"));
+  EXPECT_THAT(refused(post(pause, {{"until", "08:00"}}), 400), HasSubstr("RFC 3339"));
+  EXPECT_THAT(refused(post(pause, {{"until", "2020-01-01T00:00:00Z"}}), 400), HasSubstr("has passed"));
+  EXPECT_THAT(refused(post(pause, {{"untl", "2099-01-01T00:00:00Z"}}), 400), HasSubstr("untl"));
+  EXPECT_THAT(refused(post(pause, json::array()), 400), HasSubstr("object"));
+  EXPECT_THAT(refused(post("/v1/queues/" + config.prefix + ".failed/pause"), 400),
+              HasSubstr("are Rung's own"));
+  EXPECT_THAT(refused(post("/v1/queues/" + std::string(256, 'q') + "/pause"), 400),
+              HasSubstr("1 to 255 bytes"));
+  EXPECT_THAT(refused(post("/v1/queues/%ff/pause"), 400), HasSubstr("UTF-8"));
+  EXPECT_THAT(refused(post("/v1/queues/orders/resume", {{"reason", "x"}}), 400), HasSubstr("reason"));
+  EXPECT_THAT(refused(get("/v1/queues?state=paused"), 400), HasSubstr("no conditions"));
+  EXPECT_EQ(get("/v1/queues").json().at("queues"), json::array());
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit"), "0");
+}
+
+TEST_F(HttpQueues, AnyNameOfAQueueCanBePaused) {
+  up();
+  EXPECT_EQ(post("/v1/queues/shop%2Forders%20%C3%BC/pause").json().at("queue"), "shop/orders \xc3\xbc");
+  EXPECT_EQ(post("/v1/queues/100%25/pause").json().at("queue"), "100%");
+  EXPECT_EQ(post("/v1/queues/a%252Fb/pause").json().at("queue"), "a%2Fb");
+  EXPECT_EQ(post("/v1/queues/shop%2Forders%20%C3%BC/resume").status, 200);
+  EXPECT_EQ(get("/v1/queues").json().at("queues").size(), 2U);
+}
+
+TEST_F(HttpQueues, AReadTokenListsAndPausesNothing) {
+  listen(", token_file: \"" + file("token", "full\n") + "\", read_token_file: \"" + file("read", "read\n") +
+         "\"");
+  up();
+  const HttpClient::Headers reads = {{"Authorization", "Bearer read"}};
+  EXPECT_EQ(call("GET", "/v1/queues", {}, reads).status, 200);
+  EXPECT_EQ(call("POST", "/v1/queues/orders/pause", {}, reads).status, 403);
+  EXPECT_EQ(call("POST", "/v1/queues/orders/pause", {}, {{"Authorization", "Bearer full"}}).status, 200);
+  EXPECT_EQ(call("POST", "/v1/queues/orders/resume", {}, reads).status, 403);
+  EXPECT_EQ(db.value("SELECT GROUP_CONCAT(who) FROM retry_audit"), "token full, 127.0.0.1 (http)");
+}
+
+}  // namespace
+}  // namespace rung::test

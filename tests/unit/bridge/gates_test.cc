@@ -1,0 +1,343 @@
+// Pauses by hand: what an instance knows of them, and what that does to the flow.
+#include "src/bridge/gates.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/bridge/flow_fixture.h"
+
+namespace rung::bridge {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr Ms kAMinute{60'000};
+
+class GatesTest : public testing::Test {
+ protected:
+  GatesTest() { measure(); }
+  ~GatesTest() override { world.db->fail_next(0); }
+  void measure() {
+    const BootUs now = world.clock->boot_us();
+    clock.measured({world.now().ms * 1000}, now, now);
+  }
+  Pause pause(const std::string& queue, std::optional<EpochMs> until = {}) {
+    return world.eyes->pause({queue, until, "ann", "down"}).value();
+  }
+  void resume(const std::string& queue) { ASSERT_TRUE(world.eyes->resume(queue, "ann").value()); }
+
+  World world;
+  DbClock clock{*world.clock};
+  test::VirtualJobs jobs{world.loop,
+                         [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(world.db); }};
+  int changes = 0;
+  Gates gates{world.loop, jobs, clock, [this] { ++changes; }};
+};
+
+TEST_F(GatesTest, NothingIsKnownBeforeTheFirstRead) {
+  pause("orders");
+  jobs.by_hand(Lane::control);
+  gates.start();
+  world.loop.run_for(Ms{2000});
+  EXPECT_FALSE(gates.known());
+  ASSERT_TRUE(jobs.run_next(Lane::control));
+  world.loop.run_for(Ms{1});
+  EXPECT_TRUE(gates.known());
+  EXPECT_THAT(gates.closed(), ElementsAre("orders"));
+  EXPECT_EQ(changes, 1) << "known and closed are told at once: in between, it would look open";
+}
+
+TEST_F(GatesTest, APauseAndItsEndAreKnownWithinASecond) {
+  gates.start();
+  world.loop.run_for(Ms{100});
+  EXPECT_THAT(gates.closed(), IsEmpty());
+  pause("orders");
+  pause("invoices");
+  world.loop.run_for(Ms{510});
+  EXPECT_THAT(gates.closed(), ElementsAre("invoices", "orders"));
+  resume("orders");
+  world.loop.run_for(Ms{510});
+  EXPECT_THAT(gates.closed(), ElementsAre("invoices"));
+  EXPECT_EQ(changes, 3);
+  world.loop.run_for(kAMinute);
+  EXPECT_EQ(changes, 3);
+}
+
+TEST_F(GatesTest, APauseEndsInItsMsAndNotBefore) {
+  gates.start();
+  const EpochMs until = world.now() + Ms{10'123};
+  pause("orders", until);
+  world.run_until(until - Ms{1});
+  EXPECT_THAT(gates.closed(), ElementsAre("orders"));
+  world.run_until(until);
+  EXPECT_THAT(gates.closed(), IsEmpty());
+}
+
+TEST_F(GatesTest, WithoutTheDatabaseTheLastPausesApplyAndEndByItsClock) {
+  gates.start();
+  const EpochMs until = world.now() + kAMinute;
+  pause("orders", until);
+  pause("invoices");
+  world.loop.run_for(Ms{1000});
+  world.db->fail_next(1'000'000);
+  world.run_until(until - Ms{1});
+  EXPECT_TRUE(gates.known());
+  EXPECT_THAT(gates.closed(), ElementsAre("invoices", "orders"));
+  world.run_until(until);
+  EXPECT_THAT(gates.closed(), ElementsAre("invoices"));
+}
+
+TEST_F(GatesTest, AResumedQueueIsOpenEvenIfOurClockIsBehind) {
+  gates.start();
+  pause("orders");
+  world.loop.run_for(Ms{1000});
+  const BootUs now = world.clock->boot_us();
+  clock.measured({(world.now().ms - 5000) * 1000}, now, now);
+  resume("orders");
+  world.loop.run_for(Ms{501});
+  EXPECT_THAT(gates.closed(), IsEmpty());
+}
+
+TEST_F(GatesTest, AfterADoubtOnlyAReadThatBeganSinceCounts) {
+  gates.start();
+  world.loop.run_for(Ms{100});
+  jobs.by_hand(Lane::control);
+  world.loop.run_for(Ms{500});  // one is on its way
+  gates.doubt();
+  EXPECT_FALSE(gates.known());
+  ASSERT_TRUE(jobs.run_next(Lane::control));
+  world.loop.run_for(Ms{1});
+  EXPECT_FALSE(gates.known());
+  pause("orders");
+  ASSERT_TRUE(jobs.run_next(Lane::control));
+  world.loop.run_for(Ms{1});
+  EXPECT_TRUE(gates.known());
+  EXPECT_THAT(gates.closed(), ElementsAre("orders"));
+}
+
+TEST_F(GatesTest, SaysWhenAQueueWasClosedLast) {
+  gates.start();
+  EXPECT_FALSE(gates.last_closed("orders"));
+  const EpochMs from = world.now();
+  pause("orders");
+  world.loop.run_for(kAMinute);
+  measure();
+  EXPECT_EQ(gates.last_closed("orders")->from, from);
+  EXPECT_EQ(gates.last_closed("orders")->to, world.now());
+  const EpochMs to = world.now();
+  resume("orders");
+  world.loop.run_for(kAMinute);
+  EXPECT_EQ(gates.last_closed("orders")->from, from);
+  EXPECT_EQ(gates.last_closed("orders")->to, to);
+  EXPECT_FALSE(gates.last_closed("invoices"));
+
+  Gates after_a_restart(world.loop, jobs, clock, [] {});
+  after_a_restart.start();
+  world.loop.run_for(Ms{100});
+  EXPECT_EQ(after_a_restart.last_closed("orders")->to, to);
+}
+
+// --- in the flow
+
+class PauseStory : public testing::Test {
+ protected:
+  PauseStory() { begin(); }
+  void begin() {
+    flow.take_shards();
+    flow.janitor.start();
+    flow.gates.start();
+    world.loop.run_for(Ms{100});
+  }
+  void pause(const std::string& queue, std::optional<EpochMs> until = {}) {
+    ASSERT_TRUE(world.eyes->pause({queue, until, "ann", ""}));
+    world.loop.run_for(Ms{600});
+  }
+  void resume(const std::string& queue) { ASSERT_TRUE(world.eyes->resume(queue, "ann").value()); }
+  TaskId scheduled(const std::string& queue, Ms delay, int shard = 5) {
+    const TaskId id = world.insert(queue, world.now() + delay, shard);
+    flow.schedule(id);
+    return id;
+  }
+  std::vector<TaskId> published_in_order() {
+    std::vector<TaskId> ids;
+    for (const Message& message : flow.broker.contents("orders"))
+      ids.push_back(TaskId::parse(std::get<std::string>(find(message.headers, header::kId)->v)).value());
+    return ids;
+  }
+
+  World world;
+  Flow flow{world};
+};
+
+TEST_F(PauseStory, ATaskOfAPausedQueueWaitsAndLosesNothing) {
+  pause("orders");
+  const TaskId held = scheduled("orders", Ms{200}), other = scheduled("invoices", Ms{200});
+  world.loop.run_for(kAMinute);
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  EXPECT_EQ(flow.attempts_in("invoices"), (std::vector<int>{1}));
+  EXPECT_EQ(world.row(other).state, State::awaiting);
+  const Task task = world.row(held);
+  EXPECT_EQ(task.state, State::scheduled);
+  EXPECT_EQ(task.attempt, 0);
+  EXPECT_EQ(task.level, 1);
+  EXPECT_TRUE(world.eyes->history(held)->empty());
+  const EpochMs due = *task.next_at, resumed = world.now();
+  resume("orders");
+  world.loop.run_for(Ms{1000});
+  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
+  EXPECT_EQ(world.row(held).uncounted_time, resumed - due) << "no deadline runs out because of it";
+  EXPECT_EQ(world.row(other).uncounted_time, Ms{0});
+}
+
+TEST_F(PauseStory, TheyGoOutOldestFirstWhenItEndsByItself) {
+  const EpochMs until = world.now() + kAMinute;
+  pause("orders", until);
+  const TaskId second = scheduled("orders", Ms{300}), first = scheduled("orders", Ms{200}),
+               third = scheduled("orders", Ms{400});
+  world.run_until(until - Ms{1});
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  world.run_until(until + Ms{100});
+  EXPECT_THAT(published_in_order(), ElementsAre(first, second, third));
+}
+
+TEST_F(PauseStory, WhatIsOverdueGoesOutAtTheCatchUpRate) {
+  world.rules = story_rules(100);
+  pause("orders");
+  for (int i = 0; i < 400; ++i) scheduled("orders", Ms{200});
+  world.loop.run_for(kAMinute);
+  resume("orders");
+  world.loop.run_for(Ms{2500});
+  EXPECT_GE(flow.broker.depth("orders"), 180U);
+  EXPECT_LE(flow.broker.depth("orders"), 260U);
+}
+
+TEST_F(PauseStory, ATaskThatMovesFollowsTheGateOfItsNewQueue) {
+  pause("orders");
+  const auto redrive = [&](const std::string& from, const std::string& to) {
+    const TaskId id = world.insert(from, world.now(), 5, [](Task& task) { task.state = State::parked; });
+    Target elsewhere;
+    elsewhere.queue = to;
+    const auto decision = flow.say({id, event::Redrive{elsewhere}, ByHand{"ann", {}}});
+    EXPECT_EQ(decision->verdict, Decision::Verdict::applied);
+  };
+  redrive("orders", "invoices");
+  redrive("invoices", "orders");
+  world.loop.run_for(Ms{10'000});
+  EXPECT_EQ(flow.broker.depth("invoices"), 1U);
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+}
+
+TEST_F(PauseStory, ATaskIsCancelledAndFinishedAsEver) {
+  pause("orders");
+  const TaskId cancelled = scheduled("orders", Ms{200}), finished = scheduled("orders", Ms{200});
+  world.loop.run_for(Ms{1000});
+  for (const Event& event : {Event{cancelled, event::Cancel{}, ByHand{"ann", {}}},
+                             Event{finished, event::Finish{true, ""}, ByHand{"ann", {}}}})
+    EXPECT_EQ(flow.say(event)->verdict, Decision::Verdict::applied);
+  resume("orders");
+  world.loop.run_for(kAMinute);
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  EXPECT_EQ(world.row(cancelled).state, State::cancelled);
+  EXPECT_TRUE(flow.dispatch.idle());
+}
+
+TEST_F(PauseStory, AFiredTaskWaitsToo) {
+  pause("orders");
+  const TaskId id = scheduled("orders", Ms{3'600'000});
+  ASSERT_EQ(flow.say({id, event::Fire{}, ByHand{"ann", {}}})->verdict, Decision::Verdict::applied);
+  world.loop.run_for(Ms{5000});
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  resume("orders");
+  world.loop.run_for(Ms{1000});
+  EXPECT_EQ(flow.broker.depth("orders"), 1U);
+}
+
+// A claim whose publish was lost is repeated, but not into a paused queue.
+TEST_F(PauseStory, ARepeatWaitsUnderItsAttempt) {
+  flow.broker.hold_confirms();
+  const TaskId id = scheduled("orders", Ms{0});
+  world.loop.run_for(Ms{100});
+  ASSERT_EQ(flow.broker.depth("orders"), 1U);
+  ASSERT_EQ(world.row(id).state, State::publishing);
+  pause("orders");
+  flow.broker.drop_connection();
+  flow.broker.release_confirms();
+  world.loop.run_for(kAMinute);
+  EXPECT_EQ(flow.broker.depth("orders"), 1U);
+  resume("orders");
+  world.loop.run_for(Ms{1000});
+  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1, 1}));
+  EXPECT_EQ(world.row(id).attempt, 1);
+}
+
+class BigPause : public PauseStory {
+ protected:
+  static constexpr int kBig = 20'000;
+  // Overdue for a minute, in all shards, before the sweep sees one of them.
+  void overdue_backlog(int tasks = 8000) {
+    pause("orders");
+    for (int i = 0; i < tasks; ++i) world.insert("orders", world.now() - kAMinute + Ms{i / 10}, i % kShards);
+  }
+  std::size_t steps_of(Ms time) {
+    const EpochMs end = world.now() + time;
+    std::size_t steps = 0;
+    while (world.now() < end && world.loop.step()) ++steps;
+    return steps;
+  }
+};
+
+TEST_F(BigPause, OtherQueuesKeepTheirTime) {
+  overdue_backlog(kBig);
+  world.loop.run_for(Ms{5000});
+  for (int i = 0; i < 20; ++i) {
+    const std::size_t before = flow.broker.depth("invoices");
+    scheduled("invoices", Ms{150}, i);
+    world.loop.run_for(Ms{155});
+    EXPECT_EQ(flow.broker.depth("invoices"), before + 1) << i;
+    // Another instance, or the command line: only the sweep finds it.
+    const TaskId fired = world.insert("invoices", world.now() + Ms{3'600'000}, i);
+    world.apply(Fence{}, {fired, event::Fire{}, ByHand{"ann", {}}});
+    world.loop.run_for(Ms{1500});
+    EXPECT_EQ(world.row(fired).state, State::awaiting) << i;
+  }
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+}
+
+// As after an outage: it is due for longer than the sweep calls recent.
+TEST_F(BigPause, WhatIsOldAndBehindItIsFoundToo) {
+  overdue_backlog();
+  world.loop.run_for(Ms{5000});
+  const TaskId old = world.insert("invoices", world.now() - Ms{30'000});
+  world.loop.run_for(Ms{6000});
+  EXPECT_EQ(world.row(old).state, State::awaiting);
+}
+
+TEST_F(BigPause, ABulkFiredIntoItDelaysNobody) {
+  overdue_backlog();
+  world.loop.run_for(Ms{5000});
+  for (int i = 0; i < kBig; ++i) world.insert("orders", world.now(), i % kShards);
+  const TaskId fired = world.insert("invoices", world.now());
+  world.loop.run_for(Ms{1500});
+  EXPECT_EQ(world.row(fired).state, State::awaiting);
+}
+
+TEST_F(BigPause, TakesLittleMemoryAndNoTime) {
+  overdue_backlog();
+  world.loop.run_for(Ms{10'000});
+  EXPECT_LE(flow.dispatch.held(), 5000U);
+  EXPECT_EQ(flow.dispatch.ready(), 0U);
+  EXPECT_LE(steps_of(Ms{10'000}), 400U) << "20 ms timers would make 500 more";
+}
+
+TEST_F(BigPause, AllGoesOutWhenItIsResumed) {
+  world.rules = story_rules(5000);
+  overdue_backlog(kBig);
+  world.loop.run_for(Ms{10'000});
+  resume("orders");
+  EXPECT_TRUE(world.loop.run_until([&] { return flow.broker.depth("orders") == kBig; }, Ms{20'000}))
+      << flow.broker.depth("orders");
+}
+
+}  // namespace
+}  // namespace rung::bridge
