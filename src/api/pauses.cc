@@ -23,16 +23,16 @@ std::string refused_name(const std::string& queue, const TargetRules& rules) {
 
 }  // namespace
 
-Result<Pause> pause_queue(Store& store, const PauseWish& wish, const TargetRules& rules) {
-  if (std::string why = refused_name(wish.queue, rules); !why.empty()) return permanent(std::move(why));
-  std::optional<EpochMs> until = wish.until;
-  if (until || wish.lasts) {
+Result<Pause> pause_queue(Store& store, const PauseRequest& request, const TargetRules& rules) {
+  if (std::string why = refused_name(request.queue, rules); !why.empty()) return permanent(std::move(why));
+  std::optional<EpochMs> until = request.until;
+  if (until || request.lasts) {
     const auto now = store.now();
     if (!now) return tl::unexpected(now.error());
-    if (wish.lasts) until = *now + *wish.lasts;
+    if (request.lasts) until = *now + *request.lasts;
     if (*until <= *now) return permanent(format_utc(*until) + " UTC has passed: a pause ends in the future");
   }
-  return store.pause({wish.queue, until, wish.who, wish.reason});
+  return store.pause({request.queue, until, request.who, request.reason});
 }
 
 Result<Pause> resume_queue(Store& store, const std::string& queue, const std::string& who,

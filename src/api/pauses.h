@@ -12,7 +12,7 @@
 
 namespace rung::api {
 
-struct PauseWish {
+struct PauseRequest {
   std::string queue;
   std::optional<Ms> lasts;       // from now, by the database's clock ...
   std::optional<EpochMs> until;  // ... or until then; neither: until it is resumed. REQUIRES: not both
@@ -22,7 +22,7 @@ struct PauseWish {
 
 // Pauses a queue, or changes its pause. A permanent error is the caller's: the name cannot be a queue's or is
 // one of Rung's own, or `until` has passed.
-Result<Pause> pause_queue(Store& store, const PauseWish& wish, const TargetRules& rules);
+Result<Pause> pause_queue(Store& store, const PauseRequest& request, const TargetRules& rules);
 // Ends the pause; not_found: there is none in force.
 Result<Pause> resume_queue(Store& store, const std::string& queue, const std::string& who,
                            const TargetRules& rules);

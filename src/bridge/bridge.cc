@@ -177,7 +177,7 @@ void Bridge::gained(const std::vector<Gained>& gained) {
 }
 
 void Bridge::lost() {
-  gates_.doubt();  // we may have slept
+  gates_.invalidate();  // we may have slept
   fence_.leases_lost();
   dispatch_.open(false);
 }

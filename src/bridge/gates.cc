@@ -12,7 +12,7 @@ constexpr Ms kReadEvery{500};  // a pause is in force everywhere within a second
 
 void log_paused(const Pause& pause) {
   log::info("queue paused", {{"queue", pause.queue},
-                             {"until", pause.until ? format_utc(*pause.until) : "resumed"},
+                             {"until", pause.until ? format_utc(*pause.until) : "resumed by hand"},
                              {"by", pause.who},
                              {"reason", pause.reason}});
 }
@@ -32,7 +32,7 @@ Gates::Gates(io::Loop& loop, StoreJobs& jobs, DbClock& clock, std::function<void
       clock_(clock),
       changed_(std::move(changed)),
       tick_(loop, [this] { tick(); }),
-      end_(loop, [this] { look(); }) {}
+      end_(loop, [this] { check_ends(); }) {}
 
 void Gates::start() {
   tick_.start(kReadEvery, kReadEvery);
@@ -44,29 +44,29 @@ void Gates::stop() {
   end_.stop();
 }
 
-void Gates::doubt() {
+void Gates::invalidate() {
   known_ = false;
-  ++doubts_;
+  ++generation_;
   read();
 }
 
 void Gates::tick() {
-  look();
+  check_ends();
   read();
 }
 
-void Gates::look() {
-  if (sort()) changed_();
+void Gates::check_ends() {
+  if (update_closed()) changed_();
 }
 
 void Gates::read() {
   if (std::exchange(reading_, true)) return;
   jobs_.submit<std::vector<Pause>>(
       Lane::control, [](GateStore& store) { return store.pauses(); },
-      [this, doubts = doubts_](const Result<std::vector<Pause>>& pauses) {
+      [this, generation = generation_](const Result<std::vector<Pause>>& pauses) {
         reading_ = false;
         if (!pauses) return log::error("reading the pauses failed", {{"reason", pauses.error().message}});
-        arrived(*pauses, doubts == doubts_);
+        arrived(*pauses, generation == generation_);
       });
 }
 
@@ -79,7 +79,7 @@ void Gates::arrived(const std::vector<Pause>& pauses, bool fresh) {
     if (altered && is_closed(pause) && closed_.contains(queue)) log_paused(pause);
   }
   const bool first = fresh && !std::exchange(known_, true);
-  if (sort() || first) changed_();
+  if (update_closed() || first) changed_();
   if (!fresh) read();
 }
 
@@ -88,7 +88,7 @@ bool Gates::is_closed(const Pause& pause) const {
 }
 
 // Into closed and open. True if that has changed.
-bool Gates::sort() {
+bool Gates::update_closed() {
   Names closed;
   std::optional<EpochMs> next_end;
   for (const auto& [queue, pause] : pauses_) {

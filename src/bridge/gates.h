@@ -1,7 +1,7 @@
 // Which queues may be published to: the pauses by hand, read from the database twice a second. While the
-// database cannot be read, those read last apply; one that has a time to end ends then, by the database's
-// clock. Nothing is known before the first read, nor after our leases were lost (we may have slept) until the
-// next: publish nothing meanwhile. Thread: the loop's.
+// database cannot be read, the pauses read last apply; a pause with an end ends by the database's clock.
+// Before the first read nothing is known, and so it is after our leases were lost (the process may have been
+// suspended), until the next read: publish nothing meanwhile. Thread: the loop's.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ class Gates {
   void start();
   void stop();
   // Our leases were lost: what we know may be old.
-  void doubt();
+  void invalidate();
 
   bool known() const { return known_; }
   const Names& closed() const { return closed_; }  // queues that get nothing
@@ -47,8 +47,8 @@ class Gates {
   void tick();
   void read();
   void arrived(const std::vector<Pause>& pauses, bool fresh);
-  void look();
-  bool sort();
+  void check_ends();
+  bool update_closed();
   bool is_closed(const Pause& pause) const;
 
   StoreJobs& jobs_;
@@ -58,7 +58,7 @@ class Gates {
   Names closed_;
   bool known_ = false;
   bool reading_ = false;
-  int doubts_ = 0;  // a read that began before the latest says nothing about now
+  int generation_ = 0;  // a read that began before the latest says nothing about now
   io::Timer tick_;
   io::Timer end_;  // of the pause that ends next
 };

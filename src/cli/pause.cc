@@ -23,17 +23,17 @@ struct PauseOptions {
 };
 
 // Reads --for and --until.
-int read_end(const PauseOptions& options, EpochMs now, api::PauseWish& wish) {
+int read_end(const PauseOptions& options, EpochMs now, api::PauseRequest& request) {
   if (!options.lasts.empty()) {
     const auto lasts = levels::parse_duration(options.lasts);
     if (!lasts || *lasts <= Ms{0} || *lasts > levels::kLongest)
       return report_error(kUserError, "--for: '" + options.lasts + "' is not a duration (90s, 1h30m, 2d)");
-    wish.lasts = *lasts;
+    request.lasts = *lasts;
   }
   if (!options.until.empty()) {
     const auto until = parse_until(options.until, now);
     if (!until) return report_error(kUserError, "--until: " + until.error());
-    wish.until = *until;
+    request.until = *until;
   }
   return kSuccess;
 }
@@ -41,12 +41,12 @@ int read_end(const PauseOptions& options, EpochMs now, api::PauseWish& wish) {
 int pause(const PauseOptions& options) {
   Session session;
   if (const int code = open_session(options.common, session, options.queue); code != kSuccess) return code;
-  api::PauseWish wish;
-  wish.queue = options.queue;
-  wish.reason = clean_utf8(options.reason, kErrorBytes);
-  wish.who = cli_user();
-  if (const int code = read_end(options, session.now, wish); code != kSuccess) return code;
-  const auto made = api::pause_queue(*session.store, wish, session.config.rules->targets());
+  api::PauseRequest request;
+  request.queue = options.queue;
+  request.reason = clean_utf8(options.reason, kErrorBytes);
+  request.who = cli_user();
+  if (const int code = read_end(options, session.now, request); code != kSuccess) return code;
+  const auto made = api::pause_queue(*session.store, request, session.config.rules->targets());
   if (!made) return report_error(made.error());
   if (options.common.json) {
     print(dump(api::to_json(*made)) + "\n");
@@ -94,7 +94,7 @@ std::string queues_table(const std::vector<QueueGate>& gates, EpochMs now) {
                {gate.state, closed ? Colour::yellow : Colour::green},
                closed ? relative(*gate.since, now) : "-",
                gate.until ? relative(*gate.until, now)
-               : closed   ? "resumed"
+               : closed   ? "until resumed"
                           : "-",
                std::to_string(gate.waiting),
                gate.next_at ? relative(*gate.next_at, now) : "-",

@@ -33,17 +33,17 @@ Response pause_queue(Context& context, const Call& call) {
   if (!json) return problem(400, json.error().message, call.request.path);
   FieldErrors errors;
   api::Fields fields(*json, "", errors);
-  api::PauseWish wish;
-  wish.queue = queue_of(call);
-  wish.lasts = fields.duration("for", Ms{1});
-  wish.until = fields.time("until");
-  wish.reason = fields.text("reason", kErrorBytes).value_or("");
-  wish.who = call.who;
-  if (wish.lasts && wish.until) fields.wrong("for", "cannot be combined with until");
+  api::PauseRequest request;
+  request.queue = queue_of(call);
+  request.lasts = fields.duration("for", Ms{1});
+  request.until = fields.time("until");
+  request.reason = fields.text("reason", kErrorBytes).value_or("");
+  request.who = call.who;
+  if (request.lasts && request.until) fields.wrong("for", "cannot be combined with until");
   fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
   return tell(call, context.reads.run_once([&](Store& store) {
-    return api::pause_queue(store, wish, context.rules()->targets());
+    return api::pause_queue(store, request, context.rules()->targets());
   }));
 }
 
@@ -60,8 +60,9 @@ Response resume_queue(Context& context, const Call& call) {
 
 Response list_queues(Context& context, const Call& call) {
   if (!call.request.query.empty())
-    return problem({{call.request.query.front().first.substr(0, 60), "there are no conditions here"}},
-                   call.request.path);
+    return problem(
+        {{call.request.query.front().first.substr(0, 60), "unknown parameter: this list has none"}},
+        call.request.path);
   const auto gates = context.reads.run([](GateStore& store) { return store.queue_gates(); });
   if (!gates) return problem(gates.error(), call.request.path);
   Json list = Json::array();

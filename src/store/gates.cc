@@ -17,9 +17,10 @@ std::string json_of(const Pause& pause) {
 
 }  // namespace
 
-std::optional<Pause> paused(const std::optional<Pause>& before, const NewPause& wish, EpochMs now) {
+std::optional<Pause> paused(const std::optional<Pause>& before, const NewPause& request, EpochMs now) {
   const bool in_force = before && !before->over;
-  const Pause after{wish.queue, in_force ? before->since : now, wish.until, wish.who, wish.reason, "", false};
+  const Pause after{
+      request.queue, in_force ? before->since : now, request.until, request.who, request.reason, "", false};
   if (in_force && *before == after) return std::nullopt;  // repeated after a lost answer
   return after;
 }

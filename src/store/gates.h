@@ -34,7 +34,7 @@ struct Pause {
 // A row of the view retry_queues.
 struct QueueGate {
   std::string queue;
-  std::string state;  // "flowing", "paused"; more words will follow
+  std::string state;  // "flowing" or "paused"; more states will be added
   std::optional<EpochMs> since, until;
   std::string reason, by;
   std::int64_t waiting = 0;        // scheduled tasks
@@ -47,7 +47,7 @@ class GateStore {
 
   // Pauses a queue, or changes the pause in force, which keeps its `since`. With a row in the audit and an
   // event, unless the pause in force is the same already.
-  virtual Result<Pause> pause(const NewPause& wish) = 0;
+  virtual Result<Pause> pause(const NewPause& request) = 0;
   // Ends the pause in force, with a row in the audit and an event. None: there is none in force.
   virtual Result<std::optional<Pause>> resume(const std::string& queue, const std::string& who) = 0;
   // Those in force, and for each queue without one its last, unless that ended more than kPausesKept ago.
@@ -57,10 +57,10 @@ class GateStore {
 
 inline constexpr Ms kPausesKept = std::chrono::hours{24 * 30};
 
-// What a store does for pause(): the pause that results from `wish`, given the queue's latest one; none if
+// What a store does for pause(): the pause that results from `request`, given the queue's latest one; none if
 // nothing changes. And for resume(); none if there is no pause in force. REQUIRES: `now` is the database's
 // time, and `before->over` was read then.
-std::optional<Pause> paused(const std::optional<Pause>& before, const NewPause& wish, EpochMs now);
+std::optional<Pause> paused(const std::optional<Pause>& before, const NewPause& request, EpochMs now);
 std::optional<Pause> resumed(const std::optional<Pause>& before, const std::string& who, EpochMs now);
 // What they write beside it. `after.over`: it was resumed.
 AuditRow audit_of(const std::optional<Pause>& before, const Pause& after, EpochMs now);

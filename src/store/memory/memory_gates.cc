@@ -29,10 +29,10 @@ std::optional<Pause> MemoryStore::latest_pause(const std::string& queue) const {
   return pause;
 }
 
-Result<Pause> MemoryStore::pause(const NewPause& wish) {
+Result<Pause> MemoryStore::pause(const NewPause& request) {
   return call([&] {
-    const auto before = latest_pause(wish.queue);
-    const auto after = paused(before, wish, db_.now_locked());
+    const auto before = latest_pause(request.queue);
+    const auto after = paused(before, request, db_.now_locked());
     if (!after) return *before;
     keep(before, *after);
     std::erase_if(db_.pauses_, [&](const auto& entry) {

@@ -35,13 +35,13 @@ void record(Session& session, const AuditRow& audit, const SystemEvent& event) {
 }  // namespace
 
 Result<Pause> MysqlStore::pause(const NewPause& asked) {
-  NewPause wish = asked;
-  wish.who = clean_utf8(asked.who, 255);
+  NewPause request = asked;
+  request.who = clean_utf8(asked.who, 255);
   return session_->transaction_for([&] {
-    const Literal queue = Literal::text(wish.queue);
+    const Literal queue = Literal::text(request.queue);
     const auto before = lock_pause(*session_, queue);
     const EpochMs now = session_->now();
-    const auto after = paused(before, wish, now);
+    const auto after = paused(before, request, now);
     if (!after) return *before;
     session_->exec(render("pause_write", {{"queue", queue},
                                           {"since", Literal::time(after->since)},

@@ -99,12 +99,12 @@ TEST_F(GatesTest, AResumedQueueIsOpenEvenIfOurClockIsBehind) {
   EXPECT_THAT(gates.closed(), IsEmpty());
 }
 
-TEST_F(GatesTest, AfterADoubtOnlyAReadThatBeganSinceCounts) {
+TEST_F(GatesTest, AfterInvalidateOnlyALaterReadCounts) {
   gates.start();
   world.loop.run_for(Ms{100});
   jobs.by_hand(Lane::control);
   world.loop.run_for(Ms{500});  // one is on its way
-  gates.doubt();
+  gates.invalidate();
   EXPECT_FALSE(gates.known());
   ASSERT_TRUE(jobs.run_next(Lane::control));
   world.loop.run_for(Ms{1});

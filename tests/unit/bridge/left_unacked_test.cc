@@ -30,7 +30,7 @@ TEST_F(LeftUnackedTest, IsTriedUntilItSucceedsAndShowsMeanwhile) {
   EXPECT_EQ(left.size(), 0U);
 }
 
-TEST_F(LeftUnackedTest, WhatCameByAnOlderConnectionIsLetGo) {
+TEST_F(LeftUnackedTest, ItemsOfAnOlderConnectionAreDropped) {
   int tries = 0;
   left.add(1, "no", [&] { ++tries; });
   left.add(0, "no", [&] { ++tries; });  // of no connection: it stays

@@ -179,7 +179,7 @@ TEST_F(TransitionsStory, AConfirmWaitsForCompanyAndAFailureForNobody) {
   EXPECT_TRUE(confirm->decision && failure->decision);
 }
 
-TEST_F(TransitionsStory, WhatCameByAnOlderConnectionIsLetGo) {
+TEST_F(TransitionsStory, ItemsOfAnOlderConnectionAreDropped) {
   const TaskId here = world.insert_awaiting("orders");
   publishing.insert(here);
   const TaskId there = claimed_by(world.peer("peer", Ms{60'000}));
