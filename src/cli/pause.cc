@@ -27,7 +27,8 @@ int read_end(const PauseOptions& options, EpochMs now, api::PauseRequest& reques
   if (!options.lasts.empty()) {
     const auto lasts = levels::parse_duration(options.lasts);
     if (!lasts || *lasts <= Ms{0} || *lasts > levels::kLongest)
-      return report_error(kUserError, "--for: '" + options.lasts + "' is not a duration (90s, 1h30m, 2d)");
+      return report_error(kUserError, "--for: '" + options.lasts +
+                                          "' is not a duration from 1ms to 3650d, e.g. 90s, 1h30m, 2d");
     request.lasts = *lasts;
   }
   if (!options.until.empty()) {
