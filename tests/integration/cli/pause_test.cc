@@ -38,7 +38,7 @@ TEST_F(PauseCommand, PausesUntilItIsResumed) {
 
   const Ran table = rung({"queues"});
   EXPECT_THAT(table.out,
-              ContainsRegex("orders +paused +now +resumed +2 +in (9m5.s|10m) +.*the shop is down"));
+              ContainsRegex("orders +paused +now +until resumed +2 +in (9m5.s|10m) +.*the shop is down"));
   EXPECT_THAT(table.out, ContainsRegex("invoices +flowing +- +- +1 "));
 
   const Ran resumed = rung({"resume", "orders"});
