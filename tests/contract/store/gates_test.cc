@@ -169,7 +169,7 @@ TEST_P(PauseContract, DueTasksAreFoundWithoutThoseOfPausedQueues) {
   const EpochMs due = must(store_->now()) - Ms{1000};
   for (int i = 0; i < 30; ++i) scheduled("orders", due);
   const TaskId other = scheduled("orders ", due + Ms{1});
-  const TaskId invoice = scheduled("invoices", due + Ms{1});
+  const TaskId invoice = scheduled("invoices", due + Ms{2});  // later: both may be in one shard
   const std::vector<std::string> without{"orders"};
   for (const int per_shard : {1, 100}) {
     const auto found = must(
