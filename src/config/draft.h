@@ -32,6 +32,7 @@ struct RuleDraft {
   bool invalid = false;  // a part of it has a reported error
   FailureRule rule;
   bool has_then = false;
+  bool ladder_substituted = false;
   Mark ladder_mark, to_mark, queue_mark, type_from_mark;
 };
 struct RuleListDraft {
@@ -194,6 +195,16 @@ void complete_delays(Draft& draft, Problems& problems);
 
 // Checks that involve several keys; also reads the files with secrets and builds the rule book.
 void complete(Draft& draft, Problems& problems);
+
+// A ladder that a queue, a tag or a rule names.
+struct LadderName {
+  const std::string& name;
+  Mark mark;
+  bool substituted = false;  // never quote it
+};
+// Whether it exists; reports an error if not. `path`: of its key.
+bool check_ladder(const LadderName& wanted, const std::string& path, const RuleBook::Ladders& ladders,
+                  const Draft& draft, Problems& problems);
 
 // The lists of `rules`, checked; warns of rules that never match.
 RuleBook::RuleLists build_rule_lists(const Draft& draft, const RuleBook::Ladders& ladders,

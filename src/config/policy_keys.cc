@@ -21,7 +21,9 @@ bool set_regex(Value& v, std::optional<RuleRegex>& out) {
   std::string text;
   if (!v.text(text)) return false;
   auto regex = parse_rule_regex(text);
-  if (!regex) return v.add_error(regex.error().message);
+  // The library's message quotes a part of the expression.
+  if (!regex)
+    return v.add_error(v.may_quote() ? regex.error().message : v.shown() + " is not a regular expression");
   out = *std::move(regex);
   return true;
 }
@@ -77,6 +79,7 @@ bool set_snooze(Value& v) {
 
 bool set_rule_ladder(Value& v) {
   rule(v).ladder_mark = v.node.mark;
+  rule(v).ladder_substituted = v.node.substituted;
   return v.name(then(v).ladder, 64);
 }
 

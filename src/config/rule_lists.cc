@@ -43,7 +43,9 @@ class ListBuilder {
                     path + ".then: snooze keeps the level: it cannot be combined with delay or ladder");
     if (then.delay && !then.ladder.empty())
       problems_.add(draft.mark, path + ".then: delay and ladder cannot be combined: keep one");
-    check_ladder(draft, path);
+    if (!then.ladder.empty())
+      check_ladder({then.ladder, draft.ladder_mark, draft.ladder_substituted}, path + ".then.ladder",
+                   ladders_, draft_, problems_);
     if (const std::string own = own_prefix(draft_.config, then.to); !own.empty())
       problems_.add(draft.to_mark,
                     path + ".then.to: names that begin with " + own + " are reserved for Rung");
@@ -51,18 +53,6 @@ class ListBuilder {
       problems_.add(draft.type_from_mark, path +
                                               ".type_from: the expression has no group: write parentheses "
                                               "around the type, e.g. /^([A-Za-z.]+Error):/");
-  }
-
-  void check_ladder(const RuleDraft& draft, const std::string& path) {
-    const std::string& name = draft.rule.then.ladder;
-    // An existing but invalid ladder is already reported.
-    const auto is_it = [&](const LadderDraft& ladder) { return ladder.name == name; };
-    if (name.empty() || ladders_.contains(name) || std::ranges::any_of(draft_.ladders, is_it)) return;
-    std::vector<std::string> names;
-    for (const auto& [known, ladder] : ladders_) names.push_back(known);
-    const std::string suggestion = closest(name, names);
-    problems_.add(draft.ladder_mark, path + ".then.ladder: unknown ladder " + in_quotes(name) +
-                                         (suggestion.empty() ? "" : ": did you mean " + suggestion + "?"));
   }
 
   void warn(const std::vector<FailureRule>& rules) {

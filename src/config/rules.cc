@@ -96,24 +96,9 @@ std::optional<Silence> silence_of(const RulesDraft& queue, const std::string& se
 
 bool check_ladder_name(const RulesDraft& queue, const std::string& section, const Ladders& ladders,
                        const Draft& draft, Problems& problems) {
-  if (!queue.ladder || ladders.contains(*queue.ladder)) return true;
-  // An existing but invalid ladder is already reported.
-  if (std::ranges::any_of(draft.ladders, [&](const auto& l) { return l.name == *queue.ladder; })) return true;
-  const std::string path = section + queue.name + ".ladder: ";
-  if (queue.ladder_substituted) {
-    problems.add(queue.ladder_mark, path + "unknown ladder: it is neither under ladders nor predefined");
-    return false;
-  }
-  std::vector<std::string> names;
-  for (const auto& [name, ladder] : ladders) names.push_back(name);
-  for (const auto& invalid : draft.ladders) names.push_back(invalid.name);
-  const std::string suggestion = closest(*queue.ladder, names);
-  std::string list;
-  for (const auto& [name, ladder] : ladders) list += (list.empty() ? "" : ", ") + name;
-  problems.add(queue.ladder_mark, path + "unknown ladder " + in_quotes(*queue.ladder) +
-                                      (suggestion.empty() ? ": available ladders: " + list
-                                                          : ": did you mean " + suggestion + "?"));
-  return false;
+  if (!queue.ladder) return true;
+  return check_ladder({*queue.ladder, queue.ladder_mark, queue.ladder_substituted},
+                      section + queue.name + ".ladder", ladders, draft, problems);
 }
 
 TagRules tag_of(const TagDraft& tag, const Ladders& ladders, const Draft& draft, Problems& problems) {
@@ -161,6 +146,27 @@ const Ladders& ready_ladders() {
     return ladders;
   }();
   return all;
+}
+
+bool check_ladder(const LadderName& wanted, const std::string& path, const Ladders& ladders,
+                  const Draft& draft, Problems& problems) {
+  // An existing but invalid ladder is already reported.
+  const auto is_it = [&](const LadderDraft& ladder) { return ladder.name == wanted.name; };
+  if (ladders.contains(wanted.name) || std::ranges::any_of(draft.ladders, is_it)) return true;
+  if (wanted.substituted) {
+    problems.add(wanted.mark, path + ": unknown ladder: it is neither under ladders nor predefined");
+    return false;
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, ladder] : ladders) names.push_back(name);
+  for (const auto& invalid : draft.ladders) names.push_back(invalid.name);
+  const std::string suggestion = closest(wanted.name, names);
+  std::string list;
+  for (const auto& [name, ladder] : ladders) list += (list.empty() ? "" : ", ") + name;
+  problems.add(wanted.mark, path + ": unknown ladder " + in_quotes(wanted.name) +
+                                (suggestion.empty() ? ": available ladders: " + list
+                                                    : ": did you mean " + suggestion + "?"));
+  return false;
 }
 
 namespace {

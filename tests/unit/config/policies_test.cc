@@ -92,6 +92,15 @@ TEST_F(ConfigPolicies, ErrorsSayWhatWouldBeRight) {
   EXPECT_THAT(problem("queues: { orders: { give_up: { attempts: 0 } } }\n"), HasSubstr("an integer from 1"));
 }
 
+TEST_F(ConfigPolicies, ValuesFromTheEnvironmentAreNotShown) {
+  env("RUNG_TEST_VALUE", "patian(t");
+  EXPECT_THAT(of_rule("{ when: { error: \"/${RUNG_TEST_VALUE}/\" }, then: park }"),
+              testing::AllOf(HasSubstr("is not a regular expression"), testing::Not(HasSubstr("patian"))));
+  env("RUNG_TEST_LADDER", "patiant");
+  EXPECT_THAT(of_rule("{ then: { ladder: \"${RUNG_TEST_LADDER}\" } }"),
+              testing::AllOf(HasSubstr("unknown ladder"), testing::Not(HasSubstr("patiant"))));
+}
+
 TEST_F(ConfigPolicies, WarnsOfWhatCanNeverMatch) {
   EXPECT_THAT(
       warnings(R"(rules:
