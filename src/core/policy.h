@@ -11,6 +11,7 @@
 
 #include "levels/ladder.h"
 #include "src/core/failure_rules.h"
+#include "src/core/gate_rules.h"
 #include "src/core/target_rules.h"
 #include "src/core/task.h"
 #include "src/core/time.h"
@@ -32,6 +33,7 @@ struct QueueRules {
   int catch_up = 1000;          // maximum rate for overdue tasks: tasks a second
   std::string rules = {};       // one of RuleBook::rule_lists(); "" = none
   GiveUp give_up = {};
+  GateRules gate = {};
   bool operator==(const QueueRules&) const = default;
 };
 

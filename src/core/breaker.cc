@@ -1,0 +1,206 @@
+#include "src/core/breaker.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "src/core/target_rules.h"
+
+namespace rung {
+namespace {
+
+using State = Breaker::State;
+using Kind = DeliveryOutcome::Kind;
+
+constexpr char kSucceeded = '.', kFailed = 'x';
+// A probe that was granted but not published: its instance died, or its task was cancelled. It says nothing
+// about the target, so another may go.
+constexpr Ms kPublishWithin{5000};
+constexpr double kRampFrom = 0.1;
+
+constexpr std::array<std::pair<State, std::string_view>, 3> kWords{
+    {{State::closed, "closed"}, {State::open, "open"}, {State::half_open, "half_open"}}};
+
+void close(Breaker& breaker, EpochMs now) {
+  breaker.state = State::closed;
+  breaker.since = now;
+  breaker.until.reset();
+  breaker.opened = 0;
+  breaker.outcomes.clear();
+  breaker.succeeded = 0;
+  breaker.probes.clear();
+}
+
+void open(Breaker& breaker, const BreakerRules& rules, std::string reason, EpochMs now) {
+  const auto which = std::min<std::size_t>(static_cast<std::size_t>(breaker.opened), rules.wait.size() - 1);
+  breaker.state = State::open;
+  breaker.since = now;
+  breaker.until = now + rules.wait[which];
+  ++breaker.opened;
+  breaker.outcomes.clear();
+  breaker.succeeded = 0;
+  breaker.probes.clear();
+  breaker.reason = std::move(reason);
+}
+
+void count(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& outcome, Unanswered silence,
+           EpochMs now) {
+  std::string& outcomes = breaker.outcomes;
+  const bool presumed = silence == Unanswered::succeeded;
+  switch (outcome.kind) {
+    case Kind::published:
+      if (presumed) outcomes += kSucceeded;
+      break;
+    case Kind::succeeded:
+      if (!presumed) outcomes += kSucceeded;
+      break;
+    case Kind::failed: {
+      const auto counted = presumed ? outcomes.rfind(kSucceeded) : std::string::npos;
+      if (counted != std::string::npos) {
+        outcomes[counted] = kFailed;
+      } else {
+        outcomes += kFailed;
+      }
+      break;
+    }
+    case Kind::dropped:
+      return;
+  }
+  const auto most = static_cast<std::size_t>(rules.of_last);
+  if (outcomes.size() > most) outcomes.erase(0, outcomes.size() - most);
+  const auto failures = std::ranges::count(outcomes, kFailed);
+  if (failures < rules.open_after) return;
+  open(breaker, rules,
+       std::to_string(failures) + " of the last " + std::to_string(outcomes.size()) +
+           " deliveries failed, the last one with: " + outcome.error,
+       now);
+}
+
+void probe_succeeded(Breaker& breaker, const BreakerRules& rules, EpochMs now) {
+  if (++breaker.succeeded >= rules.close_after) close(breaker, now);
+}
+
+}  // namespace
+
+std::string_view to_word(State state) {
+  return std::ranges::find(kWords, state, [](const auto& word) { return word.first; })->second;
+}
+
+std::optional<State> breaker_state_from(std::string_view word) {
+  const auto it = std::ranges::find(kWords, word, [](const auto& known) { return known.second; });
+  return it != kWords.end() ? std::optional(it->first) : std::nullopt;
+}
+
+bool is_breaker_failure(const BreakerRules& rules, std::string_view error_type) {
+  return rules.only.empty() || std::ranges::any_of(rules.only, [&](const std::string& only) {
+           return matches_pattern(only, error_type);
+         });
+}
+
+std::optional<DeliveryOutcome> outcome_of(const Task& task, const Attempt& attempt,
+                                          const BreakerRules& rules) {
+  const int probe = attempt.attempt == task.attempt ? task.probe : 0;
+  switch (attempt.outcome) {
+    case Outcome::pending:
+      if (!attempt.published_at) return std::nullopt;
+      return DeliveryOutcome{Kind::published, probe, {}};
+    case Outcome::succeeded:
+      return DeliveryOutcome{Kind::succeeded, probe, {}};
+    case Outcome::failed:
+    case Outcome::timed_out:
+    case Outcome::returned:
+      if (!is_breaker_failure(rules, task.error_type)) return DeliveryOutcome{Kind::succeeded, probe, {}};
+      return DeliveryOutcome{Kind::failed, probe, attempt.error};
+  }
+  return std::nullopt;
+}
+
+void record(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& outcome, Unanswered silence,
+            EpochMs now) {
+  if (breaker.state == State::closed && outcome.probe == 0)
+    return count(breaker, rules, outcome, silence, now);
+  // While it is open, only its own probes say something new: the other messages were sent before it opened.
+  const auto probe = std::ranges::find(breaker.probes, outcome.probe, &Breaker::Probe::number);
+  if (outcome.probe == 0 || probe == breaker.probes.end()) return;
+  switch (outcome.kind) {
+    case Kind::published:
+      probe->published = true;
+      probe->since = now;
+      return;
+    case Kind::dropped:
+      breaker.probes.erase(probe);
+      return;
+    case Kind::succeeded:
+      breaker.probes.erase(probe);
+      return probe_succeeded(breaker, rules, now);
+    case Kind::failed:
+      return open(breaker, rules, "a probe failed: " + outcome.error, now);
+  }
+}
+
+bool expire_probes(Breaker& breaker, const BreakerRules& rules, Unanswered silence, EpochMs now) {
+  bool found = false;
+  while (true) {
+    const auto late = std::ranges::find_if(breaker.probes, [&](const Breaker::Probe& probe) {
+      return now - probe.since > (probe.published ? rules.probe_timeout : kPublishWithin);
+    });
+    if (late == breaker.probes.end()) return found;
+    found = true;
+    const bool published = late->published;
+    breaker.probes.erase(late);
+    if (!published) continue;
+    if (silence == Unanswered::succeeded) {
+      probe_succeeded(breaker, rules, now);
+    } else {
+      open(breaker, rules, "a probe got no answer", now);
+    }
+  }
+}
+
+int take_probe(Breaker& breaker, const BreakerRules& rules, EpochMs now) {
+  if (breaker.state == State::closed || (breaker.until && *breaker.until > now)) return 0;
+  if (breaker.state == State::open) {
+    breaker.state = State::half_open;
+    breaker.since = now;
+    breaker.until.reset();
+  }
+  // No more than can still be needed.
+  const int most = std::min(rules.probes, rules.close_after - breaker.succeeded);
+  if (static_cast<int>(breaker.probes.size()) >= most) return 0;
+  breaker.probes.push_back({++breaker.last_probe, now, false});
+  return breaker.last_probe;
+}
+
+double ramp_up(const Breaker& breaker, EpochMs now) {
+  if (breaker.since.ms == 0 || breaker.state != State::closed) return 1.0;
+  const double seconds = static_cast<double>((now - breaker.since).count()) / 1000.0;
+  return seconds > 10 ? 1.0 : std::min(1.0, kRampFrom * std::exp2(std::max(std::floor(seconds), 0.0)));
+}
+
+std::string detail_json(const Breaker& breaker) {
+  auto probes = nlohmann::json::array();
+  for (const Breaker::Probe& probe : breaker.probes)
+    probes.push_back({probe.number, probe.since.ms, probe.published});
+  return nlohmann::json{{"opened", breaker.opened},
+                        {"outcomes", breaker.outcomes},
+                        {"succeeded", breaker.succeeded},
+                        {"last_probe", breaker.last_probe},
+                        {"probes", std::move(probes)}}
+      .dump();
+}
+
+void read_detail(Breaker& breaker, std::string_view json) {
+  const auto detail = nlohmann::json::parse(json, nullptr, false);
+  if (!detail.is_object()) return;
+  breaker.opened = detail.value("opened", 0);
+  breaker.outcomes = detail.value("outcomes", "");
+  breaker.succeeded = detail.value("succeeded", 0);
+  breaker.last_probe = detail.value("last_probe", 0);
+  for (const auto& probe : detail.value("probes", nlohmann::json::array()))
+    breaker.probes.push_back(
+        {probe.at(0).get<int>(), EpochMs{probe.at(1).get<std::int64_t>()}, probe.at(2).get<bool>()});
+}
+
+}  // namespace rung

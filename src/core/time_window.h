@@ -1,0 +1,40 @@
+// The times of a week in which a queue's tasks may go out: "Mon-Fri 08:00-18:00" in a time zone. Local times
+// follow the zone's clock: a window that begins in the hour that a change to summer time skips begins at the
+// change. Uses the system's time zone database. Thread: immutable, free of threads.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/core/result.h"
+#include "src/core/time.h"
+
+namespace rung {
+
+class TimeWindow {
+ public:
+  // `allow`: any of these, "[DAYS] HH:MM-HH:MM"; DAYS like "Mon-Fri", "Sat,Sun", none = every day. A time
+  // that ends before it begins ends on the next day; 24:00 is the end of the day. `zone`: "Europe/Berlin".
+  // Errors: for people, with what would be right; also for a window that never opens.
+  static Result<TimeWindow> parse(const std::vector<std::string>& allow, const std::string& zone);
+
+  bool is_open(EpochMs at) const;
+  // The first time after `at` at which it opens or closes; at most about 8 days ahead. A window that is
+  // always open returns a time 8 days ahead.
+  EpochMs next_change(EpochMs at) const;
+  // How much of the time between the two it is closed.
+  Ms closed_between(EpochMs from, EpochMs to) const;
+  // "Mon-Fri 08:00-18:00 Europe/Berlin": for people.
+  std::string describe() const;
+
+  bool operator==(const TimeWindow& other) const { return describe() == other.describe(); }
+
+ private:
+  struct Spans;  // of the week, in local time
+  std::vector<std::string> allow_;
+  std::string zone_;
+  std::shared_ptr<const Spans> spans_;
+};
+
+}  // namespace rung
