@@ -11,8 +11,8 @@
 namespace rung {
 namespace {
 
-using State = Breaker::State;
-using Kind = DeliveryOutcome::Kind;
+using BreakerState = Breaker::State;
+using Delivered = DeliveryOutcome::Kind;
 
 constexpr char kSucceeded = '.', kFailed = 'x';
 // A probe that was granted but not published: its instance died, or its task was cancelled. It says nothing
@@ -20,11 +20,11 @@ constexpr char kSucceeded = '.', kFailed = 'x';
 constexpr Ms kPublishWithin{5000};
 constexpr double kRampFrom = 0.1;
 
-constexpr std::array<std::pair<State, std::string_view>, 3> kWords{
-    {{State::closed, "closed"}, {State::open, "open"}, {State::half_open, "half_open"}}};
+constexpr std::array<std::pair<BreakerState, std::string_view>, 3> kStateWords{
+    {{BreakerState::closed, "closed"}, {BreakerState::open, "open"}, {BreakerState::half_open, "half_open"}}};
 
 void close(Breaker& breaker, EpochMs now) {
-  breaker.state = State::closed;
+  breaker.state = BreakerState::closed;
   breaker.since = now;
   breaker.until.reset();
   breaker.opened = 0;
@@ -35,7 +35,7 @@ void close(Breaker& breaker, EpochMs now) {
 
 void open(Breaker& breaker, const BreakerRules& rules, std::string reason, EpochMs now) {
   const auto which = std::min<std::size_t>(static_cast<std::size_t>(breaker.opened), rules.wait.size() - 1);
-  breaker.state = State::open;
+  breaker.state = BreakerState::open;
   breaker.since = now;
   breaker.until = now + rules.wait[which];
   ++breaker.opened;
@@ -50,13 +50,13 @@ void count(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& o
   std::string& outcomes = breaker.outcomes;
   const bool presumed = silence == Unanswered::succeeded;
   switch (outcome.kind) {
-    case Kind::published:
+    case Delivered::published:
       if (presumed) outcomes += kSucceeded;
       break;
-    case Kind::succeeded:
+    case Delivered::succeeded:
       if (!presumed) outcomes += kSucceeded;
       break;
-    case Kind::failed: {
+    case Delivered::failed: {
       const auto counted = presumed ? outcomes.rfind(kSucceeded) : std::string::npos;
       if (counted != std::string::npos) {
         outcomes[counted] = kFailed;
@@ -65,7 +65,7 @@ void count(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& o
       }
       break;
     }
-    case Kind::dropped:
+    case Delivered::dropped:
       return;
   }
   const auto most = static_cast<std::size_t>(rules.of_last);
@@ -84,13 +84,13 @@ void probe_succeeded(Breaker& breaker, const BreakerRules& rules, EpochMs now) {
 
 }  // namespace
 
-std::string_view to_word(State state) {
-  return std::ranges::find(kWords, state, [](const auto& word) { return word.first; })->second;
+std::string_view to_word(Breaker::State state) {
+  return std::ranges::find(kStateWords, state, [](const auto& word) { return word.first; })->second;
 }
 
-std::optional<State> breaker_state_from(std::string_view word) {
-  const auto it = std::ranges::find(kWords, word, [](const auto& known) { return known.second; });
-  return it != kWords.end() ? std::optional(it->first) : std::nullopt;
+std::optional<Breaker::State> breaker_state_from(std::string_view word) {
+  const auto it = std::ranges::find(kStateWords, word, [](const auto& known) { return known.second; });
+  return it != kStateWords.end() ? std::optional(it->first) : std::nullopt;
 }
 
 bool is_breaker_failure(const BreakerRules& rules, std::string_view error_type) {
@@ -105,37 +105,37 @@ std::optional<DeliveryOutcome> outcome_of(const Task& task, const Attempt& attem
   switch (attempt.outcome) {
     case Outcome::pending:
       if (!attempt.published_at) return std::nullopt;
-      return DeliveryOutcome{Kind::published, probe, {}};
+      return DeliveryOutcome{Delivered::published, probe, {}};
     case Outcome::succeeded:
-      return DeliveryOutcome{Kind::succeeded, probe, {}};
+      return DeliveryOutcome{Delivered::succeeded, probe, {}};
     case Outcome::failed:
     case Outcome::timed_out:
     case Outcome::returned:
-      if (!is_breaker_failure(rules, task.error_type)) return DeliveryOutcome{Kind::succeeded, probe, {}};
-      return DeliveryOutcome{Kind::failed, probe, attempt.error};
+      if (!is_breaker_failure(rules, task.error_type)) return DeliveryOutcome{Delivered::succeeded, probe, {}};
+      return DeliveryOutcome{Delivered::failed, probe, attempt.error};
   }
   return std::nullopt;
 }
 
 void record(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& outcome, Unanswered silence,
             EpochMs now) {
-  if (breaker.state == State::closed && outcome.probe == 0)
+  if (breaker.state == BreakerState::closed && outcome.probe == 0)
     return count(breaker, rules, outcome, silence, now);
   // While it is open, only its own probes say something new: the other messages were sent before it opened.
   const auto probe = std::ranges::find(breaker.probes, outcome.probe, &Breaker::Probe::number);
   if (outcome.probe == 0 || probe == breaker.probes.end()) return;
   switch (outcome.kind) {
-    case Kind::published:
+    case Delivered::published:
       probe->published = true;
       probe->since = now;
       return;
-    case Kind::dropped:
+    case Delivered::dropped:
       breaker.probes.erase(probe);
       return;
-    case Kind::succeeded:
+    case Delivered::succeeded:
       breaker.probes.erase(probe);
       return probe_succeeded(breaker, rules, now);
-    case Kind::failed:
+    case Delivered::failed:
       return open(breaker, rules, "a probe failed: " + outcome.error, now);
   }
 }
@@ -160,9 +160,9 @@ bool expire_probes(Breaker& breaker, const BreakerRules& rules, Unanswered silen
 }
 
 int take_probe(Breaker& breaker, const BreakerRules& rules, EpochMs now) {
-  if (breaker.state == State::closed || (breaker.until && *breaker.until > now)) return 0;
-  if (breaker.state == State::open) {
-    breaker.state = State::half_open;
+  if (breaker.state == BreakerState::closed || (breaker.until && *breaker.until > now)) return 0;
+  if (breaker.state == BreakerState::open) {
+    breaker.state = BreakerState::half_open;
     breaker.since = now;
     breaker.until.reset();
   }
@@ -174,7 +174,7 @@ int take_probe(Breaker& breaker, const BreakerRules& rules, EpochMs now) {
 }
 
 double ramp_up(const Breaker& breaker, EpochMs now) {
-  if (breaker.since.ms == 0 || breaker.state != State::closed) return 1.0;
+  if (breaker.since.ms == 0 || breaker.state != BreakerState::closed) return 1.0;
   const double seconds = static_cast<double>((now - breaker.since).count()) / 1000.0;
   return seconds > 10 ? 1.0 : std::min(1.0, kRampFrom * std::exp2(std::max(std::floor(seconds), 0.0)));
 }

@@ -4,11 +4,14 @@
 #include <utility>
 
 #include "levels/duration.h"
+#include "src/core/breaker.h"
 #include "src/core/origin.h"
 #include "src/core/utf8.h"
 
 namespace rung {
 namespace {
+
+constexpr std::string_view kBreakerRule = "breaker";
 
 void discard(Task& task, EpochMs now) {
   task.state = State::discarded;
@@ -36,6 +39,13 @@ std::string gives_up(const Task& task, const GiveUp& limit, EpochMs now, Ms wait
     return "gave up: the next retry would be later than " + levels::format_duration(*limit.after) +
            " after the first failure";
   return {};
+}
+
+// The attempt was a probe of the breaker, and the breaker counts its failure: the target is still down, which
+// says nothing about the message.
+bool probe_failed(const Task& task, const RuleBook& rules) {
+  const auto& breaker = rules.queue(task.queue).gate.breaker;
+  return task.probe != 0 && task.attempt > 0 && breaker && is_breaker_failure(*breaker, task.error_type);
 }
 
 }  // namespace
@@ -116,11 +126,14 @@ void after_failure(Task& task, int level, const Directives& d, const RuleBook& r
   if (action.kind == RuleAction::Kind::discard) return discard(task, now);
 
   const bool snooze = action.kind == RuleAction::Kind::snooze;
-  if (snooze && task.attempt > 0) ++task.uncounted_attempts;
+  const bool held = snooze || probe_failed(task, rules);
+  if (held && !snooze && task.rule.empty()) task.rule = kBreakerRule;
+  if (held && task.attempt > 0) ++task.uncounted_attempts;
   const bool spent = task.max_attempts > 0 && counted_attempts(task) >= task.max_attempts;
-  if (spent || (!snooze && level > used.levels())) return park(task, rules, now);
+  if (spent || (!held && level > used.levels())) return park(task, rules, now);
 
-  Ms wait = snooze ? action.snooze : action.delay.value_or(used.delay(level, random));
+  const int waits_at = std::clamp(held ? level - 1 : level, 1, used.levels());
+  Ms wait = snooze ? action.snooze : action.delay.value_or(used.delay(waits_at, random));
   if (d.retry_after) wait = std::min(*d.retry_after, std::max(used.highest(), action.snooze));
   if (const std::string why = gives_up(task, rules.queue(task.queue).give_up, now, wait); !why.empty()) {
     task.rule = "give_up";
@@ -128,7 +141,7 @@ void after_failure(Task& task, int level, const Directives& d, const RuleBook& r
     return park(task, rules, now);
   }
   task.state = State::scheduled;
-  task.level = snooze ? level - 1 : level;
+  task.level = held ? level - 1 : level;
   task.next_at = now + wait;
   task.finished_at.reset();
   task.finished_by = FinishedBy::nobody;

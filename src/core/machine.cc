@@ -75,6 +75,7 @@ struct Machine {
       if (!task.next_at || *task.next_at > at.now + e.ahead) return stale(task, "it is not due yet");
       ++next.attempt;
       next.uncounted_time += e.gated;
+      next.probe = e.probe;
     } else if (task.state == State::publishing) {
       // Left by a dead owner (an older epoch), or our own claim whose answer was lost: repeat the same
       // attempt.

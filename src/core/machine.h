@@ -19,7 +19,8 @@ namespace event {
 // older epoch left. After a claim ahead of time the claimer waits with the publish until the task is due.
 struct Claim {
   Ms ahead{0};
-  Ms gated{0};  // how long the task has waited behind a closed gate since it was due
+  Ms gated{0};    // how long the task has waited behind a closed gate since it was due
+  int probe = 0;  // the number of the breaker's probe that it is; 0 = it is none
 };
 struct Confirmed {
   int attempt;

@@ -77,7 +77,8 @@ struct Task {
   int levels = 0;        // rungs of its ladder when the level was last set
   int max_attempts = 0;  // retry-max-attempts; 0 = the ladder's length alone decides
   // What limits (retry-max-attempts, give_up, attempts_above, age_above) do not count: attempts that a rule
-  // snoozed, time behind a closed gate, and everything before a redrive.
+  // snoozed or that were a breaker's failed probes, time behind a closed gate, and everything before a
+  // redrive.
   int uncounted_attempts = 0;  // of `attempt`
   Ms uncounted_time{0};        // since first_failed_at
   std::string ladder;
@@ -100,9 +101,11 @@ struct Task {
   std::string last_error;  // UTF-8, at most kErrorBytes
   std::string error_type;  // retry-error-type, or found in the error text by a rule
   std::string rule;  // that decided at the last failure: "payments[2]", "give_up"; "" = none, the ladder
-  // Of the headers that rules name, those that the message had at the intake.
+  // Of the headers that rules and gates name, those that the message had at the intake.
   std::map<std::string, std::string, std::less<>> rule_headers;
   std::string moved_from;  // its queue before the last change of `queue`; "" = it has not changed
+  int probe =
+      0;  // its last attempt was let through an open breaker, as the probe of this number; 0 = was not
   std::int64_t body_bytes = 0;
   std::uint32_t version = 1;       // decide() raises it with each visible change
   std::optional<Silence> silence;  // what silence means for this task; none = see its queue's rules

@@ -1,5 +1,6 @@
 #include "src/store/gates.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace rung {
@@ -54,6 +55,26 @@ SystemEvent event_of(const Pause& after) {
     if (!after.reason.empty()) detail += ": " + after.reason;
   }
   return {0, {}, "", after.over ? "queue_resumed" : "queue_paused", after.queue, detail};
+}
+
+PermitCounts permit(GateState& state, PermitBook& book, const NewPermits& wanted, EpochMs now) {
+  // An instance that has not asked for so long has died or has nothing more to send.
+  constexpr Ms kUnusedFor{10'000};
+  std::erase_if(state.unused, [&](const auto& entry) { return now - entry.second.at > kUnusedFor; });
+  for (const auto& [node, unused] : state.unused) {
+    if (node != wanted.node) book.in_flight += unused.permits;
+  }
+  book.in_flight += wanted.unused;
+  PermitRequest request = wanted.request;
+  const double ramp = ramp_up(state.breaker, now);
+  request.ramp_rate.reset();
+  if (ramp < 1.0) request.ramp_rate = std::max(wanted.full_rate * ramp, 1.0);
+  PermitCounts granted = grant(book, wanted.rules, request, now);
+  int unused = wanted.unused;
+  for (const auto& [value, count] : granted) unused += count;
+  state.unused.erase(wanted.node);
+  if (wanted.rules.in_flight > 0 && unused > 0) state.unused[wanted.node] = {unused, now};
+  return granted;
 }
 
 }  // namespace rung

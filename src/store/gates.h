@@ -1,12 +1,18 @@
-// Gates of queues: when the tasks of a queue may go out. So far, pauses by hand. Thread, errors: store.h.
+// Gates of queues: when the tasks of a queue may go out. Pauses by hand, and what instances share about the
+// gates in the config. Thread, errors: store.h.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "src/core/audit.h"
+#include "src/core/breaker.h"
+#include "src/core/permits.h"
 #include "src/core/result.h"
 #include "src/core/time.h"
 #include "src/store/system.h"
@@ -31,10 +37,48 @@ struct Pause {
   bool operator==(const Pause&) const = default;
 };
 
+// What all instances share about a queue that has gates in the config.
+struct GateState {
+  struct Hold {
+    EpochMs since, until;
+    std::string reason;
+    bool operator==(const Hold&) const = default;
+  };
+  // Permits for in_flight that an instance has not used yet.
+  struct Unused {
+    int permits = 0;
+    EpochMs at;  // when it said so
+    bool operator==(const Unused&) const = default;
+  };
+
+  std::string queue;
+  Breaker breaker;
+  std::optional<Hold> retry_after;       // a consumer's retry-after that holds back the whole queue
+  std::optional<Hold> outside, limited;  // for people: outside its window; tasks wait for a rate
+  std::map<int, Unused> unused;          // by node
+  EpochMs seen_at;                       // when an instance last confirmed that the gates are in its config
+
+  bool operator==(const GateState&) const = default;
+};
+
+// Changes a state inside a transaction; returns the events to record. May be called again if the transaction
+// is repeated.
+using GateChange = std::function<std::vector<SystemEvent>(GateState&, EpochMs now)>;
+
+struct NewPermits {
+  std::string queue;
+  GateRules rules;
+  PermitRequest request;  // its ramp_rate is ignored: see full_rate
+  double full_rate = 0;   // of the queue once its flow has grown again after a breaker has closed
+  int node = 0;
+  int unused = 0;  // permits that this node has not used yet
+};
+
 // A row of the view retry_queues.
 struct QueueGate {
   std::string queue;
-  std::string state;  // "flowing" or "paused"; more states will be added
+  // flowing, paused, outside_window, breaker_open, breaker_half_open, rate_limited
+  std::string state;
   std::optional<EpochMs> since, until;
   std::string reason, by;
   std::int64_t waiting = 0;        // scheduled tasks
@@ -53,6 +97,16 @@ class GateStore {
   // Those in force, and for each queue without one its last, unless that ended more than kPausesKept ago.
   virtual Result<std::vector<Pause>> pauses() = 0;
   virtual Result<std::vector<QueueGate>> queue_gates() = 0;  // by queue
+
+  virtual Result<std::vector<GateState>> gate_states() = 0;
+  // Changes the state of a queue, which a new queue has by default. Returns it as it is afterwards.
+  virtual Result<GateState> change_gate(const std::string& queue, const GateChange& change) = 0;
+  virtual Result<PermitCounts> permits(const NewPermits& wanted) = 0;
+  // The values of a header that rules or gates name, of these tasks; "" = it has none.
+  virtual Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
+                                                              const std::string& header) = 0;
+  // Deletes some of the token buckets that nobody has used since.
+  virtual Result<void> forget_rates(EpochMs before) = 0;
 };
 
 inline constexpr Ms kPausesKept = std::chrono::hours{24 * 30};
@@ -62,7 +116,10 @@ inline constexpr Ms kPausesKept = std::chrono::hours{24 * 30};
 // time, and `before->over` was read then.
 std::optional<Pause> paused(const std::optional<Pause>& before, const NewPause& request, EpochMs now);
 std::optional<Pause> resumed(const std::optional<Pause>& before, const std::string& who, EpochMs now);
-// What they write beside it. `after.over`: it was resumed.
+// What a store does for permits(): counts the permits that other instances have not used, grants, and notes
+// what this one has then. `book.in_flight`: the deliveries in flight.
+PermitCounts permit(GateState& state, PermitBook& book, const NewPermits& wanted, EpochMs now);
+// What pause() and resume() write beside it. `after.over`: it was resumed.
 AuditRow audit_of(const std::optional<Pause>& before, const Pause& after, EpochMs now);
 SystemEvent event_of(const Pause& after);
 

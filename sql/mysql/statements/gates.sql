@@ -21,5 +21,54 @@ UPDATE rung_pauses SET until = :until, resumed_by = :who WHERE queue = :queue AN
 -- name: pauses_forget
 DELETE FROM rung_pauses WHERE until < :before
 
+-- name: gate_states
+-- Sidecars read them twice a second, if a queue in their config has a gate.
+SELECT queue, breaker, breaker_since, breaker_until, breaker_reason, breaker_detail, hold_since, hold_until, hold_by,
+  outside_since, outside_until, outside_reason, limited_since, limited_until, limited_reason, permits, seen_at
+FROM rung_gates
+
+-- name: gate_lock
+SELECT queue, breaker, breaker_since, breaker_until, breaker_reason, breaker_detail, hold_since, hold_until, hold_by,
+  outside_since, outside_until, outside_reason, limited_since, limited_until, limited_reason, permits, seen_at
+FROM rung_gates WHERE queue = :queue AND length = CHAR_LENGTH(:queue) FOR UPDATE
+
+-- name: gate_create
+-- Before gate_lock, so that two instances that create the same row do not deadlock on its gap.
+INSERT IGNORE INTO rung_gates (queue, length, breaker_reason, breaker_detail, permits, seen_at)
+VALUES (:queue, CHAR_LENGTH(:queue), '', '', '', UTC_TIMESTAMP(3))
+
+-- name: gate_write
+UPDATE rung_gates SET breaker = :breaker, breaker_since = :breaker_since, breaker_until = :breaker_until,
+  breaker_reason = :breaker_reason, breaker_detail = :breaker_detail, hold_since = :hold_since,
+  hold_until = :hold_until, hold_by = :hold_by, outside_since = :outside_since, outside_until = :outside_until,
+  outside_reason = :outside_reason, limited_since = :limited_since, limited_until = :limited_until,
+  limited_reason = :limited_reason, permits = :permits, seen_at = :seen_at
+WHERE queue = :queue AND length = CHAR_LENGTH(:queue)
+
+-- name: gate_in_flight
+-- Waiting for an answer: next_due_at is NULL, so by_due finds them by queue. Being published: few.
+SELECT (SELECT COUNT(*) FROM rung_tasks FORCE INDEX (by_due)
+        WHERE state = 'awaiting' AND next_due_at IS NULL AND queue = :queue AND CHAR_LENGTH(queue) = CHAR_LENGTH(:queue))
+     + (SELECT COUNT(*) FROM rung_tasks FORCE INDEX (by_due)
+        WHERE state = 'publishing' AND queue = :queue AND CHAR_LENGTH(queue) = CHAR_LENGTH(:queue))
+
+-- name: rates
+SELECT value, tokens, filled_at FROM rung_rates
+WHERE queue = :queue AND length = CHAR_LENGTH(:queue) AND value IN (:values)
+
+-- name: rates_write
+INSERT INTO rung_rates (queue, length, value, value_length, tokens, filled_at) VALUES :rows
+ON DUPLICATE KEY UPDATE tokens = VALUES(tokens), filled_at = VALUES(filled_at)
+
+-- name: length_of
+CHAR_LENGTH(:text)
+
+-- name: rates_forget
+-- Their buckets are full: the same as none.
+DELETE FROM rung_rates WHERE filled_at < :before LIMIT 1000
+
+-- name: rule_headers
+SELECT id, rule_headers FROM rung_tasks WHERE id IN (:ids)
+
 -- name: queue_gates
 SELECT queue, state, since, until, reason, `by`, waiting, next_at FROM retry_queues ORDER BY queue

@@ -79,8 +79,10 @@ class MemoryDb {
   std::vector<AuditRow> audit_;
   std::vector<SystemEvent> events_;
   std::map<std::string, std::string> settings_;
-  std::vector<BulkRow> bulks_;           // id = index + 1
-  std::map<std::string, Pause> pauses_;  // by queue
+  std::vector<BulkRow> bulks_;                                        // id = index + 1
+  std::map<std::string, Pause> pauses_;                               // by queue
+  std::map<std::string, GateState> gates_;                            // by queue
+  std::map<std::pair<std::string, std::string>, TokenBucket> rates_;  // by queue and value
 };
 
 std::unique_ptr<Store> open_memory_store(std::shared_ptr<MemoryDb> db);

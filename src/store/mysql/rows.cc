@@ -36,6 +36,8 @@ Literal rule_headers(const RuleHeaders& headers) {
   return Literal::text(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
+}  // namespace
+
 // What is not text was changed by hand: left out.
 RuleHeaders rule_headers_from(const std::string& text) {
   RuleHeaders out;
@@ -46,6 +48,20 @@ RuleHeaders rule_headers_from(const std::string& text) {
     if (value.is_string()) out.emplace(name, value.get<std::string>());
   }
   return out;
+}
+
+namespace {
+
+// The columns that few tasks use, as an array; "" = none of them is used.
+void read_rare(Task& task, const std::string& text) {
+  if (text.empty()) return;
+  const auto json = nlohmann::json::parse(text);
+  task.rule = json.at(0).get<std::string>();
+  task.uncounted_attempts = json.at(1).get<int>();
+  task.uncounted_time = Ms{json.at(2).get<std::int64_t>()};
+  task.moved_from = json.at(3).get<std::string>();
+  task.probe = json.at(4).get<int>();
+  if (json.at(5).is_string()) task.rule_headers = rule_headers_from(json.at(5).get<std::string>());
 }
 
 }  // namespace
@@ -96,11 +112,7 @@ Task task_at(const ::sql::ResultSet& row) {
   if (!means.empty())
     t.silence = {means == kSuccess ? Silence::Means::success : Silence::Means::failure, Ms{after}};
   t.by_exchange = row.getInt(++c) != 0;
-  t.rule = text_at(row, ++c);
-  t.uncounted_attempts = row.getInt(++c);
-  t.uncounted_time = Ms{row.getInt64(++c)};
-  t.moved_from = text_at(row, ++c);
-  t.rule_headers = rule_headers_from(text_at(row, ++c));
+  read_rare(t, text_at(row, ++c));
   return t;
 }
 
@@ -246,6 +258,7 @@ constexpr TaskColumn kTaskChanges[] = {
     {"uncounted_ms", equal<&Task::uncounted_time>,
      [](T t) { return Literal::number(t.uncounted_time.count()); }},
     {"moved_from", equal<&Task::moved_from>, [](T t) { return name(t.moved_from); }},
+    {"probe", equal<&Task::probe>, [](T t) { return Literal::number(t.probe); }},
 };
 
 // A column of an attempt that may change after the attempt has begun.

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "src/core/failure_rules.h"
 #include "src/core/task.h"
 #include "src/store/mysql/render.h"
 
@@ -19,9 +20,10 @@ std::string text_at(const ::sql::ResultSet& row, std::uint32_t column);  // "" f
 std::optional<EpochMs> time_at(const ::sql::ResultSet& row, std::uint32_t column);
 
 // The columns 1 .. kTaskColumns of lock_tasks and list.
-inline constexpr std::uint32_t kTaskColumns = 34;
+inline constexpr std::uint32_t kTaskColumns = 30;
 Task task_at(const ::sql::ResultSet& row);
-Attempt attempt_at(const ::sql::ResultSet& row);  // the columns 1 .. 11 of history
+RuleHeaders rule_headers_from(const std::string& text);  // the column rule_headers
+Attempt attempt_at(const ::sql::ResultSet& row);         // the columns 1 .. 11 of history
 
 // A column of insert_tasks.
 struct NewTaskColumn {

@@ -64,6 +64,12 @@ class MysqlStore final : public Store {
   Result<std::optional<Pause>> resume(const std::string& queue, const std::string& who) override;
   Result<std::vector<Pause>> pauses() override;
   Result<std::vector<QueueGate>> queue_gates() override;
+  Result<std::vector<GateState>> gate_states() override;
+  Result<GateState> change_gate(const std::string& queue, const GateChange& change) override;
+  Result<PermitCounts> permits(const NewPermits& wanted) override;
+  Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
+                                                      const std::string& header) override;
+  Result<void> forget_rates(EpochMs before) override;
 
   Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
   Result<std::vector<Partition>> partitions() override;
