@@ -1,6 +1,9 @@
 // The times of a week in which a queue's tasks may go out: "Mon-Fri 08:00-18:00" in a time zone. Local times
-// follow the zone's clock: a window that begins in the hour that a change to summer time skips begins at the
-// change. Uses the system's time zone database. Thread: immutable, free of threads.
+// follow the zone's clock, whatever it shows: a window that begins in the hour that a change to summer time
+// skips begins at the change, one within that hour does not open on that day, and one within the hour that
+// the change back repeats opens twice. Uses the system's time zone database as it was when the process first
+// needed it; years that it does not cover (Debian's ends in 2037) have the last offset that it knows. Thread:
+// immutable; all methods may be called from any thread.
 #pragma once
 
 #include <memory>
@@ -20,10 +23,10 @@ class TimeWindow {
   static Result<TimeWindow> parse(const std::vector<std::string>& allow, const std::string& zone);
 
   bool is_open(EpochMs at) const;
-  // The first time after `at` at which it opens or closes; at most about 8 days ahead. A window that is
-  // always open returns a time 8 days ahead.
+  // The first time after `at` at which it opens or closes. If there is none within 8 days, as in a window
+  // that is always open, the time 8 days ahead.
   EpochMs next_change(EpochMs at) const;
-  // How much of the time between the two it is closed.
+  // How much of the time between the two it is closed; 0 unless from < to.
   Ms closed_between(EpochMs from, EpochMs to) const;
   // "Mon-Fri 08:00-18:00 Europe/Berlin": for people.
   std::string describe() const;
