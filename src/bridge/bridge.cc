@@ -7,6 +7,15 @@
 #include "src/io/log.h"
 
 namespace rung::bridge {
+namespace {
+
+std::vector<std::pair<std::string, std::string>> closed_queues(const Gates& gates) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const auto& [queue, closed] : gates.all_closed()) out.emplace_back(queue, gates.word_of(queue, closed));
+  return out;
+}
+
+}  // namespace
 
 Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, BridgeSettings settings,
                RuleBookPtr rules, std::function<void()> name_taken)
@@ -33,11 +42,16 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                     dispatch_.open(may_publish());
                     router_.route_waiting();
                   }),
-      gates_(loop, *jobs_, clock_,
+      gates_(loop, *jobs_, clock_, rules_,
              [this] {
                dispatch_.gates_changed();
                dispatch_.open(may_publish());
              }),
+      breakers_(loop,
+                {*jobs_, clock_, gates_, rules_,
+                 [this](const std::string& queue, int probe) { return dispatch_.send_probe(queue, probe); },
+                 [this](const std::string& queue) { return dispatch_.waits(queue); }}),
+      notes_(loop, *jobs_, clock_, gates_, rules_, [this] { return dispatch_.limited(); }),
       outbox_(broker, loop.clock()),
       acks_(broker),
       shards_(
@@ -54,11 +68,11 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
           loop, *jobs_, [this] { return shards_.fence(); }, rules_, [this] { acks_.flush(); },
           [this](TaskId id) { return dispatch_.tracker().publishing(id); }, left_),
       fence_(loop, broker, outbox_, health_),
-      dispatch_({loop, *jobs_, shards_, transitions_, outbox_, broker, clock_, names_, gates_, proof_, rules_,
-                 horizon_, updates_, settings_.prefix},
+      dispatch_({loop, *jobs_, shards_, transitions_, outbox_, broker, clock_, names_, gates_, breakers_,
+                 proof_, rules_, horizon_, updates_, settings_.prefix},
                 settings_.max_unconfirmed, broker.limits()),
       horizon_(loop, *jobs_, shards_, clock_, names_, dispatch_, {settings_.window, settings_.max_loaded}),
-      updates_(dispatch_, horizon_, names_, store_watch_, attachments_),
+      updates_(dispatch_, horizon_, names_, store_watch_, attachments_, breakers_, notes_),
       intake_(loop,
               {*jobs_, shards_, transitions_, outbox_, acks_, left_, clock_, proof_, rules_, updates_,
                store_watch_, broker},
@@ -85,6 +99,8 @@ Result<void> Bridge::start() {
   if (auto started = broker_.start(*this); !started) return started;
   key_reader_.read();  // also reveals a wrong password or a missing right, whether or not the broker answers
   gates_.start();
+  breakers_.start();
+  notes_.start();
   broker_watch_.start();
   janitor_.start();
   bulks_.start();
@@ -111,7 +127,9 @@ Vitals Bridge::vitals() const {
           dispatch_.targets(),
           dispatch_.lateness(),
           attachments_.configured(),
-          {gates_.closed().begin(), gates_.closed().end()},
+          closed_queues(gates_),
+          dispatch_.held(),
+          breakers_.totals(),
           proof_.refused(),
           store_watch_.rows_behind(),
           updates_.decided_by_rule()};
@@ -231,6 +249,8 @@ void Bridge::drain(std::function<void()> done) {
   router_.drain();
   broker_.stop_intake();
   gates_.stop();
+  breakers_.stop();
+  notes_.stop();
   janitor_.stop();
   horizon_.clear();
   dispatch_.drain();

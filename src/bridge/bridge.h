@@ -15,12 +15,14 @@
 
 #include "src/bridge/acks.h"
 #include "src/bridge/attachments.h"
+#include "src/bridge/breakers.h"
 #include "src/bridge/broker_watch.h"
 #include "src/bridge/bulk.h"
 #include "src/bridge/delivery_proof.h"
 #include "src/bridge/delivery_router.h"
 #include "src/bridge/dispatch.h"
 #include "src/bridge/drain_wait.h"
+#include "src/bridge/gate_notes.h"
 #include "src/bridge/gates.h"
 #include "src/bridge/health.h"
 #include "src/bridge/horizon.h"
@@ -131,6 +133,8 @@ class Bridge final : public BrokerSink {
   DeliveryProof proof_;
   TokenKeyReader key_reader_;
   Gates gates_;
+  Breakers breakers_;
+  GateNotes notes_;
   // Shared outputs of all flows.
   Outbox outbox_;
   Acks acks_;

@@ -17,7 +17,7 @@ std::size_t bytes_of(const Task& task) { return static_cast<std::size_t>(task.bo
 
 }  // namespace
 
-void Claims::claim(std::vector<io::DueItem> items, PublishLane lane) {
+void Claims::claim(std::vector<io::DueItem> items, PublishLane lane, int probe) {
   const std::vector<io::DueItem> batch = deps_.tracker.begin_claim(std::move(items));
   if (batch.empty()) return;
   ++jobs_;
@@ -26,7 +26,7 @@ void Claims::claim(std::vector<io::DueItem> items, PublishLane lane) {
   claims.reserve(batch.size());
   for (const io::DueItem& item : batch) {
     const Ms gated = deps_.gates.waited(deps_.names.name(item.queue), item.at);
-    claims.push_back({item.id, event::Claim{kAhead, gated}});
+    claims.push_back({item.id, event::Claim{kAhead, gated, probe}});
   }
   const auto work = [events = std::move(claims), fence = deps_.shards.fence(),
                      decide = decider(deps_.rules)](TaskStore& store) -> Result<Answer> {

@@ -40,7 +40,8 @@ class Claims {
   explicit Claims(Deps deps) : deps_(std::move(deps)) {}
 
   // REQUIRES: Targets counts `items` as under way.
-  void claim(std::vector<io::DueItem> items, PublishLane lane);
+  // `probe`: the number of the breaker's probe that the only item is; 0 = none.
+  void claim(std::vector<io::DueItem> items, PublishLane lane, int probe = 0);
   // Reads the messages of tasks that were claimed without them.
   void fetch();
   bool has_unfetched() const { return !unfetched_.empty(); }

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/bridge/breakers.h"
+#include "src/core/breaker.h"
+
 namespace rung::bridge {
 namespace {
 
@@ -26,7 +29,7 @@ Dispatch::Dispatch(Deps deps, int most_under_way, BrokerLimits limits)
       tracker_(deps_.shards, targets_, deps_.transitions),
       stalls_(deps_.broker, deps_.outbox, targets_, deps_.clock.here()),
       publisher_({deps_.loop, deps_.shards, deps_.transitions, deps_.outbox, deps_.clock, deps_.proof,
-                  deps_.observer, targets_, tracker_, stalls_, deps_.prefix,
+                  deps_.observer, deps_.breakers, targets_, tracker_, stalls_, deps_.prefix,
                   [this](const ClaimedTask& claimed, PublishResult::How how) { unpublished(claimed, how); }}),
       claims_({deps_.jobs, deps_.shards, deps_.names, deps_.gates, deps_.rules, deps_.horizon, tracker_,
                publisher_,
@@ -34,20 +37,41 @@ Dispatch::Dispatch(Deps deps, int most_under_way, BrokerLimits limits)
                  deps_.outbox.flush();
                  pump();
                }}),
+      throttle_(deps_.loop,
+                {deps_.jobs, deps_.clock, deps_.shards, deps_.names, deps_.gates, deps_.rules, tracker_,
+                 [this](const std::vector<io::DueItem>& items) {
+                   for (const io::DueItem& item : items) targets_.add(item, false);
+                   pump();
+                 }}),
       linger_(deps_.loop, kLinger, [this] { pump(); }),
       again_(deps_.loop, [this] { pump(); }) {}
 
 // The rate limits the queue across all instances: each gets a share in proportion to its shards.
 double Dispatch::catch_up(std::uint32_t queue) const {
   const double all = deps_.rules->queue(deps_.names.name(queue)).catch_up;
-  return all * deps_.shards.count() / kShards;
+  const double share = all * deps_.shards.count() / kShards;
+  const GateState* state = deps_.gates.state(deps_.names.name(queue));
+  return state == nullptr ? share : share * ramp_up(state->breaker, deps_.clock.now());
+}
+
+// A breaker of the queue has just closed.
+bool Dispatch::ramps_up(std::uint32_t queue) const {
+  if (deps_.gates.states().empty()) return false;
+  const GateState* state = deps_.gates.state(deps_.names.name(queue));
+  return state != nullptr && ramp_up(state->breaker, deps_.clock.now()) < 1.0;
+}
+
+bool Dispatch::is_full(const io::DueItem& item) const {
+  if (targets_.is_closed(item.queue))
+    return targets_.waiting(item.queue) + throttle_.waiting(item.queue) >= kKeptBehindGate;
+  return throttle_.waiting(item.queue) >= Throttle::kMostKept;
 }
 
 void Dispatch::due(const std::vector<io::DueItem>& items) {
   const EpochMs now = deps_.clock.now();
   for (const io::DueItem& item : items) {
-    const bool full = is_closed(item) && targets_.waiting(item.queue) >= kKeptBehindGate;
-    if (!full) take_in(item, now);
+    deps_.gates.see(deps_.names.name(item.queue));
+    if (!is_full(item)) take_in(item, now);
   }
   pump_soon(items, now);
 }
@@ -64,11 +88,14 @@ void Dispatch::take_in(const io::DueItem& item, EpochMs now) {
   if (now - item.at > Targets::kOverdue) {
     // Tasks that became due in normal operation, late only because there are many, are no backlog of an
     // outage. What waited behind a gate is one.
-    const auto closed = deps_.gates.last_closed(deps_.names.name(item.queue));
-    overdue = item.at < std::max(able_since_, closed ? closed->to : EpochMs{0});
+    overdue = item.at < able_since_ || deps_.gates.was_closed(deps_.names.name(item.queue), item.at);
   }
   tracker_.wait(item);
-  targets_.add(item, overdue);
+  if (throttle_.holds(item.queue)) {
+    throttle_.add(item);
+  } else {
+    targets_.add(item, overdue || ramps_up(item.queue));
+  }
 }
 
 void Dispatch::pump_soon(const std::vector<io::DueItem>& items, EpochMs now) {
@@ -100,7 +127,26 @@ void Dispatch::gates_changed() {
   // Beyond QueueNames::kMost names this closes all that share a number: rather too much than too little.
   for (const std::string& queue : deps_.gates.closed()) closed.insert(deps_.names.number(queue));
   targets_.close(std::move(closed), deps_.clock.now());
+  for (const auto& [queue, state] : deps_.gates.states()) {
+    if (ramp_up(state.breaker, deps_.clock.now()) < 1.0) targets_.hold_to_rate(deps_.names.number(queue));
+  }
+  throttle_.changed();
+  deps_.breakers.gates_changed();
   pump();
+}
+
+bool Dispatch::waits(const std::string& queue) const {
+  const std::uint32_t number = deps_.names.number(queue);
+  return targets_.waiting(number) + throttle_.waiting(number) > 0;
+}
+
+bool Dispatch::send_probe(const std::string& queue, int probe) {
+  if (!open_ || draining_ || !deps_.shards.any()) return false;
+  const std::uint32_t number = deps_.names.number(queue);
+  if (const auto item = throttle_.take_oldest(number)) targets_.add(*item, false);
+  const auto item = targets_.take_one(number);
+  if (item) claims_.claim({*item}, PublishLane::main, probe);
+  return item.has_value();
 }
 
 void Dispatch::shards_gained() {
@@ -112,6 +158,7 @@ void Dispatch::drain() {
   draining_ = true;
   again_.stop();
   targets_.clear([this](TaskId id) { tracker_.untrack(id); });
+  throttle_.clear([this](TaskId id) { tracker_.untrack(id); });
   claims_.drain();
 }
 
@@ -140,6 +187,7 @@ void Dispatch::pump() {
 void Dispatch::tick() {
   targets_.tidy(deps_.clock.here().boot());
   stalls_.check(open_);
+  throttle_.tidy();
   pump();
 }
 

@@ -17,8 +17,11 @@
 #include "src/bridge/targets.h"
 #include "src/bridge/task_publisher.h"
 #include "src/bridge/task_tracker.h"
+#include "src/bridge/throttle.h"
 
 namespace rung::bridge {
+
+class Breakers;
 
 class Dispatch {
  public:
@@ -31,7 +34,8 @@ class Dispatch {
     Broker& broker;
     DbClock& clock;
     QueueNames& names;
-    const Gates& gates;
+    Gates& gates;
+    Breakers& breakers;
     const DeliveryProof& proof;
     const RuleBookPtr& rules;  // replaced by a reload
     Horizon& horizon;
@@ -70,13 +74,23 @@ class Dispatch {
   const TaskTracker& tracker() const { return tracker_; }
   bool idle() const { return claims_.jobs() == 0 && tracker_.unanswered() == 0; }
   std::size_t ready() const { return targets_.waiting(); }  // due, and waiting to be claimed
-  std::size_t held() const { return targets_.held(); }      // the same, behind a closed gate
-  bool is_closed(const io::DueItem& item) const { return targets_.is_closed(item.queue); }
+  // The same, behind a gate.
+  std::size_t held() const { return targets_.held() + throttle_.waiting(); }
+  // A task of its queue that the sweep finds may have to wait in the database.
+  bool is_held_back(const io::DueItem& item) const { return targets_.is_closed(item.queue) || is_full(item); }
+  // Tasks of this queue wait here.
+  bool waits(const std::string& queue) const;
+  // Sends the oldest of them as a breaker's probe; false if there is none, or nothing may be sent now.
+  bool send_probe(const std::string& queue, int probe);
+  // The queues whose tasks wait for permits.
+  std::vector<std::string> limited() const { return throttle_.limited(); }
   const Lateness& lateness() const { return publisher_.lateness(); }
   Targets::Summary targets() const { return targets_.summary(); }
 
  private:
   double catch_up(std::uint32_t queue) const;
+  bool is_full(const io::DueItem& item) const;
+  bool ramps_up(std::uint32_t queue) const;
   void take_in(const io::DueItem& item, EpochMs now);
   void pump_soon(const std::vector<io::DueItem>& items, EpochMs now);
   void probe();
@@ -91,6 +105,7 @@ class Dispatch {
   StallDetector stalls_;
   TaskPublisher publisher_;
   Claims claims_;
+  Throttle throttle_;
   EpochMs able_since_{0};  // since then we can publish and hold our shards
   bool open_ = false;
   bool draining_ = false;

@@ -41,7 +41,9 @@ void DueSweep::sweep() {
   const bool recent = deps_.dispatch.ready() > kEnoughReady || look_recent_;
   std::vector<std::string> without;
   // Only then: a search that leaves queues out still reads past all their rows.
-  if (recent) without.assign(deps_.gates.closed().begin(), deps_.gates.closed().end());
+  if (recent) {
+    for (const auto& [queue, why] : deps_.gates.all_closed()) without.push_back(queue);
+  }
   deps_.jobs.submit<std::vector<DueEntry>>(
       Lane::control,
       [shards = deps_.shards.list(), after = recent ? until - kRecent : passed_, until,
@@ -62,7 +64,7 @@ void DueSweep::found(const std::vector<DueEntry>& rows, bool recent) {
     const io::DueItem item = deps_.names.item(row);
     if (deps_.dispatch.tracker().contains(item)) continue;
     items.push_back(item);
-    going += deps_.dispatch.is_closed(item) ? 0 : 1;
+    going += deps_.dispatch.is_held_back(item) ? 0 : 1;
   }
   // Behind those that stand still may be tasks that a person fired.
   const bool standing = rows.size() - going >= kSweptPerShard;

@@ -25,11 +25,21 @@ void log_resumed(const std::string& queue, const Pause* pause) {
                               {"reason", pause == nullptr ? "" : pause->reason}});
 }
 
+std::string shown(const std::optional<EpochMs>& until) { return until ? format_utc(*until) : ""; }
+
+bool has_gates(const RuleBook& rules) {
+  const auto has = [](const QueueRules& queue) { return !(queue.gate == GateRules{}); };
+  return has(rules.defaults()) ||
+         std::ranges::any_of(rules.queues(), [&](const auto& entry) { return has(entry.second); });
+}
+
 }  // namespace
 
-Gates::Gates(io::Loop& loop, StoreJobs& jobs, DbClock& clock, std::function<void()> changed)
+Gates::Gates(io::Loop& loop, StoreJobs& jobs, DbClock& clock, const RuleBookPtr& rules,
+             std::function<void()> changed)
     : jobs_(jobs),
       clock_(clock),
+      rules_(rules),
       changed_(std::move(changed)),
       tick_(loop, [this] { tick(); }),
       end_(loop, [this] { check_ends(); }) {}
@@ -50,6 +60,11 @@ void Gates::invalidate() {
   read();
 }
 
+void Gates::see(const std::string& queue) {
+  if (rules_->defaults().gate.window == nullptr || rules_->queues().contains(queue)) return;
+  if (seen_.insert(queue).second) check_ends();
+}
+
 void Gates::tick() {
   check_ends();
   read();
@@ -61,66 +76,169 @@ void Gates::check_ends() {
 
 void Gates::read() {
   if (std::exchange(reading_, true)) return;
-  jobs_.submit<std::vector<Pause>>(
-      Lane::control, [](GateStore& store) { return store.pauses(); },
-      [this, generation = generation_](const Result<std::vector<Pause>>& pauses) {
+  jobs_.submit<Look>(
+      Lane::control,
+      [gates = has_gates(*rules_)](GateStore& store) -> Result<Look> {
+        auto pauses = store.pauses();
+        if (!pauses) return tl::unexpected(pauses.error());
+        if (!gates) return Look{*std::move(pauses), {}};
+        auto states = store.gate_states();
+        if (!states) return tl::unexpected(states.error());
+        return Look{*std::move(pauses), *std::move(states)};
+      },
+      [this, generation = generation_](const Result<Look>& look) {
         reading_ = false;
-        if (!pauses) return log::error("reading the pauses failed", {{"reason", pauses.error().message}});
-        arrived(*pauses, generation == generation_);
+        if (!look) return log::error("reading the gates failed", {{"reason", look.error().message}});
+        read_done(*look, generation == generation_);
       });
 }
 
-void Gates::arrived(const std::vector<Pause>& pauses, bool fresh) {
+void Gates::read_done(const Look& look, bool fresh) {
   const auto before = std::exchange(pauses_, {});
-  for (const Pause& pause : pauses) pauses_[pause.queue] = pause;
+  for (const Pause& pause : look.pauses) pauses_[pause.queue] = pause;
   for (const auto& [queue, pause] : pauses_) {
     const auto old = before.find(queue);
     const bool altered = old != before.end() && old->second != pause;
-    if (altered && is_closed(pause) && closed_.contains(queue)) log_paused(pause);
+    if (altered && is_in_force(pause) && closed_.contains(queue)) log_paused(pause);
   }
+  const auto states = std::exchange(states_, {});
+  for (const GateState& state : look.states) states_[state.queue] = state;
   const bool first = fresh && !std::exchange(known_, true);
-  if (update_closed() || first) changed_();
+  if (update_closed() || first || states != states_) changed_();
   if (!fresh) read();
 }
 
-bool Gates::is_closed(const Pause& pause) const {
+void Gates::arrived(const GateState& state) {
+  states_[state.queue] = state;
+  update_closed();
+  changed_();
+}
+
+bool Gates::is_in_force(const Pause& pause) const {
   return !pause.over && (!pause.until || *pause.until > clock_.now());
+}
+
+void Gates::close_by_state(const std::string& queue, const GateState& state, EpochMs now,
+                           ClosedQueues& closed) {
+  const GateRules& gate = rules_->queue(queue).gate;
+  if (state.retry_after) {
+    times_[queue].add(state.retry_after->since, std::min(state.retry_after->until, now));
+    if (state.retry_after->until > now) closed.insert({queue, {By::retry_after, state.retry_after->until}});
+  }
+  const Breaker& breaker = state.breaker;
+  if (!gate.breaker || breaker.opened_at.ms == 0) return;
+  const bool is_closed = is_closed_gate(breaker);
+  times_[queue].add(breaker.opened_at, is_closed ? now : breaker.since);
+  // The window comes before it, but never ends later than we look.
+  if (is_closed) closed.insert({queue, {By::breaker, breaker.until}});
+}
+
+void Gates::close_by_window(const std::string& queue, EpochMs now, ClosedQueues& closed,
+                            std::optional<EpochMs>& next) {
+  const auto& window = rules_->queue(queue).gate.window;
+  if (window == nullptr) return;
+  const EpochMs change = window->next_change(now);
+  next = std::min(next.value_or(change), change);
+  if (!window->is_open(now)) closed.insert({queue, {By::window, change}});
 }
 
 // Into closed and open. True if that has changed.
 bool Gates::update_closed() {
-  Names closed;
-  std::optional<EpochMs> next_end;
+  const EpochMs now = clock_.now();
+  ClosedQueues closed;
+  std::optional<EpochMs> next;
   for (const auto& [queue, pause] : pauses_) {
-    if (!is_closed(pause)) continue;
-    closed.insert(queue);
-    if (pause.until) next_end = std::min(next_end.value_or(*pause.until), *pause.until);
-    if (!closed_.contains(queue)) log_paused(pause);
+    times_[queue].add(pause.since, is_in_force(pause) ? now : *pause.until);
+    if (is_in_force(pause)) closed.insert({queue, {By::pause, pause.until}});
   }
-  for (const std::string& queue : closed_) {
-    if (closed.contains(queue)) continue;
-    const auto pause = pauses_.find(queue);
-    log_resumed(queue, pause == pauses_.end() ? nullptr : &pause->second);
+  for (const auto& [queue, rules] : rules_->queues()) close_by_window(queue, now, closed, next);
+  for (const std::string& queue : seen_) close_by_window(queue, now, closed, next);
+  for (const auto& [queue, state] : states_) close_by_state(queue, state, now, closed);
+  for (const auto& [queue, why] : closed) {
+    if (why.until && *why.until > now) next = std::min(next.value_or(*why.until), *why.until);
   }
   // The tick sees to those that end later.
-  if (next_end && *next_end - clock_.now() < kReadEvery)
-    end_.start(std::max(*next_end - clock_.now(), Ms{1}));
+  if (next && *next - now < kReadEvery) end_.start(std::max(*next - now, Ms{1}));
+  log_changes(closed);
   const bool changed = closed != closed_;
   closed_ = std::move(closed);
   return changed;
 }
 
-std::optional<Gates::Span> Gates::last_closed(std::string_view queue) const {
-  const auto it = pauses_.find(queue);
-  if (it == pauses_.end()) return std::nullopt;
-  const Pause& pause = it->second;
-  return Span{pause.since, is_closed(pause) ? clock_.now() : *pause.until};
+void Gates::log_changes(const ClosedQueues& closed) const {
+  for (const auto& [queue, why] : closed) {
+    const auto before = closed_.find(queue);
+    if (before != closed_.end() && before->second.by == why.by) continue;
+    switch (why.by) {
+      case By::pause:
+        log_paused(pauses_.find(queue)->second);
+        break;
+      case By::retry_after:
+        log::info("queue held back by a retry-after",
+                  {{"queue", queue},
+                   {"until", shown(why.until)},
+                   {"reason", states_.find(queue)->second.retry_after->reason}});
+        break;
+      case By::window:
+        log::info("queue outside its window", {{"queue", queue}, {"until", shown(why.until)}});
+        break;
+      case By::breaker:
+        break;  // Breakers logs it
+    }
+  }
+  for (const auto& [queue, why] : closed_) {
+    const auto now = closed.find(queue);
+    if (now != closed.end() && now->second.by == why.by) continue;
+    if (why.by == By::pause) {
+      const auto pause = pauses_.find(queue);
+      log_resumed(queue, pause == pauses_.end() ? nullptr : &pause->second);
+    } else if (why.by != By::breaker) {
+      log::info(why.by == By::window ? "queue inside its window" : "queue no longer held back",
+                {{"queue", queue}});
+    }
+  }
+}
+
+Gates::Names Gates::closed() const {
+  Names names;
+  for (const auto& [queue, why] : closed_) names.insert(queue);
+  return names;
+}
+
+std::string_view Gates::word_of(std::string_view queue, const Closed& closed) const {
+  if (closed.by == By::window) return "outside_window";
+  if (closed.by != By::breaker) return "paused";
+  const bool waits = closed.until && *closed.until > clock_.now();
+  const GateState* gate = state(queue);
+  const bool half_open = gate != nullptr && gate->breaker.state == Breaker::State::half_open;
+  return half_open || !waits ? "breaker_half_open" : "breaker_open";
+}
+
+const Gates::Closed* Gates::why_closed(std::string_view queue) const {
+  const auto it = closed_.find(queue);
+  return it == closed_.end() ? nullptr : &it->second;
+}
+
+const GateState* Gates::state(std::string_view queue) const {
+  const auto it = states_.find(queue);
+  return it == states_.end() ? nullptr : &it->second;
+}
+
+Ms Gates::closed_since(std::string_view queue, EpochMs due) const {
+  const EpochMs now = clock_.now();
+  if (due >= now) return Ms{0};
+  Ms closed{0};
+  if (const auto times = times_.find(queue); times != times_.end()) closed = times->second.between(due, now);
+  if (const auto& window = rules_->queue(queue).gate.window; window != nullptr)
+    closed += window->closed_between(due, now);
+  return std::min(closed, now - due);
 }
 
 Ms Gates::waited(std::string_view queue, EpochMs due) const {
-  const auto closed = last_closed(queue);
-  if (!closed) return Ms{0};
-  return std::max(std::min(closed->to, clock_.now()) - std::max(closed->from, due), Ms{0});
+  if (rules_->queue(queue).gate.limits()) return std::max(clock_.now() - due, Ms{0});
+  return closed_since(queue, due);
 }
+
+bool Gates::was_closed(std::string_view queue, EpochMs due) const { return closed_since(queue, due) > Ms{0}; }
 
 }  // namespace rung::bridge

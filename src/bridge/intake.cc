@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/core/climb.h"
 #include "src/core/failpoint.h"
 #include "src/core/utf8.h"
 #include "src/io/log.h"
@@ -221,6 +222,12 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
                                           {"error", task.last_error}});
         }
         deps_.observer.inserted(task);
+        if (const auto* failure = std::get_if<Failure>(&batch[i].said)) {
+          Task failed = task;
+          if (!task.moved_from.empty()) failed.queue = task.moved_from;  // by a rule
+          if (const auto wait = queue_hold(failed, failure->directives, *deps_.rules))
+            deps_.observer.holds_queue(failed, *wait);
+        }
         break;
       case Inserted::How::duplicate:
         log::debug("duplicate delivery: its task exists",

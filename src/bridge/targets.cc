@@ -51,6 +51,25 @@ void Targets::close(std::set<std::uint32_t> queues, EpochMs now) {
   }
 }
 
+void Targets::hold_to_rate(std::uint32_t queue) {
+  const auto it = targets_.find(queue);
+  if (it == targets_.end()) return;
+  Target& target = it->second;
+  for (; !target.fresh.empty(); target.fresh.pop()) target.overdue.push(target.fresh.top());
+}
+
+std::optional<io::DueItem> Targets::take_one(std::uint32_t queue) {
+  const auto it = targets_.find(queue);
+  if (it == targets_.end() || !it->second.waits()) return std::nullopt;
+  Target& target = it->second;
+  Oldest& from = target.overdue.empty() ? target.fresh : target.overdue;
+  const io::DueItem item = from.top();
+  from.pop();
+  --(target.closed ? held_ : waiting_);
+  ++target.under_way;
+  return item;
+}
+
 std::size_t Targets::waiting(std::uint32_t queue) const {
   const auto it = targets_.find(queue);
   return it == targets_.end() ? 0 : it->second.waiting();

@@ -42,6 +42,10 @@ class Targets {
   // out at the catch-up rate.
   void close(std::set<std::uint32_t> queues, EpochMs now);
   bool is_closed(std::uint32_t queue) const { return closed_.contains(queue); }
+  // All tasks that wait for this target go out at the catch-up rate.
+  void hold_to_rate(std::uint32_t queue);
+  // Takes the oldest task of a target whose gate is closed, as a breaker's probe. It counts as under way.
+  std::optional<io::DueItem> take_one(std::uint32_t queue);
   // The tasks of one target that wait.
   std::size_t waiting(std::uint32_t queue) const;
   // Takes up to `most` tasks that may go now, round-robin by queue. They count as under way.

@@ -13,6 +13,8 @@ class TaskObserver {
   virtual void inserted(const Task& task) = 0;
   // An event was decided; the row has changed where the verdict is `applied`.
   virtual void decided(const Decision& decision) = 0;
+  // The consumer of this new task asked that its queue wait.
+  virtual void holds_queue(const Task& task, Ms wait) = 0;
 };
 
 }  // namespace rung::bridge

@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "src/bridge/breakers.h"
 #include "src/core/headers.h"
 #include "src/core/origin.h"
 #include "src/io/log.h"
@@ -85,6 +86,7 @@ void TaskPublisher::published(const ClaimedTask& claimed, const PublishResult& r
     case How::confirmed:
       deps_.stalls.confirmed();
       if (task.next_at) lateness_.add(now - *task.next_at);
+      deps_.breakers.published(task);
       if (!result.reason.empty()) route_log_.routing_key_lost(task.queue, result.reason);
       return record(task.shard, {task.id, event::Confirmed{task.attempt, now}, {}, claimed.task});
     case How::returned:

@@ -25,6 +25,8 @@
 
 namespace rung::bridge {
 
+class Breakers;
+
 // Whether the claim is under our current lease. A lease that was lost, even if taken again, no longer covers
 // it.
 inline bool is_covered(const Shards& shards, const ClaimedTask& claimed) {
@@ -42,6 +44,7 @@ class TaskPublisher {
     DbClock& clock;
     const DeliveryProof& proof;
     TaskObserver& observer;
+    Breakers& breakers;
     Targets& targets;
     TaskTracker& tracker;
     StallDetector& stalls;

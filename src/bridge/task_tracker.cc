@@ -12,6 +12,11 @@ bool TaskTracker::publishing(TaskId id) const {
   return it != tracked_.end() && it->second.claimed;
 }
 
+bool TaskTracker::claim_recorded(TaskId id) const {
+  const auto it = tracked_.find(id);
+  return it != tracked_.end() && it->second.recorded;
+}
+
 std::vector<io::DueItem> TaskTracker::begin_claim(std::vector<io::DueItem> items) {
   std::erase_if(items, [this](const io::DueItem& item) {
     const auto it = tracked_.find(item.id);
@@ -34,6 +39,7 @@ void TaskTracker::end_claim(const std::vector<io::DueItem>& items) {
 
 void TaskTracker::claimed(const ClaimedTask& claimed) {
   ++unanswered_;
+  tracked_[claimed.task->id].recorded = true;
   shards_.begin_use(claimed.task->shard);
 }
 

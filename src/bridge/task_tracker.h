@@ -27,6 +27,8 @@ class TaskTracker {
   bool contains(const io::DueItem& item) const;
   // Claimed, or about to be, and the row does not record the result of the publish yet.
   bool publishing(TaskId id) const;
+  // Claimed, and the database has that.
+  bool claim_recorded(TaskId id) const;
   // Claimed, and the publish has no result yet.
   std::size_t unanswered() const { return unanswered_; }
 
@@ -53,6 +55,7 @@ class TaskTracker {
   struct Tracked {
     std::uint32_t queue = 0;
     bool claimed = false;
+    bool recorded = false;  // the claim is in the database
   };
 
   Shards& shards_;

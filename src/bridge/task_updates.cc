@@ -17,6 +17,11 @@ void TaskUpdates::decided(const Decision& decision) {
   dispatch_.changed(task);
   schedule(task);
   if (decision.attempt) count(decision.attempt->rule);
+  breakers_.decided(decision);
+  if (decision.holds_queue) {
+    const std::string& queue = decision.failed_in.empty() ? task.queue : decision.failed_in;
+    notes_.hold_queue(queue, *decision.holds_queue, task.id);
+  }
   if (task.state == State::parked) {
     log::warn("parked", {{"id", task.id.value},
                          {"queue", task.queue},
@@ -26,6 +31,8 @@ void TaskUpdates::decided(const Decision& decision) {
                          {"error", task.last_error}});
   }
 }
+
+void TaskUpdates::holds_queue(const Task& task, Ms wait) { notes_.hold_queue(task.queue, wait, task.id); }
 
 void TaskUpdates::count(const std::string& rule) {
   if (!rule.empty()) ++by_rule_[rule];

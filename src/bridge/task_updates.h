@@ -7,7 +7,9 @@
 #include <string>
 
 #include "src/bridge/attachments.h"
+#include "src/bridge/breakers.h"
 #include "src/bridge/dispatch.h"
+#include "src/bridge/gate_notes.h"
 #include "src/bridge/horizon.h"
 #include "src/bridge/queue_names.h"
 #include "src/bridge/store_watch.h"
@@ -18,15 +20,18 @@ namespace rung::bridge {
 class TaskUpdates final : public TaskObserver {
  public:
   TaskUpdates(Dispatch& dispatch, Horizon& horizon, QueueNames& names, StoreWatch& store_watch,
-              Attachments& attachments)
+              Attachments& attachments, Breakers& breakers, GateNotes& notes)
       : dispatch_(dispatch),
         horizon_(horizon),
         names_(names),
         store_watch_(store_watch),
-        attachments_(attachments) {}
+        attachments_(attachments),
+        breakers_(breakers),
+        notes_(notes) {}
 
   void inserted(const Task& task) override;
   void decided(const Decision& decision) override;
+  void holds_queue(const Task& task, Ms wait) override;
 
   // Failures since the start, by the rule that decided. Only rules of the config, so they are few.
   const std::map<std::string, std::int64_t>& decided_by_rule() const { return by_rule_; }
@@ -40,6 +45,8 @@ class TaskUpdates final : public TaskObserver {
   QueueNames& names_;
   StoreWatch& store_watch_;
   Attachments& attachments_;
+  Breakers& breakers_;
+  GateNotes& notes_;
   std::map<std::string, std::int64_t> by_rule_;
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plugin/broker.h"
+#include "src/bridge/breakers.h"
 #include "src/bridge/delivery_proof.h"
 #include "src/bridge/lateness.h"
 #include "src/bridge/retention_pass.h"
@@ -29,8 +30,11 @@ struct Vitals {
   Targets::Summary targets;
   Lateness lateness;
   std::vector<std::pair<std::string, bool>>
-      attached;                     // by queue of the config; only those that could be checked
-  std::vector<std::string> paused;  // queues
+      attached;  // by queue of the config; only those that could be checked
+  // Queues that get nothing, and why: a state of the view retry_queues.
+  std::vector<std::pair<std::string, std::string>> closed;
+  std::size_t behind_gates = 0;  // tasks that are due and wait behind a gate, as far as they are in memory
+  std::map<std::string, Breakers::Totals> breakers;  // by queue, since the start
   DeliveryProof::Refused refused;
   std::int64_t rows_behind = 0;                         // since the start
   std::map<std::string, std::int64_t> decided_by_rule;  // failures since the start, by Task::rule

@@ -38,7 +38,7 @@ void open(Breaker& breaker, const BreakerRules& rules, std::string reason, Epoch
   breaker.state = BreakerState::open;
   breaker.since = now;
   breaker.until = now + rules.wait[which];
-  ++breaker.opened;
+  if (breaker.opened++ == 0) breaker.opened_at = now;
   breaker.outcomes.clear();
   breaker.succeeded = 0;
   breaker.probes.clear();
@@ -111,7 +111,8 @@ std::optional<DeliveryOutcome> outcome_of(const Task& task, const Attempt& attem
     case Outcome::failed:
     case Outcome::timed_out:
     case Outcome::returned:
-      if (!is_breaker_failure(rules, task.error_type)) return DeliveryOutcome{Delivered::succeeded, probe, {}};
+      if (!is_breaker_failure(rules, task.error_type))
+        return DeliveryOutcome{Delivered::succeeded, probe, {}};
       return DeliveryOutcome{Delivered::failed, probe, attempt.error};
   }
   return std::nullopt;
@@ -183,11 +184,9 @@ std::string detail_json(const Breaker& breaker) {
   auto probes = nlohmann::json::array();
   for (const Breaker::Probe& probe : breaker.probes)
     probes.push_back({probe.number, probe.since.ms, probe.published});
-  return nlohmann::json{{"opened", breaker.opened},
-                        {"outcomes", breaker.outcomes},
-                        {"succeeded", breaker.succeeded},
-                        {"last_probe", breaker.last_probe},
-                        {"probes", std::move(probes)}}
+  return nlohmann::json{{"opened", breaker.opened},         {"opened_at", breaker.opened_at.ms},
+                        {"outcomes", breaker.outcomes},     {"succeeded", breaker.succeeded},
+                        {"last_probe", breaker.last_probe}, {"probes", std::move(probes)}}
       .dump();
 }
 
@@ -195,6 +194,7 @@ void read_detail(Breaker& breaker, std::string_view json) {
   const auto detail = nlohmann::json::parse(json, nullptr, false);
   if (!detail.is_object()) return;
   breaker.opened = detail.value("opened", 0);
+  breaker.opened_at.ms = detail.value("opened_at", std::int64_t{0});
   breaker.outcomes = detail.value("outcomes", "");
   breaker.succeeded = detail.value("succeeded", 0);
   breaker.last_probe = detail.value("last_probe", 0);

@@ -32,6 +32,7 @@ struct Breaker {
   EpochMs since;                 // of the state; 0 = closed since ever
   std::optional<EpochMs> until;  // open: from then on probes may go
   int opened = 0;                // how often in a row it has opened: which wait
+  EpochMs opened_at;             // when it last opened after it had been closed; 0 = never
   std::string outcomes;          // closed: the last ones, oldest first: '.' succeeded, 'x' failed
   int succeeded = 0;             // half-open: probes in a row
   int last_probe = 0;            // the number of the last probe ever

@@ -109,6 +109,13 @@ FailureCase failure_case(const Task& task, EpochMs now) {
           retry_reason(task), &task.rule_headers, counted_attempts(task), counted_age(task, now)};
 }
 
+std::optional<Ms> queue_hold(const Task& task, const Directives& d, const RuleBook& rules) {
+  const RetryAfterRules& gate = rules.queue(task.queue).gate.retry_after;
+  if (!d.retry_after || !gate.pauses_queue) return std::nullopt;
+  Task copy = task;
+  return std::min(*d.retry_after, gate.cap.value_or(ladder_of(copy, rules).highest()));
+}
+
 void after_failure(Task& task, int level, const Directives& d, const RuleBook& rules, EpochMs now,
                    double random) {
   task.rule.clear();

@@ -55,10 +55,15 @@ Decision fail(const Task& before, Outcome outcome, const std::string& error, con
   Attempt row = history(before, before.attempt, outcome, at, task.last_error);
   after_failure(task, before.level + 1, d, rules, at.now, at.random);
   row.rule = task.rule;
+  std::string failed_in = task.queue == before.queue ? "" : before.queue;
+  const auto holds_queue = queue_hold(before, d, rules);
   // The instance that received the failure knows of it first: the task moves to one of its shards, whose heap
   // is in memory.
   if (at.home_shard >= 0) task.shard = at.home_shard;
-  return applied(std::move(task), std::move(row));
+  Decision out = applied(std::move(task), std::move(row));
+  out.failed_in = std::move(failed_in);
+  out.holds_queue = holds_queue;
+  return out;
 }
 
 bool under_way(const Task& t) { return t.state == State::publishing || t.state == State::awaiting; }

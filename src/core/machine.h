@@ -158,6 +158,10 @@ struct Decision {
   std::optional<Attempt> overtaken = {};
   // Claim: the attempt was claimed before, and it is unknown whether it was published then.
   bool claimed_again = false;
+  // A failure: the queue that had the message, if a rule has moved the task to another one.
+  std::string failed_in = {};
+  // A failure: its consumer's retry-after holds back the whole queue for so long.
+  std::optional<Ms> holds_queue = {};
 };
 
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at);

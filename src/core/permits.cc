@@ -10,7 +10,8 @@ namespace {
 
 constexpr int kUnlimited = std::numeric_limits<int>::max() / 2;
 
-int whole(const TokenBucket& bucket) { return static_cast<int>(std::min(bucket.tokens, 1e9)); }
+// A sum of fractions may miss a whole number by a rounding error.
+int whole(const TokenBucket& bucket) { return static_cast<int>(std::min(bucket.tokens + 1e-6, 1e9)); }
 
 // Divides `total` among the values, each at most `most`: equal shares, what one does not need goes to others.
 PermitCounts divide(int total, PermitCounts most, const std::string& turn) {
@@ -33,7 +34,7 @@ PermitCounts divide(int total, PermitCounts most, const std::string& turn) {
 }  // namespace
 
 void refill(TokenBucket& bucket, double per_second, EpochMs now) {
-  const double burst = std::max(1.0, per_second * static_cast<double>(TokenBucket::kBurst.count()) / 1000.0);
+  const double burst = 1.0 + per_second * static_cast<double>(TokenBucket::kBurst.count()) / 1000.0;
   if (bucket.filled_at.ms == 0) {
     bucket = {burst, now};
     return;

@@ -12,8 +12,9 @@
 
 namespace rung {
 
-// Refills at a rate, up to a burst. A queue that was idle may send the burst at once: with kBurst, 2 % of
-// what the rate allows in 10 s.
+// Refills at a rate, up to a burst: one token, and those of kBurst. A queue that was idle may send the burst
+// at once: one, and 2 % of what the rate allows in 10 s. Without the one, a slow rate would lose what arrives
+// between two requests.
 struct TokenBucket {
   static constexpr Ms kBurst{200};
 

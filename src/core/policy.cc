@@ -1,5 +1,6 @@
 #include "src/core/policy.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -19,6 +20,8 @@ RuleBook::RuleBook(Ladders ladders, Queues queues, Tags tags, QueueRules default
       for (const auto& [header, pattern] : rule.when.headers) headers.insert(header);
     }
   }
+  limits_ = defaults_.gate.limits() ||
+            std::ranges::any_of(queues_, [](const auto& entry) { return entry.second.gate.limits(); });
   rule_headers_.assign(headers.begin(), headers.end());
 }
 

@@ -72,6 +72,8 @@ class RuleBook {
   const RuleLists& rule_lists() const { return rules_; }
   // The headers that rules name. A new task keeps their values (Task::rule_headers).
   const std::vector<std::string>& rule_headers() const { return rule_headers_; }
+  // A queue has a rate or another limit (GateRules::limits()).
+  bool limits() const { return limits_; }
   // A copy with these attached queues, which only the broker knows.
   std::shared_ptr<const RuleBook> with_attached(TargetRules::Names queues) const;
 
@@ -83,6 +85,7 @@ class RuleBook {
   TargetRules targets_;
   RuleLists rules_;
   std::vector<std::string> rule_headers_;
+  bool limits_ = false;
 };
 using RuleBookPtr = std::shared_ptr<const RuleBook>;
 

@@ -80,6 +80,15 @@ struct Metrics::Families {
       "rung_queue_attached", "1 if the queue's dead letters reach Rung; only queues that the config names.");
   prometheus::Family<prometheus::Gauge>& paused =
       gauge("rung_queue_paused", "1 for each queue that is paused; the others are not listed.");
+  prometheus::Family<prometheus::Gauge>& closed =
+      gauge("rung_queue_closed", "1 for each queue that gets no tasks, by the gate that holds them back.");
+  prometheus::Family<prometheus::Gauge>& behind_gates =
+      gauge("rung_tasks_behind_gates",
+            "Due tasks that wait behind a gate or for a rate, as far as this instance has them in memory.");
+  prometheus::Family<prometheus::Counter>& breaker_changes =
+      counter("rung_breaker_changes_total", "Breakers that opened or closed, as seen by this instance.");
+  prometheus::Family<prometheus::Counter>& breaker_probes =
+      counter("rung_breaker_probes_total", "Probes of breakers that this instance sent.");
   prometheus::Family<prometheus::Gauge>& build = gauge(
       "rung_build_info", "Always 1; the version is a label, and so is the group if the config has groups.");
 
@@ -87,6 +96,7 @@ struct Metrics::Families {
   bridge::Lateness late;                                      // contents of the histogram; guarded by mutex_
   std::map<std::string, prometheus::Gauge*> attached_queues;  // guarded by mutex_
   std::map<std::string, prometheus::Gauge*> paused_queues;    // guarded by mutex_
+  std::map<std::pair<std::string, std::string>, prometheus::Gauge*> closed_queues;  // guarded by mutex_
 
   prometheus::Family<prometheus::Histogram>& histogram(const char* name, const char* help) {
     return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
@@ -159,6 +169,11 @@ void Metrics::vitals(const Vitals& vitals, int connections) {
   raise(families_->rows_behind.Add({}), vitals.rows_behind);
   for (const auto& [rule, count] : vitals.decided_by_rule)
     raise(families_->rules.Add({{"rule", rule}}), count);
+  for (const auto& [queue, totals] : vitals.breakers) {
+    raise(families_->breaker_changes.Add({{"queue", queue}, {"to", "open"}}), totals.opened);
+    raise(families_->breaker_changes.Add({{"queue", queue}, {"to", "closed"}}), totals.closed);
+    raise(families_->breaker_probes.Add({{"queue", queue}}), totals.probes);
+  }
   const auto total = [&](const char* what, std::int64_t now) {
     raise(families_->purged.Add({{"what", what}}), now);
   };
@@ -197,15 +212,28 @@ void Metrics::attachments(const Vitals& vitals) {
 void Metrics::pauses(const Vitals& vitals) {
   auto& gauges = families_->paused_queues;
   std::erase_if(gauges, [&](const auto& gauge) {
-    const bool goes = std::ranges::find(vitals.paused, gauge.first) == vitals.paused.end();
+    const bool goes =
+        std::ranges::find(vitals.closed, std::pair{gauge.first, std::string("paused")}) == vitals.closed.end();
     if (goes) families_->paused.Remove(gauge.second);
     return goes;
   });
-  for (const std::string& queue : vitals.paused) {
-    auto& gauge = gauges[queue];
-    if (gauge == nullptr) gauge = &families_->paused.Add({{"queue", queue}});
+  auto& closed = families_->closed_queues;
+  std::erase_if(closed, [&](const auto& gauge) {
+    const bool goes = std::ranges::find(vitals.closed, gauge.first) == vitals.closed.end();
+    if (goes) families_->closed.Remove(gauge.second);
+    return goes;
+  });
+  for (const auto& entry : vitals.closed) {
+    auto& by_state = closed[entry];
+    if (by_state == nullptr)
+      by_state = &families_->closed.Add({{"queue", entry.first}, {"gate", entry.second}});
+    by_state->Set(1);
+    if (entry.second != "paused") continue;
+    auto& gauge = gauges[entry.first];
+    if (gauge == nullptr) gauge = &families_->paused.Add({{"queue", entry.first}});
     gauge->Set(1);
   }
+  families_->behind_gates.Add({}).Set(static_cast<double>(vitals.behind_gates));
 }
 
 // REQUIRES: mutex_ is held.

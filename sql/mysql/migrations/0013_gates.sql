@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS rung_rates (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- The view of 0012 with the other gates: of several that hold a queue back, the first of paused, outside_window,
--- breaker, rate_limited. A breaker or a window that no instance has confirmed for a minute is not in force: it is no
+-- retry-after (also paused), breaker, rate_limited. A breaker or a window that no instance has confirmed for a minute is not in force: it is no
 -- longer in the config. FORCE INDEX: by_due has all that is read of rung_tasks.
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW retry_queues AS
 SELECT s.queue, s.state, s.since, s.until, s.reason, s.`by`, s.waiting, s.next_at
@@ -64,11 +64,11 @@ FROM (
     FROM rung_pauses
     WHERE until IS NULL OR until > UTC_TIMESTAMP(3)
     UNION ALL
-    SELECT queue, length, 2, 'paused', hold_since, hold_until, hold_by, 'retry-after', 0, NULL
+    SELECT queue, length, 3, 'paused', hold_since, hold_until, hold_by, 'retry-after', 0, NULL
     FROM rung_gates
     WHERE hold_until > UTC_TIMESTAMP(3)
     UNION ALL
-    SELECT queue, length, 3, 'outside_window', outside_since, outside_until, outside_reason, NULL, 0, NULL
+    SELECT queue, length, 2, 'outside_window', outside_since, outside_until, outside_reason, NULL, 0, NULL
     FROM rung_gates
     WHERE outside_until > UTC_TIMESTAMP(3) AND seen_at > UTC_TIMESTAMP(3) - INTERVAL 1 MINUTE
     UNION ALL

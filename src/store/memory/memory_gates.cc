@@ -23,8 +23,8 @@ void show(const GateState& state, EpochMs now, std::map<std::string, QueueGate>&
   const auto holds = [&](const std::optional<GateState::Hold>& hold) { return hold && hold->until > now; };
   const bool confirmed = state.seen_at > now - kConfirmed;
   const Breaker& breaker = state.breaker;
-  if (holds(state.retry_after)) put("paused", *state.retry_after, "retry-after");
   if (holds(state.outside) && confirmed) put("outside_window", *state.outside, "");
+  if (holds(state.retry_after)) put("paused", *state.retry_after, "retry-after");
   if (breaker.state != Breaker::State::closed && confirmed) {
     const bool waits = breaker.state == Breaker::State::open && breaker.until && *breaker.until > now;
     put(waits ? "breaker_open" : "breaker_half_open",

@@ -118,7 +118,7 @@ class Flow final : public BrokerSink {
         shards(world.loop, jobs, clock,
                {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
                listener()),
-        dispatch({world.loop, jobs, shards, transitions, outbox, broker, clock, names, gates, proof,
+        dispatch({world.loop, jobs, shards, transitions, outbox, broker, clock, names, gates, breakers, proof,
                   world.rules, horizon, updates, "rung"},
                  options.max_unconfirmed, broker.limits()),
         horizon(world.loop, jobs, shards, clock, names, dispatch, options.horizon) {
@@ -197,7 +197,13 @@ class Flow final : public BrokerSink {
   MemoryBroker broker{{}, MemoryBroker::Pace::by_hand, world.clock};
   test::VirtualJobs jobs{world.loop,
                          [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(world.db); }};
-  Gates gates{world.loop, jobs, clock, [this] { dispatch.gates_changed(); }};
+  Gates gates{world.loop, jobs, clock, world.rules, [this] { dispatch.gates_changed(); }};
+  Breakers breakers{
+      world.loop,
+      {jobs, clock, gates, world.rules,
+       [this](const std::string& queue, int probe) { return dispatch.send_probe(queue, probe); },
+       [this](const std::string& queue) { return dispatch.waits(queue); }}};
+  GateNotes notes{world.loop, jobs, clock, gates, world.rules, [this] { return dispatch.limited(); }};
   DeliveryProof proof{*world.clock, true};
   Outbox outbox{broker, *world.clock};
   Acks acks{broker};
@@ -216,7 +222,7 @@ class Flow final : public BrokerSink {
   StoreWatch store_watch{world.loop, health, [](const SystemEvent&) {}, "a"};
   Attachments attachments{health, [](const SystemEvent&) {}};
   Dispatch dispatch;
-  TaskUpdates updates{dispatch, horizon, names, store_watch, attachments};
+  TaskUpdates updates{dispatch, horizon, names, store_watch, attachments, breakers, notes};
   Horizon horizon;
   Intake intake{world.loop,
                 {jobs, shards, transitions, outbox, acks, left, clock, proof, world.rules, updates,

@@ -55,6 +55,7 @@ class SubmissionsTest : public testing::Test {
   DbClock clock{*time};
   struct Heard final : TaskObserver {
     void inserted(const Task& task) override { new_rows.push_back(task); }
+    void holds_queue(const Task&, Ms) override {}
     void decided(const Decision& decision) override { decisions.push_back(decision); }
     std::vector<Task> new_rows;
     std::vector<Decision> decisions;

@@ -202,7 +202,7 @@ RuleBook book(std::vector<FailureRule> rules, GiveUp give_up = {}) {
                   {{"list", std::make_shared<const FailureRules>(std::move(rules))}});
 }
 
-event::Failed failed(const std::string& error, const std::string& type = "", Directives d = {}) {
+event::Failed failed_with(const std::string& error, const std::string& type = "", Directives d = {}) {
   return {0, error, type, std::move(d)};
 }
 
@@ -214,7 +214,7 @@ Decision after(const RuleBook& rules, const event::Failed& what, Task task = tas
 }
 
 TEST(RuledFailure, ParksAtOnce) {
-  const Decision d = after(book({rule(type({"V"}), action(Kind::park))}), failed("bad", "V"));
+  const Decision d = after(book({rule(type({"V"}), action(Kind::park))}), failed_with("bad", "V"));
   EXPECT_EQ(d.task.state, State::parked);
   EXPECT_EQ(d.task.rule, "list[1]");
   EXPECT_EQ(d.attempt->rule, "list[1]") << "the history says which rule decided";
@@ -222,7 +222,7 @@ TEST(RuledFailure, ParksAtOnce) {
 }
 
 TEST(RuledFailure, IsDiscardedForGood) {
-  const Decision d = after(book({rule(type({"V"}), action(Kind::discard))}), failed("bad", "V"));
+  const Decision d = after(book({rule(type({"V"}), action(Kind::discard))}), failed_with("bad", "V"));
   EXPECT_EQ(d.task.state, State::discarded);
   EXPECT_EQ(d.task.finished_at, kNow);
   EXPECT_FALSE(d.task.next_at);
@@ -234,7 +234,7 @@ TEST(RuledFailure, SnoozeKeepsTheLevelAndCountsNoAttempt) {
   Task task = task_in(State::awaiting);  // attempt 2, level 2 of 3
   task.max_attempts = 3;
   for (int i = 0; i < 10; ++i) {
-    task = after(rules, failed("HTTP 429"), task).task;
+    task = after(rules, failed_with("HTTP 429"), task).task;
     ASSERT_EQ(task.state, State::scheduled) << i;
     EXPECT_EQ(task.level, 2);
     EXPECT_EQ(task.next_at, kNow + minutes(5));
@@ -243,7 +243,7 @@ TEST(RuledFailure, SnoozeKeepsTheLevelAndCountsNoAttempt) {
     task = decide(task, event::Claim{}, rules, at()).task;
     EXPECT_EQ(task.attempt, 3 + i) << "each delivery has a number of its own";
   }
-  task = after(rules, failed("boom"), task).task;
+  task = after(rules, failed_with("boom"), task).task;
   EXPECT_EQ(task.level, 3) << "the ladder goes on where it was";
 }
 
@@ -261,7 +261,7 @@ TEST(RuledFailure, SnoozeAtTheFirstFailureLeavesTheWholeLadder) {
   EXPECT_EQ(task.rule, "list[1]");
   task.next_at = kNow;
   task = decide(task, event::Claim{}, rules, at()).task;
-  task = after(rules, failed("boom"), task).task;
+  task = after(rules, failed_with("boom"), task).task;
   EXPECT_EQ(task.level, 1);
   EXPECT_EQ(task.next_at, kNow + seconds(5));
 }
@@ -270,11 +270,11 @@ TEST(RuledFailure, DelayReplacesTheLevelsDelayAndTheConsumersWordReplacesIt) {
   RuleAction then;
   then.delay = seconds(7);
   const RuleBook rules = book({rule({}, then)});
-  EXPECT_EQ(after(rules, failed("x")).task.next_at, kNow + seconds(7));
-  EXPECT_EQ(after(rules, failed("x")).task.level, 3) << "it climbs";
+  EXPECT_EQ(after(rules, failed_with("x")).task.next_at, kNow + seconds(7));
+  EXPECT_EQ(after(rules, failed_with("x")).task.level, 3) << "it climbs";
   Directives d;
   d.retry_after = seconds(11);
-  EXPECT_EQ(after(rules, failed("x", "", d)).task.next_at, kNow + seconds(11));
+  EXPECT_EQ(after(rules, failed_with("x", "", d)).task.next_at, kNow + seconds(11));
 }
 
 TEST(RuledFailure, AnotherLadderHoldsForThisStep) {
@@ -283,13 +283,13 @@ TEST(RuledFailure, AnotherLadderHoldsForThisStep) {
   const RuleBook rules = book({rule(type({"T"}), then)});
   Task task = task_in(State::awaiting);
   task.level = 1;
-  task = after(rules, failed("x", "T"), task).task;
+  task = after(rules, failed_with("x", "T"), task).task;
   EXPECT_EQ(task.ladder, "slow");
   EXPECT_EQ(task.level, 2);
   EXPECT_EQ(task.levels, 2);
   EXPECT_EQ(task.next_at, kNow + hours(1));
   EXPECT_FALSE(task.ladder_pinned);
-  task = after(rules, failed("x", "Other"), decide(task, event::Claim{hours(1)}, rules, at()).task).task;
+  task = after(rules, failed_with("x", "Other"), decide(task, event::Claim{hours(1)}, rules, at()).task).task;
   EXPECT_EQ(task.ladder, "default") << "no rule matches: the queue's ladder again";
   EXPECT_EQ(task.level, 3);
 }
@@ -301,13 +301,13 @@ TEST(RuledFailure, ALadderPinnedByTheMessageTakesPrecedence) {
   task.ladder = "shaky";
   task.ladder_pinned = true;
   task.level = 1;
-  EXPECT_EQ(after(book({rule({}, then)}), failed("x"), task).task.ladder, "shaky");
+  EXPECT_EQ(after(book({rule({}, then)}), failed_with("x"), task).task.ladder, "shaky");
 }
 
 TEST(RuledFailure, RetryNeverParksWhateverTheRulesSay) {
   Directives d;
   d.never = true;
-  const Decision decision = after(book({rule({}, action(Kind::discard))}), failed("x", "", d));
+  const Decision decision = after(book({rule({}, action(Kind::discard))}), failed_with("x", "", d));
   EXPECT_EQ(decision.task.state, State::parked);
   EXPECT_EQ(decision.task.rule, "");
 }
@@ -316,7 +316,7 @@ TEST(RuledFailure, GoesToAnotherQueueAndItsRedeliveredFailureIsNoStranger) {
   RuleAction then;
   then.to = "slow-orders";
   const RuleBook rules = book({rule({}, then)});
-  event::Failed what = failed("x");
+  event::Failed what = failed_with("x");
   what.attempt = 2;
   what.queue = "orders";
   Task task = after(rules, what).task;
@@ -331,9 +331,9 @@ TEST(RuledFailure, GoesToAnotherQueueAndItsRedeliveredFailureIsNoStranger) {
 
 TEST(RuledFailure, TheRuleOfAnEarlierFailureIsForgotten) {
   const RuleBook rules = book({rule(type({"V"}), snooze(seconds(1)))});
-  Task task = after(rules, failed("x", "V")).task;
+  Task task = after(rules, failed_with("x", "V")).task;
   task = decide(task, event::Claim{seconds(1)}, rules, at()).task;
-  EXPECT_EQ(after(rules, failed("y", "W"), task).task.rule, "");
+  EXPECT_EQ(after(rules, failed_with("y", "W"), task).task.rule, "");
 }
 
 TEST(RuledFailure, ReasonsOfTheBrokerAndOfSilence) {
@@ -341,7 +341,7 @@ TEST(RuledFailure, ReasonsOfTheBrokerAndOfSilence) {
   silent.reasons = {"silent"};
   expired.reasons = {"expired"};
   RuleBook rules = book({rule(silent, action(Kind::park)), rule(expired, action(Kind::discard))});
-  EXPECT_EQ(after(rules, failed("dead-lettered: expired (queue orders)")).task.state, State::discarded);
+  EXPECT_EQ(after(rules, failed_with("dead-lettered: expired (queue orders)")).task.state, State::discarded);
   RuleBook::Queues queues = rules.queues();
   queues["orders"].silence = {Silence::Means::failure, minutes(5)};
   rules = RuleBook(rules.ladders(), queues, {}, {}, {}, rules.rule_lists());
@@ -357,8 +357,8 @@ TEST(GiveUp, AfterSoManyFailedRetries) {
   Task task = task_in(State::awaiting);
   task.attempt = 1;
   task.level = 1;
-  EXPECT_EQ(after(rules, failed("x"), task).task.state, State::scheduled);
-  const Decision d = after(rules, failed("x"));
+  EXPECT_EQ(after(rules, failed_with("x"), task).task.state, State::scheduled);
+  const Decision d = after(rules, failed_with("x"));
   EXPECT_EQ(d.task.state, State::parked);
   EXPECT_EQ(d.task.rule, "give_up");
   EXPECT_EQ(d.task.last_error, "x [gave up: 2 attempts failed]");
@@ -366,9 +366,9 @@ TEST(GiveUp, AfterSoManyFailedRetries) {
 
 TEST(GiveUp, WhereTheNextRetryWouldBeTooLate) {
   Task task = task_in(State::awaiting);  // failed first an hour ago; the next delay is a minute
-  EXPECT_EQ(after(book({}, {0, hours(1) + minutes(1)}), failed("x"), task).task.state, State::scheduled);
+  EXPECT_EQ(after(book({}, {0, hours(1) + minutes(1)}), failed_with("x"), task).task.state, State::scheduled);
   const RuleBook rules = book({}, {0, hours(1) + minutes(1) - Ms{1}});
-  const Decision d = after(rules, failed("x"), task);
+  const Decision d = after(rules, failed_with("x"), task);
   EXPECT_EQ(d.task.state, State::parked);
   EXPECT_THAT(d.task.last_error, HasSubstr("gave up: the next retry would be later than 1h59s999ms"));
 }
@@ -379,7 +379,7 @@ TEST(GiveUp, TimeBehindAGateIsNotCounted) {
   task = decide(task, event::Claim{Ms{0}, minutes(30)}, rules, at()).task;
   EXPECT_EQ(task.uncounted_time, minutes(30));
   EXPECT_EQ(counted_age(task, kNow), minutes(30));
-  EXPECT_EQ(after(rules, failed("x"), task).task.state, State::scheduled);
+  EXPECT_EQ(after(rules, failed_with("x"), task).task.state, State::scheduled);
 }
 
 TEST(GiveUp, ARedriveStartsAnew) {
@@ -389,7 +389,7 @@ TEST(GiveUp, ARedriveStartsAnew) {
   EXPECT_EQ(counted_attempts(task), 0);
   EXPECT_EQ(counted_age(task, kNow), Ms{0});
   task = decide(task, event::Claim{}, rules, at()).task;
-  EXPECT_EQ(after(rules, failed("x"), task).task.state, State::scheduled);
+  EXPECT_EQ(after(rules, failed_with("x"), task).task.state, State::scheduled);
 }
 
 }  // namespace

@@ -1,0 +1,217 @@
+#include "src/bridge/breakers.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "levels/duration.h"
+#include "src/core/machine.h"
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kBreakerTick{250};
+// A failure is reported with others of the same moment. Successes only matter beside failures: they wait.
+constexpr Ms kReportFailures{100};
+constexpr std::size_t kMostOutcomes = 2000;
+constexpr Ms kConfirmBreaker{10'000};  // GateState::seen_at
+
+SystemEvent event_of(const std::string& queue, const Breaker& before, const Breaker& after) {
+  if (after.state == Breaker::State::closed)
+    return {0,     {},
+            "",    "breaker_closed",
+            queue, "after " + levels::format_duration(after.since - before.opened_at)};
+  return {0,     {},
+          "",    "breaker_opened",
+          queue, after.reason + "; probes from " + format_utc(*after.until) + " UTC"};
+}
+
+// What one instance knows, put into the shared state.
+std::vector<SystemEvent> put(GateState& state, EpochMs now, const BreakerRules& rules, Unanswered silence,
+                             const std::vector<DeliveryOutcome>& outcomes) {
+  const Breaker before = state.breaker;
+  std::vector<SystemEvent> events;
+  const auto changed = [&](const Breaker& was) {
+    const bool reopened = state.breaker.opened > was.opened;
+    if (reopened || (was.state != Breaker::State::closed && state.breaker.state == Breaker::State::closed))
+      events.push_back(event_of(state.queue, was, state.breaker));
+  };
+  expire_probes(state.breaker, rules, silence, now);
+  changed(before);
+  for (const DeliveryOutcome& outcome : outcomes) {
+    const Breaker was = state.breaker;
+    record(state.breaker, rules, outcome, silence, now);
+    changed(was);
+  }
+  if (now - state.seen_at > kConfirmBreaker) state.seen_at = now;
+  return events;
+}
+
+}  // namespace
+
+Breakers::Breakers(io::Loop& loop, Deps deps)
+    : deps_(std::move(deps)),
+      loop_(loop),
+      tick_(loop, [this] { tick(); }),
+      flush_(loop, [this] { flush(); }) {}
+
+void Breakers::start() { tick_.start(kBreakerTick, kBreakerTick); }
+
+void Breakers::stop() {
+  tick_.stop();
+  flush_.stop();
+}
+
+const BreakerRules* Breakers::rules(const std::string& queue) const {
+  const auto& breaker = deps_.rules->queue(queue).gate.breaker;
+  return breaker ? &*breaker : nullptr;
+}
+
+Unanswered Breakers::silence(const std::string& queue) const {
+  return deps_.rules->queue(queue).silence.means == Silence::Means::success ? Unanswered::succeeded
+                                                                            : Unanswered::failed;
+}
+
+void Breakers::published(const Task& task) {
+  if (rules(task.queue) != nullptr) add(task.queue, {DeliveryOutcome::Kind::published, task.probe, {}});
+}
+
+void Breakers::decided(const Decision& decision) {
+  if (decision.verdict != Decision::Verdict::applied || !decision.attempt) return;
+  const Task& task = decision.task;
+  // A rule may have moved it: the delivery was in the queue before.
+  const bool moved = !decision.failed_in.empty();
+  const std::string& queue = moved ? decision.failed_in : task.queue;
+  const BreakerRules* breaker = rules(queue);
+  if (breaker == nullptr) return;
+  if (decision.drop_attempt) {
+    if (task.probe != 0) add(queue, {DeliveryOutcome::Kind::dropped, task.probe, {}});
+    return;
+  }
+  if (decision.attempt->outcome == Outcome::pending) return;  // published() has it
+  if (auto outcome = outcome_of(task, *decision.attempt, *breaker)) add(queue, *std::move(outcome));
+}
+
+void Breakers::add(const std::string& queue, DeliveryOutcome outcome) {
+  Outcomes& pending = pending_[queue];
+  const bool is_probe = outcome.probe != 0;
+  const bool failed = outcome.kind == DeliveryOutcome::Kind::failed;
+  pending.push_back(std::move(outcome));
+  if (pending.size() > kMostOutcomes) pending.erase(pending.begin(), pending.begin() + kMostOutcomes / 2);
+  if (is_probe && !std::exchange(urgent_, true)) {
+    loop_.post([this] { flush(); });
+  } else if (failed && !flush_.active()) {
+    flush_.start(kReportFailures);
+  }
+}
+
+void Breakers::tick() {
+  for (const auto& [queue, state] : deps_.gates.states()) look_after(queue, state);
+}
+
+void Breakers::flush() {
+  urgent_ = false;
+  std::vector<std::string> queues;
+  for (const auto& [queue, outcomes] : pending_) {
+    const bool tells = std::ranges::any_of(outcomes, [](const DeliveryOutcome& outcome) {
+      return outcome.probe != 0 || outcome.kind == DeliveryOutcome::Kind::failed;
+    });
+    if (tells && !busy_.contains(queue)) queues.push_back(queue);
+  }
+  for (const std::string& queue : queues) change(queue, std::exchange(pending_[queue], {}));
+}
+
+void Breakers::change(const std::string& queue, Outcomes outcomes) {
+  const BreakerRules* breaker = rules(queue);
+  if (breaker == nullptr) return;
+  busy_.insert(queue);
+  deps_.jobs.submit<GateState>(
+      Lane::control,
+      [queue, rules = *breaker, silence = silence(queue), outcomes = std::move(outcomes)](GateStore& store) {
+        return store.change_gate(
+            queue, [&](GateState& state, EpochMs now) { return put(state, now, rules, silence, outcomes); });
+      },
+      [this, queue](const Result<GateState>& state) {
+        busy_.erase(queue);
+        if (!state)
+          return log::error("changing a breaker failed",
+                            {{"queue", queue}, {"reason", state.error().message}});
+        deps_.gates.arrived(*state);
+        flush();
+      });
+}
+
+// The states may have been changed by any instance.
+void Breakers::gates_changed() {
+  for (const auto& [queue, state] : deps_.gates.states()) {
+    note(state);
+    look_after(queue, state);
+  }
+}
+
+void Breakers::look_after(const std::string& queue, const GateState& state) {
+  const BreakerRules* breaker = rules(queue);
+  if (breaker == nullptr || !is_closed_gate(state.breaker) || busy_.contains(queue)) return;
+  const EpochMs now = deps_.clock.now();
+  Breaker probing = state.breaker;
+  if (expire_probes(probing, *breaker, silence(queue), now) || now - state.seen_at > kConfirmBreaker)
+    return change(queue, {});
+  const Gates::Closed* closed = deps_.gates.why_closed(queue);
+  const bool alone = closed != nullptr && closed->by == Gates::By::breaker;
+  if (alone && !asking_.contains(queue) && take_probe(probing, *breaker, now) != 0 && deps_.waits(queue))
+    ask_for_probe(queue, *breaker);
+}
+
+void Breakers::ask_for_probe(const std::string& queue, const BreakerRules& rules) {
+  asking_.insert(queue);
+  struct Answer {
+    GateState state;
+    int probe = 0;
+  };
+  deps_.jobs.submit<Answer>(
+      Lane::control,
+      [queue, rules](GateStore& store) -> Result<Answer> {
+        int probe = 0;
+        auto state = store.change_gate(queue, [&](GateState& gate, EpochMs now) {
+          probe = take_probe(gate.breaker, rules, now);
+          return std::vector<SystemEvent>{};
+        });
+        if (!state) return tl::unexpected(state.error());
+        return Answer{*std::move(state), probe};
+      },
+      [this, queue](const Result<Answer>& answer) {
+        asking_.erase(queue);
+        if (!answer)
+          return log::error("asking for a probe failed",
+                            {{"queue", queue}, {"reason", answer.error().message}});
+        if (answer->probe != 0) {
+          log::info("breaker probes", {{"queue", queue}, {"probe", answer->probe}});
+          if (deps_.send_probe(queue, answer->probe)) {
+            ++totals_[queue].probes;
+          } else {
+            add(queue, {DeliveryOutcome::Kind::dropped, answer->probe, {}});
+          }
+        }
+        deps_.gates.arrived(answer->state);
+      });
+}
+
+void Breakers::note(const GateState& state) {
+  if (rules(state.queue) == nullptr) return;
+  const Breaker& breaker = state.breaker;
+  const auto [seen, first] = seen_.emplace(state.queue, Breaker::State::closed);
+  if (seen->second == breaker.state) return;
+  const auto before = std::exchange(seen->second, breaker.state);
+  if (breaker.state == Breaker::State::open) {
+    ++totals_[state.queue].opened;
+    log::warn("breaker opened", {{"queue", state.queue},
+                                 {"until", breaker.until ? format_utc(*breaker.until) : ""},
+                                 {"reason", breaker.reason}});
+  } else if (breaker.state == Breaker::State::closed && before != Breaker::State::closed) {
+    ++totals_[state.queue].closed;
+    log::info("breaker closed", {{"queue", state.queue}, {"since", format_utc(breaker.since)}});
+  }
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,77 @@
+// The breakers of queues, as far as one instance has a part in them: reports the outcomes of deliveries to
+// the database, where the state of each breaker is kept for all instances, and asks for probes. What the
+// states mean for the flow is in Gates. Thread: the loop's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/bridge/gates.h"
+#include "src/bridge/store_jobs.h"
+#include "src/core/breaker.h"
+#include "src/core/db_clock.h"
+#include "src/core/machine.h"
+#include "src/core/policy.h"
+#include "src/io/loop.h"
+
+namespace rung::bridge {
+
+class Breakers {
+ public:
+  struct Deps {
+    StoreJobs& jobs;
+    DbClock& clock;
+    Gates& gates;
+    const RuleBookPtr& rules;  // replaced by a reload
+    // The oldest task of the queue that waits may go, as this probe. False: there is none by now.
+    std::function<bool(const std::string& queue, int probe)> send_probe;
+    // Whether tasks of the queue wait here.
+    std::function<bool(const std::string& queue)> waits;
+  };
+  struct Totals {
+    std::int64_t opened = 0, closed = 0;  // seen by this instance
+    std::int64_t probes = 0;              // sent by it
+    bool operator==(const Totals&) const = default;
+  };
+
+  Breakers(io::Loop& loop, Deps deps);
+
+  void start();
+  void stop();
+  // The broker has confirmed a delivery of the task.
+  void published(const Task& task);
+  void decided(const Decision& decision);
+  // The states may have changed.
+  void gates_changed();
+
+  const std::map<std::string, Totals>& totals() const { return totals_; }
+
+ private:
+  using Outcomes = std::vector<DeliveryOutcome>;
+
+  const BreakerRules* rules(const std::string& queue) const;
+  Unanswered silence(const std::string& queue) const;
+  void add(const std::string& queue, DeliveryOutcome outcome);
+  void tick();
+  void flush();
+  void look_after(const std::string& queue, const GateState& state);
+  void ask_for_probe(const std::string& queue, const BreakerRules& rules);
+  void change(const std::string& queue, Outcomes outcomes);
+  void note(const GateState& state);
+
+  const Deps deps_;
+  io::Loop& loop_;
+  std::map<std::string, Outcomes> pending_;
+  std::map<std::string, Breaker::State> seen_;  // to log what changes
+  std::map<std::string, Totals> totals_;
+  std::set<std::string> busy_;    // a change is under way
+  std::set<std::string> asking_;  // for a probe
+  io::Timer tick_, flush_;
+  bool urgent_ = false;  // a probe's outcome waits
+};
+
+}  // namespace rung::bridge

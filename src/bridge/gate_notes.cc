@@ -1,0 +1,109 @@
+#include "src/bridge/gate_notes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "levels/duration.h"
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kNoteTick{1000};
+constexpr Ms kConfirmWindow{10'000};  // GateState::seen_at
+constexpr Ms kLimitedFor{5000};      // for so long a note about a rate holds
+constexpr Ms kRenewLimited{2000};    // before its end
+
+std::string number(double value) {
+  std::string text = std::to_string(value);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
+std::string limits_of(const GateRules& gate) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  if (gate.rate > 0) add("rate " + number(gate.rate) + "/s");
+  if (gate.rate_by) add("rate " + number(gate.rate_by->per_second) + "/s for each " + gate.rate_by->header);
+  if (gate.in_flight > 0) add("at most " + std::to_string(gate.in_flight) + " in flight");
+  return text;
+}
+
+}  // namespace
+
+GateNotes::GateNotes(io::Loop& loop, StoreJobs& jobs, DbClock& clock, Gates& gates, const RuleBookPtr& rules,
+                     std::function<std::vector<std::string>()> limited)
+    : jobs_(jobs),
+      clock_(clock),
+      gates_(gates),
+      rules_(rules),
+      limited_(std::move(limited)),
+      tick_(loop, [this] { tick(); }) {}
+
+void GateNotes::start() { tick_.start(kNoteTick, kNoteTick); }
+void GateNotes::stop() { tick_.stop(); }
+
+void GateNotes::hold_queue(const std::string& queue, Ms wait, TaskId task) {
+  const std::string reason = "task " + task.str() + " asked for " + levels::format_duration(wait);
+  jobs_.submit<GateState>(
+      Lane::control,
+      [queue, wait, reason](GateStore& store) {
+        return store.change_gate(queue, [&](GateState& state, EpochMs now) {
+          auto& hold = state.retry_after;
+          const bool in_force = hold && hold->until > now;
+          if (!in_force || hold->until < now + wait)
+            hold = {in_force ? hold->since : now, now + wait, reason};
+          return std::vector<SystemEvent>{};
+        });
+      },
+      [this](const Result<GateState>& state) {
+        if (state) gates_.arrived(*state);
+      });
+}
+
+void GateNotes::tick() {
+  const EpochMs now = clock_.now();
+  for (const auto& [queue, closed] : gates_.all_closed()) {
+    if (closed.by == Gates::By::window) note_window(queue, closed, now);
+  }
+  for (const std::string& queue : limited_()) note_limit(queue, now);
+}
+
+void GateNotes::note_window(const std::string& queue, const Gates::Closed& closed, EpochMs now) {
+  const GateState* state = gates_.state(queue);
+  const bool known = state != nullptr && state->outside && state->outside->until == closed.until;
+  if ((known && now - state->seen_at < kConfirmWindow) || !closed.until) return;
+  const auto& window = rules_->queue(queue).gate.window;
+  if (window == nullptr) return;
+  change(queue, [until = *closed.until, reason = window->describe()](GateState& gate, EpochMs at) {
+    const bool same = gate.outside && gate.outside->until == until;
+    gate.outside = {same ? gate.outside->since : at, until, "window " + reason};
+    gate.seen_at = at;
+    return std::vector<SystemEvent>{};
+  });
+}
+
+void GateNotes::note_limit(const std::string& queue, EpochMs now) {
+  const GateState* state = gates_.state(queue);
+  if (state != nullptr && state->limited && state->limited->until - now > kLimitedFor - kRenewLimited) return;
+  change(queue, [reason = limits_of(rules_->queue(queue).gate)](GateState& gate, EpochMs at) {
+    const bool still = gate.limited && gate.limited->until > at;
+    gate.limited = {still ? gate.limited->since : at, at + kLimitedFor, reason};
+    return std::vector<SystemEvent>{};
+  });
+}
+
+void GateNotes::change(const std::string& queue, GateChange change) {
+  if (!busy_.insert(queue).second) return;
+  jobs_.submit<GateState>(
+      Lane::control,
+      [queue, change = std::move(change)](GateStore& store) { return store.change_gate(queue, change); },
+      [this, queue](const Result<GateState>& state) {
+        busy_.erase(queue);
+        if (!state) return log::warn("gate not noted", {{"queue", queue}, {"reason", state.error().message}});
+        gates_.arrived(*state);
+      });
+}
+
+}  // namespace rung::bridge

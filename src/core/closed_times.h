@@ -1,0 +1,30 @@
+// When a gate was closed, as far as we have seen: spans that do not overlap. Thread: a value.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "src/core/time.h"
+
+namespace rung {
+
+class ClosedTimes {
+ public:
+  static constexpr std::size_t kMost = 200;  // the oldest spans are forgotten
+
+  // Merges with the spans that it touches.
+  void add(EpochMs from, EpochMs to);
+  // How much of the time between the two it was closed.
+  Ms between(EpochMs from, EpochMs to) const;
+  // Forgets what ended before.
+  void forget(EpochMs before);
+  bool empty() const { return spans_.empty(); }
+
+ private:
+  struct Span {
+    EpochMs from, to;
+  };
+  std::vector<Span> spans_;  // ascending
+};
+
+}  // namespace rung

@@ -1,0 +1,423 @@
+// Breakers, rates and windows in the flow: what goes out, when, and what it costs the tasks.
+#include "src/bridge/breakers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/core/rfc3339.h"
+#include "tests/unit/bridge/flow_fixture.h"
+
+namespace rung::bridge {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr Ms kSecond{1000};
+
+RuleBookPtr gated(const GateRules& gate, Silence silence = {Silence::Means::failure, Ms{3'600'000}}) {
+  QueueRules orders{.ladder = "default", .silence = silence, .catch_up = 1000};
+  orders.gate = gate;
+  const QueueRules defaults{.ladder = "default", .silence = silence, .catch_up = 1000};
+  return std::make_shared<RuleBook>(
+      RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}, Ms{2000}, Ms{5000}})}},
+      RuleBook::Queues{{"orders", orders}}, RuleBook::Tags{}, defaults);
+}
+
+class GateStory : public testing::Test {
+ protected:
+  explicit GateStory(const GateRules& gate) {
+    world.rules = gated(gate);
+    flow = std::make_unique<Flow>(world);
+    flow->take_shards();
+    start(*flow);
+  }
+  static void start(Flow& instance) {
+    instance.janitor.start();
+    instance.gates.start();
+    instance.breakers.start();
+    instance.notes.start();
+    instance.world.loop.run_for(Ms{100});
+  }
+  TaskId scheduled(const std::string& queue, Ms delay, const std::string& tenant = "") {
+    const TaskId id = world.insert(queue, world.now() + delay, 5, [&](Task& task) {
+      if (!tenant.empty()) task.rule_headers = {{"tenant", tenant}};
+    });
+    flow->schedule(id);
+    return id;
+  }
+  std::vector<TaskId> sent(const std::string& queue = "orders") const {
+    std::vector<TaskId> ids;
+    for (const Message& message : flow->broker.contents(queue))
+      ids.push_back(TaskId::parse(std::get<std::string>(find(message.headers, header::kId)->v)).value());
+    return ids;
+  }
+  void fails(TaskId id, const std::string& type = "TimeoutError") {
+    event::Failed failed;
+    failed.attempt = world.row(id).attempt;
+    failed.error = "no answer";
+    failed.error_type = type;
+    ASSERT_EQ(flow->say({id, failed})->verdict, Decision::Verdict::applied);
+  }
+  void succeeds(TaskId id) {
+    ASSERT_EQ(flow->say({id, event::Succeeded{world.row(id).attempt}})->verdict, Decision::Verdict::applied);
+  }
+  Breaker breaker() {
+    const auto states = world.eyes->gate_states().value();
+    return states.empty() ? Breaker{} : states.front().breaker;
+  }
+
+  World world;
+  std::unique_ptr<Flow> flow;
+};
+
+// --- breaker
+
+GateRules with_breaker() {
+  GateRules gate;
+  gate.breaker = BreakerRules{
+      .open_after = 3, .of_last = 10, .only = {"Timeout*"}, .wait = {kSecond * 30, kSecond * 120}};
+  return gate;
+}
+
+class BreakerStory : public GateStory {
+ protected:
+  BreakerStory() : GateStory(with_breaker()) {}
+  // Three tasks fail; they are due again while it is open.
+  std::vector<TaskId> open_it() {
+    std::vector<TaskId> ids;
+    for (int i = 0; i < 3; ++i) ids.push_back(scheduled("orders", Ms{10}));
+    world.loop.run_for(Ms{100});
+    EXPECT_THAT(sent(), SizeIs(3));
+    for (const TaskId id : ids) fails(id);
+    world.loop.run_for(Ms{300});
+    EXPECT_EQ(breaker().state, Breaker::State::open);
+    return ids;
+  }
+};
+
+TEST_F(BreakerStory, WhatIsDueWaitsAndCostsNothing) {
+  const auto ids = open_it();
+  const TaskId other = scheduled("invoices", Ms{10});
+  const TaskId fresh = scheduled("orders", Ms{10});
+  world.loop.run_for(kSecond * 28);
+  EXPECT_THAT(sent(), SizeIs(3));
+  EXPECT_EQ(sent("invoices"), std::vector<TaskId>{other});
+  EXPECT_EQ(world.row(fresh).attempt, 0);
+  for (const TaskId id : ids) {
+    EXPECT_EQ(world.row(id).attempt, 1);
+    EXPECT_EQ(world.row(id).level, 2);
+  }
+  const auto events = world.eyes->events(10).value();
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0].kind, "breaker_opened");
+  EXPECT_EQ(events[0].subject, "orders");
+}
+
+TEST_F(BreakerStory, OneProbeForEachWaitAndItsFailureCostsNoAttempt) {
+  open_it();
+  const EpochMs first_probe = *breaker().until;
+  world.run_until(first_probe - Ms{1});
+  EXPECT_THAT(sent(), SizeIs(3));
+  world.run_until(first_probe + Ms{600});
+  ASSERT_THAT(sent(), SizeIs(4));
+  const TaskId probe = sent().back();
+  EXPECT_EQ(world.row(probe).attempt, 2);
+  EXPECT_GT(world.row(probe).probe, 0);
+  fails(probe);
+  world.loop.run_for(Ms{100});
+  EXPECT_EQ(breaker().state, Breaker::State::open);
+  const Task after = world.row(probe);
+  EXPECT_EQ(after.state, State::scheduled);
+  EXPECT_EQ(after.level, 2) << "the level stays";
+  EXPECT_EQ(counted_attempts(after), 1);
+  EXPECT_EQ(after.rule, "breaker");
+  world.loop.run_for(kSecond * 119);
+  EXPECT_THAT(sent(), SizeIs(4));
+  world.loop.run_for(kSecond * 2);
+  ASSERT_THAT(sent(), SizeIs(5));
+  EXPECT_NE(sent().back(), probe) << "the one that has waited longest";
+}
+
+TEST_F(BreakerStory, AnotherErrorOfAProbeSaysThatTheTargetAnswers) {
+  open_it();
+  world.run_until(*breaker().until + Ms{600});
+  const TaskId probe = sent().back();
+  fails(probe, "ValidationError");
+  world.loop.run_for(Ms{100});
+  EXPECT_EQ(breaker().state, Breaker::State::half_open);
+  EXPECT_EQ(breaker().succeeded, 1);
+  EXPECT_EQ(world.row(probe).level, 3) << "an ordinary failure";
+  EXPECT_EQ(counted_attempts(world.row(probe)), 2);
+}
+
+TEST_F(BreakerStory, FlowsWithinTwoSecondsOfTheFirstSuccess) {
+  open_it();
+  for (int i = 0; i < 20; ++i) scheduled("orders", Ms{10});
+  world.run_until(*breaker().until + Ms{600});
+  ASSERT_THAT(sent(), SizeIs(4));
+  const EpochMs first_success = world.now();
+  std::size_t answered = 3;
+  while (breaker().state != Breaker::State::closed && world.now() < first_success + kSecond * 5) {
+    for (const auto ids = sent(); answered < ids.size(); ++answered) succeeds(ids[answered]);
+    world.loop.run_for(Ms{20});
+  }
+  world.run_until(first_success + kSecond * 2);
+  EXPECT_THAT(sent(), SizeIs(3 + 23));
+  EXPECT_EQ(world.eyes->events(1).value().front().kind, "breaker_closed");
+  for (const TaskRow& row : world.rows()) {
+    if (row.task.queue == "orders") {
+      EXPECT_GE(row.task.uncounted_time, kSecond * 25) << "the time behind the breaker";
+    }
+  }
+}
+
+TEST_F(BreakerStory, TheFlowGrowsAgain) {
+  open_it();
+  for (int i = 0; i < 3000; ++i) scheduled("orders", Ms{10});
+  world.run_until(*breaker().until + Ms{600});
+  std::size_t answered = 3;
+  while (breaker().state != Breaker::State::closed) {
+    for (const auto ids = sent(); answered < ids.size(); ++answered) succeeds(ids[answered]);
+    world.loop.run_for(Ms{20});
+  }
+  const std::size_t before = sent().size();
+  world.loop.run_for(Ms{900});
+  EXPECT_NEAR(static_cast<double>(sent().size() - before), 90, 30) << "10 % of catch_up";
+  world.loop.run_for(kSecond);
+  EXPECT_NEAR(static_cast<double>(sent().size() - before), 290, 60) << "20 % in the second second";
+  world.loop.run_for(kSecond * 4);
+  EXPECT_GT(sent().size() - before, 2000U);
+}
+
+TEST_F(BreakerStory, IsInForceOnAnotherInstanceAndAfterARestart) {
+  open_it();
+  Flow::Options options;
+  options.name = "b";
+  Flow other(world, options);
+  start(other);
+  EXPECT_TRUE(other.gates.known());
+  ASSERT_NE(other.gates.why_closed("orders"), nullptr);
+  EXPECT_EQ(other.gates.why_closed("orders")->by, Gates::By::breaker);
+}
+
+TEST_F(BreakerStory, APauseHoldsBackProbesToo) {
+  open_it();
+  ASSERT_TRUE(world.eyes->pause({"orders", {}, "ann", ""}));
+  world.loop.run_for(kSecond * 120);
+  EXPECT_THAT(sent(), SizeIs(3));
+  ASSERT_TRUE(world.eyes->resume("orders", "ann").value());
+  world.loop.run_for(kSecond);
+  EXPECT_THAT(sent(), SizeIs(4));
+}
+
+TEST_F(BreakerStory, AReloadThatRemovesTheBreakerOpensTheGate) {
+  open_it();
+  world.rules = gated({});
+  world.loop.run_for(kSecond * 2);
+  EXPECT_THAT(sent(), SizeIs(6));
+}
+
+// --- rates
+
+GateRules with_rate(double rate) {
+  GateRules gate;
+  gate.rate = rate;
+  return gate;
+}
+
+class RateStory : public GateStory {
+ protected:
+  RateStory() : GateStory(with_rate(20)) {}
+};
+
+TEST_F(RateStory, TasksGoOutAtTheRateOldestFirst) {
+  std::vector<TaskId> ids;
+  for (int i = 0; i < 300; ++i) ids.push_back(scheduled("orders", Ms{100 + i}));
+  const TaskId other = scheduled("invoices", Ms{100});
+  world.loop.run_for(Ms{10'400});
+  EXPECT_EQ(sent("invoices"), std::vector<TaskId>{other});
+  const auto gone = sent();
+  EXPECT_NEAR(static_cast<double>(gone.size()), 205, 10);
+  EXPECT_EQ(gone, std::vector<TaskId>(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(gone.size())));
+  EXPECT_EQ(world.row(ids.back()).attempt, 0);
+  EXPECT_EQ(flow->dispatch.held(), 300 - gone.size());
+  const auto gates = world.eyes->queue_gates().value();
+  ASSERT_FALSE(gates.empty());
+  EXPECT_EQ(gates.back().queue, "orders");
+  EXPECT_EQ(gates.back().state, "rate_limited");
+  EXPECT_EQ(gates.back().reason, "rate 20/s");
+}
+
+TEST_F(RateStory, BelowTheRateNothingIsLate) {
+  std::vector<TaskId> ids;
+  for (int i = 0; i < 30; ++i) ids.push_back(scheduled("orders", Ms{500 + i * 100}));
+  world.loop.run_for(kSecond * 5);
+  for (const TaskId id : ids) {
+    const Attempt attempt = world.eyes->history(id).value().front().attempt;
+    EXPECT_LE(*attempt.published_at - attempt.due_at, Ms{20});
+  }
+}
+
+TEST_F(RateStory, TimeWaitedForTheRateIsNotCounted) {
+  std::vector<TaskId> ids;
+  for (int i = 0; i < 100; ++i) ids.push_back(scheduled("orders", Ms{100}));
+  world.loop.run_for(kSecond * 6);
+  Ms longest{0};
+  for (const TaskId id : ids) longest = std::max(longest, world.row(id).uncounted_time);
+  EXPECT_NEAR(static_cast<double>(longest.count()), 4800, 300);
+}
+
+TEST_F(RateStory, AReloadThatRemovesTheRateLetsAllGo) {
+  for (int i = 0; i < 200; ++i) scheduled("orders", Ms{100});
+  world.loop.run_for(kSecond);
+  world.rules = gated({});
+  world.loop.run_for(kSecond);
+  EXPECT_THAT(sent(), SizeIs(200));
+}
+
+TEST_F(RateStory, APausedQueueTakesNoPermits) {
+  for (int i = 0; i < 200; ++i) scheduled("orders", Ms{2000});
+  ASSERT_TRUE(world.eyes->pause({"orders", {}, "ann", ""}));
+  world.loop.run_for(kSecond * 10);
+  EXPECT_THAT(sent(), IsEmpty());
+  ASSERT_TRUE(world.eyes->resume("orders", "ann").value());
+  world.loop.run_for(Ms{5600});
+  EXPECT_NEAR(static_cast<double>(sent().size()), 105, 12);
+}
+
+GateRules by_tenant() {
+  GateRules gate;
+  gate.rate_by = RateBy{"tenant", 5};
+  return gate;
+}
+
+class TenantStory : public GateStory {
+ protected:
+  TenantStory() : GateStory(by_tenant()) {}
+};
+
+TEST_F(TenantStory, ASlowTenantDelaysNoOther) {
+  for (int i = 0; i < 500; ++i) scheduled("orders", Ms{100}, "slow");
+  world.loop.run_for(kSecond * 3);
+  std::vector<TaskId> others;
+  for (int i = 0; i < 20; ++i) others.push_back(scheduled("orders", Ms{300}, "tenant" + std::to_string(i)));
+  others.push_back(scheduled("orders", Ms{300}));
+  world.loop.run_for(kSecond * 7);
+  for (const TaskId id : others) {
+    const auto history = world.eyes->history(id).value();
+    ASSERT_THAT(history, SizeIs(1));
+    EXPECT_LE(*history.front().attempt.published_at - history.front().attempt.due_at, Ms{100});
+  }
+  EXPECT_NEAR(static_cast<double>(sent().size() - others.size()), 50, 3);
+}
+
+GateRules few_in_flight() {
+  GateRules gate;
+  gate.in_flight = 5;
+  return gate;
+}
+
+class InFlightStory : public GateStory {
+ protected:
+  InFlightStory() : GateStory(few_in_flight()) {}
+};
+
+TEST_F(InFlightStory, NoMoreAreOutThanAllowed) {
+  for (int i = 0; i < 30; ++i) scheduled("orders", Ms{100});
+  world.loop.run_for(kSecond * 5);
+  EXPECT_THAT(sent(), SizeIs(5));
+  std::size_t answered = 0;
+  for (int i = 0; i < 100 && answered < 30; ++i) {
+    const auto ids = sent();
+    EXPECT_LE(ids.size() - answered, 5U);
+    if (answered < ids.size()) succeeds(ids[answered++]);
+    world.loop.run_for(Ms{200});
+  }
+  EXPECT_EQ(answered, 30U);
+}
+
+TEST_F(InFlightStory, TwoInstancesShareTheLimit) {
+  Flow::Options options;
+  options.name = "b";
+  Flow other(world, options);
+  start(other);
+  other.shards.start();
+  EXPECT_TRUE(world.loop.run_until([&] { return other.shards.count() == kShards / 2; }));
+  for (int i = 0; i < 40; ++i) world.insert("orders", world.now() + Ms{2000}, i);
+  world.loop.run_for(kSecond * 10);
+  EXPECT_EQ(sent().size() + other.broker.contents("orders").size(), 5U);
+  EXPECT_GT(other.dispatch.held(), 0U);
+}
+
+// --- window
+
+GateRules with_window() {
+  GateRules gate;
+  gate.window = std::make_shared<const TimeWindow>(TimeWindow::parse({"08:00-18:00"}, "UTC").value());
+  return gate;
+}
+
+class WindowStory : public GateStory {
+ protected:
+  WindowStory() : GateStory(with_window()) {}
+};
+
+TEST_F(WindowStory, TasksWaitOutsideTheWindow) {
+  const auto in_day = [&] { return Ms{world.now().ms % 86'400'000}; };
+  const Ms opens{8 * 3'600'000}, closes{18 * 3'600'000};
+  world.loop.run_for((closes - in_day() + Ms{86'400'000}) % Ms{86'400'000} + kSecond);
+  const EpochMs closed = world.now() - kSecond;
+  const TaskId late = scheduled("orders", kSecond), other = scheduled("invoices", kSecond);
+  world.loop.run_for(kSecond * 5);
+  EXPECT_THAT(sent(), IsEmpty());
+  EXPECT_EQ(sent("invoices"), std::vector<TaskId>{other});
+  const EpochMs due = *world.row(late).next_at, open = closed + (opens - closes + Ms{86'400'000});
+  const auto gates = world.eyes->queue_gates().value();
+  ASSERT_THAT(gates, SizeIs(1));
+  EXPECT_EQ(gates[0].state, "outside_window");
+  EXPECT_EQ(gates[0].until, open);
+  world.run_until(open - Ms{1});
+  EXPECT_THAT(sent(), IsEmpty());
+  world.run_until(open + Ms{100});
+  EXPECT_EQ(sent(), std::vector<TaskId>{late});
+  EXPECT_EQ(world.row(late).uncounted_time, open - due);
+}
+
+// --- retry-after
+
+GateRules with_retry_after() {
+  GateRules gate;
+  gate.retry_after = {kSecond * 60, true};
+  return gate;
+}
+
+class RetryAfterStory : public GateStory {
+ protected:
+  RetryAfterStory() : GateStory(with_retry_after()) {}
+};
+
+TEST_F(RetryAfterStory, AConsumerHoldsBackTheWholeQueue) {
+  const TaskId first = scheduled("orders", Ms{100});
+  world.loop.run_for(Ms{300});
+  ASSERT_THAT(sent(), SizeIs(1));
+  event::Failed failed;
+  failed.attempt = 1;
+  failed.error = "HTTP 429";
+  failed.directives.retry_after = kSecond * 3600;
+  flow->say({first, failed});
+  world.loop.run_for(Ms{100});
+  const TaskId second = scheduled("orders", Ms{100});
+  world.loop.run_for(kSecond * 59);
+  EXPECT_THAT(sent(), SizeIs(1));
+  const auto gates = world.eyes->queue_gates().value();
+  EXPECT_EQ(gates[0].state, "paused");
+  EXPECT_EQ(gates[0].by, "retry-after");
+  EXPECT_EQ(gates[0].reason, "task " + first.str() + " asked for 1m");
+  world.loop.run_for(kSecond * 3);
+  EXPECT_THAT(sent(), SizeIs(3));
+  EXPECT_GE(world.row(second).uncounted_time, kSecond * 55);
+}
+
+}  // namespace
+}  // namespace rung::bridge
