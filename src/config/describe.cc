@@ -155,6 +155,55 @@ std::string describe_queues(const Config& config) {
   return "queues\n" + table.str();
 }
 
+std::string breaker_text(const BreakerRules& breaker) {
+  std::string waits;
+  for (const Ms wait : breaker.wait) waits += (waits.empty() ? "" : ", ") + format_duration(wait);
+  std::string out =
+      fmt::format("opens when {} of the last {} outcomes are failures", breaker.open_after, breaker.of_last);
+  if (!breaker.only.empty()) out += printable(fmt::format(" of type {}", fmt::join(breaker.only, " or ")));
+  return out +
+         fmt::format("; waits {}{}; {} {} at a time, each answered within {}; closes after {} successful",
+                     waits, breaker.wait.size() > 1 ? " (the last one repeats)" : "", breaker.probes,
+                     breaker.probes == 1 ? "probe" : "probes", format_duration(breaker.probe_timeout),
+                     breaker.close_after);
+}
+
+// Each gate that is set, in a line.
+void add_gates(const std::string& queue, const GateRules& gate, Columns& table) {
+  const auto row = [&](const std::string& name, const std::string& meaning) {
+    table.row({queue, name, meaning});
+  };
+  if (gate.rate > 0)
+    row("rate", "at most " + confile::format_rate(gate.rate) + " published, over all instances");
+  if (gate.rate_by)
+    row("rate_by", "at most " + confile::format_rate(gate.rate_by->per_second) +
+                       " published for each value of the header " + printable(gate.rate_by->header) +
+                       ", over all instances");
+  if (gate.in_flight > 0)
+    row("in_flight",
+        fmt::format("at most {} delivered and not yet answered, over all instances", gate.in_flight));
+  if (gate.window != nullptr) row("window", "open " + gate.window->describe());
+  if (gate.breaker) row("breaker", breaker_text(*gate.breaker));
+  if (gate.retry_after != RetryAfterRules{})
+    row("retry_after",
+        (gate.retry_after.cap ? "at most " + format_duration(*gate.retry_after.cap)
+                              : "at most the ladder's highest delay") +
+            (gate.retry_after.pauses_queue ? "; holds back the whole queue" : "; holds back the message"));
+}
+
+std::string describe_gates(const Config& config) {
+  const RuleBook& book = *config.rules;
+  const auto has_gate = [](const QueueRules& rules) { return rules.gate != GateRules{}; };
+  if (!has_gate(book.defaults()) &&
+      std::ranges::none_of(book.queues(), [&](const auto& queue) { return has_gate(queue.second); }))
+    return {};
+  Columns table({false, false, false});
+  table.row({"queue", "gate", "meaning"});
+  for (const auto& [name, rules] : book.queues()) add_gates(printable(name), rules.gate, table);
+  add_gates("(any other)", book.defaults().gate, table);
+  return "\ngates\n" + table.str();
+}
+
 std::string joined(const TargetRules::Patterns& patterns) {
   std::string out;
   for (const std::string& pattern : patterns) out += (out.empty() ? "" : ", ") + printable(pattern);
@@ -247,8 +296,8 @@ std::string describe(const Config& config) {
     if (only_ready && !used.contains(name)) continue;
     out += describe_ladder(name, ladder) + "\n";
   }
-  return out + describe_groups(config) + describe_queues(config) + describe_rules(config) +
-         describe_tags(config) + describe_delays(config) + describe_targets(config) +
+  return out + describe_groups(config) + describe_queues(config) + describe_gates(config) +
+         describe_rules(config) + describe_tags(config) + describe_delays(config) + describe_targets(config) +
          describe_results(config) + describe_retention(config);
 }
 

@@ -54,6 +54,26 @@ struct RulesDraft {
   bool success_broken = false;
 };
 
+// `gate` of a queue. A key that is missing, or has a reported error, is not set.
+struct GateDraft {
+  std::optional<double> rate;
+  std::optional<std::string> by_header;  // rate_by
+  std::optional<double> by_rate;
+  std::optional<int> in_flight;
+  std::optional<std::vector<std::string>> allow;  // window
+  std::optional<std::string> zone;
+  std::optional<int> open_after, of_last, probes, close_after;  // breaker
+  std::optional<std::vector<std::string>> only;
+  std::optional<std::vector<Ms>> wait;
+  std::optional<Ms> probe_timeout;
+  std::optional<Ms> cap;  // retry_after
+  std::optional<bool> pauses_queue;
+  // The keys and sections in the file, by their path below gate: "rate_by", "rate_by.header".
+  std::map<std::string, Mark, std::less<>> present;
+
+  bool has(std::string_view path) const { return present.find(path) != present.end(); }
+};
+
 struct QueueDraft : RulesDraft {
   std::optional<bool> publish_parked;
   std::optional<int> catch_up;
@@ -61,6 +81,7 @@ struct QueueDraft : RulesDraft {
   Mark rules_mark;
   std::optional<int> give_up_attempts;
   std::optional<Ms> give_up_after;
+  GateDraft gate;
 };
 
 struct TagDraft : RulesDraft {
@@ -176,6 +197,8 @@ struct Key {
 const std::vector<Key>& key_table();
 // The part of the table about policies: rules and give_up.
 std::vector<Key> policy_keys();
+// The part about gates.
+std::vector<Key> gate_keys();
 
 // Reads the tree into a draft, by the key table.
 Draft walk(const Node& root, std::string folder, Problems& problems, ConfigFor purpose = ConfigFor::sidecar,
@@ -212,6 +235,14 @@ RuleBook::RuleLists build_rule_lists(const Draft& draft, const RuleBook::Ladders
 // Whether the list that the queue names exists; reports an error if not.
 bool check_rules_name(const QueueDraft& queue, const std::string& section, const Draft& draft,
                       Problems& problems);
+
+// The gates of a queue, or of the defaults themselves (`defaults` is then nullptr). Keys that the queue leaves
+// out come from the defaults. Reports errors in what the two make together, and warns. `section`: "queues.",
+// or "" for the defaults. `silence`: of the queue.
+GateRules build_gate(const QueueDraft& queue, const GateDraft* defaults, const std::string& section,
+                     const Silence& silence, const Draft& draft, Problems& problems);
+// "200/s", "30/m" or "1/h".
+std::string format_rate(double per_second);
 
 // The rules from the draft's ladders, queues and tags; nullptr on errors.
 RuleBookPtr build_rules(const Draft& draft, Problems& problems);

@@ -383,6 +383,7 @@ const std::vector<Key>& key_table() {
   static const std::vector<Key> table = [] {
     std::vector<Key> all = make_table();
     std::ranges::move(policy_keys(), std::back_inserter(all));
+    std::ranges::move(gate_keys(), std::back_inserter(all));
     return all;
   }();
   return table;

@@ -233,6 +233,8 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
   QueueRules base;
   base.publish_parked = draft.publish_parked;
   base.catch_up = draft.catch_up.value_or(base.catch_up);
+  // nullptr while the defaults themselves are built.
+  const GateDraft* gate_defaults = nullptr;
   const auto rules_of = [&](const QueueDraft& queue, const QueueRules& otherwise) {
     QueueRules rules = otherwise;
     const std::string section = &queue == &draft.defaults ? "" : "queues.";
@@ -245,12 +247,16 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
       rules.rules = queue.rules.value_or(otherwise.rules);
     rules.give_up.attempts = queue.give_up_attempts.value_or(otherwise.give_up.attempts);
     if (queue.give_up_after) rules.give_up.after = queue.give_up_after;
+    rules.gate = build_gate(queue, gate_defaults, section, rules.silence, draft, problems);
     return rules;
   };
   std::map<std::string, QueueRules, std::less<>> queues;
   // Keys that a queue leaves out come from the defaults, then from the key table.
   const QueueDraft* defaults = defaults_of(draft, problems);
-  if (defaults != nullptr) base = rules_of(*defaults, base);
+  if (defaults != nullptr) {
+    base = rules_of(*defaults, base);
+    gate_defaults = &defaults->gate;
+  }
   for (const auto& queue : draft.queues) {
     if (&queue != defaults) queues.emplace(queue.name, rules_of(queue, base));
   }

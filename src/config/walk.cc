@@ -84,6 +84,9 @@ class Walker {
       draft_.defaults.mark = key.mark;
       draft_.current_rules = draft_.queue = &draft_.defaults;
     }
+    constexpr std::string_view kGate = ".gate.";
+    if (const auto at = path.find(kGate); at != std::string::npos)
+      draft_.queue->gate.present[path.substr(at + kGate.size())] = row != nullptr ? value.mark : key.mark;
     if (path == "rules.*") {
       ok = rules(value, shown);
     } else if (path == "delays" && (value.kind == Node::Kind::list || value.kind == Node::Kind::map)) {

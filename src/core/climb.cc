@@ -141,7 +141,10 @@ void after_failure(Task& task, int level, const Directives& d, const RuleBook& r
 
   const int waits_at = std::clamp(held ? level - 1 : level, 1, used.levels());
   Ms wait = snooze ? action.snooze : action.delay.value_or(used.delay(waits_at, random));
-  if (d.retry_after) wait = std::min(*d.retry_after, std::max(used.highest(), action.snooze));
+  if (d.retry_after) {
+    const std::optional<Ms>& cap = rules.queue(task.queue).gate.retry_after.cap;
+    wait = std::min(*d.retry_after, cap.value_or(std::max(used.highest(), action.snooze)));
+  }
   if (const std::string why = gives_up(task, rules.queue(task.queue).give_up, now, wait); !why.empty()) {
     task.rule = "give_up";
     task.last_error = with_remark(task.last_error, why);

@@ -22,6 +22,11 @@ RuleBook::RuleBook(Ladders ladders, Queues queues, Tags tags, QueueRules default
   }
   limits_ = defaults_.gate.limits() ||
             std::ranges::any_of(queues_, [](const auto& entry) { return entry.second.gate.limits(); });
+  const auto add_gate = [&](const QueueRules& queue) {
+    if (queue.gate.rate_by) headers.insert(queue.gate.rate_by->header);
+  };
+  add_gate(defaults_);
+  for (const auto& [name, queue] : queues_) add_gate(queue);
   rule_headers_.assign(headers.begin(), headers.end());
 }
 

@@ -70,7 +70,7 @@ class RuleBook {
   // The rules for failures in this queue; nullptr if it has none.
   const FailureRules* failure_rules(std::string_view queue) const;
   const RuleLists& rule_lists() const { return rules_; }
-  // The headers that rules name. A new task keeps their values (Task::rule_headers).
+  // The headers that rules and gates (rate_by) name. A new task keeps their values (Task::rule_headers).
   const std::vector<std::string>& rule_headers() const { return rule_headers_; }
   // A queue has a rate or another limit (GateRules::limits()).
   bool limits() const { return limits_; }
@@ -97,12 +97,13 @@ std::string own_target(const Target& target, const TargetRules& rules);
 // Existing tasks continue when their queue moves to another group: only own_target() applies to them.
 std::string refused_target(const Target& target, const TargetRules& rules);
 
-// The values of the headers that rules name, for Task::rule_headers.
+// The values of those headers, for Task::rule_headers.
 RuleHeaders rule_headers_of(const Message& message, const RuleBook& rules);
 
 // Instructions that a consumer may attach to a failure, by header (headers.h reads them).
 struct Directives {
-  std::optional<Ms> retry_after;  // instead of the level's delay; capped at the ladder's highest delay
+  std::optional<Ms> retry_after;  // instead of the level's delay; capped by the queue's gate, or at the
+                                  // ladder's highest delay
   std::string ladder;             // retry-ladder; "" = the queue's
   int max_attempts = 0;           // retry-max-attempts; 0 = not given
   bool never = false;             // retry-never: park at once

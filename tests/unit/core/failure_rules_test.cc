@@ -277,6 +277,46 @@ TEST(RuledFailure, DelayReplacesTheLevelsDelayAndTheConsumersWordReplacesIt) {
   EXPECT_EQ(after(rules, failed_with("x", "", d)).task.next_at, kNow + seconds(11));
 }
 
+TEST(RuleBookHeaders, AreThoseOfRulesAndOfGatesEachOnce) {
+  const auto limited_by = [](const std::string& header) {
+    QueueRules queue;
+    queue.gate.rate_by = RateBy{header, 5};
+    return queue;
+  };
+  RuleConditions when;
+  when.headers = {{"tier", "gold"}, {"tenant", "*"}};
+  const RuleBook rules(
+      {{"default", ladder({seconds(5)})}},
+      {{"orders", limited_by("tenant")}, {"mails", limited_by("sender")}, {"other", QueueRules{}}}, {},
+      limited_by("region"), {},
+      {{"list", std::make_shared<const FailureRules>(std::vector{rule(when, {})})}});
+  EXPECT_EQ(rules.rule_headers(), (std::vector<std::string>{"region", "sender", "tenant", "tier"}));
+}
+
+TEST(RuledFailure, TheQueuesCapOfRetryAfterReplacesThatOfTheLadder) {
+  const auto wait = [](std::optional<Ms> cap, Ms asked, const RuleAction& then = {}) {
+    QueueRules queue;
+    queue.rules = "list";
+    queue.gate.retry_after.cap = cap;
+    const RuleBook rules({{"default", ladder({seconds(5), minutes(1)})}}, {{"orders", queue}}, {}, {}, {},
+                         {{"list", std::make_shared<const FailureRules>(std::vector{rule({}, then)})}});
+    Task task = task_in(State::awaiting);
+    task.level = 1;
+    Directives d;
+    d.retry_after = asked;
+    return *after(rules, failed("x", "", d), task).task.next_at - kNow;
+  };
+  EXPECT_EQ(wait({}, hours(2)), minutes(1));
+  EXPECT_EQ(wait(hours(6), hours(2)), hours(2)) << "longer than the ladder's";
+  EXPECT_EQ(wait(hours(6), hours(7)), hours(6));
+  EXPECT_EQ(wait(seconds(20), minutes(1)), seconds(20)) << "shorter than the ladder's";
+  RuleAction snooze;
+  snooze.kind = RuleAction::Kind::snooze;
+  snooze.snooze = hours(1);
+  EXPECT_EQ(wait({}, hours(2), snooze), hours(1));
+  EXPECT_EQ(wait(seconds(20), hours(2), snooze), seconds(20));
+}
+
 TEST(RuledFailure, AnotherLadderHoldsForThisStep) {
   RuleAction then;
   then.ladder = "slow";

@@ -1,0 +1,287 @@
+// `gate` of queues and defaults, as users write it.
+#include "tests/unit/config/fixture.h"
+
+namespace rung {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class ConfigGates : public ConfigTest {
+ protected:
+  static std::string orders(const std::string& gate) {
+    return "queues: { orders: { gate: { " + gate + " }, success: { reported_within: 5m } } }\n";
+  }
+  GateRules gate(const std::string& text) const {
+    return good(kServers + orders(text)).rules->queue("orders").gate;
+  }
+  // The only error of a queue with this gate, without its position and "queues.orders.gate.".
+  std::string of(const std::string& text) const {
+    const std::string whole = problem(orders(text));
+    const std::string path = "queues.orders.gate.";
+    EXPECT_THAT(whole, HasSubstr(path));
+    return whole.substr(whole.find(path) + path.size());
+  }
+  std::vector<std::string> warnings(const std::string& text) const {
+    std::vector<std::string> out;
+    for (const auto& warning : load(kServers + text).warnings)
+      out.push_back(std::to_string(warning.line) + ": " + warning.what);
+    return out;
+  }
+};
+
+TEST_F(ConfigGates, AllKeys) {
+  const GateRules rules = good(kServers + R"(queues:
+  orders:
+    success: { reported_within: 5m }
+    gate:
+      rate: 200/s
+      rate_by: { header: tenant, rate: 5/s }
+      in_flight: 50
+      window: { allow: "Mon-Fri 08:00-18:00", zone: Europe/Berlin }
+      breaker: { open_after: 20, of_last: 100, only: [TimeoutError], wait: [30s, 2m, 10m], probes: 1, probe_timeout: 1m, close_after: 3 }
+      retry_after: { cap: 6h, pauses: queue }
+)")
+                              .rules->queue("orders")
+                              .gate;
+  EXPECT_EQ(rules.rate, 200);
+  EXPECT_EQ(rules.rate_by, (RateBy{"tenant", 5}));
+  EXPECT_EQ(rules.in_flight, 50);
+  ASSERT_NE(rules.window, nullptr);
+  EXPECT_EQ(rules.window->describe(), "Mon-Fri 08:00-18:00 Europe/Berlin");
+  BreakerRules breaker;
+  breaker.only = {"TimeoutError"};
+  EXPECT_EQ(rules.breaker, breaker);
+  EXPECT_EQ(rules.retry_after, (RetryAfterRules{hours(6), true}));
+}
+
+TEST_F(ConfigGates, NoneIsSetByItself) {
+  EXPECT_EQ(good(kServers).rules->queue("orders").gate, GateRules{});
+  EXPECT_EQ(good(kServers + "queues: { orders: { gate: {} } }\n").rules->queue("orders").gate, GateRules{});
+}
+
+TEST_F(ConfigGates, Rates) {
+  EXPECT_EQ(gate("rate: 100000/s").rate, 100'000);
+  EXPECT_EQ(gate("rate: 90/m").rate, 1.5);
+  EXPECT_EQ(gate("rate: 1/h").rate, 1.0 / 3600);
+  EXPECT_EQ(of("rate: 200"), "rate: \"200\": the unit is missing: write 200/s, 200/m or 200/h");
+  EXPECT_EQ(of("rate: 0/s"), "rate: \"0/s\" is too low: at least 1/h");
+  EXPECT_EQ(of("rate: 100001/s"), "rate: \"100001/s\" is too high: at most 100000/s");
+  EXPECT_EQ(of("rate: 99999999999999999999999/h"),
+            "rate: \"99999999999999999999999/h\" is too high: at most 100000/s");
+  for (const std::string wrong : {"fast", "200/d", "-1/s", "0.5/s", "200 /s", "/s", "200/"}) {
+    EXPECT_EQ(of("rate: " + wrong),
+              "rate: \"" + wrong + "\" is not a rate: write a whole number and /s, /m or /h, e.g. 200/s");
+  }
+  EXPECT_EQ(of("rate: [1/s]"), "rate: expected a rate, e.g. 200/s, found a list");
+  EXPECT_EQ(of("rate_by: { header: tenant, rate: 5 }"),
+            "rate_by.rate: \"5\": the unit is missing: write 5/s, 5/m or 5/h");
+}
+
+TEST_F(ConfigGates, ARateByHeaderNeedsBothKeys) {
+  const std::string write = " missing: write { header: tenant, rate: 5/s }";
+  EXPECT_EQ(of("rate_by: { header: tenant }"), "rate_by: rate is" + write);
+  EXPECT_EQ(of("rate_by: { rate: 5/s }"), "rate_by: header is" + write);
+  EXPECT_EQ(of("rate_by: {}"), "rate_by: header and rate are" + write);
+  EXPECT_EQ(of("rate_by: { header: retry-id, rate: 5/s }"),
+            "rate_by.header: Rung removes headers that begin with retry-: name a header of your messages");
+  EXPECT_EQ(of("rate_by: { header: \"\", rate: 5/s }"), "rate_by.header: must not be empty");
+  EXPECT_EQ(of("rate_by: 5/s"), "rate_by: expected keys: header, rate");
+  // Their values are kept at intake, as those of rules.
+  EXPECT_THAT(good(kServers + orders("rate_by: { header: tenant, rate: 5/s }")).rules->rule_headers(),
+              ElementsAre("tenant"));
+}
+
+TEST_F(ConfigGates, InFlight) {
+  EXPECT_EQ(gate("in_flight: 1000000").in_flight, 1'000'000);
+  EXPECT_EQ(of("in_flight: 0"), "in_flight: \"0\" is not an integer from 1 to 1000000");
+  EXPECT_EQ(of("in_flight: 1000001"), "in_flight: \"1000001\" is not an integer from 1 to 1000000");
+}
+
+TEST_F(ConfigGates, Windows) {
+  EXPECT_EQ(gate("window: { allow: [Mon 08:00-12:00, \"22:00-06:00\"], zone: UTC }").window->describe(),
+            "Mon 08:00-12:00, 22:00-06:00 UTC");
+  const std::string write = " missing: write { allow: \"Mon-Fri 08:00-18:00\", zone: Europe/Berlin }";
+  EXPECT_EQ(of("window: { allow: \"08:00-18:00\" }"), "window: zone is" + write);
+  EXPECT_EQ(of("window: { zone: Europe/Berlin }"), "window: allow is" + write);
+  EXPECT_EQ(of("window: {}"), "window: allow and zone are" + write);
+  EXPECT_EQ(of("window: \"08:00-18:00\""), "window: expected keys: allow, zone");
+  const auto allow = [&](const std::string& text) {
+    return of("window: { allow: " + text + ", zone: UTC }");
+  };
+  EXPECT_EQ(allow("\"08:00-08:00\""),
+            "window.allow: \"08:00-08:00\": never opens: it ends when it begins; for the whole day write "
+            "00:00-24:00");
+  EXPECT_EQ(allow("[]"),
+            "window.allow: the list is empty, so the window never opens: write e.g. \"Mon-Fri 08:00-18:00\"");
+  EXPECT_EQ(allow("Mo-Fr 08:00-18:00"),
+            "window.allow: \"Mo-Fr 08:00-18:00\": unknown day \"Mo\": write days as Mon-Fri or Sat,Sun");
+  EXPECT_EQ(allow("[Mon 08:00-18:00, Tue 08:00]"),
+            "window.allow: \"Tue 08:00\": the end is missing: write e.g. \"Mon-Fri 08:00-18:00\"");
+  EXPECT_EQ(of("window: { allow: \"08:00-18:00\", zone: Europe/Berlim }"),
+            "window.zone: \"Europe/Berlim\": unknown time zone: did you mean Europe/Berlin?");
+  EXPECT_THAT(problem(orders("window: { allow: \"08:00-18:00\", zone: Nowhere }")),
+              HasSubstr(":3:72: queues.orders.gate.window.zone: \"Nowhere\": unknown time zone"));
+  // Not for the terminal.
+  EXPECT_EQ(allow("\"\\e[2J 08:00\""),
+            "window.allow: \"?[2J 08:00\" is not a time of the week: write e.g. \"Mon-Fri 08:00-18:00\"");
+}
+
+TEST_F(ConfigGates, Breakers) {
+  EXPECT_EQ(gate("breaker: {}").breaker, BreakerRules{});
+  EXPECT_EQ(gate("breaker: ").breaker, BreakerRules{});
+  BreakerRules rules;
+  rules.wait = {minutes(5)};
+  rules.only = {"Timeout*"};
+  EXPECT_EQ(gate("breaker: { wait: 5m, only: Timeout* }").breaker, rules);
+  EXPECT_EQ(gate("breaker: { of_last: 20 }").breaker->of_last, 20);
+  EXPECT_EQ(gate("breaker: { probe_timeout: 1d, probes: 100, close_after: 1000 }").breaker->probe_timeout,
+            hours(24));
+  const std::string or_less = " or less, or a larger of_last";
+  EXPECT_EQ(
+      of("breaker: { open_after: 21, of_last: 20 }"),
+      "breaker: open_after (21) is more than of_last (20), so it would never open: write open_after: 20" +
+          or_less);
+  EXPECT_EQ(
+      of("breaker: { of_last: 10 }"),
+      "breaker: open_after (20) is more than of_last (10), so it would never open: write open_after: 10" +
+          or_less);
+  EXPECT_EQ(of("breaker: { open_after: 0 }"), "breaker.open_after: \"0\" is not an integer from 1 to 1000");
+  EXPECT_EQ(of("breaker: { of_last: 1001 }"), "breaker.of_last: \"1001\" is not an integer from 1 to 1000");
+  EXPECT_EQ(of("breaker: { only: [] }"),
+            "breaker.only: the list is empty: remove the key, and all failures count");
+  EXPECT_EQ(of("breaker: { wait: [] }"), "breaker.wait: the list is empty: write e.g. [30s, 2m, 10m]");
+  EXPECT_EQ(of("breaker: { wait: [30s, 10ms] }"), "breaker.wait: \"10ms\" is too short: at least 1s");
+  EXPECT_THAT(of("breaker: { wait: soon }"), HasSubstr("breaker.wait: \"soon\": "));
+  EXPECT_EQ(of("breaker: { probes: 101 }"), "breaker.probes: \"101\" is not an integer from 1 to 100");
+  EXPECT_EQ(of("breaker: { probe_timeout: 999ms }"),
+            "breaker.probe_timeout: \"999ms\" is too short: at least 1s");
+  EXPECT_EQ(of("breaker: { probe_timeout: 25h }"), "breaker.probe_timeout: \"25h\" is too long: at most 1d");
+  EXPECT_EQ(of("breaker: { close_after: none }"),
+            "breaker.close_after: \"none\" is not an integer from 1 to 1000");
+  EXPECT_EQ(of("breaker: on"),
+            "breaker: expected keys: open_after, of_last, only, wait, probes, probe_timeout, close_after");
+}
+
+TEST_F(ConfigGates, RetryAfter) {
+  EXPECT_EQ(gate("retry_after: { cap: 6h }").retry_after, (RetryAfterRules{hours(6), false}));
+  EXPECT_EQ(gate("retry_after: { pauses: queue }").retry_after, (RetryAfterRules{{}, true}));
+  EXPECT_EQ(of("retry_after: { cap: 0s }"), "retry_after.cap: \"0s\" is too short: at least 1ms");
+  EXPECT_EQ(of("retry_after: { pauses: queues }"),
+            "retry_after.pauses: \"queues\" is not message or queue: did you mean queue?");
+}
+
+TEST_F(ConfigGates, UnknownKeysAreCorrected) {
+  EXPECT_THAT(problem(orders("rat: 5/s")),
+              HasSubstr("queues.orders.gate: unknown key \"rat\": did you mean rate?"));
+  EXPECT_THAT(
+      problem("queues: { orders: { gate: 5/s } }\n"),
+      HasSubstr("queues.orders.gate: expected keys: rate, rate_by, in_flight, window, breaker, retry_after"));
+}
+
+TEST_F(ConfigGates, AQueueTakesTheKeysThatItLeavesOutFromTheDefaults) {
+  const Config config = good(kServers + R"(defaults:
+  success: { reported_within: 5m }
+  gate: { rate: 100/s, window: { allow: "08:00-18:00", zone: Europe/Berlin }, breaker: { wait: 1m }, retry_after: { cap: 1h } }
+queues:
+  orders: { gate: { rate: 5/s, window: { allow: "22:00-06:00" }, breaker: { probes: 2 }, retry_after: { pauses: queue } } }
+  mails: {}
+  a.gate.b: { gate: { in_flight: 3 } }
+)");
+  const GateRules& orders = config.rules->queue("orders").gate;
+  EXPECT_EQ(orders.rate, 5);
+  EXPECT_EQ(orders.window->describe(), "22:00-06:00 Europe/Berlin");
+  EXPECT_EQ(orders.breaker->wait, std::vector<Ms>{minutes(1)});
+  EXPECT_EQ(orders.breaker->probes, 2);
+  EXPECT_EQ(orders.retry_after, (RetryAfterRules{hours(1), true}));
+  EXPECT_EQ(config.rules->queue("mails").gate, config.rules->defaults().gate);
+  EXPECT_EQ(config.rules->queue("elsewhere").gate.rate, 100);
+  EXPECT_EQ(config.rules->queue("a.gate.b").gate.in_flight, 3);
+}
+
+TEST_F(ConfigGates, ErrorsOfTheDefaultsAreReportedOnce) {
+  EXPECT_EQ(
+      problem("defaults: { gate: { rate_by: { header: tenant } } }\nqueues: { orders: {}, mails: {} }\n"),
+      "rung.yaml:3:21: defaults.gate.rate_by: rate is missing: write { header: tenant, rate: 5/s }");
+  EXPECT_THAT(problem("defaults: { gate: { breaker: { of_last: 30 } } }\n"
+                      "queues: { orders: { gate: { breaker: { open_after: 31 } } }, mails: {} }\n"),
+              HasSubstr(":4:29: queues.orders.gate.breaker: open_after (31) is more than of_last (30)"));
+}
+
+TEST_F(ConfigGates, WarnsWhereSilenceIsTheOnlyAnswer) {
+  EXPECT_THAT(
+      warnings("queues:\n  orders: { gate: { in_flight: 50, breaker: {} } }\n"),
+      ElementsAre("4: queues.orders.gate.in_flight: in_flight counts a delivery until its silence ends "
+                  "(10m) or a result is reported: set success.reported_within if consumers report their "
+                  "results",
+                  "4: queues.orders.gate.breaker: a delivery without an answer for 10m counts as a "
+                  "success: set success.reported_within if consumers report their results"));
+  EXPECT_THAT(warnings(orders("in_flight: 50, breaker: {}")), ElementsAre());
+  EXPECT_THAT(warnings(orders("rate: 5/s, retry_after: { pauses: queue }")), ElementsAre());
+  // Once, and for a queue whose own silence makes it so.
+  EXPECT_THAT(warnings("defaults: { gate: { in_flight: 50 } }\nqueues: { orders: {}, mails: {} }\n"),
+              ElementsAre(HasSubstr("defaults.gate.in_flight")));
+  EXPECT_THAT(
+      warnings("defaults: { gate: { in_flight: 50 }, success: { reported_within: 5m } }\n"
+               "queues: { orders: { success: { presumed_after: 1h } }, mails: {} }\n"),
+      ElementsAre(HasSubstr("queues.orders.gate.in_flight: in_flight counts a delivery until its silence "
+                            "ends (1h)")));
+}
+
+TEST_F(ConfigGates, ValuesFromTheEnvironmentAreNotShown) {
+  env("RUNG_TEST_GATE", "geheim");
+  for (const std::string key :
+       {"rate: ", "window: { zone: UTC, allow: ", "window: { allow: \"08:00-18:00\", zone: ",
+        "breaker: { wait: ", "in_flight: "}) {
+    const std::string end = key.find('{') != std::string::npos ? " }" : "";
+    EXPECT_THAT(of(key + "\"${RUNG_TEST_GATE}\"" + end),
+                testing::AllOf(HasSubstr("RUNG_TEST_GATE"), Not(HasSubstr("geheim"))));
+  }
+  env("RUNG_TEST_GATE", "7531");
+  EXPECT_EQ(of("rate: \"${RUNG_TEST_GATE}\""),
+            "rate: the value of \"${RUNG_TEST_GATE}\" has no unit: write e.g. 200/s, 200/m or 200/h");
+}
+
+TEST_F(ConfigGates, CheckPrintsThem) {
+  const std::string text = describe(good(kServers + R"(defaults: { gate: { rate: 90/m } }
+queues:
+  orders:
+    success: { reported_within: 5m }
+    gate:
+      rate: 200/s
+      rate_by: { header: tenant, rate: 7/h }
+      in_flight: 50
+      window: { allow: "mon-fri 8:00-18:00", zone: Europe/Berlin }
+      breaker: { only: [TimeoutError, "*Lost"] }
+      retry_after: { cap: 6h, pauses: queue }
+  mails: { gate: { breaker: { wait: 1m, probes: 2 }, retry_after: { pauses: message, cap: 1h } } }
+)"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "\ngates\n"
+          "  queue        gate         meaning\n"
+          "  mails        rate         at most 90/m published, over all instances\n"
+          "  mails        breaker      opens when 20 of the last 100 outcomes are failures; waits 1m; 2 "
+          "probes "
+          "at a time, each answered within 1m; closes after 3 successful\n"
+          "  mails        retry_after  at most 1h; holds back the message\n"
+          "  orders       rate         at most 200/s published, over all instances\n"
+          "  orders       rate_by      at most 7/h published for each value of the header tenant, over all "
+          "instances\n"
+          "  orders       in_flight    at most 50 delivered and not yet answered, over all instances\n"
+          "  orders       window       open Mon-Fri 08:00-18:00 Europe/Berlin\n"
+          "  orders       breaker      opens when 20 of the last 100 outcomes are failures of type "
+          "TimeoutError "
+          "or *Lost; waits 30s, 2m, 10m (the last one repeats); 1 probe at a time, each answered within 1m; "
+          "closes after 3 successful\n"
+          "  orders       retry_after  at most 6h; holds back the whole queue\n"
+          "  (any other)  rate         at most 90/m published, over all instances\n"));
+  EXPECT_THAT(describe(good(kServers)), Not(HasSubstr("gates")));
+}
+
+}  // namespace
+}  // namespace rung
