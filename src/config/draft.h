@@ -68,7 +68,8 @@ struct GateDraft {
   std::optional<Ms> probe_timeout;
   std::optional<Ms> cap;  // retry_after
   std::optional<bool> pauses_queue;
-  // The keys and sections in the file, by their path below gate: "rate_by", "rate_by.header".
+  // The keys, and the sections without errors, in the file, by their path below gate: "rate_by.header",
+  // "rate_by".
   std::map<std::string, Mark, std::less<>> present;
 
   bool has(std::string_view path) const { return present.find(path) != present.end(); }
@@ -236,9 +237,9 @@ RuleBook::RuleLists build_rule_lists(const Draft& draft, const RuleBook::Ladders
 bool check_rules_name(const QueueDraft& queue, const std::string& section, const Draft& draft,
                       Problems& problems);
 
-// The gates of a queue, or of the defaults themselves (`defaults` is then nullptr). Keys that the queue leaves
-// out come from the defaults. Reports errors in what the two make together, and warns. `section`: "queues.",
-// or "" for the defaults. `silence`: of the queue.
+// The gates of a queue, or of the defaults themselves (`defaults` is then nullptr). Keys that the queue
+// leaves out come from the defaults. Reports errors in what the two make together, and warns. `section`:
+// "queues.", or "" for the defaults. `silence`: of the queue.
 GateRules build_gate(const QueueDraft& queue, const GateDraft* defaults, const std::string& section,
                      const Silence& silence, const Draft& draft, Problems& problems);
 // "200/s", "30/m" or "1/h".

@@ -84,9 +84,6 @@ class Walker {
       draft_.defaults.mark = key.mark;
       draft_.current_rules = draft_.queue = &draft_.defaults;
     }
-    constexpr std::string_view kGate = ".gate.";
-    if (const auto at = path.find(kGate); at != std::string::npos)
-      draft_.queue->gate.present[path.substr(at + kGate.size())] = row != nullptr ? value.mark : key.mark;
     if (path == "rules.*") {
       ok = rules(value, shown);
     } else if (path == "delays" && (value.kind == Node::Kind::list || value.kind == Node::Kind::map)) {
@@ -105,6 +102,9 @@ class Walker {
     }
     if (path == "ladders.*" && !ok) draft_.ladders.back().invalid = true;
     if (success && !ok) draft_.current_rules->success_broken = true;
+    constexpr std::string_view kGate = ".gate.";
+    if (const auto at = path.find(kGate); at != std::string::npos && (ok || row != nullptr))
+      draft_.queue->gate.present[path.substr(at + kGate.size())] = row != nullptr ? value.mark : key.mark;
     if (path.find('*') == std::string::npos || path.starts_with("groups."))
       draft_.present[shown] = {row != nullptr ? value.mark : key.mark, ok, substituted(value)};
   }

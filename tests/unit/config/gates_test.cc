@@ -90,6 +90,7 @@ TEST_F(ConfigGates, ARateByHeaderNeedsBothKeys) {
             "rate_by.header: Rung removes headers that begin with retry-: name a header of your messages");
   EXPECT_EQ(of("rate_by: { header: \"\", rate: 5/s }"), "rate_by.header: must not be empty");
   EXPECT_EQ(of("rate_by: 5/s"), "rate_by: expected keys: header, rate");
+  EXPECT_EQ(of("rate_by: { header: tenant, rat: 5/s }"), "rate_by: unknown key \"rat\": did you mean rate?");
   // Their values are kept at intake, as those of rules.
   EXPECT_THAT(good(kServers + orders("rate_by: { header: tenant, rate: 5/s }")).rules->rule_headers(),
               ElementsAre("tenant"));
@@ -124,7 +125,7 @@ TEST_F(ConfigGates, Windows) {
   EXPECT_EQ(of("window: { allow: \"08:00-18:00\", zone: Europe/Berlim }"),
             "window.zone: \"Europe/Berlim\": unknown time zone: did you mean Europe/Berlin?");
   EXPECT_THAT(problem(orders("window: { allow: \"08:00-18:00\", zone: Nowhere }")),
-              HasSubstr(":3:72: queues.orders.gate.window.zone: \"Nowhere\": unknown time zone"));
+              HasSubstr("3:67: queues.orders.gate.window.zone: \"Nowhere\": unknown time zone"));
   // Not for the terminal.
   EXPECT_EQ(allow("\"\\e[2J 08:00\""),
             "window.allow: \"?[2J 08:00\" is not a time of the week: write e.g. \"Mon-Fri 08:00-18:00\"");
