@@ -14,6 +14,7 @@ namespace {
 constexpr Ms kBreakerTick{250};
 // A failure is reported with others of the same moment. Successes only matter beside failures: they wait.
 constexpr Ms kReportFailures{100};
+constexpr Ms kAskAgainLater{1000};
 constexpr std::size_t kMostOutcomes = 2000;
 constexpr Ms kConfirmBreaker{10'000};  // GateState::seen_at
 
@@ -75,6 +76,10 @@ Unanswered Breakers::silence(const std::string& queue) const {
 
 void Breakers::published(const Task& task) {
   if (rules(task.queue) != nullptr) add(task.queue, {DeliveryOutcome::Kind::published, task.probe, {}});
+}
+
+void Breakers::unsent(const std::string& queue, int probe) {
+  add(queue, {DeliveryOutcome::Kind::dropped, probe, {}});
 }
 
 void Breakers::decided(const Decision& decision) {
@@ -159,8 +164,14 @@ void Breakers::look_after(const std::string& queue, const GateState& state) {
     return change(queue, {});
   const Gates::Closed* closed = deps_.gates.why_closed(queue);
   const bool alone = closed != nullptr && closed->by == Gates::By::breaker;
-  if (alone && !asking_.contains(queue) && take_probe(probing, *breaker, now) != 0 && deps_.waits(queue))
+  if (alone && !asking_.contains(queue) && take_probe(probing, *breaker, now) != 0 && may_ask(queue))
     ask_for_probe(queue, *breaker);
+}
+
+bool Breakers::may_ask(const std::string& queue) const {
+  const auto not_before = ask_again_.find(queue);
+  if (not_before != ask_again_.end() && not_before->second > deps_.clock.here().boot()) return false;
+  return deps_.can_probe(queue);
 }
 
 void Breakers::ask_for_probe(const std::string& queue, const BreakerRules& rules) {
@@ -190,6 +201,7 @@ void Breakers::ask_for_probe(const std::string& queue, const BreakerRules& rules
           if (deps_.send_probe(queue, answer->probe)) {
             ++totals_[queue].probes;
           } else {
+            ask_again_[queue] = deps_.clock.here().boot() + kAskAgainLater;
             add(queue, {DeliveryOutcome::Kind::dropped, answer->probe, {}});
           }
         }

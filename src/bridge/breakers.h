@@ -29,8 +29,8 @@ class Breakers {
     const RuleBookPtr& rules;  // replaced by a reload
     // The oldest task of the queue that waits may go, as this probe. False: there is none by now.
     std::function<bool(const std::string& queue, int probe)> send_probe;
-    // Whether tasks of the queue wait here.
-    std::function<bool(const std::string& queue)> waits;
+    // Whether a task of the queue waits here that could be sent.
+    std::function<bool(const std::string& queue)> can_probe;
   };
   struct Totals {
     std::int64_t opened = 0, closed = 0;  // seen by this instance
@@ -45,6 +45,8 @@ class Breakers {
   // The broker has confirmed a delivery of the task.
   void published(const Task& task);
   void decided(const Decision& decision);
+  // The task that was to be this probe is not to be sent any more: another one may go.
+  void unsent(const std::string& queue, int probe);
   // The states may have changed.
   void gates_changed();
 
@@ -59,6 +61,7 @@ class Breakers {
   void tick();
   void flush();
   void look_after(const std::string& queue, const GateState& state);
+  bool may_ask(const std::string& queue) const;
   void ask_for_probe(const std::string& queue, const BreakerRules& rules);
   void change(const std::string& queue, Outcomes outcomes);
   void note(const GateState& state);
@@ -68,8 +71,9 @@ class Breakers {
   std::map<std::string, Outcomes> pending_;
   std::map<std::string, Breaker::State> seen_;  // to log what changes
   std::map<std::string, Totals> totals_;
-  std::set<std::string> busy_;    // a change is under way
-  std::set<std::string> asking_;  // for a probe
+  std::set<std::string> busy_;               // a change is under way
+  std::set<std::string> asking_;             // for a probe
+  std::map<std::string, BootMs> ask_again_;  // not before: a granted probe could not be sent
   io::Timer tick_, flush_;
   bool urgent_ = false;  // a probe's outcome waits
 };

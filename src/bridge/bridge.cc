@@ -11,7 +11,8 @@ namespace {
 
 std::vector<std::pair<std::string, std::string>> closed_queues(const Gates& gates) {
   std::vector<std::pair<std::string, std::string>> out;
-  for (const auto& [queue, closed] : gates.all_closed()) out.emplace_back(queue, gates.word_of(queue, closed));
+  for (const auto& [queue, closed] : gates.all_closed())
+    out.emplace_back(queue, gates.word_of(queue, closed));
   return out;
 }
 
@@ -50,7 +51,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       breakers_(loop,
                 {*jobs_, clock_, gates_, rules_,
                  [this](const std::string& queue, int probe) { return dispatch_.send_probe(queue, probe); },
-                 [this](const std::string& queue) { return dispatch_.waits(queue); }}),
+                 [this](const std::string& queue) { return dispatch_.can_probe(queue); }}),
       notes_(loop, *jobs_, clock_, gates_, rules_, [this] { return dispatch_.limited(); }),
       outbox_(broker, loop.clock()),
       acks_(broker),

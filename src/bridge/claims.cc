@@ -18,8 +18,13 @@ std::size_t bytes_of(const Task& task) { return static_cast<std::size_t>(task.bo
 }  // namespace
 
 void Claims::claim(std::vector<io::DueItem> items, PublishLane lane, int probe) {
+  if (items.empty()) return;
+  const std::uint32_t queue = items.front().queue;
   const std::vector<io::DueItem> batch = deps_.tracker.begin_claim(std::move(items));
-  if (batch.empty()) return;
+  if (batch.empty()) {
+    if (probe != 0) deps_.unsent_probe(queue, probe);
+    return;
+  }
   ++jobs_;
   tasks_ += batch.size();
   std::vector<Event> claims;
@@ -44,16 +49,17 @@ void Claims::claim(std::vector<io::DueItem> items, PublishLane lane, int probe) 
     if (!messages) return tl::unexpected(messages.error());
     return Answer{std::move(*decisions), std::move(*messages)};
   };
-  deps_.jobs.submit<Answer>(Lane::flow, work, [this, lane, batch](Result<Answer> result) {
+  deps_.jobs.submit<Answer>(Lane::flow, work, [this, lane, probe, batch](Result<Answer> result) {
     --jobs_;
     tasks_ -= batch.size();
     deps_.tracker.end_claim(batch);
-    claimed(batch, lane, std::move(result));
+    claimed(batch, lane, probe, std::move(result));
     deps_.done();
   });
 }
 
-void Claims::claimed(const std::vector<io::DueItem>& batch, PublishLane lane, Result<Answer> result) {
+void Claims::claimed(const std::vector<io::DueItem>& batch, PublishLane lane, int probe,
+                     Result<Answer> result) {
   if (!result) {
     log::error("claim failed", {{"tasks", batch.size()}, {"reason", result.error().message}});
     for (const io::DueItem& item : batch) deps_.tracker.not_claimed(item);  // the sweep finds them again
@@ -70,6 +76,7 @@ void Claims::claimed(const std::vector<io::DueItem>& batch, PublishLane lane, Re
       continue;
     }
     deps_.tracker.not_claimed(batch[i]);
+    if (probe != 0) deps_.unsent_probe(batch[i].queue, probe);
     // Not due yet by the database's clock, which is more exact than our reading of it.
     const Task& task = decision.task;
     if (task.state == State::scheduled && task.next_at)

@@ -35,7 +35,8 @@ class Claims {
     Horizon& horizon;
     TaskTracker& tracker;
     TaskPublisher& publisher;
-    std::function<void()> done;  // after each reply from the database
+    std::function<void()> done;                                        // after each reply from the database
+    std::function<void(std::uint32_t queue, int probe)> unsent_probe;  // its task is not to be sent any more
   };
   explicit Claims(Deps deps) : deps_(std::move(deps)) {}
 
@@ -59,7 +60,7 @@ class Claims {
     std::vector<Decision> decisions;
     Messages messages;
   };
-  void claimed(const std::vector<io::DueItem>& batch, PublishLane lane, Result<Answer> result);
+  void claimed(const std::vector<io::DueItem>& batch, PublishLane lane, int probe, Result<Answer> result);
   void fetched(const std::vector<ClaimedTask>& batch, const Result<Messages>& messages);
 
   const Deps deps_;

@@ -36,6 +36,9 @@ Dispatch::Dispatch(Deps deps, int most_under_way, BrokerLimits limits)
                [this] {
                  deps_.outbox.flush();
                  pump();
+               },
+               [this](std::uint32_t queue, int probe) {
+                 deps_.breakers.unsent(deps_.names.name(queue), probe);
                }}),
       throttle_(deps_.loop,
                 {deps_.jobs, deps_.clock, deps_.shards, deps_.names, deps_.gates, deps_.rules, tracker_,
@@ -71,18 +74,19 @@ void Dispatch::due(const std::vector<io::DueItem>& items) {
   const EpochMs now = deps_.clock.now();
   for (const io::DueItem& item : items) {
     deps_.gates.see(deps_.names.name(item.queue));
-    if (!is_full(item)) take_in(item, now);
+    if (!is_full(item)) take_in(item, now, throttle_.holds(item.queue));
   }
   pump_soon(items, now);
 }
 
 void Dispatch::due_again(const std::vector<io::DueItem>& items) {
   const EpochMs now = deps_.clock.now();
-  for (const io::DueItem& item : items) take_in(item, now);
+  // They have their permits, and count as in flight.
+  for (const io::DueItem& item : items) take_in(item, now, false);
   pump_soon(items, now);
 }
 
-void Dispatch::take_in(const io::DueItem& item, EpochMs now) {
+void Dispatch::take_in(const io::DueItem& item, EpochMs now, bool needs_permit) {
   if (tracker_.contains(item)) return;
   bool overdue = false;
   if (now - item.at > Targets::kOverdue) {
@@ -91,7 +95,7 @@ void Dispatch::take_in(const io::DueItem& item, EpochMs now) {
     overdue = item.at < able_since_ || deps_.gates.was_closed(deps_.names.name(item.queue), item.at);
   }
   tracker_.wait(item);
-  if (throttle_.holds(item.queue)) {
+  if (needs_permit) {
     throttle_.add(item);
   } else {
     targets_.add(item, overdue || ramps_up(item.queue));
@@ -135,18 +139,20 @@ void Dispatch::gates_changed() {
   pump();
 }
 
-bool Dispatch::waits(const std::string& queue) const {
+bool Dispatch::can_probe(const std::string& queue) const {
+  if (!open_ || draining_ || !deps_.shards.any()) return false;
   const std::uint32_t number = deps_.names.number(queue);
-  return targets_.waiting(number) + throttle_.waiting(number) > 0;
+  return targets_.waiting(number) + throttle_.waiting(number) > 0 &&
+         targets_.takes_gate_probe(number, deps_.clock.here().boot());
 }
 
 bool Dispatch::send_probe(const std::string& queue, int probe) {
-  if (!open_ || draining_ || !deps_.shards.any()) return false;
+  if (!can_probe(queue)) return false;
   const std::uint32_t number = deps_.names.number(queue);
   if (const auto item = throttle_.take_oldest(number)) targets_.add(*item, false);
-  const auto item = targets_.take_one(number);
-  if (item) claims_.claim({*item}, PublishLane::main, probe);
-  return item.has_value();
+  const auto taken = targets_.take_gate_probe(number, deps_.clock.here().boot());
+  if (taken) claims_.claim({taken->item}, taken->quarantined ? PublishLane::probe : PublishLane::main, probe);
+  return taken.has_value();
 }
 
 void Dispatch::shards_gained() {

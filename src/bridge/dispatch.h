@@ -78,9 +78,9 @@ class Dispatch {
   std::size_t held() const { return targets_.held() + throttle_.waiting(); }
   // A task of its queue that the sweep finds may have to wait in the database.
   bool is_held_back(const io::DueItem& item) const { return targets_.is_closed(item.queue) || is_full(item); }
-  // Tasks of this queue wait here.
-  bool waits(const std::string& queue) const;
-  // Sends the oldest of them as a breaker's probe; false if there is none, or nothing may be sent now.
+  // Tasks of this queue wait here, and one could be sent as a breaker's probe.
+  bool can_probe(const std::string& queue) const;
+  // Sends the oldest of them; false if there is none, or nothing may be sent now.
   bool send_probe(const std::string& queue, int probe);
   // The queues whose tasks wait for permits.
   std::vector<std::string> limited() const { return throttle_.limited(); }
@@ -91,7 +91,7 @@ class Dispatch {
   double catch_up(std::uint32_t queue) const;
   bool is_full(const io::DueItem& item) const;
   bool ramps_up(std::uint32_t queue) const;
-  void take_in(const io::DueItem& item, EpochMs now);
+  void take_in(const io::DueItem& item, EpochMs now, bool needs_permit);
   void pump_soon(const std::vector<io::DueItem>& items, EpochMs now);
   void probe();
   void claim_next();

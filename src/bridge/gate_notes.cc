@@ -11,8 +11,8 @@ namespace {
 
 constexpr Ms kNoteTick{1000};
 constexpr Ms kConfirmWindow{10'000};  // GateState::seen_at
-constexpr Ms kLimitedFor{5000};      // for so long a note about a rate holds
-constexpr Ms kRenewLimited{2000};    // before its end
+constexpr Ms kLimitedFor{5000};       // for so long a note about a rate holds
+constexpr Ms kRenewLimited{2000};     // before its end
 
 std::string number(double value) {
   std::string text = std::to_string(value);

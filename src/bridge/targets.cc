@@ -58,16 +58,34 @@ void Targets::hold_to_rate(std::uint32_t queue) {
   for (; !target.fresh.empty(); target.fresh.pop()) target.overdue.push(target.fresh.top());
 }
 
-std::optional<io::DueItem> Targets::take_one(std::uint32_t queue) {
-  const auto it = targets_.find(queue);
-  if (it == targets_.end() || !it->second.waits()) return std::nullopt;
-  Target& target = it->second;
+io::DueItem Targets::take_oldest(Target& target) {
   Oldest& from = target.overdue.empty() ? target.fresh : target.overdue;
   const io::DueItem item = from.top();
   from.pop();
   --(target.closed ? held_ : waiting_);
   ++target.under_way;
   return item;
+}
+
+void Targets::begin_probe(std::uint32_t queue, BootMs now) {
+  probing_ = queue;
+  probing_since_ = now;
+}
+
+bool Targets::takes_gate_probe(std::uint32_t queue, BootMs now) const {
+  const auto it = targets_.find(queue);
+  if (it == targets_.end()) return true;
+  const Target& target = it->second;
+  if (target.closed_until > now || is_silent(target, now, kSilent)) return false;
+  return !target.quarantined || (!probing_ && target.under_way == 0 && target.probe_at <= now);
+}
+
+std::optional<Targets::GateProbe> Targets::take_gate_probe(std::uint32_t queue, BootMs now) {
+  const auto it = targets_.find(queue);
+  if (it == targets_.end() || !it->second.waits() || !takes_gate_probe(queue, now)) return std::nullopt;
+  Target& target = it->second;
+  if (target.quarantined) begin_probe(queue, now);
+  return GateProbe{take_oldest(target), target.quarantined};
 }
 
 std::size_t Targets::waiting(std::uint32_t queue) const {
@@ -154,15 +172,8 @@ std::optional<io::DueItem> Targets::take_probe(BootMs now) {
     if (next == nullptr || t.probe_at < next->second.probe_at) next = &entry;
   }
   if (next == nullptr) return std::nullopt;
-  Target& target = next->second;
-  Oldest& from = target.overdue.empty() ? target.fresh : target.overdue;
-  const io::DueItem item = from.top();
-  from.pop();
-  --waiting_;
-  ++target.under_way;
-  probing_ = next->first;
-  probing_since_ = now;
-  return item;
+  begin_probe(next->first, now);
+  return take_oldest(next->second);
 }
 
 std::size_t Targets::silent(BootMs now, Ms most) const {

@@ -44,8 +44,15 @@ class Targets {
   bool is_closed(std::uint32_t queue) const { return closed_.contains(queue); }
   // All tasks that wait for this target go out at the catch-up rate.
   void hold_to_rate(std::uint32_t queue);
-  // Takes the oldest task of a target whose gate is closed, as a breaker's probe. It counts as under way.
-  std::optional<io::DueItem> take_one(std::uint32_t queue);
+  // Takes the oldest task of a target whose gate is closed, as a breaker's probe. It counts as under way. In
+  // quarantine it is the target's probe as well: `quarantined`. None while the target answers nothing.
+  struct GateProbe {
+    io::DueItem item;
+    bool quarantined = false;
+  };
+  std::optional<GateProbe> take_gate_probe(std::uint32_t queue, BootMs now);
+  // Whether the target could take it: it answers.
+  bool takes_gate_probe(std::uint32_t queue, BootMs now) const;
   // The tasks of one target that wait.
   std::size_t waiting(std::uint32_t queue) const;
   // Takes up to `most` tasks that may go now, round-robin by queue. They count as under way.
@@ -123,6 +130,8 @@ class Targets {
   std::size_t room(const Target& target, BootMs now) const;
   static void sort_out(Target& target, EpochMs now);
   void fill(std::uint32_t queue, Target& target, BootMs now);
+  io::DueItem take_oldest(Target& target);
+  void begin_probe(std::uint32_t queue, BootMs now);
   std::size_t take_from(Target& target, std::size_t most, std::vector<io::DueItem>& out);
 
   const std::size_t most_;

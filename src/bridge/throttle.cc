@@ -14,7 +14,8 @@ constexpr Ms kPermitPause{50};
 constexpr std::size_t kMostValues = 200;  // in one request
 constexpr int kMostWanted = 500;          // in one request
 constexpr std::size_t kMostLookedUp = 500;
-constexpr Ms kShort{1000};  // for so long it is no news that a rate limits
+constexpr Ms kTellAgain{3000};  // the database forgets unused permits after kUnusedFor
+constexpr Ms kShort{1000};      // for so long it is no news that a rate limits
 
 int count_of(std::size_t size) { return static_cast<int>(std::min<std::size_t>(size, kMostWanted)); }
 
@@ -37,6 +38,7 @@ void Throttle::add(const io::DueItem& item) {
   Queue& queue = queues_[item.queue];
   ++queue.waiting;
   ++waiting_;
+  queue.unused.erase(item.id);  // its claim came too early: it needs another permit
   if (rules(item.queue).rate_by) {
     queue.unknown.push_back(item);
   } else {
@@ -133,9 +135,9 @@ void Throttle::ask(std::uint32_t number, Queue& queue) {
   const std::string& name = deps_.names.name(number);
   const bool held_permits = !queue.unused.empty();
   const int still_unused = unused(queue);
-  if (queue.asking || deps_.gates.why_closed(name) != nullptr) return;
+  if (queue.asking) return;
   PermitCounts wanted;
-  int left = kMostWanted - still_unused;
+  int left = deps_.gates.why_closed(name) == nullptr ? kMostWanted - still_unused : 0;
   auto it = queue.values.lower_bound(queue.turn);
   for (auto i = queue.values.size(); i > 0 && left > 0 && wanted.size() < kMostValues; --i) {
     if (it == queue.values.end()) it = queue.values.begin();
@@ -145,9 +147,12 @@ void Throttle::ask(std::uint32_t number, Queue& queue) {
     ++it;
   }
   const GateRules& gate = rules(number);
-  // Without tasks, only to say that the permits have been used.
-  const bool says_unused = gate.in_flight > 0 && held_permits && still_unused == 0;
+  // Without tasks, only to say that the permits have been used, or that they are still held.
+  const BootMs now = deps_.clock.here().boot();
+  const bool says_unused =
+      gate.in_flight > 0 && held_permits && (still_unused == 0 || now - queue.told_at > kTellAgain);
   if (wanted.empty() && !says_unused) return;
+  queue.told_at = now;
   const double full_rate = gate.rate > 0 ? gate.rate : deps_.rules->queue(name).catch_up;
   NewPermits request{name, gate, {wanted, queue.turn, {}}, full_rate, deps_.shards.node(), still_unused};
   queue.asking = true;
@@ -176,7 +181,7 @@ void Throttle::granted(std::uint32_t number, const PermitCounts& wanted, const P
   queue.waiting -= items.size();
   waiting_ -= items.size();
   if (rules(number).in_flight > 0) {
-    for (const io::DueItem& item : items) queue.unused.push_back(item.id);
+    for (const io::DueItem& item : items) queue.unused.insert(item.id);
   }
   const bool enough = granted == wanted;
   if (enough) {

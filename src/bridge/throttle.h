@@ -10,6 +10,7 @@
 #include <optional>
 #include <queue>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "src/bridge/gates.h"
@@ -62,10 +63,11 @@ class Throttle {
   struct Queue {
     std::map<std::string, Oldest, std::less<>> values;  // by value of the header; "" = none
     std::vector<io::DueItem> unknown;                   // their values have not been read yet
-    std::vector<TaskId> unused;                         // released, and not known to be claimed
+    std::unordered_set<TaskId> unused;                  // released, and not known to be claimed
     std::string turn;
     std::size_t waiting = 0;
     bool asking = false, looking = false;
+    BootMs told_at{0};                  // when the database was last told how many permits are unused
     std::optional<BootMs> short_since;  // since when it has got fewer permits than it asked for
     bool any() const { return waiting > 0; }
   };

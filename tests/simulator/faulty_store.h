@@ -134,6 +134,22 @@ class FaultyStore final : public Store {
   Result<std::vector<QueueGate>> queue_gates() override {
     return call([&] { return db_->queue_gates(); });
   }
+  Result<std::vector<GateState>> gate_states() override {
+    return call([&] { return db_->gate_states(); });
+  }
+  Result<GateState> change_gate(const std::string& queue, const GateChange& change) override {
+    return call([&] { return db_->change_gate(queue, change); });
+  }
+  Result<PermitCounts> permits(const NewPermits& wanted) override {
+    return call([&] { return db_->permits(wanted); });
+  }
+  Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
+                                                      const std::string& header) override {
+    return call([&] { return db_->header_values(ids, header); });
+  }
+  Result<void> forget_rates(EpochMs before) override {
+    return call([&] { return db_->forget_rates(before); });
+  }
   Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override {
     return call([&] { return db_->purge_finished(before, from, limit); });
   }

@@ -38,10 +38,12 @@ std::int64_t Judge::reading() const {
   return (world_.wall->us() - behind) / kMs * kMs;
 }
 
-std::int64_t Judge::next_due(const Facts::Arrival& arrival, std::int64_t from_us) const {
+std::int64_t Judge::next_due(const Facts::Arrival& arrival, std::int64_t from_us, bool probe) const {
   const levels::Ladder* ladder = world_.rules->ladder(arrival.ladder);
-  if (ladder == nullptr || arrival.level >= ladder->levels()) return kNever;
-  return from_us / kMs * kMs + ladder->delay(arrival.level + 1).count() * kMs;
+  if (ladder == nullptr) return kNever;
+  const int level = probe ? std::clamp(arrival.level, 1, ladder->levels()) : arrival.level + 1;
+  if (level > ladder->levels()) return kNever;
+  return from_us / kMs * kMs + ladder->delay(level).count() * kMs;
 }
 
 void Judge::failed(TaskId id, int attempt, std::optional<Ms> delay, bool never) {
@@ -49,12 +51,13 @@ void Judge::failed(TaskId id, int attempt, std::optional<Ms> delay, bool never) 
   facts.failed_word[attempt] = true;
   const auto& arrivals = facts.arrivals[attempt];
   if (arrivals.empty()) return;
-  std::int64_t due = next_due(arrivals.front(), reading());
+  std::int64_t due = next_due(arrivals.front(), reading(), is_probe(id, attempt));
   if (never) due = kNever;
   if (delay && !never && due != kNever) {
     const levels::Ladder* ladder = world_.rules->ladder(arrivals.front().ladder);
-    const std::int64_t plain = ladder->delay(arrivals.front().level + 1).count();
-    due += (std::min(*delay, ladder->highest()).count() - plain) * kMs;
+    const auto row = store_->find(id);
+    const auto& cap = world_.rules->queue((*row)->task.queue).gate.retry_after.cap;
+    due = reading() / kMs * kMs + std::min(*delay, cap.value_or(ladder->highest())).count() * kMs;
   }
   facts.cause(attempt + 1, due);
 }
@@ -110,6 +113,49 @@ bool Judge::is_paused(const std::string& queue) const {
   if (world_.troubles.any_in(std::max<Us>(now - kCalm, 0), now)) return false;
   const auto pauses = store_->pauses();
   return std::ranges::any_of(*pauses, [&](const Pause& one) { return one.queue == queue && !one.over; });
+}
+
+bool Judge::is_probe(TaskId id, int attempt) const {
+  const auto row = store_->find(id);
+  return *row && (*row)->task.attempt == attempt && (*row)->task.probe != 0;
+}
+
+// A new attempt was claimed: no gate of its queue forbids that. After faults, an instance may know less than
+// the others for a while.
+void Judge::judge_gates(const Facts& facts, const Task& task) {
+  const GateRules& gate = world_.rules->queue(task.queue).gate;
+  const Us now = world_.events.now();
+  std::vector<Us>& claims = claims_[task.queue];
+  claims.push_back(now);
+  if (now < kCalm || world_.troubles.any_in(now - kCalm, now)) return;
+  const EpochMs by_db = world_.db->now();
+  if (gate.window && !gate.window->is_open(by_db) &&
+      gate.window->closed_between(by_db - Ms{kUntilPaused / kMs}, by_db) >= Ms{kUntilPaused / kMs} &&
+      !gate.window->is_open(by_db + Ms{kAhead / kMs}))
+    return broken("nothing is claimed outside its window: " + task.queue, facts.message);
+  if (gate.rate > 0) {
+    const auto recent = std::ranges::count_if(claims, [&](Us at) { return at > now - 10 * kSecond; });
+    if (static_cast<double>(recent) > gate.rate * 10 * 1.05 + 2)
+      return broken("a rate is kept: " + std::to_string(recent) + " in 10 s", facts.message);
+  }
+  if (gate.in_flight > 0) {
+    Filter out;
+    out.queue = task.queue;
+    out.limit = 1'000'000;
+    const auto rows = store_->list(out);
+    const auto count = std::ranges::count_if(*rows, [](const TaskRow& row) {
+      return (row.task.state == State::publishing && row.task.epoch > 0) || row.task.state == State::awaiting;
+    });
+    const int probes = gate.breaker ? gate.breaker->probes : 0;  // they need no permit
+    if (count > gate.in_flight + probes)
+      return broken("no more are in flight than allowed: " + std::to_string(count), facts.message);
+  }
+  if (!gate.breaker || task.probe != 0) return;
+  const auto states = store_->gate_states();
+  const auto state = std::ranges::find(*states, task.queue, &GateState::queue);
+  if (state == states->end() || !is_closed_gate(state->breaker)) return;
+  if (by_db - state->breaker.opened_at > Ms{kUntilPaused / kMs})
+    broken("no attempt behind a gate: the breaker is open, and it is no probe", facts.message);
 }
 
 // --- commits
@@ -173,6 +219,9 @@ void Judge::applied(std::span<const Event> events, const std::vector<Decision>& 
     if (task.state == State::cancelled || task.state == State::discarded) {
       if (!facts.cancelled_at) facts.cancelled_at = world_.events.now();
     }
+    // Refused by the broker: this claim has left no copy, but an earlier one of the attempt may have.
+    const bool refused = std::holds_alternative<event::Deferred>(events[i].what);
+    if (refused && !decision.drop_attempt && !facts.claims.empty()) facts.claims.pop_back();
     if (decision.drop_attempt) {  // answered: no copy of it is left
       facts.writes.erase(task.attempt + 1);
       facts.claims.clear();
@@ -181,6 +230,7 @@ void Judge::applied(std::span<const Event> events, const std::vector<Decision>& 
     facts.claims.push_back({world_.events.now(), task.attempt, fence.node, task.epoch});
     if (before == State::scheduled && is_paused(task.queue))
       return broken("nothing of a paused queue is claimed: " + task.queue, facts.message);
+    if (before == State::scheduled && world_.settings.has(Actor::gates)) judge_gates(facts, task);
     if (!holds_lease(fence.node, task.shard))
       return broken("nobody claims without the lease: node " + std::to_string(fence.node), facts.message);
   }
@@ -269,7 +319,8 @@ void Judge::arrived(const std::string& queue, const Message& message, std::uint6
                          text_header(message, header::kLadder)};
   const Silence& silence = world_.rules->queue(queue).silence;
   if (silence.means == Silence::Means::failure)
-    facts.cause(attempt + 1, next_due(arrival, reading() + silence.after.count() * kMs));
+    facts.cause(attempt + 1,
+                next_due(arrival, reading() + silence.after.count() * kMs, is_probe(*id, attempt)));
   facts.arrivals[attempt].push_back(std::move(arrival));
 }
 
@@ -338,7 +389,7 @@ void Judge::returned(const Message& message) {
   facts.returned[attempt] = true;
   const Facts::Arrival where{world_.events.now(), int_header(message, header::kLevel),
                              text_header(message, header::kLadder)};
-  facts.cause(attempt + 1, next_due(where, reading()));
+  facts.cause(attempt + 1, next_due(where, reading(), is_probe(*id, attempt)));
   world_.note(facts.message, [&] { return "attempt " + std::to_string(attempt) + " is returned"; });
 }
 

@@ -69,15 +69,19 @@ class Judge final : public Watcher {
   void judge_message(int number, const Entry& entry, const std::string& dead_queue);
   void judge_row(const TaskRow& row, const Facts& facts, const std::string& dead_queue);
   void judge_history(const TaskRow& row, const Facts& facts);
-  std::int64_t next_due(const Facts::Arrival& arrival, std::int64_t from_us) const;
+  // `probe`: it was a breaker's probe, whose failure leaves it on its level.
+  std::int64_t next_due(const Facts::Arrival& arrival, std::int64_t from_us, bool probe) const;
+  bool is_probe(TaskId id, int attempt) const;
+  void judge_gates(const Facts& facts, const Task& task);
 
   World& world_;
   const std::unique_ptr<Store> store_;
   const BrokerServer* server_ = nullptr;
   std::map<int, Entry> entries_;
   std::map<TaskId, Facts> facts_;
-  std::vector<std::pair<Us, Us>> steps_;  // when, by how much
-  std::map<std::string, Us> paused_;      // when each queue was paused, or its pause changed, last
+  std::vector<std::pair<Us, Us>> steps_;           // when, by how much
+  std::map<std::string, Us> paused_;               // when each queue was paused, or its pause changed, last
+  std::map<std::string, std::vector<Us>> claims_;  // of new attempts, by queue
 };
 
 }  // namespace rung::sim

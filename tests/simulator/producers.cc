@@ -98,7 +98,8 @@ void Producers::report(int number, Rng dice) {
     const Ms after{dice.spread(1, 8000)};
     failed.headers->emplace_back(std::string(header::kAfter), std::to_string(after.count()) + "ms");
     const levels::Ladder& ladder = *world_.rules->ladder(world_.rules->queue(queue).ladder);
-    delay = std::min(after, ladder.highest()).count() * kMs;
+    const auto& cap = world_.rules->queue(queue).gate.retry_after.cap;
+    delay = std::min(after, cap.value_or(ladder.highest())).count() * kMs;
   }
   put(number, "rung.failed", queue, failed, delay);
 }

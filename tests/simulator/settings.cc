@@ -14,7 +14,7 @@ constexpr std::array<const char*, kFaults> kFaultWords = {
     "store_fail", "store_lose", "store_stall", "store_away", "clock_step", "upgrade"};
 constexpr std::array<const char*, kActors> kActorWords = {"rejects", "silence", "results", "late",
                                                           "forgers", "delays",  "submits", "big",
-                                                          "people",  "bulks",   "pauses"};
+                                                          "people",  "bulks",   "pauses",  "gates"};
 
 template <typename T, std::size_t N>
 std::optional<std::set<T>> read_words(const std::string& words, const std::array<const char*, N>& known) {
@@ -107,6 +107,28 @@ std::string command_for(const Settings& s, const std::string& planted) {
   return out;
 }
 
+namespace {
+
+void add_gates(RuleBook::Queues& queues, Rng dice) {
+  BreakerRules breaker;
+  breaker.open_after = static_cast<int>(dice.between(2, 6));
+  breaker.of_last = static_cast<int>(dice.between(6, 30));
+  breaker.wait = {Ms{dice.between(500, 4000)}, Ms{dice.between(2000, 10'000)}};
+  breaker.probes = static_cast<int>(dice.between(1, 2));
+  breaker.probe_timeout = Ms{dice.between(1000, 6000)};
+  breaker.close_after = static_cast<int>(dice.between(1, 3));
+  queues["orders"].gate.breaker = breaker;
+  queues["mails"].gate.breaker = breaker;
+  queues["mails"].gate.in_flight = static_cast<int>(dice.between(2, 20));
+  queues["bills"].gate.rate = static_cast<double>(dice.between(5, 50));
+  queues["bills"].gate.retry_after = {Ms{5000}, true};
+  // Closed for one minute after the first 40 seconds, as the database's clock begins in World.
+  queues["stuck"].gate.window =
+      std::make_shared<const TimeWindow>(*TimeWindow::parse({"14:13-14:14", "14:15-14:13"}, "UTC"));
+}
+
+}  // namespace
+
 RuleBookPtr world_rules(const Settings& s) {
   const auto list = [](std::vector<Ms> delays, double jitter = 0) {
     return *levels::Ladder::from_list(std::move(delays), jitter);
@@ -125,6 +147,7 @@ RuleBookPtr world_rules(const Settings& s) {
       "quick", {Means::failure, Ms{dice.between(1000, 6000)}}, false, dice.one_in(3) ? 50 : 1000};
   queues["bills"] = {"long", {Means::success, Ms{dice.between(500, 5000)}}, true, 1000};
   queues["stuck"] = {"default", {Means::success, Ms{5000}}, dice.one_in(2), 1000};
+  if (s.has(Actor::gates)) add_gates(queues, Rng(s.seed, "gates"));
   TargetRules targets;
   targets.own = "rung.";
   for (const auto& [name, rules] : queues) targets.configured.insert(name);

@@ -48,8 +48,9 @@ enum class Actor : std::uint8_t {
   people,   // people who cancel, reschedule, fire, redrive, finish
   bulks,    // the same, for many tasks at once
   pauses,   // people who pause and resume queues
+  gates,    // breakers, rates, limits in flight, a window and retry-after in the config
 };
-inline constexpr int kActors = 11;
+inline constexpr int kActors = 12;
 
 const char* word_of(Fault fault);
 const char* word_of(Actor actor);

@@ -46,11 +46,12 @@ UPDATE rung_gates SET breaker = :breaker, breaker_since = :breaker_since, breake
 WHERE queue = :queue AND length = CHAR_LENGTH(:queue)
 
 -- name: gate_in_flight
--- Waiting for an answer: next_due_at is NULL, so by_due finds them by queue. Being published: few.
+-- Waiting for an answer: next_due_at is NULL, so by_due finds them by queue. Being published: few; epoch 0: refused,
+-- waits to be claimed again.
 SELECT (SELECT COUNT(*) FROM rung_tasks FORCE INDEX (by_due)
         WHERE state = 'awaiting' AND next_due_at IS NULL AND queue = :queue AND CHAR_LENGTH(queue) = CHAR_LENGTH(:queue))
      + (SELECT COUNT(*) FROM rung_tasks FORCE INDEX (by_due)
-        WHERE state = 'publishing' AND queue = :queue AND CHAR_LENGTH(queue) = CHAR_LENGTH(:queue))
+        WHERE state = 'publishing' AND epoch > 0 AND queue = :queue AND CHAR_LENGTH(queue) = CHAR_LENGTH(:queue))
 
 -- name: rates
 SELECT value, tokens, filled_at FROM rung_rates

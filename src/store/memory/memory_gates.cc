@@ -121,7 +121,8 @@ Result<PermitCounts> MemoryStore::permits(const NewPermits& wanted) {
     if (wanted.rules.in_flight > 0) {
       for (const auto& [id, row] : db_.tasks_) {
         const State state = row.task.state;
-        const bool out = state == State::publishing || state == State::awaiting;
+        const bool claimed = state == State::publishing && row.task.epoch > 0;
+        const bool out = claimed || state == State::awaiting;
         if (out && row.task.queue == wanted.queue) ++book.in_flight;
       }
     }

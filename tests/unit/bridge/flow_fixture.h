@@ -202,7 +202,7 @@ class Flow final : public BrokerSink {
       world.loop,
       {jobs, clock, gates, world.rules,
        [this](const std::string& queue, int probe) { return dispatch.send_probe(queue, probe); },
-       [this](const std::string& queue) { return dispatch.waits(queue); }}};
+       [this](const std::string& queue) { return dispatch.can_probe(queue); }}};
   GateNotes notes{world.loop, jobs, clock, gates, world.rules, [this] { return dispatch.limited(); }};
   DeliveryProof proof{*world.clock, true};
   Outbox outbox{broker, *world.clock};

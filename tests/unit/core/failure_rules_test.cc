@@ -304,7 +304,7 @@ TEST(RuledFailure, TheQueuesCapOfRetryAfterReplacesThatOfTheLadder) {
     task.level = 1;
     Directives d;
     d.retry_after = asked;
-    return *after(rules, failed("x", "", d), task).task.next_at - kNow;
+    return *after(rules, failed_with("x", "", d), task).task.next_at - kNow;
   };
   EXPECT_EQ(wait({}, hours(2)), minutes(1));
   EXPECT_EQ(wait(hours(6), hours(2)), hours(2)) << "longer than the ladder's";
