@@ -23,6 +23,7 @@ class Simulate : public CliTest {
     n.task.first_failed_at = n.task.created_at = began;
     n.task.error_type = type;
     n.task.last_error = type + ": again";
+    n.origin_json = json{{"retry-error", type + ": first"}, {"retry-error-type", type}}.dump();
     n.task.attempt = n.task.level = attempts;
     n.task.next_at.reset();
     n.task.finished_at = began + 10min;
