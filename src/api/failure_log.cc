@@ -73,6 +73,8 @@ FailureText log_text(Fields& fields, const std::string& queue) {
   return text;
 }
 
+std::optional<Ms> log_retry_after(Fields& fields) { return fields.duration("retry_after", Ms{1}); }
+
 class LogReader {
  public:
   explicit LogReader(const std::string& queue) : queue_(queue) {}
@@ -85,7 +87,7 @@ class LogReader {
     const Ms answer = fields.duration("answer", Ms{0}).value_or(Ms{0});
     message.tag = fields.text("tag", kNameBytes).value_or("");
     message.headers = log_headers(fields);
-    message.failures.push_back({at, log_.text(text), answer});
+    message.failures.push_back({at, log_.text(text), answer, log_retry_after(fields)});
     add_failures(fields, at, answer, message, errors);
     if (const auto after = fields.duration("works_after", Ms{0})) message.works_at = at + *after;
     message.answer = answer;
@@ -111,7 +113,7 @@ class LogReader {
       const EpochMs at = began + after.value_or(Ms{0});
       if (after && at < message.failures.back().at)
         each.wrong("after", "must not be before the failure that precedes it");
-      message.failures.push_back({at, log_.text(log_text(each, queue_)), answer});
+      message.failures.push_back({at, log_.text(log_text(each, queue_)), answer, log_retry_after(each)});
       each.finish();
     }
   }

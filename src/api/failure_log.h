@@ -23,9 +23,10 @@ struct FailureText {
 };
 
 struct RecordedFailure {
-  EpochMs at;                         // from then on deliveries fail with it
-  const FailureText* text = nullptr;  // FailureLog has it
-  Ms answer{0};                       // how long after its delivery the failure was known
+  EpochMs at;                          // from then on deliveries fail with it
+  const FailureText* text = nullptr;   // FailureLog has it
+  Ms answer{0};                        // how long after its delivery the failure was known
+  std::optional<Ms> retry_after = {};  // what its consumer asked for
 };
 
 // A message that failed, and what is known about when it works.

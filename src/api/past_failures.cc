@@ -80,7 +80,8 @@ class HistoryReader {
     message.headers = task.rule_headers;
     if (task.ladder_pinned) message.ladder = task.ladder;
     message.max_attempts = task.max_attempts;
-    message.failures.push_back({task.first_failed_at, past_.log.text(first_text(known, attempts)), Ms{0}});
+    message.failures.push_back(
+        {task.first_failed_at, past_.log.text(first_text(known, attempts)), Ms{0}, {}});
     EpochMs before = task.first_failed_at;
     for (const AttemptRow& row : attempts) {
       if (row.attempt.due_at < task.first_failed_at) continue;  // a delay's delivery, before it failed
@@ -88,7 +89,9 @@ class HistoryReader {
       if (!has_failed(row.attempt)) continue;
       const EpochMs at = delivered_at(row.attempt);
       message.failures.push_back({std::max(seen_from(at, before), message.failures.back().at),
-                                  past_.log.text(text_of(task, row.attempt)), answer_of(row.attempt)});
+                                  past_.log.text(text_of(task, row.attempt)),
+                                  answer_of(row.attempt),
+                                  {}});
       before = at;
     }
     add_success(task, attempts, before, message);

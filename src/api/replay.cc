@@ -7,6 +7,7 @@
 #include <queue>
 
 #include "src/api/replay_gate.h"
+#include "src/core/climb.h"
 #include "src/core/machine.h"
 
 namespace rung::api {
@@ -136,7 +137,10 @@ class Replay {
     Directives directives;
     directives.ladder = message.ladder;
     directives.max_attempts = message.max_attempts;
+    directives.retry_after = message.failures.front().retry_after;
+    const auto holds = queue_hold(task, directives, rules_);
     begin(task, directives, rules_, now_, circumstances(which, 0).random);
+    if (holds) hold(gate_of(options_.queue), *holds);
     follow(which);
   }
 
@@ -144,6 +148,12 @@ class Replay {
     const auto [place, fresh] = gate_places_.try_emplace(queue, gates_.size());
     if (fresh) gates_.emplace_back(rules_.queue(queue));
     return place->second;
+  }
+
+  // A consumer's retry-after holds back its queue.
+  void hold(std::size_t at, Ms wait) {
+    gates_[at].gate.hold(now_ + wait, now_);
+    wake(at, gates_[at].gate.ask_again(now_));
   }
 
   void due(std::uint32_t which, Climber& climber, int attempt) {
@@ -212,7 +222,9 @@ class Replay {
     const int attempt = climber.task.attempt;
     if (climber.says == nullptr) return apply(which, climber, event::Succeeded{attempt});
     const FailureText& text = *climber.says->text;
-    apply(which, climber, event::Failed{attempt, text.error, text.type, {}});
+    Directives directives;
+    directives.retry_after = climber.says->retry_after;
+    apply(which, climber, event::Failed{attempt, text.error, text.type, directives});
   }
 
   // Lets the state machine decide, and tells the gate of what came of it.
@@ -227,6 +239,7 @@ class Replay {
       if (const auto outcome = outcome_of(climber.task, *decision.attempt, *breaker))
         gates_[at].gate.record(*outcome, now_);
     }
+    if (decision.holds_queue) hold(at, *decision.holds_queue);
     const bool open = climber.task.state == State::publishing || climber.task.state == State::awaiting;
     if (was_open && !open) gates_[at].gate.ended();
     if (!open) follow(which);

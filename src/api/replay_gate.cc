@@ -20,7 +20,7 @@ Ms until_token(const TokenBucket& bucket, double per_second) {
 }  // namespace
 
 bool ReplayGate::is_closed(EpochMs now) const {
-  if (gate().window && !gate().window->is_open(now)) return true;
+  if (now < held_until_ || (gate().window && !gate().window->is_open(now))) return true;
   return gate().breaker && is_closed_gate(breaker_);
 }
 
@@ -52,11 +52,12 @@ double ReplayGate::rate(EpochMs now) const {
   return rate;
 }
 
-void ReplayGate::take(const std::string& value, int count, int probe, std::vector<Pass>& out) {
+void ReplayGate::take(const std::string& value, int count, int probe, EpochMs now, std::vector<Pass>& out) {
   const auto tasks = waiting_.find(value);
   for (; count > 0; --count) {
     const Waiting& first = tasks->second.front();
-    out.push_back({first.message, first.due, probe, closed_total_ - first.closed_before});
+    const Ms gated = gate().limits() ? now - first.due : closed_total_ - first.closed_before;
+    out.push_back({first.message, first.due, probe, gated});
     tasks->second.pop_front();
     ++book_.in_flight;
   }
@@ -70,7 +71,7 @@ bool ReplayGate::take_probe_if_any(EpochMs now, std::vector<Pass>& out) {
   const EpochMs least = oldest();
   const auto of =
       std::ranges::find_if(waiting_, [&](const auto& tasks) { return tasks.second.front().due == least; });
-  take(std::string(of->first), 1, probe, out);
+  take(std::string(of->first), 1, probe, now, out);
   return true;
 }
 
@@ -79,7 +80,7 @@ std::vector<ReplayGate::Pass> ReplayGate::let_through(EpochMs now) {
   if (gate().breaker) expire_probes(breaker_, *gate().breaker, unanswered(), now);
   note_closed(now);
   while (!waiting_.empty()) {
-    if (gate().window && !gate().window->is_open(now)) break;
+    if (now < held_until_ || (gate().window && !gate().window->is_open(now))) break;
     if (gate().breaker && is_closed_gate(breaker_)) {
       if (!take_probe_if_any(now, out)) break;
       continue;
@@ -87,7 +88,7 @@ std::vector<ReplayGate::Pass> ReplayGate::let_through(EpochMs now) {
     const double most = rate(now);
     if (most <= 0 && !gate().limits()) {
       const auto& [value, tasks] = *waiting_.begin();
-      take(std::string(value), static_cast<int>(tasks.size()), 0, out);
+      take(std::string(value), static_cast<int>(tasks.size()), 0, now, out);
       continue;
     }
     PermitRequest request;
@@ -96,10 +97,9 @@ std::vector<ReplayGate::Pass> ReplayGate::let_through(EpochMs now) {
     request.ramp_rate = most;
     const PermitCounts granted = grant(book_, gate(), request, now);
     if (granted.empty()) break;
-    for (const auto& [value, count] : granted) take(value, count, 0, out);
-    const auto next = request.wanted.upper_bound(turn_);
-    turn_ = next == request.wanted.end() ? "" : next->first;
-    break;  // what is left waits for tokens or answers
+    for (const auto& [value, count] : granted) take(value, count, 0, now, out);
+    turn_ = granted.rbegin()->first + '\0';  // the value after this one goes first next time
+    break;                                   // what is left waits for tokens or answers
   }
   std::ranges::stable_sort(out, {}, [](const Pass& pass) { return pass.due; });
   return out;
@@ -107,6 +107,7 @@ std::vector<ReplayGate::Pass> ReplayGate::let_through(EpochMs now) {
 
 std::optional<EpochMs> ReplayGate::ask_again(EpochMs now) const {
   if (waiting_.empty()) return std::nullopt;
+  if (now < held_until_) return held_until_;
   if (gate().window && !gate().window->is_open(now)) return gate().window->next_change(now);
   if (gate().breaker && is_closed_gate(breaker_)) {
     if (breaker_.until) return std::max(*breaker_.until, now + Ms{1});
@@ -134,6 +135,11 @@ std::optional<EpochMs> ReplayGate::ask_again(EpochMs now) const {
   }
   if (gate().breaker && ramp_up(breaker_, now) < 1) wait = std::min(wait, kRampStep);
   return now + std::max(wait, kAskEvery);
+}
+
+void ReplayGate::hold(EpochMs until, EpochMs now) {
+  held_until_ = std::max(held_until_, until);
+  note_closed(now);
 }
 
 void ReplayGate::record(const DeliveryOutcome& outcome, EpochMs now) {

@@ -30,13 +30,15 @@ class ReplayGate {
     std::uint32_t message = 0;
     EpochMs due;
     int probe = 0;  // 0 = it is none
-    Ms gated{0};    // for how long the window or the breaker was closed while it waited
+    Ms gated{0};    // how long it has waited because of the gates, as bridge/gates.h counts it
   };
   // Those that may go now, the oldest first.
   std::vector<Pass> let_through(EpochMs now);
   // When to ask again; none: nothing waits, or only an answer can help.
   std::optional<EpochMs> ask_again(EpochMs now) const;
 
+  // A consumer's retry-after holds back the whole queue.
+  void hold(EpochMs until, EpochMs now);
   // An outcome of a delivery that was let through.
   void record(const DeliveryOutcome& outcome, EpochMs now);
   // A delivery has its answer.
@@ -63,7 +65,7 @@ class ReplayGate {
   EpochMs oldest() const;
   // Tasks a second; 0 = no limit.
   double rate(EpochMs now) const;
-  void take(const std::string& value, int count, int probe, std::vector<Pass>& out);
+  void take(const std::string& value, int count, int probe, EpochMs now, std::vector<Pass>& out);
   bool take_probe_if_any(EpochMs now, std::vector<Pass>& out);
 
   const QueueRules& rules_;
@@ -71,6 +73,7 @@ class ReplayGate {
   Breaker breaker_;
   PermitBook book_;
   std::string turn_;
+  EpochMs held_until_;
   bool closed_ = false;  // as of noted_at_
   EpochMs noted_at_;
   Ms closed_total_{0};

@@ -24,7 +24,7 @@ TEST(FailureLogTest, ReadsEachField) {
   const auto log = read_log(
       "\n"
       R"({"at":"2026-11-16T10:00:00Z","error":"HTTP 503","type":"HttpError","tag":"order.created",)"
-      R"("headers":{"tenant":"acme","size":3},"answer":"200ms","works_after":"10m",)"
+      R"("headers":{"tenant":"acme","size":3},"answer":"200ms","works_after":"10m","retry_after":"30s",)"
       R"("failures":[{"after":"30s","error":"late","type":"Late"},{"after":"1m","reason":"silent"}]})"
       "\n"
       R"({"at":"90s","reason":"expired"})"
@@ -40,6 +40,7 @@ TEST(FailureLogTest, ReadsEachField) {
   ASSERT_THAT(m.failures, SizeIs(3));
   EXPECT_EQ(m.failures[0].text->error, "HTTP 503");
   EXPECT_EQ(m.failures[0].answer, 200ms);
+  EXPECT_EQ(m.failures[0].retry_after, 30s);
   EXPECT_EQ(m.failures[1].at, at + 30s);
   EXPECT_EQ(m.failures[1].text->type, "Late");
   EXPECT_EQ(m.failures[2].text->how, FailureText::How::silent);
