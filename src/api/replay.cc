@@ -92,6 +92,7 @@ class Replay {
     const QueueRules& rules;
     ReplayGate gate;
     std::optional<EpochMs> asks_at = {};  // the earliest step that asks it
+    EpochMs asked_at = {};
     explicit Gate(const QueueRules& r) : rules(r), gate(r) {}
   };
 
@@ -164,12 +165,21 @@ class Replay {
     const auto header =
         rate_by ? climber.task.rule_headers.find(rate_by->header) : climber.task.rule_headers.end();
     gates_[at].gate.add(which, header == climber.task.rule_headers.end() ? "" : header->second, now_);
-    ask(at);
+    ask_soon(at);
+  }
+
+  // As ask(), but where permits are needed at most every ReplayGate::kAskEvery, as in the sidecar.
+  void ask_soon(std::size_t at) {
+    const Gate& gate = gates_[at];
+    const EpochMs next = gate.asked_at + ReplayGate::kAskEvery;
+    if (!gate.rules.gate.limits() || now_ >= next) return ask(at);
+    wake(at, next);
   }
 
   // Publishes what the gate lets through.
   void ask(std::size_t at) {
     Gate& gate = gates_[at];
+    gate.asked_at = now_;
     for (const ReplayGate::Pass& pass : gate.gate.let_through(now_)) publish(pass);
     wake(at, gate.gate.ask_again(now_));
   }
@@ -243,7 +253,10 @@ class Replay {
     const bool open = climber.task.state == State::publishing || climber.task.state == State::awaiting;
     if (was_open && !open) gates_[at].gate.ended();
     if (!open) follow(which);
-    if (gates_[at].gate.waits_for_answers() && !std::holds_alternative<event::Claim>(what)) wake(at, now_);
+    if (gates_[at].gate.waits_for_answers() && !std::holds_alternative<event::Claim>(what)) {
+      const bool permits = gates_[at].rules.gate.limits();
+      wake(at, permits ? std::max(now_, gates_[at].asked_at + ReplayGate::kAskEvery) : now_);
+    }
   }
 
   // What comes after a step that ended an attempt.

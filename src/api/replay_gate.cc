@@ -6,9 +6,6 @@
 namespace rung::api {
 namespace {
 
-// Permits are asked for at most this often, as the sidecar asks for several at a time. TokenBucket::kBurst is
-// longer, so none is lost.
-constexpr Ms kAskEvery{50};
 constexpr Ms kRampStep{1000};     // the rate doubles each second after a breaker has closed
 constexpr Ms kPublishWait{5000};  // breaker.cc: a probe that has not been published by then is void
 

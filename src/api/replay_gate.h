@@ -20,6 +20,9 @@ class ReplayGate {
   // A task later than this goes out at the catch-up rate.
   static constexpr Ms kOverdue{5000};
 
+  // Permits are asked for at most this often. TokenBucket::kBurst is longer, so none is lost.
+  static constexpr Ms kAskEvery{50};
+
   // REQUIRES: `rules` outlives it.
   explicit ReplayGate(const QueueRules& rules) : rules_(rules) {}
 
