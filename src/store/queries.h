@@ -77,7 +77,9 @@ class QueryStore {
   // Those that exist, in any order.
   virtual Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) = 0;
   virtual Result<std::vector<AttemptRow>> history(TaskId id) = 0;  // by attempt
-  virtual Result<std::string> origin(TaskId id) = 0;               // NewTask::origin_json; not_found
+  // The same of several tasks, by task and attempt; those without attempts are left out.
+  virtual Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) = 0;
+  virtual Result<std::string> origin(TaskId id) = 0;  // NewTask::origin_json; not_found
   virtual Result<std::vector<QueueStat>> by_queue() = 0;
   // All nodes ever registered, by id. If expires_at has passed, the node died, or it left if seen_at is not
   // before expires_at.

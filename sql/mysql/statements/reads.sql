@@ -117,7 +117,7 @@ SELECT a.task_id, a.attempt, a.level, a.due_at,
   CASE WHEN a.published_at > '1970-01-01' THEN a.published_at END, a.outcome, a.outcome_at, a.error, a.node,
   a.executor, a.rule, t.queue, t.message_id, n.name
 FROM rung_attempts a JOIN rung_tasks t ON t.id = a.task_id LEFT JOIN rung_nodes n ON n.id = a.node
-WHERE a.task_id = :id ORDER BY a.attempt
+WHERE a.task_id IN (:ids) ORDER BY a.task_id, a.attempt
 
 -- name: origin
 SELECT origin FROM rung_bodies WHERE task_id = :id

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "src/core/utf8.h"
 #include "src/store/memory/memory_store_impl.h"
@@ -127,13 +128,16 @@ Result<std::optional<TaskRow>> MemoryStore::find(TaskId id) {
   });
 }
 
-Result<std::vector<AttemptRow>> MemoryStore::history(TaskId id) {
+Result<std::vector<AttemptRow>> MemoryStore::history(TaskId id) { return histories({&id, 1}); }
+
+Result<std::vector<AttemptRow>> MemoryStore::histories(std::span<const TaskId> ids) {
   return call([&] {
     std::vector<AttemptRow> out;
-    const auto it = db_.tasks_.find(id);
-    if (it == db_.tasks_.end()) return out;
-    for (const auto& [number, a] : it->second.attempts) {
-      out.push_back({a, it->second.task.queue, it->second.task.message_id, node_name(a.node)});
+    for (const TaskId id : std::set<TaskId>(ids.begin(), ids.end())) {
+      const auto it = db_.tasks_.find(id);
+      if (it == db_.tasks_.end()) continue;
+      for (const auto& [number, a] : it->second.attempts)
+        out.push_back({a, it->second.task.queue, it->second.task.message_id, node_name(a.node)});
     }
     return out;
   });

@@ -253,10 +253,13 @@ Result<std::optional<TaskRow>> MysqlStore::find(TaskId id) {
   });
 }
 
-Result<std::vector<AttemptRow>> MysqlStore::history(TaskId id) {
+Result<std::vector<AttemptRow>> MysqlStore::history(TaskId id) { return histories({&id, 1}); }
+
+Result<std::vector<AttemptRow>> MysqlStore::histories(std::span<const TaskId> ids) {
+  if (ids.empty()) return std::vector<AttemptRow>{};
   return session_->run_for([&] {
     std::vector<AttemptRow> out;
-    auto row = session_->query(render("history", {{"id", Literal::number(id.value)}}));
+    auto row = session_->query(render("history", {{"ids", Literal::ids(ids)}}));
     while (row->next()) {
       out.push_back({attempt_at(*row), text_at(*row, 12), text_at(*row, 13), text_at(*row, 14)});
     }

@@ -77,6 +77,28 @@ TEST_P(StoreContract, ListShowsTheNewestFirstPageByPage) {
   EXPECT_EQ(seen, all);
 }
 
+TEST_P(StoreContract, TheHistoriesOfSeveralTasks) {
+  const Fence fence = join(*store_, "a");
+  const TaskId first = due_task(*store_, fence), second = due_task(*store_, fence, "loud");
+  const TaskId none = due_task(*store_, fence);
+  const TaskId other = due_task(*store_, fence);
+  apply_one(*store_, fence, second, event::Claim{});
+  apply_one(*store_, fence, second, event::Confirmed{1, must(store_->now())});
+  apply_one(*store_, fence, second, event::Failed{1, "again", "Oops", {}});
+  wait_until([&] { return *get(*store_, second).next_at <= must(store_->now()); });
+  apply_one(*store_, fence, second, event::Claim{});
+  apply_one(*store_, fence, first, event::Claim{});
+  apply_one(*store_, fence, other, event::Claim{});
+  const TaskId ids[] = {second, none, first};
+  std::vector<std::pair<TaskId, int>> seen;
+  for (const AttemptRow& row : must(store_->histories(ids))) {
+    seen.emplace_back(row.attempt.task, row.attempt.attempt);
+    EXPECT_EQ(row.queue, row.attempt.task == second ? "loud" : "orders");
+  }
+  EXPECT_THAT(seen, testing::ElementsAre(std::pair(first, 1), std::pair(second, 1), std::pair(second, 2)));
+  EXPECT_TRUE(must(store_->histories({})).empty());
+}
+
 TEST_P(StoreContract, ListShowsWhatItsFilterSays) {
   const Fence fence = join(*store_, "a");
   const EpochMs now = must(store_->now());
