@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "levels/duration.h"
 #include "src/core/machine.h"
 #include "src/io/log.h"
 
@@ -18,16 +17,6 @@ constexpr Ms kAskAgainLater{1000};
 constexpr std::size_t kMostOutcomes = 2000;
 constexpr Ms kConfirmBreaker{10'000};  // GateState::seen_at
 
-SystemEvent event_of(const std::string& queue, const Breaker& before, const Breaker& after) {
-  if (after.state == Breaker::State::closed)
-    return {0,     {},
-            "",    "breaker_closed",
-            queue, "after " + levels::format_duration(after.since - before.opened_at)};
-  return {0,     {},
-          "",    "breaker_opened",
-          queue, after.reason + "; probes from " + format_utc(*after.until) + " UTC"};
-}
-
 // What one instance knows, put into the shared state.
 std::vector<SystemEvent> put(GateState& state, EpochMs now, const BreakerRules& rules, Unanswered silence,
                              const std::vector<DeliveryOutcome>& outcomes) {
@@ -36,7 +25,12 @@ std::vector<SystemEvent> put(GateState& state, EpochMs now, const BreakerRules& 
   const auto changed = [&](const Breaker& was) {
     const bool reopened = state.breaker.opened > was.opened;
     if (reopened || (was.state != Breaker::State::closed && state.breaker.state == Breaker::State::closed))
-      events.push_back(event_of(state.queue, was, state.breaker));
+      events.push_back({0,
+                        {},
+                        "",
+                        reopened ? "breaker_opened" : "breaker_closed",
+                        state.queue,
+                        describe_change(state.breaker)});
   };
   expire_probes(state.breaker, rules, silence, now);
   changed(before);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "levels/duration.h"
+#include "src/core/climb.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -13,22 +13,6 @@ constexpr Ms kNoteTick{1000};
 constexpr Ms kConfirmWindow{10'000};  // GateState::seen_at
 constexpr Ms kLimitedFor{5000};       // for so long a note about a rate holds
 constexpr Ms kRenewLimited{2000};     // before its end
-
-std::string number(double value) {
-  std::string text = std::to_string(value);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text;
-}
-
-std::string limits_of(const GateRules& gate) {
-  std::string text;
-  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
-  if (gate.rate > 0) add("rate " + number(gate.rate) + "/s");
-  if (gate.rate_by) add("rate " + number(gate.rate_by->per_second) + "/s for each " + gate.rate_by->header);
-  if (gate.in_flight > 0) add("at most " + std::to_string(gate.in_flight) + " in flight");
-  return text;
-}
 
 }  // namespace
 
@@ -45,7 +29,7 @@ void GateNotes::start() { tick_.start(kNoteTick, kNoteTick); }
 void GateNotes::stop() { tick_.stop(); }
 
 void GateNotes::hold_queue(const std::string& queue, Ms wait, TaskId task) {
-  const std::string reason = "task " + task.str() + " asked for " + levels::format_duration(wait);
+  const std::string reason = describe_hold(task, wait);
   jobs_.submit<GateState>(
       Lane::control,
       [queue, wait, reason](GateStore& store) {
@@ -87,7 +71,7 @@ void GateNotes::note_window(const std::string& queue, const Gates::Closed& close
 void GateNotes::note_limit(const std::string& queue, EpochMs now) {
   const GateState* state = gates_.state(queue);
   if (state != nullptr && state->limited && state->limited->until - now > kLimitedFor - kRenewLimited) return;
-  change(queue, [reason = limits_of(rules_->queue(queue).gate)](GateState& gate, EpochMs at) {
+  change(queue, [reason = describe_limits(rules_->queue(queue).gate)](GateState& gate, EpochMs at) {
     const bool still = gate.limited && gate.limited->until > at;
     gate.limited = {still ? gate.limited->since : at, at + kLimitedFor, reason};
     return std::vector<SystemEvent>{};

@@ -173,10 +173,9 @@ void add_gates(const std::string& queue, const GateRules& gate, Columns& table) 
   const auto row = [&](const std::string& name, const std::string& meaning) {
     table.row({queue, name, meaning});
   };
-  if (gate.rate > 0)
-    row("rate", "at most " + confile::format_rate(gate.rate) + " published, over all instances");
+  if (gate.rate > 0) row("rate", "at most " + format_rate(gate.rate) + " published, over all instances");
   if (gate.rate_by)
-    row("rate_by", "at most " + confile::format_rate(gate.rate_by->per_second) +
+    row("rate_by", "at most " + format_rate(gate.rate_by->per_second) +
                        " published for each value of the header " + printable(gate.rate_by->header) +
                        ", over all instances");
   if (gate.in_flight > 0)

@@ -242,9 +242,6 @@ bool check_rules_name(const QueueDraft& queue, const std::string& section, const
 // "queues.", or "" for the defaults. `silence`: of the queue.
 GateRules build_gate(const QueueDraft& queue, const GateDraft* defaults, const std::string& section,
                      const Silence& silence, const Draft& draft, Problems& problems);
-// "200/s", "30/m" or "1/h".
-std::string format_rate(double per_second);
-
 // The rules from the draft's ladders, queues and tags; nullptr on errors.
 RuleBookPtr build_rules(const Draft& draft, Problems& problems);
 // All predefined ladders, by name.

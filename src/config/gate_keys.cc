@@ -148,17 +148,6 @@ constexpr std::string_view kAsForQueues = "as for queues, for every queue that d
 
 }  // namespace
 
-std::string format_rate(double per_second) {
-  // The largest unit of which it is a whole number is what people write.
-  constexpr double kClose = 1e-6;
-  for (const auto& [seconds, unit] : {std::pair{1.0, "/s"}, {kMinuteSeconds, "/m"}, {kHourSeconds, "/h"}}) {
-    const double number = std::round(per_second * seconds);
-    if (std::abs(per_second * seconds - number) < kClose || seconds == kHourSeconds)
-      return std::to_string(static_cast<std::int64_t>(number)) + unit;
-  }
-  return {};
-}
-
 std::vector<Key> gate_keys() {
   // clang-format off
   const std::vector<Key> of_queues = {

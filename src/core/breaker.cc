@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "levels/duration.h"
 #include "src/core/target_rules.h"
 
 namespace rung {
@@ -178,6 +179,12 @@ double ramp_up(const Breaker& breaker, EpochMs now) {
   if (breaker.since.ms == 0 || breaker.state != BreakerState::closed) return 1.0;
   const double seconds = static_cast<double>((now - breaker.since).count()) / 1000.0;
   return seconds > 10 ? 1.0 : std::min(1.0, kRampFrom * std::exp2(std::max(std::floor(seconds), 0.0)));
+}
+
+std::string describe_change(const Breaker& after) {
+  if (after.state == BreakerState::closed)
+    return "after " + levels::format_duration(after.since - after.opened_at);
+  return after.reason + "; probes from " + format_utc(after.until.value_or(after.since)) + " UTC";
 }
 
 std::string detail_json(const Breaker& breaker) {

@@ -84,6 +84,10 @@ inline bool is_closed_gate(const Breaker& breaker) { return breaker.state != Bre
 // second, at most 1.
 double ramp_up(const Breaker& breaker, EpochMs now);
 
+// What an opening or a closing is recorded with: "after 12m", or why it opened and when probes go. For
+// people.
+std::string describe_change(const Breaker& after);
+
 // A breaker as JSON, for the database, without state, since, until and reason, which have columns. Reading
 // ignores what it does not know.
 std::string detail_json(const Breaker& breaker);

@@ -116,6 +116,10 @@ std::optional<Ms> queue_hold(const Task& task, const Directives& d, const RuleBo
   return std::min(*d.retry_after, gate.cap.value_or(ladder_of(copy, rules).highest()));
 }
 
+std::string describe_hold(TaskId task, Ms wait) {
+  return "task " + task.str() + " asked for " + levels::format_duration(wait);
+}
+
 void after_failure(Task& task, int level, const Directives& d, const RuleBook& rules, EpochMs now,
                    double random) {
   task.rule.clear();

@@ -30,10 +30,12 @@ FailureCase failure_case(const Task& task, EpochMs now);
 // The task has failed; last_error and error_type say how. Decides, in this order: the consumer's retry-never,
 // the first matching rule of its queue, give_up, its ladder. Sets all that changes. `level`: the next one of
 // the ladder.
-// For how long the consumer's retry-after holds back the task's queue; none = it does not.
-std::optional<Ms> queue_hold(const Task& task, const Directives& d, const RuleBook& rules);
-
 void after_failure(Task& task, int level, const Directives& d, const RuleBook& rules, EpochMs now,
                    double random);
+
+// For how long the consumer's retry-after holds back the task's queue; none = it does not.
+std::optional<Ms> queue_hold(const Task& task, const Directives& d, const RuleBook& rules);
+// "task 4711 asked for 5m": the reason that people see.
+std::string describe_hold(TaskId task, Ms wait);
 
 }  // namespace rung

@@ -56,4 +56,9 @@ struct GateRules {
   bool operator==(const GateRules& other) const;
 };
 
+// "200/s", "30/m" or "1/h".
+std::string format_rate(double per_second);
+// Its rates and limits: "rate 200/s, at most 50 in flight".
+std::string describe_limits(const GateRules& gate);
+
 }  // namespace rung

@@ -1,0 +1,215 @@
+// Gates of the config, seen from outside: breaker, rate, rate_by, in_flight, window, retry-after.
+#include <algorithm>
+#include <ctime>
+#include <thread>
+
+#include "tests/support/sidecar.h"
+
+namespace rung::test {
+namespace {
+
+constexpr Ms kQuiet{1500};  // so long that nothing comes
+
+class GatesOfTheConfig : public SidecarTest {
+ protected:
+  GatesOfTheConfig() {
+    config.ladder = "[100ms, 100ms, 100ms, 100ms]";
+    config.more = "lease: 3s\n";
+  }
+  // A queue with this gate, and so many sidecars.
+  std::string gated(const std::string& gate, int sidecars = 1) {
+    const std::string queue = new_name();
+    config.queue(queue, "{ success: { reported_within: 60s }, gate: { " + gate + " } }");
+    start();
+    for (int i = 2; i <= sidecars; ++i) {
+      SidecarConfig more = config;
+      more.node = "node-" + std::to_string(i);
+      others_.push_back(std::make_unique<Sidecar>(more));
+      others_.back()->start();
+      EXPECT_TRUE(others_.back()->wait_ready(kBound, static_cast<std::uint32_t>(i)));
+    }
+    rows("SELECT 1");  // into the schema
+    EXPECT_TRUE(eventually(
+        [&] { return db.value("SELECT COUNT(DISTINCT owner) FROM rung_shards") == std::to_string(sidecars); },
+        kBound));
+    declare_attached(queue);
+    return queue;
+  }
+  void fail_many(const std::string& queue, int count, const std::string& tenant = "") {
+    for (int i = 0; i < count; ++i) {
+      Message message;
+      message.properties.message_id = unique_name("m");
+      message.body = "body";
+      message.headers.emplace();
+      if (!tenant.empty()) message.headers->emplace_back("tenant", tenant);
+      message.headers->emplace_back("retry-queue", queue);
+      message.headers->emplace_back("retry-error", "connection refused");
+      ASSERT_TRUE(amqp.publish(failed(), "", message));
+    }
+  }
+  // The consumer fails a delivery.
+  void fail_again(const Received& got, const std::string& queue, const std::string& more_header = "",
+                  const std::string& value = "") {
+    Message message = got.message;
+    message.headers->emplace_back("retry-queue", queue);
+    message.headers->emplace_back("retry-error", "connection refused");
+    if (!more_header.empty()) message.headers->emplace_back(more_header, value);
+    ASSERT_TRUE(amqp.publish(failed(), "", message));
+    amqp.ack(got);
+  }
+  std::vector<Received> deliveries(const std::string& queue, Ms within) {
+    std::vector<Received> out;
+    for (const auto until = wall_ms() + within.count(); wall_ms() < until;) {
+      const auto left = std::max<std::int64_t>(until - wall_ms(), 1);
+      if (auto got = amqp.get_within(queue, Ms{left})) out.push_back(*std::move(got));
+    }
+    return out;
+  }
+  Row gate_of(const std::string& queue) {
+    auto found = rows("SELECT * FROM retry_queues WHERE queue = '" + queue + "'");
+    return found.empty() ? Row{} : found.front();
+  }
+  Row wait_gate(const std::string& queue, const std::string& state) {
+    Row row;
+    EXPECT_TRUE(eventually([&] { return (row = gate_of(queue))["state"] == state; }, kBound))
+        << row["state"] << "\n"
+        << rung().log_tail();
+    return row;
+  }
+  Ran command(const std::string& words) {
+    return run_shell("'" + rung_program() + "' " + words + " -c '" + rung().config_path() + "'");
+  }
+
+ private:
+  std::vector<std::unique_ptr<Sidecar>> others_;
+};
+
+TEST_F(GatesOfTheConfig, ABreakerOfThreeInstancesSendsOneProbeForEachWaitAndFlowsAtOnce) {
+  const std::string queue = gated(
+      "breaker: { open_after: 6, of_last: 10, wait: [3s], probes: 1, probe_timeout: 20s, close_after: 2 }",
+      3);
+  fail_many(queue, 24);
+  std::vector<Received> before;
+  for (int i = 0; i < 24; ++i) before.push_back(delivery(queue));
+  for (const Received& got : before) fail_again(got, queue);
+  Row row = wait_gate(queue, "breaker_open");
+  EXPECT_NE(row["reason"].find("connection refused"), std::string::npos) << row["reason"];
+  EXPECT_TRUE(rung().logged("breaker opened")) << rung().log_tail();
+
+  const Received probe = delivery(queue);
+  EXPECT_EQ(int_header(probe.message, "retry-attempt"), 2);
+  EXPECT_TRUE(deliveries(queue, kQuiet).empty()) << "one at a time, over three instances";
+  wait_gate(queue, "breaker_half_open");
+  fail_again(probe, queue);
+  wait_gate(queue, "breaker_open");
+  EXPECT_TRUE(deliveries(queue, kQuiet).empty());
+  auto held = rows("SELECT * FROM retry_current WHERE queue = '" + queue + "' AND rule = 'breaker'");
+  ASSERT_EQ(held.size(), 1U);
+  EXPECT_EQ(held[0]["retry_id"], retry_id(probe));
+  EXPECT_EQ(held[0]["level"], "2") << "it failed at level 2, and stays there";
+  EXPECT_EQ(held[0]["uncounted_attempts"], "1");
+
+  const Received first = delivery(queue);
+  report(first, "succeeded");
+  const std::int64_t first_success = wall_ms();
+  const Received second = delivery(queue);
+  report(second, "succeeded");
+  for (int i = 0; i < 22; ++i) report(delivery(queue), "succeeded");
+  EXPECT_LE(wall_ms() - first_success, 5000) << "flow within 2 s; more for a slow machine";
+  EXPECT_EQ(
+      db.value("SELECT COUNT(*) FROM retry_current WHERE state <> 'succeeded' AND queue = '" + queue + "'"),
+      db.value("SELECT COUNT(*) FROM retry_current WHERE state = 'awaiting' AND queue = '" + queue + "'"));
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_events WHERE kind = 'breaker_opened' AND subject = '" +
+                     queue + "'"),
+            "2");
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_events WHERE kind = 'breaker_closed' AND subject = '" +
+                     queue + "'"),
+            "1");
+}
+
+TEST_F(GatesOfTheConfig, ARateHoldsOverTwoInstances) {
+  const std::string queue = gated("rate: 20/s", 2);
+  fail_many(queue, 150);
+  const Received first = delivery(queue);
+  amqp.ack(first);
+  const std::int64_t begun = wall_ms();
+  int count = 1;
+  while (wall_ms() - begun < 5000) {
+    if (const auto got = amqp.get_within(queue, Ms{100})) {
+      amqp.ack(*got);
+      ++count;
+    }
+  }
+  const double seconds = static_cast<double>(wall_ms() - begun) / 1000;
+  EXPECT_LE(count, 20 * seconds * 1.05 + 5) << "in " << seconds << " s";
+  EXPECT_GE(count, 20 * seconds * 0.7);
+  Row row = wait_gate(queue, "rate_limited");
+  EXPECT_EQ(row["reason"], "rate 20/s");
+  EXPECT_GT(std::stoi(row["waiting"]), 0);
+}
+
+TEST_F(GatesOfTheConfig, ASlowTenantDelaysNoOther) {
+  const std::string queue = gated("rate_by: { header: tenant, rate: 2/s }");
+  fail_many(queue, 100, "slow");
+  delivery(queue);
+  std::this_thread::sleep_for(Ms{1000});
+  fail_many(queue, 1, "quick");
+  EXPECT_TRUE(eventually(
+      [&] {
+        return db.value(
+                   "SELECT COUNT(*) FROM retry_history h JOIN rung_bodies b ON b.task_id = h.retry_id "
+                   "WHERE CONVERT(b.headers USING utf8mb4) LIKE '%quick%'") == "1";
+      },
+      Ms{3000}))
+      << "at once, and not after 50 s";
+}
+
+TEST_F(GatesOfTheConfig, NoMoreInFlightThanAllowed) {
+  const std::string queue = gated("in_flight: 5", 2);
+  fail_many(queue, 20);
+  std::vector<Received> out = deliveries(queue, Ms{3000});
+  EXPECT_EQ(out.size(), 5U);
+  for (int i = 0; i < 15; ++i) {
+    report(out[static_cast<std::size_t>(i)], "succeeded");
+    out.push_back(delivery(queue));
+  }
+  EXPECT_TRUE(deliveries(queue, kQuiet).empty());
+}
+
+TEST_F(GatesOfTheConfig, OutsideItsWindowNothingGoes) {
+  // Closed now: it was open an hour ago.
+  const auto clock = [](std::time_t at) {
+    char text[6];
+    std::tm parts{};
+    (void)::gmtime_r(&at, &parts);
+    (void)std::strftime(text, sizeof text, "%H:%M", &parts);
+    return std::string(text);
+  };
+  const std::time_t now = std::time(nullptr);
+  const std::string window = clock(now - 7200) + "-" + clock(now - 3600);
+  const std::string queue = gated("window: { allow: \"" + window + "\", zone: UTC }");
+  fail_many(queue, 1);
+  EXPECT_TRUE(eventually([&] { return current(queue).size() == 1; }, kBound));
+  EXPECT_TRUE(deliveries(queue, kQuiet).empty());
+  Row row = wait_gate(queue, "outside_window");
+  EXPECT_NE(row["reason"].find(window), std::string::npos) << row["reason"];
+  const Ran shown = command("show " + current(queue)[0]["retry_id"]);
+  EXPECT_NE(shown.out.find("window"), std::string::npos) << shown.out;
+}
+
+TEST_F(GatesOfTheConfig, ARetryAfterHoldsBackTheWholeQueue) {
+  const std::string queue = gated("retry_after: { cap: 3s, pauses: queue }");
+  fail_many(queue, 1);
+  const Received first = delivery(queue);
+  fail_again(first, queue, "retry-after", "3600");
+  Row row = wait_gate(queue, "paused");
+  EXPECT_EQ(row["by"], "retry-after");
+  const std::int64_t begun = wall_ms();
+  fail_many(queue, 3);
+  EXPECT_TRUE(deliveries(queue, kQuiet).empty());
+  for (int i = 0; i < 4; ++i) amqp.ack(delivery(queue));
+  EXPECT_GE(wall_ms() - begun, kQuiet.count());
+}
+
+}  // namespace
+}  // namespace rung::test
