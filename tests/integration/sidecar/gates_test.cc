@@ -28,6 +28,7 @@ class GatesOfTheConfig : public SidecarTest {
       others_.back()->start();
       EXPECT_TRUE(others_.back()->wait_ready(kBound, static_cast<std::uint32_t>(i)));
     }
+    EXPECT_TRUE(eventually([&] { return command("queues").code == 0; }, kBound)) << "it has the tables";
     rows("SELECT 1");  // into the schema
     EXPECT_TRUE(eventually(
         [&] { return db.value("SELECT COUNT(DISTINCT owner) FROM rung_shards") == std::to_string(sidecars); },
@@ -85,6 +86,7 @@ class GatesOfTheConfig : public SidecarTest {
 };
 
 TEST_F(GatesOfTheConfig, ABreakerOfThreeInstancesSendsOneProbeForEachWaitAndFlowsAtOnce) {
+  config.ladder = "[2s, 2s, 2s, 2s]";  // longer than an instance needs to know that it is open
   const std::string queue = gated(
       "breaker: { open_after: 6, of_last: 10, wait: [3s], probes: 1, probe_timeout: 20s, close_after: 2 }",
       3);
