@@ -327,11 +327,20 @@ FROM retry_queues
 WHERE state = 'paused'
 ORDER BY since;
 
--- ## Who paused and resumed queues
+-- ## What holds queues back
+-- A pause, a window, a breaker or a rate, and what is due behind it. The queues with the most that waits come first.
+SELECT queue, state, since, until, reason, waiting, next_at,
+       GREATEST(TIMESTAMPDIFF(SECOND, next_at, UTC_TIMESTAMP(3)), 0) AS oldest_late_s
+FROM retry_queues
+WHERE state <> 'flowing'
+ORDER BY waiting DESC, queue
+LIMIT 100;
+
+-- ## Who paused and resumed queues, and when breakers opened and closed
 -- The latest 100 events.
 SELECT at, kind, subject AS queue, detail
 FROM retry_events
-WHERE kind IN ('queue_paused', 'queue_resumed')
+WHERE kind IN ('queue_paused', 'queue_resumed', 'breaker_opened', 'breaker_closed')
 ORDER BY at DESC
 LIMIT 100;
 

@@ -1,8 +1,7 @@
 #include "src/api/pauses.h"
 
-#include <algorithm>
-
 #include "src/api/fields.h"
+#include "src/api/gates.h"
 #include "src/core/rfc3339.h"
 #include "src/core/utf8.h"
 
@@ -40,17 +39,11 @@ Result<Pause> resume_queue(Store& store, const std::string& queue, const std::st
   if (std::string why = refused_name(queue, rules); !why.empty()) return permanent(std::move(why));
   auto ended = store.resume(queue, who);
   if (!ended) return tl::unexpected(ended.error());
-  if (!*ended) return not_found("the queue " + shown(queue) + " is not paused");
-  return **ended;
-}
-
-Result<std::optional<Pause>> holding_pause(GateStore& store, const Task& task) {
-  if (task.queue.empty() || task.state != State::scheduled) return std::nullopt;
-  const auto pauses = store.pauses();
-  if (!pauses) return tl::unexpected(pauses.error());
-  const auto it = std::ranges::find(*pauses, task.queue, &Pause::queue);
-  if (it == pauses->end() || it->over) return std::nullopt;
-  return *it;
+  if (*ended) return **ended;
+  std::string why = "the queue " + shown(queue) + " is not paused";
+  if (const auto gate = gate_of(store, queue); gate && *gate)
+    why += " by a person: " + gate_text(**gate) + ". This ends by itself";
+  return not_found(std::move(why));
 }
 
 std::string pause_text(const Pause& pause) {
@@ -69,17 +62,6 @@ Json to_json(const Pause& pause) {
                {"by", text_of(pause.who)}};
   if (pause.over) json["resumed_by"] = text_of(pause.resumed_by);
   return json;
-}
-
-Json to_json(const QueueGate& gate) {
-  return {{"queue", gate.queue},
-          {"state", gate.state},
-          {"since", time_of(gate.since)},
-          {"until", time_of(gate.until)},
-          {"reason", text_of(gate.reason)},
-          {"by", text_of(gate.by)},
-          {"waiting", gate.waiting},
-          {"next_at", time_of(gate.next_at)}};
 }
 
 }  // namespace rung::api

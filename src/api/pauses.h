@@ -7,7 +7,6 @@
 #include "src/api/json.h"
 #include "src/core/policy.h"
 #include "src/store/gates.h"
-#include "src/store/queries.h"
 #include "src/store/store.h"
 
 namespace rung::api {
@@ -23,17 +22,12 @@ struct PauseRequest {
 // Pauses a queue, or changes its pause. A permanent error is the caller's: the name cannot be a queue's or is
 // one of Rung's own, or `until` has passed.
 Result<Pause> pause_queue(Store& store, const PauseRequest& request, const TargetRules& rules);
-// Ends the pause; not_found: there is none in force.
+// Ends the pause; not_found: there is none in force. The error says what else holds the queue back.
 Result<Pause> resume_queue(Store& store, const std::string& queue, const std::string& who,
                            const TargetRules& rules);
-// The pause that holds back this task; none: its queue is not paused, or it does not wait.
-Result<std::optional<Pause>> holding_pause(GateStore& store, const Task& task);
-
 // "until 2026-11-23 08:00:00.000 UTC by ann (the shop is down)"
 std::string pause_text(const Pause& pause);
 
-// With the names of the columns of retry_queues.
-Json to_json(const Pause& pause);
-Json to_json(const QueueGate& gate);
+Json to_json(const Pause& pause);  // with the names of the columns of retry_queues
 
 }  // namespace rung::api

@@ -6,6 +6,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "levels/duration.h"
+#include "src/api/gates.h"
 #include "src/api/pauses.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
@@ -78,9 +79,16 @@ struct QueuesOptions {
   bool watch = false;
 };
 
+// A rate has no end of its own, and nobody knows when the probes have succeeded.
+std::string end_cell(const QueueGate& gate, EpochMs now) {
+  if (gate.state == "rate_limited" || gate.state == "breaker_half_open") return "-";
+  if (gate.until) return relative(*gate.until, now);
+  return gate.state == "paused" ? "until resumed" : "-";
+}
+
 std::string queues_table(const std::vector<QueueGate>& gates, EpochMs now) {
   using enum Table::Align;
-  if (gates.empty()) return "no queue has scheduled tasks, and none is paused\n";
+  if (gates.empty()) return "no queue has scheduled tasks, and none is held back\n";
   Table table({{"QUEUE", left, 12},
                {"STATE", left},
                {"SINCE", left, 0, 3},
@@ -90,13 +98,10 @@ std::string queues_table(const std::vector<QueueGate>& gates, EpochMs now) {
                {"BY", left, 8, 1},
                {"REASON", left}});
   for (const QueueGate& gate : gates) {
-    const bool closed = gate.since.has_value();
     table.row({gate.queue,
-               {gate.state, closed ? Colour::yellow : Colour::green},
-               closed ? relative(*gate.since, now) : "-",
-               gate.until ? relative(*gate.until, now)
-               : closed   ? "until resumed"
-                          : "-",
+               {api::state_text(gate), gate.state == "flowing" ? Colour::green : Colour::yellow},
+               gate.since ? relative(*gate.since, now) : "-",
+               end_cell(gate, now),
                std::to_string(gate.waiting),
                gate.next_at ? relative(*gate.next_at, now) : "-",
                gate.by.empty() ? "-" : gate.by,
@@ -125,12 +130,14 @@ int queues(const QueuesOptions& options) {
 
 void add_queues(CLI::App& app, int* exit) {
   auto o = std::make_shared<QueuesOptions>();
-  CLI::App& c = add_command(app, "queues", "Lists the queues that have scheduled tasks or are paused",
-                            "Examples:\n"
-                            "  rung queues\n"
-                            "  rung queues --json | jq '.queues[] | select(.state == \"paused\")'\n"
-                            "WAITING counts scheduled tasks, due or not. NEXT is the earliest due time.",
-                            o->common);
+  CLI::App& c =
+      add_command(app, "queues", "Lists the queues that have scheduled tasks or are held back",
+                  "Examples:\n"
+                  "  rung queues\n"
+                  "  rung queues --json | jq '.queues[] | select(.state == \"paused\")'\n"
+                  "STATE says what holds the queue back: a pause, its window, its breaker, or its rate.\n"
+                  "WAITING counts scheduled tasks, due or not. NEXT is the earliest due time.",
+                  o->common);
   add_watch(c, o->watch)->excludes("--json");
   c.callback([o, exit] { *exit = queues(*o); });
 }

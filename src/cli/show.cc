@@ -1,4 +1,4 @@
-// rung show, rung history, rung audit: the state, the attempts and the manual changes of one task.
+// rung show: the state and the facts of one task.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -6,11 +6,12 @@
 #include <CLI/Formatter.hpp>
 
 #include "levels/duration.h"
-#include "src/api/pauses.h"
+#include "src/api/gates.h"
 #include "src/api/views.h"
 #include "src/cli/body.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
+#include "src/cli/one_task.h"
 #include "src/cli/task_text.h"
 #include "src/cli/text.h"
 #include "src/core/headers.h"
@@ -21,57 +22,9 @@ namespace rung::cli {
 namespace {
 
 struct ShowOptions {
-  Common common;
-  std::string id;
-  bool body = false, raw = false;  // of show
+  TaskOptions task;
+  bool body = false, raw = false;
 };
-
-// By retry-id or, if there is no such task, by message-id: then the newest task.
-Result<TaskRow> find_task(QueryStore& store, const std::string& id, bool* more) {
-  *more = false;
-  if (const auto task_id = TaskId::parse(id)) {
-    auto row = store.find(*task_id);
-    if (!row) return tl::unexpected(row.error());
-    if (*row) return **row;
-  }
-  Filter filter;
-  filter.message_id = id;
-  filter.limit = 2;
-  auto rows = store.list(filter);
-  if (!rows) return tl::unexpected(rows.error());
-  if (rows->empty()) return not_found("no task with retry-id or message-id '" + id + "'");
-  *more = rows->size() > 1;
-  return rows->front();
-}
-
-// Opens the store and finds the task; prints errors, and a note if the message-id has several tasks.
-int open_task(const ShowOptions& options, Session& session, TaskRow& task) {
-  if (const int code = open_session(options.common, session); code != kSuccess) return code;
-  bool more = false;
-  auto found = find_task(*session.store, options.id, &more);
-  if (!found) return report_error(found.error());
-  task = *std::move(found);
-  if (more) {
-    const std::string hint = fmt::format(
-        "rung: showing the newest task of message-id {}; for all of them: rung list --message-id {}\n",
-        one_line(options.id), one_line(options.id));
-    std::fwrite(hint.data(), 1, hint.size(), stderr);
-  }
-  return kSuccess;
-}
-
-std::string joined(std::initializer_list<std::string> parts) {
-  std::string out;
-  for (const std::string& part : parts) {
-    if (!part.empty()) out += (out.empty() ? "" : ", ") + part;
-  }
-  return out;
-}
-std::string named(std::string_view name, const std::string& value) {
-  return value.empty() ? std::string() : std::string(name) + " " + one_line(value);
-}
-
-// ---------------------------------------------------------------------------------------------------- show
 
 // A field of `show`: label and text; further lines are indented to the first.
 std::string field(std::string_view label, std::string_view text, const Terminal& terminal) {
@@ -126,15 +79,15 @@ Json parse(const std::string& text) { return Json::parse(text, nullptr, false); 
 
 struct Facts {
   Json origin, properties, headers;
-  MessagePtr message;          // nullptr: deleted by retention
-  std::optional<Pause> pause;  // that holds it back
+  MessagePtr message;             // nullptr: deleted by retention
+  std::optional<QueueGate> gate;  // that holds it back
 };
 
 int read_facts(Session& session, const Task& task, Facts& facts) {
   const TaskId id = task.id;
-  auto pause = api::holding_pause(*session.store, task);
-  if (!pause) return report_error(pause.error());
-  facts.pause = *std::move(pause);
+  auto gate = api::holding_gate(*session.store, task);
+  if (!gate) return report_error(gate.error());
+  facts.gate = *std::move(gate);
   auto origin = session.store->origin(id);
   if (!origin && origin.error().kind != Error::Kind::not_found) return report_error(origin.error());
   facts.origin = origin && !origin->empty() ? parse(*origin) : Json();
@@ -169,9 +122,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
   std::string out = field("retry-id", t.id.str(), terminal);
   out += field("state", paint(to_word(t.state), Colour::none, terminal), terminal);
   out += field("next", what_next(row, *session.config.rules, session.now), terminal);
-  if (facts.pause)
-    out +=
-        field("held", one_line("queue " + t.queue + " is paused " + api::pause_text(*facts.pause)), terminal);
+  if (facts.gate) out += field("held", one_line(api::gate_text(*facts.gate)), terminal);
   const bool delay = t.kind == Kind::delay;
   out += field("kind", to_word(t.kind), terminal);
   const bool by_exchange = t.queue.empty() && target_of(t).is_set();
@@ -216,7 +167,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
 int show_raw(const ShowOptions& options) {
   Session session;
   TaskRow row;
-  if (const int code = open_task(options, session, row); code != kSuccess) return code;
+  if (const int code = open_task(options.task, session, row); code != kSuccess) return code;
   Facts facts;
   if (const int code = read_facts(session, row.task, facts); code != kSuccess) return code;
   if (facts.message == nullptr)
@@ -229,10 +180,10 @@ int show(const ShowOptions& options) {
   if (options.raw) return show_raw(options);
   Session session;
   TaskRow row;
-  if (const int code = open_task(options, session, row); code != kSuccess) return code;
+  if (const int code = open_task(options.task, session, row); code != kSuccess) return code;
   Facts facts;
   if (const int code = read_facts(session, row.task, facts); code != kSuccess) return code;
-  if (!options.common.json) {
+  if (!options.task.common.json) {
     print(show_text(row, facts, session));
     if (options.body && facts.message != nullptr) print("\n" + printable_body(facts.message->body) + "\n");
     return kSuccess;
@@ -246,7 +197,7 @@ int show(const ShowOptions& options) {
     json["success"] = {
         {success ? "presumed_after" : "reported_within", levels::format_duration(silence->after)}};
   }
-  json["held"] = facts.pause ? api::to_json(*facts.pause) : Json();
+  json["held"] = facts.gate ? api::gate_json(*facts.gate) : Json();
   json["origin"] = facts.origin;
   json["properties"] = facts.properties;
   json["headers"] = facts.headers;
@@ -259,142 +210,7 @@ int show(const ShowOptions& options) {
   return kSuccess;
 }
 
-// -------------------------------------------------------------------------------------------------- history
-
-std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& attempts,
-                         const std::string& first, const Session& session) {
-  using enum Table::Align;
-  const Terminal terminal = Terminal::of_stdout();
-  const Task& t = row.task;
-  std::string out = paint("retry " + t.id.str(), Colour::bold, terminal) + "  " +
-                    joined({t.queue.empty() ? named("to", destination(t)) : named("queue", t.queue),
-                            named("message-id", t.message_id), named("tag", t.tag), named("ladder", t.ladder),
-                            fmt::format("{} bytes", t.body_bytes)}) +
-                    "\n\n";
-  const auto has_rule = [](const AttemptRow& each) { return !each.attempt.rule.empty(); };
-  const bool rules = std::ranges::any_of(attempts, has_rule) || (attempts.empty() && !t.rule.empty());
-  std::vector<Table::Column> columns = {
-      {"RETRY", right},         {"LEVEL", right, 0, 2}, {"DUE (UTC)", left, 0, 5}, {"PUBLISHED (UTC)", left},
-      {"LATE", right, 0, 1},    {"OUTCOME", left},      {"AFTER", right, 0, 3},    {"NODE", left, 8, 4},
-      {"EXECUTOR", left, 8, 6}, {"ERROR", left}};
-  if (rules) columns.insert(columns.end() - 1, {"RULE", left, 8, 7});
-  Table table(std::move(columns));
-  const auto add = [&](std::vector<Table::Cell> cells, const std::string& rule) {
-    if (rules) cells.insert(cells.end() - 1, rule.empty() ? "-" : rule);
-    table.row(std::move(cells));
-  };
-  if (t.kind == Kind::delay) {
-    add({"received", "-", "-", format_utc(t.created_at), "-", "delayed", "-", "-", "-", first}, "");
-  } else {
-    add({"first",
-         "-",
-         "-",
-         format_utc(t.first_failed_at),
-         "-",
-         {"failed", Colour::red},
-         "-",
-         "-",
-         "-",
-         first},
-        attempts.empty() ? t.rule : "");
-  }
-  for (const AttemptRow& each : attempts) {
-    const Attempt& a = each.attempt;
-    const bool answered = a.published_at && a.outcome_at;
-    add({std::to_string(a.attempt),
-         std::to_string(a.level),
-         format_utc(a.due_at),
-         a.published_at ? format_utc(*a.published_at) : "-",
-         a.published_at ? humanise(*a.published_at - a.due_at) : "-",
-         {std::string(to_word(a.outcome)), colour_of(a.outcome)},
-         answered ? humanise(*a.outcome_at - *a.published_at) : "-",
-         each.node.empty() ? "-" : each.node,
-         a.executor.empty() ? "-" : a.executor,
-         a.error},
-        a.rule);
-  }
-  out += table.str(terminal);
-  return out + "\n" +
-         paint(one_line(what_next(row, *session.config.rules, session.now)), colour_of(t.state), terminal) +
-         "\n";
-}
-
-int history(const ShowOptions& options) {
-  Session session;
-  TaskRow row;
-  if (const int code = open_task(options, session, row); code != kSuccess) return code;
-  auto attempts = session.store->history(row.task.id);
-  if (!attempts) return report_error(attempts.error());
-  auto origin = session.store->origin(row.task.id);
-  if (!origin && origin.error().kind != Error::Kind::not_found) return report_error(origin.error());
-  std::string first = origin && row.task.kind == Kind::retry ? first_error(*origin) : "";
-  // Without attempts, the task still has the error it arrived with.
-  if (first.empty() && attempts->empty()) first = row.task.last_error;
-  if (!options.common.json) {
-    print(history_text(row, *attempts, first, session));
-    return kSuccess;
-  }
-  Json json = {{"task", api::to_json(row)},
-               {"first_error", first.empty() ? Json() : Json(first)},
-               {"attempts", Json::array()},
-               {"next", what_next(row, *session.config.rules, session.now)}};
-  for (const AttemptRow& each : *attempts) json["attempts"].push_back(api::to_json_with_task(each));
-  print(dump(json) + "\n");
-  return kSuccess;
-}
-
-// ---------------------------------------------------------------------------------------------------- audit
-
-// "state scheduled -> cancelled; next_at ... -> null": the values that differ.
-std::string change_line(const AuditRow& row) {
-  const Json before = parse(row.before), after = parse(row.after);
-  if (!before.is_object() || !after.is_object()) return row.before + " -> " + row.after;
-  const auto word = [](const Json& value) {
-    return value.is_string() ? value.get<std::string>() : dump(value, false);
-  };
-  std::string out;
-  for (const auto& [name, value] : after.items()) {
-    const Json was = before.contains(name) ? before[name] : Json();
-    if (was != value) out += (out.empty() ? "" : "; ") + name + " " + word(was) + " -> " + word(value);
-  }
-  return out;
-}
-
-int audit(const ShowOptions& options) {
-  Session session;
-  TaskRow row;
-  if (const int code = open_task(options, session, row); code != kSuccess) return code;
-  auto rows = session.store->audit(row.task.id);
-  if (!rows) return report_error(rows.error());
-  if (options.common.json) {
-    Json json = {{"retry_id", row.task.id.str()}, {"version", row.task.version}, {"changes", Json::array()}};
-    for (const AuditRow& each : *rows) json["changes"].push_back(api::to_json(each));
-    print(dump(json) + "\n");
-    return kSuccess;
-  }
-  if (rows->empty()) {
-    print("no manual changes\n");
-    return kSuccess;
-  }
-  using enum Table::Align;
-  Table table({{"AT (UTC)", left}, {"WHO", left}, {"WHAT", left}, {"CHANGED", left}});
-  for (const AuditRow& each : *rows) table.row({format_utc(each.at), each.who, each.what, change_line(each)});
-  print(table.str(Terminal::of_stdout(), false));
-  return kSuccess;
-}
-
 }  // namespace
-
-void add_audit(CLI::App& app, int* exit) {
-  auto o = std::make_shared<ShowOptions>();
-  CLI::App& c = add_command(app, "audit", "Lists manual changes of a task: when, by whom, and what",
-                            "Examples:\n"
-                            "  rung audit 249107395289088\n"
-                            "  rung audit order-17                   by message-id: the newest task",
-                            o->common);
-  c.add_option("ID", o->id, "A retry-id or a message-id")->required();
-  c.callback([o, exit] { *exit = audit(*o); });
-}
 
 void add_show(CLI::App& app, int* exit) {
   auto o = std::make_shared<ShowOptions>();
@@ -405,24 +221,11 @@ void add_show(CLI::App& app, int* exit) {
                             "  rung show 249107395289088 --raw > body.bin\n"
                             "  rung show order-17                    by message-id: the newest task\n"
                             "  rung show 249107395289088 --json | jq .origin",
-                            o->common);
-  c.add_option("ID", o->id, "A retry-id or a message-id")->required();
+                            o->task.common);
+  c.add_option("ID", o->task.id, "A retry-id or a message-id")->required();
   CLI::Option* raw = c.add_flag("--raw", o->raw, "Print only the body, as raw bytes");
   c.add_flag("--body", o->body, "Include the body; unprintable bytes are escaped")->excludes(raw);
   c.callback([o, exit] { *exit = show(*o); });
-}
-
-void add_history(CLI::App& app, int* exit) {
-  auto o = std::make_shared<ShowOptions>();
-  CLI::App& c = add_command(
-      app, "history", "Shows the history of a task: every attempt, and what happens next",
-      "Examples:\n"
-      "  rung history 249107395289088\n"
-      "  rung history order-17                 by message-id: the newest task\n"
-      "LATE: delay between the due time and the publish. AFTER: time until the consumer's result.",
-      o->common);
-  c.add_option("ID", o->id, "A retry-id or a message-id")->required();
-  c.callback([o, exit] { *exit = history(*o); });
 }
 
 }  // namespace rung::cli

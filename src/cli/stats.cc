@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "levels/duration.h"
+#include "src/api/gates.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
 #include "src/cli/task_text.h"
@@ -61,14 +62,12 @@ Result<void> read(Store& store, EpochMs now, Ms max_overdue, Stats& stats) {
   std::vector<int> all(kShards);
   std::iota(all.begin(), all.end(), 0);
   // Publishes without a confirm, and silences that nobody ended, are overdue too.
-  const auto pauses = store.pauses();
-  if (!pauses) return tl::unexpected(pauses.error());
-  std::vector<std::string> paused;  // their tasks are late by intent
-  for (const Pause& pause : *pauses) {
-    if (!pause.over) paused.push_back(pause.queue);
-  }
+  const auto gates = api::gates_in_force(store);
+  if (!gates) return tl::unexpected(gates.error());
+  std::vector<std::string> held_back;  // their tasks are late by intent
+  for (const QueueGate& gate : *gates) held_back.push_back(gate.queue);
   for (const State state : {State::scheduled, State::publishing, State::awaiting}) {
-    auto late = store.due(state, all, std::nullopt, now - max_overdue, kMaxLatePerShard, paused);
+    auto late = store.due(state, all, std::nullopt, now - max_overdue, kMaxLatePerShard, held_back);
     if (!late) return tl::unexpected(late.error());
     stats.late.insert(stats.late.end(), late->begin(), late->end());
   }

@@ -1,6 +1,7 @@
 // POST /v1/tasks, GET /v1/tasks, GET /v1/tasks/{id}, GET /v1/tasks/{id}/audit.
 #include <map>
 
+#include "src/api/gates.h"
 #include "src/api/submission.h"
 #include "src/api/views.h"
 #include "src/core/submission.h"
@@ -222,13 +223,17 @@ Response show_task(Context& context, const Call& call) {
   struct Shown {
     std::optional<TaskRow> row;
     std::vector<AttemptRow> history;
+    std::optional<QueueGate> gate;  // that holds it back
   };
-  const auto found = context.reads.run([&](QueryStore& store) -> Result<Shown> {
+  const auto found = context.reads.run([&](Store& store) -> Result<Shown> {
     auto row = store.find(*id);
     if (!row) return tl::unexpected(row.error());
     auto history = store.history(*id);
     if (!history) return tl::unexpected(history.error());
-    return Shown{*std::move(row), *std::move(history)};
+    if (!*row) return Shown{};
+    auto gate = api::holding_gate(store, (*row)->task);
+    if (!gate) return tl::unexpected(gate.error());
+    return Shown{*std::move(row), *std::move(history), *std::move(gate)};
   });
   if (!found) return problem(found.error(), call.request.path);
   if (!found->row) return no_such_task(call);
@@ -236,6 +241,7 @@ Response show_task(Context& context, const Call& call) {
   Json attempts = Json::array();
   for (const AttemptRow& attempt : found->history) attempts.push_back(api::to_json(attempt));
   json["history"] = std::move(attempts);
+  json["held"] = found->gate ? api::gate_json(*found->gate) : Json();
   Response response = answer(200, json);
   response.headers.emplace_back("ETag", api::etag(found->row->task));
   return response;

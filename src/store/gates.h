@@ -119,6 +119,9 @@ std::optional<Pause> resumed(const std::optional<Pause>& before, const std::stri
 // What a store does for permits(): counts the permits that other instances have not used, grants, and notes
 // what this one has then. `book.in_flight`: the deliveries in flight.
 PermitCounts permit(GateState& state, PermitBook& book, const NewPermits& wanted, EpochMs now);
+// What the view retry_queues shows of a queue with its latest pause and its state, without waiting and
+// next_at; nullptr: it has none. None: it flows.
+std::optional<QueueGate> gate_in_force(const Pause* pause, const GateState* state, EpochMs now);
 // What pause() and resume() write beside it. `after.over`: it was resumed.
 AuditRow audit_of(const std::optional<Pause>& before, const Pause& after, EpochMs now);
 SystemEvent event_of(const Pause& after);

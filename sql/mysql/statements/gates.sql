@@ -33,7 +33,7 @@ SELECT queue, breaker, breaker_since, breaker_until, breaker_reason, breaker_det
 FROM rung_gates WHERE queue = :queue AND length = CHAR_LENGTH(:queue) FOR UPDATE
 
 -- name: gate_create
--- Before gate_lock, so that two instances that create the same row do not deadlock on its gap.
+-- If gate_lock finds no row. It then runs again: another instance may have created the row, and changed it.
 INSERT IGNORE INTO rung_gates (queue, length, breaker_reason, breaker_detail, permits, seen_at)
 VALUES (:queue, CHAR_LENGTH(:queue), '', '', '', UTC_TIMESTAMP(3))
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "src/store/memory/memory_store_impl.h"
 
@@ -7,31 +8,6 @@ namespace rung {
 namespace {
 
 bool is_over(const Pause& pause, EpochMs now) { return pause.until && *pause.until <= now; }
-
-// What the view retry_queues says of the queue, if nothing stronger holds it back.
-void show(const GateState& state, EpochMs now, std::map<std::string, QueueGate>& gates) {
-  constexpr Ms kConfirmed{60'000};
-  const auto put = [&](const char* word, const GateState::Hold& hold, const char* by) {
-    QueueGate& gate = gates[state.queue];
-    if (!gate.state.empty()) return;
-    gate.state = word;
-    gate.since = hold.since;
-    if (hold.until.ms != 0) gate.until = hold.until;
-    gate.reason = hold.reason;
-    gate.by = by;
-  };
-  const auto holds = [&](const std::optional<GateState::Hold>& hold) { return hold && hold->until > now; };
-  const bool confirmed = state.seen_at > now - kConfirmed;
-  const Breaker& breaker = state.breaker;
-  if (holds(state.outside) && confirmed) put("outside_window", *state.outside, "");
-  if (holds(state.retry_after)) put("paused", *state.retry_after, "retry-after");
-  if (breaker.state != Breaker::State::closed && confirmed) {
-    const bool waits = breaker.state == Breaker::State::open && breaker.until && *breaker.until > now;
-    put(waits ? "breaker_open" : "breaker_half_open",
-        {breaker.since, breaker.until.value_or(EpochMs{}), breaker.reason}, "");
-  }
-  if (holds(state.limited)) put("rate_limited", *state.limited, "");
-}
 
 }  // namespace
 
@@ -165,16 +141,20 @@ Result<std::vector<QueueGate>> MemoryStore::queue_gates() {
       ++gate.waiting;
       if (t.next_at) gate.next_at = std::min(gate.next_at.value_or(*t.next_at), *t.next_at);
     }
-    for (const auto& [queue, pause] : db_.pauses_) {
-      if (is_over(pause, db_.now_locked())) continue;
-      QueueGate& gate = gates[queue];
-      gate.since = pause.since;
-      gate.until = pause.until;
-      gate.reason = pause.reason;
-      gate.by = pause.who;
-      gate.state = "paused";
+    std::set<std::string> queues;
+    for (const auto& [queue, pause] : db_.pauses_) queues.insert(queue);
+    for (const auto& [queue, state] : db_.gates_) queues.insert(queue);
+    for (const std::string& queue : queues) {
+      const auto pause = latest_pause(queue);
+      const auto state = db_.gates_.find(queue);
+      auto gate = gate_in_force(pause ? &*pause : nullptr,
+                                state == db_.gates_.end() ? nullptr : &state->second, db_.now_locked());
+      if (!gate) continue;
+      const QueueGate& waiting = gates[queue];
+      gate->waiting = waiting.waiting;
+      gate->next_at = waiting.next_at;
+      gates[queue] = *std::move(gate);
     }
-    for (const auto& [queue, state] : db_.gates_) show(state, db_.now_locked(), gates);
     std::vector<QueueGate> out;
     for (auto& [queue, gate] : gates) {
       gate.queue = queue;

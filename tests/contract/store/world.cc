@@ -16,6 +16,7 @@ RuleBookPtr rules() {
     queues["presumed"].silence = {Silence::Means::success, Ms{1}};
     queues["strict"].silence = {Silence::Means::failure, Ms{1}};
     queues["loud"].publish_parked = true;
+    queues["probed"].gate.breaker = BreakerRules{};
     return std::make_shared<const RuleBook>(std::move(ladders), std::move(queues), RuleBook::Tags{},
                                             defaults);
   }();

@@ -37,7 +37,8 @@ inline void wait_until(const std::function<bool()>& condition) {
 }
 
 // Ladder "default": three levels of 1 ms; "long": two of an hour. Queue "presumed": silence of 1 ms is
-// success; "strict": failure; "loud": publishes what is parked; others: silence of an hour.
+// success; "strict": failure; "loud": publishes what is parked; "probed": has a breaker; others: silence of
+// an hour.
 RuleBookPtr rules();
 Decider decider();
 

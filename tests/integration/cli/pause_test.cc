@@ -18,6 +18,19 @@ class PauseCommand : public CliTest {
     }
     return nullptr;
   }
+  // Until when the breaker is open, as the sidecars write it.
+  EpochMs open_breaker(const std::string& name) {
+    EpochMs until;
+    EXPECT_TRUE(store().change_gate(name, [&](GateState& state, EpochMs now) {
+      until = now + Ms{600'000};
+      state.breaker.state = Breaker::State::open;
+      state.breaker.since = state.breaker.opened_at = now;
+      state.breaker.until = until;
+      state.breaker.reason = "20 of the last 100 deliveries failed, the last one with: boom";
+      return std::vector<SystemEvent>{};
+    }));
+    return until;
+  }
 };
 
 TEST_F(PauseCommand, PausesUntilItIsResumed) {
@@ -79,7 +92,7 @@ TEST_F(PauseCommand, WhatIsWrongIsSaid) {
   refused({"resume", prefix + ".failed"}, "are Rung's own");
   refused({"pause", ""}, "cannot be a queue");
   refused({"pause"}, "QUEUE is required");
-  EXPECT_EQ(rung({"queues"}).out, "no queue has scheduled tasks, and none is paused\n");
+  EXPECT_EQ(rung({"queues"}).out, "no queue has scheduled tasks, and none is held back\n");
 }
 
 TEST_F(PauseCommand, ShowSaysWhatHoldsATaskBack) {
@@ -101,6 +114,40 @@ TEST_F(PauseCommand, TasksOfAPausedQueueAreNoProblem) {
   EXPECT_THAT(rung({"stats"}).err, HasSubstr("1 task is overdue by more than"));
   ASSERT_EQ(rung({"pause", "orders"}).exit, 0);
   EXPECT_THAT(rung({"stats"}).err, Not(HasSubstr("overdue by more than")));
+}
+
+TEST_F(PauseCommand, AnOpenBreakerIsShownAndIsNotResumed) {
+  const TaskId held = insert(fresh("orders", -5min));
+  const std::string until = format_utc(open_breaker("orders"));
+  EXPECT_THAT(rung({"queues"}).out,
+              ContainsRegex("orders +breaker open +.+ +in (9m5.s|10m) +1 +5m.* ago +- +20 of the last 100"));
+  EXPECT_EQ(queue("orders")["state"], "breaker_open");
+  const std::string why = "queue orders: breaker open until " + until +
+                          " UTC (20 of the last 100 deliveries failed, the last one with: boom)";
+  EXPECT_THAT(rung({"show", held.str()}).out, ContainsRegex("\nheld +queue orders: breaker open until "));
+  EXPECT_THAT(rung({"show", held.str()}).out, HasSubstr(why));
+  EXPECT_EQ(rung_json({"show", held.str()})["held"]["state"], "breaker_open");
+  EXPECT_THAT(rung({"stats"}).err, Not(HasSubstr("overdue by more than")));
+  const Ran resumed = rung({"resume", "orders"});
+  EXPECT_EQ(resumed.exit, 3);
+  EXPECT_THAT(resumed.err, HasSubstr("the queue 'orders' is not paused by a person: " + why));
+}
+
+TEST_F(PauseCommand, ARateAndAWindowAreShown) {
+  const TaskId due = insert(fresh("orders", -5min)), later = insert(fresh("orders", 1h));
+  EXPECT_TRUE(store().change_gate("orders", [](GateState& state, EpochMs now) {
+    state.limited = {now, now + Ms{600'000}, "rate 5/s"};
+    return std::vector<SystemEvent>{};
+  }));
+  EXPECT_THAT(rung({"queues"}).out, ContainsRegex("orders +rate limited +.+ +- +2 +5m.* ago +- +rate 5/s"));
+  EXPECT_THAT(rung({"show", due.str()}).out, HasSubstr("waits for the rate of queue orders (rate 5/s)\n"));
+  EXPECT_THAT(rung({"show", later.str()}).out, Not(HasSubstr("\nheld")));
+  EXPECT_TRUE(store().change_gate("orders", [](GateState& state, EpochMs now) {
+    state.outside = {now, now + Ms{600'000}, "window Mon-Fri 08:00-18:00 UTC"};
+    return std::vector<SystemEvent>{};
+  }));
+  EXPECT_THAT(rung({"queues"}).out, ContainsRegex("orders +outside window +.+ +in (9m5.s|10m) +2 "));
+  EXPECT_THAT(rung({"show", due.str()}).out, HasSubstr("queue orders is outside its window until "));
 }
 
 TEST_F(PauseCommand, AFiredTaskOfAPausedQueueStillWaits) {

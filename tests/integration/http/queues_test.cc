@@ -66,6 +66,30 @@ TEST_F(HttpQueues, APauseHasAnEndIfItIsGivenOne) {
   EXPECT_EQ(until.at("since"), for_hours.at("since")) << "changed, not begun anew";
 }
 
+TEST_F(HttpQueues, ATaskSaysWhatHoldsItBack) {
+  up();
+  const std::string id = submit({{"queue", "orders"}, {"delay", "1h"}});
+  EXPECT_EQ(task(id).at("held"), nullptr);
+  const json paused = post("/v1/queues/orders/pause").json();
+  EXPECT_EQ(task(id).at("held"), paused);
+  EXPECT_EQ(post("/v1/queues/orders/pause", {{"for", "1m"}}).status, 200);
+  EXPECT_EQ(task(id).at("held"), nullptr) << "it ends before the task is due";
+  EXPECT_EQ(post("/v1/queues/orders/resume").status, 200);
+
+  db.exec(
+      "INSERT INTO rung_gates (queue, length, breaker, breaker_since, breaker_until, breaker_reason, "
+      "breaker_detail, "
+      "permits, seen_at) VALUES ('orders', 6, 'open', UTC_TIMESTAMP(3), UTC_TIMESTAMP(3) + INTERVAL 2 HOUR, "
+      "'20 of "
+      "the last 100 deliveries failed', '', '', UTC_TIMESTAMP(3))");
+  EXPECT_EQ(task(id).at("held").at("state"), "breaker_open");
+  EXPECT_EQ(task(id).at("held").at("reason"), "20 of the last 100 deliveries failed");
+  EXPECT_EQ(queue("orders").at("state"), "breaker_open");
+  EXPECT_EQ(queue("orders").at("waiting"), 1);
+  EXPECT_THAT(refused(post("/v1/queues/orders/resume"), 404),
+              HasSubstr("not paused by a person: queue orders: breaker open until "));
+}
+
 TEST_F(HttpQueues, WhatIsWrongIsSaid) {
   up();
   const std::string pause = "/v1/queues/orders/pause";

@@ -1,0 +1,294 @@
+// What instances share about the gates of queues, and what people see of them.
+#include <atomic>
+
+#include "tests/contract/store/world.h"
+
+namespace rung::test {
+namespace {
+
+using BreakerIs = Breaker::State;
+
+class GateStateContract : public StoreContract {
+ protected:
+  static constexpr Ms kLong{3'600'000};
+
+  GateState change(const std::string& queue, const std::function<void(GateState&, EpochMs)>& how) {
+    return must(store_->change_gate(queue, [&](GateState& state, EpochMs now) {
+      how(state, now);
+      return std::vector<SystemEvent>{};
+    }));
+  }
+  // As a new handle reads it.
+  std::optional<GateState> read(const std::string& queue) {
+    auto other = open();
+    for (const GateState& one : must(other->gate_states())) {
+      if (one.queue == queue) return one;
+    }
+    return std::nullopt;
+  }
+  QueueGate shown(const std::string& queue) {
+    for (const QueueGate& one : must(store_->queue_gates())) {
+      if (one.queue == queue) return one;
+    }
+    throw std::runtime_error("no row for the queue " + queue);
+  }
+  TaskId waiting(const std::string& queue, EpochMs due) {
+    NewTask n = task(queue);
+    n.task.next_at = due;
+    must(store_->insert(std::span(&n, 1), Fence{0, {}, true}));
+    return n.task.id;
+  }
+};
+
+Breaker open_breaker(EpochMs now) {
+  Breaker breaker;
+  breaker.state = BreakerIs::open;
+  breaker.since = breaker.opened_at = now;
+  breaker.until = now + Ms{30'000};
+  breaker.opened = 1;
+  breaker.reason =
+      "20 of the last 100 deliveries failed, the last one with: \"connect\\refused\" \u00fc \U0001F600";
+  return breaker;
+}
+
+TEST_P(GateStateContract, AQueueIsNewUntilItIsChanged) {
+  EXPECT_TRUE(must(store_->gate_states()).empty());
+  const EpochMs before = must(store_->now());
+  EpochMs seen;
+  const GateState after = change("orders", [&](GateState& state, EpochMs now) {
+    EXPECT_EQ(state.queue, "orders");
+    EXPECT_TRUE(state.breaker == Breaker{});
+    EXPECT_FALSE(state.retry_after || state.outside || state.limited);
+    EXPECT_TRUE(state.unused.empty());
+    seen = now;
+  });
+  EXPECT_GE(seen, before);
+  EXPECT_LE(seen, must(store_->now()));
+  EXPECT_GE(after.seen_at, before);
+  EXPECT_EQ(read("orders"), after);
+  EXPECT_TRUE(must(store_->queue_gates()).empty()) << "it holds back nothing, and nothing waits";
+}
+
+TEST_P(GateStateContract, EveryFieldIsKept) {
+  const EpochMs now = must(store_->now());
+  const GateState written = change("orders", [&](GateState& state, EpochMs) {
+    Breaker& breaker = state.breaker;
+    breaker = open_breaker(now);
+    breaker.state = BreakerIs::half_open;
+    breaker.until.reset();
+    breaker.opened = 3;
+    breaker.opened_at = now - Ms{90'061};
+    breaker.outcomes = "..xx.x";
+    breaker.succeeded = 2;
+    breaker.last_probe = 1'000'017;
+    breaker.probes = {{1'000'016, now - Ms{5}, true}, {1'000'017, now, false}};
+    state.retry_after = {now - Ms{1}, now + Ms{1001}, "task 17 asked for 1s"};
+    state.outside = {now - Ms{2}, now + Ms{2002}, "window Mon-Fri 08:00-18:00 Europe/Berlin"};
+    state.limited = {now - Ms{3}, now + Ms{3003}, "rate 200/s"};
+    state.unused = {{1, {5, now}}, {70'000, {500, now - Ms{7}}}};
+    state.seen_at = now - Ms{12'345};
+  });
+  EXPECT_EQ(written.breaker.probes.size(), 2U);
+  EXPECT_EQ(read("orders"), written);
+
+  // And back to a queue without anything.
+  const GateState cleared = change("orders", [&](GateState& state, EpochMs) {
+    state = {};
+    state.queue = "orders";
+    state.seen_at = now;
+  });
+  EXPECT_EQ(read("orders"), cleared);
+  EXPECT_TRUE(cleared.breaker == Breaker{});
+}
+
+TEST_P(GateStateContract, ABreakerWithAThousandOutcomesIsKept) {
+  const std::string outcomes = std::string(999, '.') + "x";
+  change("orders", [&](GateState& state, EpochMs) { state.breaker.outcomes = outcomes; });
+  EXPECT_EQ(read("orders")->breaker.outcomes, outcomes);
+}
+
+TEST_P(GateStateContract, ALongReasonIsCutAndDoesNotFail) {
+  const std::string text(4000, 'e');
+  change("orders", [&](GateState& state, EpochMs now) {
+    state.breaker = open_breaker(now);
+    state.breaker.reason = text;
+    state.retry_after = {now, now + kLong, text};
+    state.outside = state.limited = state.retry_after;
+  });
+  const auto state = read("orders");
+  ASSERT_TRUE(state && state->retry_after);
+  EXPECT_THAT(state->breaker.reason, testing::StartsWith("eeee"));
+  EXPECT_THAT(state->retry_after->reason, testing::StartsWith("eeee"));
+}
+
+TEST_P(GateStateContract, QueuesThatDifferInABlankHaveTheirOwnGates) {
+  for (const char* queue : {"a", "a ", "A", "\u00fc\U0001F600'\"\\"}) {
+    change(queue, [&](GateState& state, EpochMs now) {
+      EXPECT_FALSE(state.limited) << queue;
+      state.limited = {now, now + kLong, queue};
+    });
+  }
+  EXPECT_EQ(must(store_->gate_states()).size(), 4U);
+  EXPECT_EQ(read("a")->limited->reason, "a");
+  EXPECT_EQ(read("a ")->limited->reason, "a ");
+  change("a ", [&](GateState& state, EpochMs) { state.limited.reset(); });
+  EXPECT_TRUE(read("a")->limited);
+  EXPECT_FALSE(read("a ")->limited);
+  EXPECT_EQ(must(store_->queue_gates()).size(), 3U);
+}
+
+TEST_P(GateStateContract, TheEventsOfAChangeAreRecorded) {
+  must(store_->change_gate("orders", [&](GateState& state, EpochMs now) {
+    state.breaker = open_breaker(now);
+    return std::vector<SystemEvent>{{0, {}, "", "breaker_opened", "orders", state.breaker.reason},
+                                    {0, {}, "", "second", "orders", ""}};
+  }));
+  // Also if nothing else changes.
+  must(store_->change_gate("orders", [&](GateState&, EpochMs) {
+    return std::vector<SystemEvent>{{0, {}, "", "third", "orders", std::string(5000, 'x')}};
+  }));
+  const auto events = must(store_->events(10));
+  ASSERT_EQ(events.size(), 3U);
+  EXPECT_EQ(events[2].kind, "breaker_opened");
+  EXPECT_EQ(events[2].subject, "orders");
+  EXPECT_THAT(events[2].detail, testing::HasSubstr("\\refused\" \u00fc \U0001F600"));
+  EXPECT_EQ(events[1].kind, "second");
+  EXPECT_EQ(events[0].kind, "third");
+}
+
+// They also create the row at the same time.
+TEST_P(GateStateContract, ConcurrentChangesLoseNothing) {
+  constexpr int kThreads = 4, kChanges = 25;
+  std::atomic<int> failed = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      try {
+        const auto mine = open();
+        for (int i = 0; i < kChanges; ++i) {
+          must(mine->change_gate("orders", [](GateState& state, EpochMs) {
+            ++state.breaker.last_probe;
+            return std::vector<SystemEvent>{{0, {}, "", "counted", "orders", ""}};
+          }));
+        }
+      } catch (const std::exception& e) {
+        ++failed;
+        ADD_FAILURE() << e.what();
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(read("orders")->breaker.last_probe, kThreads * kChanges);
+  EXPECT_EQ(must(store_->events(1000)).size(), static_cast<std::size_t>(kThreads * kChanges));
+}
+
+// ------------------------------------------------------------------------------------ the view retry_queues
+
+TEST_P(GateStateContract, EachGateHasItsWord) {
+  const EpochMs now = must(store_->now());
+  const GateState::Hold hold{now, now + kLong, "why"};
+  change("hold", [&](GateState& state, EpochMs) { state.retry_after = hold; });
+  change("outside", [&](GateState& state, EpochMs) { state.outside = hold; });
+  change("limited", [&](GateState& state, EpochMs) { state.limited = hold; });
+  change("open", [&](GateState& state, EpochMs) { state.breaker = open_breaker(now); });
+  change("waited", [&](GateState& state, EpochMs) {
+    state.breaker = open_breaker(now);
+    state.breaker.until = now;
+  });
+  change("half open", [&](GateState& state, EpochMs) {
+    state.breaker = open_breaker(now);
+    state.breaker.state = BreakerIs::half_open;
+    state.breaker.until.reset();
+  });
+  change("closed again", [&](GateState& state, EpochMs) { state.breaker.since = now; });
+  const auto gates = must(store_->queue_gates());
+  EXPECT_EQ(gates.size(), 6U);
+  const auto expect = [&](const std::string& queue, const std::string& word, const std::string& by,
+                          std::optional<EpochMs> until, const std::string& reason) {
+    const QueueGate gate = shown(queue);
+    EXPECT_EQ(gate.state, word) << queue;
+    EXPECT_EQ(gate.since, now) << queue;
+    EXPECT_EQ(gate.until, until) << queue;
+    EXPECT_EQ(gate.reason, reason) << queue;
+    EXPECT_EQ(gate.by, by) << queue;
+    EXPECT_EQ(gate.waiting, 0) << queue;
+    EXPECT_FALSE(gate.next_at) << queue;
+  };
+  const std::string opened = open_breaker(now).reason;
+  expect("hold", "paused", "retry-after", hold.until, "why");
+  expect("outside", "outside_window", "", hold.until, "why");
+  expect("limited", "rate_limited", "", hold.until, "why");
+  expect("open", "breaker_open", "", now + Ms{30'000}, opened);
+  expect("waited", "breaker_half_open", "", now, opened);
+  expect("half open", "breaker_half_open", "", std::nullopt, opened);
+}
+
+TEST_P(GateStateContract, OfSeveralGatesTheStrongestIsShownWithAllThatWaits) {
+  const EpochMs due = must(store_->now()) + kLong;
+  waiting("orders", due + Ms{1});
+  waiting("orders", due);
+  waiting("orders ", due);
+  must(store_->pause({"orders", {}, "ann", "down"}));
+  const EpochMs now = must(store_->now());
+  change("orders", [&](GateState& state, EpochMs) {
+    state.outside = {now, now + kLong, "outside"};
+    state.retry_after = {now, now + kLong, "retry-after"};
+    state.breaker = open_breaker(now);
+    state.limited = {now, now + kLong, "limited"};
+  });
+  const auto expect = [&](const std::string& word, const std::string& reason) {
+    const QueueGate gate = shown("orders");
+    EXPECT_EQ(gate.state, word);
+    EXPECT_EQ(gate.reason, reason);
+    EXPECT_EQ(gate.waiting, 2);
+    EXPECT_EQ(gate.next_at, due);
+    EXPECT_EQ(must(store_->queue_gates()).size(), 2U);
+    EXPECT_EQ(shown("orders ").state, "flowing");
+    EXPECT_EQ(shown("orders ").waiting, 1);
+  };
+  expect("paused", "down");
+  must(store_->resume("orders", "ann"));
+  expect("outside_window", "outside");
+  change("orders", [](GateState& state, EpochMs) { state.outside.reset(); });
+  expect("paused", "retry-after");
+  change("orders", [](GateState& state, EpochMs) { state.retry_after.reset(); });
+  expect("breaker_open", open_breaker(now).reason);
+  change("orders", [](GateState& state, EpochMs) { state.breaker = {}; });
+  expect("rate_limited", "limited");
+  change("orders", [](GateState& state, EpochMs) { state.limited.reset(); });
+  expect("flowing", "");
+}
+
+TEST_P(GateStateContract, WhatHasEndedHoldsNothingBack) {
+  const EpochMs now = must(store_->now());
+  const GateState::Hold over{now - Ms{2}, now - Ms{1}, "over"};
+  change("orders",
+         [&](GateState& state, EpochMs) { state.retry_after = state.outside = state.limited = over; });
+  EXPECT_TRUE(must(store_->queue_gates()).empty());
+}
+
+TEST_P(GateStateContract, AGateThatNoInstanceHasConfirmedForAMinuteIsNotInForce) {
+  const EpochMs now = must(store_->now());
+  for (const bool confirmed : {true, false}) {
+    const auto seen = now - (confirmed ? Ms{50'000} : Ms{61'000});
+    change("open", [&](GateState& state, EpochMs) {
+      state.breaker = open_breaker(now);
+      state.seen_at = seen;
+    });
+    change("outside", [&](GateState& state, EpochMs) {
+      state.outside = {now, now + kLong, "window"};
+      state.seen_at = seen;
+    });
+    EXPECT_EQ(must(store_->queue_gates()).size(), confirmed ? 2U : 0U);
+  }
+  // A consumer's wish is none of the config's.
+  change("open", [&](GateState& state, EpochMs) { state.retry_after = {now, now + kLong, "task 1"}; });
+  EXPECT_EQ(shown("open").state, "paused");
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, GateStateContract, testing::Values("memory", "mysql"),
+                         [](const auto& kind) { return kind.param; });
+
+}  // namespace
+}  // namespace rung::test

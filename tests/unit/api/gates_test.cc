@@ -1,0 +1,134 @@
+#include "src/api/gates.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "src/api/pauses.h"
+#include "src/store/memory/memory_store.h"
+
+namespace rung::api {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr Ms kMinute{60'000};
+
+class HeldBack : public testing::Test {
+ protected:
+  HeldBack() { EXPECT_TRUE(store_->migrate()); }
+
+  EpochMs now() { return store_->now().value(); }
+  void change(const std::function<void(GateState&, EpochMs)>& how) {
+    EXPECT_TRUE(store_->change_gate("orders", [&](GateState& state, EpochMs at) {
+      how(state, at);
+      return std::vector<SystemEvent>{};
+    }));
+  }
+  // What holds back a task of the queue that is due in `away`; "" = nothing.
+  std::string held(Ms away, State state = State::scheduled) {
+    Task task;
+    task.queue = "orders";
+    task.state = state;
+    task.next_at = now() + away;
+    const auto gate = holding_gate(*store_, task).value();
+    return gate ? gate->state : "";
+  }
+
+  std::unique_ptr<Store> store_ = open_memory_store(std::make_shared<MemoryDb>());
+};
+
+Breaker opened(EpochMs now) {
+  Breaker breaker;
+  breaker.state = Breaker::State::open;
+  breaker.since = breaker.opened_at = now;
+  breaker.until = now + kMinute;
+  breaker.reason = "20 of the last 100 deliveries failed";
+  return breaker;
+}
+
+TEST_F(HeldBack, ByTheGateThatEndsAfterTheTaskIsDue) {
+  EXPECT_EQ(held(Ms{0}), "");
+  change([](GateState& state, EpochMs at) { state.outside = {at, at + kMinute, "window"}; });
+  EXPECT_EQ(held(-kMinute), "outside_window");
+  EXPECT_EQ(held(kMinute / 2), "outside_window");
+  EXPECT_EQ(held(kMinute * 2), "") << "it is inside the window by then";
+  EXPECT_EQ(held(-kMinute, State::awaiting), "");
+  change([](GateState& state, EpochMs at) { state.breaker = opened(at), state.outside.reset(); });
+  EXPECT_EQ(held(Ms{0}), "breaker_open");
+  EXPECT_EQ(held(kMinute * 2), "");
+  ASSERT_TRUE(store_->pause({"orders", {}, "ann", ""}));
+  EXPECT_EQ(held(kMinute * 2), "paused");
+}
+
+TEST_F(HeldBack, ByARateOrAHalfOpenBreakerOnlyWhenTheTaskIsDue) {
+  change([](GateState& state, EpochMs at) { state.limited = {at, at + kMinute, "rate 5/s"}; });
+  EXPECT_EQ(held(Ms{0}), "rate_limited");
+  EXPECT_EQ(held(kMinute / 2), "");
+  change([](GateState& state, EpochMs at) {
+    state.breaker = opened(at);
+    state.breaker.until = at;
+  });
+  EXPECT_EQ(held(Ms{0}), "breaker_half_open");
+  EXPECT_EQ(held(kMinute / 2), "");
+}
+
+TEST_F(HeldBack, EveryQueueThatIsHeldBackIsListed) {
+  EXPECT_TRUE(gates_in_force(*store_).value().empty());
+  ASSERT_TRUE(store_->pause({"invoices", {}, "ann", ""}));
+  change([](GateState& state, EpochMs at) { state.breaker = opened(at); });
+  const auto gates = gates_in_force(*store_).value();
+  ASSERT_EQ(gates.size(), 2U);
+  EXPECT_EQ(gates[0].state, "paused");
+  EXPECT_EQ(gates[1].state, "breaker_open");
+}
+
+TEST_F(HeldBack, WhoResumesAQueueIsToldWhatElseHoldsIt) {
+  const TargetRules rules;
+  const auto refused = [&] {
+    const auto resumed = resume_queue(*store_, "orders", "ann", rules);
+    EXPECT_FALSE(resumed);
+    EXPECT_EQ(resumed.error().kind, Error::Kind::not_found);
+    return resumed.error().message;
+  };
+  EXPECT_EQ(refused(), "the queue 'orders' is not paused");
+  change([](GateState& state, EpochMs at) { state.breaker = opened(at); });
+  EXPECT_THAT(refused(),
+              testing::StartsWith("the queue 'orders' is not paused by a person: queue orders: breaker "
+                                  "open until "));
+  EXPECT_THAT(refused(), HasSubstr("(20 of the last 100 deliveries failed). This ends by itself"));
+  ASSERT_TRUE(store_->pause({"orders", {}, "ann", ""}));
+  EXPECT_TRUE(resume_queue(*store_, "orders", "ann", rules));
+}
+
+TEST(GateText, IsASentenceForEachGate) {
+  QueueGate gate;
+  gate.queue = "orders";
+  gate.until = EpochMs{1'795'280'640'123};
+  const auto text = [&](const std::string& state, const std::string& reason) {
+    gate.state = state;
+    gate.reason = reason;
+    return state_text(gate) + " | " + gate_text(gate);
+  };
+  const std::string until = format_utc(*gate.until) + " UTC";
+  EXPECT_EQ(text("outside_window", "window Mon-Fri 08:00-18:00 Europe/Berlin"),
+            "outside window | queue orders is outside its window until " + until +
+                " (Mon-Fri 08:00-18:00 Europe/Berlin)");
+  EXPECT_EQ(
+      text("breaker_open", "20 of the last 100 deliveries failed"),
+      "breaker open | queue orders: breaker open until " + until + " (20 of the last 100 deliveries failed)");
+  EXPECT_EQ(text("breaker_half_open", "a probe failed: x"),
+            "breaker half-open | queue orders: breaker half-open, only probes go out (a probe failed: x)");
+  EXPECT_EQ(text("rate_limited", "rate 200/s"),
+            "rate limited | waits for the rate of queue orders (rate 200/s)");
+  gate.by = "retry-after";
+  EXPECT_EQ(text("paused", "task 17 asked for 1h"),
+            "paused | queue orders is paused until " + until + " by retry-after (task 17 asked for 1h)");
+  gate.by = "ann";
+  gate.until.reset();
+  EXPECT_EQ(text("paused", ""), "paused | queue orders is paused until it is resumed by ann");
+}
+
+}  // namespace
+}  // namespace rung::api
