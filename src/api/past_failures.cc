@@ -183,9 +183,10 @@ Result<PastFailures> past_failures(QueryStore& store, const std::string& queue, 
     const auto attempts = store.histories(ids);
     if (!attempts) return tl::unexpected(attempts.error());
     for (const KnownTask& task : *known) {
-      const auto own = std::ranges::equal_range(*attempts, task.row.task.id, {},
-                                                [](const AttemptRow& row) { return row.attempt.task; });
-      reader.add(task, Attempts(own.begin(), own.end()));
+      const auto task_of = [](const AttemptRow& row) { return row.attempt.task; };
+      const auto begin = std::ranges::lower_bound(*attempts, task.row.task.id, {}, task_of);
+      const auto end = std::ranges::upper_bound(*attempts, task.row.task.id, {}, task_of);
+      reader.add(task, Attempts(begin, end));
     }
     const bool last = page->size() < static_cast<std::size_t>(filter.limit) ||
                       IdSource::made_at(page->back().task.id) < since;

@@ -59,6 +59,7 @@ void Breakers::stop() {
 }
 
 const BreakerRules* Breakers::rules(const std::string& queue) const {
+  if (!deps_.rules->has_gates()) return nullptr;
   const auto& breaker = deps_.rules->queue(queue).gate.breaker;
   return breaker ? &*breaker : nullptr;
 }

@@ -27,12 +27,6 @@ void log_resumed(const std::string& queue, const Pause* pause) {
 
 std::string shown(const std::optional<EpochMs>& until) { return until ? format_utc(*until) : ""; }
 
-bool has_gates(const RuleBook& rules) {
-  const auto has = [](const QueueRules& queue) { return !(queue.gate == GateRules{}); };
-  return has(rules.defaults()) ||
-         std::ranges::any_of(rules.queues(), [&](const auto& entry) { return has(entry.second); });
-}
-
 }  // namespace
 
 Gates::Gates(io::Loop& loop, StoreJobs& jobs, DbClock& clock, const RuleBookPtr& rules,
@@ -78,7 +72,7 @@ void Gates::read() {
   if (std::exchange(reading_, true)) return;
   jobs_.submit<Look>(
       Lane::control,
-      [gates = has_gates(*rules_)](GateStore& store) -> Result<Look> {
+      [gates = rules_->has_gates()](GateStore& store) -> Result<Look> {
         auto pauses = store.pauses();
         if (!pauses) return tl::unexpected(pauses.error());
         if (!gates) return Look{*std::move(pauses), {}};
@@ -225,6 +219,7 @@ const GateState* Gates::state(std::string_view queue) const {
 }
 
 Ms Gates::closed_since(std::string_view queue, EpochMs due) const {
+  if (times_.empty() && !rules_->has_gates()) return Ms{0};
   const EpochMs now = clock_.now();
   if (due >= now) return Ms{0};
   Ms closed{0};
@@ -235,7 +230,7 @@ Ms Gates::closed_since(std::string_view queue, EpochMs due) const {
 }
 
 Ms Gates::waited(std::string_view queue, EpochMs due) const {
-  if (rules_->queue(queue).gate.limits()) return std::max(clock_.now() - due, Ms{0});
+  if (rules_->limits() && rules_->queue(queue).gate.limits()) return std::max(clock_.now() - due, Ms{0});
   return closed_since(queue, due);
 }
 

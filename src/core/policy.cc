@@ -1,6 +1,5 @@
 #include "src/core/policy.h"
 
-#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -20,9 +19,9 @@ RuleBook::RuleBook(Ladders ladders, Queues queues, Tags tags, QueueRules default
       for (const auto& [header, pattern] : rule.when.headers) headers.insert(header);
     }
   }
-  limits_ = defaults_.gate.limits() ||
-            std::ranges::any_of(queues_, [](const auto& entry) { return entry.second.gate.limits(); });
   const auto add_gate = [&](const QueueRules& queue) {
+    has_gates_ = has_gates_ || !(queue.gate == GateRules{});
+    limits_ = limits_ || queue.gate.limits();
     if (queue.gate.rate_by) headers.insert(queue.gate.rate_by->header);
   };
   add_gate(defaults_);

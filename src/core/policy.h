@@ -72,7 +72,8 @@ class RuleBook {
   const RuleLists& rule_lists() const { return rules_; }
   // The headers that rules and gates (rate_by) name. A new task keeps their values (Task::rule_headers).
   const std::vector<std::string>& rule_headers() const { return rule_headers_; }
-  // A queue has a rate or another limit (GateRules::limits()).
+  // A queue has any gate; a rate or another limit (GateRules::limits()).
+  bool has_gates() const { return has_gates_; }
   bool limits() const { return limits_; }
   // A copy with these attached queues, which only the broker knows.
   std::shared_ptr<const RuleBook> with_attached(TargetRules::Names queues) const;
@@ -85,7 +86,7 @@ class RuleBook {
   TargetRules targets_;
   RuleLists rules_;
   std::vector<std::string> rule_headers_;
-  bool limits_ = false;
+  bool has_gates_ = false, limits_ = false;
 };
 using RuleBookPtr = std::shared_ptr<const RuleBook>;
 

@@ -212,8 +212,8 @@ void Metrics::attachments(const Vitals& vitals) {
 void Metrics::pauses(const Vitals& vitals) {
   auto& gauges = families_->paused_queues;
   std::erase_if(gauges, [&](const auto& gauge) {
-    const bool goes =
-        std::ranges::find(vitals.closed, std::pair{gauge.first, std::string("paused")}) == vitals.closed.end();
+    const bool goes = std::ranges::find(vitals.closed, std::pair{gauge.first, std::string("paused")}) ==
+                      vitals.closed.end();
     if (goes) families_->paused.Remove(gauge.second);
     return goes;
   });
