@@ -11,8 +11,10 @@ namespace {
 
 constexpr Ms kNoteTick{1000};
 constexpr Ms kConfirmWindow{10'000};  // GateState::seen_at
-constexpr Ms kLimitedFor{5000};       // for so long a note about a rate holds
-constexpr Ms kRenewLimited{2000};     // before its end
+constexpr std::int64_t kForgetTicks = 600;
+constexpr Ms kRatesKept = std::chrono::hours{24};
+constexpr Ms kLimitedFor{5000};    // for so long a note about a rate holds
+constexpr Ms kRenewLimited{2000};  // before its end
 
 }  // namespace
 
@@ -52,6 +54,20 @@ void GateNotes::tick() {
     if (closed.by == Gates::By::window) note_window(queue, closed, now);
   }
   for (const std::string& queue : limited_()) note_limit(queue, now);
+  if (ticks_++ % kForgetTicks == 0 && rules_->limits()) forget_rates(now);
+}
+
+// Any instance may: a bucket that nobody has used for a day is full, even at the slowest rate.
+void GateNotes::forget_rates(EpochMs now) {
+  jobs_.submit<bool>(
+      Lane::upkeep,
+      [before = now - kRatesKept](GateStore& store) -> Result<bool> {
+        if (auto done = store.forget_rates(before); !done) return tl::unexpected(done.error());
+        return true;
+      },
+      [](const Result<bool>& done) {
+        if (!done) log::warn("unused rates not deleted", {{"reason", done.error().message}});
+      });
 }
 
 void GateNotes::note_window(const std::string& queue, const Gates::Closed& closed, EpochMs now) {

@@ -3,6 +3,7 @@
 // retry_queues). Thread: the loop's.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <set>
@@ -34,6 +35,7 @@ class GateNotes {
   void note_window(const std::string& queue, const Gates::Closed& closed, EpochMs now);
   void note_limit(const std::string& queue, EpochMs now);
   void change(const std::string& queue, GateChange change);
+  void forget_rates(EpochMs now);
 
   StoreJobs& jobs_;
   DbClock& clock_;
@@ -41,6 +43,7 @@ class GateNotes {
   const RuleBookPtr& rules_;
   const std::function<std::vector<std::string>()> limited_;
   std::set<std::string> busy_;  // a note is being written
+  std::int64_t ticks_ = 0;
   io::Timer tick_;
 };
 

@@ -110,6 +110,7 @@ void Throttle::look_up(std::uint32_t number, Queue& queue) {
         return store.header_values(ids, header);
       },
       [this, number, items](const Result<Values>& values) {
+        if (!queues_.contains(number)) return;  // cleared: a drain
         Queue& looked = queues_[number];
         looked.looking = false;
         if (!values)
@@ -159,6 +160,7 @@ void Throttle::ask(std::uint32_t number, Queue& queue) {
   deps_.jobs.submit<PermitCounts>(
       Lane::flow, [request = std::move(request)](GateStore& store) { return store.permits(request); },
       [this, number, wanted](const Result<PermitCounts>& answer) {
+        if (!queues_.contains(number)) return;  // cleared: a drain
         queues_[number].asking = false;
         if (!answer) return log::error("asking for permits failed", {{"reason", answer.error().message}});
         granted(number, wanted, *answer);

@@ -92,6 +92,11 @@ class Cases(Own):
         self.assertIn("answered at level 3", told)
         self.assertEqual({row["level"] for row in self.current().values()}, {3}, told)
 
+    def test_partner_down(self):
+        told = self.story("partner_down")
+        self.assertIn("the breaker is closed", told)
+        self.assertEqual(len(self.current()), 40, told)
+
     def test_nodes(self):
         told = self.story("three_nodes")
         self.assertIn("taken over", told)
