@@ -14,7 +14,6 @@ constexpr Ms kBreakerTick{250};
 // A failure is reported with others of the same moment. Successes only matter beside failures: they wait.
 constexpr Ms kReportFailures{100};
 constexpr Ms kAskAgainLater{1000};
-constexpr std::size_t kMostOutcomes = 2000;
 constexpr Ms kConfirmBreaker{10'000};  // GateState::seen_at
 
 // What one instance knows, put into the shared state.
@@ -98,7 +97,14 @@ void Breakers::add(const std::string& queue, DeliveryOutcome outcome) {
   const bool is_probe = outcome.probe != 0;
   const bool failed = outcome.kind == DeliveryOutcome::Kind::failed;
   pending.push_back(std::move(outcome));
-  if (pending.size() > kMostOutcomes) pending.erase(pending.begin(), pending.begin() + kMostOutcomes / 2);
+  if (const BreakerRules* breaker = rules(queue);
+      breaker != nullptr && pending.size() > 2 * static_cast<std::size_t>(breaker->of_last)) {
+    // Only the last of_last count, and the probes.
+    const auto middle = pending.begin() + breaker->of_last;
+    const auto kept =
+        std::remove_if(pending.begin(), middle, [](const DeliveryOutcome& old) { return old.probe == 0; });
+    pending.erase(kept, middle);
+  }
   if (is_probe && !std::exchange(urgent_, true)) {
     loop_.post([this] { flush(); });
   } else if (failed && !flush_.active()) {
