@@ -58,7 +58,7 @@ void Breakers::stop() {
 }
 
 const BreakerRules* Breakers::rules(const std::string& queue) const {
-  if (!deps_.rules->has_gates()) return nullptr;
+  if (!deps_.rules->has_gates() || queue.empty()) return nullptr;
   const auto& breaker = deps_.rules->queue(queue).gate.breaker;
   return breaker ? &*breaker : nullptr;
 }

@@ -19,10 +19,10 @@ std::size_t bytes_of(const Task& task) { return static_cast<std::size_t>(task.bo
 
 void Claims::claim(std::vector<io::DueItem> items, PublishLane lane, int probe) {
   if (items.empty()) return;
-  const std::uint32_t queue = items.front().queue;
+  const io::DueItem first = items.front();
   const std::vector<io::DueItem> batch = deps_.tracker.begin_claim(std::move(items));
   if (batch.empty()) {
-    if (probe != 0) deps_.unsent_probe(queue, probe);
+    if (probe != 0) deps_.not_claimed(first, probe);
     return;
   }
   ++jobs_;
@@ -76,7 +76,7 @@ void Claims::claimed(const std::vector<io::DueItem>& batch, PublishLane lane, in
       continue;
     }
     deps_.tracker.not_claimed(batch[i]);
-    if (probe != 0) deps_.unsent_probe(batch[i].queue, probe);
+    deps_.not_claimed(batch[i], probe);
     // Not due yet by the database's clock, which is more exact than our reading of it.
     const Task& task = decision.task;
     if (task.state == State::scheduled && task.next_at)

@@ -35,8 +35,9 @@ class Claims {
     Horizon& horizon;
     TaskTracker& tracker;
     TaskPublisher& publisher;
-    std::function<void()> done;                                        // after each reply from the database
-    std::function<void(std::uint32_t queue, int probe)> unsent_probe;  // its task is not to be sent any more
+    std::function<void()> done;  // after each reply from the database
+    // The task is not to be sent any more, or not yet. `probe`: as in claim().
+    std::function<void(const io::DueItem& item, int probe)> not_claimed;
   };
   explicit Claims(Deps deps) : deps_(std::move(deps)) {}
 

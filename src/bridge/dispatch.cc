@@ -37,14 +37,19 @@ Dispatch::Dispatch(Deps deps, int most_under_way, BrokerLimits limits)
                  deps_.outbox.flush();
                  pump();
                },
-               [this](std::uint32_t queue, int probe) {
-                 deps_.breakers.unsent(deps_.names.name(queue), probe);
+               [this](const io::DueItem& item, int probe) {
+                 if (probe != 0) deps_.breakers.unsent(deps_.names.name(item.queue), probe);
+                 throttle_.not_sent(item);
                }}),
       throttle_(deps_.loop,
                 {deps_.jobs, deps_.clock, deps_.shards, deps_.names, deps_.gates, deps_.rules, tracker_,
                  [this](const std::vector<io::DueItem>& items) {
                    for (const io::DueItem& item : items) targets_.add(item, false);
                    pump();
+                 },
+                 [this](std::uint32_t queue) -> std::size_t {
+                   if (!open_ || draining_ || !deps_.shards.any()) return 0;
+                   return targets_.room_for(queue, deps_.clock.here().boot());
                  }}),
       linger_(deps_.loop, kLinger, [this] { pump(); }),
       again_(deps_.loop, [this] { pump(); }) {}
@@ -67,7 +72,8 @@ bool Dispatch::ramps_up(std::uint32_t queue) const {
 bool Dispatch::is_full(const io::DueItem& item) const {
   if (targets_.is_closed(item.queue))
     return targets_.waiting(item.queue) + throttle_.waiting(item.queue) >= kKeptBehindGate;
-  return throttle_.waiting(item.queue) >= Throttle::kMostKept;
+  return throttle_.holds(item.queue) && (throttle_.waiting(item.queue) >= Throttle::kMostKept ||
+                                         throttle_.waiting() >= Throttle::kMostInAll);
 }
 
 void Dispatch::due(const std::vector<io::DueItem>& items) {
@@ -149,7 +155,9 @@ bool Dispatch::can_probe(const std::string& queue) const {
 bool Dispatch::send_probe(const std::string& queue, int probe) {
   if (!can_probe(queue)) return false;
   const std::uint32_t number = deps_.names.number(queue);
-  if (const auto item = throttle_.take_oldest(number)) targets_.add(*item, false);
+  if (targets_.waiting(number) == 0) {
+    if (const auto item = throttle_.take_oldest(number)) targets_.add(*item, false);
+  }
   const auto taken = targets_.take_gate_probe(number, deps_.clock.here().boot());
   if (taken) claims_.claim({taken->item}, taken->quarantined ? PublishLane::probe : PublishLane::main, probe);
   return taken.has_value();

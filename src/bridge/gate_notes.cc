@@ -10,7 +10,8 @@ namespace rung::bridge {
 namespace {
 
 constexpr Ms kNoteTick{1000};
-constexpr Ms kConfirmWindow{10'000};  // GateState::seen_at
+constexpr std::size_t kMostNotes = 10;
+constexpr Ms kConfirmWindow{30'000};  // GateState::seen_at
 constexpr std::int64_t kForgetTicks = 600;
 constexpr Ms kRatesKept = std::chrono::hours{24};
 constexpr Ms kLimitedFor{5000};    // for so long a note about a rate holds
@@ -50,11 +51,13 @@ void GateNotes::hold_queue(const std::string& queue, Ms wait, TaskId task) {
 
 void GateNotes::tick() {
   const EpochMs now = clock_.now();
+  // On the lane of the leases: few at a time, also if a window closes for thousands of queues.
   for (const auto& [queue, closed] : gates_.all_closed()) {
+    if (busy_.size() >= kMostNotes) break;
     if (closed.by == Gates::By::window) note_window(queue, closed, now);
   }
   for (const std::string& queue : limited_()) note_limit(queue, now);
-  if (ticks_++ % kForgetTicks == 0 && rules_->limits()) forget_rates(now);
+  if (ticks_++ % kForgetTicks == 0 && rules_->has_gates()) forget_rates(now);
 }
 
 // Any instance may: a bucket that nobody has used for a day is full, even at the slowest rate.

@@ -55,7 +55,7 @@ void Gates::invalidate() {
 }
 
 void Gates::see(const std::string& queue) {
-  if (rules_->defaults().gate.window == nullptr || rules_->queues().contains(queue)) return;
+  if (queue.empty() || rules_->defaults().gate.window == nullptr || rules_->queues().contains(queue)) return;
   if (seen_.insert(queue).second) check_ends();
 }
 
@@ -103,7 +103,9 @@ void Gates::read_done(const Look& look, bool fresh) {
 }
 
 void Gates::arrived(const GateState& state) {
-  states_[state.queue] = state;
+  GateState& known = states_[state.queue];
+  if (known == state) return;
+  known = state;
   update_closed();
   changed_();
 }
@@ -115,7 +117,7 @@ bool Gates::is_in_force(const Pause& pause) const {
 void Gates::close_by_state(const std::string& queue, const GateState& state, EpochMs now,
                            ClosedQueues& closed) {
   const GateRules& gate = rules_->queue(queue).gate;
-  if (state.retry_after) {
+  if (state.retry_after && gate.retry_after.pauses_queue) {
     times_[queue].add(state.retry_after->since, std::min(state.retry_after->until, now));
     if (state.retry_after->until > now) closed.insert({queue, {By::retry_after, state.retry_after->until}});
   }

@@ -72,6 +72,16 @@ void Targets::begin_probe(std::uint32_t queue, BootMs now) {
   probing_since_ = now;
 }
 
+std::size_t Targets::room_for(std::uint32_t queue, BootMs now) const {
+  const auto it = targets_.find(queue);
+  if (it == targets_.end()) return first_window_;
+  const Target& target = it->second;
+  if (target.quarantined) return target.waits() ? 0 : 1;  // a probe needs a task
+  if (target.closed_until > now || is_silent(target, now, kSilent)) return 0;
+  const std::size_t used = target.under_way + target.waiting();
+  return target.window > used ? target.window - used : 0;
+}
+
 bool Targets::takes_gate_probe(std::uint32_t queue, BootMs now) const {
   const auto it = targets_.find(queue);
   if (it == targets_.end()) return true;

@@ -53,6 +53,8 @@ class Targets {
   std::optional<GateProbe> take_gate_probe(std::uint32_t queue, BootMs now);
   // Whether the target could take it: it answers.
   bool takes_gate_probe(std::uint32_t queue, BootMs now) const;
+  // How many more tasks of a target could be sent now, beside those that wait here.
+  std::size_t room_for(std::uint32_t queue, BootMs now) const;
   // The tasks of one target that wait.
   std::size_t waiting(std::uint32_t queue) const;
   // Takes up to `most` tasks that may go now, round-robin by queue. They count as under way.

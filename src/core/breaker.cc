@@ -146,7 +146,7 @@ bool expire_probes(Breaker& breaker, const BreakerRules& rules, Unanswered silen
   bool found = false;
   while (true) {
     const auto late = std::ranges::find_if(breaker.probes, [&](const Breaker::Probe& probe) {
-      return now - probe.since > (probe.published ? rules.probe_timeout : kPublishWithin);
+      return std::chrono::abs(now - probe.since) > (probe.published ? rules.probe_timeout : kPublishWithin);
     });
     if (late == breaker.probes.end()) return found;
     found = true;

@@ -111,7 +111,7 @@ FailureCase failure_case(const Task& task, EpochMs now) {
 
 std::optional<Ms> queue_hold(const Task& task, const Directives& d, const RuleBook& rules) {
   const RetryAfterRules& gate = rules.queue(task.queue).gate.retry_after;
-  if (!d.retry_after || !gate.pauses_queue) return std::nullopt;
+  if (!d.retry_after || !gate.pauses_queue || task.queue.empty()) return std::nullopt;
   Task copy = task;
   return std::min(*d.retry_after, gate.cap.value_or(ladder_of(copy, rules).highest()));
 }

@@ -85,6 +85,7 @@ struct Machine {
       // Left by a dead owner (an older epoch), or our own claim whose answer was lost: repeat the same
       // attempt.
       if (task.epoch > at.epoch) return stale(task, "a newer owner claimed it");
+      if (e.probe != 0) next.probe = e.probe;
       if (planted(Bug::claim_counted_twice)) ++next.attempt;
     } else {
       return stale(task, is_in(task));

@@ -34,14 +34,21 @@ PermitCounts divide(int total, PermitCounts most, const std::string& turn) {
 }  // namespace
 
 void refill(TokenBucket& bucket, double per_second, EpochMs now) {
-  const double burst = 1.0 + per_second * static_cast<double>(TokenBucket::kBurst.count()) / 1000.0;
+  const double burst = TokenBucket::burst(per_second);
   if (bucket.filled_at.ms == 0) {
     bucket = {burst, now};
     return;
   }
   const Ms passed = std::max(now - bucket.filled_at, Ms{0});
   bucket.tokens = std::min(burst, bucket.tokens + per_second * static_cast<double>(passed.count()) / 1000.0);
-  bucket.filled_at = std::max(now, bucket.filled_at);
+  bucket.filled_at = now;
+}
+
+void give_back(PermitBook& book, const GateRules& rules, const PermitCounts& returned) {
+  for (const auto& [value, count] : returned) {
+    if (rules.rate > 0) book.queue.tokens += count;
+    if (rules.rate_by && !value.empty()) book.values[value].tokens += count;
+  }
 }
 
 PermitCounts grant(PermitBook& book, const GateRules& rules, const PermitRequest& request, EpochMs now) {

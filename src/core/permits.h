@@ -22,7 +22,11 @@ struct TokenBucket {
   EpochMs filled_at;  // 0 = new: full
 
   bool operator==(const TokenBucket&) const = default;
+  static double burst(double per_second) {
+    return 1.0 + per_second * static_cast<double>(kBurst.count()) / 1000.0;
+  }
 };
+// A clock that was set back costs nothing but the time since the last refill.
 void refill(TokenBucket& bucket, double per_second, EpochMs now);
 
 // By value of RateBy::header; "" = no value, or the queue has no RateBy.
@@ -47,5 +51,7 @@ struct PermitRequest {
 // Grants as much as the gate allows, and takes it from the buckets. No value gets more than an equal share
 // while others want more.
 PermitCounts grant(PermitBook& book, const GateRules& rules, const PermitRequest& request, EpochMs now);
+// Permits that were not used go back to the buckets. Call before grant().
+void give_back(PermitBook& book, const GateRules& rules, const PermitCounts& returned);
 
 }  // namespace rung

@@ -71,7 +71,8 @@ struct NewPermits {
   PermitRequest request;  // its ramp_rate is ignored: see full_rate
   double full_rate = 0;   // of the queue once its flow has grown again after a breaker has closed
   int node = 0;
-  int unused = 0;  // permits that this node has not used yet
+  int unused = 0;              // permits that this node has not used yet
+  PermitCounts returned = {};  // permits that it will not use
 };
 
 // A row of the view retry_queues.
@@ -105,7 +106,7 @@ class GateStore {
   // The values of a header that rules or gates name, of these tasks; "" = it has none.
   virtual Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
                                                               const std::string& header) = 0;
-  // Deletes some of the token buckets that nobody has used since.
+  // Deletes some of the token buckets that nobody has used since, and of the states that are as by default.
   virtual Result<void> forget_rates(EpochMs before) = 0;
 };
 

@@ -198,6 +198,9 @@ class FaultyStore final : public Store {
   Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) override {
     return call([&] { return db_->known(ids); });
   }
+  Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) override {
+    return call([&] { return db_->histories(ids); });
+  }
   Result<std::vector<AttemptRow>> history(TaskId id) override {
     return call([&] { return db_->history(id); });
   }

@@ -48,10 +48,15 @@ WHERE queue = :queue AND length = CHAR_LENGTH(:queue)
 -- name: gate_in_flight
 -- Waiting for an answer: next_due_at is NULL, so by_due finds them by queue. Being published: few; epoch 0: refused,
 -- waits to be claimed again.
-SELECT (SELECT COUNT(*) FROM rung_tasks FORCE INDEX (by_due)
-        WHERE state = 'awaiting' AND next_due_at IS NULL AND queue = :queue AND CHAR_LENGTH(queue) = CHAR_LENGTH(:queue))
-     + (SELECT COUNT(*) FROM rung_tasks FORCE INDEX (by_due)
-        WHERE state = 'publishing' AND epoch > 0 AND queue = :queue AND CHAR_LENGTH(queue) = CHAR_LENGTH(:queue))
+-- Counts no further than needed.
+SELECT (SELECT COUNT(*) FROM (
+          SELECT 1 FROM rung_tasks FORCE INDEX (by_due)
+          WHERE state = 'awaiting' AND next_due_at IS NULL AND queue = :queue AND CHAR_LENGTH(queue) = CHAR_LENGTH(:queue)
+          LIMIT :most) a)
+     + (SELECT COUNT(*) FROM (
+          SELECT 1 FROM rung_tasks FORCE INDEX (by_due)
+          WHERE state = 'publishing' AND epoch > 0 AND queue = :queue AND CHAR_LENGTH(queue) = CHAR_LENGTH(:queue)
+          LIMIT :most) p)
 
 -- name: rates
 SELECT value, tokens, filled_at FROM rung_rates
@@ -67,6 +72,11 @@ CHAR_LENGTH(:text)
 -- name: rates_forget
 -- Their buckets are full: the same as none.
 DELETE FROM rung_rates WHERE filled_at < :before LIMIT 1000
+
+-- name: gates_forget
+-- As a queue is by default, or no longer in use.
+DELETE FROM rung_gates WHERE seen_at < :before AND breaker = 'closed' AND (hold_until IS NULL OR hold_until < :before)
+  AND (limited_until IS NULL OR limited_until < :before) AND (outside_until IS NULL OR outside_until < :before) LIMIT 1000
 
 -- name: rule_headers
 SELECT id, rule_headers FROM rung_tasks WHERE id IN (:ids)

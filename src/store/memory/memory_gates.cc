@@ -91,8 +91,10 @@ Result<PermitCounts> MemoryStore::permits(const NewPermits& wanted) {
   return call([&] {
     PermitBook book;
     book.queue = db_.rates_[{wanted.queue, ""}];
-    for (const auto& [value, count] : wanted.request.wanted) {
-      if (!value.empty()) book.values[value] = db_.rates_[{wanted.queue, value}];
+    for (const auto* counts : {&wanted.request.wanted, &wanted.returned}) {
+      for (const auto& [value, count] : *counts) {
+        if (!value.empty()) book.values[value] = db_.rates_[{wanted.queue, value}];
+      }
     }
     if (wanted.rules.in_flight > 0) {
       for (const auto& [id, row] : db_.tasks_) {

@@ -101,10 +101,12 @@ void write_state(Session& session, const Literal& queue, const GateState& state)
 }
 
 // The buckets of the queue ("") and of the values asked for. REQUIRES: the queue's row is locked.
-void read_buckets(Session& session, const Literal& queue, const PermitCounts& wanted, PermitBook& book) {
+void read_buckets(Session& session, const Literal& queue, const NewPermits& wanted, PermitBook& book) {
   std::vector<Literal> values{Literal::text("")};
-  for (const auto& [value, count] : wanted) {
-    if (!value.empty()) values.push_back(Literal::text(value));
+  for (const auto* counts : {&wanted.request.wanted, &wanted.returned}) {
+    for (const auto& [value, count] : *counts) {
+      if (!value.empty()) values.push_back(Literal::text(value));
+    }
   }
   auto row = session.query(render("rates", {{"queue", queue}, {"values", Literal::list(values)}}));
   while (row->next()) {
@@ -161,9 +163,10 @@ Result<PermitCounts> MysqlStore::permits(const NewPermits& wanted) {
     const GateState before = lock_state(*session_, queue);
     GateState state = before;
     PermitBook book;
-    read_buckets(*session_, queue, wanted.request.wanted, book);
+    read_buckets(*session_, queue, wanted, book);
     if (wanted.rules.in_flight > 0) {
-      auto row = session_->query(render("gate_in_flight", {{"queue", queue}}));
+      auto row = session_->query(render(
+          "gate_in_flight", {{"queue", queue}, {"most", Literal::number(wanted.rules.in_flight + 1)}}));
       if (row->next()) book.in_flight = row->getInt(1);
     }
     PermitCounts granted = permit(state, book, wanted, session_->now());
@@ -189,7 +192,10 @@ Result<std::map<TaskId, std::string>> MysqlStore::header_values(std::span<const 
 }
 
 Result<void> MysqlStore::forget_rates(EpochMs before) {
-  return session_->run([&] { session_->exec(render("rates_forget", {{"before", Literal::time(before)}})); });
+  return session_->run([&] {
+    session_->exec(render("rates_forget", {{"before", Literal::time(before)}}));
+    session_->exec(render("gates_forget", {{"before", Literal::time(before)}}));
+  });
 }
 
 }  // namespace rung::mysql
