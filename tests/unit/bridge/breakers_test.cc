@@ -286,6 +286,25 @@ TEST_F(RateStory, APausedQueueTakesNoPermits) {
   EXPECT_NEAR(static_cast<double>(sent().size()), 105, 12);
 }
 
+TEST_F(RateStory, CancelledTasksUseNoPermits) {
+  std::vector<TaskId> ids;
+  for (int i = 0; i < 200; ++i) ids.push_back(scheduled("orders", Ms{100 + i}));
+  world.loop.run_for(Ms{300});
+  for (std::size_t i = 20; i < 190; ++i)
+    world.apply(Fence{0, {}, true}, {ids[i], event::Cancel{"no"}, ByHand{"ann", {}}});
+  world.loop.run_for(kSecond * 5);
+  EXPECT_EQ(world.row(ids.back()).state, State::awaiting) << "the 170 cancelled ones would take 8 s";
+}
+
+TEST_F(RateStory, WithoutTheBrokerNoPermitsAreTaken) {
+  flow->dispatch.open(false);
+  for (int i = 0; i < 300; ++i) scheduled("orders", Ms{100});
+  world.loop.run_for(kSecond * 10);
+  flow->dispatch.open(true);
+  world.loop.run_for(kSecond);
+  EXPECT_LE(sent().size(), 30U) << "20, and a burst";
+}
+
 GateRules by_tenant() {
   GateRules gate;
   gate.rate_by = RateBy{"tenant", 5};
@@ -298,7 +317,7 @@ class TenantStory : public GateStory {
 };
 
 TEST_F(TenantStory, ASlowTenantDelaysNoOther) {
-  for (int i = 0; i < 500; ++i) scheduled("orders", Ms{100}, "slow");
+  for (int i = 0; i < 900; ++i) scheduled("orders", Ms{100}, "slow");  // more than one request takes
   world.loop.run_for(kSecond * 3);
   std::vector<TaskId> others;
   for (int i = 0; i < 20; ++i) others.push_back(scheduled("orders", Ms{300}, "tenant" + std::to_string(i)));
@@ -310,6 +329,23 @@ TEST_F(TenantStory, ASlowTenantDelaysNoOther) {
     EXPECT_LE(*history.front().attempt.published_at - history.front().attempt.due_at, Ms{100});
   }
   EXPECT_NEAR(static_cast<double>(sent().size() - others.size()), 50, 3);
+}
+
+TEST_F(TenantStory, ATaskWhoseHeaderIsBeingReadIsNotForgotten) {
+  ASSERT_TRUE(world.eyes->pause({"orders", {}, "ann", ""}));
+  world.loop.run_for(kSecond);
+  flow->jobs.by_hand(Lane::flow);
+  const TaskId id = scheduled("orders", Ms{100}, "a");
+  world.loop.run_for(kSecond * 5);
+  ASSERT_TRUE(flow->jobs.run_next(Lane::flow));
+  world.loop.run_for(kSecond * 5);
+  ASSERT_TRUE(world.eyes->resume("orders", "ann").value());
+  for (int i = 0; i < 50; ++i) {
+    world.loop.run_for(Ms{100});
+    while (flow->jobs.run_next(Lane::flow)) {
+    }
+  }
+  EXPECT_EQ(sent(), std::vector<TaskId>{id});
 }
 
 GateRules few_in_flight() {

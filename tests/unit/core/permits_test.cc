@@ -47,13 +47,14 @@ TEST(Permits, ASlowRateIsKeptToo) {
   EXPECT_EQ(granted_in(Ms{60'000}, book, rules, now), 1);
 }
 
-TEST(Permits, AClockThatStepsBackGrantsNothingTwice) {
+TEST(Permits, AClockThatIsSetBackStopsNothingAndGrantsABurstAtMost) {
   GateRules rules;
   rules.rate = 10;
   PermitBook book;
   EXPECT_EQ(total_of(grant(book, rules, {{{"", 100}}, "", {}}, kPermitsFrom)), 3);
   EXPECT_EQ(total_of(grant(book, rules, {{{"", 100}}, "", {}}, kPermitsFrom - Ms{60'000})), 0);
-  EXPECT_EQ(total_of(grant(book, rules, {{{"", 100}}, "", {}}, kPermitsFrom + Ms{100})), 1);
+  EXPECT_EQ(total_of(grant(book, rules, {{{"", 100}}, "", {}}, kPermitsFrom - Ms{59'900})), 1);
+  EXPECT_EQ(total_of(grant(book, rules, {{{"", 100}}, "", {}}, kPermitsFrom + Ms{100})), 3);
 }
 
 TEST(Permits, EachValueHasARateOfItsOwn) {
@@ -109,6 +110,16 @@ TEST(Permits, ALowerRateWhileTheFlowGrows) {
       << "a burst of one, and of 200 ms";
   EXPECT_EQ(total_of(grant(book, rules, {{{"", 500}}, "", 20.0}, kPermitsFrom + Ms{1000})), 5);
   EXPECT_EQ(total_of(grant(book, rules, {{{"", 500}}, "", {}}, kPermitsFrom + Ms{2000})), 500);
+}
+
+TEST(Permits, WhatIsNotUsedGoesBack) {
+  GateRules rules;
+  rules.rate = 10;
+  rules.rate_by = RateBy{"tenant", 5};
+  PermitBook book;
+  EXPECT_EQ(total_of(grant(book, rules, {{{"a", 9}}, "", {}}, kPermitsFrom)), 2);
+  give_back(book, rules, {{"a", 2}});
+  EXPECT_EQ(total_of(grant(book, rules, {{{"a", 9}}, "", {}}, kPermitsFrom)), 2);
 }
 
 }  // namespace
