@@ -135,7 +135,7 @@ void Dispatch::open(bool publishing) {
 void Dispatch::gates_changed() {
   std::set<std::uint32_t> closed;
   // Beyond QueueNames::kMost names this closes all that share a number: rather too much than too little.
-  for (const std::string& queue : deps_.gates.closed()) closed.insert(deps_.names.number(queue));
+  for (const auto& [queue, why] : deps_.gates.all_closed()) closed.insert(deps_.names.number(queue));
   targets_.close(std::move(closed), deps_.clock.now());
   for (const auto& [queue, state] : deps_.gates.states()) {
     if (ramp_up(state.breaker, deps_.clock.now()) < 1.0) targets_.hold_to_rate(deps_.names.number(queue));

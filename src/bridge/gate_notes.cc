@@ -60,7 +60,7 @@ void GateNotes::tick() {
   if (ticks_++ % kForgetTicks == 0 && rules_->has_gates()) forget_rates(now);
 }
 
-// Any instance may: a bucket that nobody has used for a day is full, even at the slowest rate.
+// Any instance may delete them: a bucket that was not used for a day is full, even at the slowest rate.
 void GateNotes::forget_rates(EpochMs now) {
   jobs_.submit<bool>(
       Lane::upkeep,

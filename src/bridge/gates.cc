@@ -125,7 +125,6 @@ void Gates::close_by_state(const std::string& queue, const GateState& state, Epo
   if (!gate.breaker || breaker.opened_at.ms == 0) return;
   const bool is_closed = is_closed_gate(breaker);
   times_[queue].add(breaker.opened_at, is_closed ? now : breaker.since);
-  // The window comes before it, but never ends later than we look.
   if (is_closed) closed.insert({queue, {By::breaker, breaker.until}});
 }
 

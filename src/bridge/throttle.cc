@@ -71,7 +71,7 @@ void Throttle::work() {
     look_up(number, queue);
     ask(number, queue);
   }
-  std::erase_if(queues_, [](const auto& entry) { return !entry.second.any(); });
+  std::erase_if(queues_, [](const auto& entry) { return !entry.second.in_use(); });
   if (!queues_.empty()) again_.start(kPermitPause);
 }
 
@@ -298,7 +298,7 @@ std::vector<std::string> Throttle::limited() const {
   std::vector<std::string> names;
   const BootMs now = deps_.clock.here().boot();
   for (const auto& [number, queue] : queues_) {
-    if (queue.any() && queue.short_since && now - *queue.short_since >= kShort)
+    if (queue.waiting > 0 && queue.short_since && now - *queue.short_since >= kShort)
       names.push_back(deps_.names.name(number));
   }
   return names;

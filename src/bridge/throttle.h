@@ -82,7 +82,7 @@ class Throttle {
     BootMs not_before{0};               // of the next request
     BootMs told_at{0};                  // when the database was last told how many permits are unused
     std::optional<BootMs> short_since;  // since when it has got fewer permits than it asked for
-    bool any() const { return waiting > 0 || !released.empty() || !returned.empty() || asking; }
+    bool in_use() const { return waiting > 0 || !released.empty() || !returned.empty() || asking; }
   };
 
   const GateRules& rules(std::uint32_t queue) const;

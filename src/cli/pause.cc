@@ -79,7 +79,8 @@ struct QueuesOptions {
   bool watch = false;
 };
 
-// A rate has no end of its own, and nobody knows when the probes have succeeded.
+// "-" if the end is not known in advance: a rate limit has none, and a half-open breaker closes when its
+// probes succeed.
 std::string end_cell(const QueueGate& gate, EpochMs now) {
   if (gate.state == "rate_limited" || gate.state == "breaker_half_open") return "-";
   if (gate.until) return relative(*gate.until, now);

@@ -19,7 +19,7 @@ namespace {
 
 struct SimulateOptions {
   Common common;
-  std::string queue, failures, from_history, against, until;
+  std::string queue, failures, from_history, against;
   std::uint64_t seed = 1;
   std::int64_t limit = 1'000'000;
 };

@@ -22,8 +22,4 @@ Ms ClosedTimes::between(EpochMs from, EpochMs to) const {
   return sum;
 }
 
-void ClosedTimes::forget(EpochMs before) {
-  std::erase_if(spans_, [&](const Span& span) { return span.to < before; });
-}
-
 }  // namespace rung

@@ -16,9 +16,6 @@ class ClosedTimes {
   void add(EpochMs from, EpochMs to);
   // How much of the time between the two it was closed.
   Ms between(EpochMs from, EpochMs to) const;
-  // Forgets what ended before.
-  void forget(EpochMs before);
-  bool empty() const { return spans_.empty(); }
 
  private:
   struct Span {

@@ -106,7 +106,8 @@ class GateStore {
   // The values of a header that rules or gates name, of these tasks; "" = it has none.
   virtual Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
                                                               const std::string& header) = 0;
-  // Deletes some of the token buckets that nobody has used since, and of the states that are as by default.
+  // Deletes up to 1,000 token buckets that were not used since `before`, and up to 1,000 gate states that
+  // equal the default and were not confirmed since.
   virtual Result<void> forget_rates(EpochMs before) = 0;
 };
 

@@ -179,7 +179,7 @@ TEST_P(PermitContract, TheValuesOfAHeaderAreFound) {
   EXPECT_TRUE(must(store_->header_values({}, "tenant")).empty());
 }
 
-TEST_P(PermitContract, BucketsThatNobodyHasUsedAreForgotten) {
+TEST_P(PermitContract, UnusedBucketsAreDeleted) {
   GateRules rules;
   rules.rate_by = RateBy{"tenant", 0.001};
   const NewPermits wanted = request("orders", rules, {{"a", 1}}, 1);
