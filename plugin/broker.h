@@ -18,8 +18,8 @@
 
 namespace rung {
 
-// The queues that are consumed, named <prefix>.failed ...
-enum class Inlet : std::uint8_t { failed, results, delay };
+// The queues that are consumed: <prefix>.failed ..., and error queues (BrokerOptions::error_queues).
+enum class Inlet : std::uint8_t { failed, results, delay, error };
 
 // Identifies one delivery to the broker that made it, for ack(), requeue() and stands(). Opaque: both numbers
 // belong to the plugin, and only a plugin reads them (tests/rooms_check).
@@ -40,8 +40,13 @@ struct Delivery {
   // How it was published to the inlet. exchange: the inlet itself, <prefix>.failed ..., or another that
   // routes to it.
   std::string exchange, routing_key;
-  Message message;      // without the headers that the broker itself added: they are in `facts`
-  BrokerFacts facts{};  // failure: for Inlet::failed; delay: for Inlet::delay
+  Message message;  // without the headers that the broker itself added: they are in `facts`
+  // failure: for Inlet::failed, and for Inlet::error what its dialect finds; delay: for Inlet::delay.
+  BrokerFacts facts{};
+  std::string source{};  // Inlet::error: the error queue
+  // Inlet::error: a copy of a parked message that went back to its error queue (parked: return), as it was
+  // received. To be left there: publish it there again, then ack it. See Broker::rest().
+  bool returned_copy = false;
 };
 
 // The connection that publishes a message. probe: to find out whether a queue answers; if it does not, it
@@ -92,6 +97,12 @@ struct TopologyReport {
   std::string problem;  // unrepaired faults: the broker's reason and the command that helps; "" = nothing
 };
 
+// The error queues, after a change.
+struct ErrorQueueReport {
+  std::vector<std::string> consumed;  // in alphabetical order; those at rest too
+  std::string problem;  // why a queue that exists, or a pattern, cannot be consumed; "" = nothing
+};
+
 class BrokerSink {
  public:
   virtual ~BrokerSink() = default;
@@ -100,6 +111,7 @@ class BrokerSink {
   virtual void on_status(const BrokerStatus& status) = 0;
   // After each check of the topology, and when the broker refuses to declare it.
   virtual void on_topology(const TopologyReport& report) = 0;
+  virtual void on_error_queues(const ErrorQueueReport&) {}
 };
 
 // Limits that the broker's design imposes on publishers.
@@ -147,6 +159,10 @@ class Broker {
   // Not now: asks the broker to redeliver these. Like ack(), it does nothing for deliveries of an earlier
   // session.
   virtual void requeue(std::vector<DeliveryTag> tags) = 0;
+
+  // Only so many returned copies are left in this error queue, which are about to go back there: stops
+  // consuming it until a further message arrives.
+  virtual void rest(std::string error_queue, std::size_t copies) = 0;
 
   // Drops the lane's connection and opens another; unanswered publishes there are reported lost. For a
   // connection that an unresponsive queue blocks for all others.

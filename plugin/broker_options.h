@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plugin/rabbitmq/options.h"
+#include "src/core/error_queues.h"
 #include "src/core/time.h"
 
 namespace rung {
@@ -29,6 +30,7 @@ struct BrokerOptions {
   // waits that long before it sends what the former owner may still be publishing.
   Ms heartbeat{std::chrono::seconds{10}};
   bool consume_delay = false;  // also consume Inlet::delay; it is declared in any case
+  ErrorQueuesPtr error_queues = std::make_shared<const ErrorQueues>();
   std::string connection_name = "rung";
 
   rabbit::Options rabbitmq;

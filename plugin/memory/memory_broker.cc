@@ -203,26 +203,51 @@ void MemoryBroker::deliver(Told& told) {
   if (!status_.consuming || intake_stopped_ || intake_paused_ || stopping_) return;
   for (const auto& [inlet, suffix] : kInlets) {
     if (inlet == Inlet::delay && !options_.consume_delay) continue;
-    const auto queue = queues_.find(options_.prefix + std::string(suffix));
-    if (queue == queues_.end()) continue;
-    // Each inlet has its own prefetch, like RabbitMQ's consumers.
-    auto room = options_.prefetch - std::ranges::count_if(unacked_, [&](const auto& entry) {
-                  return entry.second.queue == queue->first;
-                });
-    for (; room > 0 && !queue->second.empty(); --room) {
-      Stored stored = std::move(queue->second.front());
-      queue->second.pop_front();
-      const std::uint64_t tag = ++last_tag_;
-      told.deliveries.push_back({{connection_, tag},
-                                 inlet,
-                                 stored.redelivered,
-                                 stored.exchange,
-                                 stored.routing_key,
-                                 stored.message,
-                                 {{}, stored.failure, {}}});
-      unacked_.emplace(tag, Unacked{queue->first, std::move(stored)});
-    }
+    if (const auto queue = queues_.find(options_.prefix + std::string(suffix)); queue != queues_.end())
+      deliver_from(queue->first, queue->second, inlet, told);
   }
+  for (auto& [name, queue] : queues_) {
+    if (name.starts_with(options_.prefix + ".") || options_.error_queues->find(name) == nullptr) continue;
+    if (const auto rest = resting_.find(name); rest != resting_.end()) {
+      if (queue.size() <= rest->second) continue;
+      resting_.erase(rest);
+    }
+    deliver_from(name, queue, Inlet::error, told);
+  }
+}
+
+void MemoryBroker::deliver_from(const std::string& name, std::deque<Stored>& queue, Inlet inlet, Told& told) {
+  // Each inlet has its own prefetch, like RabbitMQ's consumers.
+  auto room = options_.prefetch -
+              std::ranges::count_if(unacked_, [&](const auto& entry) { return entry.second.queue == name; });
+  for (; room > 0 && !queue.empty(); --room) {
+    Stored stored = std::move(queue.front());
+    queue.pop_front();
+    const std::uint64_t tag = ++last_tag_;
+    told.deliveries.push_back({{connection_, tag},
+                               inlet,
+                               stored.redelivered,
+                               stored.exchange,
+                               stored.routing_key,
+                               stored.message,
+                               {{}, stored.failure, {}}});
+    if (inlet == Inlet::error) read_error(name, told.deliveries.back());
+    unacked_.emplace(tag, Unacked{name, std::move(stored)});
+  }
+}
+
+void MemoryBroker::read_error(const std::string& queue, Delivery& delivery) const {
+  const ErrorQueue& entry = *options_.error_queues->find(queue);
+  delivery.source = queue;
+  delivery.returned_copy = entry.returns && find(delivery.message.headers, header::kParked) != nullptr;
+  if (delivery.returned_copy) return;
+  DialectFacts read = read_dialect(*entry.dialect, delivery.message, {queue, delivery.routing_key});
+  take_failure(entry, std::move(read), delivery.message, delivery.facts);
+}
+
+void MemoryBroker::rest(std::string error_queue, std::size_t copies) {
+  std::lock_guard lock(mutex_);
+  resting_[std::move(error_queue)] = copies;
 }
 
 void MemoryBroker::give_back() {

@@ -52,6 +52,7 @@ class MemoryBroker final : public Broker {
   void allow_publish_until(BootMs deadline) override;
   bool stands(const DeliveryTag& tag) const override;
   void requeue(std::vector<DeliveryTag> tags) override;
+  void rest(std::string error_queue, std::size_t copies) override;
   void drop_publishing(PublishLane lane, std::string reason) override;
   void stop(Ms most) override;
 
@@ -122,6 +123,8 @@ class MemoryBroker final : public Broker {
   PublishResult publish_one(const Outgoing& outgoing);
   void settle(Told& told, const Outgoing& outgoing, PublishResult result);
   void deliver(Told& told);
+  void deliver_from(const std::string& name, std::deque<Stored>& queue, Inlet inlet, Told& told);
+  void read_error(const std::string& queue, Delivery& delivery) const;
   void set_status(bool up, std::string reason);
 
   void tell(Told& told);
@@ -144,6 +147,7 @@ class MemoryBroker final : public Broker {
   std::deque<Outgoing> waiting_;                                // not sent yet
   std::vector<std::pair<Outgoing, PublishResult>> unanswered_;  // arrived, confirm withheld
   std::map<std::uint64_t, Unacked> unacked_;                    // by delivery tag
+  std::map<std::string, std::size_t, std::less<>> resting_;     // error queues; wake up beyond this depth
   std::uint32_t connection_ = 1;
   std::uint64_t last_tag_ = 0;
   int nacks_ = 0, losses_ = 0;

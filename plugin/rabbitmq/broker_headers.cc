@@ -86,7 +86,7 @@ ReservedHeaders reserved_headers() { return {kReserved, kReservedPrefixes}; }
 BrokerFacts take_broker_headers(Message& message, Inlet inlet) {
   BrokerFacts facts;
   if (inlet == Inlet::results) return facts;
-  if (inlet == Inlet::failed) facts.failure = read_failure_facts(message.headers);
+  if (inlet == Inlet::failed || inlet == Inlet::error) facts.failure = read_failure_facts(message.headers);
   if (inlet == Inlet::delay) facts.delay = read_delay_facts(message.headers);
   if (!message.headers) return facts;
   const ReservedHeaders reserved = reserved_headers();

@@ -77,11 +77,7 @@ Ms Consumer::time_to_prepare(const Address& address) const {
 }
 
 Result<void> Consumer::prepare(Connection& connection) {
-  epoch_.next();
-  ack_writer_.begin_channel();
-  held_.clear();
-  deliveries_.clear();
-  cancelled_ = {};
+  begin_channel();
   intake_.begin_connection();
   const auto deadline = loop_.now() + time_to_prepare(connection.address());
   const Connection::Others nobody = [](const Frame&) {};
@@ -91,6 +87,34 @@ Result<void> Consumer::prepare(Connection& connection) {
   failed_preparations_ = done ? 0 : failed_preparations_ + 1;
   if (!done) return done;
   loop_.sink().up(SinkAdapter::Side::intake, connection.address().shown);
+  epoch_.touch(loop_.now());
+  epoch_.stand();
+  return {};
+}
+
+void Consumer::begin_channel() {
+  epoch_.next();
+  ack_writer_.begin_channel();
+  held_.clear();
+  deliveries_.clear();
+  cancelled_ = {};
+  errors_.begin_channel();
+}
+
+// Starts and stops consuming error queues. If the broker refuses one of them it closes the channel, and
+// redelivers what was unacked: go on with a new channel, without that queue.
+Result<void> Consumer::apply_error_queues(Connection& connection) {
+  if (!errors_.changed() || !intake_.consuming() || intake_.stopped()) return {};
+  const auto deadline = loop_.now() + kSetUpTimeout;
+  const auto done = errors_.apply(connection, loop_.waker(), deadline, take_others(connection));
+  loop_.wake();  // as in pause_or_go_on()
+  epoch_.touch(loop_.now());
+  if (done || connection.closing().code == 0) return done;
+  epoch_.end();
+  begin_channel();
+  auto opened = connection.open_channel(loop_.waker(), deadline, [](const Frame&) {});
+  if (opened) opened = set_up(connection, deadline);
+  if (!opened) return opened;
   epoch_.touch(loop_.now());
   epoch_.stand();
   return {};
@@ -141,6 +165,7 @@ Result<BootMs> Consumer::turn(Connection& connection) {
     return loop_.now();  // frames that came meanwhile are already read
   }
   if (auto done = pause_or_go_on(connection); !done) return tl::unexpected(done.error());
+  if (auto done = apply_error_queues(connection); !done) return tl::unexpected(done.error());
   if (intake_.take_cancel()) cancel_consumers(connection);
   const bool acking = write_acks(connection);
   if (auto done = connection.flush(); !done) return tl::unexpected(done.error());
@@ -184,7 +209,9 @@ void Consumer::take_frame(Connection& connection, const Frame& frame) {
       if (const auto* m = connection.decode<amqp_basic_deliver_t>(frame)) {
         ack_writer_.delivered();
         incoming_.tag = {epoch_.number(), m->delivery_tag};
-        incoming_.inlet = inlet_from(view(m->consumer_tag)).value_or(Inlet::failed);
+        incoming_.source = errors_.queue_of(view(m->consumer_tag));
+        incoming_.inlet = incoming_.source.empty() ? inlet_from(view(m->consumer_tag)).value_or(Inlet::failed)
+                                                   : Inlet::error;
         incoming_.redelivered = m->redelivered != 0;
         incoming_.exchange = view(m->exchange);
         incoming_.routing_key = view(m->routing_key);
@@ -201,7 +228,17 @@ void Consumer::take_frame(Connection& connection, const Frame& frame) {
 
 void Consumer::delivered(Delivery delivery) {
   if (!held_.take(delivery.tag.tag, delivery.message.body.size())) return;
-  delivery.facts = take_broker_headers(delivery.message, delivery.inlet);
+  const ErrorQueue* entry =
+      delivery.inlet == Inlet::error ? options_.error_queues->find(delivery.source) : nullptr;
+  delivery.returned_copy =
+      entry != nullptr && entry->returns && find(delivery.message.headers, header::kParked) != nullptr;
+  if (!delivery.returned_copy) {
+    DialectFacts read;
+    if (entry != nullptr)
+      read = read_dialect(*entry->dialect, delivery.message, {delivery.source, delivery.routing_key});
+    delivery.facts = take_broker_headers(delivery.message, delivery.inlet);
+    if (entry != nullptr) take_failure(*entry, std::move(read), delivery.message, delivery.facts);
+  }
   deliveries_.push_back(std::move(delivery));
 }
 
@@ -214,6 +251,7 @@ void Consumer::on_cancelled(Connection& connection, const Frame& frame) {
     ok.consumer_tag = bytes(tag);
     connection.method(kChannel, AMQP_BASIC_CANCEL_OK_METHOD, &ok);
   }
+  if (errors_.cancelled(tag)) return;
   cancelled_.due = true;
   const auto inlets = topology(options_);
   const auto it = std::ranges::find(inlets, inlet_from(tag), &Declared::inlet);
@@ -262,6 +300,7 @@ Result<void> Consumer::pause_or_go_on(Connection& connection) {
 Result<void> Consumer::return_deliveries(Connection& connection) {
   write_acks(connection);  // committed messages stay with us
   epoch_.end();
+  errors_.cancel(connection);  // its last deliveries come before the answers of the next
   if (auto done = cancel_inlets(options_, connection, loop_.waker(), loop_.now() + kSetUpTimeout,
                                 take_others(connection));
       !done)
@@ -282,6 +321,7 @@ void Consumer::cancel_consumers(Connection& connection) {
     cancel.nowait = 1;
     connection.method(kChannel, AMQP_BASIC_CANCEL_METHOD, &cancel);
   }
+  errors_.cancel(connection);
 }
 
 }  // namespace rung::rabbit

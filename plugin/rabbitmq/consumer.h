@@ -1,4 +1,5 @@
-// The consumer: one connection with one channel, which consumes the inlets.
+// The consumer: one connection with one channel, which consumes the inlets and the error
+// queues.
 //
 // Thread: start, ack, requeue, stop_intake, pause_intake, stands, order_stop and join from any; it calls the
 // sink on its own.
@@ -15,6 +16,7 @@
 #include "plugin/rabbitmq/ack_writer.h"
 #include "plugin/rabbitmq/connection_loop.h"
 #include "plugin/rabbitmq/content.h"
+#include "plugin/rabbitmq/error_consumers.h"
 #include "plugin/rabbitmq/held_deliveries.h"
 #include "plugin/rabbitmq/intake_epoch.h"
 #include "plugin/rabbitmq/intake_switch.h"
@@ -32,6 +34,9 @@ class Consumer {
   void stop_intake();
   void pause_intake(bool yes);
   bool stands(std::uint32_t connection) const { return epoch_.stands(connection, loop_.now()); }
+  // Which error queues to consume; wake() after a change.
+  ErrorConsumers& error_queues() { return errors_; }
+  void wake() { loop_.wake(); }
   void order_stop(BootMs deadline) { loop_.order_stop(deadline); }
   void join() { loop_.join(); }
 
@@ -39,6 +44,8 @@ class Consumer {
   // --- a new connection ---
   Result<void> prepare(Connection& connection);
   Ms time_to_prepare(const Address& address) const;
+  void begin_channel();
+  Result<void> apply_error_queues(Connection& connection);
   Result<void> set_up(Connection& connection, BootMs deadline);
   Result<void> report_repaired(Connection& connection, BootMs deadline);
 
@@ -60,6 +67,7 @@ class Consumer {
   AckMailbox acks_;
   IntakeSwitch intake_;
   IntakeEpoch epoch_;
+  ErrorConsumers errors_;
 
   // Used by the consumer's thread only.
   HeldDeliveries held_;

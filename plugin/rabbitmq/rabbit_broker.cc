@@ -6,6 +6,7 @@
 
 #include "plugin/rabbitmq/broker_endpoints.h"
 #include "plugin/rabbitmq/consumer.h"
+#include "plugin/rabbitmq/error_queue_watch.h"
 #include "plugin/rabbitmq/publishers.h"
 #include "plugin/rabbitmq/return_route.h"
 #include "plugin/rabbitmq/sink_adapter.h"
@@ -21,13 +22,16 @@ struct Connections {
         sink(to),
         consumer({options, *endpoints.addresses, endpoints.tls, sink}),
         publishers(options, endpoints, sink),
-        topology({options, *endpoints.addresses, endpoints.tls, sink}) {}
+        topology({options, *endpoints.addresses, endpoints.tls, sink}),
+        errors({options, *endpoints.addresses, endpoints.tls, sink}, consumer.error_queues(),
+               [this] { consumer.wake(); }) {}
 
   rabbit::BrokerEndpoints endpoints;
   rabbit::SinkAdapter sink;
   rabbit::Consumer consumer;
   rabbit::Publishers publishers;
   rabbit::TopologyKeeper topology;
+  rabbit::ErrorQueueWatch errors;
 };
 
 class RabbitBroker final : public Broker {
@@ -49,6 +53,7 @@ class RabbitBroker final : public Broker {
     connections_->consumer.start();
     connections_->publishers.start();
     connections_->topology.start();
+    connections_->errors.start();
     return {};
   }
 
@@ -85,6 +90,9 @@ class RabbitBroker final : public Broker {
   void requeue(std::vector<DeliveryTag> tags) override {
     if (connections_) connections_->consumer.requeue(std::move(tags));
   }
+  void rest(std::string error_queue, std::size_t copies) override {
+    if (connections_) connections_->errors.rest(std::move(error_queue), copies);
+  }
   void drop_publishing(PublishLane lane, std::string reason) override {
     if (connections_) connections_->publishers.drop(lane, std::move(reason));
   }
@@ -96,7 +104,9 @@ class RabbitBroker final : public Broker {
     const auto deadline = clock_.boot() + most;
     connections_->consumer.order_stop(deadline);
     connections_->topology.order_stop(deadline);
+    connections_->errors.order_stop(deadline);
     connections_->topology.join();
+    connections_->errors.join();
     connections_->publishers.order_stop(deadline);
     connections_->publishers.join();
     connections_->consumer.join();

@@ -39,6 +39,9 @@ class SinkAdapter {
   void topology(const TopologyReport& report) {
     if (reported_) sink_.on_topology(report);
   }
+  void error_queues(const ErrorQueueReport& report) {
+    if (reported_) sink_.on_error_queues(report);
+  }
 
  private:
   // One flag of the status, with its own reason: two sides that fail with different messages must not report

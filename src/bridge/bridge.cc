@@ -1,6 +1,8 @@
 #include "src/bridge/bridge.h"
 
+#include <algorithm>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "src/core/failpoint.h"
@@ -81,11 +83,13 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                {settings_.prefix + ".delay", settings_.delays},
                settings_.identity.incarnation}),
       results_({transitions_, acks_, proof_, updates_}),
-      router_({intake_, results_, transitions_, left_, proof_, attachments_, rules_}),
+      returned_(loop, broker, outbox_, acks_),
+      router_({intake_, results_, transitions_, left_, returned_, proof_, attachments_, rules_}),
       submissions_({loop, *jobs_, shards_, transitions_, clock_, rules_, updates_}),
-      janitor_(loop, {*jobs_, shards_, transitions_, outbox_, clock_, horizon_, dispatch_, gates_, names_,
-                      proof_, updates_, [this] { return broker_watch_.takes_messages() && proof_.ready(); },
-                      settings_.prefix + ".parked"}),
+      janitor_(loop,
+               {*jobs_, shards_, transitions_, outbox_, clock_, horizon_, dispatch_, gates_, names_, proof_,
+                rules_, updates_, [this] { return broker_watch_.takes_messages() && proof_.ready(); },
+                settings_.prefix + ".parked"}),
       bulks_(loop, {*jobs_, shards_, rules_, updates_, "node " + settings_.identity.name}),
       retention_(loop, {*jobs_, shards_, clock_}, settings_.retention),
       broker_watch_(loop,
@@ -133,7 +137,8 @@ Vitals Bridge::vitals() const {
           breakers_.totals(),
           proof_.refused(),
           store_watch_.rows_behind(),
-          updates_.decided_by_rule()};
+          updates_.decided_by_rule(),
+          error_queues_};
 }
 
 StartState Bridge::start_state() const {
@@ -170,7 +175,27 @@ void Bridge::on_topology(const TopologyReport& report) {
   loop_.post([this, report] { broker_watch_.checked(report); });
 }
 
+void Bridge::on_error_queues(const ErrorQueueReport& report) {
+  loop_.post([this, report] { error_queues(report); });
+}
+
 // --- on the loop
+
+void Bridge::error_queues(const ErrorQueueReport& report) {
+  for (const std::string& queue : report.consumed) {
+    if (!std::ranges::binary_search(error_queues_, queue))
+      log::info("consuming an error queue", {{"queue", queue}});
+  }
+  for (const std::string& queue : error_queues_) {
+    if (!std::ranges::binary_search(report.consumed, queue))
+      log::warn("error queue not consumed any more", {{"queue", queue}});
+  }
+  error_queues_ = report.consumed;
+  constexpr const char* kProblem = "error_queues";
+  if (report.problem.empty()) return health_.clear(kProblem);
+  if (!health_.has(kProblem)) log::warn("error queue cannot be consumed", {{"reason", report.problem}});
+  health_.set(kProblem, report.problem);
+}
 
 bool Bridge::may_publish() const {
   return broker_watch_.takes_messages() && !fence_.is_closed() && proof_.ready() && gates_.known();
@@ -206,10 +231,18 @@ void Bridge::publish_until(BootMs deadline) {
 }
 
 std::vector<std::string> Bridge::configured_queues() const {
+  std::set<std::string, std::less<>> fed;
+  const ErrorQueues& errors = rules_->error_queues();
+  for (const ErrorQueue& entry : errors.all()) {
+    if (!entry.is_pattern()) fed.insert(target_by_name(entry, entry.from));
+  }
+  for (const std::string& queue : error_queues_) {
+    if (const ErrorQueue* entry = errors.find(queue)) fed.insert(target_by_name(*entry, queue));
+  }
   std::vector<std::string> names;
   for (const auto& [name, rules] : rules_->queues()) {
-    // A queue of another group is attached there, not here.
-    if (rules_->targets().groups.elsewhere(name) == nullptr) names.push_back(name);
+    // A queue of another group is attached there, not here. A queue with an error queue needs no attachment.
+    if (rules_->targets().groups.elsewhere(name) == nullptr && !fed.contains(name)) names.push_back(name);
   }
   return names;
 }
@@ -248,6 +281,7 @@ void Bridge::drain(std::function<void()> done) {
   intake_pause_.drain();
   key_reader_.drain();
   router_.drain();
+  returned_.drain();
   broker_.stop_intake();
   gates_.stop();
   breakers_.stop();

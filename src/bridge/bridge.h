@@ -106,9 +106,11 @@ class Bridge final : public BrokerSink {
   void on_published(std::vector<PublishResult> results) override;
   void on_status(const BrokerStatus& status) override;
   void on_topology(const TopologyReport& report) override;
+  void on_error_queues(const ErrorQueueReport& report) override;
 
  private:
   bool may_publish() const;
+  void error_queues(const ErrorQueueReport& report);
   void broker_status(const BrokerStatus& status);
   void gained(const std::vector<Gained>& shards);
   void lost();
@@ -148,6 +150,7 @@ class Bridge final : public BrokerSink {
   TaskUpdates updates_;
   Intake intake_;
   Results results_;
+  ReturnedCopies returned_;
   DeliveryRouter router_;
   Submissions submissions_;
   // Periodic work.
@@ -155,6 +158,7 @@ class Bridge final : public BrokerSink {
   BulkRunner bulks_;
   Retention retention_;
   BrokerWatch broker_watch_;
+  std::vector<std::string> error_queues_;  // that are consumed
   DrainWait drain_;
 };
 

@@ -20,14 +20,18 @@ void DeliveryRouter::route(std::vector<Delivery> batch) {
     return;
   }
   std::vector<Delivery> failed, delayed, results;
+  failpoint("delivery.received");
+  if (draining_) return;
   for (Delivery& delivery : batch) {
+    if (delivery.returned_copy) {
+      deps_.copies.add(std::move(delivery));
+      continue;
+    }
     (delivery.inlet == Inlet::results ? results
      : delivery.inlet == Inlet::delay ? delayed
                                       : failed)
         .push_back(std::move(delivery));
   }
-  failpoint("delivery.received");
-  if (draining_) return;
   if (!results.empty()) deps_.results.said(results);
   if (!failed.empty()) deps_.intake.failed(std::move(failed));
   if (!delayed.empty()) deps_.intake.delayed(std::move(delayed));
@@ -47,6 +51,7 @@ void DeliveryRouter::drop_before(std::uint32_t connection) {
   deps_.intake.forget_before(connection);
   deps_.transitions.forget_before(connection);
   deps_.left.forget_before(connection);
+  deps_.copies.forget_before(connection);
   waiting_.clear();
 }
 

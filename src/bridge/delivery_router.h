@@ -11,6 +11,7 @@
 #include "src/bridge/intake.h"
 #include "src/bridge/left_unacked.h"
 #include "src/bridge/results.h"
+#include "src/bridge/returned_copies.h"
 #include "src/bridge/transitions.h"
 
 namespace rung::bridge {
@@ -22,6 +23,7 @@ class DeliveryRouter {
     Results& results;
     Transitions& transitions;
     LeftUnacked& left;
+    ReturnedCopies& copies;
     const DeliveryProof& proof;
     const Attachments& attachments;
     const RuleBookPtr& rules;  // replaced by a reload

@@ -15,7 +15,7 @@ Janitor::Janitor(io::Loop& loop, const Deps& deps)
       can_publish_(deps.can_publish),
       sweep_(loop, {deps.jobs, deps.shards, deps.clock, deps.dispatch, deps.gates, deps.names}),
       silence_({deps.jobs, deps.shards, deps.transitions, deps.clock, deps.observer}),
-      copies_({deps.jobs, deps.shards, deps.transitions, deps.outbox, deps.clock, deps.proof,
+      copies_({deps.jobs, deps.shards, deps.transitions, deps.outbox, deps.clock, deps.proof, deps.rules,
                deps.parked_exchange}),
       stranded_({deps.jobs, deps.shards, deps.clock, deps.dispatch, deps.names}),
       timer_(loop, [this] { tick(); }) {}

@@ -32,6 +32,7 @@ class Janitor {
     const Gates& gates;
     QueueNames& names;
     const DeliveryProof& proof;
+    const RuleBookPtr& rules;  // replaced by a reload
     TaskObserver& observer;
     std::function<bool()> can_publish;
     std::string parked_exchange;

@@ -16,6 +16,15 @@ constexpr Ms kAfterArrival{1};
 
 std::string short_text(const std::string& text) { return clean_utf8(text, kShortString); }
 
+// What the config says of the error queue that the message comes from.
+Directives with_error_queue(Directives directives, const std::string& source, const RuleBook& rules) {
+  const ErrorQueue* entry = source.empty() ? nullptr : rules.error_queues().find(source);
+  if (entry == nullptr) return directives;
+  if (!entry->retries) directives.never = true;
+  if (directives.ladder.empty()) directives.ladder = entry->ladder;
+  return directives;
+}
+
 void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, const Maker& maker) {
   Task& task = fresh.task;
   const Message& message = newcomer.delivery->message;
@@ -28,6 +37,7 @@ void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, co
       f.failed_at_s && *f.failed_at_s > 0 && EpochMs{*f.failed_at_s * 1000} + Ms{2000} < maker.now;
   if (long_ago) task.first_failed_at = {*f.failed_at_s * 1000};
   task.last_error = f.error;
+  task.error_queue = short_text(newcomer.delivery->source);
   int level = 1;
   if (newcomer.row_lost) {
     level = f.level.value_or(0) + 1;
@@ -47,7 +57,8 @@ void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, co
     fresh.same_if_over_since = maker.now + kAfterArrival;
   }
   if (newcomer.park_reason.empty()) {
-    begin(task, f.directives, maker.rules, maker.now, maker.random, level);
+    begin(task, with_error_queue(f.directives, newcomer.delivery->source, maker.rules), maker.rules,
+          maker.now, maker.random, level);
   } else {
     begin_parked(task, newcomer.park_reason, maker.rules, maker.now);
   }
@@ -104,7 +115,10 @@ Newcomer failed_newcomer(std::shared_ptr<Delivery> delivery, Failure failure, co
                   std::string(delivery->facts.failure.record) + "; last error: " + failure.error;
   } else if (park_reason.empty() && (failure.queue.size() > kShortString || !is_utf8(failure.queue))) {
     park_reason = "the name of its queue is invalid (over 255 bytes, or not UTF-8)";
-  } else if (park_reason.empty() && !rules.targets().allows(failure.queue)) {
+  } else if (park_reason.empty() && rules.error_queues().find(failure.queue) != nullptr) {
+    park_reason = std::string(failure.queue_by) + " names '" + clean_utf8(failure.queue, kShortString) +
+                  "', which is an error queue itself; last error: " + failure.error;
+  } else if (park_reason.empty() && !failure.queue_by_config && !rules.targets().allows(failure.queue)) {
     park_reason = not_allowed(failure.queue_by, failure.queue) + "; last error: " + failure.error;
   }
   return {std::move(delivery), std::move(failure), std::move(park_reason)};

@@ -5,7 +5,9 @@
 #include <optional>
 #include <utility>
 
+#include "src/core/error_queues.h"
 #include "src/core/headers.h"
+#include "src/core/message_json.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -41,7 +43,7 @@ void ParkedCopies::send_owed() {
 
 // On a store thread. Reads copies whose bodies fit in `room` together, but at least one.
 Result<std::vector<ParkedCopies::Copy>> ParkedCopies::read(Store& store, const std::vector<TaskId>& ids,
-                                                           std::size_t room) {
+                                                           std::size_t room, const RuleBook& rules) {
   auto rows = store.known(ids);
   if (!rows) return tl::unexpected(rows.error());
   std::vector<Copy> copies;
@@ -59,6 +61,10 @@ Result<std::vector<ParkedCopies::Copy>> ParkedCopies::read(Store& store, const s
   for (Copy& copy : copies) {
     const auto stored = std::ranges::find(*messages, copy.task.id, &StoredMessage::id);
     if (stored != messages->end()) copy.stored = std::move(*stored);
+    if (!rules.returns_parked(copy.task)) continue;
+    const auto origin = store.origin(copy.task.id);
+    if (!origin) return tl::unexpected(origin.error());
+    if (auto removed = headers_from_json(*origin)) copy.removed = std::move(*removed);
   }
   return copies;
 }
@@ -66,7 +72,10 @@ Result<std::vector<ParkedCopies::Copy>> ParkedCopies::read(Store& store, const s
 void ParkedCopies::read_and_send(const std::vector<TaskId>& ids) {
   busy_ = true;
   deps_.jobs.submit<std::vector<Copy>>(
-      Lane::flow, [ids, room = kMostCopyBytes - bytes_](Store& store) { return read(store, ids, room); },
+      Lane::flow,
+      [ids, room = kMostCopyBytes - bytes_, rules = deps_.rules](Store& store) {
+        return read(store, ids, room, *rules);
+      },
       [this](const Result<std::vector<Copy>>& copies) {
         busy_ = false;
         if (!copies)
@@ -74,6 +83,23 @@ void ParkedCopies::read_and_send(const std::vector<TaskId>& ids) {
         for (const Copy& copy : *copies) send(copy);
         deps_.outbox.flush();
       });
+}
+
+// In its error queue the message has the framework's headers again, so that the framework's own tools
+// understand it.
+Outgoing ParkedCopies::outgoing_for(const Copy& copy) const {
+  const Task& task = copy.task;
+  Message message = dress(*copy.stored.message, task, deps_.proof.token(task));
+  Table& headers = *message.headers;
+  headers.emplace_back(header::kQueue, task.queue);
+  headers.emplace_back(header::kError, task.last_error);
+  if (!deps_.rules->returns_parked(task)) return {0, deps_.exchange, task.queue, std::move(message)};
+  const Dialect& dialect = *deps_.rules->error_queues().find(task.error_queue)->dialect;
+  for (const auto& [name, value] : copy.removed) {
+    if (removes(dialect, name)) headers.emplace_back(name, value);
+  }
+  headers.emplace_back(header::kParked, true);
+  return {0, "", task.error_queue, std::move(message)};
 }
 
 void ParkedCopies::send(const Copy& copy) {
@@ -86,17 +112,13 @@ void ParkedCopies::send(const Copy& copy) {
     done(task);
   };
   if (copy.stored.message == nullptr) return never(copy.stored.broken);
-  Message message = dress(*copy.stored.message, task, deps_.proof.token(task));
-  message.headers->emplace_back(header::kQueue, task.queue);
-  message.headers->emplace_back(header::kError, task.last_error);
-  deps_.outbox.send({0, deps_.exchange, task.queue, std::move(message)},
-                    [this, task, never](const PublishResult& result) {
-                      if (result.how == PublishResult::How::confirmed) return done(task);
-                      // Each retry would close the channel for all others. The row has the message.
-                      if (result.how == PublishResult::How::rejected) return never(result.reason);
-                      under_way_.erase(task.id);  // retried a second later
-                      bytes_ -= body_bytes_of(task);
-                    });
+  deps_.outbox.send(outgoing_for(copy), [this, task, never](const PublishResult& result) {
+    if (result.how == PublishResult::How::confirmed) return done(task);
+    // Each retry would close the channel for all others. The row has the message.
+    if (result.how == PublishResult::How::rejected) return never(result.reason);
+    under_way_.erase(task.id);  // retried a second later
+    bytes_ -= body_bytes_of(task);
+  });
 }
 
 void ParkedCopies::done(const Task& task) {

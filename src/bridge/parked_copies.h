@@ -1,4 +1,5 @@
-// Sends the owed copies of parked tasks to <prefix>.parked, bounded in bytes. The row is the authoritative
+// Sends the owed copies of parked tasks to <prefix>.parked (parked: publish), or back to the error queue that
+// they came from (parked: return), bounded in bytes. The row is the authoritative
 // parked task: a copy that cannot be made, or that the broker refuses for good, is no longer owed. Thread:
 // the loop's.
 #pragma once
@@ -26,7 +27,8 @@ class ParkedCopies {
     Outbox& outbox;
     DbClock& clock;
     const DeliveryProof& proof;
-    std::string exchange;  // <prefix>.parked
+    const RuleBookPtr& rules;  // replaced by a reload
+    std::string exchange;      // <prefix>.parked
   };
 
   explicit ParkedCopies(Deps deps) : deps_(std::move(deps)) {}
@@ -37,8 +39,11 @@ class ParkedCopies {
   struct Copy {
     Task task;
     StoredMessage stored;
+    Table removed{};  // for its error queue: the headers that were removed at the intake
   };
-  static Result<std::vector<Copy>> read(Store& store, const std::vector<TaskId>& ids, std::size_t room);
+  static Result<std::vector<Copy>> read(Store& store, const std::vector<TaskId>& ids, std::size_t room,
+                                        const RuleBook& rules);
+  Outgoing outgoing_for(const Copy& copy) const;
   void read_and_send(const std::vector<TaskId>& ids);
   void send(const Copy& copy);
   void done(const Task& task);

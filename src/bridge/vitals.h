@@ -38,6 +38,7 @@ struct Vitals {
   DeliveryProof::Refused refused;
   std::int64_t rows_behind = 0;                         // since the start
   std::map<std::string, std::int64_t> decided_by_rule;  // failures since the start, by Task::rule
+  std::vector<std::string> error_queues;                // that are consumed, or rest
 };
 
 struct Status {

@@ -58,6 +58,15 @@ Json check_json(const LoadedConfig& loaded) {
   for (const QueueGroups::Group& group : loaded.config.groups.all)
     json["groups"][group.name] = {{"prefix", group.prefix}, {"queues", group.queues}};
   json["retention_ms"] = loaded.config.retention ? Json(loaded.config.retention->count()) : Json();
+  for (const ErrorQueue& queue : loaded.config.rules->error_queues().all()) {
+    json["error_queues"].push_back({{"from", queue.from},
+                                    {"dialect", queue.dialect->name},
+                                    {"to", queue.to.empty() ? Json() : Json(queue.to)},
+                                    {"ladder", !queue.retries         ? Json("none")
+                                               : queue.ladder.empty() ? Json()
+                                                                      : Json(queue.ladder)},
+                                    {"parked", queue.returns ? "return" : "keep"}});
+  }
   for (const auto& [from, to] : loaded.config.delays) json["delays"].push_back({{"from", from}, {"to", to}});
   return json;
 }

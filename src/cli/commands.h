@@ -12,6 +12,7 @@ void add_migrate(CLI::App& app, int* exit);
 void add_attach(CLI::App& app, int* exit);
 void add_detach(CLI::App& app, int* exit);
 void add_attached(CLI::App& app, int* exit);
+void add_dialects(CLI::App& app, int* exit);
 void add_doctor(CLI::App& app, int* exit);
 void add_list(CLI::App& app, int* exit);
 void add_show(CLI::App& app, int* exit);

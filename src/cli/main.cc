@@ -81,6 +81,7 @@ int main(int argc, char** argv) {
     rung::cli::add_attach(app, &exit);
     rung::cli::add_detach(app, &exit);
     rung::cli::add_attached(app, &exit);
+    rung::cli::add_dialects(app, &exit);
     rung::cli::add_doctor(app, &exit);
     rung::cli::add_list(app, &exit);
     rung::cli::add_show(app, &exit);

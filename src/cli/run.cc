@@ -341,8 +341,9 @@ class Sidecar {
         loaded.config.broker.other_urls != config_.broker.other_urls ||
         loaded.config.store.other_urls != config_.store.other_urls || loaded.config.node != config_.node ||
         loaded.config.lease != config_.lease || loaded.config.window != config_.window ||
-        loaded.config.delays != config_.delays || loaded.config.http.listen != config_.http.listen ||
-        loaded.config.http.token != config_.http.token ||
+        loaded.config.delays != config_.delays ||
+        !loaded.config.broker.error_queues->same_sources(*config_.broker.error_queues) ||
+        loaded.config.http.listen != config_.http.listen || loaded.config.http.token != config_.http.token ||
         loaded.config.http.read_token != config_.http.read_token;
     log::info("config reloaded: ladders, queues, tags, retention and log", {{"file", path_}});
     if (more) log::warn("other changes in the config need a restart", {{"file", path_}});

@@ -358,7 +358,10 @@ class Completion {
 void complete(Draft& draft, Problems& problems) {
   resolve_groups(draft, problems);
   Completion(draft, problems).run();
+  draft.config.dialects = read_dialects(draft, problems);
   draft.config.rules = build_rules(draft, problems);
+  if (draft.config.rules != nullptr)
+    draft.config.broker.error_queues = draft.config.rules->error_queues_ptr();
 }
 
 }  // namespace rung::confile

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 
+#include "src/config/dialects.h"
 #include "src/config/draft.h"
 #include "src/core/url.h"
 
@@ -64,6 +65,8 @@ std::string group_of_queue(const std::string& text, const std::string& queue) {
 }
 
 }  // namespace
+
+const Config::Dialects& built_in_dialects() { return confile::ready_dialects(); }
 
 LoadedConfig load_config(const std::string& path, ConfigFor purpose, GroupChoice choice) {
   LoadedConfig loaded;

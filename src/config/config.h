@@ -33,6 +33,8 @@ struct HttpOptions {
 };
 
 struct Config {
+  using Dialects = std::map<std::string, DialectPtr, std::less<>>;
+
   BrokerOptions broker;
   StoreOptions store;
   HttpOptions http;
@@ -50,6 +52,7 @@ struct Config {
       require_token;   // results.require_token; nullopt: depends on which release created the database
   QueueGroups groups;  // groups.own: the group that this Config is for
   RuleBookPtr rules;
+  Dialects dialects;  // all that error_queues may name, by name
 };
 
 struct ConfigProblem {
@@ -84,6 +87,9 @@ struct LoadedConfig {
   std::vector<std::string> keys_used;  // the keys in the file, by ConfigKey::path
   bool ok() const { return problems.empty(); }
 };
+
+// The dialects of the program, for use without a config.
+const Config::Dialects& built_in_dialects();
 
 LoadedConfig load_config(const std::string& path, ConfigFor purpose = ConfigFor::sidecar,
                          GroupChoice choice = {});

@@ -249,6 +249,23 @@ std::string describe_delays(const Config& config) {
   return "\ndelayed exchanges\n" + table.str();
 }
 
+std::string describe_error_queues(const Config& config) {
+  const ErrorQueues& errors = config.rules->error_queues();
+  if (errors.empty()) return {};
+  Columns table({false, false, false, false, false});
+  table.row({"error queue", "dialect", "goes back to", "ladder", "when parked"});
+  for (const ErrorQueue& queue : errors.all()) {
+    const std::string named = queue.to.empty() ? target_by_name(queue, queue.from) : queue.to;
+    const std::string to = queue.is_pattern() && queue.to.empty() ? "" : named;
+    table.row({printable(queue.from), queue.dialect->name, to.empty() ? "as the message says" : printable(to),
+               !queue.retries         ? "none: parked at once"
+               : queue.ladder.empty() ? "from its queue"
+                                      : queue.ladder,
+               queue.returns ? "returned to the error queue" : "kept"});
+  }
+  return "\nerror queues\n" + table.str();
+}
+
 std::string describe_targets(const Config& config) {
   const TargetRules& targets = config.rules->targets();
   std::string own = targets.own.empty() ? "" : targets.own + "*";
@@ -296,8 +313,9 @@ std::string describe(const Config& config) {
     out += describe_ladder(name, ladder) + "\n";
   }
   return out + describe_groups(config) + describe_queues(config) + describe_gates(config) +
-         describe_rules(config) + describe_tags(config) + describe_delays(config) + describe_targets(config) +
-         describe_results(config) + describe_retention(config);
+         describe_rules(config) + describe_tags(config) + describe_delays(config) +
+         describe_error_queues(config) + describe_targets(config) + describe_results(config) +
+         describe_retention(config);
 }
 
 }  // namespace rung

@@ -98,6 +98,15 @@ struct DelayDraft {
   Mark from_mark, to_mark, group_mark;
 };
 
+struct ErrorQueueDraft {
+  Mark mark;
+  bool invalid = false;  // a part of it has a reported error
+  bool substituted = false;
+  std::optional<std::string> from, dialect, to, ladder, group;
+  Mark from_mark, dialect_mark, to_mark, ladder_mark, group_mark, parked_mark;
+  bool returns = false;  // parked: return
+};
+
 struct GroupDraft {
   std::string name;
   Mark mark;
@@ -122,6 +131,8 @@ struct Draft {
   std::vector<QueueDraft> queues;
   std::vector<TagDraft> tags;
   std::vector<DelayDraft> delays;
+  std::vector<ErrorQueueDraft> error_queues;
+  std::vector<std::pair<std::string, Mark>> dialect_files;  // full paths
   std::vector<RuleListDraft> rule_lists;
   std::vector<GroupDraft> groups;
   GroupChoice choice;
@@ -200,6 +211,8 @@ const std::vector<Key>& key_table();
 std::vector<Key> policy_keys();
 // The part about gates.
 std::vector<Key> gate_keys();
+// The part about error queues.
+std::vector<Key> error_queue_keys();
 
 // Reads the tree into a draft, by the key table.
 Draft walk(const Node& root, std::string folder, Problems& problems, ConfigFor purpose = ConfigFor::sidecar,
@@ -242,6 +255,10 @@ bool check_rules_name(const QueueDraft& queue, const std::string& section, const
 // "queues.", or "" for the defaults. `silence`: of the queue.
 GateRules build_gate(const QueueDraft& queue, const GateDraft* defaults, const std::string& section,
                      const Silence& silence, const Draft& draft, Problems& problems);
+// The built-in dialects, and those of the config's files, which it reads.
+Config::Dialects read_dialects(const Draft& draft, Problems& problems);
+// `error_queues`, those of this process's group.
+ErrorQueuesPtr build_error_queues(const Draft& draft, const RuleBook::Ladders& ladders, Problems& problems);
 // The rules from the draft's ladders, queues and tags; nullptr on errors.
 RuleBookPtr build_rules(const Draft& draft, Problems& problems);
 // All predefined ladders, by name.

@@ -203,6 +203,9 @@ TargetRules targets_of(const Draft& draft, Problems& problems) {
     if (tag.exchange) targets.configured.insert(*tag.exchange);
   }
   for (const auto& [from, to] : draft.config.delays) targets.configured.insert(to);
+  for (const ErrorQueueDraft& queue : draft.error_queues) {
+    if (queue.to) targets.configured.insert(*queue.to);
+  }
   for (const RuleListDraft& list : draft.rule_lists) {
     for (const RuleDraft& draft_rule : list.rules) {
       if (const std::string& to = draft_rule.rule.then.to; !to.empty()) targets.configured.insert(to);
@@ -264,9 +267,11 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
   for (const TagDraft& tag : draft.tags) tags.emplace(tag.name, tag_of(tag, ladders, draft, problems));
   TargetRules targets = targets_of(draft, problems);
   RuleBook::RuleLists lists = build_rule_lists(draft, ladders, problems);
+  ErrorQueuesPtr errors = build_error_queues(draft, ladders, problems);
   if (!problems.empty()) return nullptr;
   return std::make_shared<const RuleBook>(std::move(ladders), std::move(queues), std::move(tags),
-                                          std::move(base), std::move(targets), std::move(lists));
+                                          std::move(base), std::move(targets), std::move(lists),
+                                          std::move(errors));
 }
 
 }  // namespace rung::confile

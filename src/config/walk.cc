@@ -10,6 +10,8 @@ namespace {
 // Sections whose entries have names that the user chooses.
 constexpr std::string_view kNamedSections[] = {"ladders.*", "queues.*", "tags.*", "groups.*", "rules.*"};
 
+const std::string kErrorQueueForm = "{ from: QUEUE, dialect: NAME }";  // NOLINT: cannot throw
+
 // So that rung-NAME is a valid prefix.
 constexpr std::size_t kLongestGroup = 59;
 
@@ -87,7 +89,9 @@ class Walker {
     if (path == "rules.*") {
       ok = rules(value, shown);
     } else if (path == "delays" && (value.kind == Node::Kind::list || value.kind == Node::Kind::map)) {
-      ok = delays(value);
+      ok = items(value, path, draft_.delays, "{ from: EXCHANGE, to: EXCHANGE }");
+    } else if (path == "error_queues" && (value.kind == Node::Kind::list || value.kind == Node::Kind::map)) {
+      ok = items(value, path, draft_.error_queues, kErrorQueueForm);
     } else if (value.kind == Node::Kind::map && is_section(path)) {
       if (success) draft_.current_rules->success_mark = key.mark;
       const auto before = problems_.count();
@@ -138,22 +142,22 @@ class Walker {
     return problems_.count() == before;
   }
 
-  // The same.
-  bool delays(const Node& list) {
+  // The same, for a list at the top level. `form`: of an item.
+  template <typename Item>
+  bool items(const Node& list, const std::string& path, std::vector<Item>& drafts, const std::string& form) {
     const auto before = problems_.count();
     if (list.kind == Node::Kind::map && !list.entries.empty())
-      problems_.add(list.mark, "delays: expected a list: write [{ from: EXCHANGE, to: EXCHANGE }]");
+      problems_.add(list.mark, path + ": expected a list: write [" + form + "]");
     for (const Node& item : list.items) {
-      DelayDraft& draft = draft_.delays.emplace_back();
-      draft.mark = item.mark;
-      const std::string shown = "delays[" + std::to_string(draft_.delays.size()) + "]";
+      drafts.emplace_back().mark = item.mark;
+      const std::string shown = path + "[" + std::to_string(drafts.size()) + "]";
       const auto until_now = problems_.count();
       if (item.kind == Node::Kind::map) {
-        section(item, "delays.*", shown);
+        section(item, path + ".*", shown);
       } else if (!item.invalid) {
-        problems_.add(item.mark, shown + ": write { from: EXCHANGE, to: EXCHANGE }");
+        problems_.add(item.mark, shown + ": write " + form);
       }
-      draft_.delays.back().invalid = item.invalid || problems_.count() != until_now;
+      drafts.back().invalid = item.invalid || problems_.count() != until_now;
     }
     return problems_.count() == before;
   }
@@ -163,8 +167,9 @@ class Walker {
       problems_.add(value.mark, shown + ": expected keys: write { ladder: NAME }");
       return;
     }
-    if (path == "delays") {
-      problems_.add(value.mark, "delays: expected a list: write [{ from: EXCHANGE, to: EXCHANGE }]");
+    if (path == "delays" || path == "error_queues") {
+      const std::string form = path == "delays" ? "{ from: EXCHANGE, to: EXCHANGE }" : kErrorQueueForm;
+      problems_.add(value.mark, path + ": expected a list: write [" + form + "]");
       return;
     }
     std::string names;

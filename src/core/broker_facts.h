@@ -20,8 +20,9 @@ struct FailureFacts {
   // Why: rejected, expired, maxlen or delivery_limit, as in retry-reason, or the broker's own term. "" = not
   // known.
   std::string reason;
-  std::string queue;          // where it failed: a valid name; "" = not known
-  std::string_view queue_by;  // the source of `queue`, for people: "the header x-death"; a constant
+  std::string queue;             // where it failed: a valid name; "" = not known
+  std::string_view queue_by;     // the source of `queue`, for people: "the header x-death"; a constant
+  bool queue_by_config = false;  // the config names it: no header overrides it, and it is allowed as a target
   std::string_view record = "record of the failure";  // where the broker keeps such facts, for people
   // The exchange and routing key that took it to that queue. none = not known; an exchange may be "", the
   // default one.
@@ -30,6 +31,8 @@ struct FailureFacts {
   // so it tells whether two deliveries are one failure.
   std::optional<std::int64_t> failed_at_s;
   std::int64_t count = 0;  // how often it has failed there for that reason; 0 = not known
+  // What a framework wrote into the message of an error queue (dialect.h). "" = nothing.
+  std::string error = {}, error_type = {}, executor = {};
 };
 
 // The delay that the publisher of a delayed message requested from the broker, not from Rung.

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "src/core/error_queues.h"
 #include "src/core/header_reading.h"
 #include "src/core/message_json.h"
 #include "src/core/origin.h"
@@ -14,11 +15,11 @@ namespace {
 
 using namespace reading;
 
-constexpr std::array<std::string_view, 19> kOurs = {
+constexpr std::array<std::string_view, 20> kOurs = {
     header::kId,       header::kAttempt,    header::kLevel,  header::kLevels,      header::kLadder,
     header::kQueue,    header::kError,      header::kAfter,  header::kMaxAttempts, header::kFirstFailedAt,
     header::kNever,    header::kErrorType,  header::kResult, header::kNotBefore,   header::kExecutor,
-    header::kExchange, header::kRoutingKey, header::kToken,  "retry-complaint"};
+    header::kExchange, header::kRoutingKey, header::kToken,  header::kParked,      "retry-complaint"};
 
 constexpr std::array<std::string_view, 3> kOurOrigin = {header::kOriginExchange, header::kOriginRoutingKey,
                                                         header::kReason};
@@ -73,7 +74,9 @@ Failure read_failure(const Message& message, std::string_view exchange, std::str
   f.queue_by = facts.queue_by;
   f.failed_at_s = facts.failed_at_s;
   f.failed_count = facts.count;
+  f.queue_by_config = facts.queue_by_config;
   if (!facts.reason.empty()) f.error = "dead-lettered: " + facts.reason + " (queue " + f.queue + ")";
+  if (!facts.error.empty()) f.error = facts.error;
   // From our own retry, whose row may be gone, or from a consumer that names the message's origin.
   const Value* origin = find(message.headers, header::kOriginExchange);
   if (origin != nullptr && (f.exchange == label(exchange) || f.exchange.ends_with(".return"))) {
@@ -81,7 +84,7 @@ Failure read_failure(const Message& message, std::string_view exchange, std::str
     f.routing_key = label(text_of(find(message.headers, header::kOriginRoutingKey)));
   }
   f.directives = read_directives(message.headers);
-  if (const Value* queue = said(message.headers, header::kQueue)) {
+  if (const Value* queue = facts.queue_by_config ? nullptr : said(message.headers, header::kQueue)) {
     if (const std::string name = queue_name(queue); !name.empty()) {
       f.queue = name;
       f.queue_by = "the header retry-queue";
@@ -103,7 +106,9 @@ Failure read_failure(const Message& message, std::string_view exchange, std::str
   if (f.queue.empty() && !f.directives.complaint.empty())
     f.error = clean_utf8(f.error, kErrorBytes / 2) + " [" + f.directives.complaint + "]";
   f.error_type = clean_utf8(text_of(find(message.headers, header::kErrorType)), 255);
+  if (f.error_type.empty()) f.error_type = facts.error_type;
   f.executor = clean_utf8(text_of(find(message.headers, header::kExecutor)), 255);
+  if (f.executor.empty()) f.executor = facts.executor;
   return f;
 }
 

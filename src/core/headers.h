@@ -48,6 +48,7 @@ struct Failure {
   std::optional<EpochMs> first_failed_at;
   std::string queue;                  // retry-queue, else the broker's record; "" = unknown
   std::string_view queue_by;          // which of these names the queue, for people: a constant; "" = none
+  bool queue_by_config = false;       // the config names it: an error queue's `to`
   std::string exchange, routing_key;  // that took it to that queue, as far as is known
   std::string error, error_type;      // retry-error; else "dead-lettered: rejected (from orders)" or alike
   std::string executor;               // retry-executor

@@ -6,13 +6,14 @@
 namespace rung {
 
 RuleBook::RuleBook(Ladders ladders, Queues queues, Tags tags, QueueRules defaults, TargetRules targets,
-                   RuleLists rules)
+                   RuleLists rules, ErrorQueuesPtr error_queues)
     : ladders_(std::move(ladders)),
       queues_(std::move(queues)),
       tags_(std::move(tags)),
       defaults_(std::move(defaults)),
       targets_(std::move(targets)),
-      rules_(std::move(rules)) {
+      rules_(std::move(rules)),
+      error_queues_(std::move(error_queues)) {
   std::set<std::string> headers;
   for (const auto& [name, list] : rules_) {
     for (const FailureRule& rule : list->rules()) {
@@ -42,6 +43,11 @@ const FailureRules* RuleBook::failure_rules(std::string_view queue_name) const {
 const TagRules* RuleBook::tag(std::string_view name) const {
   const auto it = tags_.find(name);
   return it != tags_.end() ? &it->second : nullptr;
+}
+
+bool RuleBook::returns_parked(const Task& task) const {
+  const ErrorQueue* entry = task.error_queue.empty() ? nullptr : error_queues_->find(task.error_queue);
+  return entry != nullptr && entry->returns;
 }
 
 std::shared_ptr<const RuleBook> RuleBook::with_attached(TargetRules::Names queues) const {

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "levels/ladder.h"
+#include "src/core/error_queues.h"
 #include "src/core/failure_rules.h"
 #include "src/core/gate_rules.h"
 #include "src/core/target_rules.h"
@@ -55,7 +56,7 @@ class RuleBook {
   // REQUIRES: ladders has "default"; it has every ladder that the others name, and `rules` every list that
   // `queues` or `defaults` name. `defaults`: the rules of every queue that is not in `queues`.
   RuleBook(Ladders ladders, Queues queues, Tags tags = {}, QueueRules defaults = {}, TargetRules targets = {},
-           RuleLists rules = {});
+           RuleLists rules = {}, ErrorQueuesPtr error_queues = std::make_shared<const ErrorQueues>());
 
   const QueueRules& queue(std::string_view name) const;
   // nullptr if there is none of that name.
@@ -75,6 +76,10 @@ class RuleBook {
   // A queue has any gate; a rate or another limit (GateRules::limits()).
   bool has_gates() const { return has_gates_; }
   bool limits() const { return limits_; }
+  const ErrorQueues& error_queues() const { return *error_queues_; }
+  const ErrorQueuesPtr& error_queues_ptr() const { return error_queues_; }
+  // Whether a parked task goes back to its error queue.
+  bool returns_parked(const Task& task) const;
   // A copy with these attached queues, which only the broker knows.
   std::shared_ptr<const RuleBook> with_attached(TargetRules::Names queues) const;
 
@@ -85,6 +90,7 @@ class RuleBook {
   QueueRules defaults_;
   TargetRules targets_;
   RuleLists rules_;
+  ErrorQueuesPtr error_queues_;
   std::vector<std::string> rule_headers_;
   bool has_gates_ = false, limits_ = false;
 };

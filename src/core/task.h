@@ -103,7 +103,8 @@ struct Task {
   std::string rule;  // that decided at the last failure: "payments[2]", "give_up"; "" = none, the ladder
   // Of the headers that rules and gates name, those that the message had at the intake.
   std::map<std::string, std::string, std::less<>> rule_headers;
-  std::string moved_from;  // its queue before the last change of `queue`; "" = it has not changed
+  std::string moved_from;   // its queue before the last change of `queue`; "" = it has not changed
+  std::string error_queue;  // that it was taken from; "" = it was not. Never changes
   int probe =
       0;  // its last attempt was let through an open breaker, as the probe of this number; 0 = was not
   std::int64_t body_bytes = 0;

@@ -78,6 +78,8 @@ struct Metrics::Families {
       "rung_quarantined_queues", "Queues that held up a connection and are probed one message at a time.");
   prometheus::Family<prometheus::Gauge>& attached = gauge(
       "rung_queue_attached", "1 if the queue's dead letters reach Rung; only queues that the config names.");
+  prometheus::Family<prometheus::Gauge>& error_queues =
+      gauge("rung_error_queues", "Error queues that exist and that this instance consumes, or that rest.");
   prometheus::Family<prometheus::Gauge>& paused =
       gauge("rung_queue_paused", "1 for each queue that is paused; the others are not listed.");
   prometheus::Family<prometheus::Gauge>& closed =
@@ -233,6 +235,7 @@ void Metrics::pauses(const Vitals& vitals) {
     if (gauge == nullptr) gauge = &families_->paused.Add({{"queue", entry.first}});
     gauge->Set(1);
   }
+  families_->error_queues.Add({}).Set(static_cast<double>(vitals.error_queues.size()));
   families_->behind_gates.Add({}).Set(static_cast<double>(vitals.behind_gates));
 }
 

@@ -299,10 +299,11 @@ void AmqpProbe::reject(const Received& received, bool requeue) {
   check(amqp_basic_reject(connection_, kChannel, received.tag, requeue ? 1 : 0), "basic.reject");
 }
 
-void AmqpProbe::consume(std::string_view queue, int prefetch) {
+void AmqpProbe::consume(std::string_view queue, int prefetch, bool exclusive) {
   amqp_basic_qos(connection_, kChannel, 0, static_cast<std::uint16_t>(prefetch), 0);
   check(amqp_get_rpc_reply(connection_), "basic.qos");
-  amqp_basic_consume(connection_, kChannel, bytes_of(queue), amqp_empty_bytes, 0, 0, 0, amqp_empty_table);
+  amqp_basic_consume(connection_, kChannel, bytes_of(queue), amqp_empty_bytes, 0, 0, exclusive ? 1 : 0,
+                     amqp_empty_table);
   check(amqp_get_rpc_reply(connection_), "basic.consume");
 }
 

@@ -73,7 +73,7 @@ class AmqpProbe {
   void reject(const Received& received, bool requeue = false);  // requeue false: it is dead-lettered
 
   // Starts a consumer on this connection; next() returns its deliveries.
-  void consume(std::string_view queue, int prefetch = 100);
+  void consume(std::string_view queue, int prefetch = 100, bool exclusive = false);
   std::optional<Received> next(Ms within = std::chrono::seconds{10});
 
   // Raw frames, for what the calls above cannot do.

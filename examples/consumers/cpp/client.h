@@ -1,6 +1,6 @@
-// A client for C++ consumers on rabbitmq-c (Debian: librabbitmq-dev): a transactional connection, and access
-// to headers. Copy it together with the consumer. It exits when the connection is lost, and expects to be
-// restarted. Thread: one.
+// A client for C++ consumers on rabbitmq-c (Debian: librabbitmq-dev): a connection, and access to headers.
+// Copy it together with the consumer and examples/helpers/cpp. It exits when the connection is lost, and
+// expects to be restarted. Thread: one.
 #pragma once
 
 #include <amqp.h>
@@ -9,15 +9,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <string>
 #include <string_view>
-#include <vector>
 
-inline std::string_view view(amqp_bytes_t bytes) {
-  return {static_cast<const char*>(bytes.bytes), bytes.len};
-}
-inline amqp_bytes_t bytes(std::string_view text) { return {text.size(), const_cast<char*>(text.data())}; }
+#include "../../helpers/cpp/rung_retry.h"
+
+using rung_retry::bytes, rung_retry::view, rung_retry::headers_of, rung_retry::text_entry;
 
 [[noreturn]] inline void die(const char* what) {
   std::fprintf(stderr, "consumer: %s\n", what);
@@ -46,80 +43,27 @@ inline std::string text(const amqp_table_t& headers, std::string_view name) {
   return entry == nullptr ? "" : std::string(view(entry->value.value.bytes));
 }
 
-inline amqp_table_entry_t text_entry(std::string_view name, std::string_view value) {
-  amqp_table_entry_t entry{};
-  entry.key = bytes(name);
-  entry.value.kind = AMQP_FIELD_KIND_UTF8;
-  entry.value.value.bytes = bytes(value);
-  return entry;
-}
-
-inline amqp_table_t headers_of(const amqp_message_t& message) {
-  const bool there = (message.properties._flags & AMQP_BASIC_HEADERS_FLAG) != 0;
-  return there ? message.properties.headers : amqp_empty_table;
-}
-
 inline std::string message_id_of(const amqp_message_t& message) {
   const bool there = (message.properties._flags & AMQP_BASIC_MESSAGE_ID_FLAG) != 0;
   return there ? std::string(view(message.properties.message_id)) : std::string();
 }
 
-using Added = std::map<std::string, std::string>;  // headers
-
 class Client {
  public:
   Client(std::string url, std::string queue) : url_(std::move(url)), queue_(std::move(queue)) {}
 
-  // Consumes until the connection is lost. `handle` acks or rejects each delivery, in one transaction with
-  // what it publishes: so the message cannot be lost in between.
+  // Consumes until the connection is lost. `handle` gets each delivery, and settles it with the Retry.
   template <typename Handle>
   void run(const Handle& handle) {
     connect();
+    rung_retry::Retry retry(connection_, kChannel + 1, queue_);
     while (true) {
       amqp_envelope_t envelope;
       amqp_maybe_release_buffers(connection_);
       expect(amqp_consume_message(connection_, &envelope, nullptr, 0), "connection lost");
-      handle(envelope);
-      amqp_tx_commit(connection_, kChannel);
-      expect(amqp_get_rpc_reply(connection_), "the broker rejected the transaction");
+      handle(retry, envelope);
       amqp_destroy_envelope(&envelope);
     }
-  }
-
-  void ack(const amqp_envelope_t& envelope) {
-    amqp_basic_ack(connection_, kChannel, envelope.delivery_tag, 0);
-  }
-  void reject(const amqp_envelope_t& envelope) {
-    amqp_basic_reject(connection_, kChannel, envelope.delivery_tag, 0);
-  }
-
-  // Publishes the message to rung.failed, with the error in `added`. Forwards all headers: retry-id and
-  // retry-attempt identify the task.
-  void forward_failure(const amqp_message_t& message, Added added) {
-    added["retry-queue"] = queue_;
-    const amqp_table_t headers = headers_of(message);
-    std::vector<amqp_table_entry_t> entries;
-    for (int i = 0; i < headers.num_entries; ++i) {
-      if (!added.contains(std::string(view(headers.entries[i].key)))) entries.push_back(headers.entries[i]);
-    }
-    for (const auto& [name, value] : added) entries.push_back(text_entry(name, value));
-    amqp_basic_properties_t properties = message.properties;
-    // user-id: the broker rejects one that is not our user.
-    properties._flags = (properties._flags | AMQP_BASIC_HEADERS_FLAG) & ~AMQP_BASIC_USER_ID_FLAG;
-    publish("rung.failed", entries, properties, message.body);
-  }
-
-  // Reports the result of a delivery from Rung to rung.results: `added` has retry-result.
-  void report(const amqp_table_t& headers, const Added& added) {
-    std::vector<amqp_table_entry_t> entries;
-    for (const char* name : {"retry-id", "retry-attempt", "retry-token"}) {  // as the delivery had them
-      if (const auto* entry = find(headers, name)) entries.push_back(*entry);
-    }
-    for (const auto& [name, value] : added) entries.push_back(text_entry(name, value));
-    amqp_basic_properties_t properties{};
-    properties._flags = AMQP_BASIC_HEADERS_FLAG | AMQP_BASIC_DELIVERY_MODE_FLAG;
-    properties.delivery_mode = 2;
-    publish("rung.results", entries, properties, amqp_empty_bytes);
   }
 
  private:
@@ -136,7 +80,6 @@ class Client {
                       info.user, info.password),
            "login refused");
     amqp_channel_open(connection_, kChannel);
-    amqp_tx_select(connection_, kChannel);
     amqp_basic_qos(connection_, kChannel, 0, 10, 0);
     // This argument attaches a new queue; for an existing queue use a policy (README.md).
     amqp_table_entry_t attach = text_entry("x-dead-letter-exchange", "rung.failed");
@@ -144,14 +87,6 @@ class Client {
     expect(amqp_get_rpc_reply(connection_), "the queue exists with other arguments");
     amqp_basic_consume(connection_, kChannel, bytes(queue_), amqp_empty_bytes, 0, 0, 0, amqp_empty_table);
     expect(amqp_get_rpc_reply(connection_), "cannot consume");
-  }
-
-  void publish(std::string_view exchange, std::vector<amqp_table_entry_t>& entries,
-               amqp_basic_properties_t properties, amqp_bytes_t body) {
-    properties.headers = {static_cast<int>(entries.size()), entries.data()};
-    if (amqp_basic_publish(connection_, kChannel, bytes(exchange), bytes(queue_), 0, 0, &properties, body) !=
-        0)
-      die("connection lost");
   }
 
   const std::string url_, queue_;

@@ -12,29 +12,22 @@ Uses pika (Debian: python3-pika). One thread; reconnects when the connection is 
 """
 import dataclasses
 import json
-import os
-import socket
+import pathlib
 import sys
 import time
-import traceback
 
 import pika
 from pika.exceptions import AMQPError
 
-EXECUTOR = f"{socket.gethostname()}:{os.getpid()}"  # recorded in retry_history: who handled the attempt
+# Here from its folder; in your project: pip install examples/helpers/python
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "helpers" / "python"))
+from rung_retry import GiveUp, RetryLater, Rung
+from rung_retry.pika import delivery
+
 RECONNECT_SECONDS = 0.5
 
 
-class Never(Exception):
-    """A permanent failure: Rung parks the task at once."""
-
-
-class Later(Exception):
-    """A failure with a delay before the retry: Later("in maintenance", "30s")."""
-
-    def __init__(self, text, after):
-        super().__init__(text)
-        self.after = after
+Never, Later = GiveUp, RetryLater  # raise Never("..."): parks the task at once. Later("...", "30s"): retries after that
 
 
 @dataclasses.dataclass
@@ -58,7 +51,7 @@ class Job:
 
 class Handlers:
     def __init__(self, prefix="rung", log=lambda text: print(text, flush=True)):
-        self.prefix, self.log, self.by_tag = prefix, log, {}
+        self.rung, self.log, self.by_tag = Rung(prefix), log, {}
 
     def on(self, tag):
         def register(function):
@@ -79,57 +72,26 @@ class Handlers:
 
     def _consume(self, url, queue):
         channel = pika.BlockingConnection(pika.URLParameters(url)).channel()
-        channel.confirm_delivery()  # basic_publish waits for the confirm, or raises
         channel.basic_qos(prefetch_count=10)
-        channel.queue_declare(queue, durable=True, arguments={"x-dead-letter-exchange": f"{self.prefix}.failed"})
-        channel.basic_consume(queue, lambda *delivery: self._on_message(queue, *delivery))
+        channel.queue_declare(queue, durable=True, arguments={"x-dead-letter-exchange": self.rung.failed})
+        channel.basic_consume(queue, lambda *args: self._on_message(queue, *args))
         channel.start_consuming()
 
     def _on_message(self, queue, channel, method, properties, body):
         headers = dict(properties.headers or {})
         job = Job(properties.type or "", body, headers, properties.message_id or "", headers.get("retry-id", ""),
                   headers.get("retry-attempt", 0), headers.get("retry-level", 0))
-        try:
-            self._call(job)
-        except Exception as error:  # report any exception
-            self.log(f"{job.tag} {job.key}: attempt {job.attempt} failed: {error}")
-            self._report_failure(channel, queue, properties, job, error)
-        else:
-            if job.retry_id:
-                self._report(channel, job, {"retry-result": "succeeded"})
-        channel.basic_ack(method.delivery_tag)  # last: a crash before it repeats the delivery but loses nothing
+        with delivery(queue, channel, method, properties, body, self.rung):  # reports how it ends, and acks
+            try:
+                self._call(job)
+            except Exception as error:
+                self.log(f"{job.tag} {job.key}: attempt {job.attempt} failed: {error}")
+                raise
 
     def _call(self, job):
         if job.tag not in self.by_tag:
             raise LookupError(f"no handler for tag {job.tag!r} in {sorted(self.by_tag)}")
         self.by_tag[job.tag](job)
-
-    def _report(self, channel, job, result):
-        result = {"retry-id": job.retry_id, "retry-attempt": job.attempt, "retry-executor": EXECUTOR,
-                  "retry-token": job.headers.get("retry-token", ""), **result}
-        channel.basic_publish(f"{self.prefix}.results", "", b"", pika.BasicProperties(headers=result, delivery_mode=2))
-
-    def _report_failure(self, channel, queue, properties, job, error):
-        why = {"retry-error": stack_of(error), "retry-error-type": type(error).__name__, "retry-executor": EXECUTOR}
-        if isinstance(error, Never):
-            why["retry-never"] = True
-        if isinstance(error, Later):
-            why["retry-after"] = error.after
-        if job.retry_id:
-            # Rung has the message: the result is enough.
-            self._report(channel, job, {"retry-result": "failed", **why})
-            return
-        # Rung does not have the message yet: send it, with the error.
-        properties.headers = {**job.headers, "retry-queue": queue, **why}
-        properties.user_id = None  # the broker rejects a user-id that is not our user
-        channel.basic_publish(f"{self.prefix}.failed", queue, job.body, properties)
-
-
-def stack_of(error):
-    """The stack without this file's frames; the error itself first, because lists shorten the end."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
-    lines = "".join(traceback.format_list(frames)).rstrip()
-    return f"{type(error).__name__}: {error}" + (f"\n{lines}" if lines else "")
 
 
 def main(handlers, argv=None):

@@ -62,6 +62,7 @@ void read_rare(Task& task, const std::string& text) {
   task.moved_from = json.at(3).get<std::string>();
   task.probe = json.at(4).get<int>();
   if (json.at(5).is_string()) task.rule_headers = rule_headers_from(json.at(5).get<std::string>());
+  task.error_queue = json.at(6).get<std::string>();
 }
 
 }  // namespace
@@ -197,6 +198,8 @@ std::span<const NewTaskColumn> new_task_columns() {
       {"rule", [](N n) { return !n.task.rule.empty(); }, [](N n) { return name(n.task.rule); }},
       {"moved_from", [](N n) { return !n.task.moved_from.empty(); },
        [](N n) { return name(n.task.moved_from); }},
+      {"error_queue", [](N n) { return !n.task.error_queue.empty(); },
+       [](N n) { return name(n.task.error_queue); }},
       {"rule_headers", [](N n) { return !n.task.rule_headers.empty(); },
        [](N n) { return rule_headers(n.task.rule_headers); }},
       {"intake_key", [](N n) { return !n.intake_key.empty(); },

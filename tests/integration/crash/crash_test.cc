@@ -51,6 +51,68 @@ TEST_P(CrashWithinAMessage, ComesWhole) {
 }
 INSTANTIATE_TEST_SUITE_P(At, CrashWithinAMessage, ::testing::Values("publish.half_written"), point_name);
 
+// --- from an error queue, where a framework publishes its failures
+
+class CrashFromAnErrorQueue : public Crash {
+ protected:
+  // As a framework does: the failed message, with its headers, goes to the error queue, and is acked.
+  void fail_there(Message message) {
+    if (!message.headers) message.headers.emplace();
+    message.headers->emplace_back("MT-Fault-Message", "no card");
+    message.headers->emplace_back("MT-Fault-ExceptionType", "CardError");
+    ASSERT_TRUE(amqp.publish("", errors_, message));
+  }
+  void consume_and_fail(AmqpProbe& consumer) {
+    while (auto received = consumer.next(Ms{20})) {
+      ids_.insert(retry_id(*received));
+      ++deliveries_[int_header(received->message, "retry-attempt")];
+      EXPECT_EQ(received->message.body, body_);
+      EXPECT_EQ(find(received->message.headers, "MT-Fault-Message"), nullptr);
+      fail_there(received->message);
+      consumer.ack(*received);
+    }
+  }
+  std::string errors_;
+};
+TEST_P(CrashFromAnErrorQueue, EndsAsIfNothingHadBeen) {
+  queue_ = new_name();
+  errors_ = queue_ + "_error";
+  amqp.declare(queue_);
+  amqp.declare(errors_);
+  remove_at_end(errors_);
+  config.more += "error_queues: [ { from: " + errors_ + ", dialect: masstransit, parked: return } ]\n";
+  start_armed();
+  Message message;
+  message.properties.message_id = unique_name("m");
+  message.properties.delivery_mode = std::uint8_t{2};
+  message.body = body_ = unique_name("body");
+  fail_there(message);
+  AmqpProbe consumer;
+  consumer.consume(queue_);
+  die([&] { consume_and_fail(consumer); });
+  restart();
+  EXPECT_TRUE(eventually(
+      [&] {
+        consume_and_fail(consumer);
+        const auto all = current(queue_);
+        return all.size() == 1 && all[0].at("state") == "parked" && amqp.depth(errors_) == 1U;
+      },
+      kBound))
+      << rung().log_tail();
+  EXPECT_EQ(ids_.size(), 1U) << "a repeat under another retry-id";
+  EXPECT_EQ(history(current(queue_)[0].at("retry_id")).size(), 2U);
+  EXPECT_EQ(deliveries_.size(), 2U);
+}
+INSTANTIATE_TEST_SUITE_P(
+    At, CrashFromAnErrorQueue,
+    ::testing::Values("delivery.received", "insert.before_commit", "insert.after_commit", "ack.before_write",
+                      "ack.after_write", "claim.after_commit", "publish.after_write", "delivery.received:2",
+                      "failed.before_commit", "failed.after_commit", "ack.before_write:2",
+                      "ack.after_write:2", "publish.before_write:3", "publish.after_write:3",
+                      "parked_copy_sent.before_commit", "parked_copy_sent.after_commit",
+                      "delivery.received:4", "publish.after_write:4", "ack.before_write:4"),
+    point_name);
+
 // --- silence
 
 class CrashInSilence : public Crash {};

@@ -11,11 +11,12 @@ using testing::ElementsAre;
 TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
   MysqlSchema schema;
   schema.open_store();
-  EXPECT_THAT(schema.columns("SELECT * FROM retry_current"),
-              ElementsAre("retry_id", "kind", "queue", "exchange", "routing_key", "tag", "message_id",
-                          "state", "attempt", "level", "levels", "ladder", "next_due_at", "first_failed_at",
-                          "created_at", "finished_at", "finished_by", "last_error", "body_bytes", "shard",
-                          "node", "version", "error_type", "correlation_id", "rule", "uncounted_attempts"));
+  EXPECT_THAT(
+      schema.columns("SELECT * FROM retry_current"),
+      ElementsAre("retry_id", "kind", "queue", "exchange", "routing_key", "tag", "message_id", "state",
+                  "attempt", "level", "levels", "ladder", "next_due_at", "first_failed_at", "created_at",
+                  "finished_at", "finished_by", "last_error", "body_bytes", "shard", "node", "version",
+                  "error_type", "correlation_id", "rule", "uncounted_attempts", "error_queue"));
   EXPECT_THAT(schema.columns("SELECT * FROM retry_history"),
               ElementsAre("retry_id", "queue", "message_id", "attempt", "level", "due_at", "published_at",
                           "late_ms", "outcome", "outcome_at", "error", "node", "executor", "rule"));
@@ -67,7 +68,7 @@ TEST(Views, ShowWhatTheStoreWrote) {
               ElementsAre(ElementsAre("4711", "retry", "orders", "shop", "order.created", "Order", "m-1",
                                       "scheduled", "0", "1", "9", "default", "2026-09-10 00:26:40.123",
                                       "2026-09-10 00:26:39.001", "2026-09-10 00:26:39.001", "NULL", "NULL",
-                                      "boom", "3", "7", "NULL", "1", "", "NULL", "", "0")));
+                                      "boom", "3", "7", "NULL", "1", "", "NULL", "", "0", "")));
   EXPECT_THAT(schema.query("SELECT * FROM retry_by_queue"),
               ElementsAre(ElementsAre("orders", "scheduled", "1", "2026-09-10 00:26:40.123", "1")));
 

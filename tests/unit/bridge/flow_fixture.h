@@ -229,8 +229,8 @@ class Flow final : public BrokerSink {
                  store_watch, broker},
                 {"rung.parked", {"rung.delay", {}}, kIncarnation}};
   Janitor janitor{world.loop,
-                  {jobs, shards, transitions, outbox, clock, horizon, dispatch, gates, names, proof, updates,
-                   [] { return true; }, "rung.parked"}};
+                  {jobs, shards, transitions, outbox, clock, horizon, dispatch, gates, names, proof,
+                   world.rules, updates, [] { return true; }, "rung.parked"}};
   std::uint32_t connection = 0;  // of the last delivery
 
  private:

@@ -53,7 +53,8 @@ TEST_F(ConfigKeys, OnlyRulesAndTheLogReload) {
                        key.path.starts_with("tags.") || key.path.starts_with("defaults.") ||
                        key.path.starts_with("rules.") || key.path.starts_with("broker.targets.") ||
                        key.path == "parked" || key.path == "catch_up" || key.path == "retention" ||
-                       key.path.starts_with("log.") || key.path == "groups.*.queues";
+                       key.path.starts_with("log.") || key.path == "groups.*.queues" ||
+                       key.path == "error_queues.*.ladder" || key.path == "error_queues.*.parked";
     EXPECT_EQ(key.reloadable, rules) << key.path;
   }
 }
@@ -130,6 +131,7 @@ TEST_F(ConfigKeys, FullYamlHoldsEveryKeyAndLoads) {
                            "store-cert.pem", "store-key.pem", "http.pem", "http-key.pem"})
     write(file, "pem");
   for (const auto* file : {"broker-password", "store-password", "token"}) write(file, "geheim\n");
+  write("my-dialect.yaml", "name: mine\n");
   write("read-token", "public\n");
   env("RUNG_STORE_HOST", "db.example.com");
   const auto loaded = load(text);
@@ -139,7 +141,8 @@ TEST_F(ConfigKeys, FullYamlHoldsEveryKeyAndLoads) {
   used.insert({"broker.urls", "store.urls"});       // exclude url beside them: comments have them
   // Exclude store.url: a comment has them.
   used.insert({"groups.*.prefix", "groups.*.queues", "groups.*.store.url", "groups.*.store.urls",
-               "groups.*.store.password_file", "groups.*.http.listen", "delays.*.group"});
+               "groups.*.store.password_file", "groups.*.http.listen", "delays.*.group",
+               "error_queues.*.group"});
   for (const auto& key : config_keys())
     EXPECT_TRUE(used.contains(key.path)) << key.path << " is not in examples/full.yaml";
   EXPECT_EQ(used.size(), config_keys().size());
@@ -153,7 +156,7 @@ TEST_F(ConfigKeys, FullYamlHoldsEveryKeyAndLoads) {
     groups += line.substr(std::string("#   ").size()) + "\n";
   const auto of_groups = load_config(write("groups.yaml", groups), ConfigFor::sidecar, {"eu"});
   for (const auto& problem : of_groups.problems) ADD_FAILURE() << problem.str() << "\n" << groups;
-  EXPECT_EQ(of_groups.keys_used.size(), 10U) << groups;
+  EXPECT_EQ(of_groups.keys_used.size(), 13U) << groups;
   // Every key has its explanation: a comment on its line or on the one above it or its section.
   std::istringstream lines(text);
   std::string line, before = "#";

@@ -1,0 +1,216 @@
+"""The checks of tests/frameworks: what a consumer prints, and what Rung's views say.
+
+An example's consumer prints a line for each delivery: `attempt N BODY OUTCOME`; the outcome is `done`, `rejected` or
+`failed: TEXT`.
+"""
+import ctypes
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+import urllib.parse
+
+import pika
+import pymysql
+
+BOUND_SECONDS = int(os.environ.get("RUNG_FRAMEWORKS_BOUND", "90"))  # the longest wait for a condition, generous for a busy machine
+# A message that says nothing, one that says why, asks for a delay and reports its success, one that never succeeds.
+SILENT = '{"order": 1, "fails": 2}'
+SAYS_WHY = '{"order": 2, "fails": 2, "why": "HTTP 503", "after": "2s"}'
+NEVER = '{"order": 3, "fails": 9}'
+LINE = re.compile(r"^.*?attempt (\d+) (\{.*\}) (done|rejected|failed: .*)$")
+
+
+def require(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+class Run:
+    """One framework's consumer and queue."""
+
+    def __init__(self, framework, folder, servers):
+        self.framework, self.folder = framework, folder
+        self.queue = framework.queue
+        self.env = {**os.environ, "RUNG_EXAMPLE_BROKER": servers.amqp, "QUEUE": framework.name, **framework.env}
+        self.log = folder / "consumer.log"
+        self.amqp, self.consumer = servers.amqp, None
+        url = urllib.parse.urlsplit(servers.mysql)
+        self.db = pymysql.connect(host=url.hostname, port=url.port, user=url.username, password="", database="rung",
+                                  autocommit=True, cursorclass=pymysql.cursors.DictCursor)
+
+    def __enter__(self):
+        with open(self.log, "wb") as log:
+            self.consumer = subprocess.Popen(self.framework.consume, cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL,
+                                             stdout=log, stderr=log, start_new_session=True, preexec_fn=die_with_parent)
+        self.until(lambda: self.depth()[1] > 0 or self.framework.polls and self.depth()[0] >= 0, "the consumer is there")
+        return self
+
+    def __exit__(self, *_):
+        self.db.close()
+        try:
+            os.killpg(self.consumer.pid, signal.SIGKILL)  # a worker may have children
+        except ProcessLookupError:
+            pass
+        self.consumer.wait()
+
+    def until(self, condition, what):
+        deadline = time.monotonic() + BOUND_SECONDS
+        while not (found := condition()):
+            if self.consumer.poll() is not None:
+                raise AssertionError(f"the consumer ended: {self.output()[-600:]}")
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not within {BOUND_SECONDS} s: {what}; the consumer: {self.output()[-600:]}; tasks: {self.tasks()}")
+            time.sleep(0.1)
+        return found
+
+    def output(self):
+        return self.log.read_text(errors="replace")
+
+    def deliveries(self):
+        """{order: [(attempt, body, outcome)]}, as the consumer printed them."""
+        found = {}
+        for line in self.output().splitlines():
+            if match := LINE.match(line):
+                found.setdefault(json.loads(match[2])["order"], []).append((int(match[1]), match[2], match[3]))
+        return found
+
+    def send(self, body):
+        done = subprocess.run([*self.framework.send, body], cwd=self.folder, env=self.env, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=BOUND_SECONDS, text=True, check=False)
+        require(done.returncode == 0, f"the producer failed: {done.stdout[-600:]}")
+
+    def depth(self):
+        """(messages ready, consumers); (-1, 0) if there is no such queue."""
+        with pika.BlockingConnection(pika.URLParameters(self.amqp)) as connection:
+            try:
+                method = connection.channel().queue_declare(self.queue, passive=True).method
+                return method.message_count, method.consumer_count
+            except pika.exceptions.ChannelClosedByBroker:
+                return -1, 0
+
+    def sql(self, text, *values):
+        with self.db.cursor() as cursor:
+            cursor.execute(text, values)
+            return list(cursor.fetchall())
+
+    def tasks(self):
+        return self.sql("SELECT * FROM retry_current WHERE queue = %s ORDER BY retry_id", self.queue)
+
+    def history(self, task):
+        return self.sql("SELECT * FROM retry_history WHERE retry_id = %s ORDER BY attempt", task["retry_id"])
+
+
+def die_with_parent():
+    ctypes.CDLL("libc.so.6").prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def run(framework, folder, servers):
+    with Run(framework, folder, servers) as it:
+        return globals()[framework.check](it)
+
+
+def send_in_turn(it, bodies):
+    """Sends each message when the failure of the one before is in Rung: the order of tasks is the order of messages."""
+    for count, body in enumerate(bodies, 1):
+        it.send(body)
+        it.until(lambda: len(it.tasks()) >= count, f"the failure of {body} reached Rung")
+
+
+def ladder(it):
+    """Every failure reaches Rung, and every attempt comes back in order."""
+    send_in_turn(it, [SILENT, SAYS_WHY, NEVER])
+    it.until(lambda: all(task["finished_at"] or task["state"] == "parked" for task in it.tasks()), "every task ended")
+    tasks = it.tasks()
+    require(len(tasks) == 3, f"three messages make three tasks, not {len(tasks)}: {tasks}")
+    silent, says_why, never = tasks
+    require((silent["state"], silent["finished_by"]) == ("succeeded", "presumed"), f"silence is a success: {silent}")
+    require((says_why["state"], says_why["finished_by"]) == ("succeeded", "reported"), f"a report is a success: {says_why}")
+    require(never["state"] == "parked", f"it is parked: {never}")
+    for task, outcomes in ((silent, ["failed", "succeeded"]), (says_why, ["failed", "succeeded"]), (never, ["failed", "failed"])):
+        rows = it.history(task)
+        require([(row["attempt"], row["outcome"]) for row in rows] == list(enumerate(outcomes, 1)), f"the history: {rows}")
+        require(all(row["published_at"] >= row["due_at"] for row in rows), f"never early: {rows}")
+    said = it.history(says_why)
+    require(it.framework.error_type == says_why["error_type"], f"the error's type: {says_why}")
+    require("HTTP 503" in said[0]["error"], f"the error's text: {said}")
+    waited = (said[0]["due_at"] - says_why["first_failed_at"]).total_seconds()
+    require(1.9 <= waited <= 2.5, f"retry-after: 2s instead of the level's 1 s, not {waited} s")
+    seen = it.deliveries()
+    for order, sent in enumerate((SILENT, SAYS_WHY, NEVER), 1):
+        got = seen.get(order, [])
+        last = "rejected" if sent == NEVER else "done"
+        require([attempt for attempt, _, _ in got] == [0, 1, 2], f"attempts 0, 1, 2 of order {order}, in order: {got}")
+        require(len({body for _, body, _ in got}) == 1 and json.loads(got[0][1]) == json.loads(sent), f"the body is as sent: {got}")
+        failed = "failed: HTTP 503" if sent == SAYS_WHY else "rejected"
+        require([outcome for _, _, outcome in got] == [failed, failed, last], f"the outcomes of order {order}: {got}")
+    require(it.depth()[0] == 0, f"the queue is empty: {it.depth()}")
+    return "3 messages, 6 retries: presumed, reported, parked"
+
+
+def fence(it):
+    """What was in rung.failed before is in the database afterwards: Rung commits in the order of the queue."""
+    queue = f"fence-{it.queue}"
+    with pika.BlockingConnection(pika.URLParameters(it.amqp)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.basic_publish("rung.failed", "", b"fence", pika.BasicProperties(headers={"retry-queue": queue, "retry-never": True}))
+    it.until(lambda: it.sql("SELECT 1 FROM retry_current WHERE queue = %s", queue), "the fence is in the database")
+
+
+def unseen(it):
+    """The framework takes the failure for itself: the message is gone, and Rung never saw it."""
+    it.send(SILENT)
+    it.until(lambda: it.deliveries().get(1), "the message was handled")
+    it.until(lambda: it.depth()[0] == 0, "the queue is empty")
+    fence(it)
+    require(not it.tasks(), f"Rung has no task: {it.tasks()}")
+    require(len(it.deliveries()[1]) == 1, f"it was handled once: {it.deliveries()}")
+    return "the failure does not reach Rung, as the README says"
+
+
+def requeued(it):
+    """The framework puts the message back to its queue: it is delivered again and again, and Rung never sees it."""
+    it.send(SILENT.replace('"fails": 2', '"fails": 99'))
+    it.until(lambda: len(it.deliveries().get(1, [])) >= 5, "it was delivered five times")
+    fence(it)
+    require(not it.tasks(), f"Rung has no task: {it.tasks()}")
+    require({attempt for attempt, _, _ in it.deliveries()[1]} == {0}, "none of them is a retry by Rung")
+    return "requeued without end; Rung sees nothing, as the README says"
+
+
+def held(it):
+    """The framework neither acks nor rejects: the message waits until the consumer's connection ends. Rung never sees it."""
+    it.send(SILENT)
+    it.until(lambda: it.deliveries().get(1), "the message was handled")
+    fence(it)
+    require(not it.tasks(), f"Rung has no task: {it.tasks()}")
+    os.killpg(it.consumer.pid, signal.SIGKILL)
+    deadline = time.monotonic() + BOUND_SECONDS
+    while it.depth()[0] != 1:
+        require(time.monotonic() < deadline, f"the message is in the queue again: {it.depth()}")
+        time.sleep(0.1)
+    return "stays unacked until the connection ends; Rung sees nothing, as the README says"
+
+
+def error_queue(it):
+    """The framework publishes its failures to an error queue; Rung takes them from there and sends them back."""
+    send_in_turn(it, [SILENT, SAYS_WHY, NEVER])
+    it.until(lambda: all(task["finished_at"] or task["state"] == "parked" for task in it.tasks()), "every task ended")
+    tasks = it.tasks()
+    require(len(tasks) == 3, f"three messages make three tasks, not {len(tasks)}: {tasks}")
+    expected = [("succeeded", "presumed", "RuntimeException"), ("succeeded", "presumed", "ShopError"), ("parked", None, "RuntimeException")]
+    found = [(task["state"], task["finished_by"], task["error_type"]) for task in tasks]
+    require(found == expected, f"states, and the type of the error from the framework's headers: {tasks}")
+    for task, outcomes in zip(tasks, (["failed", "succeeded"], ["failed", "succeeded"], ["failed", "failed"])):
+        rows = it.history(task)
+        require([(row["attempt"], row["outcome"]) for row in rows] == list(enumerate(outcomes, 1)), f"the history: {rows}")
+    require("HTTP 503" in it.history(tasks[1])[0]["error"], f"the error's text, from the framework's headers: {it.history(tasks[1])}")
+    for order, sent in enumerate((SILENT, SAYS_WHY, NEVER), 1):
+        got = it.deliveries().get(order, [])
+        require([attempt for attempt, _, _ in got] == [0, 1, 2], f"attempts 0, 1, 2 of order {order}, in order: {got}")
+        require({body for _, body, _ in got} == {got[0][1]} and json.loads(got[0][1]) == json.loads(sent), f"the body is as sent: {got}")
+    return "3 messages, 6 retries, from the framework's error queue: presumed, parked"

@@ -1,0 +1,162 @@
+"""Servers, a sidecar, workers and messages for helpers_test.py."""
+import contextlib
+import datetime
+import email.utils
+import http.server
+import json
+import os
+import pathlib
+import subprocess
+import threading
+import time
+import urllib.parse
+
+import amqp
+import pika
+import pymysql
+
+HERE = pathlib.Path(__file__).resolve().parent
+WORKERS = HERE / "workers"
+ROOT = HERE.parents[2]
+BOUND_SECONDS = int(os.environ.get("RUNG_HELPER_SECONDS", "60"))  # for anything that is waited for
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+PYTHON = ["/usr/bin/python3", "-u"]
+CLIENTS = {  # the command of each worker; it gets the AMQP URL, the queue and the prefix
+    "pika": [*PYTHON, "pika_worker.py"], "aio-pika": [*PYTHON, "aio_pika_worker.py"],
+    "celery": [*PYTHON, "celery_worker.py"], "amqplib": ["node", "amqplib_worker.js"],
+    "nestjs": ["node", "nestjs_worker.js"], "amqp-ext": ["php", "amqp_ext_worker.php"],
+    "php-amqplib": ["php", "php_amqplib_worker.php"], "symfony": ["php", "symfony_worker.php"],
+    "bunny": ["ruby", "bunny_worker.rb"], "cpp": [os.environ.get("RUNG_HELPER_CPP", "")]}
+
+
+class Partner(http.server.BaseHTTPRequestHandler):
+    """A service that is busy: Retry-After in seconds, or as a date."""
+
+    def do_GET(self):
+        seconds = self.path == "/seconds"
+        until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=3)
+        self.send_response(429 if seconds else 503)
+        self.send_header("Retry-After", "2" if seconds else email.utils.format_datetime(until, usegmt=True))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+class World:
+    def __init__(self, program, folder):
+        self.folder, self.closing, self.schema = folder, contextlib.ExitStack(), f"helpers_{os.getpid()}"
+        self.url = os.environ["RUNG_TEST_AMQP"].replace("%2f", self.schema)  # a vhost of its own
+        ctl = os.environ["RUNG_TEST_RABBITMQCTL"]
+        subprocess.run([ctl, "-q", "add_vhost", self.schema], check=True)
+        self.closing.callback(subprocess.run, [ctl, "-q", "delete_vhost", self.schema], check=True)
+        subprocess.run([ctl, "-q", "set_permissions", "-p", self.schema, "guest", ".*", ".*", ".*"], check=True)
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Partner)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.closing.callback(self.server.shutdown)
+        node = os.environ.get("RUNG_HELPER_NODE", "")
+        self.environment = dict(
+            os.environ, HTTP_URL=f"http://127.0.0.1:{self.server.server_address[1]}", NODE_PATH=node, LC_ALL="C.UTF-8",
+            PYTHONPATH=str(ROOT / "examples" / "helpers" / "python"), PYTHONDONTWRITEBYTECODE="1")
+        parts = urllib.parse.urlsplit(os.environ["RUNG_TEST_MYSQL"])
+        self.db = pymysql.connect(host=parts.hostname, port=parts.port, user=parts.username, autocommit=True,
+                                  cursorclass=pymysql.cursors.DictCursor)
+        self.sql(f"CREATE DATABASE {self.schema}")
+        self.closing.callback(self.sql, f"DROP DATABASE {self.schema}")
+        self.sql(f"USE {self.schema}")
+        parameters = pika.URLParameters(self.url)
+        parameters.heartbeat = 0  # nobody serves it while we wait
+        self.connection = pika.BlockingConnection(parameters)
+        self.channel = self.connection.channel()
+        broker = urllib.parse.urlsplit(self.url)
+        self.amqp = amqp.Connection(f"{broker.hostname}:{broker.port}", "guest", "guest", virtual_host=self.schema)
+        self.amqp.connect()
+        self.typed = self.amqp.channel()
+        config = folder / "rung.yaml"
+        config.write_text(f"""
+broker: {{ url: "{self.url}" }}
+store: {{ url: "{os.environ['RUNG_TEST_MYSQL']}/{self.schema}" }}
+node: {self.schema}
+ladders: {{ default: [300ms, 400ms, 4s] }}
+queues: {{ default: {{ success: {{ presumed_after: 10m }} }} }}
+""")
+        self.start("rung", [program, "run", "-c", str(config)])
+        self.until(lambda: subprocess.run([program, "stats", "-c", str(config)], stdout=subprocess.DEVNULL,
+                                          stderr=subprocess.DEVNULL, check=False).returncode == 0, "the sidecar answers")
+
+    def start(self, name, command, cwd=None):
+        with open(self.folder / f"{name}.log", "ab") as log:
+            process = subprocess.Popen(command, cwd=cwd, env=self.environment, stdin=subprocess.DEVNULL, stdout=log,
+                                       stderr=subprocess.STDOUT)
+        self.closing.callback(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def work(self, client, queue, prefix="rung"):
+        return self.start(queue, [*CLIENTS[client], self.url, queue, prefix], cwd=WORKERS)
+
+    def log(self, name):
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def sql(self, text, *values):
+        with self.db.cursor() as cursor:
+            cursor.execute(text, values)
+            return list(cursor.fetchall())
+
+    def until(self, condition, what, log="rung"):
+        deadline = time.monotonic() + BOUND_SECONDS
+        while not condition():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not within {BOUND_SECONDS} s: {what}\n--- {log}\n{self.log(log)[-4000:]}")
+            time.sleep(0.1)
+
+    def body(self, client, word):
+        """The message of a word, as the framework itself would publish it: body, properties, headers."""
+        if client == "celery":
+            import celery
+            app = celery.Celery(broker="memory://")
+            headers, properties, body, _ = app.amqp.as_task_v2(f"{client}-{word}", "work", args=(word,))
+            fields = {"content_type": "application/json", "content_encoding": "utf-8"}
+            return json.dumps(body).encode(), {**fields, "correlation_id": properties["correlation_id"]}, headers
+        if client == "nestjs":
+            return json.dumps({"pattern": "work", "data": word}).encode(), {"content_type": "application/json"}, {}
+        if client == "symfony":
+            body = subprocess.run(["php", "symfony_worker.php", "--body", word], cwd=WORKERS, stdout=subprocess.PIPE, check=True)
+            return body.stdout, {"content_type": "application/x-php-serialized"}, {}
+        return word.encode(), {"content_type": "text/plain"}, {}
+
+    def publish(self, client, queue, word, headers=None, **fields):
+        """With py-amqp: pika does not encode floating-point headers."""
+        body, own, framework = self.body(client, word)
+        message = amqp.Message(body, message_id=f"{queue}-{word}", **{**own, **fields}, application_headers={
+            "traceparent": TRACEPARENT, "tracestate": "congo=t61rcWkgMzE", **framework, **(headers or {})})
+        self.typed.basic_publish(message, exchange="", routing_key=queue)
+        return message
+
+    def take(self, queue):
+        """The messages of a queue; none if there is no queue."""
+        with self.amqp.channel() as channel:
+            try:
+                return list(iter(lambda: channel.basic_get(queue, no_ack=True), None))
+            except amqp.exceptions.NotFound:
+                return []
+
+    def waiting(self, queue):
+        """Messages that are ready."""
+        return self.channel.queue_declare(queue, passive=True).method.message_count
+
+    def close(self):
+        with contextlib.suppress(pika.exceptions.AMQPError):
+            self.connection.close()
+        self.amqp.close()
+        self.closing.close()
+        self.server.server_close()

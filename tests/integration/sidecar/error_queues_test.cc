@@ -1,0 +1,230 @@
+// Error queues, seen from outside: a framework publishes its failures there, and Rung takes them in.
+#include <cstdlib>
+
+#include "src/core/header_reading.h"
+#include "tests/support/sidecar.h"
+
+namespace rung::test {
+namespace {
+
+std::string text_header(const Message& message, std::string_view name) {
+  return reading::text_of(find(message.headers, name));
+}
+
+class ErrorQueuesOfTheConfig : public SidecarTest {
+ protected:
+  ErrorQueuesOfTheConfig() { config.ladder = "[300ms, 400ms]"; }
+
+  // `orders` and `orders_error`, taken in with these keys.
+  void run_with(const std::string& keys, const std::string& more = "") {
+    orders_ = new_name("orders");
+    errors_ = orders_ + "_error";
+    amqp.declare(orders_);
+    amqp.declare(errors_);
+    remove_at_end(errors_);
+    config.more += "error_queues: [ { from: " + errors_ + ", " + keys + " } ]\n" + more;
+    start();
+    ASSERT_TRUE(rung().logged("consuming an error queue")) << rung().log_tail();
+  }
+  // What MassTransit publishes when a consumer throws: the received message with its own headers added.
+  void fail_as_masstransit(Message message, const std::string& error = "card refused") {
+    if (!message.headers) message.headers.emplace();
+    for (const auto& [name, value] : Table{{"MT-Reason", "fault"},
+                                           {"MT-Fault-ExceptionType", "Shop.PaymentException"},
+                                           {"MT-Fault-InputAddress", "rabbitmq://localhost/" + orders_},
+                                           {"MT-Fault-Message", error},
+                                           {"MT-Fault-StackTrace", "   at Shop.Pay()"},
+                                           {"MT-Fault-Timestamp", "2026-11-24T01:02:03.4567890Z"},
+                                           {"MT-Host-MachineName", "box1"}})
+      message.headers->emplace_back(name, value);
+    ASSERT_TRUE(amqp.publish("", errors_, message));
+  }
+  Message envelope() {
+    Message message;
+    message.properties.message_id = unique_name("m");
+    message.properties.content_type = "application/vnd.masstransit+json";
+    message.properties.delivery_mode = std::uint8_t{2};
+    message.headers = Table{{"Content-Type", "application/vnd.masstransit+json"}};
+    message.body = R"({"messageId":"1","message":{"order":4711}})";
+    return message;
+  }
+  void fail_twice_more() {
+    for (int i = 0; i < 2; ++i) {
+      const Received back = delivery(orders_);
+      fail_as_masstransit(back.message, "still refused");
+      amqp.ack(back);
+    }
+  }
+
+  std::string orders_, errors_;
+};
+
+TEST_F(ErrorQueuesOfTheConfig, MassTransitFromErrorQueueToSuccess) {
+  run_with("dialect: masstransit");
+  const Message sent = envelope();
+  fail_as_masstransit(sent);
+  const Received first = delivery(orders_);
+  EXPECT_EQ(first.message.body, sent.body);
+  EXPECT_EQ(first.message.properties.content_type, sent.properties.content_type);
+  EXPECT_EQ(find(first.message.headers, "MT-Fault-Message"), nullptr);
+  EXPECT_EQ(find(first.message.headers, "MT-Host-MachineName"), nullptr);
+  EXPECT_EQ(text_header(first.message, "Content-Type"), "application/vnd.masstransit+json");
+  const Row scheduled = current(orders_)[0];
+  EXPECT_EQ(scheduled.at("error_type"), "Shop.PaymentException");
+  EXPECT_EQ(scheduled.at("last_error"), "card refused\n   at Shop.Pay()");
+  EXPECT_EQ(scheduled.at("error_queue"), errors_);
+  // Its headers survive in MassTransit, so that the next failure belongs to the same task.
+  fail_as_masstransit(first.message, "still refused");
+  amqp.ack(first);
+  const Received second = delivery(orders_);
+  EXPECT_EQ(retry_id(second), retry_id(first));
+  EXPECT_EQ(int_header(second.message, "retry-attempt"), 2);
+  report(second, "succeeded");
+  amqp.ack(second);
+  wait_state(orders_, "succeeded");
+  const auto attempts = history(retry_id(first));
+  ASSERT_EQ(attempts.size(), 2U);
+  EXPECT_EQ(attempts[0].at("outcome"), "failed");
+  EXPECT_EQ(attempts[0].at("error"), "still refused\n   at Shop.Pay()");
+  EXPECT_EQ(attempts[1].at("outcome"), "succeeded");
+}
+
+TEST_F(ErrorQueuesOfTheConfig, NServiceBusFromErrorQueueToSuccess) {
+  const std::string endpoint = new_name("sales");
+  amqp.declare(endpoint);
+  errors_ = new_name("error");
+  amqp.declare(errors_);
+  config.more = "error_queues: [ { from: " + errors_ + ", dialect: nservicebus } ]\n";
+  start();
+  Message message;
+  message.properties.message_id = "8d9b5a4e-0000-4000-8000-000000000001";
+  message.headers = Table{{"NServiceBus.MessageId", "8d9b5a4e-0000-4000-8000-000000000001"},
+                          {"NServiceBus.EnclosedMessageTypes", "Sales.PlaceOrder, Sales"}};
+  message.body = R"({"order":4711})";
+  Message failed = message;
+  for (const auto& [name, value] :
+       Table{{"NServiceBus.FailedQ", endpoint},
+             {"NServiceBus.ExceptionInfo.ExceptionType", "System.TimeoutException"},
+             {"NServiceBus.ExceptionInfo.Message", "no answer"},
+             {"NServiceBus.ExceptionInfo.StackTrace", "System.TimeoutException: no answer"},
+             {"NServiceBus.TimeOfFailure", "2026-11-24 01:02:03:456789 Z"},
+             {"NServiceBus.ProcessingEndpoint", endpoint},
+             {"NServiceBus.ProcessingMachine", "box2"}})
+    failed.headers->emplace_back(name, value);
+  ASSERT_TRUE(amqp.publish("", errors_, failed));
+  const Received back = delivery(endpoint);
+  EXPECT_EQ(back.message.body, message.body);
+  EXPECT_EQ(find(back.message.headers, "NServiceBus.FailedQ"), nullptr);
+  EXPECT_EQ(text_header(back.message, "NServiceBus.EnclosedMessageTypes"), "Sales.PlaceOrder, Sales");
+  EXPECT_EQ(current(endpoint)[0].at("error_type"), "System.TimeoutException");
+  EXPECT_EQ(current(endpoint)[0].at("first_failed_at"), "2026-11-24 01:02:03.000");
+  // NServiceBus turns every header into text.
+  Message again = back.message;
+  for (auto& [name, value] : *again.headers) {
+    if (const auto number = value.as_int()) value = std::to_string(*number);
+  }
+  again.headers->emplace_back("NServiceBus.FailedQ", endpoint);
+  again.headers->emplace_back("NServiceBus.ExceptionInfo.Message", "again");
+  ASSERT_TRUE(amqp.publish("", errors_, again));
+  amqp.ack(back);
+  const Received second = delivery(endpoint);
+  EXPECT_EQ(retry_id(second), retry_id(back)) << "the task continues";
+  EXPECT_EQ(int_header(second.message, "retry-attempt"), 2);
+  report(second, "succeeded");
+  amqp.ack(second);
+  wait_state(endpoint, "succeeded");
+}
+
+TEST_F(ErrorQueuesOfTheConfig, LadderNoneIsAParkingLotAndARedriveSendsItBack) {
+  run_with("dialect: masstransit, ladder: none");
+  fail_as_masstransit(envelope());
+  const Row row = wait_state(orders_, "parked");
+  EXPECT_EQ(row.at("error_type"), "Shop.PaymentException");
+  ASSERT_EQ(run_shell(rung_program() + " redrive " + row.at("retry_id") + " -c " + rung().config_path()).code,
+            0);
+  EXPECT_EQ(delivery(orders_).message.body, envelope().body);
+}
+
+TEST_F(ErrorQueuesOfTheConfig, AParkedMessageReturnsToItsErrorQueueAndStaysThere) {
+  run_with("dialect: masstransit, parked: return");
+  fail_as_masstransit(envelope());
+  fail_twice_more();
+  wait_state(orders_, "parked");
+  ASSERT_TRUE(eventually([&] { return amqp.depth(errors_) == 1U; }, kBound)) << rung().log_tail();
+  // A second failure behind it wakes the queue up; both end there.
+  fail_as_masstransit(envelope());
+  fail_twice_more();
+  ASSERT_TRUE(eventually([&] { return current(orders_).size() == 2; }, kBound));
+  ASSERT_TRUE(eventually([&] { return amqp.depth(errors_) == 2U; }, kBound)) << rung().log_tail();
+  rung().kill9();
+  ASSERT_TRUE(eventually([&] { return amqp.depth(errors_) == 2U; }, kBound));
+  const auto copy = amqp.get(errors_);
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(copy->message.body, envelope().body);
+  EXPECT_EQ(text_header(copy->message, "MT-Fault-Message"), "card refused") << "as MassTransit wrote it";
+  EXPECT_EQ(text_header(copy->message, "retry-error"), "still refused\n   at Shop.Pay()");
+  EXPECT_EQ(text_header(copy->message, "retry-queue"), orders_);
+  amqp.ack(*copy);
+  EXPECT_EQ(current(orders_).size(), 2U) << "nothing was taken in again";
+}
+
+TEST_F(ErrorQueuesOfTheConfig, AQueueThatIsDeclaredLaterOrAgainIsConsumed) {
+  orders_ = new_name("orders");
+  errors_ = orders_ + "_error";
+  remove_at_end(errors_);
+  amqp.declare(orders_);
+  config.more = "error_queues: [ { from: " + errors_ + ", dialect: masstransit } ]\n";
+  start();
+  amqp.declare(errors_);  // as a framework does with the first failure
+  fail_as_masstransit(envelope());
+  amqp.ack(delivery(orders_));
+  amqp.remove(errors_);
+  ASSERT_TRUE(rung().logged("error queue not consumed any more")) << rung().log_tail();
+  amqp.declare(errors_);
+  fail_as_masstransit(envelope());
+  amqp.ack(delivery(orders_));
+  EXPECT_TRUE(rung().running());
+}
+
+TEST_F(ErrorQueuesOfTheConfig, AQueueThatTheBrokerRefusesStopsNoOther) {
+  const std::string refused = new_name("exclusive");
+  AmqpProbe owner;
+  owner.declare(refused);
+  owner.consume(refused, 1, true);  // the broker refuses every other consumer
+  run_with("dialect: masstransit }, { from: " + refused + ", to: nowhere");
+  ASSERT_TRUE(rung().logged("error queue cannot be consumed")) << rung().log_tail();
+  fail_as_masstransit(envelope());
+  amqp.ack(delivery(orders_));
+  const std::string queue = attached();
+  Message message;
+  message.body = "body";
+  fail(queue, message);
+  EXPECT_EQ(delivery(queue).message.body, "body");
+}
+
+TEST_F(ErrorQueuesOfTheConfig, AMessageThatNothingNamesAQueueForIsParkedWithTheReason) {
+  run_with("dialect: nservicebus");
+  ASSERT_TRUE(amqp.publish("", errors_, envelope()));
+  const Row row = wait_state("", "parked");
+  EXPECT_NE(row.at("last_error").find("set `to` in error_queues"), std::string::npos) << row.at("last_error");
+  EXPECT_EQ(row.at("error_queue"), errors_);
+}
+
+TEST_F(ErrorQueuesOfTheConfig, APatternFindsQueuesByTheManagementApi) {
+  const char* management = std::getenv("RUNG_TEST_MANAGEMENT");
+  ASSERT_NE(management, nullptr) << "start the servers with --management";
+  orders_ = new_name("orders");
+  errors_ = orders_ + "_error";
+  remove_at_end(errors_);
+  amqp.declare(orders_);
+  amqp.declare(errors_);
+  config.broker += "  management: \"" + std::string(management) + "\"\n";
+  config.more = "error_queues: [ { from: \"" + orders_ + "*_error\", dialect: masstransit } ]\n";
+  start();
+  ASSERT_TRUE(rung().logged("consuming an error queue")) << rung().log_tail();
+  fail_as_masstransit(envelope());
+  amqp.ack(delivery(orders_));
+}
+
+}  // namespace
+}  // namespace rung::test

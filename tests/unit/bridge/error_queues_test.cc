@@ -1,0 +1,239 @@
+// Messages of error queues, through the whole flow: taken in, retried, parked, returned.
+#include "src/core/error_queues.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "plugin/memory/memory_broker.h"
+#include "src/bridge/bridge.h"
+#include "src/core/headers.h"
+#include "src/store/memory/memory_store.h"
+#include "tests/support/virtual_time.h"
+
+namespace rung::bridge {
+namespace {
+
+// A framework that publishes failures to QUEUE_error, with the error in headers of its own.
+DialectPtr framework() {
+  Dialect dialect;
+  dialect.name = "framework";
+  dialect.queue = {
+      {.from = Reading::From::header, .name = "failed-in"},
+      {.from = Reading::From::queue_name, .pattern = ValuePattern::compile("(.+)_error").value()}};
+  dialect.error = {{.name = "failure"}};
+  dialect.error_type = {{.name = "failure-type"}};
+  dialect.remove = {"fail*"};
+  return std::make_shared<const Dialect>(dialect);
+}
+
+class ErrorQueueStory : public testing::Test {
+ protected:
+  ~ErrorQueueStory() override {
+    if (bridge_) bridge_->stop(Ms{5000});
+  }
+  void start(ErrorQueue entry, TargetRules targets = {}) {
+    entry.dialect = framework();
+    errors_ = std::make_shared<const ErrorQueues>(std::vector{std::move(entry)});
+    BrokerOptions options;
+    options.error_queues = errors_;
+    broker_ = std::make_unique<MemoryBroker>(options, MemoryBroker::Pace::by_hand, clock_);
+    for (const char* queue : {"orders", "orders_error", "rung.parked"}) broker_->declare(queue);
+    BridgeSettings settings;
+    settings.identity = {"a", "0", "here", 42};
+    settings.lease = Ms{10'000};
+    settings.heartbeat = Ms{500};
+    RuleBook::Ladders ladders{{"default", *levels::Ladder::from_list({Ms{1000}, Ms{2000}})},
+                              {"slow", *levels::Ladder::from_list({Ms{60'000}})}};
+    const auto rules =
+        std::make_shared<RuleBook>(std::move(ladders), RuleBook::Queues{}, RuleBook::Tags{}, QueueRules{},
+                                   std::move(targets), RuleBook::RuleLists{}, errors_);
+    bridge_ = std::make_unique<Bridge>(
+        loop_, *broker_,
+        [this](StoreJobs::OnStatus on_status) {
+          return std::make_unique<test::VirtualJobs>(
+              loop_, [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db_); },
+              std::move(on_status));
+        },
+        settings, rules, [] {});
+    loop_.after_each([this] {
+      while (broker_->pump()) {
+      }
+    });
+    ASSERT_TRUE(bridge_->start());
+    ASSERT_TRUE(until([&] { return bridge_->status().shards == kShards; }));
+  }
+  bool until(const std::function<bool()>& condition, Ms most = Ms{30'000}) {
+    return loop_.run_until(condition, most);
+  }
+
+  // The consumer fails a message: the framework publishes it to the error queue.
+  void fail(Message message, const std::string& id = {}) {
+    if (!id.empty()) message.properties.message_id = id;
+    if (!message.headers) message.headers.emplace();
+    message.headers->emplace_back("failure", "no card");
+    message.headers->emplace_back("failure-type", "CardError");
+    ASSERT_TRUE(broker_->put("orders_error", message));
+  }
+  static Message order() {
+    Message message;
+    message.headers = Table{{"tenant", "eu"}};
+    message.body = "order 4711";
+    return message;
+  }
+  std::optional<Message> delivered(const std::string& queue = "orders") {
+    std::optional<Message> got;
+    until([&] { return (got = broker_->take(queue)).has_value(); });
+    return got;
+  }
+  std::vector<TaskRow> rows() { return open_memory_store(db_)->list({}).value(); }
+  bool parks() {
+    return until([&] {
+      const auto all = rows();
+      return all.size() == 1 && all[0].task.state == State::parked;
+    });
+  }
+
+  std::shared_ptr<test::VirtualClock> clock_ = std::make_shared<test::VirtualClock>();
+  test::VirtualLoop loop_{*clock_};
+  std::shared_ptr<MemoryDb> db_ = std::make_shared<MemoryDb>(clock_, 1);
+  ErrorQueuesPtr errors_;
+  std::unique_ptr<MemoryBroker> broker_;
+  std::unique_ptr<Bridge> bridge_;
+};
+
+// The message as the framework first received it: without its headers and ours.
+Message without_ours(const Message& message) {
+  Message out = strip(message, nullptr);
+  out.properties = {};
+  return out;
+}
+
+TEST_F(ErrorQueueStory, AFailureClimbsAndComesBackAsItWasReceived) {
+  start({.from = "orders_error"});
+  fail(order(), "m1");
+  const auto first = delivered();
+  ASSERT_TRUE(first);
+  EXPECT_EQ(without_ours(*first), order());
+  EXPECT_EQ(find(first->headers, "retry-attempt")->as_int(), 1);
+  fail(*first);
+  const auto second = delivered();
+  ASSERT_TRUE(second);
+  EXPECT_EQ(without_ours(*second), order());
+  EXPECT_EQ(find(second->headers, "retry-attempt")->as_int(), 2);
+  fail(*second);
+  ASSERT_TRUE(parks());
+  const Task task = rows()[0].task;
+  EXPECT_EQ(task.attempt, 2);
+  EXPECT_EQ(task.queue, "orders");
+  EXPECT_EQ(task.error_queue, "orders_error");
+  EXPECT_EQ(task.last_error, "no card");
+  EXPECT_EQ(task.error_type, "CardError");
+  EXPECT_EQ(broker_->depth("orders_error"), 0U) << "the row is the parking lot";
+  EXPECT_TRUE(until([&] { return broker_->unacked() == 0; }));
+}
+
+TEST_F(ErrorQueueStory, LadderNoneParksAtOnce) {
+  start({.from = "orders_error", .retries = false});
+  fail(order());
+  ASSERT_TRUE(parks());
+  EXPECT_EQ(rows()[0].task.last_error, "no card");
+  EXPECT_EQ(rows()[0].task.attempt, 0);
+  EXPECT_EQ(rows()[0].task.queue, "orders") << "a redrive sends it there";
+}
+
+TEST_F(ErrorQueueStory, ALadderOfItsOwn) {
+  start({.from = "orders_error", .ladder = "slow"});
+  fail(order());
+  ASSERT_TRUE(until([&] { return rows().size() == 1; }));
+  EXPECT_EQ(rows()[0].task.ladder, "slow");
+  EXPECT_EQ(rows()[0].task.levels, 1);
+}
+
+TEST_F(ErrorQueueStory, WhatIsParkedReturnsAndIsLeftThere) {
+  start({.from = "orders_error", .returns = true});
+  fail(order());
+  fail(*delivered());
+  fail(*delivered());
+  ASSERT_TRUE(parks());
+  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
+  loop_.run_for(Ms{60'000});
+  EXPECT_EQ(broker_->depth("orders_error"), 1U) << "taken in again";
+  EXPECT_EQ(rows().size(), 1U);
+  // The next failure behind it is taken in; the copy stays.
+  fail(order());
+  ASSERT_TRUE(until([&] { return rows().size() == 2; }));
+  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
+  const Message copy = *broker_->take("orders_error");
+  EXPECT_EQ(copy.body, order().body);
+  EXPECT_EQ(find(copy.headers, "failure")->as_text()->substr(), "no card") << "for the framework's tools";
+  EXPECT_EQ(*find(copy.headers, "retry-error")->as_text(), "no card");
+  EXPECT_NE(find(copy.headers, header::kParked), nullptr);
+}
+
+TEST_F(ErrorQueueStory, ACopyWhosePublishFailsComesAgain) {
+  start({.from = "orders_error", .returns = true});
+  fail(order());
+  fail(*delivered());
+  fail(*delivered());
+  ASSERT_TRUE(parks());
+  broker_->nack_next(1);
+  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
+  broker_->nack_next(1);
+  fail(order());  // wakes the queue up
+  ASSERT_TRUE(until([&] { return rows().size() == 2; }));
+  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1 && broker_->unacked() == 0; }));
+}
+
+TEST_F(ErrorQueueStory, AMessageThatNamesAnErrorQueueIsParked) {
+  start({.from = "orders_error"});
+  Message message = order();
+  message.headers->emplace_back("failed-in", "orders_error");
+  fail(message);
+  ASSERT_TRUE(parks());
+  EXPECT_NE(rows()[0].task.last_error.find("which is an error queue itself"), std::string::npos)
+      << rows()[0].task.last_error;
+}
+
+TEST_F(ErrorQueueStory, AHeaderNamesOnlyAllowedQueuesTheConfigAnyone) {
+  TargetRules targets;
+  targets.allow.emplace();  // nothing
+  start({.from = "orders_error", .to = "orders"}, targets);
+  Message message = order();
+  message.headers->emplace_back("failed-in", "secret");
+  message.headers->emplace_back("retry-queue", "secret");
+  bridge_->attachments_found(
+      {.queues = {}, .attached = std::set<std::string, std::less<>>{}, .asked_at = {}});
+  fail(message);
+  ASSERT_TRUE(delivered("orders")) << "to: of the config";
+}
+
+TEST_F(ErrorQueueStory, WithoutToAHeaderNamesOnlyAllowedQueues) {
+  TargetRules targets;
+  targets.allow.emplace();
+  start({.from = "orders_error"}, targets);
+  Message message = order();
+  message.headers->emplace_back("failed-in", "secret");
+  bridge_->attachments_found(
+      {.queues = {}, .attached = std::set<std::string, std::less<>>{}, .asked_at = {}});
+  fail(message);
+  ASSERT_TRUE(parks());
+  EXPECT_NE(rows()[0].task.last_error.find("does not allow"), std::string::npos) << rows()[0].task.last_error;
+}
+
+TEST_F(ErrorQueueStory, ALostConnectionRepeatsNothing) {
+  start({.from = "orders_error", .returns = true});
+  fail(order(), "m1");
+  fail(*delivered());
+  fail(*delivered());
+  ASSERT_TRUE(parks());
+  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
+  broker_->drop_connection();
+  loop_.run_for(Ms{20'000});
+  EXPECT_EQ(broker_->depth("orders_error"), 1U);
+  EXPECT_EQ(rows().size(), 1U);
+}
+
+}  // namespace
+}  // namespace rung::bridge
