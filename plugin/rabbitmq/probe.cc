@@ -105,6 +105,21 @@ Result<void> Probe::may_read(std::string_view queue) {
   return ask(AMQP_BASIC_GET_METHOD, &fields, AMQP_BASIC_GET_EMPTY_METHOD);
 }
 
+Result<void> Probe::may_consume(std::string_view queue) {
+  if (auto ready = channel(); !ready) return ready;
+  // RabbitMQ checks the permission before the arguments: it refuses an invalid one without consuming.
+  amqp_table_entry_t invalid{};
+  invalid.key = bytes("x-priority");
+  invalid.value.kind = AMQP_FIELD_KIND_UTF8;
+  invalid.value.value.bytes = bytes("rung.doctor: not a number");
+  amqp_basic_consume_t fields{};
+  fields.queue = bytes(queue);
+  fields.arguments = {1, &invalid};
+  auto done = ask(AMQP_BASIC_CONSUME_METHOD, &fields, AMQP_BASIC_CONSUME_OK_METHOD);
+  if (!done && connection_->closing().code == AMQP_PRECONDITION_FAILED) return {};
+  return done;
+}
+
 Result<void> Probe::may_publish(std::string_view exchange, std::string_view unbound_key) {
   if (auto ready = channel(); !ready) return ready;
   amqp_basic_publish_t fields{};

@@ -32,8 +32,10 @@ class Probe {
   Result<void> may_bind(std::string_view queue, std::string_view exchange);
   // Declares an exclusive queue: checks configure permission.
   Result<void> may_declare(const std::string& name);
-  // Checks read permission on that queue.
+  // Checks read permission on that queue. It would take a message from a queue that has some.
   Result<void> may_read(std::string_view queue);
+  // Checks read permission on another's queue, without taking a message from it.
+  Result<void> may_consume(std::string_view queue);
   // Publishes an empty message that reaches no queue: checks write permission on the exchange.
   Result<void> may_publish(std::string_view exchange, std::string_view unbound_key);
 

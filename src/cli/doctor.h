@@ -11,6 +11,9 @@
 
 namespace rung::cli {
 
+// How long a check waits for a service, for connecting and for each answer.
+inline constexpr Ms kDoctorTimeout{std::chrono::seconds{5}};
+
 struct Finding {
   enum class Status { ok, warn, wrong, skipped };
   std::string name;  // "broker.login": for scripts
@@ -37,6 +40,8 @@ inline Finding skipped(std::string name, std::string what) {
 Findings check_broker(const Config& config, const Clock& clock);
 // Over the management API: access, attachment of the queues in the config, types and policies.
 Findings check_management(const Config& config);
+// error_queues of the config: whether they exist and can be read, and where their messages go back to.
+Findings check_error_queues(const Config& config, const Clock& clock);
 Findings check_database(const Config& config, const Clock& clock);
 // On this machine: the HTTP address, permissions of files with secrets.
 Findings check_machine(const Config& config, const std::string& config_path);

@@ -14,8 +14,6 @@ namespace {
 
 using rabbit::shell_quote;
 
-constexpr Ms kTimeout{std::chrono::seconds{5}};
-
 struct Broker {
   const Config& config;
   Url url;
@@ -195,7 +193,7 @@ Findings check_broker(const Config& config, const Clock& clock) {
   const auto url = parse_url(config.broker.url);
   if (!url) return {wrong("broker.login", "broker.url: " + url.error().message, "correct broker.url")};
   Broker b{config, *url, user_of(*url), url->vhost()};
-  auto probe = rabbit::Probe::open(config.broker, clock, kTimeout);
+  auto probe = rabbit::Probe::open(config.broker, clock, kDoctorTimeout);
   if (!probe) {
     Findings all = check_addresses(config, clock, "");
     const Findings why = connection_findings(b, probe.error());

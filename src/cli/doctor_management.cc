@@ -14,8 +14,6 @@ using PlainJson = nlohmann::json;
 using rabbit::Policy;
 using rabbit::QueueFacts;
 
-constexpr Ms kTimeout{std::chrono::seconds{5}};
-
 struct ManagementData {
   std::vector<QueueFacts> queues;
   std::vector<Policy> policies;
@@ -76,7 +74,7 @@ void check_own(const Config& config, const ManagementData& data, Findings& all) 
 
 // A classic queue is on a single node of a cluster.
 void check_queue_type(const Config& config, const ManagementData& data, Findings& all) {
-  const std::size_t nodes = rabbit::cluster_nodes(config.broker, data.queues, kTimeout).size();
+  const std::size_t nodes = rabbit::cluster_nodes(config.broker, data.queues, kDoctorTimeout).size();
   if (nodes < 2) return;
   const std::string cluster = "RabbitMQ is a cluster of " + std::to_string(nodes) + " nodes";
   if (config.broker.rabbitmq.queue_type == "quorum") {
@@ -93,7 +91,7 @@ void check_queue_type(const Config& config, const ManagementData& data, Findings
 }  // namespace
 
 Findings check_management(const Config& config) {
-  auto admin = rabbit::management_admin(config.broker, kTimeout);
+  auto admin = rabbit::management_admin(config.broker, kDoctorTimeout);
   if (!admin) return {wrong("management", admin.error().message, "correct broker.management")};
   const auto unavailable = [](const Error& error) {
     // A refusal already says how to fix it.

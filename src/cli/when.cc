@@ -91,9 +91,9 @@ std::optional<EpochMs> read_instant(std::string_view text) {
 // The next time after `now` at which this machine's clock shows `time`. Where it skips that time (daylight
 // saving begins), the library chooses one near it.
 EpochMs next_local(Ms time, EpochMs now) {
-  const std::time_t seconds = now.ms / 1000;
+  const std::time_t unix_time = now.ms / 1000;
   std::tm today{};
-  localtime_r(&seconds, &today);
+  localtime_r(&unix_time, &today);
   const std::chrono::hh_mm_ss<Ms> clock(time);
   for (int days = 0;; ++days) {
     std::tm then = today;

@@ -44,6 +44,19 @@ class BrokerAdmin {
   void remove_queue(const std::string& name) {
     call("DELETE", "/api/queues/" + vhost + "/" + percent_encode(name), {});
   }
+  void publish(const std::string& queue, const std::string& body) {
+    call("POST", "/api/exchanges/" + vhost + "/amq.default/publish",
+         json{{"properties", json::object()},
+              {"routing_key", queue},
+              {"payload", body},
+              {"payload_encoding", "string"}}
+             .dump());
+  }
+  // Takes the queue's messages: payload, redelivered and others, as the API shows them.
+  json take(const std::string& queue) {
+    return call("POST", "/api/queues/" + vhost + "/" + percent_encode(queue) + "/get",
+                json{{"count", 100}, {"ackmode", "ack_requeue_false"}, {"encoding", "auto"}}.dump());
+  }
   void policy(const std::string& name, const std::string& pattern, const json& definition, int priority = 0) {
     call("PUT", "/api/policies/" + vhost + "/" + percent_encode(name),
          json{{"pattern", pattern}, {"definition", definition}, {"priority", priority}}.dump());
@@ -70,11 +83,12 @@ class BrokerAdmin {
   static test::HttpClient::Headers headers() {
     return {{"authorization", "Basic Z3Vlc3Q6Z3Vlc3Q="}};  // guest:guest
   }
-  void call(const std::string& method, const std::string& path, const std::optional<std::string>& body) {
+  json call(const std::string& method, const std::string& path, const std::optional<std::string>& body) {
     const auto answer = http_.call(method, path, body, headers());
     if (answer.status < 200 || answer.status > 299)
       throw std::runtime_error(method + " " + path + ": " + std::to_string(answer.status) + " " +
                                answer.body);
+    return json::parse(answer.body, nullptr, false);
   }
 
   test::HttpClient http_;

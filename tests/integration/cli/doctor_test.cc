@@ -21,12 +21,13 @@ class Doctor : public CliTest {
   }
   void use(const std::string& broker_url, const std::string& store_url,
            const std::string& management = needed("RUNG_TEST_MANAGEMENT"),
-           const std::string& queue_type = "classic") {
+           const std::string& queue_type = "classic", const std::string& more = "") {
     std::ofstream(config_path()) << "broker: { url: \"" << broker_url << "\", prefix: " << prefix
                                  << ", management: \"" << management << "\", queue_type: " << queue_type
                                  << " }\n"
                                  << "store: { url: \"" << store_url << "\" }\n"
-                                 << "queues: { orders: {} }\n";
+                                 << "queues: { orders: {} }\n"
+                                 << more;
   }
   // Creates a database user with the password "pw" and these privileges; returns the URL.
   std::string database_url(const std::string& privileges, const std::string& password = "pw") {
@@ -173,6 +174,39 @@ TEST_F(Doctor, AQuorumQueueThatDelaysByItself) {
   EXPECT_THAT(said("queue.orders.delayed_retry"),
               ::testing::AllOf(HasSubstr("warn: "), HasSubstr("up to 16m40s until the limit of 3"),
                                HasSubstr("success.presumed_after (10m)")));
+}
+
+TEST_F(Doctor, ErrorQueues) {
+  const std::string user = admin.user("management");
+  admin.permit(user, ".*", ".*", "^(" + prefix + "|orders_error|lost_error|failures$)");
+  for (const char* queue : {"orders_error", "lost_error", "failures", "secret_error"}) admin.queue(queue);
+  admin.publish("failures", "m");
+  use(admin.url(user), db.url(), needed("RUNG_TEST_MANAGEMENT"), "classic",
+      "error_queues:\n"
+      "  - { from: failures, dialect: nservicebus }\n"
+      "  - { from: secret_error, to: orders }\n"
+      "  - { from: \"*_error\", dialect: masstransit }\n"
+      "  - { from: nowhere, to: orders }\n"
+      "  - { from: \"none-*\", to: orders }\n");
+  // A queue that was just declared is listed a moment later.
+  EXPECT_TRUE(test::eventually([&] {
+    EXPECT_EQ(examine(), 1);
+    return said("error_queue.*_error").find("ok") == 0;
+  })) << answer.dump(1);
+  EXPECT_THAT(
+      said("error_queue.failures"),
+      HasSubstr(
+          "ok: exists and can be read; dialect nservicebus, its messages go back to the queue that each"));
+  EXPECT_THAT(said("error_queue.secret_error"), HasSubstr("wrong: it cannot be read: "));
+  EXPECT_THAT(said("error_queue.secret_error"), HasSubstr("docs/permissions.md"));
+  EXPECT_THAT(said("error_queue.*_error"), HasSubstr("matches queues that can be read: orders_error, "));
+  EXPECT_THAT(said("error_queue.lost_error"),
+              HasSubstr("warn: its messages go back to 'lost', which does not exist"));
+  EXPECT_THAT(said("error_queue.nowhere"), HasSubstr("warn: no such queue: 'nowhere'"));
+  EXPECT_THAT(said("error_queue.none-*"), HasSubstr("warn: no queue matches"));
+  const json messages = admin.take("failures");
+  ASSERT_EQ(messages.size(), 1U) << "the check takes no message";
+  EXPECT_EQ(messages[0]["redelivered"], false);
 }
 
 TEST_F(Doctor, ADetachedQueueIsAWarning) {
