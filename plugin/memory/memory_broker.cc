@@ -239,7 +239,7 @@ void MemoryBroker::deliver_from(const std::string& name, std::deque<Stored>& que
 void MemoryBroker::read_error(const std::string& queue, Delivery& delivery) const {
   const ErrorQueue& entry = *options_.error_queues->find(queue);
   delivery.source = queue;
-  delivery.returned_copy = entry.returns && find(delivery.message.headers, header::kParked) != nullptr;
+  delivery.returned_copy = is_returned_copy(entry, delivery.message);
   if (delivery.returned_copy) return;
   DialectFacts read = read_dialect(*entry.dialect, delivery.message, {queue, delivery.routing_key});
   take_failure(entry, std::move(read), delivery.message, delivery.facts);

@@ -230,8 +230,7 @@ void Consumer::delivered(Delivery delivery) {
   if (!held_.take(delivery.tag.tag, delivery.message.body.size())) return;
   const ErrorQueue* entry =
       delivery.inlet == Inlet::error ? options_.error_queues->find(delivery.source) : nullptr;
-  delivery.returned_copy =
-      entry != nullptr && entry->returns && find(delivery.message.headers, header::kParked) != nullptr;
+  delivery.returned_copy = entry != nullptr && is_returned_copy(*entry, delivery.message);
   if (!delivery.returned_copy) {
     DialectFacts read;
     if (entry != nullptr)

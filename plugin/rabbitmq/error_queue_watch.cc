@@ -15,8 +15,8 @@ constexpr Ms kListTimeout{1500};  // each for connecting and for the answer; a h
 constexpr Ms kLookAtMissing{seconds{5}};  // many frameworks declare an error queue with the first failure
 constexpr Ms kLookAtPresent{minutes{1}};
 constexpr Ms kLookAtResting{seconds{1}};
-constexpr Ms kShortestRest{seconds{1}};  // the copies go back meanwhile
-constexpr Ms kLongestUnsettled{minutes{1}};
+constexpr Ms kShortestRest{seconds{1}};       // the copies go back meanwhile
+constexpr Ms kLongestUnsettled{seconds{10}};  // a failure that comes meanwhile waits as long
 constexpr Ms kAfterRefusal{minutes{1}};
 constexpr std::size_t kLooksCompared = 5;
 constexpr Ms kWatchCloses{seconds{1}};

@@ -27,6 +27,7 @@ void DeliveryRouter::route(std::vector<Delivery> batch) {
       deps_.copies.add(std::move(delivery));
       continue;
     }
+    if (delivery.inlet == Inlet::error) deps_.copies.failure_came(delivery.source);
     (delivery.inlet == Inlet::results ? results
      : delivery.inlet == Inlet::delay ? delayed
                                       : failed)

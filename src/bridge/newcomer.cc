@@ -19,9 +19,7 @@ std::string short_text(const std::string& text) { return clean_utf8(text, kShort
 // What the config says of the error queue that the message comes from.
 Directives with_error_queue(Directives directives, const std::string& source, const RuleBook& rules) {
   const ErrorQueue* entry = source.empty() ? nullptr : rules.error_queues().find(source);
-  if (entry == nullptr) return directives;
-  if (!entry->retries) directives.never = true;
-  if (directives.ladder.empty()) directives.ladder = entry->ladder;
+  if (entry != nullptr && directives.ladder.empty()) directives.ladder = entry->ladder;
   return directives;
 }
 
@@ -49,6 +47,7 @@ void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, co
   }
   task.error_type = f.error_type;
   fresh.intake_key = intake_key(f, message);
+  fresh.may_be_its_retry = newcomer.delivery->inlet == Inlet::error && !f.failed_at_s;
   if (f.failed_at_s) {
     fresh.same_if_over_since = EpochMs{};  // this failure happened only once
   } else if (newcomer.delivery->redelivered) {

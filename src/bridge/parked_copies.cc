@@ -98,7 +98,7 @@ Outgoing ParkedCopies::outgoing_for(const Copy& copy) const {
   for (const auto& [name, value] : copy.removed) {
     if (removes(dialect, name)) headers.emplace_back(name, value);
   }
-  headers.emplace_back(header::kParked, true);
+  headers.emplace_back(header::kParked, failure_mark(dialect, message));
   return {0, "", task.error_queue, std::move(message)};
 }
 
@@ -107,10 +107,14 @@ void ParkedCopies::send(const Copy& copy) {
   under_way_.insert(task.id);
   bytes_ += body_bytes_of(task);
   const auto never = [this, task](const std::string& reason) {
-    log::error("copy for the parked queue refused by the broker: the message is in its row alone",
+    log::error("the broker refused a copy of a parked message: only the row has the message",
                {{"id", task.id.value}, {"reason", reason}});
     done(task);
   };
+  // A reload: parked messages of its error queue stay in Rung now.
+  if (!task.error_queue.empty() && !deps_.rules->returns_parked(task) &&
+      !deps_.rules->queue(task.queue).publish_parked)
+    return done(task);
   if (copy.stored.message == nullptr) return never(copy.stored.broken);
   deps_.outbox.send(outgoing_for(copy), [this, task, never](const PublishResult& result) {
     if (result.how == PublishResult::How::confirmed) return done(task);

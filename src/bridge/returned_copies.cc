@@ -1,5 +1,7 @@
 #include "src/bridge/returned_copies.h"
 
+#include <algorithm>
+#include <chrono>
 #include <map>
 #include <string>
 #include <utility>
@@ -10,6 +12,8 @@ namespace rung::bridge {
 namespace {
 
 constexpr Ms kQuiet{300};
+// RabbitMQ's consumer timeout is 30 minutes by default; held messages are unacked.
+constexpr Ms kLongestHeld{std::chrono::minutes{5}};
 
 // "" = a message that is not ours, whatever its header says.
 std::string task_of(const Delivery& copy) {
@@ -18,51 +22,76 @@ std::string task_of(const Delivery& copy) {
   return text != nullptr ? *text : std::string();
 }
 
+// Headers that make the broker send copies elsewhere, and properties that it checks or acts on: the copy only
+// goes back to where it came from.
+void make_plain(Message& message) {
+  message.properties.user_id.reset();
+  message.properties.expiration.reset();
+  if (message.headers)
+    std::erase_if(*message.headers,
+                  [](const auto& header) { return header.first == "CC" || header.first == "BCC"; });
+}
+
 }  // namespace
 
 ReturnedCopies::ReturnedCopies(io::Loop& loop, Broker& broker, Outbox& outbox, Acks& acks)
-    : broker_(broker), outbox_(outbox), acks_(acks), quiet_(loop, [this] { send_back(); }) {}
+    : loop_(loop), broker_(broker), outbox_(outbox), acks_(acks) {}
 
 void ReturnedCopies::add(Delivery copy) {
   if (draining_) return;
-  held_.push_back(std::move(copy));
-  quiet_.start(kQuiet);
+  const auto [place, first] =
+      queues_.try_emplace(copy.source, loop_, [this, name = copy.source] { send_back(name); });
+  Queue& queue = place->second;
+  if (queue.held.empty()) queue.since = loop_.clock().boot();
+  queue.held.push_back(std::move(copy));
+  wait_for_quiet(queue);
+}
+
+void ReturnedCopies::failure_came(const std::string& error_queue) {
+  const auto place = queues_.find(error_queue);
+  if (place != queues_.end() && !place->second.held.empty()) wait_for_quiet(place->second);
+}
+
+void ReturnedCopies::wait_for_quiet(Queue& queue) {
+  queue.last = loop_.clock().boot();
+  queue.quiet.start(std::clamp(queue.since + kLongestHeld - queue.last, Ms{0}, kQuiet));
 }
 
 void ReturnedCopies::forget_before(std::uint32_t connection) {
-  std::erase_if(held_, [&](const Delivery& copy) { return copy.tag.session() < connection; });
+  for (auto& [name, queue] : queues_)
+    std::erase_if(queue.held, [&](const Delivery& copy) { return copy.tag.session() < connection; });
 }
 
 void ReturnedCopies::drain() {
   draining_ = true;
-  quiet_.stop();
-  held_.clear();
+  queues_.clear();
 }
 
 // A connection that is lost between the publish and the ack leaves two copies of a task: one goes on.
-void ReturnedCopies::send_back() {
+void ReturnedCopies::send_back(const std::string& error_queue) {
   struct Copy {
     Delivery delivery;
     std::vector<DeliveryTag> tags;  // of its repeats, too
   };
+  Queue& queue = queues_.at(error_queue);
   std::vector<Copy> copies;
-  std::map<std::pair<std::string, std::string>, std::size_t> places;
-  std::map<std::string, std::size_t> counts;  // by queue
-  for (Delivery& held : std::exchange(held_, {})) {
+  std::map<std::string, std::size_t> places;
+  for (Delivery& held : std::exchange(queue.held, {})) {
     const std::string task = task_of(held);
-    const auto [place, first] = places.try_emplace({held.source, task}, copies.size());
+    const auto [place, first] = places.try_emplace(task, copies.size());
     if (!first && !task.empty()) {
       copies[place->second].tags.push_back(held.tag);
       continue;
     }
-    ++counts[held.source];
     copies.push_back({std::move(held), {}});
     copies.back().tags.push_back(copies.back().delivery.tag);
   }
-  for (const auto& [queue, count] : counts) broker_.rest(queue, count);
+  if (copies.empty()) return;
+  if (loop_.clock().boot() >= queue.last + kQuiet) broker_.rest(error_queue, copies.size());
   for (Copy& copy : copies) {
     ++under_way_;
-    outbox_.send({0, "", copy.delivery.source, std::move(copy.delivery.message)},
+    make_plain(copy.delivery.message);
+    outbox_.send({0, "", error_queue, std::move(copy.delivery.message)},
                  [this, tags = std::move(copy.tags)](const PublishResult& result) { sent(tags, result); });
   }
   outbox_.flush();

@@ -1,10 +1,14 @@
 // Leaves returned copies in their error queues (parked: return). A consumer cannot pass over a message: the
 // copies are held, unacked, until nothing else comes from the queue; then the queue rests (Broker::rest), and
 // each copy is published to its end again, confirmed and acked. They are not requeued, because a quorum
-// queue would drop them after some twenty times. Thread: the loop's.
+// queue would drop them after some twenty times. From a queue that is never quiet they go back every few
+// minutes, before the broker's consumer timeout. Thread: the loop's.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "plugin/broker.h"
@@ -19,6 +23,8 @@ class ReturnedCopies {
   ReturnedCopies(io::Loop& loop, Broker& broker, Outbox& outbox, Acks& acks);
 
   void add(Delivery copy);
+  // A failure came from this error queue: it is not quiet.
+  void failure_came(const std::string& error_queue);
   // Drops what waits here from older broker connections: the broker redelivers it.
   void forget_before(std::uint32_t connection);
   // Sends no more.
@@ -26,14 +32,23 @@ class ReturnedCopies {
   bool idle() const { return under_way_ == 0; }
 
  private:
-  void send_back();
+  // What is held from one error queue.
+  struct Queue {
+    Queue(io::Loop& loop, std::function<void()> send_back) : quiet(loop, std::move(send_back)) {}
+    std::vector<Delivery> held;
+    BootMs since{0}, last{0};  // the first of `held` came; the last message of any kind came
+    io::Timer quiet;
+  };
+
+  void wait_for_quiet(Queue& queue);
+  void send_back(const std::string& error_queue);
   void sent(const std::vector<DeliveryTag>& tags, const PublishResult& result);
 
+  io::Loop& loop_;
   Broker& broker_;
   Outbox& outbox_;
   Acks& acks_;
-  std::vector<Delivery> held_;
-  io::Timer quiet_;  // restarted by each copy
+  std::map<std::string, Queue, std::less<>> queues_;
   int under_way_ = 0;
   bool draining_ = false;
 };

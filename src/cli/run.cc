@@ -332,6 +332,11 @@ class Sidecar {
       log::error("config has errors: the previous one stays in effect", {{"file", path_}});
       return;
     }
+    // Which error queues are consumed stays as it was at the start, and so does what becomes of their
+    // messages.
+    const bool other_sources = !loaded.config.broker.error_queues->same_sources(*config_.broker.error_queues);
+    if (other_sources)
+      loaded.config.rules = loaded.config.rules->with_error_queues(config_.broker.error_queues);
     bridge_.reload(loaded.config.rules, loaded.config.retention);
     if (http_ != nullptr) http_->reload(loaded.config.rules);
     log::configure(loaded.config.log.level, loaded.config.log.format);
@@ -341,8 +346,7 @@ class Sidecar {
         loaded.config.broker.other_urls != config_.broker.other_urls ||
         loaded.config.store.other_urls != config_.store.other_urls || loaded.config.node != config_.node ||
         loaded.config.lease != config_.lease || loaded.config.window != config_.window ||
-        loaded.config.delays != config_.delays ||
-        !loaded.config.broker.error_queues->same_sources(*config_.broker.error_queues) ||
+        loaded.config.delays != config_.delays || other_sources ||
         loaded.config.http.listen != config_.http.listen || loaded.config.http.token != config_.http.token ||
         loaded.config.http.read_token != config_.http.read_token;
     log::info("config reloaded: ladders, queues, tags, retention and log", {{"file", path_}});

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "plugin/rabbitmq/dialects/ready.h"
+#include "src/core/headers.h"
+#include "src/core/target_rules.h"
 
 namespace rung::confile {
 namespace {
@@ -76,7 +78,7 @@ class DialectParser {
     if (key.text == "versions") return text(key.text, value, dialect_.versions);
     if (key.text == "sources") return texts(key.text, value, dialect_.sources);
     if (key.text == "notes") return texts(key.text, value, dialect_.notes);
-    if (key.text == "remove") return texts(key.text, value, dialect_.remove);
+    if (key.text == "remove") return removed_headers(value);
     std::vector<std::string> names{"name", "about", "versions", "sources", "notes", "remove"};
     for (const ListKey& list : kReadingKeys) names.emplace_back(list.name);
     const std::string near = closest(key.text, names);
@@ -97,6 +99,17 @@ class DialectParser {
     const std::vector<Node> one{value};
     for (const Node& item : value.kind == Node::Kind::list ? value.items : one)
       text(key, item, out.emplace_back());
+  }
+
+  void removed_headers(const Node& value) {
+    texts("remove", value, dialect_.remove);
+    for (const std::string& pattern : dialect_.remove) {
+      if (matches_pattern(pattern, header::kId) || is_own_header(pattern))
+        problems_.add(value.mark,
+                      "remove: " + in_quotes(pattern) +
+                          " matches headers that Rung needs, such as retry-id: name the framework's "
+                          "headers");
+    }
   }
 
   void readings(const std::string& key, const Node& value, Readings& out) {
@@ -197,7 +210,11 @@ class DialectParser {
 
 DialectPtr parse_dialect(std::string_view yaml, Problems& problems) {
   const auto root = parse_document(yaml, problems);
-  return root ? DialectParser(problems).parse(*root) : nullptr;
+  const auto dialect = root ? DialectParser(problems).parse(*root) : nullptr;
+  if (dialect == nullptr) return nullptr;
+  auto with_text = std::make_shared<Dialect>(*dialect);
+  with_text->text = yaml;
+  return with_text;
 }
 
 const Config::Dialects& ready_dialects() {

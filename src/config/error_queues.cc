@@ -53,7 +53,7 @@ class ErrorQueueCompletion {
     if (!seen_.insert(from).second) problems_.add(one.from_mark, path_ + ".from: duplicate entry");
     if (!one.to) return;
     if (one.to->find('*') != std::string::npos)
-      problems_.add(one.to_mark, path_ + ".to: the name of one queue: patterns are only for from");
+      problems_.add(one.to_mark, path_ + ".to: must name one queue: only from may be a pattern");
     if (const std::string own = own_prefix(draft_.config, *one.to); !own.empty())
       problems_.add(one.to_mark, path_ + ".to: names that begin with " + own + " are reserved for Rung");
   }
@@ -95,8 +95,8 @@ class ErrorQueueCompletion {
     if (queue.returns && !queue.retries)
       problems_.add(one.parked_mark,
                     path_ +
-                        ".parked: return with ladder: none would only move every message in a "
-                        "circle: remove one of them");
+                        ".parked: return with ladder: none would put every message back at once: "
+                        "remove one of them");
     queue.dialect = dialect_of(one);
     if (queue.dialect == nullptr) return;
     if (queue.dialect->name == kDefaultDialect && !one.to && draft_.reports_warnings() && !queue.is_pattern())
@@ -125,14 +125,27 @@ class ErrorQueueCompletion {
     return nullptr;
   }
 
-  // A message that goes back to an error queue would be taken in again.
+  // A message that goes to an error queue, also to another group's, would be taken in again.
   void check_loops() {
-    const ErrorQueues all(queues_);
+    std::vector<ErrorQueue> sources;
+    for (const ErrorQueueDraft& one : draft_.error_queues) {
+      if (one.from) sources.push_back({.from = *one.from});
+    }
+    const ErrorQueues all(std::move(sources));
+    const auto check = [&](const std::string& to, const Mark& mark, const std::string& path) {
+      if (all.find(to) != nullptr)
+        problems_.add(mark, path + ": " + in_quotes(to) +
+                                " is an error queue: Rung would take its messages in again and again");
+    };
     for (std::size_t i = 0; i < draft_.error_queues.size(); ++i) {
       const ErrorQueueDraft& one = draft_.error_queues[i];
-      if (one.to && all.find(*one.to) != nullptr)
-        problems_.add(one.to_mark, "error_queues[" + std::to_string(i + 1) +
-                                       "].to: is an error queue itself: its messages would go in a circle");
+      if (one.to) check(*one.to, one.to_mark, "error_queues[" + std::to_string(i + 1) + "].to");
+    }
+    for (const RuleListDraft& list : draft_.rule_lists) {
+      for (const RuleDraft& rule : list.rules) {
+        if (const std::string& to = rule.rule.then.to; !to.empty())
+          check(to, rule.to_mark, "rules." + list.name + ": then.to");
+      }
     }
   }
 

@@ -123,8 +123,9 @@ std::string describe_hold(TaskId task, Ms wait) {
 void after_failure(Task& task, int level, const Directives& d, const RuleBook& rules, EpochMs now,
                    double random) {
   task.rule.clear();
+  const bool never = d.never || rules.only_parks(task);
   // Before the remark of take_directives, which would change the error text.
-  const RuleAction action = d.never ? RuleAction{} : rule_action(task, rules, now);
+  const RuleAction action = never ? RuleAction{} : rule_action(task, rules, now);
   take_directives(task, d, rules);
   // A ladder that a rule names is for this step. One that is pinned to the task takes precedence.
   const levels::Ladder& ladder = ladder_of(task, rules);
@@ -133,7 +134,7 @@ void after_failure(Task& task, int level, const Directives& d, const RuleBook& r
   const levels::Ladder& used = named != nullptr ? *named : ladder;
   if (named != nullptr) task.ladder = action.ladder;
   task.levels = used.levels();
-  if (d.never || action.kind == RuleAction::Kind::park) return park(task, rules, now);
+  if (never || action.kind == RuleAction::Kind::park) return park(task, rules, now);
   if (action.kind == RuleAction::Kind::discard) return discard(task, now);
 
   const bool snooze = action.kind == RuleAction::Kind::snooze;

@@ -45,6 +45,7 @@ using Readings = std::vector<Reading>;  // the first that yields a value is used
 
 struct Dialect {
   std::string name, about, versions;
+  std::string text = {};                    // of its file
   std::vector<std::string> sources, notes;  // for people
   Readings queue;                           // where the message goes back to
   Readings error_type, error, stack, failed_at, executor, exchange, routing_key;

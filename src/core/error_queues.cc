@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/core/header_reading.h"
+#include "src/core/message_json.h"
 #include "src/core/target_rules.h"
 
 namespace rung {
@@ -49,9 +51,31 @@ void take_failure(const ErrorQueue& entry, DialectFacts read, Message& message, 
   take_dialect_headers(*entry.dialect, message, facts.headers);
 }
 
+std::string failure_mark(const Dialect& dialect, const Message& message) {
+  Table written;
+  for (const auto& header : message.headers.value_or(Table{})) {
+    if (removes(dialect, header.first)) written.push_back(header);
+  }
+  // Brokers may order headers anew.
+  std::ranges::sort(written, {}, &Table::value_type::first);
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string mark;
+  for (const char c : reading::key_of(headers_to_json(written))) {
+    const auto byte = static_cast<unsigned char>(c);
+    mark.append({kDigits[byte >> 4U], kDigits[byte & 0xfU]});
+  }
+  return mark;
+}
+
+bool is_returned_copy(const ErrorQueue& entry, const Message& message) {
+  const Value* mark = reading::said(message.headers, header::kParked);
+  return mark != nullptr && reading::text_of(mark) == failure_mark(*entry.dialect, message);
+}
+
 bool ErrorQueues::same_sources(const ErrorQueues& other) const {
   return std::ranges::equal(queues_, other.queues_, [](const ErrorQueue& a, const ErrorQueue& b) {
-    return a.from == b.from && a.to == b.to && a.dialect->name == b.dialect->name;
+    return a.from == b.from && a.to == b.to && a.dialect->name == b.dialect->name &&
+           a.dialect->text == b.dialect->text;
   });
 }
 

@@ -51,8 +51,14 @@ std::string target_by_name(const ErrorQueue& entry, std::string_view queue);
 void take_failure(const ErrorQueue& entry, DialectFacts read, Message& message, BrokerFacts& facts);
 
 namespace header {
-// On a message that went back to its error queue (parked: return). Rung leaves such a message there.
+// On a message that went back to its error queue (parked: return): the failure_mark() with which it went.
 inline constexpr std::string_view kParked = "retry-parked";
 }  // namespace header
+
+// Short for what the framework wrote into the message at its failure: the headers that the dialect removes.
+std::string failure_mark(const Dialect& dialect, const Message& message);
+// Whether the message went back to its error queue and is still there: Rung leaves it. If a tool sends it to
+// its consumer again and it fails again, the framework's headers are others, and it is a failure like any.
+bool is_returned_copy(const ErrorQueue& entry, const Message& message);
 
 }  // namespace rung

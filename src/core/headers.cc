@@ -23,10 +23,6 @@ constexpr std::array<std::string_view, 20> kOurs = {
 
 constexpr std::array<std::string_view, 3> kOurOrigin = {header::kOriginExchange, header::kOriginRoutingKey,
                                                         header::kReason};
-bool is_ours(std::string_view name) {
-  return std::ranges::find(kOurs, name) != kOurs.end() ||
-         std::ranges::find(kOurOrigin, name) != kOurOrigin.end();
-}
 
 // An invalid attempt number counts as not given: it means the current attempt.
 int attempt_of(const std::optional<Table>& headers, std::string& complaint) {
@@ -64,6 +60,11 @@ std::optional<TaskId> id_of(const std::optional<Table>& headers) {
 std::string label(std::string_view text) { return clean_utf8(text, 255); }
 
 }  // namespace
+
+bool is_own_header(std::string_view name) {
+  return std::ranges::find(kOurs, name) != kOurs.end() ||
+         std::ranges::find(kOurOrigin, name) != kOurOrigin.end();
+}
 
 Failure read_failure(const Message& message, std::string_view exchange, std::string_view routing_key,
                      const FailureFacts& facts) {
@@ -141,7 +142,7 @@ Message strip(const Message& message, std::string* origin_json, const BrokerFact
   Table kept, off;
   if (message.headers) {
     for (const auto& [name, value] : *message.headers) {
-      if (is_ours(name) || (!facts.delay.header.empty() && name == facts.delay.header)) {
+      if (is_own_header(name) || (!facts.delay.header.empty() && name == facts.delay.header)) {
         off.emplace_back(name, value);
       } else {
         kept.emplace_back(name, value);

@@ -98,6 +98,9 @@ struct DelayRequest {
 DelayRequest read_delay(const Message& message, std::string_view exchange, std::string_view routing_key,
                         const DelayRoutes& routes, const DelayFacts& asked = {});
 
+// Whether Rung reads or writes this header.
+bool is_own_header(std::string_view name);
+
 // The message as it is published again. Removes all our retry-* headers, the header that facts.delay names,
 // expiration and user-id; sets delivery_mode 2. The broker's own headers are removed already. The body stays
 // the same to the byte. `origin_json` receives what was removed, with the broker's headers, for the row.

@@ -50,6 +50,17 @@ bool RuleBook::returns_parked(const Task& task) const {
   return entry != nullptr && entry->returns;
 }
 
+bool RuleBook::only_parks(const Task& task) const {
+  const ErrorQueue* entry = task.error_queue.empty() ? nullptr : error_queues_->find(task.error_queue);
+  return entry != nullptr && !entry->retries;
+}
+
+std::shared_ptr<const RuleBook> RuleBook::with_error_queues(ErrorQueuesPtr error_queues) const {
+  auto copy = std::make_shared<RuleBook>(*this);
+  copy->error_queues_ = std::move(error_queues);
+  return copy;
+}
+
 std::shared_ptr<const RuleBook> RuleBook::with_attached(TargetRules::Names queues) const {
   auto copy = std::make_shared<RuleBook>(*this);
   copy->targets_.attached = std::move(queues);

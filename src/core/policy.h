@@ -80,6 +80,10 @@ class RuleBook {
   const ErrorQueuesPtr& error_queues_ptr() const { return error_queues_; }
   // Whether a parked task goes back to its error queue.
   bool returns_parked(const Task& task) const;
+  // The same rules with these error queues.
+  std::shared_ptr<const RuleBook> with_error_queues(ErrorQueuesPtr error_queues) const;
+  // Whether its error queue only takes messages in (ladder: none): each failure parks it.
+  bool only_parks(const Task& task) const;
   // A copy with these attached queues, which only the broker knows.
   std::shared_ptr<const RuleBook> with_attached(TargetRules::Names queues) const;
 

@@ -167,6 +167,9 @@ struct NewTask {
   // A row with this key that is_over() still counts as the same intake if it was created at or after this
   // time. If it is older, or this is none, it gives up the key, and this is a new task.
   std::optional<EpochMs> same_if_over_since;
+  // A row with this key that is open and has had an attempt gives up the key, too: this may be the failure of
+  // that attempt, from a consumer that does not pass its retry-id on.
+  bool may_be_its_retry = false;
 };
 
 }  // namespace rung

@@ -10,9 +10,11 @@ FROM rung_tasks t LEFT JOIN rung_bodies b ON b.task_id = t.id WHERE t.id IN (:id
 SELECT intake_key, id, state, kind, attempt, created_at FROM rung_tasks WHERE intake_key IN (:keys)
 
 -- name: intake_free_keys
--- Ended tasks give up their key to a new task of the same message. Fewer rows than ids: one was reopened.
+-- Ended tasks, and those of :open, give up their key to a new task of the same message. Fewer rows than ids: one was
+-- reopened.
 UPDATE rung_tasks FORCE INDEX (PRIMARY) SET intake_key = NULL
-WHERE id IN (:ids) AND (state IN ('succeeded','parked','cancelled','discarded') OR kind = 'delay' AND attempt > 0)
+WHERE id IN (:ids) AND
+  (id IN (:open) OR state IN ('succeeded','parked','cancelled','discarded') OR kind = 'delay' AND attempt > 0)
 
 -- name: insert_tasks
 -- Only the columns in which a row differs from the default: parsing is a good third of an insert's cost for

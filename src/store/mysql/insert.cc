@@ -29,6 +29,7 @@ constexpr int kDoubts = 8;
 struct Existing {
   TaskId id;
   bool over = false;
+  int attempt = 0;
   EpochMs created_at;
 };
 
@@ -131,8 +132,10 @@ class Intake {
     while (rows->next()) {
       const State state = state_from(text_at(*rows, 3)).value_or(State::unknown);
       const Kind kind = kind_from(text_at(*rows, 4)).value_or(Kind::retry);
-      by_key_[text_at(*rows, 1)] = {
-          {rows->getInt64(2)}, is_over(state, kind, rows->getInt(5)), time_at(*rows, 6).value_or(EpochMs{})};
+      by_key_[text_at(*rows, 1)] = {{rows->getInt64(2)},
+                                    is_over(state, kind, rows->getInt(5)),
+                                    rows->getInt(5),
+                                    time_at(*rows, 6).value_or(EpochMs{})};
     }
   }
 
@@ -148,8 +151,7 @@ class Intake {
     }
     const std::string key = key_of(n);
     const auto old = key.empty() ? by_key_.end() : by_key_.find(key);
-    const bool frees = old != by_key_.end() && old->second.over &&
-                       !(n.same_if_over_since && old->second.created_at >= *n.same_if_over_since);
+    const bool frees = old != by_key_.end() && gives_up_key(old->second, n);
     if (old != by_key_.end() && !frees) {
       result = {Inserted::How::duplicate, old->second.id};
       return false;
@@ -171,10 +173,21 @@ class Intake {
     return true;
   }
 
+  static bool gives_up_key(const Existing& old, const NewTask& n) {
+    if (!old.over) return n.may_be_its_retry && old.attempt > 0;
+    return !(n.same_if_over_since && old.created_at >= *n.same_if_over_since);
+  }
+
   void free_keys(std::vector<TaskId> to_free) {
     if (to_free.empty()) return;
     std::sort(to_free.begin(), to_free.end());
-    const auto freed = session_.exec(render("intake_free_keys", {{"ids", Literal::ids(to_free)}}));
+    std::vector<TaskId> open;
+    for (const auto& [key, old] : by_key_) {
+      if (!old.over && std::ranges::binary_search(to_free, old.id)) open.push_back(old.id);
+    }
+    if (open.empty()) open.push_back({0});  // no task: a list must not be empty
+    const auto freed = session_.exec(
+        render("intake_free_keys", {{"ids", Literal::ids(to_free)}, {"open", Literal::ids(open)}}));
     if (freed != static_cast<std::int64_t>(to_free.size())) throw Again{"a finished task was reopened"};
   }
 

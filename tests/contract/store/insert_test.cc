@@ -203,6 +203,28 @@ TEST_P(StoreContract, AFinishedRowLetsGoOfItsKeyUnlessTold) {
   EXPECT_EQ(inserted[0].id, anew.task.id);
 }
 
+// A consumer that does not pass retry-id on: the failure of its retry looks like the first failure.
+TEST_P(StoreContract, AnOpenRowLetsGoOfItsKeyAfterAnAttemptIfAsked) {
+  const Fence fence = join(*store_, "a");
+  NewTask first = task();
+  first.intake_key = "0123456789abcdef";
+  must(store_->insert(std::span(&first, 1), fence));
+  NewTask second = task();
+  second.intake_key = first.intake_key;
+  second.may_be_its_retry = true;
+  auto inserted = must(store_->insert(std::span(&second, 1), fence));
+  EXPECT_EQ(inserted[0].how, How::duplicate) << "no attempt yet";
+  wait_until([&] {
+    return apply_one(*store_, fence, first.task.id, event::Claim{}).verdict == Decision::Verdict::applied;
+  });
+  NewTask other = task();
+  other.intake_key = first.intake_key;
+  EXPECT_EQ(must(store_->insert(std::span(&other, 1), fence))[0].how, How::duplicate) << "not asked";
+  inserted = must(store_->insert(std::span(&second, 1), fence));
+  EXPECT_EQ(inserted[0].how, How::inserted);
+  EXPECT_EQ(must(store_->list({})).size(), 2U);
+}
+
 // The answer to its commit was lost, and by the retry the lease was lost too. The answer "nothing was
 // written" would make the caller insert it under another id: a second task, if the first was already
 // finished.

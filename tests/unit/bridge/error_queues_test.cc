@@ -49,6 +49,7 @@ class ErrorQueueStory : public testing::Test {
     const auto rules =
         std::make_shared<RuleBook>(std::move(ladders), RuleBook::Queues{}, RuleBook::Tags{}, QueueRules{},
                                    std::move(targets), RuleBook::RuleLists{}, errors_);
+    rules_ = rules;
     bridge_ = std::make_unique<Bridge>(
         loop_, *broker_,
         [this](StoreJobs::OnStatus on_status) {
@@ -99,6 +100,7 @@ class ErrorQueueStory : public testing::Test {
   test::VirtualLoop loop_{*clock_};
   std::shared_ptr<MemoryDb> db_ = std::make_shared<MemoryDb>(clock_, 1);
   ErrorQueuesPtr errors_;
+  RuleBookPtr rules_;
   std::unique_ptr<MemoryBroker> broker_;
   std::unique_ptr<Bridge> bridge_;
 };
@@ -220,6 +222,93 @@ TEST_F(ErrorQueueStory, WithoutToAHeaderNamesOnlyAllowedQueues) {
   fail(message);
   ASSERT_TRUE(parks());
   EXPECT_NE(rows()[0].task.last_error.find("does not allow"), std::string::npos) << rows()[0].task.last_error;
+}
+
+// A home-made consumer publishes the body and the message-id, and nothing of ours.
+TEST_F(ErrorQueueStory, AFailureOfARetryWithoutOurHeadersIsTakenIn) {
+  start({.from = "orders_error"});
+  fail(order(), "m1");
+  ASSERT_TRUE(delivered());
+  ASSERT_TRUE(until([&] { return rows()[0].task.state == State::awaiting; }));
+  fail(order(), "m1");
+  ASSERT_TRUE(until([&] { return rows().size() == 2; })) << "acked as a duplicate: the message would be lost";
+  EXPECT_TRUE(delivered());
+}
+
+TEST_F(ErrorQueueStory, TheSameFailureTwiceBeforeItsRetryIsOneTask) {
+  start({.from = "orders_error"});
+  fail(order(), "m1");
+  ASSERT_TRUE(until([&] { return rows().size() == 1; }));
+  fail(order(), "m1");
+  ASSERT_TRUE(until([&] { return broker_->unacked() == 0 && broker_->depth("orders_error") == 0; }));
+  EXPECT_EQ(rows().size(), 1U);
+}
+
+TEST_F(ErrorQueueStory, LadderNoneRetriesNothingAfterARedriveEither) {
+  start({.from = "orders_error", .retries = false});
+  fail(order());
+  ASSERT_TRUE(parks());
+  bridge_->change({{rows()[0].task.id, event::Redrive{}, ByHand{"ann", {}}}}, [](const auto&) {});
+  const auto redriven = delivered();
+  ASSERT_TRUE(redriven);
+  fail(*redriven);
+  ASSERT_TRUE(parks());
+  loop_.run_for(Ms{60'000});
+  EXPECT_EQ(rows()[0].task.state, State::parked);
+  EXPECT_FALSE(broker_->take("orders"));
+}
+
+// A copy that goes back while failures come must not make them wait.
+TEST_F(ErrorQueueStory, ACopyDoesNotHoldUpAQueueThatIsNotQuiet) {
+  start({.from = "orders_error", .returns = true});
+  fail(order());
+  fail(*delivered());
+  fail(*delivered());
+  ASSERT_TRUE(parks());
+  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
+  fail(order());  // wakes the queue up
+  for (std::size_t i = 2; i < 30; ++i) {
+    ASSERT_TRUE(until([&] { return rows().size() == i; }, Ms{150})) << "failure " << i << " waits";
+    fail(order());
+    loop_.run_for(Ms{50});
+  }
+}
+
+TEST_F(ErrorQueueStory, AfterAReloadWithoutReturnTheCopiesStay) {
+  start({.from = "orders_error", .returns = true});
+  fail(order());
+  fail(*delivered());
+  fail(*delivered());
+  ASSERT_TRUE(parks());
+  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
+  bridge_->reload(rules_->with_error_queues(std::make_shared<const ErrorQueues>(
+                      std::vector{ErrorQueue{.from = "orders_error", .dialect = framework()}})),
+                  std::nullopt);
+  fail(order());  // wakes the queue up
+  ASSERT_TRUE(until([&] { return rows().size() == 2; }));
+  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
+  loop_.run_for(Ms{20'000});
+  EXPECT_EQ(rows().size(), 2U) << "a copy was taken in as a failure";
+}
+
+TEST(ReturnedCopy, IsOneOnlyWhileTheFrameworksHeadersAreTheSame) {
+  const ErrorQueue entry{.from = "orders_error", .dialect = framework()};
+  Message copy;
+  copy.headers = Table{{"tenant", "eu"}, {"failure", "no card"}};
+  EXPECT_FALSE(is_returned_copy(entry, copy));
+  copy.headers->emplace_back(header::kParked, failure_mark(*entry.dialect, copy));
+  EXPECT_TRUE(is_returned_copy(entry, copy));
+  Message failed_again = copy;
+  failed_again.headers->at(1).second = Value("card expired");
+  EXPECT_FALSE(is_returned_copy(entry, failed_again));
+}
+
+TEST(Dialect, NeverRemovesOurHeaders) {
+  Dialect greedy;
+  greedy.remove = {"*"};
+  EXPECT_TRUE(removes(greedy, "failure"));
+  EXPECT_FALSE(removes(greedy, "retry-id"));
+  EXPECT_TRUE(removes(greedy, "retry-count")) << "a framework's own";
 }
 
 TEST_F(ErrorQueueStory, ALostConnectionRepeatsNothing) {

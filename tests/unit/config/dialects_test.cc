@@ -146,6 +146,9 @@ TEST(DialectFile, SaysWhatIsWrongAndWhere) {
               ElementsAre(HasSubstr("a reading has one source")));
   EXPECT_THAT(problems_of("name: mine\nfailed_at: [ { header: X } ]\n"),
               ElementsAre(HasSubstr("as is missing")));
+  for (const char* pattern : {"'*'", "'re*'", "retry-id"})
+    EXPECT_THAT(problems_of(std::string("name: mine\nremove: [ ") + pattern + " ]\n"),
+                ElementsAre(HasSubstr("matches headers that Rung needs")));
   EXPECT_THAT(problems_of("name: mine\nerror: [ { property: colour } ]\n"),
               ElementsAre(HasSubstr("unknown property: one of app_id")));
   EXPECT_THAT(problems_of("- name: mine\n"), ElementsAre(HasSubstr("a dialect is a map")));
