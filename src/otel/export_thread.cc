@@ -10,9 +10,7 @@
 namespace rung::otel {
 namespace {
 
-constexpr const char* kUnavailable =
-    "trace collector unavailable: spans wait, and are dropped when too many wait";
-constexpr const char* kGone = "trace collector unavailable for too long: spans are dropped";
+constexpr const char* kUnavailable = "trace collector unavailable: spans wait, and are dropped in time";
 constexpr const char* kRefuses = "trace collector refuses spans: they are dropped";
 constexpr const char* kSlow = "trace collector too slow: spans are dropped";
 
@@ -83,13 +81,11 @@ void ExportThread::deliver(const std::vector<Span>& batch) {
     const std::int64_t overflow = queue_.dropped();
     const Outcome outcome = read_reply(client_.send("POST", "/v1/traces", body), batch.size());
     if (outcome.kind != Outcome::Kind::retry) return count(outcome, spans, queue_.dropped() > overflow);
-    const bool stopping = queue_.wait_closed(Ms{0});
-    if (stopping || tried == limits_.tries) {
-      gave_up_ = stopping;
-      dropped_ += spans;
-      return log_.failing(kGone, outcome.reason, counts().dropped);
-    }
+    gave_up_ = queue_.wait_closed(Ms{0});
+    const bool last = gave_up_ || tried == limits_.tries;
+    if (last) dropped_ += spans;
     log_.failing(kUnavailable, outcome.reason, counts().dropped);
+    if (last) return;
     queue_.wait_closed(delay_.next(outcome.retry_after));  // stopping: one more try, at once
   }
 }
