@@ -38,7 +38,7 @@ Outcome read_reply(const net::HttpReply& reply, std::size_t spans) {
   }
   if (reply.status / 100 != 2)
     return {.kind = refused, .reason = with_text(answers, status_text(reply.body))};
-  Outcome outcome{.kind = accepted};
+  Outcome outcome{.kind = accepted, .reason = {}};
   service::ExportTraceServiceResponse response;
   if (!response.ParseFromString(reply.body)) return outcome;  // the status is what counts
   outcome.rejected = std::clamp<std::int64_t>(response.partial_success().rejected_spans(), 0,

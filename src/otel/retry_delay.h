@@ -13,12 +13,12 @@ class RetryDelay {
  public:
   RetryDelay(Ms first, Ms most) : first_(first), most_(most), step_(first) {}
 
-  // `asked`: the collector's Retry-After, 0 = none. It is a minimum.
+  // `asked`: the collector's Retry-After, 0 = none.
   Ms next(Ms asked) {
+    if (asked > Ms{0}) return asked;
     const Ms longest = step_;
     step_ = std::min(step_ * 2, most_);
-    const Ms own{std::uniform_int_distribution<std::int64_t>(longest.count() / 2, longest.count())(random_)};
-    return std::max(asked, own);
+    return Ms{std::uniform_int_distribution<std::int64_t>(longest.count() / 2, longest.count())(random_)};
   }
   void reset() { step_ = first_; }
 
