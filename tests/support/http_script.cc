@@ -17,7 +17,8 @@ namespace {
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 
-HttpScript::Request read(asio::ip::tcp::socket& socket, beast::flat_buffer& buffer, boost::system::error_code& error) {
+HttpScript::Request read(asio::ip::tcp::socket& socket, beast::flat_buffer& buffer,
+                         boost::system::error_code& error) {
   beast::http::request_parser<beast::http::string_body> parser;
   parser.body_limit(64u << 20);
   beast::http::read(socket, buffer, parser, error);
@@ -31,7 +32,8 @@ HttpScript::Request read(asio::ip::tcp::socket& socket, beast::flat_buffer& buff
   return request;
 }
 
-void write(asio::ip::tcp::socket& socket, const HttpScript::Answer& answer, boost::system::error_code& error) {
+void write(asio::ip::tcp::socket& socket, const HttpScript::Answer& answer,
+           boost::system::error_code& error) {
   beast::http::response<beast::http::string_body> response;
   response.result(static_cast<unsigned>(answer.status));
   for (const auto& [name, value] : answer.headers) response.set(name, value);
@@ -125,7 +127,8 @@ std::vector<HttpScript::Request> HttpScript::requests() const {
 
 bool HttpScript::wait_for(std::size_t requests) const {
   std::unique_lock lock(impl_->mutex);
-  return impl_->changed.wait_for(lock, std::chrono::seconds{30}, [&] { return impl_->all.size() >= requests; });
+  return impl_->changed.wait_for(lock, std::chrono::seconds{30},
+                                 [&] { return impl_->all.size() >= requests; });
 }
 
 }  // namespace rung::test

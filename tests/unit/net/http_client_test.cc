@@ -12,7 +12,8 @@ namespace {
 using test::HttpScript;
 
 HttpClientOptions options_for(const HttpScript& server) {
-  return {.base = server.url(), .connecting = std::chrono::seconds{10}, .answering = std::chrono::seconds{60}};
+  return {
+      .base = server.url(), .connecting = std::chrono::seconds{10}, .answering = std::chrono::seconds{60}};
 }
 
 HttpScript::Answer fine(const HttpScript::Request&, std::size_t) { return {.status = 200, .body = "yes"}; }
@@ -75,8 +76,10 @@ TEST(HttpClient, DoesNotAskBeforeItSendsALargeBody) {
 TEST(HttpClient, ReadsRetryAfter) {
   HttpScript server([](const HttpScript::Request& request, std::size_t) -> HttpScript::Answer {
     if (request.target == "/seconds") return {.status = 503, .headers = {{"Retry-After", "7"}}};
-    if (request.target == "/past") return {.status = 503, .headers = {{"Retry-After", "Fri, 07 Nov 2014 23:59:59 GMT"}}};
-    if (request.target == "/far") return {.status = 503, .headers = {{"Retry-After", "Fri, 07 Nov 2098 23:59:59 GMT"}}};
+    if (request.target == "/past")
+      return {.status = 503, .headers = {{"Retry-After", "Fri, 07 Nov 2014 23:59:59 GMT"}}};
+    if (request.target == "/far")
+      return {.status = 503, .headers = {{"Retry-After", "Fri, 07 Nov 2098 23:59:59 GMT"}}};
     return {.status = 503};
   });
   HttpClient client(options_for(server));
@@ -109,7 +112,9 @@ TEST(HttpClient, SaysThatNobodyListens) {
     const HttpScript gone(fine);
     port = gone.port();
   }
-  HttpClient client({.base = "http://127.0.0.1:" + std::to_string(port), .connecting = Ms{10'000}, .answering = Ms{10'000}});
+  HttpClient client({.base = "http://127.0.0.1:" + std::to_string(port),
+                     .connecting = Ms{10'000},
+                     .answering = Ms{10'000}});
   EXPECT_EQ(client.send("GET", "/").error, "is not reachable");
 }
 

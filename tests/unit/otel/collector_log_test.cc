@@ -37,11 +37,14 @@ TEST(CollectorLog, OneWarningAndOneLineWhenItIsBack) {
     log.accepting(120);
   });
   EXPECT_EQ(lines(text), 2) << text;
-  EXPECT_NE(text.find("warn  collector away collector=http://collector:4318 reason=\"is not reachable\" dropped=0\n"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find(
+          "warn  collector away collector=http://collector:4318 reason=\"is not reachable\" dropped=0\n"),
+      std::string::npos)
       << text;
-  EXPECT_NE(text.find("info  trace collector accepts spans again collector=http://collector:4318 dropped=120\n"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("info  trace collector accepts spans again collector=http://collector:4318 dropped=120\n"),
+      std::string::npos)
       << text;
 }
 

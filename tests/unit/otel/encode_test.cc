@@ -33,7 +33,8 @@ TEST(Encode, EveryFieldOfASpan) {
   span.kind = SpanKind::producer;
   span.start = EpochMs{1'790'000'000'123};
   span.end = EpochMs{1'790'000'009'456};
-  span.attributes = {{"queue", std::string("orders")}, {"attempt", std::int64_t{-3}},
+  span.attributes = {{"queue", std::string("orders")},
+                     {"attempt", std::int64_t{-3}},
                      {"most", std::numeric_limits<std::int64_t>::max()}};
   span.error = "timed out";
   const auto got = decoded(span);

@@ -77,7 +77,11 @@ TEST(Reply, RejectedIsNeverMoreThanWasSentNorLessThanNothing) {
 
 // google.rpc.Status{code: 3, message: "bad\nid", details: [...]}
 TEST(Reply, AFailuresTextIsTheReason) {
-  const std::string status("\x08\x03\x12\x06" "bad\nid" "\x1A\x02\x0A\x00", 14);
+  const std::string status(
+      "\x08\x03\x12\x06"
+      "bad\nid"
+      "\x1A\x02\x0A\x00",
+      14);
   EXPECT_EQ(reply(400, status).reason, "answers 400: bad\\nid");
   EXPECT_EQ(reply(503, status).reason, "answers 503: bad\\nid");
   EXPECT_EQ(reply(404, "<html>not here</html>").reason, "answers 404");
