@@ -79,14 +79,15 @@ void ExportThread::deliver(const std::vector<Span>& batch) {
   const std::string body = encode(batch, options_.resource);
   for (int tried = 1;; ++tried) {
     const std::int64_t overflow = queue_.dropped();
+    const bool stopping = queue_.wait_closed(Ms{0});
     const Outcome outcome = read_reply(client_.send("POST", "/v1/traces", body), batch.size());
     if (outcome.kind != Outcome::Kind::retry) return count(outcome, spans, queue_.dropped() > overflow);
-    gave_up_ = queue_.wait_closed(Ms{0});
-    const bool last = gave_up_ || tried == limits_.tries;
+    gave_up_ = stopping;
+    const bool last = stopping || tried == limits_.tries;
     if (last) dropped_ += spans;
     log_.failing(kUnavailable, outcome.reason, counts().dropped);
     if (last) return;
-    queue_.wait_closed(delay_.next(outcome.retry_after));  // stopping: one more try, at once
+    queue_.wait_closed(delay_.next(outcome.retry_after));  // stop() ends it: one more try
   }
 }
 

@@ -11,10 +11,10 @@ namespace rung::otel {
 namespace {
 
 namespace proto = opentelemetry::proto;
-using Request = proto::collector::trace::v1::ExportTraceServiceRequest;
+using Export = proto::collector::trace::v1::ExportTraceServiceRequest;
 
-Request decoded(const std::vector<Span>& spans, const std::vector<Attribute>& resource = {}) {
-  Request request;
+Export decoded(const std::vector<Span>& spans, const std::vector<Attribute>& resource = {}) {
+  Export request;
   EXPECT_TRUE(request.ParseFromString(encode(spans, resource)));
   return request;
 }
@@ -96,7 +96,7 @@ TEST(Encode, Kinds) {
 }
 
 TEST(Encode, SpansShareOneResourceAndScope) {
-  const Request request = decoded({a_span(1, "a"), a_span(2, "b")},
+  const Export request = decoded({a_span(1, "a"), a_span(2, "b")},
                                   {{"service.name", std::string("rung")}, {"process.pid", std::int64_t{7}}});
   ASSERT_EQ(request.resource_spans_size(), 1);
   const auto& group = request.resource_spans(0);

@@ -9,12 +9,12 @@
 namespace rung::otel {
 namespace {
 
-constexpr Ms kForever = std::chrono::hours{1};
+constexpr Ms kHour = std::chrono::hours{1};
 
 TEST(SpanQueue, TakesNoMoreThanABatchAndLeavesTheRest) {
   SpanQueue queue(100, 3);
   for (std::uint8_t i = 1; i <= 5; ++i) queue.add(a_span(i));
-  const auto first = queue.take(kForever);
+  const auto first = queue.take(kHour);
   ASSERT_EQ(first.size(), 3u);
   EXPECT_EQ(first[0].context.span[0], 1);
   EXPECT_EQ(first[2].context.span[0], 3);
@@ -30,7 +30,7 @@ TEST(SpanQueue, AnIncompleteBatchGoesWhenItsTimeIsOver) {
 TEST(SpanQueue, AFullBatchGoesAtOnce) {
   SpanQueue queue(100, 3);
   std::size_t taken = 0;
-  std::thread taker([&] { taken = queue.take(kForever).size(); });
+  std::thread taker([&] { taken = queue.take(kHour).size(); });
   for (std::uint8_t i = 1; i <= 3; ++i) queue.add(a_span(i));
   taker.join();
   EXPECT_EQ(taken, 3u);
@@ -50,17 +50,17 @@ TEST(SpanQueue, ClosedGivesWhatIsLeftAndTakesNoMore) {
   for (int i = 0; i < 3; ++i) queue.add(a_span());
   EXPECT_FALSE(queue.wait_closed(Ms{0}));
   queue.close();
-  EXPECT_TRUE(queue.wait_closed(kForever));
+  EXPECT_TRUE(queue.wait_closed(kHour));
   queue.add(a_span());
   EXPECT_EQ(queue.dropped(), 1);
-  EXPECT_EQ(queue.take(kForever).size(), 2u);
-  EXPECT_EQ(queue.take(kForever).size(), 1u);
-  EXPECT_TRUE(queue.take(kForever).empty());
+  EXPECT_EQ(queue.take(kHour).size(), 2u);
+  EXPECT_EQ(queue.take(kHour).size(), 1u);
+  EXPECT_TRUE(queue.take(kHour).empty());
 }
 
 TEST(SpanQueue, CloseWakesWhoWaits) {
   SpanQueue queue(100, 2);
-  std::thread taker([&] { EXPECT_TRUE(queue.take(kForever).empty()); });
+  std::thread taker([&] { EXPECT_TRUE(queue.take(kHour).empty()); });
   queue.close();
   taker.join();
 }
