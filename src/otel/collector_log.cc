@@ -1,7 +1,6 @@
 #include "src/otel/collector_log.h"
 
 #include <chrono>
-#include <utility>
 
 #include "src/core/url.h"
 #include "src/io/log.h"
@@ -13,7 +12,7 @@ constexpr Ms kQuiet = std::chrono::minutes{1};
 
 }  // namespace
 
-CollectorLog::CollectorLog(std::string endpoint, const Clock* clock)
+CollectorLog::CollectorLog(const std::string& endpoint, const Clock* clock)
     : endpoint_(hide_password(endpoint)), clock_(clock) {}
 
 bool CollectorLog::may_warn() const {

@@ -14,7 +14,7 @@ namespace rung::otel {
 class CollectorLog {
  public:
   // `clock`: nullptr = no limit per minute.
-  CollectorLog(std::string endpoint, const Clock* clock);
+  CollectorLog(const std::string& endpoint, const Clock* clock);
 
   // `event`: a constant. `dropped`: spans so far, in both.
   void failing(std::string_view event, const std::string& reason, std::int64_t dropped);

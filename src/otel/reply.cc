@@ -12,7 +12,7 @@ namespace service = opentelemetry::proto::collector::trace::v1;
 
 constexpr std::size_t kMostText = 200;
 
-std::string with_text(std::string reason, const std::string& text) {
+std::string with_text(const std::string& reason, const std::string& text) {
   return text.empty() ? reason : reason + ": " + escape_controls(clean_utf8(text, kMostText));
 }
 
