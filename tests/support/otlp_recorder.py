@@ -185,7 +185,7 @@ def make_handler(options, out, service, classes):
         timeout = 60
 
         def do_POST(self):
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = self.read_body()
             headers = {name.lower(): value for name, value in self.headers.items()}
             if options.status:
                 return self.answer(options.status, status_body("as --status says"))
@@ -207,6 +207,16 @@ def make_handler(options, out, service, classes):
                 response.partial_success.rejected_spans = rejected
                 response.partial_success.error_message = "as --reject says"
             return self.answer(200, response.SerializeToString())
+
+        def read_body(self):
+            if self.headers.get("Transfer-Encoding") != "chunked":
+                return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            parts = []
+            while size := int(self.rfile.readline().split(b";")[0], 16):
+                parts.append(self.rfile.read(size))
+                self.rfile.readline()
+            self.rfile.readline()  # we expect no trailers
+            return b"".join(parts)
 
         def answer(self, status, body):
             self.send_response(status)
