@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/core/clock.h"
 #include "src/otel/span.h"
 
 namespace rung::otel {
@@ -19,6 +20,8 @@ struct ExporterOptions {
   std::string ca = {};                   // PEM file; "" = the system's
   bool verify = true;                    // the server's certificate and its name
   std::vector<Attribute> resource = {};  // service.name and others
+  // Limits warnings to one a minute; nullptr = one per change.
+  const Clock* clock = nullptr;
 };
 
 class Exporter {

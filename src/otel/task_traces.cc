@@ -76,8 +76,8 @@ Target target_of_attempt(const Task& task, const std::string& failed_in) {
 
 // "" if the attempt may be under way, or its outcome is no news.
 std::string_view outcome_of(const Task& task, const Attempt& attempt) {
-  if (attempt.outcome == Outcome::pending) return {};
-  if (attempt.outcome == Outcome::succeeded && task.finished_by == FinishedBy::presumed) return "presumed";
+  if (attempt.outcome == rung::Outcome::pending) return {};
+  if (attempt.outcome == rung::Outcome::succeeded && task.finished_by == FinishedBy::presumed) return "presumed";
   return to_word(attempt.outcome);
 }
 
@@ -237,7 +237,7 @@ void TaskTraces::settle(const Task& task, const Attempt& attempt, const Decision
     put(span, "rung.state", to_word(task.state));
     if (task.state == State::scheduled && task.next_at) put(span, "rung.next_at", to_rfc3339(*task.next_at));
   }
-  if (attempt.outcome != Outcome::succeeded) {
+  if (attempt.outcome != rung::Outcome::succeeded) {
     const std::string type = overtaken ? std::string() : clean_utf8(task.error_type, kNameBytes);
     fail(span, type.empty() ? outcome : type, attempt.error);
   }

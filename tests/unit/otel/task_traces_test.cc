@@ -72,11 +72,11 @@ class TracesOfTasks : public testing::Test {
     traces.answered(task(attempt), {1, how, reason}, kNow + Ms{7});
     return take();
   }
-  static Decision outcome(Outcome how, const std::string& error = "", int attempt = 1) {
+  static Decision outcome(rung::Outcome how, const std::string& error = "", int attempt = 1) {
     Decision decision;
     decision.verdict = Decision::Verdict::applied;
     decision.task = task(attempt);
-    decision.task.state = how == Outcome::succeeded ? State::succeeded : State::scheduled;
+    decision.task.state = how == rung::Outcome::succeeded ? State::succeeded : State::scheduled;
     Attempt row;
     row.task = decision.task.id;
     row.attempt = attempt;
@@ -242,7 +242,7 @@ TEST_F(TracesOfTasks, RefusedPublishes) {
 TEST_F(TracesOfTasks, TheOutcomeIsAChildOfThePublish) {
   TaskTraces t = traces();
   const Span sent = publish(t, 1);
-  Decision decision = outcome(Outcome::failed, "no funds");
+  Decision decision = outcome(rung::Outcome::failed, "no funds");
   decision.task.error_type = "CardException";
   decision.attempt->rule = "payments[1]";
   decision.attempt->executor = "10.0.0.7";
@@ -277,17 +277,17 @@ TEST_F(TracesOfTasks, OutcomesOfAllKinds) {
     EXPECT_TRUE(ids.insert(hex(span.context.span)).second) << "a late success is another span";
     return span;
   };
-  Span span = settled(outcome(Outcome::timed_out, "no word within 1m"));
+  Span span = settled(outcome(rung::Outcome::timed_out, "no word within 1m"));
   EXPECT_EQ(attributes(span.attributes).at("error.type"), "timed_out");
-  span = settled(outcome(Outcome::succeeded));
+  span = settled(outcome(rung::Outcome::succeeded));
   EXPECT_FALSE(span.error);
   EXPECT_EQ(attributes(span.attributes).at("rung.outcome"), "succeeded");
   EXPECT_EQ(attributes(span.attributes).at("rung.state"), "succeeded");
-  Decision presumed = outcome(Outcome::succeeded);
+  Decision presumed = outcome(rung::Outcome::succeeded);
   presumed.task.finished_by = FinishedBy::presumed;
   span = settled(presumed);
   EXPECT_EQ(attributes(span.attributes).at("rung.outcome"), "presumed");
-  Decision parked = outcome(Outcome::failed, "the last rung");
+  Decision parked = outcome(rung::Outcome::failed, "the last rung");
   parked.task.state = State::parked;
   parked.failed_in = "before";
   span = settled(parked);
@@ -298,11 +298,11 @@ TEST_F(TracesOfTasks, OutcomesOfAllKinds) {
 
 TEST_F(TracesOfTasks, WhenAnOutcomeBegins) {
   TaskTraces t = traces();
-  Decision decision = outcome(Outcome::failed);
+  Decision decision = outcome(rung::Outcome::failed);
   decision.attempt->published_at = kNow + Ms{3};
   t.decided(decision);
   EXPECT_EQ(take().start, kNow + Ms{3});
-  decision = outcome(Outcome::failed);
+  decision = outcome(rung::Outcome::failed);
   decision.awaited_since.reset();
   decision.attempt->due_at = kNow;
   t.decided(decision);
@@ -315,12 +315,12 @@ TEST_F(TracesOfTasks, WhenAnOutcomeBegins) {
 
 TEST_F(TracesOfTasks, ChangesThatEndNoAttemptMakeNoSpan) {
   TaskTraces t = traces();
-  Decision decision = outcome(Outcome::pending);
+  Decision decision = outcome(rung::Outcome::pending);
   t.decided(decision);
   decision.attempt.reset();
   decision.task.state = State::cancelled;
   t.decided(decision);
-  decision = outcome(Outcome::failed);
+  decision = outcome(rung::Outcome::failed);
   decision.drop_attempt = true;
   t.decided(decision);
   EXPECT_THAT(spans, IsEmpty());
@@ -328,8 +328,8 @@ TEST_F(TracesOfTasks, ChangesThatEndNoAttemptMakeNoSpan) {
 
 TEST_F(TracesOfTasks, AnAttemptWhoseOutcomeWasLost) {
   TaskTraces t = traces();
-  Decision decision = outcome(Outcome::succeeded, "", 3);
-  Attempt lost = *outcome(Outcome::failed, "how it ended was lost", 2).attempt;
+  Decision decision = outcome(rung::Outcome::succeeded, "", 3);
+  Attempt lost = *outcome(rung::Outcome::failed, "how it ended was lost", 2).attempt;
   decision.overtaken = lost;
   t.decided(decision);
   ASSERT_THAT(spans, SizeIs(2));
@@ -341,7 +341,7 @@ TEST_F(TracesOfTasks, AnAttemptWhoseOutcomeWasLost) {
 
 TEST_F(TracesOfTasks, LongAndForeignTexts) {
   TaskTraces t = traces();
-  t.decided(outcome(Outcome::failed, std::string(100'000, 'x')));
+  t.decided(outcome(rung::Outcome::failed, std::string(100'000, 'x')));
   EXPECT_LE(take().error->size(), 256U);
   NewTask one = fresh();
   Message message = *one.message;
@@ -364,7 +364,7 @@ TEST_F(TracesOfTasks, SamplingTakesAllOfATaskOrNothing) {
       EXPECT_LE(first, 1U);
       t.sent(later, outgoing(), kNow);
       t.answered(later, {}, kNow);
-      Decision decision = outcome(Outcome::failed);
+      Decision decision = outcome(rung::Outcome::failed);
       decision.task.id = later.id;
       t.decided(decision);
       EXPECT_EQ(spans.size(), first * 3) << "all attempts of a task, or none";
