@@ -59,7 +59,7 @@ struct BridgeSettings {
   DelayRoutes::Moves delays;  // `delays` in the config
   std::optional<Ms> retention;
   std::optional<bool> require_token;  // results.require_token
-  Tracer* tracer = nullptr;  // must outlive the bridge; nullptr: traces are off
+  Tracer* tracer = nullptr;           // must outlive the bridge; nullptr: traces are off
 };
 
 class Bridge final : public BrokerSink {

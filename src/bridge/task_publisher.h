@@ -49,8 +49,8 @@ class TaskPublisher {
     Targets& targets;
     TaskTracker& tracker;
     StallDetector& stalls;
-    std::string prefix;    // of our exchanges
-    Tracer* tracer;        // nullptr: traces are off
+    std::string prefix;  // of our exchanges
+    Tracer* tracer;      // nullptr: traces are off
     // `lost` or `fenced`: unknown whether it is in the queue, or not sent. The owner untracks it.
     std::function<void(const ClaimedTask&, How)> unpublished;
   };

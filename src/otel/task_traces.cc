@@ -44,11 +44,11 @@ void put(Span& span, const char* name, std::string_view value) { put(span, name,
 void put(Span& span, const char* name, const char* value) { put(span, name, std::string(value)); }
 void put(Span& span, const char* name, std::int64_t value) { span.attributes.emplace_back(name, value); }
 
-std::string status_text(const std::string& error) { return clean_utf8(error, kStatusBytes); }
+std::string short_error(const std::string& error) { return clean_utf8(error, kStatusBytes); }
 
 void fail(Span& span, const std::string& type, const std::string& error) {
   put(span, "error.type", type);
-  span.error = status_text(error);
+  span.error = short_error(error);
 }
 
 void link(Span& span, SpanContext to, const char* what) {
@@ -77,7 +77,8 @@ Target target_of_attempt(const Task& task, const std::string& failed_in) {
 // "" if the attempt may be under way, or its outcome is no news.
 std::string_view outcome_of(const Task& task, const Attempt& attempt) {
   if (attempt.outcome == rung::Outcome::pending) return {};
-  if (attempt.outcome == rung::Outcome::succeeded && task.finished_by == FinishedBy::presumed) return "presumed";
+  if (attempt.outcome == rung::Outcome::succeeded && task.finished_by == FinishedBy::presumed)
+    return "presumed";
   return to_word(attempt.outcome);
 }
 

@@ -1,12 +1,12 @@
 // Turns the steps of tasks into spans. Each attempt is a trace of its own, of one or two spans, since an
 // attempt may follow the one before it by days:
 //   attempt 0  "receive": the message became a task
-//   attempt n  "publish", from the send to the broker's answer, and its child "settle", from the publish until
+//   attempt n  "publish", from the send to the broker's answer, and its child "settle", from the publish
+//   until
 //              the outcome is known
 // Links connect the publish to the message's own traceparent and to the attempt before it. Ids are digests of
-// facts that every instance knows (attempt_context), so nothing is stored, and a takeover or a restart between
-// two attempts does not break the links. docs/traces.md describes the attributes.
-// Thread: the loop's.
+// facts that every instance knows (attempt_context), so nothing is stored, and a takeover or a restart
+// between two attempts does not break the links. docs/traces.md describes the attributes. Thread: the loop's.
 #pragma once
 
 #include <functional>

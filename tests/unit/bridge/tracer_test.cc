@@ -28,8 +28,8 @@ struct Notes final : Tracer {
     sent_at = now;
   }
   void answered(const Task& task, const PublishResult& result, EpochMs now) override {
-    add(task, "answer " + std::to_string(static_cast<int>(result.how)) + " for " +
-                  std::to_string(task.attempt));
+    add(task,
+        "answer " + std::to_string(static_cast<int>(result.how)) + " for " + std::to_string(task.attempt));
     answered_at = now;
   }
   void decided(const Decision& decision) override {
@@ -100,13 +100,12 @@ TEST_F(TracedStory, RefusedAndLostPublishes) {
   flow.broker.nack_next(1);
   flow.hand_over(id);
   world.loop.run_for(Ms{100});
-  EXPECT_THAT(notes.take(), ElementsAre("sent 1 to orders, traceparent none", answer(How::nacked, 1),
-                                        "scheduled"));
+  EXPECT_THAT(notes.take(),
+              ElementsAre("sent 1 to orders, traceparent none", answer(How::nacked, 1), "scheduled"));
   flow.broker.lose_next(1, true);
   world.loop.run_for(Ms{5100});
-  EXPECT_THAT(notes.take(),
-              ElementsAre("sent 1 to orders, traceparent none", answer(How::lost, 1),
-                          "sent 1 to orders, traceparent none", answer(How::confirmed, 1)));
+  EXPECT_THAT(notes.take(), ElementsAre("sent 1 to orders, traceparent none", answer(How::lost, 1),
+                                        "sent 1 to orders, traceparent none", answer(How::confirmed, 1)));
 }
 
 TEST_F(TracedStory, NoSuchQueue) {
