@@ -38,6 +38,8 @@ Findings check_broker(const Config& config, const Clock& clock);
 // Over the management API: access, attachment of the queues in the config, types and policies.
 Findings check_management(const Config& config);
 Findings check_database(const Config& config, const Clock& clock);
+// The collector of traces.
+Findings check_collector(const Config& config);
 // On this machine: the HTTP address, permissions of files with secrets.
 Findings check_machine(const Config& config, const std::string& config_path);
 
