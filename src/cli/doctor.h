@@ -38,7 +38,7 @@ Findings check_broker(const Config& config, const Clock& clock);
 // Over the management API: access, attachment of the queues in the config, types and policies.
 Findings check_management(const Config& config);
 Findings check_database(const Config& config, const Clock& clock);
-// The collector of traces.
+// The collector of traces; nothing without otel.endpoint.
 Findings check_collector(const Config& config);
 // On this machine: the HTTP address, permissions of files with secrets.
 Findings check_machine(const Config& config, const std::string& config_path);

@@ -298,7 +298,7 @@ std::string describe_retention(const Config& config) {
 
 std::string describe_traces(const Config& config) {
   const OtelOptions& otel = config.otel;
-  if (otel.endpoint.empty()) return "\ntraces: off (otel.endpoint is not set)\n";
+  if (otel.endpoint.empty()) return {};
   std::string out = fmt::format("\ntraces: of {} tasks, to {}/v1/traces as service {}",
                                 otel.sample >= 1 ? "all" : fmt::format("{:g}% of the", otel.sample * 100),
                                 otel.endpoint, otel.service);
