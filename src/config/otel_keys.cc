@@ -41,7 +41,7 @@ bool is_token(std::string_view name) {
   });
 }
 
-bool set_headers(Value& v) {
+bool set_otel_headers(Value& v) {
   if (v.node.invalid) return false;
   if (v.node.kind != Node::Kind::map)
     return v.add_error("expected headers: write { authorization: \"Bearer ${TOKEN}\" }");
@@ -88,7 +88,7 @@ std::vector<Key> otel_keys() {
      [](Value& v) { return v.name(otel(v).service, 64); }},
     {{"otel.headers", "map of names to texts", "", false, true,
       "headers sent with each request to the collector, e.g. authorization"},
-     set_headers},
+     set_otel_headers},
     {{"otel.ca", "file", "", false, false,
       "with https://: CA certificates (PEM) that the collector's certificate is verified against; default: those of the system"},
      [](Value& v) { return v.file(otel(v).ca); }},
