@@ -1,5 +1,6 @@
 #include "src/cli/run_traces.h"
 
+#include <cmath>
 #include <utility>
 
 #include "src/core/url.h"
@@ -44,9 +45,9 @@ Traces::Traces(const Config& config, const Clock& clock) {
   traces_ = std::make_unique<otel::TaskTraces>(
       trace_options(config),
       [exporter = exporter_.get()](otel::Span span) { exporter->add(std::move(span)); });
-  log::info(
-      "traces",
-      {{"endpoint", config.otel.endpoint}, {"service", config.otel.service}, {"sample", config.otel.sample}});
+  log::info("traces", {{"endpoint", config.otel.endpoint},
+                       {"service", config.otel.service},
+                       {"sample_percent", std::llround(config.otel.sample * 100)}});
 }
 
 bridge::SpanCounts Traces::counts() const {
