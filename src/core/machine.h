@@ -162,8 +162,8 @@ struct Decision {
   std::string failed_in = {};
   // A failure: its consumer's retry-after holds back the whole queue for so long.
   std::optional<Ms> holds_queue = {};
-  // The task was in `awaiting`: since when, the end of silence less its length. Less exact after a reload that
-  // changed the length.
+  // The task was in `awaiting`: since when, the end of silence less its length. Less exact after a reload
+  // that changed the length.
   std::optional<EpochMs> awaited_since = {};
 };
 
