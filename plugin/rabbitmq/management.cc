@@ -6,10 +6,10 @@
 #include <set>
 
 #include "plugin/rabbitmq/broker_endpoints.h"
-#include "plugin/rabbitmq/http_client.h"
 #include "plugin/rabbitmq/topology.h"
 #include "src/core/addresses.h"
 #include "src/core/url.h"
+#include "src/net/http_client.h"
 
 namespace rung::rabbit {
 namespace {
@@ -47,7 +47,7 @@ struct Endpoint {
                 .connecting = connecting,
                 .answering = answering}) {}
   const std::string address, user;
-  HttpClient client;
+  net::HttpClient client;
 };
 
 class ManagementAdmin final : public QueueAdmin {
@@ -179,7 +179,7 @@ class ManagementAdmin final : public QueueAdmin {
   Result<json> ask(const char* doing, const char* method, const std::string& path,
                    const std::string& body = "") {
     for (std::size_t tried = 1;; ++tried) {
-      const HttpReply reply = endpoints_[at_]->client.send(method, base_ + path, body);
+      const net::HttpReply reply = endpoints_[at_]->client.send(method, base_ + path, body);
       const bool serves = reply.status > 0 && reply.status < 500;
       if (serves || tried == endpoints_.size() || interrupted_) return understood(reply, doing);
       at_ = (at_ + 1) % endpoints_.size();
@@ -251,7 +251,7 @@ class ManagementAdmin final : public QueueAdmin {
     return {Error::Kind::transient, what};
   }
 
-  Result<json> understood(const HttpReply& answer, const char* doing) const {
+  Result<json> understood(const net::HttpReply& answer, const char* doing) const {
     if (answer.status == 0) return transient(name() + " " + answer.error);
     const json body = json::parse(answer.body, nullptr, false);
     const std::string said = body.is_object() ? text_at(body, "reason") : std::string();

@@ -40,6 +40,7 @@
 #include "src/bridge/submissions.h"
 #include "src/bridge/task_updates.h"
 #include "src/bridge/token_key_reader.h"
+#include "src/bridge/tracer.h"
 #include "src/bridge/transitions.h"
 #include "src/bridge/vitals.h"
 #include "src/core/db_clock.h"
@@ -58,6 +59,7 @@ struct BridgeSettings {
   DelayRoutes::Moves delays;  // `delays` in the config
   std::optional<Ms> retention;
   std::optional<bool> require_token;  // results.require_token
+  Tracer* tracer = nullptr;           // must outlive the bridge; nullptr: traces are off
 };
 
 class Bridge final : public BrokerSink {

@@ -29,7 +29,7 @@ Dispatch::Dispatch(Deps deps, int most_under_way, BrokerLimits limits)
       tracker_(deps_.shards, targets_, deps_.transitions),
       stalls_(deps_.broker, deps_.outbox, targets_, deps_.clock.here()),
       publisher_({deps_.loop, deps_.shards, deps_.transitions, deps_.outbox, deps_.clock, deps_.proof,
-                  deps_.observer, deps_.breakers, targets_, tracker_, stalls_, deps_.prefix,
+                  deps_.observer, deps_.breakers, targets_, tracker_, stalls_, deps_.prefix, deps_.tracer,
                   [this](const ClaimedTask& claimed, PublishResult::How how) { unpublished(claimed, how); }}),
       claims_({deps_.jobs, deps_.shards, deps_.names, deps_.gates, deps_.rules, deps_.horizon, tracker_,
                publisher_,

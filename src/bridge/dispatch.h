@@ -41,6 +41,7 @@ class Dispatch {
     Horizon& horizon;
     TaskObserver& observer;
     std::string prefix;  // of our exchange names
+    Tracer* tracer;      // nullptr: traces are off
   };
 
   static constexpr Ms kAhead = Claims::kAhead;

@@ -221,7 +221,7 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
                                           {"message_id", task.message_id},
                                           {"error", task.last_error}});
         }
-        deps_.observer.inserted(task);
+        deps_.observer.inserted(tasks[i]);
         if (const auto* failure = std::get_if<Failure>(&batch[i].said)) {
           Task failed = task;
           if (!task.moved_from.empty()) failed.queue = task.moved_from;  // by a rule

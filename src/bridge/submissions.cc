@@ -144,7 +144,7 @@ bool Submissions::inserted(Batch& batch, const Result<std::vector<Inserted>>& re
     for (std::size_t i = 0; i < call.batch.size(); ++i, ++at) {
       const Inserted& answer = (*result)[at];
       lost += answer.how == Inserted::How::not_held ? 1 : 0;
-      if (answer.how == Inserted::How::inserted) deps_.observer.inserted(batch.tasks[at].task);
+      if (answer.how == Inserted::How::inserted) deps_.observer.inserted(batch.tasks[at]);
       answers.push_back({answer, batch.tasks[at].task});
     }
     held = held && lost == 0;

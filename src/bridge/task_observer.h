@@ -10,7 +10,7 @@ class TaskObserver {
  public:
   virtual ~TaskObserver() = default;
   // A new row is committed.
-  virtual void inserted(const Task& task) = 0;
+  virtual void inserted(const NewTask& fresh) = 0;
   // An event was decided; the row has changed where the verdict is `applied`.
   virtual void decided(const Decision& decision) = 0;
   // The consumer of this new task asked that its queue wait.

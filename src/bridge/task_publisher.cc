@@ -60,6 +60,7 @@ void TaskPublisher::send(ClaimedTask claimed, const Message& message) {
   if (!is_covered(deps_.shards, claimed)) return release(claimed);
   deps_.targets.sent(claimed.queue, deps_.clock.here().boot());
   Outgoing outgoing = outgoing_for(claimed, message);
+  if (deps_.tracer != nullptr) deps_.tracer->sent(*claimed.task, outgoing, deps_.clock.now());
   deps_.outbox.send(std::move(outgoing), [this, claimed = std::move(claimed)](const PublishResult& result) {
     published(claimed, result);
   });
@@ -82,6 +83,7 @@ void TaskPublisher::published(const ClaimedTask& claimed, const PublishResult& r
   body_bytes_ -= claimed.bytes;
   deps_.tracker.answered(claimed);
   const EpochMs now = deps_.clock.now();
+  if (deps_.tracer != nullptr) deps_.tracer->answered(task, result, now);
   switch (result.how) {
     case How::confirmed:
       deps_.stalls.confirmed();

@@ -19,6 +19,7 @@
 #include "src/bridge/targets.h"
 #include "src/bridge/task_observer.h"
 #include "src/bridge/task_tracker.h"
+#include "src/bridge/tracer.h"
 #include "src/bridge/transitions.h"
 #include "src/core/db_clock.h"
 #include "src/store/tasks.h"
@@ -49,6 +50,7 @@ class TaskPublisher {
     TaskTracker& tracker;
     StallDetector& stalls;
     std::string prefix;  // of our exchanges
+    Tracer* tracer;      // nullptr: traces are off
     // `lost` or `fenced`: unknown whether it is in the queue, or not sent. The owner untracks it.
     std::function<void(const ClaimedTask&, How)> unpublished;
   };

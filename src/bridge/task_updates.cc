@@ -4,14 +4,17 @@
 
 namespace rung::bridge {
 
-void TaskUpdates::inserted(const Task& task) {
+void TaskUpdates::inserted(const NewTask& fresh) {
+  const Task& task = fresh.task;
   if (task.kind == Kind::retry) attachments_.seen(task.queue);
   count(task.rule);
   schedule(task);
+  if (tracer_ != nullptr) tracer_->received(fresh, clock_.now());
 }
 
 void TaskUpdates::decided(const Decision& decision) {
   if (decision.verdict != Decision::Verdict::applied) return;
+  if (tracer_ != nullptr) tracer_->decided(decision);
   const Task& task = decision.task;
   if (!decision.reason.empty()) store_watch_.behind(task.id, decision.reason);
   dispatch_.changed(task);

@@ -14,22 +14,27 @@
 #include "src/bridge/queue_names.h"
 #include "src/bridge/store_watch.h"
 #include "src/bridge/task_observer.h"
+#include "src/bridge/tracer.h"
+#include "src/core/db_clock.h"
 
 namespace rung::bridge {
 
 class TaskUpdates final : public TaskObserver {
  public:
   TaskUpdates(Dispatch& dispatch, Horizon& horizon, QueueNames& names, StoreWatch& store_watch,
-              Attachments& attachments, Breakers& breakers, GateNotes& notes)
+              Attachments& attachments, Breakers& breakers, GateNotes& notes, const DbClock& clock,
+              Tracer* tracer)
       : dispatch_(dispatch),
         horizon_(horizon),
         names_(names),
         store_watch_(store_watch),
         attachments_(attachments),
         breakers_(breakers),
-        notes_(notes) {}
+        notes_(notes),
+        clock_(clock),
+        tracer_(tracer) {}
 
-  void inserted(const Task& task) override;
+  void inserted(const NewTask& fresh) override;
   void decided(const Decision& decision) override;
   void holds_queue(const Task& task, Ms wait) override;
 
@@ -47,6 +52,8 @@ class TaskUpdates final : public TaskObserver {
   Attachments& attachments_;
   Breakers& breakers_;
   GateNotes& notes_;
+  const DbClock& clock_;
+  Tracer* const tracer_;  // nullptr: traces are off
   std::map<std::string, std::int64_t> by_rule_;
 };
 

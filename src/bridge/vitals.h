@@ -18,6 +18,11 @@
 
 namespace rung::bridge {
 
+// Of traces, since the start.
+struct SpanCounts {
+  std::int64_t exported = 0, dropped = 0;
+};
+
 struct Vitals {
   bool broker_consuming = false, broker_publishing = false;
   bool database = false;
@@ -39,6 +44,7 @@ struct Vitals {
   std::int64_t rows_behind = 0;                         // since the start
   std::map<std::string, std::int64_t> decided_by_rule;  // failures since the start, by Task::rule
   std::vector<std::string> error_queues;                // that are consumed, or rest
+  SpanCounts spans = {};
 };
 
 struct Status {

@@ -30,6 +30,14 @@ Json queue_json(const QueueRules& queue) {
             {"after_ms", limit.after ? Json(limit.after->count()) : Json()}}}};
 }
 
+Json traces_json(const OtelOptions& otel) {
+  if (otel.endpoint.empty()) return {};
+  Json names = Json::array();  // their values are secret
+  for (const auto& [name, value] : otel.headers) names.push_back(name);
+  return {{"endpoint", otel.endpoint}, {"protocol", "http/protobuf"}, {"service", otel.service},
+          {"headers", names},          {"verify", otel.verify},       {"sample", otel.sample}};
+}
+
 Json check_json(const LoadedConfig& loaded) {
   Json json = {{"ok", loaded.ok()},
                {"problems", problems_json(loaded.problems)},
@@ -67,6 +75,7 @@ Json check_json(const LoadedConfig& loaded) {
                                                                       : Json(queue.ladder)},
                                     {"parked", queue.returns ? "return" : "keep"}});
   }
+  json["otel"] = traces_json(loaded.config.otel);
   for (const auto& [from, to] : loaded.config.delays) json["delays"].push_back({{"from", from}, {"to", to}});
   return json;
 }

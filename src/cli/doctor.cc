@@ -86,7 +86,7 @@ int run(const Common& common) {
   const SystemClock clock;
   for (Findings part :
        {check_broker(config, clock), check_management(config), check_error_queues(config, clock),
-        check_database(config, clock), check_machine(config, find_config(common))})
+        check_database(config, clock), check_collector(config), check_machine(config, find_config(common))})
     std::ranges::move(part, std::back_inserter(all));
   print(common.json ? findings_json(all) : to_text(all));
   return count(all, Status::wrong) == 0 ? kSuccess : kUserError;

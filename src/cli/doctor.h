@@ -43,6 +43,8 @@ Findings check_management(const Config& config);
 // error_queues of the config: whether they exist and can be read, and where their messages go back to.
 Findings check_error_queues(const Config& config, const Clock& clock);
 Findings check_database(const Config& config, const Clock& clock);
+// The collector of traces; nothing without otel.endpoint.
+Findings check_collector(const Config& config);
 // On this machine: the HTTP address, permissions of files with secrets.
 Findings check_machine(const Config& config, const std::string& config_path);
 

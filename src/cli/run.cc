@@ -1,14 +1,12 @@
 #include "src/cli/run.h"
 
 #include <malloc.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <memory>
 #include <mutex>
-#include <random>
 #include <thread>
 #include <utility>
 
@@ -16,6 +14,8 @@
 #include "src/bridge/bridge.h"
 #include "src/bridge/store_threads.h"
 #include "src/cli/attach_watch.h"
+#include "src/cli/run_settings.h"
+#include "src/cli/run_traces.h"
 #include "src/config/config.h"
 #include "src/http/api.h"
 #include "src/io/log.h"
@@ -27,18 +27,6 @@ namespace {
 bool print_problems(const LoadedConfig& loaded) {
   for (const ConfigProblem& problem : loaded.problems) std::fprintf(stderr, "%s\n", problem.str().c_str());
   return !loaded.ok();
-}
-
-std::string host_and_pid() {
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  return std::string(host) + ":" + std::to_string(getpid());
-}
-
-std::string without_passwords(const std::string& first, const std::vector<std::string>& others) {
-  std::string out = without_password(first);
-  for (const std::string& url : others) out += ", " + without_password(url);
-  return out;
 }
 
 // Database connections. The first one creates or checks the schema; an error that waiting cannot fix ends the
@@ -112,22 +100,6 @@ class Stores {
   bool ready_ = false;  // guarded by mutex_
 };
 
-bridge::BridgeSettings settings_of(const Config& config) {
-  bridge::BridgeSettings s;
-  s.identity = {config.node, RUNG_VERSION, host_and_pid(), std::random_device{}()};
-  s.identity.incarnation = (s.identity.incarnation << 31) | (std::random_device{}() >> 1);
-  s.lease = config.lease;
-  s.window = config.window;
-  s.max_loaded = static_cast<std::size_t>(config.max_loaded);
-  s.heartbeat = config.broker.heartbeat;
-  s.max_unconfirmed = config.broker.max_unconfirmed;
-  s.prefix = config.broker.prefix;
-  s.delays = config.delays;
-  s.retention = config.retention;
-  s.require_token = config.require_token;
-  return s;
-}
-
 constexpr Ms kWatchStart{200};
 
 class Sidecar {
@@ -142,9 +114,10 @@ class Sidecar {
         stores_(config_.store, clock_, config_.lease * 2 / 3,  // minimum time left on a lease
                 [this](const std::string& reason) { loop_.post([this, reason] { fatal(reason); }); }),
         broker_(std::move(broker)),
+        traces_(config_, clock_),
         bridge_(
             loop_, *broker_, [this](auto on_status) { return store_threads(std::move(on_status)); },
-            settings_of(config_), config_.rules,
+            bridge_settings(config_, traces_.tracer()), config_.rules,
             [this] {
               fatal("another process runs as node '" + config_.node + "': give each its own `node:`");
             }),
@@ -159,7 +132,7 @@ class Sidecar {
         start_watch_(loop_, [this] { watch_start(); }) {}
 
   int run() {
-    summary();
+    log_settings(config_);
     auto started = listen();
     if (started) started = bridge_.start();
     if (started) {
@@ -182,47 +155,6 @@ class Sidecar {
   }
 
  private:
-  void summary() const {
-    log::info("rung starting", {{"version", RUNG_VERSION},
-                                {"node", config_.node},
-                                {"broker", without_passwords(config_.broker.url, config_.broker.other_urls)},
-                                {"database", without_passwords(config_.store.url, config_.store.other_urls)},
-                                {"lease", levels::format_duration(config_.lease)},
-                                {"window", levels::format_duration(config_.window)},
-                                {"retention", config_.retention ? levels::format_duration(*config_.retention)
-                                                                : std::string("off")}});
-    const QueueGroups& groups = config_.groups;
-    if (!groups.empty()) {
-      std::string queues;
-      for (const std::string& name : groups.find(groups.own)->queues)
-        queues += (queues.empty() ? "" : ", ") + name;
-      log::info("group",
-                {{"group", groups.own}, {"prefix", config_.broker.prefix}, {"queues", std::move(queues)}});
-    }
-    for (const auto& [name, rules] : config_.rules->queues()) {
-      if (groups.elsewhere(name) == nullptr) say_rules("queue", name, rules);
-    }
-    say_rules("other queues", "(any other)", config_.rules->defaults());
-    if (config_.rules->queues().empty())
-      log::info("no queues in the config: every message uses the rules in defaults");
-    for (const auto& [from, to] : config_.delays) log::info("delayed exchange", {{"from", from}, {"to", to}});
-    if (!config_.rules->targets().allow) {
-      log::warn(
-          "headers may name any queue or exchange as a message's target: restrict them with "
-          "broker.targets.allow",
-          {{"never", config_.rules->targets().own + "*, amq.*"}});
-    }
-  }
-
-  void say_rules(std::string_view what, const std::string& queue, const QueueRules& rules) const {
-    const levels::Ladder* ladder = config_.rules->ladder(rules.ladder);
-    log::info(what, {{"queue", queue},
-                     {"ladder", rules.ladder},
-                     {"levels", ladder != nullptr ? ladder->levels() : 0},
-                     {"silence", rules.silence.means == Silence::Means::success ? "success" : "failure"},
-                     {"after", levels::format_duration(rules.silence.after)}});
-  }
-
   Result<void> listen() {
     const HttpOptions& http = config_.http;
     if (http.listen.empty()) return {};
@@ -237,7 +169,11 @@ class Sidecar {
       return stores_.open_reader(most);
     };
     parts.ask_vitals = [this](auto answer) {
-      loop_.post([this, answer = std::move(answer)] { answer(bridge_.vitals()); });
+      loop_.post([this, answer = std::move(answer)] {
+        bridge::Vitals vitals = bridge_.vitals();
+        vitals.spans = traces_.counts();
+        answer(std::move(vitals));
+      });
     };
     parts.rules = config_.rules;
     parts.reserved_headers = reserved_headers(config_.broker);
@@ -362,6 +298,7 @@ class Sidecar {
   io::UvLoop loop_{clock_};
   Stores stores_;
   std::unique_ptr<Broker> broker_;
+  Traces traces_;  // ends after the bridge: its destructor sends the last spans
   bridge::Bridge bridge_;
   std::unique_ptr<http::Api> http_;  // none if nothing listens
   AttachWatch attach_watch_;

@@ -49,6 +49,7 @@ confile::Unused unused_sections(ConfigFor purpose, const std::string& group) {
   if (purpose == ConfigFor::check) return {};
   return [purpose, own = "groups." + group + ".store"](std::string_view path) {
     const bool broker = purpose == ConfigFor::broker;
+    if (path == "otel") return purpose != ConfigFor::sidecar;
     if (path.starts_with("groups.") && path.ends_with(".store")) return broker || path != own;
     return broker && (path == "store" || path == "http");
   };

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plugin/broker_options.h"
@@ -32,12 +33,23 @@ struct HttpOptions {
   Ms timeout{std::chrono::seconds{10}};
 };
 
+// Traces (docs/traces.md).
+struct OtelOptions {
+  std::string endpoint;  // "http://collector:4318"; "" = no traces
+  std::string service = "rung";
+  std::vector<std::pair<std::string, std::string>> headers;  // secret
+  std::string ca;                                            // "" = the system's
+  bool verify = true;
+  double sample = 1.0;  // share of the tasks, 0 to 1
+};
+
 struct Config {
   using Dialects = std::map<std::string, DialectPtr, std::less<>>;
 
   BrokerOptions broker;
   StoreOptions store;
   HttpOptions http;
+  OtelOptions otel;
   LogOptions log;
   std::string node;  // never empty after loading
   Ms lease{std::chrono::seconds{10}};

@@ -296,6 +296,16 @@ std::string describe_retention(const Config& config) {
          " after they end; parked and unfinished tasks are kept\n";
 }
 
+std::string describe_traces(const Config& config) {
+  const OtelOptions& otel = config.otel;
+  if (otel.endpoint.empty()) return {};
+  std::string out = fmt::format("\ntraces: of {} tasks, to {}/v1/traces as service {}",
+                                otel.sample >= 1 ? "all" : fmt::format("{:g}% of the", otel.sample * 100),
+                                otel.endpoint, otel.service);
+  for (const auto& [name, value] : otel.headers) out += fmt::format(", {}: ***", name);
+  return out + (otel.verify ? "\n" : ", any certificate is accepted\n");
+}
+
 }  // namespace
 
 std::string describe(const Config& config) {
@@ -315,7 +325,7 @@ std::string describe(const Config& config) {
   return out + describe_groups(config) + describe_queues(config) + describe_gates(config) +
          describe_rules(config) + describe_tags(config) + describe_delays(config) +
          describe_error_queues(config) + describe_targets(config) + describe_results(config) +
-         describe_retention(config);
+         describe_retention(config) + describe_traces(config);
 }
 
 }  // namespace rung

@@ -213,6 +213,8 @@ std::vector<Key> policy_keys();
 std::vector<Key> gate_keys();
 // The part about error queues.
 std::vector<Key> error_queue_keys();
+// The part about traces.
+std::vector<Key> otel_keys();
 
 // Reads the tree into a draft, by the key table.
 Draft walk(const Node& root, std::string folder, Problems& problems, ConfigFor purpose = ConfigFor::sidecar,

@@ -162,6 +162,9 @@ struct Decision {
   std::string failed_in = {};
   // A failure: its consumer's retry-after holds back the whole queue for so long.
   std::optional<Ms> holds_queue = {};
+  // The task was in `awaiting`: since when, the end of silence less its length. Less exact after a reload
+  // that changed the length.
+  std::optional<EpochMs> awaited_since = {};
 };
 
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at);

@@ -91,6 +91,11 @@ struct Metrics::Families {
       counter("rung_breaker_changes_total", "Breakers that opened or closed, as seen by this instance.");
   prometheus::Family<prometheus::Counter>& breaker_probes =
       counter("rung_breaker_probes_total", "Probes of breakers that this instance sent.");
+  prometheus::Family<prometheus::Counter>& spans_exported =
+      counter("rung_otel_spans_exported_total", "Spans that the collector has accepted from this instance.");
+  prometheus::Family<prometheus::Counter>& spans_dropped =
+      counter("rung_otel_spans_dropped_total",
+              "Spans of this instance that were lost: the collector was away, slow, or refused them.");
   prometheus::Family<prometheus::Gauge>& build = gauge(
       "rung_build_info", "Always 1; the version is a label, and so is the group if the config has groups.");
 
@@ -169,6 +174,8 @@ void Metrics::vitals(const Vitals& vitals, int connections) {
   raise(families_->results_refused.Add({{"inlet", "results"}}), vitals.refused.results);
   raise(families_->results_refused.Add({{"inlet", "failed"}}), vitals.refused.failures);
   raise(families_->rows_behind.Add({}), vitals.rows_behind);
+  raise(families_->spans_exported.Add({}), vitals.spans.exported);
+  raise(families_->spans_dropped.Add({}), vitals.spans.dropped);
   for (const auto& [rule, count] : vitals.decided_by_rule)
     raise(families_->rules.Add({{"rule", rule}}), count);
   for (const auto& [queue, totals] : vitals.breakers) {

@@ -110,16 +110,18 @@ class Flow final : public BrokerSink {
     Ms connection_death{5000};
     Horizon::Settings horizon = {};
     int max_unconfirmed = 2000;
+    Tracer* tracer = nullptr;
   };
 
   explicit Flow(World& its_world) : Flow(its_world, Options{}) {}
   Flow(World& its_world, Options options)
       : world(its_world),
+        tracer(options.tracer),
         shards(world.loop, jobs, clock,
                {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
                listener()),
         dispatch({world.loop, jobs, shards, transitions, outbox, broker, clock, names, gates, breakers, proof,
-                  world.rules, horizon, updates, "rung"},
+                  world.rules, horizon, updates, "rung", tracer},
                  options.max_unconfirmed, broker.limits()),
         horizon(world.loop, jobs, shards, clock, names, dispatch, options.horizon) {
     EXPECT_TRUE(proof.set({std::string(64, 'a'), ""}));
@@ -191,6 +193,7 @@ class Flow final : public BrokerSink {
 
   // In the same order as in Bridge.
   World& world;
+  Tracer* const tracer;
   DbClock clock{*world.clock};
   QueueNames names;
   Health health{*world.clock, [] {}};
@@ -222,7 +225,7 @@ class Flow final : public BrokerSink {
   StoreWatch store_watch{world.loop, health, [](const SystemEvent&) {}, "a"};
   Attachments attachments{health, [](const SystemEvent&) {}};
   Dispatch dispatch;
-  TaskUpdates updates{dispatch, horizon, names, store_watch, attachments, breakers, notes};
+  TaskUpdates updates{dispatch, horizon, names, store_watch, attachments, breakers, notes, clock, tracer};
   Horizon horizon;
   Intake intake{world.loop,
                 {jobs, shards, transitions, outbox, acks, left, clock, proof, world.rules, updates,

@@ -54,7 +54,7 @@ class SubmissionsTest : public testing::Test {
       RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
   DbClock clock{*time};
   struct Heard final : TaskObserver {
-    void inserted(const Task& task) override { new_rows.push_back(task); }
+    void inserted(const NewTask& fresh) override { new_rows.push_back(fresh.task); }
     void holds_queue(const Task&, Ms) override {}
     void decided(const Decision& decision) override { decisions.push_back(decision); }
     std::vector<Task> new_rows;

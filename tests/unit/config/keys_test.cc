@@ -65,14 +65,15 @@ TEST_F(ConfigKeys, WhatMayHoldAPasswordIsSecret) {
     if (key.secret) secret.insert(key.path);
   }
   EXPECT_EQ(secret, (std::set<std::string_view>{"broker.url", "broker.urls", "broker.management", "store.url",
-                                                "store.urls", "groups.*.store.url", "groups.*.store.urls"}));
+                                                "store.urls", "groups.*.store.url", "groups.*.store.urls",
+                                                "otel.headers"}));
 }
 
 TEST_F(ConfigKeys, TheFallbacksOfTheTableAreThoseOfTheProgram) {
   // Each fallback written out gives the config that leaving it out gives.
   const Config plain = good(kServers);
   std::string text = "node: n\n";
-  std::string broker, store, http, log, start;
+  std::string broker, store, http, log, start, otel;
   for (const auto& key : config_keys()) {
     if (key.fallback.empty() || key.path.find('*') != std::string_view::npos) continue;
     if (key.path == "broker.verify_host") continue;   // means nothing without amqps://
@@ -87,12 +88,14 @@ TEST_F(ConfigKeys, TheFallbacksOfTheTableAreThoseOfTheProgram) {
        : key.path.starts_with("store") ? store
        : key.path.starts_with("http")  ? http
        : key.path.starts_with("start") ? start
+       : key.path.starts_with("otel")  ? otel
                                        : log) += ", " + line;
   }
   text += "broker: { url: \"amqp://guest:guest@127.0.0.1:5672/%2f\"" + broker + " }\n";
   text += "store: { url: \"mysql://rung:secret@127.0.0.1:3306/rung\"" + store + " }\n";
   text += "http: { " + http.substr(2) + " }\n";
   text += "start: { " + start.substr(2) + " }\n";
+  text += "otel: { " + otel.substr(2) + " }\n";
   text += "log: { " + log.substr(2) + " }\n";
   text += "defaults: { ladder: default, success: { presumed_after: 10m }, catch_up: 1000, parked: keep }\n";
   const Config spelled = good(text);
@@ -115,6 +118,9 @@ TEST_F(ConfigKeys, TheFallbacksOfTheTableAreThoseOfTheProgram) {
   EXPECT_EQ(spelled.http.connections_per_address, plain.http.connections_per_address);
   EXPECT_EQ(spelled.http.max_body, plain.http.max_body);
   EXPECT_EQ(spelled.http.timeout, plain.http.timeout);
+  EXPECT_EQ(spelled.otel.service, plain.otel.service);
+  EXPECT_EQ(spelled.otel.verify, plain.otel.verify);
+  EXPECT_EQ(spelled.otel.sample, plain.otel.sample);
   EXPECT_EQ(spelled.log.level, plain.log.level);
   EXPECT_EQ(spelled.log.format, plain.log.format);
   EXPECT_EQ(spelled.rules->queue("x"), plain.rules->queue("x"));
@@ -128,12 +134,13 @@ TEST_F(ConfigKeys, FullYamlHoldsEveryKeyAndLoads) {
   for (auto at = text.find(etc); at != std::string::npos; at = text.find(etc, at))
     text.replace(at, etc.size(), path(""));
   for (const auto* file : {"broker-ca.pem", "broker-cert.pem", "broker-key.pem", "store-ca.pem",
-                           "store-cert.pem", "store-key.pem", "http.pem", "http-key.pem"})
+                           "store-cert.pem", "store-key.pem", "http.pem", "http-key.pem", "otel-ca.pem"})
     write(file, "pem");
   for (const auto* file : {"broker-password", "store-password", "token"}) write(file, "geheim\n");
   write("my-dialect.yaml", "name: mine\n");
   write("read-token", "public\n");
   env("RUNG_STORE_HOST", "db.example.com");
+  env("RUNG_OTEL_TOKEN", "geheim");
   const auto loaded = load(text);
   for (const auto& problem : loaded.problems) ADD_FAILURE() << problem.str();
   std::set<std::string_view> used(loaded.keys_used.begin(), loaded.keys_used.end());

@@ -1,15 +1,17 @@
-#include "plugin/rabbitmq/http_client.h"
+#include "src/net/http_client.h"
 
 #include <curl/curl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <new>
 #include <utility>
 
-namespace rung::rabbit {
+namespace rung::net {
 namespace {
 
 constexpr int kLookAgainMs = 1000;
+constexpr curl_off_t kMostRetryAfterS = 24 * 60 * 60;
 
 std::size_t append(const char* from, std::size_t, std::size_t size, void* to) {
   static_cast<std::string*>(to)->append(from, size);
@@ -32,8 +34,10 @@ struct HttpClient::Impl {
     set(CURLOPT_PATH_AS_IS, 1L);  // a queue may be called ".."
     set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
     set(CURLOPT_HTTPAUTH, static_cast<long>(CURLAUTH_BASIC));
-    set(CURLOPT_USERNAME, options.user.c_str());
-    set(CURLOPT_PASSWORD, options.password.c_str());
+    if (!options.user.empty()) {
+      set(CURLOPT_USERNAME, options.user.c_str());
+      set(CURLOPT_PASSWORD, options.password.c_str());
+    }
     set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connecting.count()));
     set(CURLOPT_TIMEOUT_MS, static_cast<long>((options.connecting + options.answering).count()));
     set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
@@ -44,15 +48,29 @@ struct HttpClient::Impl {
     }
     set(CURLOPT_ERRORBUFFER, static_cast<char*>(detail));
     set(CURLOPT_WRITEFUNCTION, &append);
-    json_type = curl_slist_append(nullptr, "Content-Type: application/json");
+#if LIBCURL_VERSION_NUM >= 0x075700
+    set(CURLOPT_QUICK_EXIT, 1L);  // an interrupted call does not wait for a name server
+#endif
+    for (const auto& [name, value] : options.headers)
+      add(headers, value.empty() ? name + ";" : name + ": " + value);  // ";": libcurl's way to say empty
+    for (const curl_slist* line = headers; line != nullptr; line = line->next) add(body_headers, line->data);
+    add(body_headers, "Content-Type: " + options.content_type);
+    add(body_headers, "Expect:");  // no round trip before a large body
   }
   ~Impl() {
-    curl_slist_free_all(json_type);
+    curl_slist_free_all(body_headers);
+    curl_slist_free_all(headers);
     curl_multi_cleanup(multi);
     curl_easy_cleanup(easy);
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
+
+  static void add(curl_slist*& list, const std::string& line) {
+    curl_slist* const longer = curl_slist_append(list, line.c_str());
+    if (longer == nullptr) throw std::bad_alloc();
+    list = longer;
+  }
 
   // Uses the multi interface: curl_multi_wakeup() is the only call allowed from another thread.
   CURLcode perform() {
@@ -84,7 +102,8 @@ struct HttpClient::Impl {
   const HttpClientOptions options;
   CURL* easy = nullptr;
   CURLM* multi = nullptr;
-  curl_slist* json_type = nullptr;
+  curl_slist* headers = nullptr;       // of a request without a body
+  curl_slist* body_headers = nullptr;  // of one with a body
   char detail[CURL_ERROR_SIZE] = {};
   std::atomic<bool> interrupted{false};
 };
@@ -92,18 +111,18 @@ struct HttpClient::Impl {
 HttpClient::HttpClient(HttpClientOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 HttpClient::~HttpClient() = default;
 
-HttpReply HttpClient::send(const char* method, const std::string& path, const std::string& json) {
+HttpReply HttpClient::send(const char* method, const std::string& path, const std::string& body) {
   HttpReply reply;
   CURL* const easy = impl_->easy;
   const std::string url = impl_->options.base + path;
   impl_->detail[0] = '\0';
   curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
   curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
-  if (!json.empty()) {
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(json.size()));
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, json.c_str());
+  if (!body.empty()) {
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body.data());
   }
-  curl_easy_setopt(easy, CURLOPT_HTTPHEADER, json.empty() ? nullptr : impl_->json_type);
+  curl_easy_setopt(easy, CURLOPT_HTTPHEADER, body.empty() ? impl_->headers : impl_->body_headers);
   curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, &reply.body);
   if (const CURLcode code = impl_->perform(); code != CURLE_OK) {
@@ -113,6 +132,9 @@ HttpReply HttpClient::send(const char* method, const std::string& path, const st
   long status = 0;
   curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
   reply.status = static_cast<int>(status);
+  curl_off_t seconds = 0;
+  curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds);
+  reply.retry_after = std::chrono::seconds{std::clamp<curl_off_t>(seconds, 0, kMostRetryAfterS)};
   return reply;
 }
 
@@ -121,4 +143,4 @@ void HttpClient::interrupt() {
   curl_multi_wakeup(impl_->multi);
 }
 
-}  // namespace rung::rabbit
+}  // namespace rung::net

@@ -1,0 +1,49 @@
+// An HTTP client, with libcurl: the management API, a collector of traces. It keeps its connection.
+// Thread: one, except interrupt(). send() blocks, bounded by the timeouts.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/core/time.h"
+
+namespace rung::net {
+
+struct HttpClientOptions {
+  std::string base;                      // "http://host:port" or "https://host:port"
+  std::string user = {}, password = {};  // basic authentication; no user = none
+  // Sent with each request. REQUIRES: no control characters.
+  std::vector<std::pair<std::string, std::string>> headers = {};
+  std::string content_type = "application/json";  // of each body
+  std::string ca = {};                            // PEM file; "" = the system's
+  bool verify = true;                             // the server's certificate and its name
+  Ms connecting, answering;                       // the complete answer must arrive within the sum of both
+};
+
+struct HttpReply {
+  int status = 0;  // 0 = no answer; `error` says why
+  std::string body;
+  Ms retry_after{0};  // Retry-After, as seconds or as a date; 0 = none
+  std::string error;  // "is not reachable", "does not answer in time", "cannot be used: ..."
+};
+
+class HttpClient {
+ public:
+  explicit HttpClient(HttpClientOptions options);
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  // `path` is percent-encoded, includes the query, and is sent unchanged. `body`: any bytes, "" = none.
+  HttpReply send(const char* method, const std::string& path, const std::string& body = "");
+  // Any thread: aborts the current call and all later ones.
+  void interrupt();
+
+ private:
+  struct Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rung::net

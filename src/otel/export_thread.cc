@@ -1,0 +1,105 @@
+#include "src/otel/export_thread.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <utility>
+
+#include "src/otel/encode.h"
+
+namespace rung::otel {
+namespace {
+
+constexpr const char* kUnavailable = "trace collector unavailable: spans wait, and are dropped in time";
+constexpr const char* kRefuses = "trace collector refuses spans: they are dropped";
+constexpr const char* kSlow = "trace collector too slow: spans are dropped";
+
+// OTEL_EXPORTER_OTLP_ENDPOINT's rule: a base, to which the signal's path is appended.
+std::string base_of(std::string endpoint) {
+  while (endpoint.ends_with('/')) endpoint.pop_back();
+  return endpoint;
+}
+
+net::HttpClientOptions client_options(const ExporterOptions& options, const ExportLimits& limits) {
+  return {.base = base_of(options.endpoint),
+          .headers = options.headers,
+          .content_type = "application/x-protobuf",
+          .ca = options.ca,
+          .verify = options.verify,
+          .connecting = limits.connecting,
+          .answering = limits.answering};
+}
+
+// The main thread handles signals; SIGPIPE, which OpenSSL's writes can raise, is handled by nobody.
+void block_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+}  // namespace
+
+ExportThread::ExportThread(ExporterOptions options, ExportLimits limits)
+    : options_(std::move(options)),
+      limits_(limits),
+      queue_(limits_.queue, limits_.batch),
+      client_(client_options(options_, limits_)),
+      delay_(limits_.first_pause, limits_.most_pause),
+      log_(options_.endpoint, options_.clock),
+      thread_([this] { run(); }) {}
+
+void ExportThread::stop() {
+  if (!thread_.joinable()) return;
+  queue_.close();
+  std::unique_lock lock(mutex_);
+  if (!ended_.wait_for(lock, limits_.stopping, [&] { return !running_; })) client_.interrupt();
+  lock.unlock();
+  thread_.join();
+}
+
+void ExportThread::run() {
+  block_signals();
+  pthread_setname_np(pthread_self(), "rung-otel");
+  for (;;) {
+    const std::vector<Span> batch = queue_.take(limits_.linger);
+    if (batch.empty()) break;
+    deliver(batch);
+  }
+  const std::lock_guard lock(mutex_);
+  running_ = false;
+  ended_.notify_one();
+}
+
+void ExportThread::deliver(const std::vector<Span>& batch) {
+  const auto spans = static_cast<std::int64_t>(batch.size());
+  if (gave_up_) {
+    dropped_ += spans;
+    return;
+  }
+  const std::string body = encode(batch, options_.resource);
+  for (int tried = 1;; ++tried) {
+    const std::int64_t overflow = queue_.dropped();
+    const bool stopping = queue_.wait_closed(Ms{0});
+    const Outcome outcome = read_reply(client_.send("POST", "/v1/traces", body), batch.size());
+    if (outcome.kind != Outcome::Kind::retry) return count(outcome, spans, queue_.dropped() > overflow);
+    gave_up_ = stopping;
+    const bool last = stopping || tried == limits_.tries;
+    if (last) dropped_ += spans;
+    log_.failing(kUnavailable, outcome.reason, counts().dropped);
+    if (last) return;
+    queue_.wait_closed(delay_.next(outcome.retry_after));  // stop() ends it: one more try
+  }
+}
+
+void ExportThread::count(const Outcome& outcome, std::int64_t spans, bool overflowed) {
+  delay_.reset();
+  const std::int64_t lost = outcome.kind == Outcome::Kind::accepted ? outcome.rejected : spans;
+  exported_ += spans - lost;
+  dropped_ += lost;
+  const std::int64_t dropped = counts().dropped;
+  if (lost > 0) return log_.failing(kRefuses, outcome.reason, dropped);
+  if (overflowed) return log_.failing(kSlow, "its answers take longer than spans to come", dropped);
+  log_.accepting(dropped);
+}
+
+}  // namespace rung::otel

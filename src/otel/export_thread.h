@@ -1,0 +1,63 @@
+// The thread that sends spans: takes batches from the queue, sends each until the collector has answered for
+// it, and counts. Thread: add() and counts() any; stop() one.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/net/http_client.h"
+#include "src/otel/collector_log.h"
+#include "src/otel/exporter.h"
+#include "src/otel/reply.h"
+#include "src/otel/retry_delay.h"
+#include "src/otel/span_queue.h"
+
+namespace rung::otel {
+
+// Tests have their own.
+struct ExportLimits {
+  std::size_t queue = 10'000, batch = 512;  // spans
+  Ms linger{1000};                          // an incomplete batch waits so long for more spans
+  Ms connecting{3000}, answering{7000};     // of a request, added
+  Ms first_pause{1000}, most_pause{30'000};
+  int tries = 5;      // of a batch that may be sent again
+  Ms stopping{1000};  // stop() takes no longer
+};
+
+class ExportThread {
+ public:
+  explicit ExportThread(ExporterOptions options, ExportLimits limits = {});
+  ~ExportThread() { stop(); }
+  ExportThread(const ExportThread&) = delete;
+  ExportThread& operator=(const ExportThread&) = delete;
+
+  void add(Span span) { queue_.add(std::move(span)); }
+  // Sends what is queued, and aborts when the time is over. Spans added from now on are dropped.
+  void stop();
+  Exporter::Counts counts() const { return {exported_, dropped_ + queue_.dropped()}; }
+
+ private:
+  void run();
+  // Sends until the batch is accepted or refused, or may not be sent again.
+  void deliver(const std::vector<Span>& batch);
+  void count(const Outcome& outcome, std::int64_t spans, bool overflowed);
+
+  const ExporterOptions options_;
+  const ExportLimits limits_;
+  SpanQueue queue_;
+  net::HttpClient client_;
+  RetryDelay delay_;      // the thread's
+  CollectorLog log_;      // the thread's
+  bool gave_up_ = false;  // the thread's: stopping, and the collector does not accept
+  std::atomic<std::int64_t> exported_{0}, dropped_{0};
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool running_ = true;  // guarded by mutex_
+  std::thread thread_;   // last: starts when everything else is there
+};
+
+}  // namespace rung::otel

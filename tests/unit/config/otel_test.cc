@@ -1,0 +1,72 @@
+// The keys of traces.
+#include "tests/unit/config/fixture.h"
+
+namespace rung {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::Pair;
+
+class ConfigOfTraces : public ConfigTest {};
+
+TEST_F(ConfigOfTraces, Defaults) {
+  EXPECT_EQ(good(kServers).otel.endpoint, "");
+  const OtelOptions otel = good(kServers + "otel: { endpoint: \"http://c:4318/\" }\n").otel;
+  EXPECT_EQ(otel.endpoint, "http://c:4318");
+  EXPECT_EQ(otel.service, "rung");
+  EXPECT_TRUE(otel.verify);
+  EXPECT_EQ(otel.sample, 1.0);
+  EXPECT_THAT(otel.headers, IsEmpty());
+}
+
+TEST_F(ConfigOfTraces, HeadersAreNeverShown) {
+  env("RUNG_TEST_KEY", "open-sesame");
+  const Config config = good(kServers +
+                             "otel: { endpoint: \"https://c\", headers: { authorization: \"Bearer "
+                             "${RUNG_TEST_KEY}\", x-org: me } }\n");
+  EXPECT_THAT(config.otel.headers,
+              ElementsAre(Pair("authorization", "Bearer open-sesame"), Pair("x-org", "me")));
+  EXPECT_THAT(describe(config), HasSubstr("\ntraces: of all tasks, to https://c/v1/traces as service rung, "
+                                          "authorization: ***, x-org: ***\n"));
+  EXPECT_THAT(describe(config), Not(HasSubstr("sesame")));
+  EXPECT_THAT(describe(good(kServers)), Not(HasSubstr("traces")));
+  const std::string wrong = problem("otel: { headers: { authorization: \"${RUNG_TEST_KEY}\\n\" } }\n");
+  EXPECT_THAT(wrong, HasSubstr("otel.headers.authorization: the value of a header is printable ASCII"));
+  EXPECT_THAT(wrong, Not(HasSubstr("sesame")));
+  EXPECT_THAT(problem("otel: { headers: { \"a b\": c } }\n"), HasSubstr("the name of a header"));
+  EXPECT_THAT(problem("otel: { headers: secret }\n"), HasSubstr("otel.headers: expected headers"));
+}
+
+TEST_F(ConfigOfTraces, OtherProtocols) {
+  for (const char* protocol : {"grpc", "http/json"})
+    EXPECT_THAT(problem("otel: { protocol: " + std::string(protocol) + " }\n"),
+                HasSubstr("is not supported: the only protocol is http/protobuf. Collectors accept it on "
+                          "port 4318 (4317 is gRPC)"));
+  EXPECT_EQ(good(kServers + "otel: { protocol: http/protobuf }\n").otel.endpoint, "");
+}
+
+TEST_F(ConfigOfTraces, WrongValues) {
+  EXPECT_THAT(problem("otel: { endpoint: \"grpc://c:4317\" }\n"), HasSubstr("must begin with http or https"));
+  EXPECT_THAT(problem("otel: { endpoint: \"http://c:4318/v1/traces\" }\n"), HasSubstr("remove /v1/traces"));
+  const std::string user = problem("otel: { endpoint: \"http://me:sesame@c\" }\n");
+  EXPECT_THAT(user, HasSubstr("put the credentials into otel.headers"));
+  EXPECT_THAT(user, Not(HasSubstr("sesame")));
+  EXPECT_THAT(problem("otel: { sample: 10 }\n"), HasSubstr("\"10\" is too high: 1 means all tasks"));
+  EXPECT_THAT(problem("otel: { sample: -1 }\n"), HasSubstr("is not a number"));
+  EXPECT_EQ(good(kServers + "otel: { sample: 0 }\n").otel.sample, 0.0);
+}
+
+// Commands that send no traces need no key of the collector.
+TEST_F(ConfigOfTraces, VariablesAreForTheSidecar) {
+  const std::string file =
+      write("rung.yaml", kServers + "otel: { headers: { authorization: \"${RUNG_TEST_UNSET_KEY}\" } }\n");
+  EXPECT_THAT(load_config(file, ConfigFor::database).problems, IsEmpty());
+  EXPECT_THAT(load_config(file, ConfigFor::broker).problems, IsEmpty());
+  EXPECT_FALSE(load_config(file, ConfigFor::sidecar).ok());
+}
+
+}  // namespace
+}  // namespace rung

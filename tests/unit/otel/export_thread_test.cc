@@ -1,0 +1,325 @@
+#include "src/otel/export_thread.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+
+#include "opentelemetry/proto/collector/trace/v1/trace_service.pb.h"
+#include "tests/support/http_script.h"
+#include "tests/unit/otel/spans.h"
+
+namespace rung::otel {
+namespace {
+
+using test::HttpScript;
+using Answer = HttpScript::Answer;
+using Request = HttpScript::Request;
+
+// Nothing happens by itself unless a test says so: batches wait for a full one, and pauses for stop().
+constexpr Ms kForever = std::chrono::hours{1};
+
+ExportLimits limits(std::size_t batch = 2) {
+  ExportLimits limits;
+  limits.batch = batch;
+  limits.linger = kForever;
+  limits.first_pause = limits.most_pause = Ms{1};
+  limits.stopping = std::chrono::seconds{60};
+  return limits;
+}
+
+ExporterOptions to(const HttpScript& collector) { return {.endpoint = collector.url()}; }
+
+int spans_in(const std::string& body) {
+  opentelemetry::proto::collector::trace::v1::ExportTraceServiceRequest request;
+  EXPECT_TRUE(request.ParseFromString(body));
+  return request.resource_spans(0).scope_spans(0).spans_size();
+}
+
+std::string partial(std::int64_t rejected) {
+  opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse response;
+  response.mutable_partial_success()->set_rejected_spans(rejected);
+  return response.SerializeAsString();
+}
+
+void add(ExportThread& thread, int spans) {
+  for (int i = 0; i < spans; ++i) thread.add(a_span(static_cast<std::uint8_t>(i % 255 + 1)));
+}
+
+Answer accept(const Request&, std::size_t) { return {}; }
+
+// A collector that answers the first request so, and accepts all later ones.
+HttpScript::Script first(Answer answer) {
+  return [answer = std::move(answer)](const Request&, std::size_t number) {
+    return number == 1 ? answer : Answer{};
+  };
+}
+
+std::ptrdiff_t count(const std::string& text, std::string_view part) {
+  std::ptrdiff_t found = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++found;
+  return found;
+}
+
+TEST(ExportThread, PostsToTheEndpointsPath) {
+  HttpScript collector(accept);
+  for (const char* end : {"", "/", "/base", "/base/"}) {
+    ExporterOptions options = to(collector);
+    options.endpoint += end;
+    options.headers = {{"authorization", "Bearer token"}};
+    options.resource = {{"service.name", std::string("rung")}};
+    ExportThread thread(options, limits());
+    add(thread, 1);
+    thread.stop();
+  }
+  auto requests = collector.requests();
+  ASSERT_EQ(requests.size(), 4u);
+  EXPECT_EQ(requests[0].method, "POST");
+  EXPECT_EQ(requests[0].target, "/v1/traces");
+  EXPECT_EQ(requests[1].target, "/v1/traces");
+  EXPECT_EQ(requests[2].target, "/base/v1/traces");
+  EXPECT_EQ(requests[3].target, "/base/v1/traces");
+  EXPECT_EQ(requests[0].headers["content-type"], "application/x-protobuf");
+  EXPECT_EQ(requests[0].headers["authorization"], "Bearer token");
+  EXPECT_NE(requests[0].body.find("service.name"), std::string::npos);
+}
+
+TEST(ExportThread, AFullBatchGoesAtOnce) {
+  HttpScript collector(accept);
+  ExportThread thread(to(collector), limits(3));
+  add(thread, 7);
+  ASSERT_TRUE(collector.wait_for(2));
+  thread.stop();  // and now the rest
+  const auto requests = collector.requests();
+  ASSERT_EQ(requests.size(), 3u);
+  EXPECT_EQ(spans_in(requests[0].body), 3);
+  EXPECT_EQ(spans_in(requests[1].body), 3);
+  EXPECT_EQ(spans_in(requests[2].body), 1);
+  EXPECT_EQ(thread.counts().exported, 7);
+  EXPECT_EQ(thread.counts().dropped, 0);
+}
+
+TEST(ExportThread, AnIncompleteBatchGoesWhenItsTimeIsOver) {
+  HttpScript collector(accept);
+  ExportLimits some = limits(512);
+  some.linger = Ms{1};
+  ExportThread thread(to(collector), some);
+  add(thread, 1);
+  EXPECT_TRUE(collector.wait_for(1));
+}
+
+TEST(ExportThread, NothingToSendIsNoRequest) {
+  HttpScript collector(accept);
+  ExportThread(to(collector), limits()).stop();
+  EXPECT_TRUE(collector.requests().empty());
+}
+
+TEST(ExportThread, SendsAgainWhatWasNotAccepted) {
+  for (const int status : {429, 502, 503, 504, HttpScript::kCut}) {
+    HttpScript collector(first({.status = status}));
+    ExportThread thread(to(collector), limits());
+    add(thread, 2);
+    ASSERT_TRUE(collector.wait_for(2)) << status;
+    thread.stop();
+    const auto requests = collector.requests();
+    ASSERT_EQ(requests.size(), 2u) << status;
+    EXPECT_EQ(requests[0].body, requests[1].body);
+    EXPECT_EQ(thread.counts().exported, 2);
+    EXPECT_EQ(thread.counts().dropped, 0);
+  }
+}
+
+TEST(ExportThread, DropsWhatIsRefused) {
+  for (const int status : {301, 400, 401, 404, 413, 500}) {
+    HttpScript collector(first({.status = status}));
+    ExportThread thread(to(collector), limits());
+    add(thread, 4);
+    ASSERT_TRUE(collector.wait_for(2));
+    thread.stop();
+    EXPECT_EQ(collector.requests().size(), 2u) << status;  // the second batch, not the first again
+    EXPECT_EQ(thread.counts().exported, 2);
+    EXPECT_EQ(thread.counts().dropped, 2);
+  }
+}
+
+TEST(ExportThread, HonoursRetryAfter) {
+  HttpScript collector(first({.status = 429, .headers = {{"Retry-After", "1"}}}));
+  ExportLimits some = limits();
+  some.first_pause = some.most_pause = kForever;  // without Retry-After
+  ExportThread thread(to(collector), some);
+  add(thread, 2);
+  EXPECT_TRUE(collector.wait_for(2));
+}
+
+TEST(ExportThread, StopEndsAPauseByOneMoreTry) {
+  HttpScript collector(first({.status = 503, .headers = {{"Retry-After", "3600"}}}));
+  ExportThread thread(to(collector), limits());
+  add(thread, 5);
+  ASSERT_TRUE(collector.wait_for(1));
+  thread.stop();
+  EXPECT_EQ(thread.counts().exported, 5);
+}
+
+TEST(ExportThread, StopGivesUpWhenTheCollectorIsAway) {
+  HttpScript collector([](const Request&, std::size_t) { return Answer{.status = 503}; });
+  ExportLimits some = limits();
+  some.first_pause = some.most_pause = kForever;
+  ExportThread thread(to(collector), some);
+  add(thread, 9);
+  ASSERT_TRUE(collector.wait_for(1));
+  thread.stop();
+  EXPECT_LE(collector.requests().size(), 2u);
+  EXPECT_EQ(thread.counts().exported, 0);
+  EXPECT_EQ(thread.counts().dropped, 9);
+}
+
+TEST(ExportThread, DropsABatchAfterTheLastTry) {
+  HttpScript collector(
+      [](const Request&, std::size_t number) { return Answer{.status = number <= 3 ? 503 : 200}; });
+  ExportLimits some = limits();
+  some.tries = 3;
+  ExportThread thread(to(collector), some);
+  add(thread, 4);
+  ASSERT_TRUE(collector.wait_for(4));
+  thread.stop();
+  const auto requests = collector.requests();
+  ASSERT_EQ(requests.size(), 4u);
+  EXPECT_EQ(requests[0].body, requests[2].body);
+  EXPECT_NE(requests[2].body, requests[3].body);
+  EXPECT_EQ(thread.counts().exported, 2);
+  EXPECT_EQ(thread.counts().dropped, 2);
+}
+
+TEST(ExportThread, CountsWhatAPartialSuccessRejects) {
+  HttpScript collector(first({.status = 200, .body = partial(3)}));
+  ExportThread thread(to(collector), limits(5));
+  add(thread, 10);
+  ASSERT_TRUE(collector.wait_for(2));
+  thread.stop();
+  EXPECT_EQ(collector.requests().size(), 2u);  // never sent again
+  EXPECT_EQ(thread.counts().exported, 7);
+  EXPECT_EQ(thread.counts().dropped, 3);
+}
+
+TEST(ExportThread, ACollectorThatWasAwayGetsWhatWaited) {
+  int port = 0;
+  {
+    const HttpScript gone(accept);
+    port = gone.port();
+  }
+  ExportLimits some = limits();
+  some.tries = 1'000'000;
+  testing::internal::CaptureStderr();
+  ExportThread thread({.endpoint = "http://127.0.0.1:" + std::to_string(port)}, some);
+  add(thread, 6);
+  HttpScript collector(accept, port);
+  const bool arrived = collector.wait_for(3);
+  thread.stop();
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(arrived);
+  EXPECT_EQ(thread.counts().exported, 6);
+  EXPECT_EQ(thread.counts().dropped, 0);
+  EXPECT_LE(count(log, "trace collector unavailable"), 1) << log;
+}
+
+TEST(ExportThread, LogsAnOutageOnceAndItsEnd) {
+  HttpScript collector(
+      [](const Request&, std::size_t number) { return Answer{.status = number <= 50 ? 503 : 200}; });
+  testing::internal::CaptureStderr();
+  {
+    ExportThread thread(to(collector), limits());
+    add(thread, 30);
+    collector.wait_for(54);
+    thread.stop();
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(count(log, "\n"), 2) << log;
+  EXPECT_EQ(count(log, "warn  trace collector unavailable"), 1) << log;
+  EXPECT_EQ(count(log, "reason=\"answers 503\" dropped=0\n"), 1) << log;
+  EXPECT_EQ(count(log, "info  trace collector accepts spans again"), 1) << log;
+  EXPECT_EQ(count(log, "dropped=20\n"), 1) << log;  // ten batches of five tries each
+}
+
+TEST(ExportThread, LogsThatSpansAreRefused) {
+  HttpScript collector([](const Request&, std::size_t) { return Answer{.status = 401}; });
+  testing::internal::CaptureStderr();
+  {
+    ExportThread thread(to(collector), limits());
+    add(thread, 20);
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(count(log, "\n"), 1) << log;
+  EXPECT_EQ(count(log, "warn  trace collector refuses spans: they are dropped"), 1) << log;
+  EXPECT_EQ(count(log, "reason=\"answers 401\" dropped=2\n"), 1) << log;
+}
+
+// The test's own limit of time is what would fail.
+TEST(ExportThread, StopEndsARequestThatIsNotAnswered) {
+  HttpScript collector([](const Request&, std::size_t) { return Answer{.status = HttpScript::kSilent}; });
+  ExportLimits some = limits();
+  some.connecting = some.answering = kForever;
+  some.stopping = Ms{20};
+  ExportThread thread(to(collector), some);
+  add(thread, 7);
+  ASSERT_TRUE(collector.wait_for(1));
+  thread.stop();
+  EXPECT_EQ(collector.requests().size(), 1u);
+  EXPECT_EQ(thread.counts().exported, 0);
+  EXPECT_EQ(thread.counts().dropped, 7);
+}
+
+TEST(ExportThread, AFullQueueDropsAndCounts) {
+  HttpScript collector([](const Request&, std::size_t) { return Answer{.status = HttpScript::kSilent}; });
+  ExportLimits some = limits(2);
+  some.queue = 5;
+  some.stopping = Ms{20};
+  ExportThread thread(to(collector), some);
+  add(thread, 2);
+  ASSERT_TRUE(collector.wait_for(1));  // these two are on their way
+  add(thread, 12);
+  EXPECT_EQ(thread.counts().dropped, 7);
+  thread.stop();
+  EXPECT_EQ(thread.counts().dropped, 14);
+}
+
+TEST(ExportThread, SpansOfSeveralThreadsArriveOnceEach) {
+  HttpScript collector(accept);
+  constexpr int kThreads = 4, kEach = 1000;
+  ExportThread thread(to(collector), limits(64));
+  std::vector<std::thread> adding;
+  for (int i = 0; i < kThreads; ++i) adding.emplace_back([&] { add(thread, kEach); });
+  for (std::thread& one : adding) one.join();
+  thread.stop();
+  int arrived = 0;
+  for (const Request& request : collector.requests()) arrived += spans_in(request.body);
+  EXPECT_EQ(arrived, kThreads * kEach);
+  EXPECT_EQ(thread.counts().exported, kThreads * kEach);
+}
+
+TEST(Exporter, SendsWhatIsQueuedWhenItEnds) {
+  HttpScript collector(accept);
+  {
+    Exporter exporter(to(collector));
+    for (int i = 0; i < 600; ++i) exporter.add(a_span());
+    EXPECT_EQ(exporter.counts().dropped, 0);
+  }
+  int arrived = 0;
+  for (const Request& request : collector.requests()) {
+    EXPECT_LE(spans_in(request.body), 512);
+    arrived += spans_in(request.body);
+  }
+  EXPECT_EQ(arrived, 600);
+}
+
+TEST(Exporter, HoldsTenThousandSpans) {
+  HttpScript collector([](const Request&, std::size_t) { return Answer{.status = HttpScript::kSilent}; });
+  Exporter exporter(to(collector));
+  for (int i = 0; i < 512; ++i) exporter.add(a_span());
+  ASSERT_TRUE(collector.wait_for(1));
+  for (int i = 0; i < 10'001; ++i) exporter.add(a_span());
+  EXPECT_EQ(exporter.counts().dropped, 1);
+}
+
+}  // namespace
+}  // namespace rung::otel

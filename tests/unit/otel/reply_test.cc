@@ -1,0 +1,96 @@
+#include "src/otel/reply.h"
+
+#include <gtest/gtest.h>
+
+#include "opentelemetry/proto/collector/trace/v1/trace_service.pb.h"
+
+namespace rung::otel {
+namespace {
+
+using Kind = Outcome::Kind;
+
+std::string partial(std::int64_t rejected, const std::string& message) {
+  opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse response;
+  response.mutable_partial_success()->set_rejected_spans(rejected);
+  response.mutable_partial_success()->set_error_message(message);
+  return response.SerializeAsString();
+}
+
+Outcome reply(int status, std::string body = {}) {
+  net::HttpReply answer;
+  answer.status = status;
+  answer.body = std::move(body);
+  return read_reply(answer, 10);
+}
+
+TEST(Reply, TheFourStatusesOfTheSpecificationAreRetried) {
+  for (const int status : {429, 502, 503, 504}) {
+    EXPECT_EQ(reply(status).kind, Kind::retry) << status;
+    EXPECT_EQ(reply(status).reason, "answers " + std::to_string(status));
+  }
+}
+
+TEST(Reply, OtherFailuresAreNotRetried) {
+  for (const int status : {301, 307, 400, 401, 403, 404, 408, 413, 500, 501, 505}) {
+    EXPECT_EQ(reply(status).kind, Kind::refused) << status;
+  }
+}
+
+TEST(Reply, NoAnswerIsRetried) {
+  net::HttpReply none;
+  none.error = "is not reachable";
+  EXPECT_EQ(read_reply(none, 10).kind, Kind::retry);
+  EXPECT_EQ(read_reply(none, 10).reason, "is not reachable");
+}
+
+TEST(Reply, RetryAfterIsHandedOn) {
+  net::HttpReply busy;
+  busy.status = 429;
+  busy.retry_after = Ms{7000};
+  EXPECT_EQ(read_reply(busy, 10).retry_after, Ms{7000});
+}
+
+TEST(Reply, AFullSuccess) {
+  for (const std::string body : {"", "{}", "\xFF\xFF"}) {  // the status decides, whatever the body holds
+    EXPECT_EQ(reply(200, body).kind, Kind::accepted);
+    EXPECT_EQ(reply(200, body).rejected, 0);
+  }
+  EXPECT_EQ(reply(202).kind, Kind::accepted);
+}
+
+TEST(Reply, APartialSuccess) {
+  const Outcome outcome = reply(200, partial(3, "too old"));
+  EXPECT_EQ(outcome.kind, Kind::accepted);
+  EXPECT_EQ(outcome.rejected, 3);
+  EXPECT_EQ(outcome.reason, "answers 200: too old");
+}
+
+TEST(Reply, AWarningRejectsNothing) {
+  EXPECT_EQ(reply(200, partial(0, "use gzip")).rejected, 0);
+  EXPECT_EQ(reply(200, partial(0, "use gzip")).reason, "");
+}
+
+TEST(Reply, RejectedIsNeverMoreThanWasSentNorLessThanNothing) {
+  EXPECT_EQ(reply(200, partial(11, "")).rejected, 10);
+  EXPECT_EQ(reply(200, partial(-1, "")).rejected, 0);
+}
+
+// google.rpc.Status{code: 3, message: "bad\nid", details: [...]}
+TEST(Reply, AFailuresTextIsTheReason) {
+  const std::string status(
+      "\x08\x03\x12\x06"
+      "bad\nid"
+      "\x1A\x02\x0A\x00",
+      14);
+  EXPECT_EQ(reply(400, status).reason, "answers 400: bad\\nid");
+  EXPECT_EQ(reply(503, status).reason, "answers 503: bad\\nid");
+  EXPECT_EQ(reply(404, "<html>not here</html>").reason, "answers 404");
+}
+
+TEST(Reply, AFailuresTextIsCut) {
+  const Outcome outcome = reply(200, partial(1, std::string(5000, 'x')));
+  EXPECT_EQ(outcome.reason, "answers 200: " + std::string(200, 'x'));
+}
+
+}  // namespace
+}  // namespace rung::otel

@@ -1,0 +1,19 @@
+// Spans for tests.
+#pragma once
+
+#include <string>
+
+#include "src/otel/span.h"
+
+namespace rung::otel {
+
+inline Span a_span(std::uint8_t number = 1, std::string name = "retry") {
+  Span span;
+  span.context.trace.fill(number);
+  span.context.span.fill(number);
+  span.name = std::move(name);
+  span.start = span.end = EpochMs{1'790'000'000'000};
+  return span;
+}
+
+}  // namespace rung::otel
