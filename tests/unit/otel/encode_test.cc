@@ -1,10 +1,10 @@
 #include "src/otel/encode.h"
 
 #include <gtest/gtest.h>
+#include <opentelemetry/proto/collector/trace/v1/trace_service.pb.h>
 
 #include <limits>
 
-#include "opentelemetry/proto/collector/trace/v1/trace_service.pb.h"
 #include "tests/unit/otel/spans.h"
 
 namespace rung::otel {
@@ -97,7 +97,7 @@ TEST(Encode, Kinds) {
 
 TEST(Encode, SpansShareOneResourceAndScope) {
   const Export request = decoded({a_span(1, "a"), a_span(2, "b")},
-                                  {{"service.name", std::string("rung")}, {"process.pid", std::int64_t{7}}});
+                                 {{"service.name", std::string("rung")}, {"process.pid", std::int64_t{7}}});
   ASSERT_EQ(request.resource_spans_size(), 1);
   const auto& group = request.resource_spans(0);
   ASSERT_EQ(group.resource().attributes_size(), 2);
