@@ -1,10 +1,10 @@
 #include "src/otel/encode.h"
 
 #include <google/protobuf/arena.h>
+#include <opentelemetry/proto/collector/trace/v1/trace_service.pb.h>
 
 #include <algorithm>
 
-#include "opentelemetry/proto/collector/trace/v1/trace_service.pb.h"
 #include "src/core/utf8.h"
 
 namespace rung::otel {

@@ -80,24 +80,24 @@ void ExportThread::deliver(const std::vector<Span>& batch) {
   for (int tried = 1;; ++tried) {
     const std::int64_t overflow = queue_.dropped();
     const bool stopping = queue_.wait_closed(Ms{0});
-    const Outcome outcome = read_reply(client_.send("POST", "/v1/traces", body), batch.size());
-    if (outcome.kind != Outcome::Kind::retry) return count(outcome, spans, queue_.dropped() > overflow);
+    const ExportResult result = read_reply(client_.send("POST", "/v1/traces", body), batch.size());
+    if (result.kind != ExportResult::Kind::retry) return count(result, spans, queue_.dropped() > overflow);
     gave_up_ = stopping;
     const bool last = stopping || tried == limits_.tries;
     if (last) dropped_ += spans;
-    log_.failing(kUnavailable, outcome.reason, counts().dropped);
+    log_.failing(kUnavailable, result.reason, counts().dropped);
     if (last) return;
-    queue_.wait_closed(delay_.next(outcome.retry_after));  // stop() ends it: one more try
+    queue_.wait_closed(delay_.next(result.retry_after));  // stop() ends it: one more try
   }
 }
 
-void ExportThread::count(const Outcome& outcome, std::int64_t spans, bool overflowed) {
+void ExportThread::count(const ExportResult& result, std::int64_t spans, bool overflowed) {
   delay_.reset();
-  const std::int64_t lost = outcome.kind == Outcome::Kind::accepted ? outcome.rejected : spans;
+  const std::int64_t lost = result.kind == ExportResult::Kind::accepted ? result.rejected : spans;
   exported_ += spans - lost;
   dropped_ += lost;
   const std::int64_t dropped = counts().dropped;
-  if (lost > 0) return log_.failing(kRefuses, outcome.reason, dropped);
+  if (lost > 0) return log_.failing(kRefuses, result.reason, dropped);
   if (overflowed) return log_.failing(kSlow, "its answers take longer than spans to come", dropped);
   log_.accepting(dropped);
 }

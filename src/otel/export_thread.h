@@ -44,7 +44,7 @@ class ExportThread {
   void run();
   // Sends until the batch is accepted or refused, or may not be sent again.
   void deliver(const std::vector<Span>& batch);
-  void count(const Outcome& outcome, std::int64_t spans, bool overflowed);
+  void count(const ExportResult& result, std::int64_t spans, bool overflowed);
 
   const ExporterOptions options_;
   const ExportLimits limits_;

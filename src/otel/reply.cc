@@ -1,8 +1,9 @@
 #include "src/otel/reply.h"
 
+#include <opentelemetry/proto/collector/trace/v1/trace_service.pb.h>
+
 #include <algorithm>
 
-#include "opentelemetry/proto/collector/trace/v1/trace_service.pb.h"
 #include "src/core/utf8.h"
 
 namespace rung::otel {
@@ -18,7 +19,7 @@ std::string with_text(const std::string& reason, const std::string& text) {
 
 // The body of a failure is a google.rpc.Status. Its `message` has the number and type of error_message, and
 // its `code` those of rejected_spans: one class reads both.
-std::string status_text(const std::string& body) {
+std::string failure_text(const std::string& body) {
   service::ExportTracePartialSuccess status;
   return status.ParseFromString(body) ? status.error_message() : std::string();
 }
@@ -27,24 +28,24 @@ bool may_retry(int status) { return status == 429 || status == 502 || status == 
 
 }  // namespace
 
-Outcome read_reply(const net::HttpReply& reply, std::size_t spans) {
-  using enum Outcome::Kind;
+ExportResult read_reply(const net::HttpReply& reply, std::size_t spans) {
+  using enum ExportResult::Kind;
   if (reply.status == 0) return {.kind = retry, .reason = reply.error};
   const std::string answers = "answers " + std::to_string(reply.status);
   if (may_retry(reply.status)) {
     return {.kind = retry,
             .retry_after = reply.retry_after,
-            .reason = with_text(answers, status_text(reply.body))};
+            .reason = with_text(answers, failure_text(reply.body))};
   }
   if (reply.status / 100 != 2)
-    return {.kind = refused, .reason = with_text(answers, status_text(reply.body))};
-  Outcome outcome{.kind = accepted, .reason = {}};
+    return {.kind = refused, .reason = with_text(answers, failure_text(reply.body))};
+  ExportResult result{.kind = accepted, .reason = {}};
   service::ExportTraceServiceResponse response;
-  if (!response.ParseFromString(reply.body)) return outcome;  // the status is what counts
-  outcome.rejected = std::clamp<std::int64_t>(response.partial_success().rejected_spans(), 0,
-                                              static_cast<std::int64_t>(spans));
-  if (outcome.rejected > 0) outcome.reason = with_text(answers, response.partial_success().error_message());
-  return outcome;
+  if (!response.ParseFromString(reply.body)) return result;  // the status is what counts
+  result.rejected = std::clamp<std::int64_t>(response.partial_success().rejected_spans(), 0,
+                                             static_cast<std::int64_t>(spans));
+  if (result.rejected > 0) result.reason = with_text(answers, response.partial_success().error_message());
+  return result;
 }
 
 }  // namespace rung::otel

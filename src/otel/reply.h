@@ -11,7 +11,7 @@
 
 namespace rung::otel {
 
-struct Outcome {
+struct ExportResult {
   enum class Kind { accepted, retry, refused };
   Kind kind = Kind::refused;
   std::int64_t rejected = 0;  // accepted: all but so many
@@ -20,6 +20,6 @@ struct Outcome {
 };
 
 // `spans`: in the batch.
-Outcome read_reply(const net::HttpReply& reply, std::size_t spans);
+ExportResult read_reply(const net::HttpReply& reply, std::size_t spans);
 
 }  // namespace rung::otel

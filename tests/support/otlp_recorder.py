@@ -183,6 +183,7 @@ def make_handler(options, out, service, classes):
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = 60
+        disable_nagle_algorithm = True
 
         def do_POST(self):
             body = self.read_body()

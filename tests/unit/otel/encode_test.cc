@@ -1,10 +1,10 @@
 #include "src/otel/encode.h"
 
 #include <gtest/gtest.h>
+#include <opentelemetry/proto/collector/trace/v1/trace_service.pb.h>
 
 #include <limits>
 
-#include "opentelemetry/proto/collector/trace/v1/trace_service.pb.h"
 #include "tests/unit/otel/spans.h"
 
 namespace rung::otel {

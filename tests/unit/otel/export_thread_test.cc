@@ -1,12 +1,12 @@
 #include "src/otel/export_thread.h"
 
 #include <gtest/gtest.h>
+#include <opentelemetry/proto/collector/trace/v1/trace_service.pb.h>
 
 #include <algorithm>
 #include <optional>
 #include <thread>
 
-#include "opentelemetry/proto/collector/trace/v1/trace_service.pb.h"
 #include "tests/support/http_script.h"
 #include "tests/unit/otel/spans.h"
 

@@ -1,13 +1,12 @@
 #include "src/otel/reply.h"
 
 #include <gtest/gtest.h>
-
-#include "opentelemetry/proto/collector/trace/v1/trace_service.pb.h"
+#include <opentelemetry/proto/collector/trace/v1/trace_service.pb.h>
 
 namespace rung::otel {
 namespace {
 
-using Kind = Outcome::Kind;
+using Kind = ExportResult::Kind;
 
 std::string partial(std::int64_t rejected, const std::string& message) {
   opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse response;
@@ -16,7 +15,7 @@ std::string partial(std::int64_t rejected, const std::string& message) {
   return response.SerializeAsString();
 }
 
-Outcome reply(int status, std::string body = {}) {
+ExportResult reply(int status, std::string body = {}) {
   net::HttpReply answer;
   answer.status = status;
   answer.body = std::move(body);
@@ -59,10 +58,10 @@ TEST(Reply, AFullSuccess) {
 }
 
 TEST(Reply, APartialSuccess) {
-  const Outcome outcome = reply(200, partial(3, "too old"));
-  EXPECT_EQ(outcome.kind, Kind::accepted);
-  EXPECT_EQ(outcome.rejected, 3);
-  EXPECT_EQ(outcome.reason, "answers 200: too old");
+  const ExportResult result = reply(200, partial(3, "too old"));
+  EXPECT_EQ(result.kind, Kind::accepted);
+  EXPECT_EQ(result.rejected, 3);
+  EXPECT_EQ(result.reason, "answers 200: too old");
 }
 
 TEST(Reply, AWarningRejectsNothing) {
@@ -88,8 +87,8 @@ TEST(Reply, AFailuresTextIsTheReason) {
 }
 
 TEST(Reply, AFailuresTextIsCut) {
-  const Outcome outcome = reply(200, partial(1, std::string(5000, 'x')));
-  EXPECT_EQ(outcome.reason, "answers 200: " + std::string(200, 'x'));
+  const ExportResult result = reply(200, partial(1, std::string(5000, 'x')));
+  EXPECT_EQ(result.reason, "answers 200: " + std::string(200, 'x'));
 }
 
 }  // namespace

@@ -155,7 +155,7 @@ TEST_F(TracesOfTasks, ReceivedFromAnErrorQueueAsADelayAndParked) {
   t.received(one, kNow);
   EXPECT_EQ(take().name, "receive orders_error");
   one = fresh();
-  one.task.kind = Kind::delay;
+  one.task.kind = rung::Kind::delay;
   t.received(one, kNow);
   EXPECT_EQ(take().name, "receive rung.delay");
   one = fresh();
