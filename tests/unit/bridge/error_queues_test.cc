@@ -79,7 +79,9 @@ class ErrorQueueStory : public testing::Test {
   }
   static Message order() {
     Message message;
-    message.headers = Table{{"tenant", "eu"}};
+    message.headers = Table{{"tenant", "eu"},
+                            {"traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
+                            {"tracestate", "vendor=a:1,other=b"}};
     message.body = "order 4711";
     return message;
   }
@@ -172,6 +174,8 @@ TEST_F(ErrorQueueStory, WhatIsParkedReturnsAndIsLeftThere) {
   EXPECT_EQ(find(copy.headers, "failure")->as_text()->substr(), "no card") << "for the framework's tools";
   EXPECT_EQ(*find(copy.headers, "retry-error")->as_text(), "no card");
   EXPECT_NE(find(copy.headers, header::kParked), nullptr);
+  for (const char* name : {"traceparent", "tracestate"})
+    EXPECT_EQ(*find(copy.headers, name), *find(order().headers, name)) << name;
 }
 
 TEST_F(ErrorQueueStory, ACopyWhosePublishFailsComesAgain) {

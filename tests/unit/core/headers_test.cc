@@ -343,6 +343,25 @@ TEST(Strip, TwiceIsOnce) {
   EXPECT_EQ(strip(once, nullptr), once);
 }
 
+// Every message passes these two on its way, whichever way it came in.
+TEST(Dress, AfterStripTheTraceContextIsAsItWasReceived) {
+  const Table trace = {{"traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
+                       {"tracestate", "vendor=a:1,other=b"},
+                       {"baggage", "tenant=eu"}};
+  Table received = trace;
+  received.emplace_back("retry-not-before", "2030-01-01T00:00:00Z");
+  received.emplace_back("retry-id", "7");
+  Task task;
+  task.attempt = 2;
+  BrokerFacts facts;
+  facts.delay.header = "x-delay";
+  const Message back = dress(strip(message_with(received), nullptr, facts), task, "2-token");
+  for (const auto& [name, value] : trace) {
+    ASSERT_NE(find(back.headers, name), nullptr) << name;
+    EXPECT_EQ(*find(back.headers, name), value);
+  }
+}
+
 TEST(Dress, PutsOnWhatTheContractNames) {
   Task t;
   t.id = {123456789012345};
