@@ -109,7 +109,7 @@ Result<void> Consumer::apply_error_queues(Connection& connection) {
   const auto done = errors_.apply(connection, loop_.waker(), deadline, take_others(connection));
   loop_.wake();  // as in pause_or_go_on()
   epoch_.touch(loop_.now());
-  if (done || connection.closing().code == 0) return done;
+  if (done || !connection.channel_closed()) return done;
   epoch_.end();
   begin_channel();
   auto opened = connection.open_channel(loop_.waker(), deadline, [](const Frame&) {});

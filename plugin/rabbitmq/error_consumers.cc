@@ -64,6 +64,8 @@ Result<void> ErrorConsumers::start(const std::string& queue, Connection& connect
   const auto answer = connection.call(AMQP_BASIC_CONSUME_METHOD, &consume, AMQP_BASIC_CONSUME_OK_METHOD,
                                       waker, deadline, others);
   if (answer) return {};
+  // A lost connection is no refusal.
+  if (!connection.channel_closed()) return tl::unexpected(answer.error());
   const std::lock_guard lock(mutex_);
   wanted_.erase(queue);
   refused_.push_back({queue, answer.error().message});

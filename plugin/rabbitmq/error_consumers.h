@@ -30,7 +30,10 @@ class ErrorConsumers {
   std::vector<Refused> take_refused();
 
   // A new channel: nothing is consumed on it.
-  void begin_channel() { consumed_.clear(); }
+  void begin_channel() {
+    consumed_.clear();
+    queues_.clear();
+  }
   // Whether apply() has something to do.
   bool changed() const;
   // Starts and stops consumers. Error: the channel is closed; the queue that caused it is reported as

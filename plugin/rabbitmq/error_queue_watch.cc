@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "plugin/rabbitmq/error_queue_fit.h"
+
 namespace rung::rabbit {
 namespace {
 
@@ -11,13 +13,17 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr Ms kListEvery{minutes{1}};
+constexpr Ms kListAgain{seconds{5}};  // after a failure
 constexpr Ms kListTimeout{1500};  // each for connecting and for the answer; a heartbeat must not be missed
 constexpr Ms kLookAtMissing{seconds{5}};  // many frameworks declare an error queue with the first failure
 constexpr Ms kLookAtPresent{minutes{1}};
 constexpr Ms kLookAtResting{seconds{1}};
 constexpr Ms kShortestRest{seconds{1}};       // the copies go back meanwhile
 constexpr Ms kLongestUnsettled{seconds{10}};  // a failure that comes meanwhile waits as long
+// Doubled with each refusal in a row: trying closes the channel of all inlets, and what was unacked comes
+// again.
 constexpr Ms kAfterRefusal{minutes{1}};
+constexpr Ms kLongestAfterRefusal{minutes{60}};
 constexpr std::size_t kLooksCompared = 5;
 constexpr Ms kWatchCloses{seconds{1}};
 
@@ -86,8 +92,8 @@ Result<BootMs> ErrorQueueWatch::turn(Connection& connection) {
     return loop_.finish(connection, std::min(loop_.stop_deadline(), loop_.now() + kWatchCloses));
   take_orders();
   if (options_.error_queues->has_patterns() && loop_.now() >= next_list_) {
-    list();
-    next_list_ = loop_.now() + kListEvery;
+    const bool listed = list();
+    next_list_ = loop_.now() + (listed ? kListEvery : kListAgain);
   }
   for (auto& [name, queue] : queues_) {
     if (loop_.now() < queue.next_look) continue;
@@ -116,9 +122,17 @@ void ErrorQueueWatch::take_orders() {
   for (const auto& refused : consumers_.take_refused()) {
     const auto queue = queues_.find(refused.queue);
     if (queue == queues_.end()) continue;
+    if (refused.reason.empty()) {  // deleted
+      queue->second = {};
+      queue->second.next_look = loop_.now() + kLookAtResting;
+      continue;
+    }
+    const int before = queue->second.refusals;
     queue->second = {};
+    queue->second.refusals = before + 1;
     queue->second.problem = refused.reason;
-    queue->second.next_look = loop_.now() + (refused.reason.empty() ? kLookAtResting : kAfterRefusal);
+    queue->second.next_look =
+        loop_.now() + std::min(kAfterRefusal * (1 << std::min(before, 10)), kLongestAfterRefusal);
   }
 }
 
@@ -137,20 +151,18 @@ Result<std::vector<std::string>> ErrorQueueWatch::names() {
   if (!queues) return tl::unexpected(queues.error());
   std::vector<std::string> names;
   for (const QueueFacts& facts : *queues) {
-    const bool own = facts.name.starts_with(options_.prefix + ".");
-    if (!own && !facts.exclusive && facts.type != "stream" &&
-        options_.error_queues->find(facts.name) != nullptr)
+    if (may_match(options_, facts) && options_.error_queues->find(facts.name) != nullptr)
       names.push_back(facts.name);
   }
   return names;
 }
 
-void ErrorQueueWatch::list() {
+bool ErrorQueueWatch::list() {
   const auto found = names();
   if (!found) {
     list_problem_ = "the error queues of a pattern cannot be listed, and new ones are not found: " +
                     found.error().message;
-    return;
+    return false;
   }
   list_problem_.clear();
   for (const std::string& name : *found) queues_.try_emplace(name);
@@ -158,11 +170,14 @@ void ErrorQueueWatch::list() {
     const ErrorQueue* entry = options_.error_queues->find(one.first);
     return entry->is_pattern() && std::ranges::find(*found, one.first) == found->end();
   });
+  return true;
 }
 
 // Error: the connection has ended.
 Result<void> ErrorQueueWatch::look(Connection& connection, const std::string& name, Queue& queue) {
   const auto ignore = [](const Frame&) {};
+  // Also if the connection ends now: a queue that does not answer must not end the next one at once.
+  queue.next_look = loop_.now() + kLookAtPresent;
   if (!channel_open_) {
     if (auto done = connection.open_channel(loop_.waker(), loop_.now() + kSetUpTimeout, ignore); !done)
       return done;
@@ -174,8 +189,8 @@ Result<void> ErrorQueueWatch::look(Connection& connection, const std::string& na
   const auto answer = connection.call(AMQP_QUEUE_DECLARE_METHOD, &declare, AMQP_QUEUE_DECLARE_OK_METHOD,
                                       loop_.waker(), loop_.now() + kSetUpTimeout, ignore);
   if (!answer) {
+    if (!connection.channel_closed()) return tl::unexpected(answer.error());
     const int code = connection.closing().code;
-    if (code == 0) return tl::unexpected(answer.error());
     channel_open_ = false;
     queue = {};
     queue.next_look = loop_.now() + kLookAtMissing;

@@ -61,11 +61,12 @@ class ErrorQueueWatch {
     BootMs next_look{0};
     std::optional<RestWatch> resting = {};
     int unsettled = 0;  // rests that ended so, in a row
+    int refusals = 0;   // by the broker, in a row
     std::string problem = {};
   };
 
   Result<BootMs> turn(Connection& connection);
-  void list();
+  bool list();
   Result<std::vector<std::string>> names();
   void take_orders();
   Result<void> look(Connection& connection, const std::string& name, Queue& queue);

@@ -1,4 +1,5 @@
 // Checks of error_queues, over AMQP; the management API lists the queues that a pattern matches.
+#include "plugin/rabbitmq/error_queue_fit.h"
 #include "plugin/rabbitmq/management.h"
 #include "plugin/rabbitmq/probe.h"
 #include "src/cli/doctor.h"
@@ -36,6 +37,17 @@ class ErrorQueueCheck {
     return "its messages go back to " + (to.empty() ? "the queue that each message names" : "'" + to + "'");
   }
 
+  // What only the management API knows. False: wrong.
+  bool check_kind(const std::string& queue) {
+    const auto all = queues();
+    if (!all) return true;
+    const auto facts = std::ranges::find(*all, queue, &rabbit::QueueFacts::name);
+    const std::string why = facts == all->end() ? "" : rabbit::unfit(*facts);
+    if (!why.empty())
+      found_.push_back(wrong(name_of(queue), why, "declare it anew, or remove it from error_queues"));
+    return why.empty();
+  }
+
   // True: nothing is wrong with it.
   bool check_queue(const ErrorQueue& entry, const std::string& queue) {
     const std::string name = name_of(queue);
@@ -50,6 +62,7 @@ class ErrorQueueCheck {
                              "add it to the user's read pattern: docs/permissions.md"));
       return false;
     }
+    if (!check_kind(queue)) return false;
     const std::string to = target_by_name(entry, queue);
     if (to.empty() || !entry.retries || !is_missing(probe_.queue_exists(to))) return true;
     found_.push_back(
@@ -69,7 +82,9 @@ class ErrorQueueCheck {
     std::string fine;
     std::size_t matching = 0;
     for (const rabbit::QueueFacts& queue : *all) {
-      if (config_.broker.error_queues->find(queue.name) != &entry) continue;
+      if (!rabbit::may_match(config_.broker, queue) ||
+          config_.broker.error_queues->find(queue.name) != &entry)
+        continue;
       ++matching;
       if (check_queue(entry, queue.name)) fine += (fine.empty() ? "" : ", ") + queue.name;
     }

@@ -37,9 +37,9 @@ class BrokerAdmin {
     call("PUT", "/api/permissions/" + vhost + "/" + user,
          json{{"configure", configure}, {"write", write}, {"read", read}}.dump());
   }
-  void queue(const std::string& name, const json& arguments = json::object()) {
+  void queue(const std::string& name, const json& arguments = json::object(), bool auto_delete = false) {
     call("PUT", "/api/queues/" + vhost + "/" + percent_encode(name),
-         json{{"durable", true}, {"arguments", arguments}}.dump());
+         json{{"durable", true}, {"auto_delete", auto_delete}, {"arguments", arguments}}.dump());
   }
   void remove_queue(const std::string& name) {
     call("DELETE", "/api/queues/" + vhost + "/" + percent_encode(name), {});

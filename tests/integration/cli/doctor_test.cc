@@ -6,6 +6,7 @@ namespace rung::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Doctor : public CliTest {
  protected:
@@ -178,15 +179,19 @@ TEST_F(Doctor, AQuorumQueueThatDelaysByItself) {
 
 TEST_F(Doctor, ErrorQueues) {
   const std::string user = admin.user("management");
-  admin.permit(user, ".*", ".*", "^(" + prefix + "|orders_error|lost_error|failures$)");
+  admin.permit(user, ".*", ".*", "^(" + prefix + "|orders_error|lost_error|failures$|temporary)");
   for (const char* queue : {"orders_error", "lost_error", "failures", "secret_error"}) admin.queue(queue);
   admin.publish("failures", "m");
+  admin.queue("temporary", json::object(), true);
+  admin.queue("temporary_error", json::object(), true);
+  admin.queue(prefix + ".other_error");
   use(admin.url(user), db.url(), needed("RUNG_TEST_MANAGEMENT"), "classic",
       "error_queues:\n"
       "  - { from: failures, dialect: nservicebus }\n"
       "  - { from: secret_error, to: orders }\n"
       "  - { from: \"*_error\", dialect: masstransit }\n"
       "  - { from: nowhere, to: orders }\n"
+      "  - { from: temporary, to: orders }\n"
       "  - { from: \"none-*\", to: orders }\n");
   // A queue that was just declared is listed a moment later.
   EXPECT_TRUE(test::eventually([&] {
@@ -202,6 +207,10 @@ TEST_F(Doctor, ErrorQueues) {
   EXPECT_THAT(said("error_queue.*_error"), HasSubstr("matches queues that can be read: orders_error, "));
   EXPECT_THAT(said("error_queue.lost_error"),
               HasSubstr("warn: its messages go back to 'lost', which does not exist"));
+  EXPECT_THAT(said("error_queue.temporary"),
+              HasSubstr("wrong: it is deleted with its messages when its last consumer leaves"));
+  EXPECT_THAT(answer.dump(), Not(HasSubstr("temporary_error")));
+  EXPECT_THAT(answer.dump(), Not(HasSubstr("other_error")));
   EXPECT_THAT(said("error_queue.nowhere"), HasSubstr("warn: no such queue: 'nowhere'"));
   EXPECT_THAT(said("error_queue.none-*"), HasSubstr("warn: no queue matches"));
   const json messages = admin.take("failures");
