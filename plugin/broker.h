@@ -21,16 +21,32 @@ namespace rung {
 // The queues that are consumed: <prefix>.failed ..., and error queues (BrokerOptions::error_queues).
 enum class Inlet : std::uint8_t { failed, results, delay, error };
 
-// Identifies one delivery to the broker that made it, for ack(), requeue() and stands(). Opaque: both numbers
+// The session that a delivery belongs to. A broker has one intake or several, each with its own connection:
+// the RabbitMQ plugin consumes the error queues apart from its own queues. An intake begins a session with
+// each connection and with each pause_intake(true); the numbers grow from 1. A new session voids all
+// deliveries of earlier sessions of the same intake: an ack for them does nothing, and the broker redelivers
+// them, to us or to another consumer.
+struct IntakeSession {
+  constexpr IntakeSession() = default;  // of no delivery
+  constexpr IntakeSession(std::uint32_t its_number, std::uint8_t its_intake = 0)
+      : number(its_number), intake(its_intake) {}
+  bool operator==(const IntakeSession&) const = default;
+  // Whether `newer` voids the deliveries of this session.
+  bool before(const IntakeSession& newer) const {
+    return number != 0 && intake == newer.intake && number < newer.number;
+  }
+
+  std::uint32_t number = 0;
+  std::uint8_t intake = 0;
+};
+
+// Identifies one delivery to the broker that made it, for ack(), requeue() and stands(). Opaque: both fields
 // belong to the plugin, and only a plugin reads them (tests/rooms_check).
 struct DeliveryTag {
-  std::uint32_t connection = 0;
+  IntakeSession connection;
   std::uint64_t tag = 0;
 
-  // The intake session that the delivery belongs to. The broker begins a session with each connection and
-  // with each pause_intake(true); the numbers grow from 1. A new session voids all deliveries of earlier
-  // sessions: an ack for them does nothing, and the broker redelivers them, to us or to another consumer.
-  std::uint32_t session() const { return connection; }
+  IntakeSession session() const { return connection; }
 };
 
 struct Delivery {
@@ -80,7 +96,7 @@ struct PublishResult {
 };
 
 struct BrokerStatus {
-  bool consuming = false;   // the intake connection is up
+  bool consuming = false;   // the connection that consumes Rung's own queues is up
   bool publishing = false;  // the publishing connection is up
   bool blocked = false;     // an alarm in the broker (memory, disk): nothing is sent
   std::string reason;       // why the status last got worse
@@ -99,8 +115,9 @@ struct TopologyReport {
 
 // The error queues, after a change.
 struct ErrorQueueReport {
-  std::vector<std::string> consumed;  // in alphabetical order; those at rest too
-  std::string problem;  // why a queue that exists, or a pattern, cannot be consumed; "" = nothing
+  // In alphabetical order: those that the broker lets us consume, and those at rest.
+  std::vector<std::string> consumed;
+  std::string problem;  // why a queue that exists, a pattern, or all cannot be consumed; "" = nothing
 };
 
 class BrokerSink {
@@ -144,7 +161,7 @@ class Broker {
   virtual void stop_intake() = 0;
 
   // True: stops deliveries and returns unacked messages to the broker, for other consumers. A new session
-  // begins, and stands() is false for earlier deliveries. False: resumes deliveries.
+  // begins in each intake, and stands() is false for earlier deliveries. False: resumes deliveries.
   virtual void pause_intake(bool yes) = 0;
 
   // The fence: nothing is written to the publishing socket after this instant (0 = never allowed). Initially

@@ -217,7 +217,7 @@ Closing Connection::closed_by_peer(const Frame& frame) {
   if (frame.method() == AMQP_CHANNEL_CLOSE_METHOD) {
     if (const auto* m = decode<amqp_channel_close_t>(frame)) {
       closing_ = {m->reply_code, std::string(view(m->reply_text)),
-                  (static_cast<std::uint32_t>(m->class_id) << 16) | m->method_id};
+                  (static_cast<std::uint32_t>(m->class_id) << 16) | m->method_id, false};
     }
     const amqp_channel_close_ok_t ok{};
     method(frame.channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
@@ -236,6 +236,7 @@ Closing Connection::closed_by_peer(const Frame& frame) {
 Result<const void*> Connection::call(amqp_method_number_t id, const void* fields, amqp_method_number_t answer,
                                      Waker& waker, BootMs deadline, const Others& others) {
   const std::uint16_t channel = (id >> 16) == 10 ? 0 : kChannel;
+  closing_ = {};
   method(channel, id, fields);
   for (;;) {
     auto frame = await(waker, deadline);

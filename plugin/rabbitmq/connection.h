@@ -33,6 +33,7 @@ struct Closing {
   int code = 0;              // 404, 406, 320 ...
   std::string text;          // "NOT_FOUND - no exchange 'x' in vhost '/'"
   std::uint32_t method = 0;  // our method that caused it; 0 = none
+  bool connection = true;    // false: channel.close; the connection goes on
 };
 
 inline std::string_view view(amqp_bytes_t bytes) {
@@ -107,7 +108,10 @@ class Connection {
   void close(BootMs deadline);
   // Answers a received connection.close or channel.close and returns its reason.
   Closing closed_by_peer(const Frame& frame);
+  // Of the last call, or of the last frame given to closed_by_peer() since. Code 0: nothing was closed.
   const Closing& closing() const { return closing_; }
+  // Whether the broker answered the last call by closing the channel: it refuses what was asked for.
+  bool channel_closed() const { return closing_.code != 0 && !closing_.connection; }
 
   int fd() const { return wire_->fd(); }
   std::uint32_t frame_max() const { return frame_max_; }

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "plugin/rabbitmq/error_queue_fit.h"
+
 namespace rung::rabbit {
 namespace {
 
@@ -11,13 +13,12 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr Ms kListEvery{minutes{1}};
-constexpr Ms kListTimeout{1500};  // each for connecting and for the answer; a heartbeat must not be missed
 constexpr Ms kLookAtMissing{seconds{5}};  // many frameworks declare an error queue with the first failure
 constexpr Ms kLookAtPresent{minutes{1}};
 constexpr Ms kLookAtResting{seconds{1}};
 constexpr Ms kShortestRest{seconds{1}};  // the copies go back meanwhile
 constexpr Ms kLongestUnsettled{minutes{1}};
-constexpr Ms kAfterRefusal{minutes{1}};
+constexpr Ms kReportDownAfter{seconds{5}};  // a connection that is back by then is no problem
 constexpr std::size_t kLooksCompared = 5;
 constexpr Ms kWatchCloses{seconds{1}};
 
@@ -41,6 +42,7 @@ ErrorQueueWatch::ErrorQueueWatch(ConnectionLoop::Deps deps, ErrorConsumers& cons
     : options_(deps.options),
       consumers_(consumers),
       wake_consumer_(std::move(wake_consumer)),
+      lookup_(options_, [this] { loop_.wake(); }),
       loop_(std::move(deps),
             {.thread_name = "rung-errors",
              .purpose = "error queues",
@@ -50,31 +52,37 @@ ErrorQueueWatch::ErrorQueueWatch(ConnectionLoop::Deps deps, ErrorConsumers& cons
              .turn = [this](Connection& connection) { return turn(connection); },
              .idle = {},
              .over = [this](const ConnectionLoop::End&) { channel_open_ = false; },
-             .stopped = {}}) {}
+             .stopped = {}}) {
+  consumers_.listen([this] { loop_.wake(); });
+}
 
 ErrorQueueWatch::~ErrorQueueWatch() { join(); }
 
 void ErrorQueueWatch::start() {
-  if (options_.error_queues->empty()) return;
   for (const ErrorQueue& entry : options_.error_queues->all()) {
     if (!entry.is_pattern()) queues_.try_emplace(entry.from);
   }
   loop_.start();
 }
 
+// Also while this watch has no connection, the consumer stops at once: else it would get the copies again
+// while they go back.
 void ErrorQueueWatch::rest(std::string queue, std::size_t copies) {
+  consumers_.rest(queue);
+  wake_consumer_();
   const std::lock_guard lock(mutex_);
   to_rest_.emplace_back(std::move(queue), copies);
   loop_.wake();
 }
 
 void ErrorQueueWatch::order_stop(BootMs deadline) {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    if (admin_ != nullptr) admin_->interrupt();
-  }
+  lookup_.stop();
   loop_.order_stop(deadline);
+}
+
+void ErrorQueueWatch::join() {
+  loop_.join();
+  lookup_.join();
 }
 
 Result<BootMs> ErrorQueueWatch::turn(Connection& connection) {
@@ -85,10 +93,9 @@ Result<BootMs> ErrorQueueWatch::turn(Connection& connection) {
   if (loop_.stopping())
     return loop_.finish(connection, std::min(loop_.stop_deadline(), loop_.now() + kWatchCloses));
   take_orders();
-  if (options_.error_queues->has_patterns() && loop_.now() >= next_list_) {
-    list();
-    next_list_ = loop_.now() + kListEvery;
-  }
+  take_events();
+  take_answer();
+  ask();
   for (auto& [name, queue] : queues_) {
     if (loop_.now() < queue.next_look) continue;
     if (auto done = look(connection, name, queue); !done) return tl::unexpected(done.error());
@@ -113,56 +120,102 @@ void ErrorQueueWatch::take_orders() {
     queue->second.resting.emplace(loop_.now(), copies, queue->second.unsettled);
     queue->second.next_look = loop_.now() + kShortestRest;
   }
-  for (const auto& refused : consumers_.take_refused()) {
-    const auto queue = queues_.find(refused.queue);
-    if (queue == queues_.end()) continue;
-    queue->second = {};
-    queue->second.problem = refused.reason;
-    queue->second.next_look = loop_.now() + (refused.reason.empty() ? kLookAtResting : kAfterRefusal);
+}
+
+void ErrorQueueWatch::take_events() {
+  using What = ErrorConsumers::Event::What;
+  for (ErrorConsumers::Event& event : consumers_.take_events()) {
+    const auto found = queues_.find(event.queue);
+    if (found == queues_.end()) continue;
+    Queue& queue = found->second;
+    switch (event.what) {
+      case What::consuming:
+        queue.consumed = true;
+        queue.problem.clear();
+        queue.retry.reset();
+        break;
+      case What::refused:
+        refused(queue, std::move(event.reason));
+        break;
+      case What::stopped:
+        queue = {};
+        queue.next_look = loop_.now() + kLookAtResting;
+        break;
+    }
   }
 }
 
-// Of the management API: it alone lists queues.
-Result<std::vector<std::string>> ErrorQueueWatch::names() {
-  auto admin = management_admin(options_, kListTimeout);
-  if (!admin) return tl::unexpected(admin.error());
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopping_) return transient("stopping");
-    admin_ = admin->get();
-  }
-  auto queues = (*admin)->queues();
-  const std::lock_guard lock(mutex_);
-  admin_ = nullptr;
-  if (!queues) return tl::unexpected(queues.error());
+// The problem stays until the broker lets us consume the queue: it shall not come and go with each attempt.
+void ErrorQueueWatch::refused(Queue& queue, std::string reason) const {
+  Retry retry = queue.retry;
+  const Ms pause = retry.next();
+  queue = {};
+  queue.retry = retry;
+  queue.next_look = loop_.now() + pause;
+  queue.problem = std::move(reason);
+}
+
+// --- what the management API knows
+
+void ErrorQueueWatch::ask() {
+  if (lookup_.busy()) return;
+  const bool list = options_.error_queues->has_patterns();
+  bool due = list && loop_.now() >= next_list_;
   std::vector<std::string> names;
-  for (const QueueFacts& facts : *queues) {
-    const bool own = facts.name.starts_with(options_.prefix + ".");
-    if (!own && !facts.exclusive && facts.type != "stream" &&
-        options_.error_queues->find(facts.name) != nullptr)
-      names.push_back(facts.name);
+  for (const auto& [name, queue] : queues_) {
+    if (queue.there && queue.known == Known::no) names.push_back(name);
   }
-  return names;
+  if (!due && names.empty()) return;
+  for (const std::string& name : names) queues_[name].known = Known::asked;
+  lookup_.ask(list ? std::vector<std::string>() : std::move(names));
 }
 
-void ErrorQueueWatch::list() {
-  const auto found = names();
-  if (!found) {
+void ErrorQueueWatch::take_answer() {
+  const auto answer = lookup_.take();
+  if (!answer) return;
+  // A queue that a name in the config stands for is consumed even if nobody can say what kind it is.
+  for (auto& [name, queue] : queues_) {
+    if (queue.known != Known::asked) continue;
+    queue.known = Known::yes;
+    if (!*answer) continue;
+    const auto facts = std::ranges::find((*answer).value(), name, &QueueFacts::name);
+    if (facts != (*answer)->end()) queue.unfit = unfit(*facts);
+  }
+  if (options_.error_queues->has_patterns()) take_list(*answer);
+}
+
+void ErrorQueueWatch::take_list(const QueueLookup::Answer& answer) {
+  if (!answer) {
     list_problem_ = "the error queues of a pattern cannot be listed, and new ones are not found: " +
-                    found.error().message;
+                    answer.error().message;
+    next_list_ = loop_.now() + list_retry_.next();
     return;
   }
   list_problem_.clear();
-  for (const std::string& name : *found) queues_.try_emplace(name);
+  ErrorConsumers::Names found;
+  for (const ErrorQueue& entry : options_.error_queues->all()) {
+    if (!entry.is_pattern()) continue;
+    for (std::string& name : matching_queues(options_, entry, *answer)) found.insert(std::move(name));
+  }
+  for (const std::string& name : found) {
+    const auto [queue, is_new] = queues_.try_emplace(name);
+    if (is_new) queue->second.known = Known::yes;
+  }
   std::erase_if(queues_, [&](const auto& one) {
     const ErrorQueue* entry = options_.error_queues->find(one.first);
-    return entry->is_pattern() && std::ranges::find(*found, one.first) == found->end();
+    return entry->is_pattern() && !found.contains(one.first);
   });
+  if (!found.empty()) list_retry_.reset();
+  next_list_ = loop_.now() + (found.empty() ? list_retry_.next() : kListEvery);
 }
+
+// --- what the broker knows
 
 // Error: the connection has ended.
 Result<void> ErrorQueueWatch::look(Connection& connection, const std::string& name, Queue& queue) {
   const auto ignore = [](const Frame&) {};
+  // Also if the connection ends now: a queue that does not answer must not end the next one at once.
+  queue.next_look = loop_.now() + kLookAtPresent;
   if (!channel_open_) {
     if (auto done = connection.open_channel(loop_.waker(), loop_.now() + kSetUpTimeout, ignore); !done)
       return done;
@@ -171,20 +224,25 @@ Result<void> ErrorQueueWatch::look(Connection& connection, const std::string& na
   amqp_queue_declare_t declare{};
   declare.queue = bytes(name);
   declare.passive = 1;
+  const auto deadline = loop_.now() + kSetUpTimeout;
   const auto answer = connection.call(AMQP_QUEUE_DECLARE_METHOD, &declare, AMQP_QUEUE_DECLARE_OK_METHOD,
-                                      loop_.waker(), loop_.now() + kSetUpTimeout, ignore);
+                                      loop_.waker(), deadline, ignore);
+  if (!answer && !connection.channel_closed()) {
+    if (!loop_.stopping() && loop_.now() >= deadline) refused(queue, answer.error().message);
+    return tl::unexpected(answer.error());
+  }
   if (!answer) {
-    const int code = connection.closing().code;
-    if (code == 0) return tl::unexpected(answer.error());
     channel_open_ = false;
+    if (connection.closing().code != AMQP_NOT_FOUND) {
+      refused(queue, answer.error().message);
+      return {};
+    }
     queue = {};
     queue.next_look = loop_.now() + kLookAtMissing;
-    if (code != AMQP_NOT_FOUND) queue.problem = answer.error().message;
     return {};
   }
   const auto messages = static_cast<const amqp_queue_declare_ok_t*>(*answer)->message_count;
   queue.there = true;
-  queue.problem.clear();
   if (queue.resting && queue.resting->over(messages, loop_.now())) {
     queue.unsettled = queue.resting->settled() ? 0 : queue.unsettled + 1;
     queue.resting.reset();
@@ -196,13 +254,19 @@ Result<void> ErrorQueueWatch::look(Connection& connection, const std::string& na
 void ErrorQueueWatch::report() {
   ErrorConsumers::Names wanted;
   ErrorQueueReport now;
-  now.problem = list_problem_;
+  const auto add = [&](const std::string& problem) {
+    now.problem += (now.problem.empty() ? "" : "; ") + problem;
+  };
+  const auto down = consumers_.down_since();
+  if (down && loop_.now() - down->since >= kReportDownAfter)
+    add("error queues cannot be consumed: " + down->reason);
+  if (!list_problem_.empty()) add(list_problem_);
   for (const auto& [name, queue] : queues_) {
-    if (queue.there) now.consumed.push_back(name);
-    if (queue.there && !queue.resting) wanted.insert(name);
-    if (queue.problem.empty()) continue;
-    if (!now.problem.empty()) now.problem += "; ";
-    now.problem += "error queue " + name + ": " + queue.problem;
+    if (queue.consumed) now.consumed.push_back(name);
+    if (queue.there && queue.known == Known::yes && queue.unfit.empty() && !queue.resting)
+      wanted.insert(name);
+    const std::string& problem = queue.unfit.empty() ? queue.problem : queue.unfit;
+    if (!problem.empty()) add("error queue " + name + ": " + problem);
   }
   if (wanted != wanted_) {
     wanted_ = wanted;

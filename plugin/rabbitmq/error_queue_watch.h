@@ -1,12 +1,16 @@
-// Finds the error queues and says which of them the consumer consumes: those that exist, and that do not rest
-// (Broker::rest). Queues that a pattern names are found by the management API, once a minute; the broker is
-// asked whether a queue exists on a connection of its own, because consuming a missing queue would close the
-// consumer's channel.
+// Finds the error queues and says which of them the consumer consumes: those that exist, that can be consumed
+// without harm, and that do not rest (Broker::rest). The management API finds the queues of a pattern, once a
+// minute, and says what kind of queue each is. The broker is asked whether a queue exists on a connection of
+// its own, because consuming a missing queue would close the consumer's channel.
 //
 // Thread: start, rest, order_stop and join from any; the sink is called on its own.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,7 +20,7 @@
 
 #include "plugin/rabbitmq/connection_loop.h"
 #include "plugin/rabbitmq/error_consumers.h"
-#include "plugin/rabbitmq/management.h"
+#include "plugin/rabbitmq/queue_lookup.h"
 
 namespace rung::rabbit {
 
@@ -24,7 +28,8 @@ namespace rung::rabbit {
 // Thread: one.
 class RestWatch {
  public:
-  static constexpr Ms kLongest{std::chrono::minutes{10}};
+  // Each end costs one pass of the copies, which another reader of the queue sees missing for a moment.
+  static constexpr Ms kLongest{std::chrono::minutes{1}};
   // `copies`: how many go back to the queue. `unsettled`: how often in a row the queue had another number of
   // messages after that: something came meanwhile, or another instance holds copies, too.
   RestWatch(BootMs now, std::size_t copies, int unsettled)
@@ -43,31 +48,55 @@ class RestWatch {
   std::deque<std::size_t> last_;
 };
 
+// When to try something again that failed: after `first`, then twice as long each time, up to `longest`.
+class Retry {
+ public:
+  constexpr Retry(Ms first, Ms longest) : first_(first), longest_(longest) {}
+  Ms next() {
+    const Ms pause = std::min(first_ * (1 << std::min(tries_, 20)), longest_);
+    ++tries_;
+    return pause;
+  }
+  void reset() { tries_ = 0; }
+
+ private:
+  Ms first_, longest_;
+  int tries_ = 0;  // in a row
+};
+
 class ErrorQueueWatch {
  public:
   // `wake_consumer`: it has a new list to apply.
   ErrorQueueWatch(ConnectionLoop::Deps deps, ErrorConsumers& consumers, std::function<void()> wake_consumer);
   ~ErrorQueueWatch();
 
-  // Does nothing if the config has no error queues.
   void start();
   void rest(std::string queue, std::size_t copies);
   void order_stop(BootMs deadline);
-  void join() { loop_.join(); }
+  void join();
 
  private:
+  // Whether the management API has said what kind of queue it is.
+  enum class Known : std::uint8_t { no, asked, yes };
   struct Queue {
     bool there = false;
+    Known known = Known::no;  // yes also if nobody could be asked
+    bool consumed = false;
     BootMs next_look{0};
     std::optional<RestWatch> resting = {};
-    int unsettled = 0;  // rests that ended so, in a row
-    std::string problem = {};
+    int unsettled = 0;                                            // rests that ended so, in a row
+    std::string problem = {};                                     // stays while it is tried again
+    Retry retry{std::chrono::minutes{1}, std::chrono::hours{1}};  // after a refusal
+    std::string unfit = {};                                       // why it is never consumed
   };
 
   Result<BootMs> turn(Connection& connection);
-  void list();
-  Result<std::vector<std::string>> names();
+  void ask();
+  void take_answer();
+  void take_list(const QueueLookup::Answer& answer);
   void take_orders();
+  void take_events();
+  void refused(Queue& queue, std::string reason) const;
   Result<void> look(Connection& connection, const std::string& name, Queue& queue);
   void report();
 
@@ -76,17 +105,17 @@ class ErrorQueueWatch {
   const std::function<void()> wake_consumer_;
   std::mutex mutex_;
   std::vector<std::pair<std::string, std::size_t>> to_rest_;  // guarded by mutex_
-  QueueAdmin* admin_ = nullptr;  // guarded by mutex_: the one that is asked at the moment
-  bool stopping_ = false;        // guarded by mutex_
 
   // Used by the watch's thread only, after start().
   std::map<std::string, Queue, std::less<>> queues_;
   BootMs next_list_{0};
+  Retry list_retry_{std::chrono::seconds{5}, std::chrono::minutes{1}};
   std::string list_problem_;
   ErrorQueueReport reported_;
   ErrorConsumers::Names wanted_;
   bool channel_open_ = false;
 
+  QueueLookup lookup_;
   ConnectionLoop loop_;  // last: its callbacks use the others
 };
 

@@ -27,6 +27,11 @@ std::string text_at(const json& object, const char* key) {
   return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
 }
 
+bool flag_at(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_boolean() && it->get<bool>();
+}
+
 // The API returns an empty object sometimes as {}, sometimes as [].
 std::optional<std::string> text_in(const json& object, const char* table, const char* key) {
   const auto it = object.find(table);
@@ -84,8 +89,9 @@ class ManagementAdmin final : public QueueAdmin {
   }
 
   Result<std::vector<QueueFacts>> queues() override {
-    auto answer = get(queues_path() + kFresh + "&columns=name,arguments,policy,type,exclusive,node,members",
-                      "list queues");
+    auto answer =
+        get(queues_path() + kFresh + "&columns=name,arguments,policy,type,exclusive,auto_delete,node,members",
+            "list queues");
     if (!answer) return tl::unexpected(answer.error());
     std::vector<QueueFacts> all;
     for (const json& row : *answer) {
@@ -206,8 +212,8 @@ class ManagementAdmin final : public QueueAdmin {
                      text_at(row, "type"), text_at(row, "name")};
     if (const auto it = row.find("arguments"); it != row.end() && it->is_object())
       facts.arguments = dump(*it);
-    if (const auto it = row.find("exclusive"); it != row.end() && it->is_boolean())
-      facts.exclusive = it->get<bool>();
+    facts.exclusive = flag_at(row, "exclusive");
+    facts.auto_delete = flag_at(row, "auto_delete");
     if (std::string node = text_at(row, "node"); !node.empty()) facts.nodes.push_back(std::move(node));
     if (const auto it = row.find("members"); it != row.end() && it->is_array()) {  // of a quorum queue
       for (const json& member : *it) {

@@ -55,6 +55,7 @@ struct QueueFacts {
   std::string name = {};
   std::string arguments = "{}";         // all of them: a JSON object, as text
   bool exclusive = false;               // belongs to one connection and is deleted with it
+  bool auto_delete = false;             // is deleted when its last consumer leaves
   std::vector<std::string> nodes = {};  // cluster nodes known to host it; not by rabbitmqctl
 };
 

@@ -1,12 +1,16 @@
 #include "plugin/rabbitmq/rabbit_broker.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <mutex>
 #include <utility>
 #include <vector>
 
 #include "plugin/rabbitmq/broker_endpoints.h"
 #include "plugin/rabbitmq/consumer.h"
+#include "plugin/rabbitmq/error_consumers.h"
 #include "plugin/rabbitmq/error_queue_watch.h"
+#include "plugin/rabbitmq/own_queues.h"
 #include "plugin/rabbitmq/publishers.h"
 #include "plugin/rabbitmq/return_route.h"
 #include "plugin/rabbitmq/sink_adapter.h"
@@ -15,20 +19,31 @@
 namespace rung {
 namespace {
 
+constexpr std::uint8_t kOwnIntake = 0, kErrorIntake = 1;  // IntakeSession::intake
+
+bool is_of_errors(const DeliveryTag& tag) { return tag.session().intake == kErrorIntake; }
+
 // The connections, created when the broker starts.
 struct Connections {
   Connections(const BrokerOptions& options, rabbit::BrokerEndpoints at, BrokerSink& to)
       : endpoints(std::move(at)),
         sink(to),
-        consumer({options, *endpoints.addresses, endpoints.tls, sink}),
+        deps{options, *endpoints.addresses, endpoints.tls, sink},
+        own_queues(options, sink),
+        error_queues(options, endpoints.addresses->clock()),
+        consumer(deps, own_queues, {"rung-consume", "intake", rabbit::SinkAdapter::Side::intake, kOwnIntake}),
+        error_consumer(deps, error_queues, {"rung-errconsume", "error intake", {}, kErrorIntake}),
         publishers(options, endpoints, sink),
-        topology({options, *endpoints.addresses, endpoints.tls, sink}),
-        errors({options, *endpoints.addresses, endpoints.tls, sink}, consumer.error_queues(),
-               [this] { consumer.wake(); }) {}
+        topology(deps),
+        errors(deps, error_queues, [this] { error_consumer.wake(); }) {}
 
   rabbit::BrokerEndpoints endpoints;
   rabbit::SinkAdapter sink;
+  rabbit::ConnectionLoop::Deps deps;
+  rabbit::OwnQueues own_queues;
+  rabbit::ErrorConsumers error_queues;
   rabbit::Consumer consumer;
+  rabbit::Consumer error_consumer;  // started only if the config has error queues
   rabbit::Publishers publishers;
   rabbit::TopologyKeeper topology;
   rabbit::ErrorQueueWatch errors;
@@ -53,7 +68,10 @@ class RabbitBroker final : public Broker {
     connections_->consumer.start();
     connections_->publishers.start();
     connections_->topology.start();
-    connections_->errors.start();
+    if (!options_.error_queues->empty()) {
+      connections_->error_consumer.start();
+      connections_->errors.start();
+    }
     return {};
   }
 
@@ -69,13 +87,19 @@ class RabbitBroker final : public Broker {
     connections_->publishers.publish(std::move(batch));
   }
   void ack(std::vector<DeliveryTag> tags) override {
-    if (connections_) connections_->consumer.ack(std::move(tags));
+    if (!connections_) return;
+    connections_->error_consumer.ack(take_those_of_errors(tags));
+    connections_->consumer.ack(std::move(tags));
   }
   void stop_intake() override {
-    if (connections_) connections_->consumer.stop_intake();
+    if (!connections_) return;
+    connections_->consumer.stop_intake();
+    connections_->error_consumer.stop_intake();
   }
   void pause_intake(bool yes) override {
-    if (connections_) connections_->consumer.pause_intake(yes);
+    if (!connections_) return;
+    connections_->consumer.pause_intake(yes);
+    connections_->error_consumer.pause_intake(yes);
   }
   void allow_publish_until(BootMs deadline) override {
     if (!connections_) {
@@ -85,10 +109,14 @@ class RabbitBroker final : public Broker {
     connections_->publishers.allow_until(deadline);
   }
   bool stands(const DeliveryTag& tag) const override {
-    return connections_ && connections_->consumer.stands(tag.connection);
+    if (!connections_) return false;
+    const auto& its = is_of_errors(tag) ? connections_->error_consumer : connections_->consumer;
+    return its.stands(tag.session());
   }
   void requeue(std::vector<DeliveryTag> tags) override {
-    if (connections_) connections_->consumer.requeue(std::move(tags));
+    if (!connections_) return;
+    connections_->error_consumer.requeue(take_those_of_errors(tags));
+    connections_->consumer.requeue(std::move(tags));
   }
   void rest(std::string error_queue, std::size_t copies) override {
     if (connections_) connections_->errors.rest(std::move(error_queue), copies);
@@ -103,6 +131,7 @@ class RabbitBroker final : public Broker {
     stopped_ = true;
     const auto deadline = clock_.boot() + most;
     connections_->consumer.order_stop(deadline);
+    connections_->error_consumer.order_stop(deadline);
     connections_->topology.order_stop(deadline);
     connections_->errors.order_stop(deadline);
     connections_->topology.join();
@@ -110,9 +139,18 @@ class RabbitBroker final : public Broker {
     connections_->publishers.order_stop(deadline);
     connections_->publishers.join();
     connections_->consumer.join();
+    connections_->error_consumer.join();
   }
 
  private:
+  static std::vector<DeliveryTag> take_those_of_errors(std::vector<DeliveryTag>& tags) {
+    const auto middle =
+        std::ranges::partition(tags, [](const auto& tag) { return !is_of_errors(tag); }).begin();
+    std::vector<DeliveryTag> taken(middle, tags.end());
+    tags.erase(middle, tags.end());
+    return taken;
+  }
+
   const BrokerOptions options_;
   const std::string return_exchange_ = rabbit::return_exchange(options_.prefix);
   const Clock& clock_;

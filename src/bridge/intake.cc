@@ -48,8 +48,8 @@ void Intake::wait(Newcomer item) {
   waiting_.push_back(std::move(item));
 }
 
-void Intake::forget_before(std::uint32_t connection) {
-  std::erase_if(waiting_, [&](const Newcomer& item) { return item.delivery->tag.session() < connection; });
+void Intake::forget_before(const IntakeSession& session) {
+  std::erase_if(waiting_, [&](const Newcomer& item) { return item.delivery->tag.session().before(session); });
 }
 
 void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
@@ -60,12 +60,12 @@ void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
                                          failure.directives, clean_utf8(failure.queue, kShortString),
                                          clean_utf8(message_id.value_or(""), kShortString), failure.executor,
                                          proven, false, failure.level}};
-  const std::uint32_t connection = delivery->tag.session();
+  const IntakeSession session = delivery->tag.session();
   deps_.transitions.add(
       std::move(event),
       [this, delivery = std::move(delivery), failure = std::move(failure),
        proven](const Result<Decision>& decision) { decided(delivery, failure, proven, decision); },
-      connection, Transitions::OnError::keep);
+      session, Transitions::OnError::keep);
 }
 
 void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& failure, bool proven,
@@ -251,8 +251,8 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
 // Retries it in its current state: if its copy is already in the parked queue, only the row is missing.
 void Intake::try_later(Newcomer item, const std::string& reason) {
   item.alone = true;
-  const std::uint32_t connection = item.delivery->tag.session();
-  deps_.left.add(connection, reason, [this, item = std::move(item)]() mutable {
+  const IntakeSession session = item.delivery->tag.session();
+  deps_.left.add(session, reason, [this, item = std::move(item)]() mutable {
     waiting_.push_back(std::move(item));
     flush();
   });

@@ -51,8 +51,8 @@ class Intake {
 
   void failed(std::vector<Delivery> deliveries);
   void delayed(std::vector<Delivery> deliveries);
-  // Drops waiting deliveries from older broker connections.
-  void forget_before(std::uint32_t connection);
+  // Drops waiting deliveries of older sessions of this intake.
+  void forget_before(const IntakeSession& session);
   // Inserts the messages that wait for a lease or a free slot.
   void flush();
   // Starts nothing new: waiting messages stay unacked, with the broker.

@@ -29,8 +29,8 @@ void ReturnedCopies::add(Delivery copy) {
   quiet_.start(kQuiet);
 }
 
-void ReturnedCopies::forget_before(std::uint32_t connection) {
-  std::erase_if(held_, [&](const Delivery& copy) { return copy.tag.session() < connection; });
+void ReturnedCopies::forget_before(const IntakeSession& session) {
+  std::erase_if(held_, [&](const Delivery& copy) { return copy.tag.session().before(session); });
 }
 
 void ReturnedCopies::drain() {

@@ -19,8 +19,8 @@ class ReturnedCopies {
   ReturnedCopies(io::Loop& loop, Broker& broker, Outbox& outbox, Acks& acks);
 
   void add(Delivery copy);
-  // Drops what waits here from older broker connections: the broker redelivers it.
-  void forget_before(std::uint32_t connection);
+  // Drops what waits here of older sessions of this intake: the broker redelivers it.
+  void forget_before(const IntakeSession& session);
   // Sends no more.
   void drain();
   bool idle() const { return under_way_ == 0; }

@@ -362,6 +362,8 @@ void complete(Draft& draft, Problems& problems) {
   draft.config.rules = build_rules(draft, problems);
   if (draft.config.rules != nullptr)
     draft.config.broker.error_queues = draft.config.rules->error_queues_ptr();
+  for (const QueueGroups::Group& group : draft.config.groups.all)
+    draft.config.broker.group_prefixes.push_back(group.prefix);
 }
 
 }  // namespace rung::confile
