@@ -16,6 +16,7 @@
 #include "src/core/url.h"
 #include "src/store/mysql/mysql_store.h"
 #include "tests/support/clock.h"
+#include "tests/support/shared_schema.h"
 
 namespace rung::test {
 namespace {
@@ -45,7 +46,10 @@ struct MysqlSchema::Connection {
   std::unique_ptr<::sql::Statement> statement;
 };
 
-MysqlSchema::MysqlSchema() : name_(unique_name()), connection_(std::make_unique<Connection>()) {
+MysqlSchema::MysqlSchema() : MysqlSchema(unique_name(), true) {}
+
+MysqlSchema::MysqlSchema(std::string name, bool dropped)
+    : name_(std::move(name)), dropped_(dropped), connection_(std::make_unique<Connection>()) {
   const Url url = server();
   ::sql::ConnectOptionsMap map;
   map["hostName"] = ::sql::SQLString("tcp://" + url.host_port(3306));
@@ -63,11 +67,23 @@ MysqlSchema::MysqlSchema() : name_(unique_name()), connection_(std::make_unique<
 }
 
 MysqlSchema::~MysqlSchema() {
+  if (!dropped_) return;
   try {
     exec("DROP DATABASE IF EXISTS `" + name_ + "`");
   } catch (const std::exception& e) {
     std::fprintf(stderr, "could not drop %s: %s\n", name_.c_str(), e.what());
   }
+}
+
+std::shared_ptr<MysqlSchema> MysqlSchema::shared() {
+  static SharedSchema schema;
+  static std::weak_ptr<MysqlSchema> taken;
+  if (!taken.expired()) throw std::logic_error("the shared schema is taken already");
+  // A connection of its own: what a test sets in its session ends with the test.
+  std::shared_ptr<MysqlSchema> mine(new MysqlSchema(schema.emptied(), false));
+  mine->exec("USE `" + mine->name() + "`");
+  taken = mine;
+  return mine;
 }
 
 std::string MysqlSchema::url() const {

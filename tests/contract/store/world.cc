@@ -40,8 +40,7 @@ void StoreContract::SetUp() {
     memory_ = std::make_shared<MemoryDb>();
     must(open_memory_store(memory_)->migrate());
   } else {
-    mysql_ = std::make_unique<MysqlSchema>();
-    mysql_->open_store();
+    mysql_ = MysqlSchema::shared();
   }
   store_ = open();
 }

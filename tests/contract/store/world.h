@@ -56,7 +56,7 @@ class StoreContract : public testing::TestWithParam<std::string> {
   Task get(Store& store, TaskId id);
 
   std::shared_ptr<MemoryDb> memory_;
-  std::unique_ptr<MysqlSchema> mysql_;
+  std::shared_ptr<MysqlSchema> mysql_;
   std::unique_ptr<Store> store_;
   IdSource ids_{7};
 };
