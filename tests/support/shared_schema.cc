@@ -7,26 +7,23 @@
 namespace rung::test {
 namespace {
 
-struct Definition {
-  std::string text;
-  bool counter;  // of AUTO_INCREMENT: moved, also where the rows were rolled back or deleted
-};
-
-// By name, of tables and views. SHOW CREATE TABLE has columns, indexes, partitions and the counter, and
-// unlike information_schema never comes from a cache.
-std::map<std::string, Definition> definitions(MysqlSchema& schema) {
-  std::map<std::string, Definition> out;
+// SHOW CREATE has columns, indexes, partitions and the counter, and unlike information_schema never comes
+// from a cache.
+std::map<std::string, std::string> definitions(MysqlSchema& schema) {
+  std::map<std::string, std::string> out;
   for (const auto& row : schema.query("SHOW TABLES")) {
-    std::string text = schema.query("SHOW CREATE TABLE `" + row[0] + "`").at(0).at(1);
-    static const std::string kCounter = " AUTO_INCREMENT=";
-    const std::size_t begin = text.find(kCounter);
-    if (begin != std::string::npos) text.erase(begin, text.find(' ', begin + kCounter.size()) - begin);
-    out[row[0]] = {text, begin != std::string::npos};
+    out[row[0]] = schema.query("SHOW CREATE TABLE `" + row[0] + "`").at(0).at(1);
   }
   return out;
 }
 
-bool is_view(const std::string& definition) { return !definition.starts_with("CREATE TABLE"); }
+// The last clause of a definition, as ALTER TABLE takes it; "" for a table without. MySQL has it in a
+// comment.
+std::string partitions(const std::string& definition) {
+  const std::size_t begin = definition.find("PARTITION BY");
+  if (begin == std::string::npos) return "";
+  return definition.substr(begin, definition.find("*/", begin) - begin);
+}
 
 std::vector<std::string> inserts(MysqlSchema& schema, const std::string& table) {
   std::vector<std::string> out;
@@ -44,17 +41,16 @@ std::vector<std::string> inserts(MysqlSchema& schema, const std::string& table) 
 }  // namespace
 
 void SharedSchema::make() {
-  schema_.reset();
-  tables_.clear();
   schema_ = std::make_unique<MysqlSchema>();
   schema_->open_store();
-  for (const auto& [name, definition] : definitions(*schema_)) {
-    Table& table = tables_[name];
-    table.definition = definition.text;
-    if (!is_view(definition.text)) table.inserts = inserts(*schema_, name);
+  migrated_ = definitions(*schema_);
+  rows_.clear();
+  for (const auto& [name, definition] : migrated_) {
+    if (definition.starts_with("CREATE TABLE")) rows_[name] = inserts(*schema_, name);
   }
 }
 
+// A closed connection ends some time after it was closed, and holds its locks until then.
 void SharedSchema::wait_until_alone() {
   const auto bound = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   const std::string others = "SELECT COUNT(*) FROM information_schema.processlist WHERE db = '" +
@@ -67,31 +63,32 @@ void SharedSchema::wait_until_alone() {
   }
 }
 
-bool SharedSchema::empty() {
+void SharedSchema::empty() {
   const auto now = definitions(*schema_);
-  if (now.size() != tables_.size()) return false;
-  for (const auto& [name, table] : tables_) {
-    const auto it = now.find(name);
-    if (it == now.end() || it->second.text != table.definition) return false;
-  }
-  // TRUNCATE resets the counter. It commits, and creates files: the other tables are emptied in one
-  // transaction.
   for (const auto& [name, definition] : now) {
-    if (definition.counter) schema_->exec("TRUNCATE TABLE `" + name + "`");
+    if (rows_.count(name) == 0) continue;
+    const std::string wanted = partitions(migrated_[name]);
+    const bool repartition = wanted != partitions(definition);
+    // TRUNCATE resets the counter, which moved also where the rows were rolled back. It creates files: the
+    // other tables are emptied in one transaction, which is faster.
+    if (repartition || definition.find(" AUTO_INCREMENT=") != std::string::npos) {
+      schema_->exec("TRUNCATE TABLE `" + name + "`");
+    }
+    if (repartition && !wanted.empty()) schema_->exec("ALTER TABLE `" + name + "` " + wanted);
   }
   schema_->exec("BEGIN");
-  for (const auto& [name, table] : tables_) {
-    if (is_view(table.definition)) continue;
+  for (const auto& [name, rows] : rows_) {
+    if (now.count(name) == 0) continue;
     schema_->exec("DELETE FROM `" + name + "`");
-    for (const std::string& insert : table.inserts) schema_->exec(insert);
+    for (const std::string& row : rows) schema_->exec(row);
   }
   schema_->exec("COMMIT");
-  return true;
 }
 
 std::string SharedSchema::emptied() {
-  if (schema_) wait_until_alone();
-  if (!schema_ || !empty()) make();
+  wait_until_alone();
+  empty();
+  if (definitions(*schema_) != migrated_) make();
   return schema_->name();
 }
 

@@ -14,21 +14,20 @@ class SharedSchema {
  public:
   // Makes the schema now: a static of this class then ends before the driver's own statics, which it uses.
   SharedSchema() { make(); }
-  // The name of the schema, which is as if it was migrated just now. Another one where a test changed a table
-  // or a view.
+  // The name of the schema, which is as if it was migrated just now. Another one where a test left tables or
+  // views that cannot be put right.
   std::string emptied();
 
  private:
-  struct Table {
-    std::string definition;            // SHOW CREATE TABLE without the counter
-    std::vector<std::string> inserts;  // the rows that migrations made
-  };
+  using Rows = std::vector<std::string>;  // INSERT statements
+
   void make();
   void wait_until_alone();
-  bool empty();  // false: a test changed a table or a view
+  void empty();
 
   std::unique_ptr<MysqlSchema> schema_;
-  std::map<std::string, Table> tables_;  // and views, by name
+  std::map<std::string, std::string> migrated_;  // SHOW CREATE of each table and view, by name
+  std::map<std::string, Rows> rows_;             // by table: what migrations insert
 };
 
 }  // namespace rung::test
