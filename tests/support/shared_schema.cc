@@ -86,9 +86,11 @@ void SharedSchema::empty() {
 }
 
 std::string SharedSchema::emptied() {
+  schema_->exec("USE `" + schema_->name() + "`");
   wait_until_alone();
   empty();
   if (definitions(*schema_) != migrated_) make();
+  schema_->exec("USE information_schema");  // tests count and end the connections that are in the schema
   return schema_->name();
 }
 

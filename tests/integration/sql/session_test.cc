@@ -15,7 +15,7 @@ namespace {
 class Hurt : public testing::Test {
  protected:
   void SetUp() override {
-    store_ = schema_.open_store();
+    store_ = must(open_mysql_store(schema_.options(), test_clock()));
     fence_.node = must(store_->register_node({"a", "0.1.0", "h:1", 1}, Ms{60'000}));
     const std::vector<int> shard{0};
     fence_.leases = must(store_->acquire(fence_.node, 1, shard, Ms{60'000}));
@@ -53,7 +53,8 @@ class Hurt : public testing::Test {
     return d;
   }
 
-  MysqlSchema schema_;
+  std::shared_ptr<MysqlSchema> shared_ = MysqlSchema::shared();
+  MysqlSchema& schema_ = *shared_;
   std::unique_ptr<Store> store_;
   Fence fence_;
 };

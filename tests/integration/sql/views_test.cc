@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tests/integration/sql/fixture.h"
+#include "tests/support/clock.h"
 
 namespace rung::test {
 namespace {
@@ -9,8 +10,8 @@ namespace {
 using testing::ElementsAre;
 
 TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
-  MysqlSchema schema;
-  schema.open_store();
+  const auto shared = MysqlSchema::shared();
+  MysqlSchema& schema = *shared;
   EXPECT_THAT(
       schema.columns("SELECT * FROM retry_current"),
       ElementsAre("retry_id", "kind", "queue", "exchange", "routing_key", "tag", "message_id", "state",
@@ -41,8 +42,9 @@ TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
 }
 
 TEST(Views, ShowWhatTheStoreWrote) {
-  MysqlSchema schema;
-  const auto store = schema.open_store();
+  const auto shared = MysqlSchema::shared();
+  MysqlSchema& schema = *shared;
+  const auto store = must(open_mysql_store(schema.options(), test_clock()));
   Fence fence;
   fence.node = must(store->register_node({"sidecar-1", "0.1.0", "h:1", 1}, Ms{60'000}));
   const std::vector<int> shard{7};
@@ -101,8 +103,9 @@ TEST(Views, ShowWhatTheStoreWrote) {
 }
 
 TEST(Views, ShowTheGatesOfQueues) {
-  MysqlSchema schema;
-  const auto store = schema.open_store();
+  const auto shared = MysqlSchema::shared();
+  MysqlSchema& schema = *shared;
+  const auto store = must(open_mysql_store(schema.options(), test_clock()));
   schema.exec(
       "INSERT INTO rung_tasks (id, queue, state, next_at) VALUES (1, 'q', 'scheduled', '2099-01-01'), "
       "(2, 'q', 'scheduled', '2098-01-01'), (3, 'q', 'awaiting', '2097-01-01'), (4, '', 'scheduled', "
@@ -127,8 +130,8 @@ TEST(Views, ShowTheGatesOfQueues) {
 }
 
 TEST(Views, DoNotDependOnTheReadersTimeZone) {
-  MysqlSchema schema;
-  schema.open_store();
+  const auto shared = MysqlSchema::shared();
+  MysqlSchema& schema = *shared;
   schema.exec(
       "INSERT INTO rung_tasks (id, queue, next_at) VALUES (1, 'q', UTC_TIMESTAMP(3) + INTERVAL 1 HOUR)");
   schema.exec("SET time_zone = '+09:00'");
