@@ -195,11 +195,12 @@ class Deposed : public StoreContract {
  protected:
   void SetUp() override {
     StoreContract::SetUp();
-    old = join(*store_, "a", {7}, Ms{200});
+    old = join(*store_, "a", {7});
     claimed = put(State::scheduled);
     EXPECT_EQ(apply_one(*store_, old, claimed, event::Claim{}).verdict, Decision::Verdict::applied);
     waiting = put(State::scheduled);
     heir_store = open();
+    EXPECT_EQ(must(store_->renew(old.node, old.leases, Ms{1})).held, old.leases);  // and it expires
     wait_until([&] {
       heir = join(*heir_store, "b", {7});
       return !heir.leases.empty();
