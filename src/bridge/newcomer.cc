@@ -18,7 +18,7 @@ std::string short_text(const std::string& text) { return clean_utf8(text, kShort
 
 // What the config says of the error queue that the message comes from.
 Directives with_error_queue(Directives directives, const std::string& source, const RuleBook& rules) {
-  const ErrorQueue* entry = source.empty() ? nullptr : rules.error_queues().find(source);
+  const ErrorQueue* entry = rules.error_queues().find(source);
   if (entry != nullptr && directives.ladder.empty()) directives.ladder = entry->ladder;
   return directives;
 }

@@ -54,7 +54,7 @@ class ErrorQueueCheck {
     if (is_missing(probe_.queue_exists(queue))) {
       found_.push_back(warning(name, "no such queue: '" + queue + "'",
                                "correct error_queues, or do nothing: Rung consumes it within 5 seconds after "
-                               "somebody declares it"));
+                               "it is declared"));
       return false;
     }
     if (const auto read = probe_.may_consume(queue); !read) {

@@ -16,6 +16,7 @@ constexpr std::string_view kNothingFound =
 }  // namespace
 
 const ErrorQueue* ErrorQueues::find(std::string_view queue) const {
+  if (queue.empty()) return nullptr;
   const ErrorQueue* found = nullptr;
   for (const ErrorQueue& entry : queues_) {
     if (entry.from == queue) return &entry;

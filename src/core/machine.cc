@@ -404,9 +404,9 @@ std::string_view name_of(const Happening& what) {
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at) {
   if (task.state == State::unknown) return refused(task, std::string(kUnknownState));
   Decision d = std::visit(Machine{task, rules, at}, what);
-  // The publish of the copy for <prefix>.parked is not visible: a reader sees the same parked task as before.
   const bool awaited = d.verdict == Verdict::applied && task.state == State::awaiting && task.next_at;
   if (awaited) d.awaited_since = *task.next_at - silence_of(task, rules).after;
+  // The publish of the copy for <prefix>.parked is not visible: a reader sees the same parked task as before.
   const bool shows = !std::holds_alternative<event::ParkedCopySent>(what);
   if (shows && d.verdict == Verdict::applied && !(d.task == task)) ++d.task.version;
   return d;

@@ -46,12 +46,12 @@ const TagRules* RuleBook::tag(std::string_view name) const {
 }
 
 bool RuleBook::returns_parked(const Task& task) const {
-  const ErrorQueue* entry = task.error_queue.empty() ? nullptr : error_queues_->find(task.error_queue);
+  const ErrorQueue* entry = error_queues_->find(task.error_queue);
   return entry != nullptr && entry->returns;
 }
 
 bool RuleBook::only_parks(const Task& task) const {
-  const ErrorQueue* entry = task.error_queue.empty() ? nullptr : error_queues_->find(task.error_queue);
+  const ErrorQueue* entry = error_queues_->find(task.error_queue);
   return entry != nullptr && !entry->retries;
 }
 

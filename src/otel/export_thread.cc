@@ -30,7 +30,7 @@ net::HttpClientOptions client_options(const ExporterOptions& options, const Expo
           .answering = limits.answering};
 }
 
-// The main thread handles signals; SIGPIPE, which OpenSSL's writes can raise, is handled by nobody.
+// The main thread handles signals. SIGPIPE, which writes by OpenSSL can raise, has no handler.
 void block_signals() {
   sigset_t all;
   sigfillset(&all);
