@@ -15,6 +15,11 @@ set(RUNG_SANITIZE "" CACHE STRING "address (with undefined) or thread")
 if(RUNG_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
+  # GCC's checks of each pointer for null and alignment doubled the time of this build (store: 105 s of processor time for
+  # 55 s, with -Og 40 s). AddressSanitizer reports an access through null, and clang's fuzz targets keep both checks.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_compile_options(-fno-sanitize=null,alignment)
+  endif()
 elseif(RUNG_SANITIZE STREQUAL "thread")
   add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
   add_link_options(-fsanitize=thread)
