@@ -1,4 +1,5 @@
 // Reads the request of a delayed message.
+#include "src/core/digest.h"
 #include "src/core/header_reading.h"
 #include "src/core/headers.h"
 #include "src/core/message_json.h"
@@ -123,7 +124,7 @@ std::string intake_key(const DelayRequest& request, const Message& message, cons
   append_field(facts, text_of(find(message.headers, header::kId)));
   append_field(facts, std::to_string(int_of(find(message.headers, header::kAttempt)).value_or(0)));
   append_digest(facts, message.body);
-  return key_of(facts);
+  return key_of_facts(facts);
 }
 
 }  // namespace rung

@@ -10,22 +10,13 @@
 #include <stdexcept>
 #include <utility>
 
+#include "src/core/digest.h"
+
 namespace rung {
 namespace {
 
 constexpr std::size_t kKeyBytes = 32;
 constexpr std::size_t kTokenBytes = 16;  // of the HMAC's 32
-
-std::string to_hex(const unsigned char* bytes, std::size_t count) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out;
-  out.reserve(count * 2);
-  for (std::size_t i = 0; i < count; ++i) {
-    out += kDigits[bytes[i] >> 4U];
-    out += kDigits[bytes[i] & 15U];
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -47,10 +38,10 @@ DeliveryTokens::DeliveryTokens(DeliveryTokens&&) noexcept = default;
 DeliveryTokens& DeliveryTokens::operator=(DeliveryTokens&&) noexcept = default;
 
 std::string DeliveryTokens::new_key() {
-  std::array<unsigned char, kKeyBytes> key{};
+  std::array<std::uint8_t, kKeyBytes> key{};
   if (RAND_bytes(key.data(), static_cast<int>(key.size())) != 1)
     throw std::runtime_error("OpenSSL returned no random bytes");
-  return to_hex(key.data(), key.size());
+  return to_hex(key);
 }
 
 std::optional<DeliveryTokens> DeliveryTokens::from_hex(std::string_view key) {
@@ -75,7 +66,7 @@ std::optional<DeliveryTokens> DeliveryTokens::from_hex(std::string_view key) {
 
 std::string DeliveryTokens::token(TaskId id, int attempt) const {
   const std::string facts = id.str() + "/" + std::to_string(attempt);
-  std::array<unsigned char, 32> digest{};
+  Sha256 digest{};
   std::size_t size = 0;
   // Without a key: the same key again, from the start.
   const bool made = EVP_MAC_init(context_->keyed, nullptr, 0, nullptr) == 1 &&
@@ -83,7 +74,7 @@ std::string DeliveryTokens::token(TaskId id, int attempt) const {
                                    facts.size()) == 1 &&
                     EVP_MAC_final(context_->keyed, digest.data(), &size, digest.size()) == 1;
   if (!made || size != digest.size()) throw std::runtime_error("OpenSSL cannot compute an HMAC");
-  return std::to_string(attempt) + "-" + to_hex(digest.data(), kTokenBytes);
+  return std::to_string(attempt) + "-" + to_hex(digest, kTokenBytes);
 }
 
 bool DeliveryTokens::proves(std::string_view token, TaskId id, int attempt) const {

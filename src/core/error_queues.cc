@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/core/digest.h"
 #include "src/core/header_reading.h"
 #include "src/core/message_json.h"
 #include "src/core/target_rules.h"
@@ -59,13 +60,7 @@ std::string failure_mark(const Dialect& dialect, const Message& message) {
   }
   // Brokers may order headers anew.
   std::ranges::sort(written, {}, &Table::value_type::first);
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string mark;
-  for (const char c : reading::key_of(headers_to_json(written))) {
-    const auto byte = static_cast<unsigned char>(c);
-    mark.append({kDigits[byte >> 4U], kDigits[byte & 0xfU]});
-  }
-  return mark;
+  return to_hex(key_of_facts(headers_to_json(written)));
 }
 
 bool is_returned_copy(const ErrorQueue& entry, const Message& message) {

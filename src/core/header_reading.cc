@@ -1,7 +1,5 @@
 #include "src/core/header_reading.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -36,12 +34,6 @@ std::optional<Ms> duration_of(const Value& value) {
   }
   const auto parsed = levels::parse_duration(text_of(&value));
   return parsed ? std::optional<Ms>(*parsed) : std::nullopt;
-}
-
-std::array<unsigned char, 32> sha256(std::string_view data) {
-  std::array<unsigned char, 32> digest{};
-  EVP_Digest(data.data(), data.size(), digest.data(), nullptr, EVP_sha256(), nullptr);
-  return digest;
 }
 
 constexpr std::size_t kShown = 40;  // bytes of a quoted value
@@ -144,20 +136,6 @@ Directives read_directives(const std::optional<Table>& headers) {
     d.never = d.never || flag.value_or(true);
   }
   return d;
-}
-
-void append_field(std::string& to, std::string_view field) {
-  to.append(std::to_string(field.size())).append(":").append(field);
-}
-
-void append_digest(std::string& to, std::string_view body) {
-  const auto digest = sha256(body);
-  append_field(to, {reinterpret_cast<const char*>(digest.data()), digest.size()});
-}
-
-std::string key_of(std::string_view facts) {
-  const auto digest = sha256(facts);
-  return {reinterpret_cast<const char*>(digest.data()), 16};
 }
 
 }  // namespace rung::reading

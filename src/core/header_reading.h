@@ -31,12 +31,4 @@ Directives read_directives(const std::optional<Table>& headers);
 // Appends "NAME is not understood: WANTS" to earlier complaints.
 void complain(std::string& complaint, std::string_view name, std::string_view wants);
 
-// Appends a field of an intake key, with its length, so that different lists of fields never give the same
-// text.
-void append_field(std::string& to, std::string_view field);
-// The same for a body: its digest.
-void append_digest(std::string& to, std::string_view body);
-// 16 bytes of the digest of all of them.
-std::string key_of(std::string_view facts);
-
 }  // namespace rung::reading

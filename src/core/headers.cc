@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "src/core/digest.h"
 #include "src/core/error_queues.h"
 #include "src/core/header_reading.h"
 #include "src/core/message_json.h"
@@ -187,7 +188,7 @@ std::string intake_key(const Failure& failure, const Message& message) {
   append_field(facts, std::to_string(failure.failed_count));
   // The body too: some publishers' message-ids are not unique, and two messages must never become one.
   append_digest(facts, message.body);
-  return key_of(facts);
+  return key_of_facts(facts);
 }
 
 }  // namespace rung

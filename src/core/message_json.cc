@@ -7,24 +7,13 @@
 #include <stdexcept>
 #include <utility>
 
+#include "src/core/digest.h"
 #include "src/core/utf8.h"
 
 namespace rung {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string to_hex(std::string_view bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out;
-  out.reserve(bytes.size() * 2);
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += kDigits[byte >> 4];
-    out += kDigits[byte & 15];
-  }
-  return out;
-}
 
 // Throws std::invalid_argument, caught with the JSON library's exceptions.
 std::string from_hex(const std::string& hex) {

@@ -172,4 +172,10 @@ struct NewTask {
   bool may_be_its_retry = false;
 };
 
+// Whether a row with the same intake key gives it up to the new task, by the rules above.
+inline bool gives_up_key(bool over, int attempt, EpochMs created_at, const NewTask& to) {
+  if (!over) return to.may_be_its_retry && attempt > 0;
+  return !(to.same_if_over_since && created_at >= *to.same_if_over_since);
+}
+
 }  // namespace rung

@@ -1,21 +1,13 @@
 #include "src/http/access.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <strings.h>
 
-#include <array>
-
+#include "src/core/digest.h"
 #include "src/http/problem.h"
 
 namespace rung::http {
 namespace {
-
-std::array<unsigned char, 32> digest(const std::string& text) {
-  std::array<unsigned char, 32> out{};
-  EVP_Digest(text.data(), text.size(), out.data(), nullptr, EVP_sha256(), nullptr);
-  return out;
-}
 
 // "http://127.0.0.1:8025" -> "127.0.0.1:8025".
 std::string_view host_of_origin(std::string_view origin) {
@@ -26,7 +18,7 @@ std::string_view host_of_origin(std::string_view origin) {
 }  // namespace
 
 bool same_secret(const std::string& a, const std::string& b) {
-  const auto x = digest(a), y = digest(b);
+  const auto x = sha256(a), y = sha256(b);
   return CRYPTO_memcmp(x.data(), y.data(), x.size()) == 0;
 }
 

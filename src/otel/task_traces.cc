@@ -1,12 +1,11 @@
 #include "src/otel/task_traces.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
 
+#include "src/core/digest.h"
 #include "src/core/rfc3339.h"
 #include "src/core/utf8.h"
 #include "src/otel/trace_context.h"
@@ -15,15 +14,8 @@ namespace rung::otel {
 namespace {
 
 using How = PublishResult::How;
-using Digest = std::array<std::uint8_t, 32>;
 
 constexpr std::size_t kStatusBytes = 256, kNameBytes = 255;
-
-Digest sha256(const std::string& text) {
-  Digest digest{};
-  EVP_Digest(text.data(), text.size(), digest.data(), nullptr, EVP_sha256(), nullptr);
-  return digest;
-}
 
 std::string facts_of(const TraceOptions& options, TaskId id, int attempt) {
   return options.service + "/" + options.prefix + "/" + id.str() + "/" + std::to_string(attempt);
@@ -31,7 +23,7 @@ std::string facts_of(const TraceOptions& options, TaskId id, int attempt) {
 
 // Of a further span of the attempt.
 SpanId span_id(const TraceOptions& options, TaskId id, int attempt, const std::string& what) {
-  const Digest digest = sha256(facts_of(options, id, attempt) + "/" + what);
+  const Sha256 digest = sha256(facts_of(options, id, attempt) + "/" + what);
   SpanId out{};
   std::copy_n(digest.begin(), out.size(), out.begin());
   return out;
@@ -101,7 +93,7 @@ const char* refusal(How how) {
 }  // namespace
 
 SpanContext attempt_context(const TraceOptions& options, TaskId id, int attempt) {
-  const Digest digest = sha256(facts_of(options, id, attempt));
+  const Sha256 digest = sha256(facts_of(options, id, attempt));
   SpanContext out;
   std::copy_n(digest.begin(), out.trace.size(), out.trace.begin());
   std::copy_n(digest.begin() + out.trace.size(), out.span.size(), out.span.begin());

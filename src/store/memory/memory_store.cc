@@ -200,11 +200,10 @@ Inserted MemoryStore::insert_one(const NewTask& n, const std::vector<Lease>& lea
     return {ours ? Inserted::How::inserted : Inserted::How::id_taken, n.task.id};
   }
   const auto old = n.intake_key.empty() ? db_.keys_.end() : db_.keys_.find(n.intake_key);
-  const auto gives_up_key = [&](const Task& t) {
-    if (!is_over(t.state, t.kind, t.attempt)) return n.may_be_its_retry && t.attempt > 0;
-    return !(n.same_if_over_since && t.created_at >= *n.same_if_over_since);
+  const auto gives_up = [&](const Task& t) {
+    return gives_up_key(is_over(t.state, t.kind, t.attempt), t.attempt, t.created_at, n);
   };
-  const bool frees = old != db_.keys_.end() && gives_up_key(db_.tasks_.at(old->second).task);
+  const bool frees = old != db_.keys_.end() && gives_up(db_.tasks_.at(old->second).task);
   if (old != db_.keys_.end() && !frees) return {Inserted::How::duplicate, old->second};
   if (n.message->body.size() > db_.max_body_) return {Inserted::How::too_large, n.task.id};
   const bool ours =

@@ -151,7 +151,8 @@ class Intake {
     }
     const std::string key = key_of(n);
     const auto old = key.empty() ? by_key_.end() : by_key_.find(key);
-    const bool frees = old != by_key_.end() && gives_up_key(old->second, n);
+    const bool frees = old != by_key_.end() &&
+                       gives_up_key(old->second.over, old->second.attempt, old->second.created_at, n);
     if (old != by_key_.end() && !frees) {
       result = {Inserted::How::duplicate, old->second.id};
       return false;
@@ -171,11 +172,6 @@ class Intake {
     if (!key.empty()) in_batch[key] = n.task.id;
     if (frees) to_free.push_back(old->second.id);
     return true;
-  }
-
-  static bool gives_up_key(const Existing& old, const NewTask& n) {
-    if (!old.over) return n.may_be_its_retry && old.attempt > 0;
-    return !(n.same_if_over_since && old.created_at >= *n.same_if_over_since);
   }
 
   void free_keys(std::vector<TaskId> to_free) {

@@ -1,0 +1,37 @@
+// Stored keys and ids of traces depend on these to the byte: another version of Rung computes them again.
+#include "src/core/digest.h"
+
+#include <gtest/gtest.h>
+
+namespace rung {
+namespace {
+
+TEST(Digest, IsSha256) {
+  // printf abc | sha256sum
+  EXPECT_EQ(to_hex(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(to_hex(sha256("abc"), 4), "ba7816bf");
+}
+
+TEST(Digest, HexHasTwoDigitsForEachByte) { EXPECT_EQ(to_hex(std::string_view("\x00\x0f\xff", 3)), "000fff"); }
+
+TEST(Digest, AKeyIsTheBeginningOfTheDigestOfItsFacts) {
+  std::string facts;
+  append_field(facts, "orders");
+  append_field(facts, "");
+  append_digest(facts, "abc");
+  ASSERT_TRUE(facts.starts_with("6:orders0:32:"));
+  EXPECT_EQ(key_of_facts(facts).size(), 16U);
+  EXPECT_EQ(to_hex(key_of_facts(facts)), to_hex(sha256(facts)).substr(0, 32));
+}
+
+TEST(Digest, FieldsDoNotRunIntoEachOther) {
+  std::string one, other;
+  append_field(one, "ab");
+  append_field(one, "c");
+  append_field(other, "a");
+  append_field(other, "bc");
+  EXPECT_NE(one, other);
+}
+
+}  // namespace
+}  // namespace rung
