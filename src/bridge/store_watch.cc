@@ -42,10 +42,11 @@ void StoreWatch::changed(const StoreJobs::Status& status) {
 
 void StoreWatch::noticed(const Shards::Notice& notice) {
   const bool restored = notice.kind == Shards::Notice::Kind::restored;
-  log::write(restored ? log::Level::error : log::Level::warn,
-             restored ? "the database went back in time, as by a restored backup: registered anew"
-                      : "the database's clock stepped",
-             {{"detail", notice.detail}});
+  if (restored)
+    log::error("the database went back in time, as by a restored backup: registered anew",
+               {{"detail", notice.detail}});
+  else
+    log::warn("the database's clock stepped", {{"detail", notice.detail}});
   health_.set(restored ? "restored" : "clock", notice.detail);
   (restored ? restored_calm_ : clock_calm_).start(kNoticeStands);
   record_({0, {}, "", restored ? "database_restored" : "clock_step", node_, notice.detail});

@@ -2,18 +2,23 @@
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "src/core/time.h"
 #include "src/core/utf8.h"
+#include "src/io/log_limit.h"
 
 namespace rung::log {
 namespace {
 
-std::atomic<bool> as_json{false};
+std::atomic<bool> as_json{false}, to_journal{false};
 
 std::shared_ptr<spdlog::logger> logger() {
   static const auto instance = [] {
@@ -47,6 +52,30 @@ std::string_view name(Level level) {
   return "info";
 }
 
+// systemd says in JOURNAL_STREAM which pipe leads to its journal; stderr may since have been redirected. The
+// journal takes a line's priority from its beginning (sd-daemon(3)), and removes it.
+bool leads_to_journal() {
+  const char* stream = std::getenv("JOURNAL_STREAM");  // NOLINT(concurrency-mt-unsafe): nothing sets it
+  struct stat now {};
+  if (stream == nullptr || fstat(STDERR_FILENO, &now) != 0) return false;
+  return fmt::format("{}:{}", now.st_dev, now.st_ino) == stream;
+}
+
+std::string_view journal_priority(Level level) {
+  if (!to_journal) return "";
+  switch (level) {
+    case Level::debug:
+      return "<7>";
+    case Level::info:
+      return "<6>";
+    case Level::warn:
+      return "<4>";
+    case Level::error:
+      return "<3>";
+  }
+  return "";
+}
+
 // Quotes a value whose end would be ambiguous, or that needs escaping. JSON's quoting keeps an event on one
 // line.
 std::string text_value(const Field& field) {
@@ -72,20 +101,40 @@ std::string json_line(Level level, std::string_view event, std::initializer_list
   return escape_controls_in_json(line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
+spdlog::level::level_enum spdlog_level(Level level) {
+  return level == Level::debug  ? spdlog::level::debug
+         : level == Level::info ? spdlog::level::info
+         : level == Level::warn ? spdlog::level::warn
+                                : spdlog::level::err;
+}
+
+void put(Level level, std::string_view event, std::initializer_list<Field> fields) {
+  logger()->log(spdlog_level(level), "{}{}", journal_priority(level),
+                as_json ? json_line(level, event, fields) : text_line(level, event, fields));
+}
+
 }  // namespace
 
 void configure(std::string_view level, std::string_view format) {
   as_json = format == "json";
+  to_journal = leads_to_journal();
   logger()->set_level(spdlog::level::from_str(std::string(level)));
 }
 
 void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
-  const auto spd = level == Level::debug  ? spdlog::level::debug
-                   : level == Level::info ? spdlog::level::info
-                   : level == Level::warn ? spdlog::level::warn
-                                          : spdlog::level::err;
-  if (!logger()->should_log(spd)) return;
-  logger()->log(spd, "{}", as_json ? json_line(level, event, fields) : text_line(level, event, fields));
+  if (!logger()->should_log(spdlog_level(level))) return;
+  // Who asks for debug lines wants them all.
+  if (level != Level::debug) {
+    static std::mutex mutex;
+    static LogLimit limit;
+    const auto now =
+        std::chrono::duration_cast<LogLimit::Time>(std::chrono::steady_clock::now().time_since_epoch());
+    const std::lock_guard lock(mutex);
+    for (const auto& [of, lines] : limit.take_suppressed(now))
+      put(Level::warn, "log lines suppressed", {{"of", of}, {"lines", lines}});
+    if (!limit.admit(event, now)) return;
+  }
+  put(level, event, fields);
 }
 
 }  // namespace rung::log

@@ -1,5 +1,6 @@
 // The log: one line per event, key=value or JSON, on stderr. No payloads, no secrets: the caller keeps them
-// out. Thread: any.
+// out. Of one event at most 300 lines a minute are written (log_limit.h), and how many more there were; of
+// debug lines all. Each event has a row in docs/events.md (tests/events_check). Thread: any.
 #pragma once
 
 #include <concepts>
@@ -24,7 +25,8 @@ struct Field {
   Field(std::string_view k, T v) : key(k), value(std::to_string(v)), quoted(false) {}
 };
 
-// level: trace debug info warn error; format: text or json. May be called again (reload).
+// level: trace debug info warn error; format: text or json. May be called again (reload). If stderr leads to
+// systemd's journal, each line begins with its priority from now on.
 void configure(std::string_view level, std::string_view format);
 
 // `event` is a constant, searchable phrase: "the database is away".

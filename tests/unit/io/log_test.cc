@@ -1,10 +1,15 @@
 #include "src/io/log.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <nlohmann/json.hpp>
+
+#include "src/io/log_limit.h"
 
 namespace rung::log {
 namespace {
@@ -71,6 +76,51 @@ TEST(Log, NoControlOrFormatCharacterIsWritten) {
                       "e path=\"a\\\"b\""),
             std::string::npos)
       << "what is harmless stays as it is";
+}
+
+// The journal reads the priority from the line's beginning: journalctl -p warning finds it.
+TEST(Log, LinesToTheJournalBeginWithTheirPriority) {
+  const auto to_journal = [](bool ours) {
+    struct stat now {};
+    fstat(STDERR_FILENO, &now);
+    setenv("JOURNAL_STREAM",
+           (std::to_string(now.st_dev) + ":" + std::to_string(now.st_ino + (ours ? 0 : 1))).c_str(), 1);
+    configure("info", "text");
+    info("started");
+    warn("trouble");
+    error("worse");
+    std::exit(0);
+  };
+  EXPECT_EXIT(to_journal(true), testing::ExitedWithCode(0),
+              "^<6>.* info  started\n<4>.* warn  trouble\n<3>.* error worse");
+  EXPECT_EXIT(to_journal(false), testing::ExitedWithCode(0), "^20.* info  started\n20") << "another stream";
+}
+
+TEST(Log, TheLinesOfOneEventAreLimited) {
+  const std::string lines = written("text", [] {
+    for (int i = 0; i < 1'000; ++i) warn("flood", {{"number", i}});
+    warn("another event");
+  });
+  EXPECT_EQ(std::ranges::count(lines, '\n'), static_cast<std::ptrdiff_t>(LogLimit::kMostLines) + 1)
+      << lines.substr(0, 500);
+  EXPECT_NE(lines.find("another event"), std::string::npos);
+}
+
+TEST(LogLimit, SaysHowManyItSuppressedOnceTheWindowIsOver) {
+  using namespace std::chrono_literals;
+  LogLimit limit;
+  const LogLimit::Time start{};
+  for (std::uint64_t i = 0; i < LogLimit::kMostLines; ++i) EXPECT_TRUE(limit.admit("flood", start));
+  EXPECT_FALSE(limit.admit("flood", start + 1s));
+  EXPECT_FALSE(limit.admit("flood", start + 59s));
+  EXPECT_TRUE(limit.admit("calm", start + 30s));
+  EXPECT_TRUE(limit.take_suppressed(start + 59s).empty());
+  const auto told = limit.take_suppressed(start + 60s);
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].event, "flood");
+  EXPECT_EQ(told[0].lines, 2U);
+  EXPECT_TRUE(limit.admit("flood", start + 60s));
+  EXPECT_TRUE(limit.take_suppressed(start + 200s).empty()) << "told twice";
 }
 
 }  // namespace
