@@ -4,6 +4,12 @@ target_compile_options(rung_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -W
   -Woverloaded-virtual -Wimplicit-fallthrough -Werror)
 target_include_directories(rung_flags INTERFACE ${CMAKE_SOURCE_DIR})
 
+# Paths in debug info begin at the source folder, as ./src/core/machine.cc: builds in different folders are equal, byte for byte
+# (docs/releasing.md). For gdb outside the source folder: set substitute-path . /path/to/rung. Debug builds keep whole paths.
+if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+  add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
+endif()
+
 # lld links a test binary in a fifth of the time; tests/packages installs it.
 find_program(RUNG_LLD ld.lld)
 if(RUNG_LLD)

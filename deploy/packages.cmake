@@ -75,6 +75,9 @@ set(CPACK_RPM_DBGSYM_PACKAGE_NAME rung-debugsymbols)
 set(CPACK_RPM_DBGSYM_PACKAGE_AUTOREQPROV OFF)
 # Stripped already; rpmbuild's own debuginfo package would be empty.
 set(CPACK_RPM_SPEC_MORE_DEFINE "%define debug_package %{nil}")
+# No time and no name of the building machine (docs/releasing.md).
+string(APPEND CPACK_RPM_SPEC_MORE_DEFINE "\n%define _buildhost reproducible\n%define use_source_date_epoch_as_buildtime 1\n"
+  "%define clamp_mtime_to_source_date_epoch 1")
 # Folders that belong to the distribution.
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/lib/sysusers.d /usr/lib/systemd /usr/lib/systemd/system /usr/share/bash-completion
   /usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/site-functions /usr/share/fish
