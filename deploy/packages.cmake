@@ -1,5 +1,4 @@
-# Packages, made in the build folder of the release: `cpack -G DEB` or `cpack -G RPM`, in build/release/packages. Two of
-# each: rung, and its debug symbols.
+# Packages: `cpack -G DEB` or `cpack -G RPM` in the build folder of the release. Two of each: rung, and its debug symbols.
 set(CPACK_PACKAGE_NAME rung)
 set(CPACK_PACKAGE_VENDOR "The Rung authors")
 set(RUNG_PACKAGE_CONTACT "The Rung authors <maintainers@rung.invalid>" CACHE STRING "Maintainer of the packages: Name <address>")
@@ -9,7 +8,6 @@ set(CPACK_PACKAGE_DESCRIPTION
 "A sidecar that takes messages which a consumer could not handle, returns them
 to their queue after the delays of a ladder (5 s, 30 s, 1 min ... 2 d), and
 records every step in MySQL or MariaDB. It also delivers delayed messages.")
-set(CPACK_OUTPUT_FILE_PREFIX packages)
 set(CPACK_VERBATIM_VARIABLES ON)
 # With DESTDIR, because /etc is not below the prefix.
 set(CPACK_SET_DESTDIR ON)
