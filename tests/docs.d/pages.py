@@ -9,6 +9,7 @@ from markdown_it import MarkdownIt
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INDEX = ROOT / "docs/README.md"
+WORLDS = ROOT / "tests/docs.d/worlds"
 NOTE = re.compile(r"<!--\s*(not run|not compared|page not run|before|in the background)(?::\s*(.*?))?\s*-->", re.DOTALL)
 THEIRS = "third_party/"  # texts of others
 
@@ -134,6 +135,12 @@ def target_of(page, href):
     path, _, anchor = href.partition("#")
     whole = os.path.normpath(os.path.join(os.path.dirname(page.name), path)) if path else page.name
     return whole, anchor
+
+
+def world_of(page):
+    """What the page takes for granted when its commands are run (live.py); the file need not exist."""
+    name = page.name if page.path == INDEX else page.name.removeprefix("docs/")
+    return WORLDS / (name.removesuffix(".md").replace("/", ".") + ".sh")
 
 
 def index():

@@ -8,7 +8,7 @@ import tempfile
 
 import yaml
 
-from pages import INDEX, ROOT, folders, index, is_external, pages, target_of, tracked
+from pages import INDEX, ROOT, folders, index, is_external, pages, target_of, tracked, world_of
 
 # Tags of blocks. Those without a parser here are excerpts of code that other tests compile or run.
 TAGS = {"sh", "console", "yaml", "json", "jsonl", "sql", "text", "http", "python", "properties", "ini", "mermaid", "ts",
@@ -135,6 +135,17 @@ def blocks():
                 yield f"{block.where}: has commands: its language is console"
 
 
+def is_run():
+    """Where a reader types along, each command is run by tests/docs --run, or a comment says why not."""
+    typed_along = {path for section, entries in index() if section in ("Learn", "Do") for _, path in entries}
+    for name in sorted(typed_along):
+        page = pages()[name]
+        left = [block for block in page.blocks if block.language in ("sh", "console") and "not run" not in block.notes]
+        if left and not page.not_run and not world_of(page).exists():
+            yield f"{left[0].where}: is not run: give the page a world ({world_of(page).relative_to(ROOT)}), or say why not " \
+                "just above the block: <!-- not run: REASON -->"
+
+
 def packages():
     """The README's apt-get line installs what tests/packages knows that a build needs."""
     needed = set(subprocess.run([str(ROOT / "tests/packages"), "--list", "build"], check=True, capture_output=True,
@@ -144,4 +155,4 @@ def packages():
         yield f"README.md: its apt-get line lacks {name}, which tests/packages says the build needs"
 
 
-CHECKS = [links, in_index, mentions, scripts, blocks, packages]
+CHECKS = [links, in_index, mentions, scripts, blocks, is_run, packages]
