@@ -6,6 +6,7 @@ umask 077  # configs have passwords: no warnings
 exec 3>&2  # where this shell complains, wherever its commands' output goes
 export DOCS_LINE=0
 docs_at=
+# shellcheck disable=SC2034  # the worlds use it
 yaml_blocks=()  # the page's YAML blocks so far, as files
 declare -A ids  # the ids that the page shows, and those that its commands get instead
 before_python=  # what a Python block takes for granted

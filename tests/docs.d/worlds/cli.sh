@@ -79,8 +79,8 @@ close_17_was_changed() {
 three_tasks() {
   no_tasks
   rung submit --queue invoices --delay 10m --body x
-  rung submit --queue orders --delay 1h --message-id done --body x
-  rung finish "$(id_of done)" --succeeded
+  rung submit --queue orders --delay 1h --message-id over --body x
+  rung finish "$(id_of over)" --succeeded
   rabbitmqadmin publish exchange=rung.failed routing_key=orders payload=x \
     properties='{"delivery_mode":2,"headers":{"retry-queue":"orders","retry-never":true}}'
   until_true prints '^1$' rung list --state parked --count

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154  # yaml_blocks is of shell.sh
 # docs/moving-from-the-delayed-exchange.md: the exchange and its queue. Debian has no package of the plugin: the exchange
 # is a topic exchange from the start.
 rabbitmqadmin declare exchange name=my-delayed type=topic durable=true >/dev/null

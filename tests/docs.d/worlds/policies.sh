@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154  # yaml_blocks is of shell.sh
 # docs/policies.md: the rules of the page, and tasks of orders and invoices.
 config_with_rules() {
   {

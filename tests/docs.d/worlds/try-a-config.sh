@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154  # yaml_blocks is of shell.sh
 # docs/try-a-config.md: a database with failures, and the two configs.
 { servers_yaml; echo "ladders: { default: [5s, 30s, 1m, 5m, 10m, 30m] }"; } >rung.yaml
 cp rung.yaml new.yaml
