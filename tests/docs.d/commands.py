@@ -12,7 +12,8 @@ from static import commands_of
 
 HISTORY = ("CHANGELOG.md", "docs/decisions/", ".github/")
 CONFIG = "there-is-no-such-config.yaml"
-PLACEHOLDERS = dict.fromkeys(["ID", "N", "FILE", "TIME", "DURATION", "QUEUE", "NAME", "TAG", "TEXT"], "7") | {"COMMAND": "list"}
+PLACEHOLDERS = dict.fromkeys(["ID", "N", "FILE", "TIME", "DURATION", "QUEUE", "NAME", "TAG", "TEXT"], "7")
+PLACEHOLDERS |= {"COMMAND": "list", "EVENT": "stopped"}
 # "`rung attach` cannot see that": the text names a command, without what it needs.
 INCOMPLETE = re.compile("is required|requires|A subcommand is required|1 required|no queues given|no tasks selected")
 NOT_COMMANDS = {"rung starting"}  # an event of the log
@@ -89,7 +90,7 @@ def parsed(program, folder):
         if key not in tried:
             done = subprocess.run([program, *words], cwd=folder, env=environment, capture_output=True, text=True,
                                   timeout=30, stdin=subprocess.DEVNULL, check=False)
-            content = done.returncode == 0 or CONFIG in done.stderr
+            content = done.returncode in (0, 3) or CONFIG in done.stderr
             tried[key] = None if content else " ".join((done.stderr or done.stdout).split())[:300]
         if tried[key] and not (named and INCOMPLETE.search(tried[key])):
             yield f"{where}: rung {shlex.join(words)}: {tried[key]}"
