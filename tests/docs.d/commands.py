@@ -135,8 +135,8 @@ def configs(program, folder):
                 continue  # another program's
             count += 1
             names = set(re.findall(r"\$\{(\w+)\}", block.text))
-            done = subprocess.run([program, "check", "-c", str(config)], capture_output=True, text=True, timeout=30, check=False,
-                                  env=dict(os.environ, **{name: "value" for name in names}), cwd=folder)
+            done = subprocess.run([program, "check", "-c", str(config)], cwd=folder, capture_output=True, text=True, timeout=30,
+                                  check=False, env=dict(os.environ, **{name: "value" for name in names}))
             if done.returncode != 0:
                 yield f"{block.where}: rung check: {done.stderr.replace(str(config), 'the block').strip()}"
     print(f"docs: {count} configs validated")
@@ -153,7 +153,8 @@ def planned(servers):
         texts = [(block.where, block.text) for block in page.blocks
                  if block.language == "sql" and "not run" not in block.notes and not page.not_run]
         if not page.name.startswith(HISTORY):
-            texts += [(f"{page.name}:{line}", code) for line, code in page.inline if code.startswith("SELECT ") and "..." not in code]
+            texts += [(f"{page.name}:{line}", code) for line, code in page.inline
+                      if code.startswith("SELECT ") and "..." not in code]
         for where, text in texts:
             if not text.lstrip().startswith("SELECT"):
                 continue

@@ -38,7 +38,7 @@ class Page:
         if path.parent.name == "ISSUE_TEMPLATE":
             text = re.sub(r"\A---\n.*?\n---\n", lambda match: "\n" * match[0].count("\n"), text, flags=re.DOTALL)
         self.not_run = None
-        self._read(MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text))
+        self._read(parsed(text))
 
     def _read(self, tokens):
         notes, section = {}, ""
@@ -95,6 +95,10 @@ class Page:
         return out
 
 
+def parsed(text):
+    return MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
+
+
 def plain(token):
     return "".join(child.content for child in token.children if child.type in ("text", "code_inline"))
 
@@ -149,7 +153,7 @@ def index():
     page = pages()[str(INDEX.relative_to(ROOT))]
     seen = set()
     for _, href, title, section in page.links:
-        if is_external(href):
+        if is_external(href) or section == page.headings[0][1]:
             continue
         path = target_of(page, href)[0]
         if path in seen or not path.endswith(".md"):

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -36,8 +37,8 @@ class Servers:
 
     def __enter__(self):
         try:
-            subprocess.run([ROOT / "tests/servers", "start", self.dir / "servers", "--management", "--owner-pid", str(os.getpid())],
-                           check=True)
+            subprocess.run([ROOT / "tests/servers", "start", self.dir / "servers", "--management", "--owner-pid",
+                            str(os.getpid())], check=True)
             text = subprocess.run(["bash", "-c", f". {self.dir}/servers/env && env -0"], check=True, capture_output=True,
                                   text=True).stdout
             self.environment = dict(entry.split("=", 1) for entry in text.split("\0") if entry)
@@ -57,7 +58,7 @@ class Servers:
                 for name in ("AMQP", "MYSQL")}
         management = int(self.environment["RUNG_TEST_MANAGEMENT"].rpartition(":")[2])
         # tests/servers has a block of 20 ports, of which the seventh to tenth are free.
-        self.ports = {5672: port["AMQP"], 3306: port["MYSQL"], 15672: management, 8025: port["AMQP"] + 6, 8026: port["AMQP"] + 7}
+        self.ports = {5672: port["AMQP"], 3306: port["MYSQL"], 15672: management, 8025: port["AMQP"] + 6}
 
     def _programs(self):
         with urllib.request.urlopen(f"{self.environment['RUNG_TEST_MANAGEMENT']}/cli/rabbitmqadmin") as answer:
@@ -66,13 +67,13 @@ class Servers:
         folder.mkdir()
         values = {"program": self.program, "ctl": self.environment["RUNG_TEST_RABBITMQCTL"], "dir": self.dir,
                   "management": self.ports[15672], "sql": self.environment["RUNG_TEST_SQL"],
-                  "dump": self.environment["RUNG_TEST_DUMP"], "path": self.environment["PATH"]}
+                  "dump": self.environment["RUNG_TEST_DUMP"], "path": shlex.quote(self.environment["PATH"])}
         for name, text in WRAPPERS.items():
             (folder / name).write_text("#!/bin/bash\n" + text.format(**values))
             (folder / name).chmod(0o755)
         self.environment["DOCS_HTTP"] = f"127.0.0.1:{self.ports[8025]}"
         self.environment["RUNG_EXAMPLE_BROKER"] = self.environment["RUNG_TEST_AMQP"]
-        self.environment["PATH"] = f"{folder}:{ROOT}:{self.environment['PATH']}"
+        self.environment["PATH"] = f"{folder}:{self.environment['PATH']}"
 
     def local(self, text):
         """The text with the servers' ports instead of the usual ones."""

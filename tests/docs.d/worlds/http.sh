@@ -8,7 +8,9 @@ for queue in orders slow a; do rabbitmqadmin declare queue name=$queue durable=t
 } >rung.yaml
 sidecar
 
-submitted() { curl -s "$U/v1/tasks" -H 'Content-Type: application/json' -d "$1" | grep -o '"retry_id":"[0-9]*"' | head -n 1 | tr -dc 0-9; }
+submitted() {
+  curl -s "$U/v1/tasks" -H 'Content-Type: application/json' -d "$1" | grep -o '"retry_id":"[0-9]*"' | head -n 1 | tr -dc 0-9
+}
 the_task_is_delivered() {
   ID=$(submitted '{"queue": "orders", "body": "x", "delay": 0}')
   until_true prints '"state":"awaiting"' curl -s "$U/v1/tasks/$ID"
