@@ -4,13 +4,14 @@
 usage: examples/orders.py [--declare] [AMQP-URL]   (Debian: apt install python3-pika)
 Declares the queue `orders`; without --declare it also publishes two orders, and ends when each has been retried once.
 """
+import os
 import sys
 import time
 
 import pika
 
 words = [word for word in sys.argv[1:] if word != "--declare"]
-url = words[0] if words else "amqp://guest:guest@127.0.0.1:5672/%2f"
+url = words[0] if words else os.environ.get("RUNG_EXAMPLE_BROKER", "amqp://guest:guest@127.0.0.1:5672/%2f")
 channel = pika.BlockingConnection(pika.URLParameters(url)).channel()
 channel.queue_declare("orders", durable=True)
 if "--declare" in sys.argv:

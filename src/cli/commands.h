@@ -15,6 +15,7 @@ void add_attached(CLI::App& app, int* exit);
 void add_dialects(CLI::App& app, int* exit);
 void add_doctor(CLI::App& app, int* exit);
 void add_list(CLI::App& app, int* exit);
+void add_logs(CLI::App& app, int* exit);
 void add_show(CLI::App& app, int* exit);
 void add_history(CLI::App& app, int* exit);
 void add_audit(CLI::App& app, int* exit);

@@ -160,6 +160,7 @@ class Sidecar {
       log::warn("stopped without waiting for a blocked call", {{"exit", code_}});
       std::_Exit(code_);
     }
+    log::write_suppressed();
     log::info("stopped", {{"exit", code_}});
     return code_;
   }

@@ -113,6 +113,16 @@ void put(Level level, std::string_view event, std::initializer_list<Field> field
                 as_json ? json_line(level, event, fields) : text_line(level, event, fields));
 }
 
+// Writes how many lines were suppressed until then; whether the event's line is to be written. "" = no event.
+bool admit(std::string_view event, LogLimit::Time until) {
+  static std::mutex mutex;
+  static LogLimit limit;
+  const std::lock_guard lock(mutex);
+  for (const auto& [of, lines] : limit.take_suppressed(until))
+    put(Level::warn, "log lines suppressed", {{"of", of}, {"lines", lines}});
+  return event.empty() || limit.admit(event, until);
+}
+
 }  // namespace
 
 void configure(std::string_view level, std::string_view format) {
@@ -124,17 +134,11 @@ void configure(std::string_view level, std::string_view format) {
 void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
   if (!logger()->should_log(spdlog_level(level))) return;
   // Who asks for debug lines wants them all.
-  if (level != Level::debug) {
-    static std::mutex mutex;
-    static LogLimit limit;
-    const auto now =
-        std::chrono::duration_cast<LogLimit::Time>(std::chrono::steady_clock::now().time_since_epoch());
-    const std::lock_guard lock(mutex);
-    for (const auto& [of, lines] : limit.take_suppressed(now))
-      put(Level::warn, "log lines suppressed", {{"of", of}, {"lines", lines}});
-    if (!limit.admit(event, now)) return;
-  }
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  if (level != Level::debug && !admit(event, std::chrono::duration_cast<LogLimit::Time>(now))) return;
   put(level, event, fields);
 }
+
+void write_suppressed() { admit("", LogLimit::Time::max()); }
 
 }  // namespace rung::log

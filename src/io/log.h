@@ -45,4 +45,8 @@ inline void error(std::string_view event, std::initializer_list<Field> fields = 
   write(Level::error, event, fields);
 }
 
+// Writes how many lines are suppressed so far, without waiting until their minute is over: before the process
+// ends.
+void write_suppressed();
+
 }  // namespace rung::log

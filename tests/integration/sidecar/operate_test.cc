@@ -207,6 +207,33 @@ TEST_F(Operate, JsonLogParses) {
 }
 
 // The very line that the sidecar prints attaches the queue.
+TEST_F(Operate, AFloodOfOneEventIsLimitedAndCounted) {
+  constexpr std::size_t kMessages = 340, kMost = 300;  // LogLimit::kMostLines
+  config.log = "{ level: info, format: json }";
+  start();
+  Message message = order();
+  message.headers->emplace_back("retry-queue", new_name());
+  message.headers->emplace_back("retry-never", true);
+  for (std::size_t i = 0; i < kMessages; ++i) {
+    message.properties.message_id = std::to_string(i);
+    ASSERT_TRUE(amqp.publish(failed(), "", message));
+  }
+  ASSERT_TRUE(eventually([&] { return rows("SELECT * FROM retry_current WHERE state = 'parked'").size() == kMessages; }))
+      << rung().log_tail();
+  rung().signal(SIGTERM);
+  ASSERT_EQ(rung().wait_exit(), 0);
+  std::map<std::string, std::size_t> written;
+  std::size_t suppressed = 0;
+  for (const std::string& line : lines(rung().log())) {
+    const auto json = nlohmann::json::parse(line);
+    ++written[json["event"]];
+    if (json["event"] == "log lines suppressed" && json["of"] == "parked on arrival") suppressed = json["lines"];
+  }
+  EXPECT_EQ(written["parked on arrival"], kMost);
+  EXPECT_EQ(suppressed, kMessages - kMost);
+  EXPECT_EQ(written["stopped"], 1U) << "other events are not limited";
+}
+
 TEST_F(Operate, PrintedPolicyLineAttaches) {
   const char* ctl = std::getenv("RUNG_TEST_RABBITMQCTL");
   ASSERT_NE(ctl, nullptr) << "RUNG_TEST_RABBITMQCTL is not set";

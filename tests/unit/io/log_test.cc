@@ -100,10 +100,14 @@ TEST(Log, TheLinesOfOneEventAreLimited) {
   const std::string lines = written("text", [] {
     for (int i = 0; i < 1'000; ++i) warn("flood", {{"number", i}});
     warn("another event");
+    write_suppressed();
+    write_suppressed();  // nothing is left
   });
-  EXPECT_EQ(std::ranges::count(lines, '\n'), static_cast<std::ptrdiff_t>(LogLimit::kMostLines) + 1)
+  EXPECT_EQ(std::ranges::count(lines, '\n'), static_cast<std::ptrdiff_t>(LogLimit::kMostLines) + 2)
       << lines.substr(0, 500);
   EXPECT_NE(lines.find("another event"), std::string::npos);
+  EXPECT_NE(lines.find("log lines suppressed of=flood lines=700\n"), std::string::npos)
+      << lines.substr(lines.size() - 500);
 }
 
 TEST(LogLimit, SaysHowManyItSuppressedOnceTheWindowIsOver) {

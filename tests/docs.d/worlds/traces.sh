@@ -1,0 +1,2 @@
+# shellcheck shell=bash
+# docs/traces.md: nothing.
