@@ -26,5 +26,6 @@ void add_pause(CLI::App& app, int* exit);  // pause, resume, queues
 void add_simulate(CLI::App& app, int* exit);
 void add_stats(CLI::App& app, int* exit);
 void add_nodes(CLI::App& app, int* exit);
+void add_healthcheck(CLI::App& app, int* exit);
 
 }  // namespace rung::cli

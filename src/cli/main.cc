@@ -95,6 +95,7 @@ int main(int argc, char** argv) {
     rung::cli::add_stats(app, &exit);
     rung::cli::add_nodes(app, &exit);
     rung::cli::add_logs(app, &exit);
+    rung::cli::add_healthcheck(app, &exit);
     rung::cli::add_help(app, &exit);
     return parse(app, argc, argv, exit);
   } catch (const std::exception& e) {  // out of memory, or an unexpected exception of a library

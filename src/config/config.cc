@@ -48,10 +48,11 @@ namespace {
 confile::Unused unused_sections(ConfigFor purpose, const std::string& group) {
   if (purpose == ConfigFor::check) return {};
   return [purpose, own = "groups." + group + ".store"](std::string_view path) {
-    const bool broker = purpose == ConfigFor::broker;
+    const bool broker = purpose == ConfigFor::broker, health = purpose == ConfigFor::health;
     if (path == "otel") return purpose != ConfigFor::sidecar;
-    if (path.starts_with("groups.") && path.ends_with(".store")) return broker || path != own;
-    return broker && (path == "store" || path == "http");
+    if (path.starts_with("groups.") && path.ends_with(".store")) return broker || health || path != own;
+    if (path == "store") return broker || health;
+    return (broker && path == "http") || (health && path == "broker");
   };
 }
 

@@ -80,6 +80,7 @@ enum class ConfigFor {
   sidecar,   // all of them
   database,  // those of store.*; others are ignored
   broker,    // those of broker.*; others are ignored
+  health,    // variables of http.*; others, and all files, are ignored
   check,     // none: unreadable files are warnings, readable ones are checked
 };
 

@@ -92,7 +92,7 @@ class Groups {
       if (!choice.queue.empty()) {
         problems_.add({}, "no group has queue " + in_quotes(choice.queue) +
                               ": add it to groups.NAME.queues, or use --group NAME: " + groups.names());
-      } else if (draft_.purpose == ConfigFor::sidecar || draft_.purpose == ConfigFor::database) {
+      } else if (draft_.purpose != ConfigFor::broker && draft_.purpose != ConfigFor::check) {
         problems_.add({}, which_group(groups));
       }
       return;

@@ -269,8 +269,8 @@ class Walker {
 
 bool Draft::reads_files_of(std::string_view path) const {
   if (path.starts_with("groups."))
-    return purpose == ConfigFor::check ||
-           (purpose != ConfigFor::broker && path.starts_with("groups." + choice.name + "."));
+    return purpose == ConfigFor::check || (purpose != ConfigFor::broker && purpose != ConfigFor::health &&
+                                           path.starts_with("groups." + choice.name + "."));
   switch (purpose) {
     case ConfigFor::sidecar:
     case ConfigFor::check:
@@ -279,6 +279,8 @@ bool Draft::reads_files_of(std::string_view path) const {
       return path.starts_with("store.");
     case ConfigFor::broker:
       return path.starts_with("broker.");
+    case ConfigFor::health:
+      return false;
   }
   return true;
 }

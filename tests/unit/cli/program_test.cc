@@ -59,7 +59,7 @@ TEST_F(Program, HelpAndVersion) {
   EXPECT_EQ(help.exit, 0);
   for (const char* command :
        {"run", "check", "migrate", "attach", "list", "show", "history", "cancel", "audit", "submit",
-        "reschedule", "fire", "retry", "redrive", "finish", "stats", "nodes"}) {
+        "reschedule", "fire", "retry", "redrive", "finish", "stats", "nodes", "healthcheck"}) {
     EXPECT_THAT(help.out, HasSubstr(command));
     const Ran each = rung({command, "--help"});
     EXPECT_EQ(each.exit, 0) << command;

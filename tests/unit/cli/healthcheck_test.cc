@@ -1,0 +1,114 @@
+// rung healthcheck: exit codes and output, against a server that answers as a sidecar does.
+#include "src/cli/healthcheck.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "src/cli/ctl.h"
+#include "tests/support/http_script.h"
+#include "tests/support/silent.h"
+
+namespace rung::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using test::HttpScript;
+
+TEST(OwnUrl, NamesAnAddressThatAClientCanConnectTo) {
+  EXPECT_EQ(own_url({.host = "127.0.0.1", .port = 8025}), "http://127.0.0.1:8025");
+  EXPECT_EQ(own_url({.host = "0.0.0.0", .port = 8025}), "http://127.0.0.1:8025");
+  EXPECT_EQ(own_url({.host = "::", .port = 8025}), "http://[::1]:8025");
+  EXPECT_EQ(own_url({.host = "10.1.2.3", .port = 80, .cert = "http.pem"}), "https://10.1.2.3:80");
+}
+
+class Healthcheck : public ::testing::Test {
+ protected:
+  Healthcheck() {
+    char folder[] = "/tmp/rung-cli-XXXXXX";
+    folder_ = mkdtemp(folder);
+    unsetenv("RUNG_GROUP");
+  }
+  ~Healthcheck() override { std::filesystem::remove_all(folder_); }
+
+  // The variables of the servers' URLs are not set: a check of the sidecar's health needs no password.
+  Ran check(const std::string& http, const std::vector<std::string>& more = {},
+            const std::string& servers =
+                "broker: { url: \"${RUNG_NOT_SET}\" }\n"
+                "store: { url: \"${RUNG_NOT_SET}\", password_file: /no/such }\n") {
+    std::ofstream(folder_ / "rung.yaml") << servers << http << "\n";
+    std::vector<std::string> words = {RUNG_TEST_PROGRAM, "healthcheck", "-c", folder_ / "rung.yaml"};
+    words.insert(words.end(), more.begin(), more.end());
+    auto ran = run_program(words, 60s);
+    EXPECT_TRUE(ran) << ran.error().message;
+    return *ran;
+  }
+  static std::string listen(int port) {
+    return "http: { listen: \"127.0.0.1:" + std::to_string(port) + "\" }";
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(Healthcheck, AReadySidecarIsExit0) {
+  HttpScript server([](auto&, auto) { return HttpScript::Answer{.body = R"({"status":"ready"})"}; });
+  const Ran ready = check(listen(server.port()));
+  EXPECT_EQ(ready.exit, 0) << ready.err;
+  EXPECT_EQ(ready.out, "ready\n");
+  EXPECT_EQ(check(listen(server.port()), {"--live"}).out, "live\n");
+  EXPECT_EQ(check(listen(server.port()), {"--json"}).out, "{\"status\":\"ready\"}\n");
+  const auto requests = server.requests();
+  ASSERT_EQ(requests.size(), 3U);
+  EXPECT_EQ(requests[0].target, "/readyz");
+  EXPECT_EQ(requests[1].target, "/healthz");
+  EXPECT_FALSE(requests[0].headers.contains("authorization"));
+}
+
+TEST_F(Healthcheck, ANotReadySidecarSaysWhyAndIsExit1) {
+  HttpScript server([](auto&, auto) {
+    return HttpScript::Answer{.status = 503, .body = R"({"detail":"not ready: database",
+      "problems":[{"name":"database","detail":"does not answer","since":"2026-01-01T00:00:00Z"}]})"};
+  });
+  const Ran ran = check(listen(server.port()));
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_EQ(ran.err, "rung: not ready: database\nrung: database: does not answer\n");
+}
+
+TEST_F(Healthcheck, AnotherServersAnswerIsNotReady) {
+  HttpScript server([](auto&, auto) { return HttpScript::Answer{.status = 404, .body = "[not json"}; });
+  const Ran ran = check(listen(server.port()));
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_EQ(ran.err, "rung: status 404\n");
+}
+
+TEST_F(Healthcheck, NoAnswerIsExit2) {
+  const Ran away = check(listen(1));
+  EXPECT_EQ(away.exit, 2);
+  EXPECT_EQ(away.err, "rung: http://127.0.0.1:1 is not reachable\n");
+  const test::SilentPort silent(test::SilentPort::Kind::answers_syn);
+  const Ran hung = check(listen(silent.port()), {"--timeout", "200ms"});
+  EXPECT_EQ(hung.exit, 2);
+  EXPECT_THAT(hung.err, ::testing::HasSubstr("does not answer in time"));
+}
+
+TEST_F(Healthcheck, NeedsAnAddressAndAGroup) {
+  const Ran nowhere = check("");
+  EXPECT_EQ(nowhere.exit, 1);
+  EXPECT_THAT(nowhere.err, ::testing::HasSubstr("http.listen is not set"));
+  const std::string groups =
+      "broker: { url: \"${RUNG_NOT_SET}\" }\n"
+      "groups:\n"
+      "  eu: { queues: [a], store: { url: \"${RUNG_NOT_SET}\" }, http: { listen: \"127.0.0.1:1\" } }\n"
+      "  us: { queues: [b], store: { url: \"${RUNG_NOT_SET}\" } }\n";
+  const Ran unnamed = check(listen(2), {}, groups);
+  EXPECT_EQ(unnamed.exit, 1);
+  EXPECT_THAT(unnamed.err, ::testing::HasSubstr("eu, us"));
+  EXPECT_EQ(check(listen(2), {"--group", "eu"}, groups).err, "rung: http://127.0.0.1:1 is not reachable\n");
+  EXPECT_EQ(check(listen(2), {"--group", "us"}, groups).err, "rung: http://127.0.0.1:2 is not reachable\n");
+}
+
+}  // namespace
+}  // namespace rung::cli
