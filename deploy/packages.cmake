@@ -13,9 +13,11 @@ set(CPACK_OUTPUT_FILE_PREFIX packages)
 set(CPACK_VERBATIM_VARIABLES ON)
 # With DESTDIR, because /etc is not below the prefix.
 set(CPACK_SET_DESTDIR ON)
+set(CPACK_PACKAGE_RELOCATABLE OFF)
 set(CPACK_INSTALL_PREFIX /usr)
 # Not the umask of whoever builds it.
-set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
+  OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_SOURCE_DIR}/staged.cmake)
 set(CPACK_RUNG_SOURCE ${CMAKE_CURRENT_SOURCE_DIR})
 
@@ -40,9 +42,9 @@ set(CPACK_DEBIAN_RUNG_PACKAGE_NAME rung)
 set(CPACK_DEBIAN_RUNG_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_RUNG_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_RUNG_DESCRIPTION ${CPACK_PACKAGE_DESCRIPTION})
-# The libraries by dpkg-shlibdeps; systemd-sysusers makes the user.
+# The libraries by dpkg-shlibdeps. systemd-sysusers makes the user; windows of the week need the time zones.
 set(CPACK_DEBIAN_RUNG_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_RUNG_PACKAGE_DEPENDS "systemd | systemd-standalone-sysusers | systemd-sysusers, init-system-helpers (>= 1.52)")
+set(CPACK_DEBIAN_RUNG_PACKAGE_DEPENDS "systemd | systemd-standalone-sysusers | systemd-sysusers, init-system-helpers (>= 1.52), tzdata")
 set(CPACK_DEBIAN_RUNG_PACKAGE_RECOMMENDS ca-certificates)
 set(CPACK_DEBIAN_RUNG_PACKAGE_SUGGESTS "rabbitmq-server, default-mysql-server, prometheus")
 set(CPACK_DEBIAN_RUNG_PACKAGE_CONTROL_EXTRA ${scripts}/postinst ${scripts}/prerm ${scripts}/postrm ${scripts}/conffiles)
@@ -57,13 +59,12 @@ set(CPACK_DEBIAN_DBGSYM_PACKAGE_DEPENDS "rung (= ${PROJECT_VERSION}-${CPACK_DEBI
 # --- RPM. Libraries by rpmbuild: a package fits the distribution that it was built on.
 set(scripts ${CMAKE_CURRENT_SOURCE_DIR}/rpm)
 set(CPACK_RPM_COMPONENT_INSTALL ON)
-set(CPACK_RPM_PACKAGE_RELOCATABLE OFF)
 set(CPACK_RPM_MAIN_COMPONENT rung)
 set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
 set(CPACK_RPM_PACKAGE_RELEASE 1)
 set(CPACK_RPM_PACKAGE_LICENSE Apache-2.0)
 set(CPACK_RPM_PACKAGE_GROUP "System Environment/Daemons")
-set(CPACK_RPM_RUNG_PACKAGE_REQUIRES "systemd")
+set(CPACK_RPM_RUNG_PACKAGE_REQUIRES "systemd, tzdata")
 set(CPACK_RPM_RUNG_PACKAGE_REQUIRES_PRE "shadow-utils")
 set(CPACK_RPM_RUNG_PRE_INSTALL_SCRIPT_FILE ${scripts}/pre)
 set(CPACK_RPM_RUNG_POST_INSTALL_SCRIPT_FILE ${scripts}/post)

@@ -1,5 +1,8 @@
 # Run by CPack when the files of the packages are together and not packed yet: what Debian expects beyond a plain
 # installation, and the modes of /etc/rung.
+if(NOT CPACK_GENERATOR MATCHES "^(DEB|RPM)$")
+  return()
+endif()
 set(staged ${CPACK_TEMPORARY_DIRECTORY}/rung)
 set(owner_all OWNER_READ OWNER_WRITE OWNER_EXECUTE)
 

@@ -15,10 +15,12 @@
 #include "src/bridge/store_threads.h"
 #include "src/cli/attach_watch.h"
 #include "src/cli/run_settings.h"
+#include "src/cli/run_status.h"
 #include "src/cli/run_traces.h"
 #include "src/config/config.h"
 #include "src/http/api.h"
 #include "src/io/log.h"
+#include "src/io/service_manager.h"
 #include "src/store/mysql/mysql_store.h"
 
 namespace rung::cli {
@@ -126,10 +128,16 @@ class Sidecar {
             [this](const auto& look) { bridge_.attachments_found(look); }),
         term_(loop_, SIGTERM, [this] { drain("SIGTERM"); }),
         interrupt_(loop_, SIGINT, [this] { drain("SIGINT"); }),
-        hangup_(loop_, SIGHUP, [this] { reload(); }),
+        hangup_(loop_, SIGHUP,
+                [this] {
+                  service_.reloading();
+                  reload();
+                  service_.ready();
+                }),
         deadline_(loop_, [this] { cut_short(); }),
         connections_(loop_, [this] { answered(); }),
-        start_watch_(loop_, [this] { watch_start(); }) {}
+        start_watch_(loop_, [this] { watch_start(); }),
+        service_(loop_, [this] { return status_line(bridge_.vitals(), bridge_.start_state()); }) {}
 
   int run() {
     log_settings(config_);
@@ -139,6 +147,8 @@ class Sidecar {
       bridge_.on_connected([this] { attach_watch_.look_now(); });
       attach_watch_.start(config_.attachment_check);
       start_watch_.start(kWatchStart, kWatchStart);
+      // Not when the servers are reached: a boot must not fail because one of them comes up later.
+      loop_.post([this] { service_.ready(); });
       loop_.run();
     } else {
       log::error("cannot start", {{"reason", started.error().message}});
@@ -230,6 +240,7 @@ class Sidecar {
     if (ending_) return;
     ending_ = true;
     ends_by_ = clock_.boot() + config_.drain;
+    service_.stopping(config_.drain);
     log::info("draining", {{"because", why}, {"most", levels::format_duration(config_.drain)}});
     // Whatever hangs, in our code or in a library: the process exits in time.
     std::thread([most = config_.drain, code = code_] {
@@ -306,6 +317,7 @@ class Sidecar {
   io::Timer deadline_;
   io::Timer connections_;  // polls until they are closed
   io::Timer start_watch_;
+  io::ServiceManager service_;
   std::optional<BootMs> refused_since_;  // by a service that has not served us yet
   int code_ = 0;
   bool ending_ = false;
