@@ -3,6 +3,9 @@
 set(RUNG_BINDIR ${CMAKE_INSTALL_PREFIX}/${bindir})
 set(RUNG_DOCDIR ${CMAKE_INSTALL_PREFIX}/${docdir})
 
+# Those of an earlier installation, which may have been root's.
+file(REMOVE ${work}/rung.service ${work}/rung@.service)
+
 set(RUNG_UNIT_NOTE "")
 set(RUNG_CONFIG_NAME rung)
 set(RUNG_UNIT_EXAMPLE rung.service)
