@@ -129,11 +129,11 @@ Result<BootMs> Consumer::turn(Connection& connection) {
   if (!open) return tl::unexpected(open.error());
   hand_over();
   if (!*open) return tl::unexpected(closing_error(connection.closing()));
-  if (auto done = pause_or_go_on(connection); !done) return tl::unexpected(done.error());
   if (queues_.must_change(consuming())) {
     if (auto done = change(connection); !done) return tl::unexpected(done.error());
-    loop_.wake();  // as in pause_or_go_on()
+    return loop_.now();  // frames that came meanwhile are already read
   }
+  if (auto done = pause_or_go_on(connection); !done) return tl::unexpected(done.error());
   if (intake_.take_cancel()) queues_.send_cancel(connection);
   const bool acking = write_acks(connection);
   if (auto done = connection.flush(); !done) return tl::unexpected(done.error());

@@ -88,9 +88,11 @@ Result<ConsumedQueues::Changed> ErrorConsumers::change(const Calls& calls, bool)
     send_cancel_of(one.second, calls.connection);
     return true;
   });
+  Calls for_one = calls;
   for (const std::string& queue : wanted) {
     if (consumed_.contains(queue)) continue;
-    const auto started = start(queue, calls);
+    for_one.deadline = calls.waker.now() + kSetUpTimeout;  // no queue uses up the time of the others
+    const auto started = start(queue, for_one);
     if (!started || *started == Changed::channel_closed) return started;
   }
   return Changed::done;

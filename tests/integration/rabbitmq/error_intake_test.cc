@@ -15,7 +15,7 @@ class ErrorIntake : public RabbitTest {
   ErrorIntake() {
     errors_ = options_.prefix + "-orders_error";
     others_ = options_.prefix + "-others_error";
-    const auto dialect = std::make_shared<const Dialect>(Dialect{.name = "none"});
+    const auto dialect = std::make_shared<const Dialect>();  // it reads nothing
     options_.error_queues = std::make_shared<const ErrorQueues>(
         std::vector{ErrorQueue{.from = errors_, .dialect = dialect, .to = queue_},
                     ErrorQueue{.from = others_, .dialect = dialect, .to = queue_}});
