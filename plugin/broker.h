@@ -21,16 +21,28 @@ namespace rung {
 // The queues that are consumed: <prefix>.failed ..., and error queues (BrokerOptions::error_queues).
 enum class Inlet : std::uint8_t { failed, results, delay, error };
 
-// Identifies one delivery to the broker that made it, for ack(), requeue() and stands(). Opaque: both numbers
+// A broker has one intake or several, each with a connection of its own: the RabbitMQ plugin consumes error
+// queues apart from Rung's own queues. An intake begins a session with each connection, with each channel,
+// and with each pause_intake(true); the numbers grow from 1. A new session voids all deliveries of earlier
+// sessions of the same intake: an ack for them does nothing, and the broker redelivers them, to us or to
+// another consumer.
+struct IntakeSession {
+  std::uint32_t number = 0;  // 0 = of no delivery
+  std::uint8_t intake = 0;
+
+  bool operator==(const IntakeSession&) const = default;
+  // Whether `newer` voids the deliveries of this session.
+  bool before(const IntakeSession& newer) const {
+    return number != 0 && intake == newer.intake && number < newer.number;
+  }
+  IntakeSession next() const { return {number + 1, intake}; }
+};
+
+// Identifies one delivery to the broker that made it, for ack(), requeue() and stands(). Opaque: the numbers
 // belong to the plugin, and only a plugin reads them (tests/rooms_check).
 struct DeliveryTag {
-  std::uint32_t connection = 0;
+  IntakeSession session;
   std::uint64_t tag = 0;
-
-  // The intake session that the delivery belongs to. The broker begins a session with each connection and
-  // with each pause_intake(true); the numbers grow from 1. A new session voids all deliveries of earlier
-  // sessions: an ack for them does nothing, and the broker redelivers them, to us or to another consumer.
-  std::uint32_t session() const { return connection; }
 };
 
 struct Delivery {
@@ -80,7 +92,7 @@ struct PublishResult {
 };
 
 struct BrokerStatus {
-  bool consuming = false;   // the intake connection is up
+  bool consuming = false;   // the connection that consumes Rung's own queues is up
   bool publishing = false;  // the publishing connection is up
   bool blocked = false;     // an alarm in the broker (memory, disk): nothing is sent
   std::string reason;       // why the status last got worse
@@ -99,14 +111,16 @@ struct TopologyReport {
 
 // The error queues, after a change.
 struct ErrorQueueReport {
-  std::vector<std::string> consumed;  // in alphabetical order; those at rest too
-  std::string problem;  // why a queue that exists, or a pattern, cannot be consumed; "" = nothing
+  // In alphabetical order: those that the broker lets us consume; also while they rest, or while the
+  // connection is away, which is then the problem.
+  std::vector<std::string> consumed;
+  std::string problem;  // why a queue that exists, a pattern, or all cannot be consumed; "" = nothing
 };
 
 class BrokerSink {
  public:
   virtual ~BrokerSink() = default;
-  virtual void on_deliveries(std::vector<Delivery> deliveries) = 0;
+  virtual void on_deliveries(std::vector<Delivery> deliveries) = 0;  // all of one session
   virtual void on_published(std::vector<PublishResult> results) = 0;
   virtual void on_status(const BrokerStatus& status) = 0;
   // After each check of the topology, and when the broker refuses to declare it.
@@ -144,7 +158,7 @@ class Broker {
   virtual void stop_intake() = 0;
 
   // True: stops deliveries and returns unacked messages to the broker, for other consumers. A new session
-  // begins, and stands() is false for earlier deliveries. False: resumes deliveries.
+  // begins in each intake, and stands() is false for earlier deliveries. False: resumes deliveries.
   virtual void pause_intake(bool yes) = 0;
 
   // The fence: nothing is written to the publishing socket after this instant (0 = never allowed). Initially

@@ -4,6 +4,8 @@
 #include <array>
 #include <iterator>
 
+#include "plugin/delivery_facts.h"
+
 namespace rung {
 namespace {
 
@@ -43,7 +45,7 @@ void MemoryBroker::publish(std::vector<Outgoing> batch) {
 void MemoryBroker::ack(std::vector<DeliveryTag> tags) {
   std::lock_guard lock(mutex_);
   for (const DeliveryTag& tag : tags) {
-    if (tag.connection == connection_) unacked_.erase(tag.tag);
+    if (Intake* intake = intake_of(tag)) intake->unacked.erase(tag.tag);
   }
   changed_.notify_all();
 }
@@ -56,7 +58,7 @@ void MemoryBroker::stop_intake() {
 void MemoryBroker::pause_intake(bool yes) {
   std::lock_guard lock(mutex_);
   intake_paused_ = yes;
-  if (yes) give_back();
+  if (yes) std::ranges::for_each(intakes_, [&](Intake& intake) { give_back(intake); });
   changed_.notify_all();
 }
 
@@ -109,7 +111,9 @@ bool MemoryBroker::pump() {
 void MemoryBroker::tell(Told& told) {
   if (told.status) sink_->on_status(*told.status);
   if (!told.results.empty()) sink_->on_published(std::vector(told.results));
-  if (!told.deliveries.empty()) sink_->on_deliveries(std::vector(told.deliveries));
+  for (const auto* deliveries : {&told.deliveries, &told.from_error_queues}) {
+    if (!deliveries->empty()) sink_->on_deliveries(std::vector(*deliveries));
+  }
 }
 
 void MemoryBroker::run() {
@@ -217,32 +221,28 @@ void MemoryBroker::deliver(Told& told) {
 }
 
 void MemoryBroker::deliver_from(const std::string& name, std::deque<Stored>& queue, Inlet inlet, Told& told) {
+  Intake& intake = intake_of(inlet);
+  auto& deliveries = inlet == Inlet::error ? told.from_error_queues : told.deliveries;
   // Each inlet has its own prefetch, like RabbitMQ's consumers.
-  auto room = options_.prefetch -
-              std::ranges::count_if(unacked_, [&](const auto& entry) { return entry.second.queue == name; });
+  auto room = options_.prefetch - std::ranges::count_if(intake.unacked, [&](const auto& entry) {
+                return entry.second.queue == name;
+              });
   for (; room > 0 && !queue.empty(); --room) {
     Stored stored = std::move(queue.front());
     queue.pop_front();
-    const std::uint64_t tag = ++last_tag_;
-    told.deliveries.push_back({{connection_, tag},
-                               inlet,
-                               stored.redelivered,
-                               stored.exchange,
-                               stored.routing_key,
-                               stored.message,
-                               {{}, stored.failure, {}}});
-    if (inlet == Inlet::error) read_error(name, told.deliveries.back());
-    unacked_.emplace(tag, Unacked{name, std::move(stored)});
+    const std::uint64_t tag = ++intake.last_tag;
+    deliveries.push_back({{intake.session, tag},
+                          inlet,
+                          stored.redelivered,
+                          stored.exchange,
+                          stored.routing_key,
+                          stored.message,
+                          {},
+                          inlet == Inlet::error ? name : std::string()});
+    take_facts(deliveries.back(), *options_.error_queues,
+               [&](Delivery& delivery) { delivery.facts.failure = stored.failure; });
+    intake.unacked.emplace(tag, Unacked{name, std::move(stored)});
   }
-}
-
-void MemoryBroker::read_error(const std::string& queue, Delivery& delivery) const {
-  const ErrorQueue& entry = *options_.error_queues->find(queue);
-  delivery.source = queue;
-  delivery.returned_copy = is_returned_copy(entry, delivery.message);
-  if (delivery.returned_copy) return;
-  DialectFacts read = read_dialect(*entry.dialect, delivery.message, {queue, delivery.routing_key});
-  take_failure(entry, std::move(read), delivery.message, delivery.facts);
 }
 
 void MemoryBroker::rest(std::string error_queue, std::size_t copies) {
@@ -250,19 +250,23 @@ void MemoryBroker::rest(std::string error_queue, std::size_t copies) {
   resting_[std::move(error_queue)] = copies;
 }
 
-void MemoryBroker::give_back() {
-  for (auto it = unacked_.rbegin(); it != unacked_.rend(); ++it) {  // back at the front, in the same order
+MemoryBroker::Intake* MemoryBroker::intake_of(const DeliveryTag& tag) {
+  const auto intake = std::ranges::find(intakes_, tag.session, &Intake::session);
+  return intake != intakes_.end() ? &*intake : nullptr;
+}
+
+void MemoryBroker::give_back(Intake& intake) {
+  // Back at the front, in the same order.
+  for (auto it = intake.unacked.rbegin(); it != intake.unacked.rend(); ++it) {
     it->second.stored.redelivered = true;
     const auto queue = queues_.find(it->second.queue);
     if (queue != queues_.end()) queue->second.push_front(std::move(it->second.stored));
   }
-  unacked_.clear();
-  ++connection_;
-  last_tag_ = 0;
+  intake = {intake.session.next()};
 }
 
 void MemoryBroker::cut() {
-  give_back();
+  std::ranges::for_each(intakes_, [&](Intake& intake) { give_back(intake); });
   lose_unanswered("the connection was cut");
 }
 
@@ -276,14 +280,15 @@ void MemoryBroker::lose_unanswered(std::string_view reason) {
 
 bool MemoryBroker::stands(const DeliveryTag& tag) const {
   std::lock_guard lock(mutex_);
-  return tag.connection == connection_ && status_.consuming;
+  return status_.consuming && std::ranges::find(intakes_, tag.session, &Intake::session) != intakes_.end();
 }
 
 void MemoryBroker::requeue(std::vector<DeliveryTag> tags) {
   std::lock_guard lock(mutex_);
   for (auto tag = tags.rbegin(); tag != tags.rend(); ++tag) {  // back at the front, in the same order
-    if (tag->connection != connection_) continue;
-    auto unacked = unacked_.extract(tag->tag);
+    Intake* intake = intake_of(*tag);
+    if (intake == nullptr) continue;
+    auto unacked = intake->unacked.extract(tag->tag);
     if (unacked.empty()) continue;
     Unacked& back = unacked.mapped();
     back.stored.redelivered = true;
@@ -390,6 +395,12 @@ void MemoryBroker::drop_connection() {
   changed_.notify_all();
 }
 
+void MemoryBroker::drop_error_intake() {
+  std::lock_guard lock(mutex_);
+  give_back(intake_of(Inlet::error));
+  changed_.notify_all();
+}
+
 void MemoryBroker::go_away() {
   std::lock_guard lock(mutex_);
   cut();
@@ -447,7 +458,9 @@ std::vector<MemoryBroker::Published> MemoryBroker::published() const {
 
 std::size_t MemoryBroker::unacked() const {
   std::lock_guard lock(mutex_);
-  return unacked_.size();
+  std::size_t all = 0;
+  for (const Intake& intake : intakes_) all += intake.unacked.size();
+  return all;
 }
 
 std::size_t MemoryBroker::waiting() const {

@@ -12,6 +12,7 @@
 // Thread: every method from any thread. The sink is called on the broker's own thread, or inside pump().
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -74,8 +75,10 @@ class MemoryBroker final : public Broker {
   std::size_t depth(std::string_view queue) const;
 
   // --- faults ---
-  void drop_connection();  // both: unacked are redelivered, unanswered publishes are lost; reconnects at once
-  void go_away();          // the same, but reconnects only at come_back()
+  // All: unacked are redelivered, unanswered publishes are lost; reconnects at once.
+  void drop_connection();
+  void drop_error_intake();  // the connection that consumes error queues; reconnects at once
+  void go_away();            // the same, but reconnects only at come_back()
   void come_back();
   void block(std::string reason = "low on memory");  // an alarm: publishes wait
   void unblock();
@@ -105,11 +108,19 @@ class MemoryBroker final : public Broker {
     std::string queue;
     Stored stored;
   };
+  // Like RabbitMQ's, the error queues have an intake of their own.
+  struct Intake {
+    IntakeSession session;
+    std::uint64_t last_tag = 0;
+    std::map<std::uint64_t, Unacked> unacked = {};  // by delivery tag
+  };
   struct Told {  // calls to make on the sink once the lock is free
-    std::vector<Delivery> deliveries;
+    std::vector<Delivery> deliveries, from_error_queues;
     std::vector<PublishResult> results;
     std::optional<BrokerStatus> status;
-    bool empty() const { return deliveries.empty() && results.empty() && !status; }
+    bool empty() const {
+      return deliveries.empty() && from_error_queues.empty() && results.empty() && !status;
+    }
   };
 
   // All REQUIRE mutex_.
@@ -117,14 +128,15 @@ class MemoryBroker final : public Broker {
   bool route(const std::string& exchange, const std::string& routing_key, const Message& message);
   bool knows_exchange(const std::string& exchange) const;
   void cut();
-  void give_back();
+  void give_back(Intake& intake);
+  Intake& intake_of(Inlet inlet) { return intakes_[inlet == Inlet::error ? 1 : 0]; }
+  Intake* intake_of(const DeliveryTag& tag);  // nullptr: its session is over
   void lose_unanswered(std::string_view reason);
   void publish_waiting(Told& told);
   PublishResult publish_one(const Outgoing& outgoing);
   void settle(Told& told, const Outgoing& outgoing, PublishResult result);
   void deliver(Told& told);
   void deliver_from(const std::string& name, std::deque<Stored>& queue, Inlet inlet, Told& told);
-  void read_error(const std::string& queue, Delivery& delivery) const;
   void set_status(bool up, std::string reason);
 
   void tell(Told& told);
@@ -146,10 +158,8 @@ class MemoryBroker final : public Broker {
   std::map<std::string, std::deque<Stored>, std::less<>> queues_;
   std::deque<Outgoing> waiting_;                                // not sent yet
   std::vector<std::pair<Outgoing, PublishResult>> unanswered_;  // arrived, confirm withheld
-  std::map<std::uint64_t, Unacked> unacked_;                    // by delivery tag
   std::map<std::string, std::size_t, std::less<>> resting_;     // error queues; wake up beyond this depth
-  std::uint32_t connection_ = 1;
-  std::uint64_t last_tag_ = 0;
+  std::array<Intake, 2> intakes_{Intake{{.number = 1, .intake = 0}}, Intake{{.number = 1, .intake = 1}}};
   int nacks_ = 0, losses_ = 0;
   bool losses_arrive_ = false;
   std::vector<Published> published_;

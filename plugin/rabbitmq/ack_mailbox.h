@@ -17,22 +17,22 @@ class AckMailbox {
   void requeue(std::vector<DeliveryTag> tags) { requeues_.put(std::move(tags)); }
 
   struct Taken {
-    std::vector<std::uint64_t> acks, requeues;  // delivery tags of this epoch
-    bool any_acks = false;                      // also true if all acks were for old connections
+    std::vector<std::uint64_t> acks, requeues;  // delivery tags of this session
+    bool any_acks = false;                      // also true if all acks were of old sessions
   };
   // Valid until the next call.
-  const Taken& take(std::uint32_t epoch) {
-    taken_.any_acks = filter(acks_.take(), epoch, taken_.acks);
-    filter(requeues_.take(), epoch, taken_.requeues);
+  const Taken& take(const IntakeSession& session) {
+    taken_.any_acks = filter(acks_.take(), session, taken_.acks);
+    filter(requeues_.take(), session, taken_.requeues);
     return taken_;
   }
 
  private:
-  static bool filter(const std::vector<DeliveryTag>& from, std::uint32_t epoch,
+  static bool filter(const std::vector<DeliveryTag>& from, const IntakeSession& session,
                      std::vector<std::uint64_t>& to) {
     to.clear();
     for (const DeliveryTag& tag : from) {
-      if (tag.connection == epoch) to.push_back(tag.tag);
+      if (tag.session == session) to.push_back(tag.tag);
     }
     return !from.empty();
   }

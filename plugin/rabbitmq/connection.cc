@@ -228,8 +228,8 @@ Closing Connection::closed_by_peer(const Frame& frame) {
     }
     const amqp_connection_close_ok_t ok{};
     method(0, AMQP_CONNECTION_CLOSE_OK_METHOD, &ok);
-    (void)flush();
   }
+  (void)flush();  // the turns of a caller that writes nothing more would leave the answer here
   return closing_;
 }
 

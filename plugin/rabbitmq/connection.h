@@ -106,7 +106,8 @@ class Connection {
   // Sends connection.close and waits for the answer until `deadline`. By then the broker has processed
   // everything written before.
   void close(BootMs deadline);
-  // Answers a received connection.close or channel.close and returns its reason.
+  // Answers a received connection.close or channel.close, at once as far as the socket accepts it, and
+  // returns its reason.
   Closing closed_by_peer(const Frame& frame);
   // Of the last call, or of the last frame given to closed_by_peer() since. Code 0: nothing was closed.
   const Closing& closing() const { return closing_; }

@@ -1,12 +1,11 @@
 #include "plugin/rabbitmq/consumer.h"
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <utility>
 
+#include "plugin/delivery_facts.h"
 #include "plugin/rabbitmq/broker_headers.h"
-#include "plugin/rabbitmq/topology.h"
 #include "src/core/failpoint.h"
 
 namespace rung::rabbit {
@@ -27,19 +26,20 @@ Error closing_error(const Closing& closing) {
 
 }  // namespace
 
-Consumer::Consumer(ConnectionLoop::Deps deps)
+Consumer::Consumer(ConnectionLoop::Deps deps, ConsumedQueues& queues, Settings settings)
     : options_(deps.options),
-      epoch_(options_.heartbeat),
-      held_(options_.max_intake_bytes),
-      loop_(std::move(deps),
-            {.thread_name = "rung-consume",
-             .purpose = "intake",
-             .side = SinkAdapter::Side::intake,
-             .prepare_decides_on_address = true},
+      queues_(queues),
+      epoch_(options_.heartbeat, settings.intake),
+      held_(settings.max_bytes),
+      loop_(std::move(deps), std::move(settings.loop),
             {.prepare = [this](Connection& connection) { return prepare(connection); },
              .turn = [this](Connection& connection) { return turn(connection); },
              .idle = {},
-             .over = [this](const ConnectionLoop::End&) { epoch_.end(); },
+             .over =
+                 [this](const ConnectionLoop::End& end) {
+                   epoch_.end();
+                   queues_.down(end.why);
+                 },
              .stopped = {}}) {}
 
 Consumer::~Consumer() { join(); }
@@ -76,17 +76,26 @@ Ms Consumer::time_to_prepare(const Address& address) const {
   return address.alone ? Ms{kSetUpTimeout} : kTries[failed_preparations_ % kTries.size()];
 }
 
+template <typename Call>
+auto Consumer::with_calls(Connection& connection, BootMs deadline, Call&& call) {
+  const Connection::Others others = [&](const Frame& frame) { take_frame(connection, frame); };
+  return call({connection, loop_.waker(), deadline, others});
+}
+
 Result<void> Consumer::prepare(Connection& connection) {
   begin_channel();
   intake_.begin_connection();
   const auto deadline = loop_.now() + time_to_prepare(connection.address());
-  const Connection::Others nobody = [](const Frame&) {};
-  auto done = connection.open_channel(loop_.waker(), deadline, nobody);
-  if (done) done = declare_return_exchange(options_, connection, loop_.waker(), deadline, nobody);
-  if (done) done = set_up(connection, deadline);
+  auto done = connection.open_channel(loop_.waker(), deadline, [](const Frame&) {});
+  if (done) {
+    done = with_calls(connection, deadline, [&](const ConsumedQueues::Calls& calls) {
+      auto ready = queues_.declare(calls);
+      return ready && consuming() ? queues_.consume(calls) : ready;
+    });
+  }
   failed_preparations_ = done ? 0 : failed_preparations_ + 1;
   if (!done) return done;
-  loop_.sink().up(SinkAdapter::Side::intake, connection.address().shown);
+  queues_.up(connection);
   epoch_.touch(loop_.now());
   epoch_.stand();
   return {};
@@ -97,57 +106,17 @@ void Consumer::begin_channel() {
   ack_writer_.begin_channel();
   held_.clear();
   deliveries_.clear();
-  cancelled_ = {};
-  errors_.begin_channel();
+  queues_.begin_channel();
 }
 
-// Starts and stops consuming error queues. If the broker refuses one of them it closes the channel, and
-// redelivers what was unacked: go on with a new channel, without that queue.
-Result<void> Consumer::apply_error_queues(Connection& connection) {
-  if (!errors_.changed() || !intake_.consuming() || intake_.stopped()) return {};
-  const auto deadline = loop_.now() + kSetUpTimeout;
-  const auto done = errors_.apply(connection, loop_.waker(), deadline, take_others(connection));
-  loop_.wake();  // as in pause_or_go_on()
-  epoch_.touch(loop_.now());
-  if (done || !connection.channel_closed()) return done;
+// The broker has closed the channel, and redelivers what was unacked.
+Result<void> Consumer::reopen_channel(Connection& connection) {
   epoch_.end();
   begin_channel();
-  auto opened = connection.open_channel(loop_.waker(), deadline, [](const Frame&) {});
-  if (opened) opened = set_up(connection, deadline);
+  auto opened = connection.open_channel(loop_.waker(), loop_.now() + kSetUpTimeout, [](const Frame&) {});
   if (!opened) return opened;
   epoch_.touch(loop_.now());
   epoch_.stand();
-  return {};
-}
-
-Result<void> Consumer::set_up(Connection& connection, BootMs deadline) {
-  const auto others = take_others(connection);
-  if (auto done = declare_topology(options_, connection, loop_.waker(), deadline, others); !done) {
-    if (done.error().kind == Error::Kind::refused) loop_.sink().topology({{}, done.error().message});
-    return done;
-  }
-  if (auto done = report_repaired(connection, deadline); !done) return done;
-  if (!intake_.consuming() || intake_.stopped()) return {};
-  return consume_inlets(options_, connection, loop_.waker(), deadline, others);
-}
-
-// Also called with nothing to report: the topology is in order.
-Result<void> Consumer::report_repaired(Connection& connection, BootMs deadline) {
-  auto repaired = std::exchange(cancelled_.queues, {});  // another may be cancelled during the calls below
-  for (std::string& queue : repaired) {
-    amqp_queue_declare_t look{};
-    look.queue = bytes(queue);
-    look.passive = 1;
-    const auto answer = connection.call(AMQP_QUEUE_DECLARE_METHOD, &look, AMQP_QUEUE_DECLARE_OK_METHOD,
-                                        loop_.waker(), deadline, take_others(connection));
-    if (!answer) return tl::unexpected(answer.error());
-    const auto& ok = *static_cast<const amqp_queue_declare_ok_t*>(*answer);
-    // basic.cancel does not say why. A queue that was deleted is empty now; after a consumer timeout our
-    // messages are back in it, or at another instance.
-    const bool was_there = ok.message_count > 0 || ok.consumer_count > 0;
-    queue = (was_there ? "consumer of queue " : "queue ") + queue;
-  }
-  loop_.sink().topology({std::move(repaired), ""});
   return {};
 }
 
@@ -160,13 +129,12 @@ Result<BootMs> Consumer::turn(Connection& connection) {
   if (!open) return tl::unexpected(open.error());
   hand_over();
   if (!*open) return tl::unexpected(closing_error(connection.closing()));
-  if (cancelled_.due) {
-    if (auto done = set_up_again(connection); !done) return tl::unexpected(done.error());
+  if (queues_.must_change(consuming())) {
+    if (auto done = change(connection); !done) return tl::unexpected(done.error());
     return loop_.now();  // frames that came meanwhile are already read
   }
   if (auto done = pause_or_go_on(connection); !done) return tl::unexpected(done.error());
-  if (auto done = apply_error_queues(connection); !done) return tl::unexpected(done.error());
-  if (intake_.take_cancel()) cancel_consumers(connection);
+  if (intake_.take_cancel()) queues_.send_cancel(connection);
   const bool acking = write_acks(connection);
   if (auto done = connection.flush(); !done) return tl::unexpected(done.error());
   if (acking && connection.unsent() == 0) failpoint("ack.after_write");
@@ -192,10 +160,6 @@ Result<bool> Consumer::read(Connection& connection) {
       [this] { hand_over(); });
 }
 
-Connection::Others Consumer::take_others(Connection& connection) {
-  return [this, &connection](const Frame& frame) { take_frame(connection, frame); };
-}
-
 void Consumer::take_frame(Connection& connection, const Frame& frame) {
   if (frame.type != AMQP_FRAME_METHOD) {
     if (!content_.add(frame)) return;
@@ -208,10 +172,10 @@ void Consumer::take_frame(Connection& connection, const Frame& frame) {
     case AMQP_BASIC_DELIVER_METHOD:
       if (const auto* m = connection.decode<amqp_basic_deliver_t>(frame)) {
         ack_writer_.delivered();
-        incoming_.tag = {epoch_.number(), m->delivery_tag};
-        incoming_.source = errors_.queue_of(view(m->consumer_tag));
-        incoming_.inlet = incoming_.source.empty() ? inlet_from(view(m->consumer_tag)).value_or(Inlet::failed)
-                                                   : Inlet::error;
+        incoming_.tag = {epoch_.session(), m->delivery_tag};
+        ConsumedQueues::Origin origin = queues_.origin(view(m->consumer_tag));
+        incoming_.inlet = origin.inlet;
+        incoming_.source = std::move(origin.source);
         incoming_.redelivered = m->redelivered != 0;
         incoming_.exchange = view(m->exchange);
         incoming_.routing_key = view(m->routing_key);
@@ -228,16 +192,8 @@ void Consumer::take_frame(Connection& connection, const Frame& frame) {
 
 void Consumer::delivered(Delivery delivery) {
   if (!held_.take(delivery.tag.tag, delivery.message.body.size())) return;
-  const ErrorQueue* entry =
-      delivery.inlet == Inlet::error ? options_.error_queues->find(delivery.source) : nullptr;
-  delivery.returned_copy = entry != nullptr && is_returned_copy(*entry, delivery.message);
-  if (!delivery.returned_copy) {
-    DialectFacts read;
-    if (entry != nullptr)
-      read = read_dialect(*entry->dialect, delivery.message, {delivery.source, delivery.routing_key});
-    delivery.facts = take_broker_headers(delivery.message, delivery.inlet);
-    if (entry != nullptr) take_failure(*entry, std::move(read), delivery.message, delivery.facts);
-  }
+  take_facts(delivery, *options_.error_queues,
+             [](Delivery& its) { its.facts = take_broker_headers(its.message, its.inlet); });
   deliveries_.push_back(std::move(delivery));
 }
 
@@ -250,11 +206,7 @@ void Consumer::on_cancelled(Connection& connection, const Frame& frame) {
     ok.consumer_tag = bytes(tag);
     connection.method(kChannel, AMQP_BASIC_CANCEL_OK_METHOD, &ok);
   }
-  if (errors_.cancelled(tag)) return;
-  cancelled_.due = true;
-  const auto inlets = topology(options_);
-  const auto it = std::ranges::find(inlets, inlet_from(tag), &Declared::inlet);
-  if (it != inlets.end()) cancelled_.queues.push_back(it->name);
+  queues_.cancelled(tag);
 }
 
 void Consumer::hand_over() {
@@ -265,7 +217,7 @@ void Consumer::hand_over() {
 }
 
 bool Consumer::write_acks(Connection& connection) {
-  const AckMailbox::Taken& taken = acks_.take(epoch_.number());
+  const AckMailbox::Taken& taken = acks_.take(epoch_.session());
   for (const std::uint64_t tag : taken.requeues) held_.requeue(tag);
   if (taken.any_acks) failpoint("ack.before_write");
   for (const std::uint64_t tag : taken.acks) held_.release(tag);
@@ -274,12 +226,13 @@ bool Consumer::write_acks(Connection& connection) {
   return taken.any_acks;
 }
 
-Result<void> Consumer::set_up_again(Connection& connection) {
-  cancelled_.due = false;
-  cancel_consumers(connection);  // the remaining ones, so that all start in the same way
-  auto done = set_up(connection, loop_.now() + kSetUpTimeout);
-  if (done) epoch_.touch(loop_.now());
-  return done;
+Result<void> Consumer::change(Connection& connection) {
+  const auto changed =
+      with_calls(connection, loop_.now() + kSetUpTimeout,
+                 [&](const ConsumedQueues::Calls& calls) { return queues_.change(calls, consuming()); });
+  epoch_.touch(loop_.now());
+  if (!changed) return tl::unexpected(changed.error());
+  return *changed == ConsumedQueues::Changed::channel_closed ? reopen_channel(connection) : Result<void>{};
 }
 
 Result<void> Consumer::pause_or_go_on(Connection& connection) {
@@ -288,8 +241,8 @@ Result<void> Consumer::pause_or_go_on(Connection& connection) {
   Result<void> done;
   if (step.return_deliveries) done = return_deliveries(connection);
   if (done && step.consume) {
-    done = consume_inlets(options_, connection, loop_.waker(), loop_.now() + kSetUpTimeout,
-                          take_others(connection));
+    done = with_calls(connection, loop_.now() + kSetUpTimeout,
+                      [&](const ConsumedQueues::Calls& calls) { return queues_.consume(calls); });
   }
   loop_.wake();  // frames that came with the answers are already read, and a wake-up may have been lost
   epoch_.touch(loop_.now());
@@ -299,28 +252,15 @@ Result<void> Consumer::pause_or_go_on(Connection& connection) {
 Result<void> Consumer::return_deliveries(Connection& connection) {
   write_acks(connection);  // committed messages stay with us
   epoch_.end();
-  errors_.cancel(connection);  // its last deliveries come before the answers of the next
-  if (auto done = cancel_inlets(options_, connection, loop_.waker(), loop_.now() + kSetUpTimeout,
-                                take_others(connection));
-      !done)
-    return done;
+  const auto done = with_calls(connection, loop_.now() + kSetUpTimeout,
+                               [&](const ConsumedQueues::Calls& calls) { return queues_.cancel(calls); });
+  if (!done) return done;
   deliveries_.clear();
   ack_writer_.requeue_all(connection.out());
   held_.clear();
   epoch_.next();
   epoch_.stand();
   return {};
-}
-
-void Consumer::cancel_consumers(Connection& connection) {
-  for (const Declared& one : topology(options_)) {
-    if (!one.consumed) continue;
-    amqp_basic_cancel_t cancel{};
-    cancel.consumer_tag = bytes(consumer_tag(*one.inlet));
-    cancel.nowait = 1;
-    connection.method(kChannel, AMQP_BASIC_CANCEL_METHOD, &cancel);
-  }
-  errors_.cancel(connection);
 }
 
 }  // namespace rung::rabbit

@@ -1,13 +1,11 @@
-// The consumer: one connection with one channel, which consumes the inlets and the error
-// queues.
+// An intake: one connection with one channel, on which it consumes Rung's own queues or the error queues.
 //
-// Thread: start, ack, requeue, stop_intake, pause_intake, stands, order_stop and join from any; it calls the
-// sink on its own.
+// Thread: start, ack, requeue, stop_intake, pause_intake, stands, wake, order_stop and join from any; it
+// calls the sink and its queues on its own.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,8 +13,8 @@
 #include "plugin/rabbitmq/ack_mailbox.h"
 #include "plugin/rabbitmq/ack_writer.h"
 #include "plugin/rabbitmq/connection_loop.h"
+#include "plugin/rabbitmq/consumed_queues.h"
 #include "plugin/rabbitmq/content.h"
-#include "plugin/rabbitmq/error_consumers.h"
 #include "plugin/rabbitmq/held_deliveries.h"
 #include "plugin/rabbitmq/intake_epoch.h"
 #include "plugin/rabbitmq/intake_switch.h"
@@ -25,7 +23,13 @@ namespace rung::rabbit {
 
 class Consumer {
  public:
-  explicit Consumer(ConnectionLoop::Deps deps);
+  struct Settings {
+    std::uint8_t intake = 0;    // IntakeSession::intake
+    std::size_t max_bytes = 0;  // of unacked bodies, in memory
+    ConnectionLoop::Settings loop;
+  };
+  // REQUIRES: `queues` outlives it.
+  Consumer(ConnectionLoop::Deps deps, ConsumedQueues& queues, Settings settings);
   ~Consumer();
 
   void start() { loop_.start(); }
@@ -33,9 +37,8 @@ class Consumer {
   void requeue(std::vector<DeliveryTag> tags);
   void stop_intake();
   void pause_intake(bool yes);
-  bool stands(std::uint32_t connection) const { return epoch_.stands(connection, loop_.now()); }
-  // Which error queues to consume; wake() after a change.
-  ErrorConsumers& error_queues() { return errors_; }
+  bool stands(const IntakeSession& session) const { return epoch_.stands(session, loop_.now()); }
+  // Its queues have something to change.
   void wake() { loop_.wake(); }
   void order_stop(BootMs deadline) { loop_.order_stop(deadline); }
   void join() { loop_.join(); }
@@ -45,9 +48,8 @@ class Consumer {
   Result<void> prepare(Connection& connection);
   Ms time_to_prepare(const Address& address) const;
   void begin_channel();
-  Result<void> apply_error_queues(Connection& connection);
-  Result<void> set_up(Connection& connection, BootMs deadline);
-  Result<void> report_repaired(Connection& connection, BootMs deadline);
+  Result<void> reopen_channel(Connection& connection);
+  bool consuming() const { return intake_.consuming() && !intake_.stopped(); }
 
   // --- one turn ---
   Result<BootMs> turn(Connection& connection);
@@ -57,17 +59,18 @@ class Consumer {
   void delivered(Delivery delivery);
   void hand_over();
   bool write_acks(Connection& connection);  // whether there were any
-  Result<void> set_up_again(Connection& connection);
+  Result<void> change(Connection& connection);
   Result<void> pause_or_go_on(Connection& connection);
   Result<void> return_deliveries(Connection& connection);
-  void cancel_consumers(Connection& connection);
-  Connection::Others take_others(Connection& connection);
+  // Calls `call` (const ConsumedQueues::Calls&).
+  template <typename Call>
+  auto with_calls(Connection& connection, BootMs deadline, Call&& call);
 
   const BrokerOptions& options_;
+  ConsumedQueues& queues_;
   AckMailbox acks_;
   IntakeSwitch intake_;
   IntakeEpoch epoch_;
-  ErrorConsumers errors_;
 
   // Used by the consumer's thread only.
   HeldDeliveries held_;
@@ -76,12 +79,6 @@ class Consumer {
   Delivery incoming_;                    // its content is still being received
   std::vector<Delivery> deliveries_;     // for the sink, at the end of the turn
   std::size_t failed_preparations_ = 0;  // in a row
-  // The broker has cancelled consumers, because their queues were deleted or a consumer timed out: declare
-  // and consume again.
-  struct Cancelled {
-    bool due = false;
-    std::vector<std::string> queues;  // for the report
-  } cancelled_;
 
   ConnectionLoop loop_;  // last: its callbacks use the others
 };

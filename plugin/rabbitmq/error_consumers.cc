@@ -2,39 +2,82 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
+
+#include "plugin/rabbitmq/intake_shares.h"
 
 namespace rung::rabbit {
 namespace {
 
 constexpr std::string_view kErrorTag = "error.";
 
-void send_cancel(Connection& connection, const std::string& tag) {
+amqp_basic_cancel_t cancel_of(const std::string& tag, bool wait) {
   amqp_basic_cancel_t cancel{};
   cancel.consumer_tag = bytes(tag);
-  cancel.nowait = 1;
+  cancel.nowait = wait ? 0 : 1;
+  return cancel;
+}
+
+void send_cancel_of(const std::string& tag, Connection& connection) {
+  const auto cancel = cancel_of(tag, false);
   connection.method(kChannel, AMQP_BASIC_CANCEL_METHOD, &cancel);
 }
 
 }  // namespace
 
-void ErrorConsumers::want(Names queues) {
+bool ErrorConsumers::want(Names queues) {
   const std::lock_guard lock(mutex_);
-  wanted_ = std::move(queues);
+  for (const Event& event : events_) {
+    if (event.what != Event::What::consuming) queues.erase(event.queue);
+  }
+  return std::exchange(wanted_, std::move(queues)) != wanted_;
 }
 
-std::vector<ErrorConsumers::Refused> ErrorConsumers::take_refused() {
+void ErrorConsumers::rest(const std::string& queue) {
   const std::lock_guard lock(mutex_);
-  return std::exchange(refused_, {});
+  wanted_.erase(queue);
 }
 
-bool ErrorConsumers::changed() const {
+std::vector<ErrorConsumers::Event> ErrorConsumers::take_events() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(events_, {});
+}
+
+std::optional<ErrorConsumers::Down> ErrorConsumers::down() const {
+  const std::lock_guard lock(mutex_);
+  return down_;
+}
+
+void ErrorConsumers::up(const Connection&) {
+  {
+    const std::lock_guard lock(mutex_);
+    down_.reset();
+  }
+  told_();
+}
+
+void ErrorConsumers::down(const Error& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    down_ = {down_ ? down_->since : clock_.boot(), why.message};
+  }
+  told_();
+}
+
+void ErrorConsumers::begin_channel() {
+  consumed_.clear();
+  queues_.clear();
+  prefetch_ = 0;
+}
+
+bool ErrorConsumers::must_change(bool consuming) const {
+  if (!consuming) return false;
   const std::lock_guard lock(mutex_);
   return wanted_.size() != consumed_.size() ||
          std::ranges::any_of(consumed_, [&](const auto& one) { return !wanted_.contains(one.first); });
 }
 
-Result<void> ErrorConsumers::apply(Connection& connection, Waker& waker, BootMs deadline,
-                                   const Connection::Others& others) {
+Result<ConsumedQueues::Changed> ErrorConsumers::change(const Calls& calls, bool) {
   Names wanted;
   {
     const std::lock_guard lock(mutex_);
@@ -42,49 +85,93 @@ Result<void> ErrorConsumers::apply(Connection& connection, Waker& waker, BootMs 
   }
   std::erase_if(consumed_, [&](const auto& one) {
     if (wanted.contains(one.first)) return false;
-    send_cancel(connection, one.second);
+    send_cancel_of(one.second, calls.connection);
     return true;
   });
+  Calls for_one = calls;
   for (const std::string& queue : wanted) {
     if (consumed_.contains(queue)) continue;
-    if (auto done = start(queue, connection, waker, deadline, others); !done) return done;
+    for_one.deadline = calls.waker.now() + kSetUpTimeout;  // no queue uses up the time of the others
+    const auto started = start(queue, for_one);
+    if (!started || *started == Changed::channel_closed) return started;
   }
-  return {};
+  return Changed::done;
 }
 
-Result<void> ErrorConsumers::start(const std::string& queue, Connection& connection, Waker& waker,
-                                   BootMs deadline, const Connection::Others& others) {
-  // Before the call: deliveries may come with its answer.
+Result<ConsumedQueues::Changed> ErrorConsumers::start(const std::string& queue, const Calls& calls) {
+  if (auto done = set_prefetch(queue, calls); !done) return tl::unexpected(done.error());
+  // Before the call: deliveries may come with its answer, and so may a cancel.
   const std::string tag = std::string(kErrorTag) + std::to_string(queues_.size());
   queues_.push_back(queue);
   consumed_[queue] = tag;
   amqp_basic_consume_t consume{};
   consume.queue = bytes(queue);
   consume.consumer_tag = bytes(tag);
-  const auto answer = connection.call(AMQP_BASIC_CONSUME_METHOD, &consume, AMQP_BASIC_CONSUME_OK_METHOD,
-                                      waker, deadline, others);
-  if (answer) return {};
-  // A lost connection is no refusal.
-  if (!connection.channel_closed()) return tl::unexpected(answer.error());
-  const std::lock_guard lock(mutex_);
-  wanted_.erase(queue);
-  refused_.push_back({queue, answer.error().message});
+  const auto answer = calls.connection.call(AMQP_BASIC_CONSUME_METHOD, &consume, AMQP_BASIC_CONSUME_OK_METHOD,
+                                            calls.waker, calls.deadline, calls.others);
+  if (answer) {
+    tell({Event::What::consuming, queue});
+    return Changed::done;
+  }
+  if (calls.connection.channel_closed()) {
+    give_up({Event::What::refused, queue, answer.error().message});
+    return Changed::channel_closed;
+  }
+  // A quorum queue without a leader does not answer. The connection is of no use any more; without this queue
+  // the next one serves the others.
+  if (!calls.waker.stopping() && calls.waker.now() >= calls.deadline)
+    give_up({Event::What::refused, queue, answer.error().message});
   return tl::unexpected(answer.error());
 }
 
-void ErrorConsumers::cancel(Connection& connection) {
-  for (const auto& [queue, tag] : consumed_) send_cancel(connection, tag);
-  consumed_.clear();
+Result<void> ErrorConsumers::set_prefetch(const std::string& queue, const Calls& calls) {
+  const int wanted = error_prefetch(options_, options_.error_queues->find(queue));
+  if (wanted == prefetch_) return {};
+  amqp_basic_qos_t qos{};
+  qos.prefetch_count = as_prefetch_count(wanted);  // for each consumer that begins from now on
+  const auto answer = calls.connection.call(AMQP_BASIC_QOS_METHOD, &qos, AMQP_BASIC_QOS_OK_METHOD,
+                                            calls.waker, calls.deadline, calls.others);
+  if (!answer) return tl::unexpected(answer.error());
+  prefetch_ = wanted;
+  return {};
 }
 
-bool ErrorConsumers::cancelled(std::string_view tag) {
-  const std::string queue = queue_of(tag);
-  if (queue.empty()) return false;
-  consumed_.erase(queue);
-  const std::lock_guard lock(mutex_);
-  wanted_.erase(queue);
-  refused_.push_back({queue, ""});
-  return true;
+Result<void> ErrorConsumers::cancel(const Calls& calls) {
+  for (const auto& [queue, tag] : std::exchange(consumed_, {})) {
+    const auto cancel = cancel_of(tag, true);
+    const auto answer = calls.connection.call(AMQP_BASIC_CANCEL_METHOD, &cancel, AMQP_BASIC_CANCEL_OK_METHOD,
+                                              calls.waker, calls.deadline, calls.others);
+    if (!answer) return tl::unexpected(answer.error());
+  }
+  return {};
+}
+
+void ErrorConsumers::send_cancel(Connection& connection) {
+  for (const auto& [queue, tag] : std::exchange(consumed_, {})) send_cancel_of(tag, connection);
+}
+
+void ErrorConsumers::cancelled(std::string_view consumer_tag) {
+  const std::string queue = queue_of(consumer_tag);
+  const auto consumed = consumed_.find(queue);
+  if (consumed == consumed_.end() || consumed->second != consumer_tag) return;  // we have cancelled it, too
+  consumed_.erase(consumed);
+  give_up({Event::What::cancelled, queue});
+}
+
+void ErrorConsumers::give_up(Event event) {
+  {
+    const std::lock_guard lock(mutex_);
+    wanted_.erase(event.queue);
+  }
+  tell(std::move(event));
+}
+
+void ErrorConsumers::tell(Event event) {
+  {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(std::move(event));
+  }
+  told_();
 }
 
 std::string ErrorConsumers::queue_of(std::string_view tag) const {

@@ -1,64 +1,92 @@
-// The error queues that the consumer's channel consumes, beside the inlets. ErrorQueueWatch says which.
+// The error queues, as a Consumer consumes them, on a connection of their own: a queue that the broker
+// refuses closes the channel, one that does not answer holds it up, and a backlog fills it. Rung's own queues
+// notice none of that. ErrorQueueWatch says which queues.
 //
-// Thread: want() and take_refused() from any; the rest from the consumer's own.
+// Thread: listen() before the consumer starts; want(), rest(), take_events() and down() from any; the rest
+// from the consumer's own.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "plugin/rabbitmq/connection.h"
+#include "plugin/broker_options.h"
+#include "plugin/rabbitmq/consumed_queues.h"
+#include "src/core/clock.h"
 
 namespace rung::rabbit {
 
-class ErrorConsumers {
+class ErrorConsumers final : public ConsumedQueues {
  public:
   using Names = std::set<std::string, std::less<>>;
 
-  // Consume these, and no others.
-  void want(Names queues);
-  // Queues that the broker did not let us consume, with its reason; or that it stopped: "" = deleted, most
-  // probably. Each is reported once, and is no longer wanted.
-  struct Refused {
-    std::string queue, reason;
+  // REQUIRES: both outlive it.
+  ErrorConsumers(const BrokerOptions& options, const Clock& clock) : options_(options), clock_(clock) {}
+
+  // `told`: there are events to take, or down() has changed. It is called on the consumer's thread.
+  void listen(std::function<void()> told) { told_ = std::move(told); }
+  // Consume these, and no others; but none that has an event which was not taken yet. False: it was so
+  // before.
+  bool want(Names queues);
+  // Stop consuming this one, until the next want().
+  void rest(const std::string& queue);
+
+  struct Event {
+    // refused: the broker does not let us consume the queue, or does not answer. cancelled: it has ended the
+    // consumer; most probably the queue was deleted. In both cases the queue is no longer wanted.
+    enum class What : std::uint8_t { consuming, refused, cancelled };
+    What what = What::consuming;
+    std::string queue;
+    std::string reason = {};  // refused
   };
-  std::vector<Refused> take_refused();
+  std::vector<Event> take_events();
+  // Since when there is no connection, and why; none = there is one, or none was tried yet.
+  struct Down {
+    BootMs since;
+    std::string reason;
+  };
+  std::optional<Down> down() const;
 
-  // A new channel: nothing is consumed on it.
-  void begin_channel() {
-    consumed_.clear();
-    queues_.clear();
+  Result<void> declare(const Calls&) override { return {}; }
+  void up(const Connection& connection) override;
+  void down(const Error& why) override;
+  void begin_channel() override;
+  Result<void> consume(const Calls&) override { return {}; }  // change() does it
+  Result<void> cancel(const Calls& calls) override;
+  void send_cancel(Connection& connection) override;
+  bool must_change(bool consuming) const override;
+  Result<Changed> change(const Calls& calls, bool consuming) override;
+  void cancelled(std::string_view consumer_tag) override;
+  // Also for consumers that have ended on this channel: their last deliveries may still come.
+  Origin origin(std::string_view consumer_tag) const override {
+    return {Inlet::error, queue_of(consumer_tag)};
   }
-  // Whether apply() has something to do.
-  bool changed() const;
-  // Starts and stops consumers. Error: the channel is closed; the queue that caused it is reported as
-  // refused.
-  Result<void> apply(Connection& connection, Waker& waker, BootMs deadline, const Connection::Others& others);
-  // Sends basic.cancel for all, without waiting for answers.
-  void cancel(Connection& connection);
-  // The broker has cancelled this consumer. False: it is not one of these.
-  bool cancelled(std::string_view tag);
-
-  // The queue of a delivery with this consumer tag; "" = not one of these. Also for consumers that have ended
-  // on this channel: their last deliveries may still come.
-  std::string queue_of(std::string_view tag) const;
 
  private:
-  Result<void> start(const std::string& queue, Connection& connection, Waker& waker, BootMs deadline,
-                     const Connection::Others& others);
+  Result<Changed> start(const std::string& queue, const Calls& calls);
+  Result<void> set_prefetch(const std::string& queue, const Calls& calls);
+  void give_up(Event event);
+  void tell(Event event);
+  std::string queue_of(std::string_view consumer_tag) const;
 
+  const BrokerOptions& options_;
+  const Clock& clock_;
+  std::function<void()> told_ = [] {};
   mutable std::mutex mutex_;
-  Names wanted_;                  // guarded by mutex_
-  std::vector<Refused> refused_;  // guarded by mutex_
+  Names wanted_;               // guarded by mutex_
+  std::vector<Event> events_;  // guarded by mutex_
+  std::optional<Down> down_;   // guarded by mutex_
 
   // Used by the consumer's thread only.
   std::map<std::string, std::string, std::less<>> consumed_;  // queue -> consumer tag
-  std::vector<std::string> queues_;                           // by the number in the tag
+  std::vector<std::string> queues_;                           // of this channel, by the number in the tag
+  int prefetch_ = 0;  // of the next consumer of this channel; 0 = not set
 };
 
 }  // namespace rung::rabbit

@@ -15,32 +15,10 @@ using std::chrono::seconds;
 constexpr Ms kListEvery{minutes{1}};
 constexpr Ms kListAgain{seconds{5}};  // after a failure
 constexpr Ms kListTimeout{1500};  // each for connecting and for the answer; a heartbeat must not be missed
-constexpr Ms kLookAtMissing{seconds{5}};  // many frameworks declare an error queue with the first failure
-constexpr Ms kLookAtPresent{minutes{1}};
-constexpr Ms kLookAtResting{seconds{1}};
-constexpr Ms kShortestRest{seconds{1}};       // the copies go back meanwhile
-constexpr Ms kLongestUnsettled{seconds{10}};  // a failure that comes meanwhile waits as long
-// Doubled with each refusal in a row: trying closes the channel of all inlets, and what was unacked comes
-// again.
-constexpr Ms kAfterRefusal{minutes{1}};
-constexpr Ms kLongestAfterRefusal{minutes{60}};
-constexpr std::size_t kLooksCompared = 5;
+constexpr Ms kReportDownAfter{seconds{5}};  // a connection that is back by then is no problem
 constexpr Ms kWatchCloses{seconds{1}};
 
 }  // namespace
-
-bool RestWatch::over(std::size_t messages, BootMs now) {
-  if (now - since_ >= kLongest) return true;
-  if (!settled_) {
-    settled_ = messages == copies_;
-    const Ms pause = std::min(kShortestRest * (1 << std::min(unsettled_, 10)), kLongestUnsettled);
-    if (!settled_) return now - since_ >= pause;
-  }
-  const bool more = !last_.empty() && messages > *std::ranges::max_element(last_);
-  last_.push_back(messages);
-  if (last_.size() > kLooksCompared) last_.pop_front();
-  return more;
-}
 
 ErrorQueueWatch::ErrorQueueWatch(ConnectionLoop::Deps deps, ErrorConsumers& consumers,
                                  std::function<void()> wake_consumer)
@@ -54,23 +32,34 @@ ErrorQueueWatch::ErrorQueueWatch(ConnectionLoop::Deps deps, ErrorConsumers& cons
              .address_failed_when_over = false},
             {.prepare = {},
              .turn = [this](Connection& connection) { return turn(connection); },
-             .idle = {},
-             .over = [this](const ConnectionLoop::End&) { channel_open_ = false; },
-             .stopped = {}}) {}
+             .idle = [this] { return without_connection(); },
+             .over =
+                 [this](const ConnectionLoop::End& end) {
+                   channel_open_ = false;
+                   down_ = {down_ ? down_->since : loop_.now(), end.why.message};
+                 },
+             .stopped = {}}) {
+  consumers_.listen([this] { loop_.wake(); });
+}
 
 ErrorQueueWatch::~ErrorQueueWatch() { join(); }
 
 void ErrorQueueWatch::start() {
-  if (options_.error_queues->empty()) return;
   for (const ErrorQueue& entry : options_.error_queues->all()) {
     if (!entry.is_pattern()) queues_.try_emplace(entry.from);
   }
   loop_.start();
 }
 
-void ErrorQueueWatch::rest(std::string queue, std::size_t copies) {
-  const std::lock_guard lock(mutex_);
-  to_rest_.emplace_back(std::move(queue), copies);
+// The consumer stops at once, also while this watch has no connection: it would get the copies again that go
+// back now.
+void ErrorQueueWatch::rest(const std::string& queue, std::size_t copies) {
+  {
+    const std::lock_guard lock(mutex_);
+    to_rest_.emplace_back(queue, copies);
+  }
+  consumers_.rest(queue);
+  wake_consumer_();
   loop_.wake();
 }
 
@@ -90,21 +79,28 @@ Result<BootMs> ErrorQueueWatch::turn(Connection& connection) {
   if (!*open) return transient(connection.closing().text);
   if (loop_.stopping())
     return loop_.finish(connection, std::min(loop_.stop_deadline(), loop_.now() + kWatchCloses));
+  down_.reset();
   take_orders();
+  take_events();
   if (options_.error_queues->has_patterns() && loop_.now() >= next_list_) {
     const bool listed = list();
     next_list_ = loop_.now() + (listed ? kListEvery : kListAgain);
   }
   for (auto& [name, queue] : queues_) {
-    if (loop_.now() < queue.next_look) continue;
+    if (!queue.look_due(loop_.now())) continue;
     if (auto done = look(connection, name, queue); !done) return tl::unexpected(done.error());
   }
-  report();
-  // A refused declare leaves the answer to the broker's channel.close unsent; the turns would come without
-  // pause.
+  tell();
   if (auto done = connection.flush(); !done) return tl::unexpected(done.error());
   if (auto done = connection.tick(); !done) return tl::unexpected(done.error());
-  return loop_.now() + kLookAtResting;
+  return loop_.now() + ErrorQueueState::kShortestPause;
+}
+
+BootMs ErrorQueueWatch::without_connection() {
+  take_orders();
+  take_events();
+  tell();
+  return loop_.now() + ErrorQueueState::kShortestPause;
 }
 
 void ErrorQueueWatch::take_orders() {
@@ -114,25 +110,27 @@ void ErrorQueueWatch::take_orders() {
     to_rest.swap(to_rest_);
   }
   for (const auto& [name, copies] : to_rest) {
-    const auto queue = queues_.find(name);
-    if (queue == queues_.end() || !queue->second.there) continue;
-    queue->second.resting.emplace(loop_.now(), copies, queue->second.unsettled);
-    queue->second.next_look = loop_.now() + kShortestRest;
+    if (const auto queue = queues_.find(name); queue != queues_.end())
+      queue->second.rest(copies, loop_.now());
   }
-  for (const auto& refused : consumers_.take_refused()) {
-    const auto queue = queues_.find(refused.queue);
+}
+
+void ErrorQueueWatch::take_events() {
+  using What = ErrorConsumers::Event::What;
+  for (ErrorConsumers::Event& event : consumers_.take_events()) {
+    const auto queue = queues_.find(event.queue);
     if (queue == queues_.end()) continue;
-    if (refused.reason.empty()) {  // deleted
-      queue->second = {};
-      queue->second.next_look = loop_.now() + kLookAtResting;
-      continue;
+    switch (event.what) {
+      case What::consuming:
+        queue->second.consuming();
+        break;
+      case What::refused:
+        queue->second.refused(std::move(event.reason), loop_.now());
+        break;
+      case What::cancelled:
+        queue->second.cancelled(loop_.now());
+        break;
     }
-    const int before = queue->second.refusals;
-    queue->second = {};
-    queue->second.refusals = before + 1;
-    queue->second.problem = refused.reason;
-    queue->second.next_look =
-        loop_.now() + std::min(kAfterRefusal * (1 << std::min(before, 10)), kLongestAfterRefusal);
   }
 }
 
@@ -160,8 +158,7 @@ Result<std::vector<std::string>> ErrorQueueWatch::names() {
 bool ErrorQueueWatch::list() {
   const auto found = names();
   if (!found) {
-    list_problem_ = "the error queues of a pattern cannot be listed, and new ones are not found: " +
-                    found.error().message;
+    list_problem_ = found.error().message;
     return false;
   }
   list_problem_.clear();
@@ -174,59 +171,64 @@ bool ErrorQueueWatch::list() {
 }
 
 // Error: the connection has ended.
-Result<void> ErrorQueueWatch::look(Connection& connection, const std::string& name, Queue& queue) {
+Result<void> ErrorQueueWatch::look(Connection& connection, const std::string& name, ErrorQueueState& queue) {
   const auto ignore = [](const Frame&) {};
-  // Also if the connection ends now: a queue that does not answer must not end the next one at once.
-  queue.next_look = loop_.now() + kLookAtPresent;
+  queue.looking(loop_.now());
+  const auto deadline = loop_.now() + kSetUpTimeout;
   if (!channel_open_) {
-    if (auto done = connection.open_channel(loop_.waker(), loop_.now() + kSetUpTimeout, ignore); !done)
-      return done;
+    if (auto done = connection.open_channel(loop_.waker(), deadline, ignore); !done) return done;
     channel_open_ = true;
   }
   amqp_queue_declare_t declare{};
   declare.queue = bytes(name);
   declare.passive = 1;
   const auto answer = connection.call(AMQP_QUEUE_DECLARE_METHOD, &declare, AMQP_QUEUE_DECLARE_OK_METHOD,
-                                      loop_.waker(), loop_.now() + kSetUpTimeout, ignore);
-  if (!answer) {
-    if (!connection.channel_closed()) return tl::unexpected(answer.error());
-    const int code = connection.closing().code;
-    channel_open_ = false;
-    queue = {};
-    queue.next_look = loop_.now() + kLookAtMissing;
-    if (code != AMQP_NOT_FOUND) queue.problem = answer.error().message;
+                                      loop_.waker(), deadline, ignore);
+  if (answer) {
+    queue.exists(static_cast<const amqp_queue_declare_ok_t*>(*answer)->message_count, loop_.now());
     return {};
   }
-  const auto messages = static_cast<const amqp_queue_declare_ok_t*>(*answer)->message_count;
-  queue.there = true;
-  queue.problem.clear();
-  if (queue.resting && queue.resting->over(messages, loop_.now())) {
-    queue.unsettled = queue.resting->settled() ? 0 : queue.unsettled + 1;
-    queue.resting.reset();
+  if (connection.channel_closed()) {
+    channel_open_ = false;
+    if (connection.closing().code == AMQP_NOT_FOUND) {
+      queue.missing(loop_.now());
+    } else {
+      queue.refused(answer.error().message, loop_.now());
+    }
+    return {};
   }
-  queue.next_look = loop_.now() + (queue.resting ? kLookAtResting : kLookAtPresent);
-  return {};
+  if (!loop_.stopping() && loop_.now() >= deadline) queue.refused(answer.error().message, loop_.now());
+  return tl::unexpected(answer.error());
 }
 
-void ErrorQueueWatch::report() {
+// To the consumer, which queues; to the sink, what is new.
+void ErrorQueueWatch::tell() {
   ErrorConsumers::Names wanted;
   ErrorQueueReport now;
-  now.problem = list_problem_;
+  now.problem = problem();
   for (const auto& [name, queue] : queues_) {
-    if (queue.there) now.consumed.push_back(name);
-    if (queue.there && !queue.resting) wanted.insert(name);
-    if (queue.problem.empty()) continue;
-    if (!now.problem.empty()) now.problem += "; ";
-    now.problem += "error queue " + name + ": " + queue.problem;
+    if (queue.wanted()) wanted.insert(name);
+    if (queue.consumed()) now.consumed.push_back(name);
   }
-  if (wanted != wanted_) {
-    wanted_ = wanted;
-    consumers_.want(std::move(wanted));
-    wake_consumer_();
-  }
+  if (consumers_.want(std::move(wanted))) wake_consumer_();
   if (now.consumed == reported_.consumed && now.problem == reported_.problem) return;
   reported_ = now;
   loop_.sink().error_queues(now);
+}
+
+std::string ErrorQueueWatch::problem() const {
+  std::string all;
+  const auto add = [&](const std::string& what, const std::string& why) {
+    if (!why.empty()) all += (all.empty() ? "" : "; ") + what + ": " + why;
+  };
+  const auto add_down = [&](const std::string& what, const std::optional<ErrorConsumers::Down>& down) {
+    if (down && loop_.now() - down->since >= kReportDownAfter) add(what, down->reason);
+  };
+  add_down("no error queue is consumed", consumers_.down());
+  add_down("new error queues are not found", down_);
+  add("the error queues of a pattern cannot be listed, and new ones are not found", list_problem_);
+  for (const auto& [name, queue] : queues_) add("error queue " + name, queue.problem());
+  return all;
 }
 
 }  // namespace rung::rabbit

@@ -1,6 +1,5 @@
-// Numbers the connection that a delivery came on, and says whether it is still current: Broker::stands().
-// Returning all deliveries begins a new epoch on the same connection.
-// Thread: stands() from any; the rest from the consumer's own.
+// Numbers the sessions of one intake, and says whether a delivery's session is still current:
+// Broker::stands(). Thread: stands() from any; the rest from the consumer's own.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "plugin/broker.h"
 #include "src/core/time.h"
 
 namespace rung::rabbit {
@@ -16,11 +16,12 @@ namespace rung::rabbit {
 class IntakeEpoch {
  public:
   // After half a heartbeat without a turn, the broker may have given up the connection.
-  explicit IntakeEpoch(Ms heartbeat) : stall_timeout_(std::max(heartbeat / 2, kLeastStall)) {}
+  IntakeEpoch(Ms heartbeat, std::uint8_t intake)
+      : stall_timeout_(std::max(heartbeat / 2, kLeastStall)), intake_(intake) {}
 
-  std::uint32_t number() const { return number_; }  // 0 = no epoch yet
-  bool stands(std::uint32_t number, BootMs now) const {
-    return standing_.load(std::memory_order_acquire) == number &&
+  IntakeSession session() const { return {number_, intake_}; }
+  bool stands(const IntakeSession& session, BootMs now) const {
+    return session.intake == intake_ && standing_.load(std::memory_order_acquire) == session.number &&
            now.ms - last_turn_.load(std::memory_order_acquire) <= stall_timeout_.count();
   }
   Ms stall_timeout() const { return stall_timeout_; }
@@ -43,6 +44,7 @@ class IntakeEpoch {
   static constexpr Ms kLeastStall{1000};  // a loaded machine may also delay a thread for a while
 
   const Ms stall_timeout_;
+  const std::uint8_t intake_;
   std::uint32_t number_ = 0;
   std::atomic<std::uint32_t> standing_{0};  // number_; 0 = no current connection
   std::atomic<std::int64_t> last_turn_{0};  // BootMs

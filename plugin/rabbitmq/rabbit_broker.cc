@@ -1,12 +1,18 @@
 #include "plugin/rabbitmq/rabbit_broker.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
 
 #include "plugin/rabbitmq/broker_endpoints.h"
 #include "plugin/rabbitmq/consumer.h"
+#include "plugin/rabbitmq/error_consumers.h"
 #include "plugin/rabbitmq/error_queue_watch.h"
+#include "plugin/rabbitmq/intake_shares.h"
+#include "plugin/rabbitmq/own_queues.h"
 #include "plugin/rabbitmq/publishers.h"
 #include "plugin/rabbitmq/return_route.h"
 #include "plugin/rabbitmq/sink_adapter.h"
@@ -15,23 +21,81 @@
 namespace rung {
 namespace {
 
+constexpr std::uint8_t kOwnIntake = 0, kErrorIntake = 1;  // IntakeSession::intake
+
+// The queues <prefix>.failed ...
+struct OwnIntake {
+  explicit OwnIntake(const rabbit::ConnectionLoop::Deps& deps)
+      : queues(deps.options, deps.sink),
+        consumer(deps, queues,
+                 {.intake = kOwnIntake,
+                  .max_bytes = rabbit::own_intake_bytes(deps.options),
+                  .loop = {.thread_name = "rung-consume",
+                           .purpose = "intake",
+                           .side = rabbit::SinkAdapter::Side::intake,
+                           .prepare_decides_on_address = true}}) {}
+
+  rabbit::OwnQueues queues;
+  rabbit::Consumer consumer;
+};
+
+struct ErrorIntake {
+  explicit ErrorIntake(const rabbit::ConnectionLoop::Deps& deps)
+      : queues(deps.options, deps.addresses.clock()),
+        consumer(deps, queues,
+                 {.intake = kErrorIntake,
+                  .max_bytes = rabbit::error_intake_bytes(deps.options),
+                  .loop = {.thread_name = "rung-errconsume",
+                           .purpose = "intake of error queues",
+                           .side = {},
+                           .prepare_decides_on_address = true,
+                           .address_failed_when_over = false}}),
+        watch(deps, queues, [this] { consumer.wake(); }) {}
+
+  rabbit::ErrorConsumers queues;
+  rabbit::Consumer consumer;
+  rabbit::ErrorQueueWatch watch;
+};
+
 // The connections, created when the broker starts.
 struct Connections {
   Connections(const BrokerOptions& options, rabbit::BrokerEndpoints at, BrokerSink& to)
       : endpoints(std::move(at)),
         sink(to),
-        consumer({options, *endpoints.addresses, endpoints.tls, sink}),
+        deps{options, *endpoints.addresses, endpoints.tls, sink},
+        own(deps),
+        errors(options.error_queues->empty() ? nullptr : std::make_unique<ErrorIntake>(deps)),
         publishers(options, endpoints, sink),
-        topology({options, *endpoints.addresses, endpoints.tls, sink}),
-        errors({options, *endpoints.addresses, endpoints.tls, sink}, consumer.error_queues(),
-               [this] { consumer.wake(); }) {}
+        topology(deps) {}
 
   rabbit::BrokerEndpoints endpoints;
   rabbit::SinkAdapter sink;
-  rabbit::Consumer consumer;
+  rabbit::ConnectionLoop::Deps deps;
+  OwnIntake own;
+  std::unique_ptr<ErrorIntake> errors;  // nullptr: the config has no error queues
   rabbit::Publishers publishers;
   rabbit::TopologyKeeper topology;
-  rabbit::ErrorQueueWatch errors;
+
+  rabbit::Consumer* consumer_of(const IntakeSession& session) {
+    if (session.intake == kOwnIntake) return &own.consumer;
+    return errors != nullptr ? &errors->consumer : nullptr;
+  }
+  // Calls `call` (Consumer&) for each intake.
+  template <typename Call>
+  void for_each_consumer(Call&& call) {
+    call(own.consumer);
+    if (errors != nullptr) call(errors->consumer);
+  }
+  // Calls `call` (Consumer&, std::vector<DeliveryTag>) with the tags of each intake.
+  template <typename Call>
+  void split(std::vector<DeliveryTag> tags, Call&& call) {
+    const auto others =
+        std::ranges::partition(tags, [](const DeliveryTag& tag) { return tag.session.intake == kOwnIntake; });
+    std::vector<DeliveryTag> of_errors(others.begin(), others.end());
+    tags.erase(others.begin(), others.end());
+    call(own.consumer, std::move(tags));
+    if (errors != nullptr) call(errors->consumer, std::move(of_errors));
+  }
 };
 
 class RabbitBroker final : public Broker {
@@ -50,10 +114,10 @@ class RabbitBroker final : public Broker {
     }
     connections_ = std::make_unique<Connections>(options_, *std::move(endpoints), sink);
     connections_->publishers.allow_until(allowed_until_);
-    connections_->consumer.start();
+    connections_->for_each_consumer([](rabbit::Consumer& consumer) { consumer.start(); });
     connections_->publishers.start();
     connections_->topology.start();
-    connections_->errors.start();
+    if (connections_->errors) connections_->errors->watch.start();
     return {};
   }
 
@@ -69,13 +133,18 @@ class RabbitBroker final : public Broker {
     connections_->publishers.publish(std::move(batch));
   }
   void ack(std::vector<DeliveryTag> tags) override {
-    if (connections_) connections_->consumer.ack(std::move(tags));
+    if (!connections_) return;
+    connections_->split(std::move(tags), [](rabbit::Consumer& consumer, std::vector<DeliveryTag> its) {
+      consumer.ack(std::move(its));
+    });
   }
   void stop_intake() override {
-    if (connections_) connections_->consumer.stop_intake();
+    if (!connections_) return;
+    connections_->for_each_consumer([](rabbit::Consumer& consumer) { consumer.stop_intake(); });
   }
   void pause_intake(bool yes) override {
-    if (connections_) connections_->consumer.pause_intake(yes);
+    if (!connections_) return;
+    connections_->for_each_consumer([yes](rabbit::Consumer& consumer) { consumer.pause_intake(yes); });
   }
   void allow_publish_until(BootMs deadline) override {
     if (!connections_) {
@@ -85,13 +154,18 @@ class RabbitBroker final : public Broker {
     connections_->publishers.allow_until(deadline);
   }
   bool stands(const DeliveryTag& tag) const override {
-    return connections_ && connections_->consumer.stands(tag.connection);
+    if (!connections_) return false;
+    const rabbit::Consumer* consumer = connections_->consumer_of(tag.session);
+    return consumer != nullptr && consumer->stands(tag.session);
   }
   void requeue(std::vector<DeliveryTag> tags) override {
-    if (connections_) connections_->consumer.requeue(std::move(tags));
+    if (!connections_) return;
+    connections_->split(std::move(tags), [](rabbit::Consumer& consumer, std::vector<DeliveryTag> its) {
+      consumer.requeue(std::move(its));
+    });
   }
   void rest(std::string error_queue, std::size_t copies) override {
-    if (connections_) connections_->errors.rest(std::move(error_queue), copies);
+    if (connections_ && connections_->errors) connections_->errors->watch.rest(error_queue, copies);
   }
   void drop_publishing(PublishLane lane, std::string reason) override {
     if (connections_) connections_->publishers.drop(lane, std::move(reason));
@@ -102,14 +176,15 @@ class RabbitBroker final : public Broker {
     if (!connections_ || stopped_) return;
     stopped_ = true;
     const auto deadline = clock_.boot() + most;
-    connections_->consumer.order_stop(deadline);
+    const auto errors = connections_->errors.get();
+    connections_->for_each_consumer([&](rabbit::Consumer& consumer) { consumer.order_stop(deadline); });
     connections_->topology.order_stop(deadline);
-    connections_->errors.order_stop(deadline);
+    if (errors != nullptr) errors->watch.order_stop(deadline);
     connections_->topology.join();
-    connections_->errors.join();
+    if (errors != nullptr) errors->watch.join();
     connections_->publishers.order_stop(deadline);
     connections_->publishers.join();
-    connections_->consumer.join();
+    connections_->for_each_consumer([](rabbit::Consumer& consumer) { consumer.join(); });
   }
 
  private:

@@ -238,7 +238,7 @@ Result<void> declare_return_exchange(const BrokerOptions& options, Connection& c
                                      BootMs deadline, const Connection::Others& others) {
   const Declaring declare{connection, waker, deadline, others};
   const auto done = declare.exchange(return_exchange(options.prefix), false, kDirect);
-  if (done || connection.closing().code == 0) return done;
+  if (done || !connection.channel_closed()) return done;
   return connection.open_channel(waker, deadline, others);
 }
 

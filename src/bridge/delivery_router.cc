@@ -9,16 +9,23 @@
 namespace rung::bridge {
 
 void DeliveryRouter::route(std::vector<Delivery> batch) {
-  // A new connection: deliveries of older ones that still wait for the database are redelivered. Keeping them
-  // would pile them up while the broker comes and goes and the database is away.
-  if (const std::uint32_t connection = batch.front().tag.session(); connection != connection_) {
-    connection_ = connection;
-    drop_before(connection);
+  // A new session: deliveries of older ones of this intake that still wait for the database are redelivered.
+  // Keeping them would pile them up while the broker comes and goes and the database is away.
+  const IntakeSession session = batch.front().tag.session;
+  const auto known = std::ranges::find(sessions_, session.intake, &IntakeSession::intake);
+  if (known == sessions_.end()) {
+    sessions_.push_back(session);
+  } else if (std::exchange(*known, session) != session) {
+    drop_before(session);
   }
   if (!can_judge()) {
     std::ranges::move(batch, std::back_inserter(waiting_));
     return;
   }
+  pass_on(std::move(batch));
+}
+
+void DeliveryRouter::pass_on(std::vector<Delivery> batch) {
   std::vector<Delivery> failed, delayed, results;
   failpoint("delivery.received");
   if (draining_) return;
@@ -41,19 +48,23 @@ void DeliveryRouter::route(std::vector<Delivery> batch) {
 void DeliveryRouter::route_waiting() {
   if (!can_judge()) return;
   std::vector<Delivery> waiting = std::exchange(waiting_, {});
-  if (!waiting.empty()) route(std::move(waiting));
+  if (!waiting.empty()) pass_on(std::move(waiting));
 }
 
 bool DeliveryRouter::can_judge() const {
   return deps_.proof.ready() && (deps_.attachments.looked() || !deps_.rules->targets().allow);
 }
 
-void DeliveryRouter::drop_before(std::uint32_t connection) {
-  deps_.intake.forget_before(connection);
-  deps_.transitions.forget_before(connection);
-  deps_.left.forget_before(connection);
-  deps_.copies.forget_before(connection);
-  waiting_.clear();
+void DeliveryRouter::drop_all() {
+  for (const IntakeSession& session : sessions_) drop_before(session.next());
+}
+
+void DeliveryRouter::drop_before(const IntakeSession& session) {
+  deps_.intake.forget_before(session);
+  deps_.transitions.forget_before(session);
+  deps_.left.forget_before(session);
+  deps_.copies.forget_before(session);
+  std::erase_if(waiting_, [&](const Delivery& delivery) { return delivery.tag.session.before(session); });
 }
 
 }  // namespace rung::bridge

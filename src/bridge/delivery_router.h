@@ -3,7 +3,6 @@
 // attached queues. Thread: the loop's.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "src/bridge/attachments.h"
@@ -30,21 +29,22 @@ class DeliveryRouter {
   };
   explicit DeliveryRouter(Deps deps) : deps_(deps) {}
 
-  // REQUIRES: all are from one connection.
+  // REQUIRES: all are of one session.
   void route(std::vector<Delivery> batch);
   // Tries the waiting deliveries again: what they wait for may have arrived.
   void route_waiting();
   // Drops all deliveries in hand: the broker redelivers them.
-  void drop_all() { drop_before(connection_ + 1); }
+  void drop_all();
   // Passes on nothing more: the broker redelivers the unacked to another instance, or to us after a restart.
   void drain() { draining_ = true; }
 
  private:
   bool can_judge() const;
-  void drop_before(std::uint32_t connection);
+  void pass_on(std::vector<Delivery> batch);
+  void drop_before(const IntakeSession& session);
 
   const Deps deps_;
-  std::uint32_t connection_ = 0;  // the last delivery's
+  std::vector<IntakeSession> sessions_;  // of the last delivery of each intake
   std::vector<Delivery> waiting_;
   bool draining_ = false;
 };

@@ -45,12 +45,10 @@ void Intake::delayed(std::vector<Delivery> deliveries) {
 
 void Intake::wait(Newcomer item) {
   item.arrived = deps_.clock.here().boot_us();
-  waiting_.push_back(std::move(item));
+  waiting_.push(std::move(item));
 }
 
-void Intake::forget_before(std::uint32_t connection) {
-  std::erase_if(waiting_, [&](const Newcomer& item) { return item.delivery->tag.session() < connection; });
-}
+void Intake::forget_before(const IntakeSession& session) { waiting_.forget_before(session); }
 
 void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
   const auto& message_id = delivery->message.properties.message_id;
@@ -60,12 +58,12 @@ void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
                                          failure.directives, clean_utf8(failure.queue, kShortString),
                                          clean_utf8(message_id.value_or(""), kShortString), failure.executor,
                                          proven, false, failure.level}};
-  const std::uint32_t connection = delivery->tag.session();
+  const IntakeSession session = delivery->tag.session;
   deps_.transitions.add(
       std::move(event),
       [this, delivery = std::move(delivery), failure = std::move(failure),
        proven](const Result<Decision>& decision) { decided(delivery, failure, proven, decision); },
-      connection, Transitions::OnError::keep);
+      session, Transitions::OnError::keep);
 }
 
 void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& failure, bool proven,
@@ -76,8 +74,9 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
     deps_.store_watch.behind(*failure.id, "the row is missing, and attempt " +
                                               std::to_string(failure.attempt) +
                                               " failed: taken in as a new task that continues on the ladder");
-    wait(failed_newcomer(delivery, failure, *deps_.rules));
-    waiting_.back().row_lost = true;
+    Newcomer item = failed_newcomer(delivery, failure, *deps_.rules);
+    item.row_lost = true;
+    wait(std::move(item));
     return flush();
   }
   if (refused) {
@@ -105,9 +104,7 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
 bool Intake::should_flush() {
   if (waiting_.size() >= kMostInBatch / 2 || waiting_.front().alone) return true;
   if (in_flight_ == 0) return !linger_.hold();
-  std::size_t bytes = 0;
-  for (const Newcomer& item : waiting_) bytes += item.delivery->message.body.size();
-  return bytes >= kBytesInBatch / 2;
+  return waiting_.bytes() >= kBytesInBatch / 2;
 }
 
 void Intake::flush() {
@@ -123,9 +120,8 @@ void Intake::flush() {
     while (!waiting_.empty() && batch.size() < kMostInBatch && bytes < kBytesInBatch) {
       const bool alone = waiting_.front().alone;
       if (alone && !batch.empty()) break;
-      bytes += waiting_.front().delivery->message.body.size();
-      batch.push_back(std::move(waiting_.front()));
-      waiting_.pop_front();
+      batch.push_back(waiting_.pop());
+      bytes += batch.back().delivery->message.body.size();
       if (alone) break;
     }
     linger_.end();
@@ -199,7 +195,7 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
         divert(std::move(item), "the database rejects it: " + result.error().message);
       } else {
         item.alone = true;
-        waiting_.push_back(std::move(item));
+        waiting_.push(std::move(item));
       }
     }
     return;
@@ -236,7 +232,7 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
         break;
       case Inserted::How::id_taken:  // the next turn gives it a new id
       case Inserted::How::not_held:
-        waiting_.push_back(std::move(batch[i]));
+        waiting_.push(std::move(batch[i]));
         break;
       case Inserted::How::too_large:
         divert(std::move(batch[i]), "its body of " + std::to_string(task.body_bytes) +
@@ -251,9 +247,9 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
 // Retries it in its current state: if its copy is already in the parked queue, only the row is missing.
 void Intake::try_later(Newcomer item, const std::string& reason) {
   item.alone = true;
-  const std::uint32_t connection = item.delivery->tag.session();
-  deps_.left.add(connection, reason, [this, item = std::move(item)]() mutable {
-    waiting_.push_back(std::move(item));
+  const IntakeSession session = item.delivery->tag.session;
+  deps_.left.add(session, reason, [this, item = std::move(item)]() mutable {
+    waiting_.push(std::move(item));
     flush();
   });
 }
@@ -276,7 +272,7 @@ void Intake::divert(Newcomer item, const std::string& reason) {
     --diverting_;
     if (result.how == PublishResult::How::confirmed) {
       item.alone = true;
-      waiting_.push_back(std::move(item));
+      waiting_.push(std::move(item));
       flush();
     } else {
       log::error("message not moved to the parked queue: left unacked, retrying",

@@ -2,7 +2,6 @@
 // database is still in the broker, unacked, bounded by the prefetch. Thread: the loop's.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <random>
@@ -13,7 +12,7 @@
 #include "src/bridge/delivery_proof.h"
 #include "src/bridge/left_unacked.h"
 #include "src/bridge/linger.h"
-#include "src/bridge/newcomer.h"
+#include "src/bridge/newcomer_queue.h"
 #include "src/bridge/outbox.h"
 #include "src/bridge/shards.h"
 #include "src/bridge/store_jobs.h"
@@ -51,8 +50,8 @@ class Intake {
 
   void failed(std::vector<Delivery> deliveries);
   void delayed(std::vector<Delivery> deliveries);
-  // Drops waiting deliveries from older broker connections.
-  void forget_before(std::uint32_t connection);
+  // Drops waiting deliveries of older sessions of this intake.
+  void forget_before(const IntakeSession& session);
   // Inserts the messages that wait for a lease or a free slot.
   void flush();
   // Starts nothing new: waiting messages stay unacked, with the broker.
@@ -82,7 +81,7 @@ class Intake {
 
   const Deps deps_;
   const Settings settings_;
-  std::deque<Newcomer> waiting_;
+  NewcomerQueue waiting_;
   Linger linger_;
   std::mt19937_64 dice_;
   bool draining_ = false;

@@ -8,9 +8,9 @@ namespace rung::bridge {
 LeftUnacked::LeftUnacked(io::Loop& loop, Health& health, std::function<void()> after, Ms every)
     : health_(health), after_(std::move(after)), every_(every), timer_(loop, [this] { turn(); }) {}
 
-void LeftUnacked::add(std::uint32_t connection, const std::string& reason, std::function<void()> again) {
+void LeftUnacked::add(const IntakeSession& session, const std::string& reason, std::function<void()> again) {
   if (draining_) return;
-  waiting_.push_back({connection, std::move(again)});
+  waiting_.push_back({session, std::move(again)});
   tell(reason);
   if (!timer_.active()) timer_.start(every_, every_);
 }
@@ -21,9 +21,8 @@ void LeftUnacked::tell(const std::string& reason) {
                                 std::to_string(every_.count() / 1000) + " s: " + reason);
 }
 
-void LeftUnacked::forget_before(std::uint32_t connection) {
-  std::erase_if(waiting_,
-                [&](const Item& item) { return item.connection != 0 && item.connection < connection; });
+void LeftUnacked::forget_before(const IntakeSession& session) {
+  std::erase_if(waiting_, [&](const Item& item) { return item.session.before(session); });
 }
 
 void LeftUnacked::drain() {

@@ -1,14 +1,14 @@
 // Deliveries that could be neither stored nor recorded, and publishes whose result could not be recorded. A
-// timer retries each while its connection is open, so that none is forgotten. The problem "unrecorded" is set
+// timer retries each while its session is current, so that none is forgotten. The problem "unrecorded" is set
 // meanwhile. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <string>
 
+#include "plugin/broker.h"
 #include "src/bridge/health.h"
 #include "src/io/loop.h"
 
@@ -22,18 +22,18 @@ class LeftUnacked {
   // `after` runs after each turn, to flush what the retries have added.
   LeftUnacked(io::Loop& loop, Health& health, std::function<void()> after, Ms every = kEvery);
 
-  // Calls `again` once, a turn later; if that fails, `again` must call add() again. `connection`: the
-  // delivery's, 0 if there is no delivery.
-  void add(std::uint32_t connection, const std::string& reason, std::function<void()> again);
-  // Drops deliveries of older connections: the broker redelivers them.
-  void forget_before(std::uint32_t connection);
+  // Calls `again` once, a turn later; if that fails, `again` must call add() again. `session`: the
+  // delivery's, {} if there is no delivery.
+  void add(const IntakeSession& session, const std::string& reason, std::function<void()> again);
+  // Drops deliveries of older sessions of this intake: the broker redelivers them.
+  void forget_before(const IntakeSession& session);
   // Stops retrying: remaining deliveries stay with the broker, and rows stay as they are.
   void drain();
   std::size_t size() const { return waiting_.size(); }
 
  private:
   struct Item {
-    std::uint32_t connection = 0;
+    IntakeSession session;
     std::function<void()> again;
   };
   void turn();

@@ -46,7 +46,7 @@ void Results::said(const std::vector<Delivery>& deliveries) {
       deps_.acks.add(tag);
       deps_.observer.decided(*decision);
     };
-    deps_.transitions.add(std::move(event), decided, delivery.tag.session(), Transitions::OnError::keep);
+    deps_.transitions.add(std::move(event), decided, delivery.tag.session, Transitions::OnError::keep);
   }
   deps_.acks.flush();
   deps_.transitions.flush();

@@ -57,9 +57,9 @@ void ReturnedCopies::wait_for_quiet(Queue& queue) {
   queue.quiet.start(std::clamp(queue.since + kLongestHeld - queue.last, Ms{0}, kQuiet));
 }
 
-void ReturnedCopies::forget_before(std::uint32_t connection) {
+void ReturnedCopies::forget_before(const IntakeSession& session) {
   for (auto& [name, queue] : queues_)
-    std::erase_if(queue.held, [&](const Delivery& copy) { return copy.tag.session() < connection; });
+    std::erase_if(queue.held, [&](const Delivery& copy) { return copy.tag.session.before(session); });
 }
 
 void ReturnedCopies::drain() {

@@ -25,8 +25,8 @@ class ReturnedCopies {
   void add(Delivery copy);
   // A failure came from this error queue: it is not quiet.
   void failure_came(const std::string& error_queue);
-  // Drops what waits here from older broker connections: the broker redelivers it.
-  void forget_before(std::uint32_t connection);
+  // Drops what waits here of older sessions of this intake: the broker redelivers it.
+  void forget_before(const IntakeSession& session);
   // Sends no more.
   void drain();
   bool idle() const { return under_way_ == 0; }

@@ -122,7 +122,7 @@ void TaskPublisher::record(int shard, Event event) {
     deps_.tracker.untrack(id, shard);
     if (decision && moves) deps_.observer.decided(*decision);
   };
-  deps_.transitions.add(std::move(event), recorded, 0, Transitions::OnError::keep);
+  deps_.transitions.add(std::move(event), recorded, {}, Transitions::OnError::keep);
 }
 
 }  // namespace rung::bridge

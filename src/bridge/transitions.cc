@@ -44,8 +44,8 @@ Transitions::Transitions(io::Loop& loop, StoreJobs& jobs, std::function<Fence()>
       again_(loop, [this] { ask_those_due(); }),
       linger_(loop, kConfirmWaits, [this] { flush(); }) {}
 
-void Transitions::add(Event event, Done done, std::uint32_t connection, OnError on_error) {
-  put({std::move(event), std::move(done), connection, on_error});
+void Transitions::add(Event event, Done done, const IntakeSession& session, OnError on_error) {
+  put({std::move(event), std::move(done), session, on_error});
 }
 
 void Transitions::push(Item item) {
@@ -128,14 +128,14 @@ void Transitions::ask_those_due() {
 }
 
 bool Transitions::idle() const {
-  const auto counts = [](const Item& item) { return item.connection == 0; };
+  const auto counts = [](const Item& item) { return item.session == IntakeSession{}; };
   return waiting_.empty() && in_flight_ == 0 && std::ranges::none_of(later_, counts) &&
          std::ranges::none_of(held_,
                               [&](const auto& held) { return std::ranges::any_of(held.second, counts); });
 }
 
-void Transitions::forget_before(std::uint32_t connection) {
-  const auto gone = [&](const Item& item) { return item.connection != 0 && item.connection < connection; };
+void Transitions::forget_before(const IntakeSession& session) {
+  const auto gone = [&](const Item& item) { return item.session.before(session); };
   std::erase_if(waiting_, [&](const Item& item) {
     pressing_ -= gone(item) && is_pressing(item.event) ? 1 : 0;
     return gone(item);
@@ -220,8 +220,8 @@ void Transitions::keep(Item item, const std::string& reason) {
   if (!std::exchange(item.told, true))
     log::error("recording a task's change failed: retrying",
                {{"id", item.event.id.value}, {"reason", reason}});
-  const std::uint32_t connection = item.connection;
-  left_.add(connection, reason, [this, item = std::move(item)] { push(item); });
+  const IntakeSession session = item.session;
+  left_.add(session, reason, [this, item = std::move(item)] { push(item); });
 }
 
 }  // namespace rung::bridge

@@ -10,12 +10,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <unordered_map>
 #include <vector>
 
+#include "plugin/broker.h"
 #include "src/bridge/left_unacked.h"
 #include "src/bridge/linger.h"
 #include "src/bridge/store_jobs.h"
@@ -39,10 +39,10 @@ class Transitions {
   Transitions(io::Loop& loop, StoreJobs& jobs, std::function<Fence()> fence, const RuleBookPtr& rules,
               std::function<void()> after, std::function<bool(TaskId)> publishing, LeftUnacked& left);
 
-  // Call flush() when a handler has added all it has. `connection`: of the event's delivery, if there is one.
-  void add(Event event, Done done, std::uint32_t connection = 0, OnError on_error = OnError::answer);
-  // Drops waiting events of older broker connections: the broker redelivers them.
-  void forget_before(std::uint32_t connection);
+  // Call flush() when a handler has added all it has. `session`: of the event's delivery, if there is one.
+  void add(Event event, Done done, const IntakeSession& session = {}, OnError on_error = OnError::answer);
+  // Drops waiting events of older sessions of this intake: the broker redelivers them.
+  void forget_before(const IntakeSession& session);
   void flush();
   // The publish of this task has its answer, recorded in the row.
   void published(TaskId id);
@@ -53,7 +53,7 @@ class Transitions {
   struct Item {
     Event event;
     Done done;
-    std::uint32_t connection = 0;
+    IntakeSession session;
     OnError on_error = OnError::answer;
     // Its batch failed for good: it goes alone, so that it does not fail others.
     bool alone = false;

@@ -84,8 +84,9 @@ int run(const Common& common) {
     return report_error(kUserError, which_group(config.groups));
   Findings all = {good("config", find_config(common) + " is valid")};
   const SystemClock clock;
+  QueueList list(config.broker);
   for (Findings part :
-       {check_broker(config, clock), check_management(config), check_error_queues(config, clock),
+       {check_broker(config, clock), check_management(config, list), check_error_queues(config, list, clock),
         check_database(config, clock), check_collector(config), check_machine(config, find_config(common))})
     std::ranges::move(part, std::back_inserter(all));
   print(common.json ? findings_json(all) : to_text(all));

@@ -2,10 +2,12 @@
 // Thread: one; the checks block, bounded by timeouts. They change nothing on the servers.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "plugin/rabbitmq/management.h"
 #include "src/config/config.h"
 #include "src/core/clock.h"
 
@@ -36,12 +38,32 @@ inline Finding skipped(std::string name, std::string what) {
   return {std::move(name), Finding::Status::skipped, std::move(what), {}};
 }
 
+// The queues of the virtual host, from the management API. Listed once, for all checks: there may be many.
+class QueueList {
+ public:
+  explicit QueueList(const BrokerOptions& broker) : broker_(broker) {}
+  const Result<std::vector<rabbit::QueueFacts>>& get() {
+    if (!listed_) listed_ = list();
+    return *listed_;
+  }
+
+ private:
+  Result<std::vector<rabbit::QueueFacts>> list() const {
+    auto admin = rabbit::management_admin(broker_, kDoctorTimeout);
+    if (!admin) return tl::unexpected(admin.error());
+    return (*admin)->queues();
+  }
+
+  const BrokerOptions& broker_;
+  std::optional<Result<std::vector<rabbit::QueueFacts>>> listed_;
+};
+
 // Over AMQP: login, virtual host, permissions, Rung's exchanges and queues.
 Findings check_broker(const Config& config, const Clock& clock);
 // Over the management API: access, attachment of the queues in the config, types and policies.
-Findings check_management(const Config& config);
+Findings check_management(const Config& config, QueueList& list);
 // error_queues of the config: whether they exist and can be read, and where their messages go back to.
-Findings check_error_queues(const Config& config, const Clock& clock);
+Findings check_error_queues(const Config& config, QueueList& list, const Clock& clock);
 Findings check_database(const Config& config, const Clock& clock);
 // The collector of traces; nothing without otel.endpoint.
 Findings check_collector(const Config& config);

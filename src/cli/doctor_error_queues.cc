@@ -14,7 +14,8 @@ bool is_missing(const Result<void>& answer) {
 
 class ErrorQueueCheck {
  public:
-  ErrorQueueCheck(const Config& config, rabbit::Probe& probe) : config_(config), probe_(probe) {}
+  ErrorQueueCheck(const Config& config, QueueList& list, rabbit::Probe& probe)
+      : config_(config), list_(list), probe_(probe) {}
 
   Findings run() {
     for (const ErrorQueue& entry : config_.broker.error_queues->all()) {
@@ -39,7 +40,7 @@ class ErrorQueueCheck {
 
   // What only the management API knows. False: wrong.
   bool check_kind(const std::string& queue) {
-    const auto all = queues();
+    const auto& all = list_.get();
     if (!all) return true;
     const auto facts = std::ranges::find(*all, queue, &rabbit::QueueFacts::name);
     const std::string why = facts == all->end() ? "" : rabbit::unfit(*facts);
@@ -72,7 +73,7 @@ class ErrorQueueCheck {
   }
 
   void check_pattern(const ErrorQueue& entry) {
-    const auto all = queues();
+    const auto& all = list_.get();
     if (!all) {
       found_.push_back(
           warning(name_of(entry.from), "the queues that match cannot be listed: " + all.error().message,
@@ -97,28 +98,19 @@ class ErrorQueueCheck {
     }
   }
 
-  Result<std::vector<rabbit::QueueFacts>> queues() {
-    if (!listed_) {
-      auto admin = rabbit::management_admin(config_.broker, kDoctorTimeout);
-      if (!admin) return tl::unexpected(admin.error());
-      listed_ = (*admin)->queues();
-    }
-    return *listed_;
-  }
-
   const Config& config_;
+  QueueList& list_;
   rabbit::Probe& probe_;
-  std::optional<Result<std::vector<rabbit::QueueFacts>>> listed_;
   Findings found_;
 };
 
 }  // namespace
 
-Findings check_error_queues(const Config& config, const Clock& clock) {
+Findings check_error_queues(const Config& config, QueueList& list, const Clock& clock) {
   if (config.broker.error_queues->empty()) return {};
   const auto probe = rabbit::Probe::open(config.broker, clock, kDoctorTimeout);
   if (!probe) return {skipped("error_queues", "not connected to the broker")};
-  return ErrorQueueCheck(config, **probe).run();
+  return ErrorQueueCheck(config, list, **probe).run();
 }
 
 }  // namespace rung::cli

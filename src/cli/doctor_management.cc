@@ -90,7 +90,7 @@ void check_queue_type(const Config& config, const ManagementData& data, Findings
 
 }  // namespace
 
-Findings check_management(const Config& config) {
+Findings check_management(const Config& config, QueueList& list) {
   auto admin = rabbit::management_admin(config.broker, kDoctorTimeout);
   if (!admin) return {wrong("management", admin.error().message, "correct broker.management")};
   const auto unavailable = [](const Error& error) {
@@ -103,11 +103,11 @@ Findings check_management(const Config& config) {
                     skipped("queues", "attachment of queues cannot be checked without the management API")};
   };
   if (auto reached = (*admin)->reach(); !reached) return unavailable(reached.error());
-  auto queues = (*admin)->queues();
+  const auto& queues = list.get();
   if (!queues) return unavailable(queues.error());
   auto policies = (*admin)->policies();
   if (!policies) return unavailable(policies.error());
-  const ManagementData data{*std::move(queues), *std::move(policies)};
+  const ManagementData data{*queues, *std::move(policies)};
   Findings all = {good("management", (*admin)->name() + " lists queues and policies")};
   check_own(config, data, all);
   check_queue_type(config, data, all);

@@ -288,19 +288,24 @@ class Sidecar {
     bridge_.reload(loaded.config.rules, loaded.config.retention);
     if (http_ != nullptr) http_->reload(loaded.config.rules);
     log::configure(loaded.config.log.level, loaded.config.log.format);
-    const bool more =
-        loaded.config.broker.prefix != config_.broker.prefix ||
-        loaded.config.broker.url != config_.broker.url || loaded.config.store.url != config_.store.url ||
-        loaded.config.broker.other_urls != config_.broker.other_urls ||
-        loaded.config.store.other_urls != config_.store.other_urls || loaded.config.node != config_.node ||
-        loaded.config.lease != config_.lease || loaded.config.window != config_.window ||
-        loaded.config.delays != config_.delays || other_sources ||
-        loaded.config.http.listen != config_.http.listen || loaded.config.http.token != config_.http.token ||
-        loaded.config.http.read_token != config_.http.read_token;
     log::info("config reloaded: ladders, queues, tags, retention and log", {{"file", path_}});
-    if (more) log::warn("other changes in the config need a restart", {{"file", path_}});
+    warn_of_other_changes(loaded.config, other_sources);
     config_.rules = loaded.config.rules;
     config_.retention = loaded.config.retention;
+  }
+
+  void warn_of_other_changes(const Config& loaded, bool other_sources) const {
+    std::vector<std::string> keys = keys_for_restart(config_, loaded);
+    // The keys may be the same while the files that they name are not.
+    const auto is_of_errors = [](const std::string& key) {
+      return key.starts_with("error_queues") || key == "dialects";
+    };
+    if (other_sources && std::ranges::none_of(keys, is_of_errors)) keys.emplace_back("dialects");
+    if (loaded.http.token != config_.http.token) keys.emplace_back("http.token_file");
+    if (loaded.http.read_token != config_.http.read_token) keys.emplace_back("http.read_token_file");
+    if (keys.empty()) return;
+    log::warn("other changes in the config need a restart",
+              {{"file", path_}, {"keys", fmt::format("{}", fmt::join(keys, ", "))}});
   }
 
   const std::string path_;

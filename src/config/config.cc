@@ -1,5 +1,6 @@
 #include "src/config/config.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -67,6 +68,24 @@ std::string group_of_queue(const std::string& text, const std::string& queue) {
 }
 
 }  // namespace
+
+std::vector<std::string> keys_for_restart(const Config& running, const Config& loaded) {
+  std::vector<std::string> changed;
+  const std::string own = "groups." + loaded.groups.own + ".";
+  const auto compare = [&](const Config& one, const Config& other) {
+    for (const auto& [key, at] : one.at_start) {
+      if (key.starts_with("groups.") && !key.starts_with(own)) continue;
+      const auto it = other.at_start.find(key);
+      if (it == other.at_start.end() ? at.value != at.fallback : at.value != it->second.value)
+        changed.push_back(key);
+    }
+  };
+  compare(running, loaded);
+  compare(loaded, running);
+  std::ranges::sort(changed);
+  changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
+  return changed;
+}
 
 const Config::Dialects& built_in_dialects() { return confile::ready_dialects(); }
 

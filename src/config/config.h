@@ -43,6 +43,12 @@ struct OtelOptions {
   double sample = 1.0;  // share of the tasks, 0 to 1
 };
 
+// The value of a key that is read at the start only, as text; and the key's default.
+struct StartValue {
+  std::string value;
+  std::string_view fallback;
+};
+
 struct Config {
   using Dialects = std::map<std::string, DialectPtr, std::less<>>;
 
@@ -65,6 +71,8 @@ struct Config {
   QueueGroups groups;  // groups.own: the group that this Config is for
   RuleBookPtr rules;
   Dialects dialects;  // all that error_queues may name, by name
+  // The keys in the file that SIGHUP does not apply: "lease", "error_queues[1].from". Secret.
+  std::map<std::string, StartValue> at_start;
 };
 
 struct ConfigProblem {
@@ -100,6 +108,10 @@ struct LoadedConfig {
   std::vector<std::string> keys_used;  // the keys in the file, by ConfigKey::path
   bool ok() const { return problems.empty(); }
 };
+
+// The keys that differ and need a restart, by their name in the file. A key that is left out has its default.
+// Keys of other groups do not matter. Files that a key names are not compared.
+std::vector<std::string> keys_for_restart(const Config& running, const Config& loaded);
 
 // The dialects of the program, for use without a config.
 const Config::Dialects& built_in_dialects();

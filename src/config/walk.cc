@@ -43,6 +43,15 @@ std::string child_path(const std::string& path, std::string_view name) {
   return path.empty() ? std::string(name) : path + "." + std::string(name);
 }
 
+// For comparisons: two values that differ have different texts.
+std::string text_of(const Node& value) {
+  if (value.kind == Node::Kind::text) return value.text;
+  std::string text;
+  for (const Node& item : value.items) text += "- " + text_of(item) + "\n";
+  for (const auto& [key, its] : value.entries) text += key.text + ": " + text_of(its) + "\n";
+  return text;
+}
+
 class Walker {
  public:
   Walker(Draft& draft, Problems& problems) : draft_(draft), problems_(problems) {}
@@ -100,6 +109,7 @@ class Walker {
     } else if (row != nullptr) {
       Value taken{draft_, problems_, value, shown, row->about.secret};
       ok = row->apply(taken);
+      if (!row->about.reloadable) draft_.config.at_start[shown] = {text_of(value), row->about.fallback};
     } else if (value.kind != Node::Kind::nothing) {  // a section may be empty
       ok = false;
       if (!value.invalid) not_a_section(value, path, shown);

@@ -43,17 +43,17 @@ void SimBroker::connect_intake() {
       return deps_.world.events.after(backoff(), deps_.process, [this] { connect_intake(); });
     }
     intake_->lost = [this] { intake_lost("the connection was lost"); };
-    ++connection_;
+    session_ = session_.next();
     tell(true, status_.publishing, {});
     if (!intake_paused_ && !intake_stopped_) consume();
   });
 }
 
 void SimBroker::consume() {
-  auto deliver = [this, link = intake_, number = connection_](std::vector<Delivery> batch) {
-    if (link != intake_ || number != connection_ || intake_paused_) return;
+  auto deliver = [this, link = intake_, session = session_](std::vector<Delivery> batch) {
+    if (link != intake_ || session != session_ || intake_paused_) return;
     for (Delivery& delivery : batch) {
-      delivery.tag.connection = number;
+      delivery.tag.session = session;
       delivery.facts = rabbit::take_broker_headers(delivery.message, delivery.inlet);
     }
     if (deps_.step) deps_.step();
@@ -73,7 +73,7 @@ void SimBroker::intake_lost(const char* why) {
 void SimBroker::ack(std::vector<DeliveryTag> tags) {
   if (!intake_) return;
   for (const DeliveryTag& tag : tags) {
-    if (tag.connection != connection_) continue;
+    if (tag.session != session_) continue;
     if (deps_.step) deps_.step();
     deps_.server.send(
         intake_, [&server = deps_.server, link = intake_, number = tag.tag] { server.ack(link, number); });
@@ -83,7 +83,7 @@ void SimBroker::ack(std::vector<DeliveryTag> tags) {
 void SimBroker::requeue(std::vector<DeliveryTag> tags) {
   if (!intake_) return;
   for (const DeliveryTag& tag : tags) {
-    if (tag.connection != connection_) continue;
+    if (tag.session != session_) continue;
     deps_.server.send(intake_, [&server = deps_.server, link = intake_, number = tag.tag] {
       server.requeue(link, number);
     });
@@ -99,7 +99,7 @@ void SimBroker::stop_intake() {
 // A pause closes the channel; resuming opens a new one.
 void SimBroker::pause_intake(bool yes) {
   if (std::exchange(intake_paused_, yes) == yes || !intake_) return;
-  ++connection_;
+  session_ = session_.next();
   if (!yes && !intake_stopped_) return consume();
   deps_.server.send(intake_, [&server = deps_.server, link = intake_] {
     server.cancel(link);
@@ -108,7 +108,7 @@ void SimBroker::pause_intake(bool yes) {
 }
 
 bool SimBroker::stands(const DeliveryTag& tag) const {
-  return intake_ && intake_->at_client && tag.connection == connection_;
+  return intake_ && intake_->at_client && tag.session == session_;
 }
 
 // --- publishing

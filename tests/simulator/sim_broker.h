@@ -73,7 +73,7 @@ class SimBroker final : public Broker {
   Deps deps_;
   BrokerSink* sink_ = nullptr;
   LinkPtr intake_;
-  std::uint32_t connection_ = 0;
+  IntakeSession session_;
   Lane main_, probe_;
   BootMs allow_until_{0};
   BrokerStatus status_;

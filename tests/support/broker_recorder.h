@@ -19,6 +19,7 @@ class BrokerRecorder final : public BrokerSink {
 
   void on_deliveries(std::vector<Delivery> deliveries) override {
     add([&] {
+      for (const Delivery& d : deliveries) one_session_ &= d.tag.session == deliveries[0].tag.session;
       for (Delivery& d : deliveries) deliveries_.push_back(std::move(d));
     });
   }
@@ -36,6 +37,9 @@ class BrokerRecorder final : public BrokerSink {
 
   void on_topology(const TopologyReport& report) override {
     add([&] { topology_.push_back(report); });
+  }
+  void on_error_queues(const ErrorQueueReport& report) override {
+    add([&] { error_queues_ = report; });
   }
 
   // Waits for `count` deliveries; returns those that have arrived, and clears the record of them.
@@ -83,6 +87,21 @@ class BrokerRecorder final : public BrokerSink {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, within, [&] { return std::ranges::any_of(topology_, is); });
   }
+  // Waits until the last report of the error queues is one for which `is` returns true.
+  template <typename Is>
+  bool error_queues(Is&& is, Ms within = kWithin) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, within, [&] { return is(error_queues_); });
+  }
+  ErrorQueueReport error_queues() const {
+    std::lock_guard lock(mutex_);
+    return error_queues_;
+  }
+  // Whether each batch of deliveries so far was of one session.
+  bool one_session_each() const {
+    std::lock_guard lock(mutex_);
+    return one_session_;
+  }
   // How often `name` was repaired so far.
   std::size_t repairs(const std::string& name) const {
     std::lock_guard lock(mutex_);
@@ -115,6 +134,8 @@ class BrokerRecorder final : public BrokerSink {
   std::size_t count_ = 0;
   std::vector<BrokerStatus> statuses_;
   std::vector<TopologyReport> topology_;
+  ErrorQueueReport error_queues_;
+  bool one_session_ = true;
 };
 
 }  // namespace rung::test

@@ -19,6 +19,7 @@ namespace rung::test {
 namespace {
 
 constexpr std::size_t kAtOnce = 64 * 1024;
+constexpr std::size_t kLogin = 4096;  // bytes; a client's login is shorter
 
 void reset(int fd) {
   if (fd < 0) return;
@@ -73,6 +74,7 @@ struct TcpProxy::Pair {
   std::uint64_t sent_up = 0, sent_down = 0;
   short client_ready = 0, server_ready = 0;
   bool has_said_first = false, deaf = false;
+  std::string login;  // the first bytes that the client sent
 
   ~Pair() {
     reset(client);
@@ -138,6 +140,15 @@ void TcpProxy::half_close() {
 
 void TcpProxy::cut_after(std::uint64_t bytes) { cut_after_ = bytes; }
 
+void TcpProxy::cut_those_with(std::string text) {
+  std::lock_guard lock(mutex_);
+  cut_those_with_ = std::move(text);
+  if (cut_those_with_.empty()) return;
+  std::erase_if(pairs_,
+                [&](const auto& pair) { return pair->login.find(cut_those_with_) != std::string::npos; });
+  eventfd_write(wake_, 1);
+}
+
 void TcpProxy::deafen(std::string first, std::string then) {
   std::lock_guard lock(mutex_);
   deafen_first_ = std::move(first);
@@ -185,6 +196,8 @@ bool TcpProxy::move(Pair& pair) {
   if (down && pair.server_ready != 0 && pair.down.wants_read() && !pair.down.read(&pair.sent_down))
     return false;
   if (up) listen_to(pair);
+  if (pair.login.size() < kLogin) pair.login += pair.up.held;
+  if (!cut_those_with_.empty() && pair.login.find(cut_those_with_) != std::string::npos) return false;
   const std::uint64_t most = cut_after_;
   if (most > 0 && pair.sent_up >= most) {
     cut_after_ = 0;

@@ -38,6 +38,9 @@ class TcpProxy {
   void stall_to_server(bool yes = true);  // only what the client sends; answers still arrive
   void half_close();  // drops the server's side: the client's data is lost, and it receives nothing
   void cut_after(std::uint64_t bytes);  // cuts the next connection that has sent so many bytes to the server
+  // Cuts every connection that has sent `text` with its login, now and from now on: a connection's name, for
+  // example. "" = none.
+  void cut_those_with(std::string text);
   // The next connection that sends `first` and later `then` receives nothing from then on; what it sent
   // arrives.
   void deafen(std::string first, std::string then);
@@ -60,6 +63,7 @@ class TcpProxy {
   std::vector<std::unique_ptr<Pair>> pairs_;  // guarded by mutex_
   std::string deafen_first_, deafen_then_;    // guarded by mutex_; empty: no connection
   bool deafened_ = false;                     // guarded by mutex_
+  std::string cut_those_with_;                // guarded by mutex_; "" = none
   std::thread thread_;
 };
 

@@ -31,6 +31,7 @@ class MemoryWorld final : public World {
   }
   std::size_t depth(const std::string& queue) override { return broker_.depth(queue); }
   void cut() override { broker_.drop_connection(); }
+  void cut_error_intake() override { broker_.drop_error_intake(); }
   void go_away() override { broker_.go_away(); }
   void come_back() override { broker_.come_back(); }
 
@@ -81,6 +82,10 @@ class RabbitWorld final : public World {
   }
   std::size_t depth(const std::string& queue) override { return probe_.depth(queue).value_or(0); }
   void cut() override { proxy_->cut(); }
+  void cut_error_intake() override {
+    proxy_->cut_those_with("intake of error queues");  // the connection's name
+    proxy_->cut_those_with("");
+  }
   void go_away() override {
     proxy_->refuse(true);
     proxy_->cut();

@@ -25,8 +25,9 @@ class World {
   virtual bool put(const std::string& exchange, const std::string& routing_key, const Message& message) = 0;
   virtual std::optional<Message> take(const std::string& queue) = 0;  // waits a while
   virtual std::size_t depth(const std::string& queue) = 0;
-  virtual void cut() = 0;      // the connections break, and are reopened
-  virtual void go_away() = 0;  // the connections break, and stay closed
+  virtual void cut() = 0;               // the connections break, and are reopened
+  virtual void cut_error_intake() = 0;  // only the connection that consumes error queues
+  virtual void go_away() = 0;           // the connections break, and stay closed
   virtual void come_back() = 0;
 
   const std::string& prefix() const { return prefix_; }

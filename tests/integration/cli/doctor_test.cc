@@ -1,4 +1,6 @@
 // rung doctor on a healthy system, and on broken ones.
+#include <atomic>
+
 #include "tests/integration/cli/admin.h"
 #include "tests/support/http_between.h"
 
@@ -216,6 +218,19 @@ TEST_F(Doctor, ErrorQueues) {
   const json messages = admin.take("failures");
   ASSERT_EQ(messages.size(), 1U) << "the check takes no message";
   EXPECT_EQ(messages[0]["redelivered"], false);
+}
+
+TEST_F(Doctor, ListsTheQueuesOnce) {
+  std::atomic<int> lists = 0;
+  const test::HttpBetween management(needed("RUNG_TEST_MANAGEMENT"), [&](const std::string& path, auto&) {
+    if (path.find("columns=name,arguments") != std::string::npos) ++lists;
+  });
+  use(admin.url("guest", "guest"), db.url(), management.url(), "classic",
+      "error_queues: [ { from: \"*_error\", to: orders }, { from: \"*_dead\", to: orders } ]\n");
+  examine();
+  EXPECT_THAT(said("error_queue.*_dead"), HasSubstr("warn: no queue matches"));
+  EXPECT_THAT(said("management"), HasSubstr("ok: "));
+  EXPECT_EQ(lists, 1);
 }
 
 TEST_F(Doctor, ADetachedQueueIsAWarning) {

@@ -81,7 +81,7 @@ TEST_F(Topology, AnInletDeletedUnderWayIsDeclaredAndConsumedAgain) {
   const auto two = sink_.deliveries(1);
   ASSERT_EQ(two.size(), 1U);
   EXPECT_EQ(two[0].message.body, "two");
-  EXPECT_EQ(two[0].tag.session(), one[0].tag.session());
+  EXPECT_EQ(two[0].tag.session, one[0].tag.session);
   EXPECT_EQ(probe().consumers(options_.prefix + ".results"), 1U);
 }
 
@@ -191,7 +191,7 @@ TEST_F(TopologyRepair, WhatCannotBeRepairedIsReportedAndConsumingGoesOn) {
   ASSERT_TRUE(probe().publish(failed(), "", text("after")));
   const auto after = sink_.deliveries(1);
   ASSERT_EQ(after.size(), 1U);
-  EXPECT_EQ(after[0].tag.session(), before[0].tag.session());
+  EXPECT_EQ(after[0].tag.session, before[0].tag.session);
   probe().remove_exchange(results);
   ASSERT_TRUE(repaired("exchange " + results));
   sink_.forget_topology();

@@ -1,10 +1,16 @@
 // Error queues, seen from outside: a framework publishes its failures there, and Rung takes them in.
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "src/core/header_reading.h"
+#include "src/core/url.h"
+#include "tests/support/http_client.h"
+#include "tests/support/proxy.h"
 #include "tests/support/sidecar.h"
 
 namespace rung::test {
@@ -17,6 +23,7 @@ std::string text_header(const Message& message, std::string_view name) {
 class ErrorQueuesOfTheConfig : public SidecarTest {
  protected:
   ErrorQueuesOfTheConfig() { config.ladder = "[300ms, 400ms]"; }
+  ~ErrorQueuesOfTheConfig() override { std::filesystem::remove(dialect_file_); }
 
   // `orders` and `orders_error`, taken in with these keys.
   void run_with(const std::string& keys, const std::string& more = "") {
@@ -60,6 +67,8 @@ class ErrorQueuesOfTheConfig : public SidecarTest {
   }
 
   std::string orders_, errors_;
+  const std::string dialect_file_ =
+      (std::filesystem::temp_directory_path() / (unique_name("dialect") + ".yaml")).string();
 };
 
 TEST_F(ErrorQueuesOfTheConfig, MassTransitFromErrorQueueToSuccess) {
@@ -225,6 +234,96 @@ TEST_F(ErrorQueuesOfTheConfig, AQueueThatTheBrokerRefusesStopsNoOther) {
   message.body = "body";
   fail(queue, message);
   EXPECT_EQ(delivery(queue).message.body, "body");
+}
+
+// With the table of bodies locked, the backlog fills what Rung takes of it. A dead letter that comes then is
+// committed before all but that part.
+TEST_F(ErrorQueuesOfTheConfig, ABacklogDelaysNoFreshDeadLetter) {
+  constexpr std::uint32_t kBacklog = 3000, kShare = 100;  // a tenth of broker.prefetch
+  config.ladder = "[1h]";
+  run_with("dialect: masstransit");
+  MysqlSchema lock;
+  lock.exec("LOCK TABLES " + db.name() + ".rung_bodies READ");
+  Message old;
+  old.headers = Table{{"MT-Fault-InputAddress", "rabbitmq://localhost/" + orders_}};
+  old.body = std::string(64 * 1024, 'x');
+  amqp.publish_all("", errors_, std::vector<Message>(kBacklog, old));
+  ASSERT_TRUE(eventually([&] { return amqp.depth(errors_) == kBacklog - kShare; }, kBound));
+  const std::string queue = attached("fresh");
+  Message fresh;
+  fresh.properties.message_id = unique_name("fresh");
+  fail(queue, fresh);
+  ASSERT_TRUE(eventually([&] { return amqp.depth(failed()) == 0U; }, kBound)) << "it is not taken in";
+  lock.exec("UNLOCK TABLES");
+  ASSERT_TRUE(eventually([&] { return !current(queue).empty(); }, kBound)) << rung().log_tail();
+  const std::string id = current(queue)[0].at("retry_id");
+  // Ids grow in the order of the inserts.
+  const auto before =
+      rows("SELECT COUNT(*) AS n FROM retry_current WHERE queue = '" + orders_ + "' AND retry_id < " + id)[0]
+          .at("n");
+  EXPECT_LE(std::stoul(before), kShare);
+  rung().kill9();
+  amqp.purge(errors_);
+}
+
+TEST_F(ErrorQueuesOfTheConfig, WithoutTheirConnectionTheProblemIsShownAndRungGoesOn) {
+  const auto broker = parse_url(config.broker_url);
+  TcpProxy proxy(broker->host, broker->port);
+  config.broker_url = with_port(config.broker_url, proxy.port());
+  const int port = free_port();
+  config.more = "http: { listen: \"127.0.0.1:" + std::to_string(port) + "\" }\n";
+  run_with("dialect: masstransit");
+  HttpClient http(port);
+  proxy.cut_those_with("intake of error queues");
+  const std::string problem = "no error queue is consumed: ";
+  ASSERT_TRUE(eventually([&] { return http.call("GET", "/readyz").body.find(problem) != std::string::npos; },
+                         kBound));
+  const HttpAnswer ready = http.call("GET", "/readyz");
+  EXPECT_EQ(ready.status, 200) << ready.body;
+  EXPECT_NE(ready.body.find("\"error_queues\""), std::string::npos) << ready.body;
+  const std::string metrics = http.call("GET", "/metrics").body;
+  EXPECT_NE(metrics.find("rung_problem{problem=\"error_queues\"} 1"), std::string::npos) << metrics;
+  EXPECT_NE(metrics.find("rung_up{service=\"broker\"} 1"), std::string::npos) << "our own queues";
+  EXPECT_TRUE(rung().logged("error queue cannot be consumed"));
+  EXPECT_TRUE(eventually(
+      [&] {
+        return run_shell(rung_program() + " stats -c " + rung().config_path()).out.find(problem) !=
+               std::string::npos;
+      },
+      kBound));
+  const std::string queue = attached();
+  Message message;
+  message.body = "body";
+  fail(queue, message);
+  EXPECT_EQ(delivery(queue).message.body, "body");
+  fail_as_masstransit(envelope());
+  proxy.cut_those_with("");
+  amqp.ack(delivery(orders_));
+  EXPECT_TRUE(eventually(
+      [&] { return http.call("GET", "/readyz").body.find("error_queues") == std::string::npos; }, kBound));
+}
+
+TEST_F(ErrorQueuesOfTheConfig, AReloadChangesNoSource) {
+  std::ofstream(dialect_file_) << "name: mine\nqueue: [ { header: origin } ]\nerror: [ { header: why } ]\n";
+  config.more = "dialects: " + dialect_file_ + "\n";
+  run_with("dialect: mine");
+  Message message;
+  message.headers = Table{{"origin", orders_}, {"why", "no card"}, {"reason", "other"}};
+  ASSERT_TRUE(amqp.publish("", errors_, message));
+  EXPECT_EQ(text_header(delivery(orders_).message, "retry-error"), "no card");
+  // Another dialect file, then no entry at all: both are named, and nothing changes.
+  std::ofstream(dialect_file_)
+      << "name: mine\nqueue: [ { header: origin } ]\nerror: [ { header: reason } ]\n";
+  rung().signal(SIGHUP);
+  ASSERT_TRUE(rung().logged("need a restart")) << rung().log_tail();
+  EXPECT_TRUE(rung().logged("keys=dialects")) << rung().log_tail();
+  SidecarConfig without = config;
+  without.more = "lease: 11s\n";
+  rung().rewrite(without.text());
+  rung().signal(SIGHUP);
+  ASSERT_TRUE(rung().logged("error_queues[1].from, lease")) << rung().log_tail();
+  ASSERT_TRUE(amqp.publish("", errors_, message));
+  EXPECT_EQ(text_header(delivery(orders_).message, "retry-error"), "no card");
 }
 
 TEST_F(ErrorQueuesOfTheConfig, AMessageThatNothingNamesAQueueForIsParkedWithTheReason) {

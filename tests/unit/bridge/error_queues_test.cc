@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -53,9 +54,11 @@ class ErrorQueueStory : public testing::Test {
     bridge_ = std::make_unique<Bridge>(
         loop_, *broker_,
         [this](StoreJobs::OnStatus on_status) {
-          return std::make_unique<test::VirtualJobs>(
+          auto jobs = std::make_unique<test::VirtualJobs>(
               loop_, [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db_); },
               std::move(on_status));
+          jobs_ = jobs.get();
+          return jobs;
         },
         settings, rules, [] {});
     loop_.after_each([this] {
@@ -76,6 +79,13 @@ class ErrorQueueStory : public testing::Test {
     message.headers->emplace_back("failure", "no card");
     message.headers->emplace_back("failure-type", "CardError");
     ASSERT_TRUE(broker_->put("orders_error", message));
+  }
+  // A consumer publishes its failure to rung.failed.
+  static Message with_queue(const std::string& queue, const std::string& id) {
+    Message message;
+    message.properties.message_id = id;
+    message.headers = Table{{"retry-queue", queue}};
+    return message;
   }
   static Message order() {
     Message message;
@@ -103,6 +113,7 @@ class ErrorQueueStory : public testing::Test {
   std::shared_ptr<MemoryDb> db_ = std::make_shared<MemoryDb>(clock_, 1);
   ErrorQueuesPtr errors_;
   RuleBookPtr rules_;
+  test::VirtualJobs* jobs_ = nullptr;  // the bridge's
   std::unique_ptr<MemoryBroker> broker_;
   std::unique_ptr<Bridge> bridge_;
 };
@@ -313,6 +324,60 @@ TEST(Dialect, NeverRemovesOurHeaders) {
   EXPECT_TRUE(removes(greedy, "failure"));
   EXPECT_FALSE(removes(greedy, "retry-id"));
   EXPECT_TRUE(removes(greedy, "retry-count")) << "a framework's own";
+}
+
+// The two intakes have sessions of their own: what one has lost says nothing about the other's deliveries,
+// which nobody would bring again.
+TEST_F(ErrorQueueStory, ALostConnectionOfTheErrorQueuesVoidsNoDeliveryOfOurOwn) {
+  start({.from = "orders_error"});
+  jobs_->by_hand(Lane::flow);
+  ASSERT_TRUE(broker_->put("rung.failed", "orders", with_queue("orders", "first")));
+  ASSERT_TRUE(until([&] { return jobs_->waiting(Lane::flow) == 1; }));
+  // These wait for the end of the first one's batch.
+  ASSERT_TRUE(broker_->put("rung.failed", "orders", with_queue("orders", "fresh")));
+  fail(order(), "m1");
+  ASSERT_TRUE(until([&] { return broker_->unacked() == 3; }));
+  broker_->drop_error_intake();
+  ASSERT_TRUE(until([&] { return broker_->unacked() == 3; }));
+  jobs_->by_itself(Lane::flow);
+  ASSERT_TRUE(until([&] { return rows().size() == 3; })) << rows().size();
+  EXPECT_TRUE(until([&] { return broker_->unacked() == 0; }));
+}
+
+TEST_F(ErrorQueueStory, APauseReturnsWhatBothIntakesHold) {
+  start({.from = "orders_error"});
+  db_->fail_next(1'000'000);
+  ASSERT_TRUE(broker_->put("rung.failed", "orders", with_queue("orders", "fresh")));
+  fail(order(), "m1");
+  ASSERT_TRUE(until([&] { return broker_->unacked() == 2; }));
+  ASSERT_TRUE(until([&] { return broker_->unacked() == 0; }, Ms{60'000})) << "the pause";
+  EXPECT_EQ(broker_->depth("rung.failed"), 1U);
+  EXPECT_EQ(broker_->depth("orders_error"), 1U);
+  db_->fail_next(0);
+  ASSERT_TRUE(until([&] { return rows().size() == 2; }));
+}
+
+// A backlog in an error queue waits for the database; a fresh dead letter goes before all that is not in a
+// batch yet.
+TEST_F(ErrorQueueStory, AFreshDeadLetterGoesBeforeTheBacklogOfAnErrorQueue) {
+  start({.from = "orders_error"});
+  constexpr std::size_t kBacklog = 900;
+  jobs_->by_hand(Lane::flow);
+  for (std::size_t i = 0; i < kBacklog; ++i) {
+    Message message = order();
+    message.body = std::string(64 * 1024, 'x');
+    fail(message, "old-" + std::to_string(i));
+  }
+  ASSERT_TRUE(until([&] { return broker_->unacked() == kBacklog; }));
+  ASSERT_TRUE(broker_->put("rung.failed", "orders", with_queue("orders", "fresh")));
+  ASSERT_TRUE(until([&] { return broker_->unacked() == kBacklog + 1; }));
+  jobs_->by_itself(Lane::flow);
+  const auto is_there = [&] {
+    return std::ranges::any_of(rows(), [](const TaskRow& row) { return row.task.message_id == "fresh"; });
+  };
+  ASSERT_TRUE(until(is_there));
+  EXPECT_LT(rows().size(), kBacklog / 2);
+  ASSERT_TRUE(until([&] { return rows().size() == kBacklog + 1; }));
 }
 
 TEST_F(ErrorQueueStory, ALostConnectionRepeatsNothing) {

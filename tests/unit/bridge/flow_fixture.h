@@ -234,7 +234,7 @@ class Flow final : public BrokerSink {
   Janitor janitor{world.loop,
                   {jobs, shards, transitions, outbox, clock, horizon, dispatch, gates, names, proof,
                    world.rules, updates, [] { return true; }, "rung.parked"}};
-  std::uint32_t connection = 0;  // of the last delivery
+  IntakeSession session;  // of the last delivery
 
  private:
   void post(std::function<void()> task) {
@@ -243,8 +243,8 @@ class Flow final : public BrokerSink {
     });
   }
   void deliveries(const std::vector<Delivery>& batch) {
-    const std::uint32_t its = batch.front().tag.session();
-    if (std::exchange(connection, its) != its) {
+    const IntakeSession its = batch.front().tag.session;
+    if (std::exchange(session, its) != its) {
       intake.forget_before(its);
       transitions.forget_before(its);
       left.forget_before(its);

@@ -22,21 +22,22 @@ class LeftUnackedTest : public testing::Test {
 TEST_F(LeftUnackedTest, IsTriedUntilItSucceedsAndShowsMeanwhile) {
   int tries = 0;
   std::function<void()> again = [&] {
-    if (++tries < 3) left.add(1, "no", again);
+    if (++tries < 3) left.add({1}, "no", again);
   };
-  left.add(1, "no", again);
+  left.add({1}, "no", again);
   EXPECT_TRUE(health.has("unrecorded"));
   until([&] { return tries == 3 && !health.has("unrecorded"); });
   EXPECT_EQ(left.size(), 0U);
 }
 
-TEST_F(LeftUnackedTest, ItemsOfAnOlderConnectionAreDropped) {
+TEST_F(LeftUnackedTest, ItemsOfAnOlderSessionAreDropped) {
   int tries = 0;
-  left.add(1, "no", [&] { ++tries; });
-  left.add(0, "no", [&] { ++tries; });  // of no connection: it stays
-  left.forget_before(2);
-  EXPECT_EQ(left.size(), 1U);
-  until([&] { return tries == 1; });
+  left.add({1}, "no", [&] { ++tries; });
+  left.add({}, "no", [&] { ++tries; });      // of no delivery: it stays
+  left.add({1, 1}, "no", [&] { ++tries; });  // of another intake
+  left.forget_before({2});
+  EXPECT_EQ(left.size(), 2U);
+  until([&] { return tries == 2; });
 }
 
 // What the database does not take for good, and nobody else would bring again.
@@ -56,7 +57,7 @@ TEST_F(LeftUnackedTest, ATransitionThatIsToBeKeptIsTriedAgainAndItsCallerHearsTh
     EXPECT_TRUE(decision);
     ++answers;
   };
-  transitions.add({TaskId{7}, event::Succeeded{1, ""}}, done, 3, Transitions::OnError::keep);
+  transitions.add({TaskId{7}, event::Succeeded{1, ""}}, done, {3}, Transitions::OnError::keep);
   transitions.flush();
   until([&] { return answers == 1; });
   until([&] { return !health.has("unrecorded"); });

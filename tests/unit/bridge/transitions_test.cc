@@ -23,7 +23,7 @@ class TransitionsStory : public testing::Test {
       return decision && *decision && (*decision)->verdict == Decision::Verdict::applied;
     }
   };
-  std::shared_ptr<Answer> add(Event event, std::uint32_t connection = 0) {
+  std::shared_ptr<Answer> add(Event event, const IntakeSession& session = {}) {
     auto answer = std::make_shared<Answer>();
     transitions.add(
         std::move(event),
@@ -31,7 +31,7 @@ class TransitionsStory : public testing::Test {
           answer->decision = decision;
           answer->after = world.now() - from;
         },
-        connection);
+        session);
     return answer;
   }
   static event::Failed failed(int attempt) { return {attempt, "no", "", {}}; }
@@ -179,15 +179,15 @@ TEST_F(TransitionsStory, AConfirmWaitsForCompanyAndAFailureForNobody) {
   EXPECT_TRUE(confirm->decision && failure->decision);
 }
 
-TEST_F(TransitionsStory, ItemsOfAnOlderConnectionAreDropped) {
+TEST_F(TransitionsStory, ItemsOfAnOlderSessionAreDropped) {
   const TaskId here = world.insert_awaiting("orders");
   publishing.insert(here);
   const TaskId there = claimed_by(world.peer("peer", Ms{60'000}));
-  const auto held = add({here, failed(1)}, 1), asked = add({there, failed(1)}, 1);
-  const auto newer = add({here, failed(1)}, 2);
+  const auto held = add({here, failed(1)}, {1}), asked = add({there, failed(1)}, {1});
+  const auto newer = add({here, failed(1)}, {2}), of_another_intake = add({there, failed(1)}, {1, 1});
   transitions.flush();
   world.loop.run_for(Ms{100});
-  transitions.forget_before(2);
+  transitions.forget_before({2});
   publishing.clear();
   transitions.published(here);
   world.loop.run_for(Ms{70'000});

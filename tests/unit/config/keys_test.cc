@@ -47,6 +47,31 @@ TEST_F(ConfigKeys, AreEachThereOnceAndExplained) {
   }
 }
 
+// Every key that does not reload asks for a restart, whatever it is; and only such a key.
+TEST_F(ConfigKeys, ThoseThatDifferAndNeedARestartAreNamed) {
+  const auto changed = [&](const std::string& before, const std::string& after) {
+    const LoadedConfig one = load(kServers + before), other = load(kServers + after);
+    EXPECT_THAT(one.problems, testing::IsEmpty());
+    EXPECT_THAT(other.problems, testing::IsEmpty());
+    return keys_for_restart(one.config, other.config);
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(changed("lease: 9s\n", "lease: 9s\n"), testing::IsEmpty());
+  EXPECT_THAT(changed("", "lease: 10s\n"), testing::IsEmpty()) << "the default";
+  EXPECT_THAT(changed("lease: 9s\n", ""), ElementsAre("lease"));
+  EXPECT_THAT(changed("", "drain: 3s\nindex_headers: [tenant]\n"), ElementsAre("drain", "index_headers"));
+  EXPECT_THAT(changed("otel: { endpoint: \"http://one:4318\", headers: { a: b } }\n",
+                      "otel: { endpoint: \"http://two:4318\", headers: { a: c }, sample: 0.5 }\n"),
+              ElementsAre("otel.endpoint", "otel.headers", "otel.sample"));
+  EXPECT_THAT(changed("error_queues: [ { from: a, to: x } ]\n",
+                      "error_queues: [ { from: a, to: y, parked: return }, { from: b, to: x } ]\n"),
+              ElementsAre("error_queues[1].to", "error_queues[2].from", "error_queues[2].to"));
+  EXPECT_THAT(changed("",
+                      "catch_up: 7\nqueues: { orders: { ladder: fast } }\nladders: { fast: [1s] }\n"
+                      "log: { level: debug }\n"),
+              testing::IsEmpty());
+}
+
 TEST_F(ConfigKeys, OnlyRulesAndTheLogReload) {
   for (const auto& key : config_keys()) {
     const bool rules = key.path.starts_with("ladders.") || key.path.starts_with("queues.") ||

@@ -8,6 +8,7 @@
 #include "plugin/rabbitmq/frame.h"
 #include "plugin/rabbitmq/held_deliveries.h"
 #include "plugin/rabbitmq/intake_epoch.h"
+#include "plugin/rabbitmq/intake_shares.h"
 #include "plugin/rabbitmq/intake_switch.h"
 
 namespace rung::rabbit {
@@ -45,16 +46,41 @@ TEST(HeldDeliveries, WhatTheSinkReturnsFreesItsBytes) {
   EXPECT_THAT(held.take_requeued(), ElementsAre(1));
 }
 
-TEST(AckMailbox, OnlyTagsOfTheEpochComeThrough) {
+TEST(IntakeSession, OnlyANewerOneOfTheSameIntakeVoidsIt) {
+  const IntakeSession session{.number = 2, .intake = 1};
+  EXPECT_TRUE(session.before({.number = 3, .intake = 1}));
+  EXPECT_TRUE(session.before(session.next()));
+  EXPECT_FALSE(session.before(session));
+  EXPECT_FALSE(session.before({.number = 1, .intake = 1}));
+  EXPECT_FALSE(session.before({.number = 3, .intake = 0}));
+  EXPECT_FALSE(IntakeSession{}.before({.number = 3, .intake = 0})) << "of no delivery";
+}
+
+TEST(IntakeShares, ErrorQueuesHaveATenthOfThePrefetchAndAQuarterOfTheBytes) {
+  BrokerOptions options;
+  options.prefetch = 1000;
+  options.max_intake_bytes = 64;
+  EXPECT_EQ(own_intake_bytes(options), 64U);
+  options.error_queues = std::make_shared<const ErrorQueues>(std::vector{ErrorQueue{.from = "orders_error"}});
+  EXPECT_EQ(own_intake_bytes(options), 48U);
+  EXPECT_EQ(error_intake_bytes(options), 16U);
+  EXPECT_EQ(error_prefetch(options, options.error_queues->find("orders_error")), 100);
+  const ErrorQueue returns{.from = "orders_error", .returns = true};
+  EXPECT_EQ(error_prefetch(options, &returns), 1000) << "it holds the copies, too";
+  EXPECT_EQ(as_prefetch_count(0), 1);
+  EXPECT_EQ(as_prefetch_count(100'000), 65535);
+}
+
+TEST(AckMailbox, OnlyTagsOfTheSessionComeThrough) {
   AckMailbox mailbox;
-  mailbox.ack({{1, 10}, {2, 11}});
-  mailbox.ack({{2, 12}});
-  mailbox.requeue({{1, 13}, {2, 14}});
-  const auto& taken = mailbox.take(2);
+  mailbox.ack({{{1}, 10}, {{2}, 11}, {{2, 1}, 15}});
+  mailbox.ack({{{2}, 12}});
+  mailbox.requeue({{{1}, 13}, {{2}, 14}, {{2, 1}, 16}});
+  const auto& taken = mailbox.take({2});
   EXPECT_THAT(taken.acks, ElementsAre(11, 12));
   EXPECT_THAT(taken.requeues, ElementsAre(14));
   EXPECT_TRUE(taken.any_acks);
-  const auto& none = mailbox.take(2);
+  const auto& none = mailbox.take({2});
   EXPECT_THAT(none.acks, IsEmpty());
   EXPECT_THAT(none.requeues, IsEmpty());
   EXPECT_FALSE(none.any_acks);
@@ -150,26 +176,36 @@ TEST(IntakeSwitch, StoppedCancelsOncePerConnection) {
 }
 
 TEST(IntakeEpoch, StandsWhileTheThreadHasItsTurns) {
-  IntakeEpoch epoch(Ms{10'000});
+  IntakeEpoch epoch(Ms{10'000}, 0);
   epoch.next();
   epoch.touch(BootMs{1'000'000});
-  EXPECT_FALSE(epoch.stands(1, BootMs{1'000'000}));
+  EXPECT_FALSE(epoch.stands({1}, BootMs{1'000'000}));
   epoch.stand();
-  EXPECT_TRUE(epoch.stands(1, BootMs{1'005'000}));
-  EXPECT_FALSE(epoch.stands(1, BootMs{1'005'001}));
+  EXPECT_TRUE(epoch.stands({1}, BootMs{1'005'000}));
+  EXPECT_FALSE(epoch.stands({1}, BootMs{1'005'001}));
   EXPECT_FALSE(epoch.touch_and_check(BootMs{1'005'000}));
   EXPECT_EQ(epoch.touch_and_check(BootMs{1'010'001}), Ms{5'001});
   epoch.next();
   epoch.stand();
-  EXPECT_FALSE(epoch.stands(1, BootMs{1'010'001})) << "its deliveries were returned";
-  EXPECT_TRUE(epoch.stands(2, BootMs{1'010'001}));
+  EXPECT_FALSE(epoch.stands({1}, BootMs{1'010'001})) << "its deliveries were returned";
+  EXPECT_TRUE(epoch.stands({2}, BootMs{1'010'001}));
   epoch.end();
-  EXPECT_FALSE(epoch.stands(2, BootMs{1'010'001}));
+  EXPECT_FALSE(epoch.stands({2}, BootMs{1'010'001}));
+}
+
+TEST(IntakeEpoch, KnowsOnlyTheSessionsOfItsIntake) {
+  IntakeEpoch epoch(Ms{10'000}, 1);
+  epoch.next();
+  epoch.touch(BootMs{1'000'000});
+  epoch.stand();
+  EXPECT_EQ(epoch.session(), (IntakeSession{.number = 1, .intake = 1}));
+  EXPECT_TRUE(epoch.stands({.number = 1, .intake = 1}, BootMs{1'000'000}));
+  EXPECT_FALSE(epoch.stands({.number = 1, .intake = 0}, BootMs{1'000'000}));
 }
 
 TEST(IntakeEpoch, AShortHeartbeatLeavesASecond) {
-  EXPECT_EQ(IntakeEpoch(Ms{500}).stall_timeout(), Ms{1'000});
-  EXPECT_EQ(IntakeEpoch(Ms{0}).stall_timeout(), Ms{1'000});
+  EXPECT_EQ(IntakeEpoch(Ms{500}, 0).stall_timeout(), Ms{1'000});
+  EXPECT_EQ(IntakeEpoch(Ms{0}, 0).stall_timeout(), Ms{1'000});
 }
 
 }  // namespace

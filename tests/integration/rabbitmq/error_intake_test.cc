@@ -1,0 +1,155 @@
+// Error queues have an intake of their own: whatever happens to it, Rung's own queues are consumed as before.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/integration/rabbitmq/fixture.h"
+
+namespace rung::test {
+namespace {
+
+constexpr const char* kName = "intake of error queues";  // the connection's
+
+class ErrorIntake : public RabbitTest {
+ protected:
+  ErrorIntake() {
+    errors_ = options_.prefix + "-orders_error";
+    others_ = options_.prefix + "-others_error";
+    const auto dialect = std::make_shared<const Dialect>();  // it reads nothing
+    options_.error_queues = std::make_shared<const ErrorQueues>(
+        std::vector{ErrorQueue{.from = errors_, .dialect = dialect, .to = queue_},
+                    ErrorQueue{.from = others_, .dialect = dialect, .to = queue_}});
+  }
+  void TearDown() override {
+    RabbitTest::TearDown();
+    AmqpProbe probe;
+    for (const std::string& queue : {errors_, others_}) probe.remove(queue);
+  }
+  bool consumed(const std::vector<std::string>& queues) {
+    return sink_.error_queues([&](const ErrorQueueReport& report) { return report.consumed == queues; });
+  }
+  bool has_problem(const std::string& what) {
+    return sink_.error_queues(
+        [&](const ErrorQueueReport& report) { return report.problem.find(what) != std::string::npos; });
+  }
+  bool has_no_problem() {
+    return sink_.error_queues([](const ErrorQueueReport& report) { return report.problem.empty(); });
+  }
+  Delivery next() {
+    auto got = sink_.deliveries(1);
+    EXPECT_EQ(got.size(), 1U);
+    return got.empty() ? Delivery{} : std::move(got[0]);
+  }
+  static bool has_thread(const std::string& name) {
+    return std::ranges::any_of(std::filesystem::directory_iterator("/proc/self/task"), [&](const auto& task) {
+      std::string its;
+      std::getline(std::ifstream(task.path() / "comm") >> std::ws, its);
+      return its == name;
+    });
+  }
+
+  std::string errors_, others_;
+};
+
+TEST_F(ErrorIntake, ExistsOnlyWithErrorQueues) {
+  start_up();
+  EXPECT_TRUE(has_thread("rung-errconsume"));
+  EXPECT_TRUE(has_thread("rung-errors"));
+  broker_->stop(Ms{5000});
+  options_.error_queues = std::make_shared<const ErrorQueues>();
+  start_up();
+  EXPECT_TRUE(has_thread("rung-consume"));
+  EXPECT_FALSE(has_thread("rung-errconsume") || has_thread("rung-errors"));
+}
+
+TEST_F(ErrorIntake, ARefusedQueueClosesNoChannelOfOurOwn) {
+  probe().declare(errors_);
+  start_up();
+  ASSERT_TRUE(consumed({errors_}));
+  ASSERT_TRUE(probe().publish(failed(), "", text("own")));
+  const Delivery own = next();
+  auto owner = std::make_unique<AmqpProbe>();
+  owner->declare(others_);
+  owner->consume(others_, 1, true);  // the broker refuses every other consumer
+  ASSERT_TRUE(has_problem("error queue " + others_ + ": "));
+  ASSERT_TRUE(probe().publish(failed(), "", text("after")));
+  const Delivery after = next();
+  EXPECT_EQ(after.message.body, "after");
+  EXPECT_EQ(after.tag.session, own.tag.session) << "the same channel";
+  EXPECT_TRUE(broker_->stands(own.tag));
+  for (const BrokerStatus& status : sink_.statuses()) EXPECT_EQ(status.reason, "");
+  // The other error queue goes on.
+  ASSERT_TRUE(probe().publish("", errors_, text("failed")));
+  EXPECT_EQ(next().source, errors_);
+  // It is tried again, and the problem ends.
+  EXPECT_FALSE(sink_.error_queues().problem.empty());
+  owner.reset();
+  ASSERT_TRUE(consumed({errors_, others_}));
+  EXPECT_TRUE(has_no_problem());
+  broker_->pause_intake(true);
+  EXPECT_TRUE(eventually([&] { return probe().depth(failed()) == 2U; })) << "none was redelivered before";
+}
+
+// Nothing is acked: each intake has its own room.
+TEST_F(ErrorIntake, ABacklogTakesNoRoomOfOurOwn) {
+  constexpr std::size_t kBytes = 64 * 1024, kCount = 2000;
+  options_.prefetch = 500;
+  options_.max_intake_bytes = 20 * kBytes;
+  probe().declare(errors_);
+  probe().publish_all("", errors_, std::vector<Message>(kCount, text(std::string(kBytes, 'x'))));
+  start_up();
+  std::size_t of_errors = sink_.deliveries(5).size();
+  ASSERT_TRUE(probe().publish(failed(), "", text(std::string(10 * kBytes, 'y'))));
+  std::optional<Delivery> fresh;
+  ASSERT_TRUE(eventually([&] {
+    for (Delivery& delivery : sink_.deliveries(1, Ms{100})) {
+      of_errors += delivery.inlet == Inlet::error ? 1 : 0;
+      if (delivery.inlet == Inlet::failed) fresh = std::move(delivery);
+    }
+    return fresh.has_value();
+  }));
+  EXPECT_FALSE(fresh->redelivered);
+  EXPECT_EQ(of_errors, 5U) << "a quarter of the bytes";
+  EXPECT_TRUE(eventually([&] { return probe().depth(errors_) == kCount - options_.prefetch / 10; }))
+      << "a tenth of the prefetch";
+}
+
+TEST_F(ErrorIntake, WithoutItsConnectionOurOwnGoesOn) {
+  TcpProxy& proxy = through_proxy();
+  probe().declare(errors_);
+  start_up();
+  ASSERT_TRUE(consumed({errors_}));
+  ASSERT_TRUE(probe().publish(failed(), "", text("own")));
+  const Delivery own = next();
+  ASSERT_TRUE(probe().publish("", errors_, text("failed")));
+  const Delivery first = next();
+  proxy.cut_those_with(kName);
+  ASSERT_TRUE(has_problem("no error queue is consumed: "));
+  EXPECT_FALSE(broker_->stands(first.tag));
+  EXPECT_TRUE(broker_->stands(own.tag));
+  ASSERT_TRUE(probe().publish(failed(), "", text("meanwhile")));
+  EXPECT_EQ(next().tag.session, own.tag.session);
+  for (const BrokerStatus& status : sink_.statuses()) EXPECT_EQ(status.reason, "");
+  proxy.cut_those_with("");
+  const Delivery again = next();
+  EXPECT_EQ(again.message.body, "failed");
+  EXPECT_TRUE(again.redelivered);
+  EXPECT_TRUE(has_no_problem());
+  EXPECT_EQ(sink_.error_queues().consumed, std::vector{errors_});
+}
+
+// Both connections of the error queues: reported all the same.
+TEST_F(ErrorIntake, NeitherConnectionIsNeededForTheReport) {
+  TcpProxy& proxy = through_proxy();
+  proxy.cut_those_with("error queues");
+  probe().declare(errors_);
+  start_up();
+  ASSERT_TRUE(has_problem("no error queue is consumed: "));
+  ASSERT_TRUE(has_problem("new error queues are not found: "));
+  proxy.cut_those_with("");
+  EXPECT_TRUE(consumed({errors_}));
+  EXPECT_TRUE(has_no_problem());
+}
+
+}  // namespace
+}  // namespace rung::test
