@@ -218,8 +218,9 @@ TEST_F(Operate, AFloodOfOneEventIsLimitedAndCounted) {
     message.properties.message_id = std::to_string(i);
     ASSERT_TRUE(amqp.publish(failed(), "", message));
   }
-  ASSERT_TRUE(eventually([&] { return rows("SELECT * FROM retry_current WHERE state = 'parked'").size() == kMessages; }))
-      << rung().log_tail();
+  ASSERT_TRUE(eventually([&] {
+    return rows("SELECT * FROM retry_current WHERE state = 'parked'").size() == kMessages;
+  })) << rung().log_tail();
   rung().signal(SIGTERM);
   ASSERT_EQ(rung().wait_exit(), 0);
   std::map<std::string, std::size_t> written;
@@ -227,7 +228,8 @@ TEST_F(Operate, AFloodOfOneEventIsLimitedAndCounted) {
   for (const std::string& line : lines(rung().log())) {
     const auto json = nlohmann::json::parse(line);
     ++written[json["event"]];
-    if (json["event"] == "log lines suppressed" && json["of"] == "parked on arrival") suppressed = json["lines"];
+    if (json["event"] == "log lines suppressed" && json["of"] == "parked on arrival")
+      suppressed = json["lines"];
   }
   EXPECT_EQ(written["parked on arrival"], kMost);
   EXPECT_EQ(suppressed, kMessages - kMost);
