@@ -15,6 +15,12 @@ void DeliveryRouter::route(std::vector<Delivery> batch) {
     connection_ = connection;
     drop_before(connection);
   }
+  deps_.acks.received(connection_, batch.size());
+  for (const Delivery& delivery : batch) ++received_[static_cast<std::size_t>(delivery.inlet)];
+  pass_on(std::move(batch));
+}
+
+void DeliveryRouter::pass_on(std::vector<Delivery> batch) {
   if (!can_judge()) {
     std::ranges::move(batch, std::back_inserter(waiting_));
     return;
@@ -41,7 +47,7 @@ void DeliveryRouter::route(std::vector<Delivery> batch) {
 void DeliveryRouter::route_waiting() {
   if (!can_judge()) return;
   std::vector<Delivery> waiting = std::exchange(waiting_, {});
-  if (!waiting.empty()) route(std::move(waiting));
+  if (!waiting.empty()) pass_on(std::move(waiting));
 }
 
 bool DeliveryRouter::can_judge() const {
@@ -49,6 +55,7 @@ bool DeliveryRouter::can_judge() const {
 }
 
 void DeliveryRouter::drop_before(std::uint32_t connection) {
+  deps_.acks.begin_session(connection);
   deps_.intake.forget_before(connection);
   deps_.transitions.forget_before(connection);
   deps_.left.forget_before(connection);

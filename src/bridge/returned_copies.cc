@@ -99,7 +99,7 @@ void ReturnedCopies::send_back(const std::string& error_queue) {
 
 void ReturnedCopies::sent(const std::vector<DeliveryTag>& tags, const PublishResult& result) {
   --under_way_;
-  if (result.how != PublishResult::How::confirmed) return broker_.requeue(tags);  // they come again
+  if (result.how != PublishResult::How::confirmed) return acks_.requeue(tags);  // they come again
   for (const DeliveryTag& tag : tags) acks_.add(tag);
   acks_.flush();
 }
