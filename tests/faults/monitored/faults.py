@@ -2,8 +2,6 @@
 import contextlib
 import json
 import signal
-import subprocess
-import time
 
 import pika
 
@@ -51,6 +49,8 @@ class ParkedGrowing(Fault):
 
     def mend(self):
         self.traffic.answers["orders"] = "ack"
+        until("nothing fails any more", lambda: not self.world.sql(
+            "SELECT 1 FROM rung.rung_tasks WHERE queue = 'orders' AND state IN ('scheduled', 'publishing')"))
         self.follow("parked-growing", "do")
 
 
@@ -74,7 +74,7 @@ class QueueDetached(Fault):
 
     def prepare(self):
         for queue in ("orders", "payments", "invoices", "mails"):
-            done = self.world.run(f"rung attach {queue} -c rung.yaml")
+            done = self.world.run(f"rung attach {queue}")
             if done.returncode != 0:
                 raise AssertionError(done.stdout)
 
@@ -161,9 +161,7 @@ class Overdue(Fault):
 
     def make(self):
         self.world.rabbit("set_vm_memory_high_watermark", "absolute", "1MB")
-        for number in range(40):
-            self.world.run(f"curl -sf -H 'Content-Type: application/json' http://{self.sidecar.address}/v1/tasks "
-                           f"-d '{{\"queue\": \"mails\", \"delay\": \"1s\", \"message_id\": \"late-{number}\"}}'")
+        self.sidecar.post("/v1/tasks", [{"queue": "mails", "delay": "1s", "message_id": f"late-{number}"} for number in range(40)])
 
     def mend(self):
         self.world.rabbit("set_vm_memory_high_watermark", "0.6")

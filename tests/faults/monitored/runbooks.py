@@ -41,6 +41,7 @@ def follow(world, sidecar, runbook, kind, queue):
     for command, code, texts in commands(runbook, kind):
         real = re.sub(r"\borders\b", queue, command).replace("127.0.0.1:8025", sidecar.address)
         real = real.replace("mariadb -t rung", f"mariadb -t {schema}").replace("$PID", str(sidecar.process.pid))
+        texts = [re.sub(r"\borders\b", queue, text) for text in texts]
         seen = []
 
         def as_said():

@@ -49,6 +49,8 @@ class Traffic:
         channel = connection.channel()
         while not self.stopping.wait(PERIOD_SECONDS):
             channel.basic_publish("", "mails", "a mail")
+            if self.answers["orders"] == "reject":
+                channel.basic_publish("", "orders", "an order")
             connection.process_data_events(0)
 
     def _consume(self, connection):

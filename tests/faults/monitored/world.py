@@ -1,5 +1,6 @@
 """The servers, the sidecars and Prometheus: everything that is started, and its end."""
 import contextlib
+import ctypes
 import glob
 import json
 import os
@@ -16,6 +17,8 @@ import urllib.request
 
 import pymysql
 
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SERVERS = ROOT / "tests/servers"
 BOUND_SECONDS = int(os.environ.get("RUNG_MONITORING_SECONDS", "120"))  # for anything that is waited for
@@ -56,6 +59,13 @@ def get(url):
         return answer.read().decode()
 
 
+def start(command, log):
+    """A process that ends with this one. REQUIRES: the main thread, as the kernel means the thread that starts it."""
+    with open(log, "ab") as out:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
+
+
 def free_port():
     while True:
         port = random.randrange(24000, 32000)
@@ -81,9 +91,7 @@ class Sidecar:
         return f"127.0.0.1:{self.port}"
 
     def start(self):
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([self.world.rung, "run", "-c", self.config], stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=log)
+        self.process = start([self.world.rung, "run", "-c", self.config], self.log)
         self.world.scrape(self)
 
     def ready(self):
@@ -93,6 +101,12 @@ class Sidecar:
 
     def metrics(self):
         return get(f"http://{self.address}/metrics")
+
+    def post(self, path, body=None):
+        request = urllib.request.Request(f"http://{self.address}{path}", method="POST", data=json.dumps(body).encode(),
+                                         headers={"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.loads(answer.read())
 
     def signal(self, number):
         self.process.send_signal(number)
@@ -122,11 +136,9 @@ scrape_configs:
   - job_name: rung
     file_sd_configs: [{{ files: ["{self.folder}/targets/*.json"] }}]
 """)
-        with open(self.folder / "log", "ab") as log:
-            self.process = subprocess.Popen(
-                ["prometheus", f"--config.file={self.folder}/prometheus.yml", f"--storage.tsdb.path={self.folder}/data",
-                 f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.process = start(
+            ["prometheus", f"--config.file={self.folder}/prometheus.yml", f"--storage.tsdb.path={self.folder}/data",
+             f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"], self.folder / "log")
         self.firing = {}  # (name, labels): since when, by time.monotonic()
         self.pending = set()
         self.began = time.time()
