@@ -19,10 +19,12 @@ class Traffic:
         self.stopping = threading.Event()
         self.threads = [threading.Thread(target=self._keep, args=(work,), daemon=True) for work in (self._consume, self._produce)]
 
-    def start(self):
+    def declare(self):
         with pika.BlockingConnection(self.parameters) as connection:
             for queue in QUEUES:
                 connection.channel().queue_declare(queue, durable=True)
+
+    def start(self):
         for thread in self.threads:
             thread.start()
 
