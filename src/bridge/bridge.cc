@@ -55,13 +55,14 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                  [this](const std::string& queue, int probe) { return dispatch_.send_probe(queue, probe); },
                  [this](const std::string& queue) { return dispatch_.can_probe(queue); }}),
       notes_(loop, *jobs_, clock_, gates_, rules_, [this] { return dispatch_.limited(); }),
+      counts_(*rules_),
       outbox_(broker, loop.clock()),
-      acks_(broker),
-      shards_(
-          loop, *jobs_, clock_, {settings_.identity, settings_.lease, settings_.heartbeat * 3 + Ms{1000}},
-          {[this](const std::vector<Gained>& shards) { gained(shards); },
-           [this](const std::vector<int>&) { lost(); }, [this](BootMs deadline) { publish_until(deadline); },
-           std::move(name_taken), [this](const Shards::Notice& notice) { store_watch_.noticed(notice); }}),
+      acks_(broker, loop.clock()),
+      shards_(loop, *jobs_, clock_, {settings_.identity, settings_.lease, settings_.heartbeat * 3 + Ms{1000}},
+              {[this](const std::vector<Gained>& shards) { gained(shards); },
+               [this](const std::vector<int>& shards) { lost(shards); },
+               [this](BootMs deadline) { publish_until(deadline); }, std::move(name_taken),
+               [this](const Shards::Notice& notice) { store_watch_.noticed(notice); }}),
       left_(loop, health_,
             [this] {
               transitions_.flush();
@@ -72,10 +73,10 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
           [this](TaskId id) { return dispatch_.tracker().publishing(id); }, left_),
       fence_(loop, broker, outbox_, health_),
       dispatch_({loop, *jobs_, shards_, transitions_, outbox_, broker, clock_, names_, gates_, breakers_,
-                 proof_, rules_, horizon_, updates_, settings_.prefix, settings_.tracer},
+                 proof_, rules_, horizon_, updates_, counts_, settings_.prefix, settings_.tracer},
                 settings_.max_unconfirmed, broker.limits()),
       horizon_(loop, *jobs_, shards_, clock_, names_, dispatch_, {settings_.window, settings_.max_loaded}),
-      updates_(dispatch_, horizon_, names_, store_watch_, attachments_, breakers_, notes_, clock_,
+      updates_(dispatch_, horizon_, names_, store_watch_, attachments_, breakers_, notes_, counts_, clock_,
                settings_.tracer),
       intake_(loop,
               {*jobs_, shards_, transitions_, outbox_, acks_, left_, clock_, proof_, rules_, updates_,
@@ -85,7 +86,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                settings_.identity.incarnation}),
       results_({transitions_, acks_, proof_, updates_}),
       returned_(loop, broker, outbox_, acks_),
-      router_({intake_, results_, transitions_, left_, returned_, proof_, attachments_, rules_}),
+      router_({acks_, intake_, results_, transitions_, left_, returned_, proof_, attachments_, rules_}),
       submissions_({loop, *jobs_, shards_, transitions_, clock_, rules_, updates_}),
       janitor_(loop,
                {*jobs_, shards_, transitions_, outbox_, clock_, horizon_, dispatch_, gates_, names_, proof_,
@@ -121,25 +122,36 @@ Status Bridge::status() const {
 }
 
 Vitals Bridge::vitals() const {
-  return {broker_watch_.status().consuming,
-          broker_watch_.status().publishing,
-          !store_watch_.away() && proof_.ready(),
-          drain_.begun(),
-          shards_.count(),
-          retention_.totals(),
-          health_.problems(),
-          broker_watch_.repairs(),
-          outbox_.under_way(),
-          dispatch_.targets(),
-          dispatch_.lateness(),
-          attachments_.configured(),
-          closed_queues(gates_),
-          dispatch_.held(),
-          breakers_.totals(),
-          proof_.refused(),
-          store_watch_.rows_behind(),
-          updates_.decided_by_rule(),
-          error_queues_};
+  Vitals v;
+  v.broker_consuming = broker_watch_.status().consuming;
+  v.broker_publishing = broker_watch_.status().publishing;
+  v.broker_blocked = broker_watch_.status().blocked;
+  v.database = !store_watch_.away() && proof_.ready();
+  v.draining = drain_.begun();
+  v.shards = shards_.count();
+  v.retention = retention_.state();
+  v.problems = health_.problems();
+  v.topology_repairs = broker_watch_.repairs();
+  v.unconfirmed = outbox_.under_way();
+  v.targets = dispatch_.targets();
+  v.lateness = dispatch_.lateness();
+  v.attached = attachments_.configured();
+  v.closed = closed_queues(gates_);
+  v.behind_gates = dispatch_.held();
+  v.breakers = breakers_.totals();
+  v.refused = proof_.refused();
+  v.rows_behind = store_watch_.rows_behind();
+  v.decided_by_rule = updates_.decided_by_rule();
+  v.error_queues = error_queues_;
+  v.flow = counts_.by_queue();
+  v.received = router_.received();
+  v.unacked = acks_.unacked();
+  v.intake_stalled = acks_.stalled();
+  v.results = results_.counts();
+  v.leases = leases_;
+  v.ready = dispatch_.ready();
+  v.loaded = horizon_.loaded();
+  return v;
 }
 
 StartState Bridge::start_state() const {
@@ -214,6 +226,7 @@ void Bridge::broker_status(const BrokerStatus& status) {
 void Bridge::gained(const std::vector<Gained>& gained) {
   std::vector<int> shards;
   for (const Gained& g : gained) shards.push_back(g.lease.shard);
+  leases_.gained += static_cast<std::int64_t>(shards.size());
   horizon_.gained(shards);
   janitor_.gained(gained);
   intake_.flush();
@@ -221,7 +234,8 @@ void Bridge::gained(const std::vector<Gained>& gained) {
   dispatch_.shards_gained();
 }
 
-void Bridge::lost() {
+void Bridge::lost(const std::vector<int>& shards) {
+  leases_.lost += static_cast<std::int64_t>(shards.size());
   gates_.invalidate();  // we may have slept
   fence_.leases_lost();
   dispatch_.open(false);
@@ -250,6 +264,7 @@ std::vector<std::string> Bridge::configured_queues() const {
 
 void Bridge::reload(const RuleBookPtr& rules, std::optional<Ms> retention) {
   rules_ = rules->with_attached(rules_->targets().attached);
+  counts_.configure(*rules_);
   retention_.reload(retention);
   router_.route_waiting();
 }

@@ -22,6 +22,7 @@
 #include "src/bridge/delivery_router.h"
 #include "src/bridge/dispatch.h"
 #include "src/bridge/drain_wait.h"
+#include "src/bridge/flow_counts.h"
 #include "src/bridge/gate_notes.h"
 #include "src/bridge/gates.h"
 #include "src/bridge/health.h"
@@ -115,7 +116,7 @@ class Bridge final : public BrokerSink {
   void error_queues(const ErrorQueueReport& report);
   void broker_status(const BrokerStatus& status);
   void gained(const std::vector<Gained>& shards);
-  void lost();
+  void lost(const std::vector<int>& shards);
   void publish_until(BootMs deadline);
   bool idle() const;
   std::vector<std::string> configured_queues() const;
@@ -139,6 +140,7 @@ class Bridge final : public BrokerSink {
   Gates gates_;
   Breakers breakers_;
   GateNotes notes_;
+  FlowCounts counts_;
   // Shared outputs of all flows.
   Outbox outbox_;
   Acks acks_;
@@ -161,6 +163,7 @@ class Bridge final : public BrokerSink {
   Retention retention_;
   BrokerWatch broker_watch_;
   std::vector<std::string> error_queues_;  // that are consumed
+  LeaseCounts leases_;
   DrainWait drain_;
 };
 

@@ -18,6 +18,9 @@ void DeliveryRouter::route(std::vector<Delivery> batch) {
   } else if (std::exchange(*known, session) != session) {
     drop_before(session);
   }
+  for (const Delivery& delivery : batch) ++received_[static_cast<std::size_t>(delivery.inlet)];
+  const auto copies = std::ranges::count_if(batch, &Delivery::returned_copy);
+  deps_.acks.received(session, batch.size() - static_cast<std::size_t>(copies));
   if (!can_judge()) {
     std::ranges::move(batch, std::back_inserter(waiting_));
     return;
@@ -60,6 +63,7 @@ void DeliveryRouter::drop_all() {
 }
 
 void DeliveryRouter::drop_before(const IntakeSession& session) {
+  deps_.acks.begin_session(session);
   deps_.intake.forget_before(session);
   deps_.transitions.forget_before(session);
   deps_.left.forget_before(session);

@@ -3,8 +3,11 @@
 // attached queues. Thread: the loop's.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <vector>
 
+#include "src/bridge/acks.h"
 #include "src/bridge/attachments.h"
 #include "src/bridge/delivery_proof.h"
 #include "src/bridge/intake.h"
@@ -18,6 +21,7 @@ namespace rung::bridge {
 class DeliveryRouter {
  public:
   struct Deps {
+    Acks& acks;
     Intake& intake;
     Results& results;
     Transitions& transitions;
@@ -38,6 +42,10 @@ class DeliveryRouter {
   // Passes on nothing more: the broker redelivers the unacked to another instance, or to us after a restart.
   void drain() { draining_ = true; }
 
+  // Deliveries since the start, by Inlet; redeliveries included.
+  using Received = std::array<std::int64_t, 4>;
+  const Received& received() const { return received_; }
+
  private:
   bool can_judge() const;
   void pass_on(std::vector<Delivery> batch);
@@ -47,6 +55,7 @@ class DeliveryRouter {
   std::vector<IntakeSession> sessions_;  // of the last delivery of each intake
   std::vector<Delivery> waiting_;
   bool draining_ = false;
+  Received received_{};
 };
 
 }  // namespace rung::bridge

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/bridge/claims.h"
+#include "src/bridge/flow_counts.h"
 #include "src/bridge/gates.h"
 #include "src/bridge/linger.h"
 #include "src/bridge/stall_detector.h"
@@ -40,6 +41,7 @@ class Dispatch {
     const RuleBookPtr& rules;  // replaced by a reload
     Horizon& horizon;
     TaskObserver& observer;
+    FlowCounts& counts;
     std::string prefix;  // of our exchange names
     Tracer* tracer;      // nullptr: traces are off
   };

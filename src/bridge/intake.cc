@@ -241,7 +241,7 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
     }
   }
   // In case the connection is open after all (the only doubt was that this process had been suspended).
-  deps_.broker.requeue(std::move(left));
+  deps_.acks.requeue(std::move(left));
 }
 
 // Retries it in its current state: if its copy is already in the parked queue, only the row is missing.

@@ -13,9 +13,11 @@ void Results::said(const std::vector<Delivery>& deliveries) {
     if (!word.complaint.empty()) {
       // Dropping it loses nothing: the task is in its row, and the silence check handles it there.
       log::warn("result ignored: malformed", {{"reason", word.complaint}});
+      ++counts_.malformed;
       deps_.acks.add(delivery.tag);
       continue;
     }
+    ++(word.succeeded ? counts_.succeeded : counts_.failed);
     const TaskId id = *word.id;
     const DeliveryProof::Claim claim{id, word.attempt, word.token};
     if (!deps_.proof.takes_result(claim)) {

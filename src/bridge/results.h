@@ -2,6 +2,7 @@
 // Thread: the loop's.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "src/bridge/acks.h"
@@ -23,8 +24,15 @@ class Results {
 
   void said(const std::vector<Delivery>& deliveries);
 
+  // Since the start, as received: repeats and those that change nothing count too.
+  struct Counts {
+    std::int64_t succeeded = 0, failed = 0, malformed = 0;
+  };
+  const Counts& counts() const { return counts_; }
+
  private:
   const Deps deps_;
+  Counts counts_;
 };
 
 }  // namespace rung::bridge

@@ -28,7 +28,7 @@ void Retention::stop() {
 }
 
 void Retention::reload(std::optional<Ms> keep) {
-  if (std::exchange(keep_, keep) == keep) return;
+  if (std::exchange(keep_, keep) == keep && !failed_) return;
   schedule_.look_at_all();
   pass_.stage = Stage::done;  // a pass under way ends with its step
   if (!busy_ && !stopped_) timer_.start(Ms{1});
@@ -39,6 +39,7 @@ void Retention::tick() {
   const bool ours = deps_.shards.held(0);
   if (ours && !ours_) {
     schedule_.begin_anew();
+    report_.took_charge(deps_.clock.now());
     pass_.stage = Stage::done;
   }
   ours_ = ours;
@@ -64,8 +65,10 @@ void Retention::arrived(Result<RetentionPass> pass) {
     if (stopped_) return;
     log::warn("retention paused", {{"reason", pass.error().message}});
     pass_.stage = Stage::done;
+    failed_ = true;
     return timer_.start(schedule_.failed(now()));
   }
+  failed_ = false;
   const bool abandoned = pass_.stage == Stage::done;  // another retention applies by now
   report_.add(*pass, deps_.clock.now());
   if (pass->gone.tasks > 0) schedule_.tasks_went(now());
@@ -75,10 +78,13 @@ void Retention::arrived(Result<RetentionPass> pass) {
     return;
   }
   pass_ = *std::move(pass);
-  if (pass_.stage == Stage::tasks && now() - pass_.began > kLongestPass) pass_.stage = Stage::records;
+  if (pass_.stage == Stage::tasks && now() - pass_.began > kLongestPass) {
+    pass_.stage = Stage::records;
+    pass_.cut_short = true;
+  }
   if (pass_.stage == Stage::done) {
     schedule_.ended(pass_, now());
-    report_.ended(pass_, now());
+    report_.ended(pass_, deps_.clock.now(), now());
   }
   if (stopped_) return;
   timer_.start(pass_.stage == Stage::done ? kRest

@@ -29,9 +29,10 @@ class Retention {
   Retention(io::Loop& loop, Deps deps, std::optional<Ms> keep);
   void start();
   void stop();  // the step under way completes
+  // Also tries again at once what has failed.
   void reload(std::optional<Ms> keep);
   // Of this instance, since its start.
-  const RetentionTotals& totals() const { return report_.totals(); }
+  RetentionState state() const { return report_.state(keep_); }
 
  private:
   using Stage = RetentionPass::Stage;
@@ -47,8 +48,9 @@ class Retention {
   RetentionPass pass_;
   RetentionSchedule schedule_;
   RetentionReport report_;
-  bool ours_ = false;  // we held shard 0 at the last check
-  bool busy_ = false;  // a step is under way
+  bool ours_ = false;    // we held shard 0 at the last check
+  bool busy_ = false;    // a step is under way
+  bool failed_ = false;  // the last pass was cut short by an error
   bool stopped_ = false;
 };
 

@@ -33,9 +33,10 @@ struct RetentionPass {
   PurgeCursor cursor;
   std::vector<Partition> old;  // still to be checked, the last one first
   TaskId sweep_from, sweep_to;
-  bool busy = false;     // the tables were in use: try later
-  bool refused = false;  // a partition could not be dropped: don't try the next
-  std::string trouble;   // with the tables; the rest continues
+  bool busy = false;       // the tables were in use: try later
+  bool refused = false;    // a partition could not be dropped: don't try the next
+  std::string trouble;     // with the tables; the rest continues
+  bool cut_short = false;  // it left old tasks for the next pass
   // Of the last step.
   RetentionTotals gone;
   std::vector<std::string> dropped;  // partitions, by name

@@ -15,7 +15,9 @@ void RetentionReport::add(const RetentionPass& step, EpochMs now) {
   dropped_.insert(dropped_.end(), step.dropped.begin(), step.dropped.end());
 }
 
-void RetentionReport::ended(const RetentionPass& pass, BootMs now) {
+void RetentionReport::ended(const RetentionPass& pass, EpochMs db_now, BootMs now) {
+  if (pass.keep && !pass.cut_short) tasks_done_ = db_now;
+  if (pass.look && !pass.busy && !pass.refused && pass.trouble.empty()) partitions_done_ = db_now;
   if (pass.look) {
     if (!pass.trouble.empty() && pass.trouble != trouble_)
       log::warn("changing the history's partitions failed", {{"reason", pass.trouble}});

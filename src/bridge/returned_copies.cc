@@ -100,7 +100,7 @@ void ReturnedCopies::send_back(const std::string& error_queue) {
 void ReturnedCopies::sent(const std::vector<DeliveryTag>& tags, const PublishResult& result) {
   --under_way_;
   if (result.how != PublishResult::How::confirmed) return broker_.requeue(tags);  // they come again
-  for (const DeliveryTag& tag : tags) acks_.add(tag);
+  for (const DeliveryTag& tag : tags) acks_.add_copy(tag);
   acks_.flush();
 }
 

@@ -83,11 +83,13 @@ void TaskPublisher::published(const ClaimedTask& claimed, const PublishResult& r
   body_bytes_ -= claimed.bytes;
   deps_.tracker.answered(claimed);
   const EpochMs now = deps_.clock.now();
+  const Ms late = now - task.next_at.value_or(now);
+  deps_.counts.published(task, result.how, late);
   if (deps_.tracer != nullptr) deps_.tracer->answered(task, result, now);
   switch (result.how) {
     case How::confirmed:
       deps_.stalls.confirmed();
-      if (task.next_at) lateness_.add(now - *task.next_at);
+      if (task.next_at) lateness_.add(late);
       deps_.breakers.published(task);
       if (!result.reason.empty()) route_log_.routing_key_lost(task.queue, result.reason);
       return record(task.shard, {task.id, event::Confirmed{task.attempt, now}, {}, claimed.task});

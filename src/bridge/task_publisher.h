@@ -10,6 +10,7 @@
 
 #include "src/bridge/claimed_task.h"
 #include "src/bridge/delivery_proof.h"
+#include "src/bridge/flow_counts.h"
 #include "src/bridge/held_back.h"
 #include "src/bridge/lateness.h"
 #include "src/bridge/outbox.h"
@@ -49,6 +50,7 @@ class TaskPublisher {
     Targets& targets;
     TaskTracker& tracker;
     StallDetector& stalls;
+    FlowCounts& counts;
     std::string prefix;  // of our exchanges
     Tracer* tracer;      // nullptr: traces are off
     // `lost` or `fenced`: unknown whether it is in the queue, or not sent. The owner untracks it.

@@ -8,6 +8,7 @@ void TaskUpdates::inserted(const NewTask& fresh) {
   const Task& task = fresh.task;
   if (task.kind == Kind::retry) attachments_.seen(task.queue);
   count(task.rule);
+  counts_.inserted(task);
   schedule(task);
   if (tracer_ != nullptr) tracer_->received(fresh, clock_.now());
 }
@@ -17,6 +18,7 @@ void TaskUpdates::decided(const Decision& decision) {
   if (tracer_ != nullptr) tracer_->decided(decision);
   const Task& task = decision.task;
   if (!decision.reason.empty()) store_watch_.behind(task.id, decision.reason);
+  counts_.decided(decision);
   dispatch_.changed(task);
   schedule(task);
   if (decision.attempt) count(decision.attempt->rule);

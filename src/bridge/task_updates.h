@@ -9,6 +9,7 @@
 #include "src/bridge/attachments.h"
 #include "src/bridge/breakers.h"
 #include "src/bridge/dispatch.h"
+#include "src/bridge/flow_counts.h"
 #include "src/bridge/gate_notes.h"
 #include "src/bridge/horizon.h"
 #include "src/bridge/queue_names.h"
@@ -22,8 +23,8 @@ namespace rung::bridge {
 class TaskUpdates final : public TaskObserver {
  public:
   TaskUpdates(Dispatch& dispatch, Horizon& horizon, QueueNames& names, StoreWatch& store_watch,
-              Attachments& attachments, Breakers& breakers, GateNotes& notes, const DbClock& clock,
-              Tracer* tracer)
+              Attachments& attachments, Breakers& breakers, GateNotes& notes, FlowCounts& counts,
+              const DbClock& clock, Tracer* tracer)
       : dispatch_(dispatch),
         horizon_(horizon),
         names_(names),
@@ -31,6 +32,7 @@ class TaskUpdates final : public TaskObserver {
         attachments_(attachments),
         breakers_(breakers),
         notes_(notes),
+        counts_(counts),
         clock_(clock),
         tracer_(tracer) {}
 
@@ -52,6 +54,7 @@ class TaskUpdates final : public TaskObserver {
   Attachments& attachments_;
   Breakers& breakers_;
   GateNotes& notes_;
+  FlowCounts& counts_;
   const DbClock& clock_;
   Tracer* const tracer_;  // nullptr: traces are off
   std::map<std::string, std::int64_t> by_rule_;

@@ -11,8 +11,11 @@
 #include "plugin/broker.h"
 #include "src/bridge/breakers.h"
 #include "src/bridge/delivery_proof.h"
+#include "src/bridge/delivery_router.h"
+#include "src/bridge/flow_counts.h"
 #include "src/bridge/lateness.h"
-#include "src/bridge/retention_pass.h"
+#include "src/bridge/results.h"
+#include "src/bridge/retention_report.h"
 #include "src/bridge/targets.h"
 #include "src/core/health.h"
 
@@ -23,12 +26,18 @@ struct SpanCounts {
   std::int64_t exported = 0, dropped = 0;
 };
 
+// Shards, since the start. lost: their leases ended against our will.
+struct LeaseCounts {
+  std::int64_t gained = 0, lost = 0;
+};
+
 struct Vitals {
   bool broker_consuming = false, broker_publishing = false;
+  bool broker_blocked = false;  // by an alarm: it takes no messages
   bool database = false;
   bool draining = false;
   int shards = 0;  // held
-  RetentionTotals retention;
+  RetentionState retention;
   std::vector<HealthProblem> problems;
   std::int64_t topology_repairs = 0;  // since the start
   std::size_t unconfirmed = 0;        // published, no answer yet
@@ -45,6 +54,13 @@ struct Vitals {
   std::map<std::string, std::int64_t> decided_by_rule;  // failures since the start, by Task::rule
   std::vector<std::string> error_queues;                // that are consumed, or rest
   SpanCounts spans = {};
+  FlowCounts::ByQueue flow;
+  DeliveryRouter::Received received{};
+  std::size_t unacked = 0;  // deliveries in hand
+  Ms intake_stalled{0};     // for how long none of them has been acked
+  Results::Counts results;
+  LeaseCounts leases;
+  std::size_t ready = 0, loaded = 0;  // as in Status
 };
 
 struct Status {

@@ -10,6 +10,7 @@
 
 #include "levels/duration.h"
 #include "src/api/gates.h"
+#include "src/api/owners.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
 #include "src/cli/task_text.h"
@@ -29,8 +30,7 @@ struct StatsOptions {
 struct Stats {
   std::vector<QueueStat> queues;
   std::vector<NodeRow> nodes;
-  std::map<int, int> shards_of;  // by node
-  std::vector<int> unowned;      // shards without a live owner
+  api::Owners owners;
   std::vector<DueEntry>
       late;  // beyond --max-overdue, oldest first; at most kMaxLatePerShard per shard and state
   std::vector<std::string> problems;
@@ -47,18 +47,7 @@ Result<void> read(Store& store, EpochMs now, Ms max_overdue, Stats& stats) {
   stats.nodes = *std::move(nodes);
   auto shards = store.shards();
   if (!shards) return tl::unexpected(shards.error());
-  std::vector<bool> owned(kShards, false);
-  for (const ShardRow& row : *shards) {
-    const bool alive = row.owner != 0 && row.expires_at && *row.expires_at >= now && row.shard >= 0 &&
-                       row.shard < kShards &&
-                       std::ranges::any_of(stats.nodes, [&](const NodeRow& n) { return n.id == row.owner; });
-    if (!alive) continue;
-    owned[static_cast<std::size_t>(row.shard)] = true;
-    ++stats.shards_of[row.owner];
-  }
-  for (int shard = 0; shard < kShards; ++shard) {
-    if (!owned[static_cast<std::size_t>(shard)]) stats.unowned.push_back(shard);
-  }
+  stats.owners = api::owners_of(*shards, stats.nodes, now);
   std::vector<int> all(kShards);
   std::iota(all.begin(), all.end(), 0);
   // Publishes without a confirm, and silences that nobody ended, are overdue too.
@@ -80,7 +69,7 @@ void find_problems(Stats& stats, EpochMs now, Ms max_overdue) {
     for (const HealthProblem& p : node.problems)
       stats.problems.push_back(fmt::format("node {}: {}: {}", node.name, p.name, p.detail));
   }
-  if (const std::size_t n = stats.unowned.size(); n > 0) {
+  if (const std::size_t n = stats.owners.unowned.size(); n > 0) {
     stats.problems.push_back(fmt::format("{} of {} shards {} no live owner{}", n, kShards,
                                          n == 1 ? "has" : "have",
                                          stats.nodes.empty() ? ": no sidecar is running (rung run)" : ""));
@@ -144,8 +133,8 @@ std::string queues_text(const Stats& stats, EpochMs now, const Terminal& termina
 
 std::string nodes_text(const Stats& stats, EpochMs now, const Terminal& terminal) {
   using enum Table::Align;
-  std::string out =
-      fmt::format("shards owned: {} of {}\n", kShards - static_cast<int>(stats.unowned.size()), kShards);
+  std::string out = fmt::format("shards owned: {} of {}\n",
+                                kShards - static_cast<int>(stats.owners.unowned.size()), kShards);
   if (stats.nodes.empty()) return out + "live nodes: none\n";
   Table table({{"NODE", left, 12},
                {"SHARDS", right},
@@ -154,8 +143,8 @@ std::string nodes_text(const Stats& stats, EpochMs now, const Terminal& terminal
                {"VERSION", left, 0, 2},
                {"ADDRESS", left}});
   for (const NodeRow& n : stats.nodes) {
-    const auto it = stats.shards_of.find(n.id);
-    table.row({n.name, std::to_string(it == stats.shards_of.end() ? 0 : it->second),
+    const auto it = stats.owners.shards_of.find(n.id);
+    table.row({n.name, std::to_string(it == stats.owners.shards_of.end() ? 0 : it->second),
                humanise(now - n.started_at), relative(n.seen_at, now), n.version, n.address});
   }
   return out + table.str(terminal);
@@ -178,13 +167,13 @@ Json stats_json(const Stats& stats, EpochMs now) {
   json["overdue_beyond_bound"] = stats.late.size();
   json["oldest_overdue_ms"] = stats.late.empty() ? Json() : Json((now - stats.late.front().at).count());
   json["shards"] = {{"all", kShards},
-                    {"held", kShards - static_cast<int>(stats.unowned.size())},
-                    {"unheld", stats.unowned}};
+                    {"held", kShards - static_cast<int>(stats.owners.unowned.size())},
+                    {"unheld", stats.owners.unowned}};
   json["nodes"] = Json::array();
   for (const NodeRow& n : stats.nodes) {
-    const auto it = stats.shards_of.find(n.id);
+    const auto it = stats.owners.shards_of.find(n.id);
     json["nodes"].push_back({{"node", n.name},
-                             {"shards", it == stats.shards_of.end() ? 0 : it->second},
+                             {"shards", it == stats.owners.shards_of.end() ? 0 : it->second},
                              {"started_at", to_rfc3339(n.started_at)},
                              {"seen_at", to_rfc3339(n.seen_at)},
                              {"version", n.version},

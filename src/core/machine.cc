@@ -404,6 +404,7 @@ std::string_view name_of(const Happening& what) {
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at) {
   if (task.state == State::unknown) return refused(task, std::string(kUnknownState));
   Decision d = std::visit(Machine{task, rules, at}, what);
+  d.was = task.state;
   const bool awaited = d.verdict == Verdict::applied && task.state == State::awaiting && task.next_at;
   if (awaited) d.awaited_since = *task.next_at - silence_of(task, rules).after;
   // The publish of the copy for <prefix>.parked is not visible: a reader sees the same parked task as before.

@@ -165,6 +165,7 @@ struct Decision {
   // The task was in `awaiting`: since when, the end of silence less its length. Less exact after a reload
   // that changed the length.
   std::optional<EpochMs> awaited_since = {};
+  State was = State::unknown;  // the task's state before the event; decide() sets it
 };
 
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at);

@@ -11,6 +11,10 @@
 #include "src/core/clock.h"
 #include "src/store/store.h"
 
+namespace prometheus {
+class Gauge;
+}
+
 namespace rung::http {
 
 using Vitals = bridge::Vitals;  // the current state of this instance
@@ -28,10 +32,18 @@ class Metrics {
   enum class Changed { applied, unchanged, refused, failed };
   void changed(std::string_view what, Changed how);
 
-  // Set before each text(). The database figures are set only now and then.
-  void vitals(const Vitals& vitals, int connections);
+  // Set before each text(). The database figures are set only now and then. nullptr: the loop did not answer.
+  void vitals(const Vitals* vitals, int connections);
+  // What the database says of all instances.
+  struct Totals {
+    std::vector<QueueStat> by_queue;
+    std::vector<std::string> held_back;  // queues behind a gate: their tasks are late by intent
+    std::size_t nodes = 0;               // live
+    std::size_t unowned = 0;             // shards
+    EpochMs now;                         // its time
+  };
   // `queues`: those in the config, which have their own label; all others are "(other)".
-  void tasks(const std::vector<QueueStat>& by_queue, const std::vector<std::string>& queues);
+  void totals(const Totals& totals, const std::vector<std::string>& queues);
   // Whether the database figures are too old; the caller then fetches them (one caller at a time). The slower
   // the query, the longer its figures stay valid.
   bool wants_tasks();
@@ -41,10 +53,18 @@ class Metrics {
   std::string text() const;  // in Prometheus's text format
 
  private:
-  void lateness(const bridge::Lateness& now);
   struct Families;
+  prometheus::Gauge& problem(const std::string& name);
+  void problems(const std::vector<HealthProblem>& now);
   void attachments(const Vitals& vitals);
   void pauses(const Vitals& vitals);
+  void gates(const Vitals& vitals);
+  void leases(const Vitals& vitals);
+  void publishing(const Vitals& vitals);
+  void intake(const Vitals& vitals);
+  void flow(const bridge::FlowCounts::ByQueue& by_queue);
+  void retention(const bridge::RetentionState& now);
+  void lateness(const bridge::Lateness& now);
   const Clock& clock_;
   const std::unique_ptr<Families> families_;
   std::mutex mutex_;

@@ -1,4 +1,6 @@
 // /healthz, /readyz, /metrics, /openapi.json; and the table of all routes.
+#include "src/api/gates.h"
+#include "src/api/owners.h"
 #include "src/core/rfc3339.h"
 #include "src/http/context.h"
 #include "src/http/openapi.h"
@@ -8,6 +10,27 @@ namespace rung::http {
 namespace {
 
 constexpr Ms kCountWithin{1000};  // how long a scrape waits for its figures
+
+// In few and bounded queries; only the counts by queue read the tasks' index.
+Result<Metrics::Totals> read_totals(Store& store) {
+  Metrics::Totals totals;
+  const auto now = store.now();
+  if (!now) return tl::unexpected(now.error());
+  totals.now = *now;
+  auto queues = store.by_queue();
+  if (!queues) return tl::unexpected(queues.error());
+  totals.by_queue = *std::move(queues);
+  const auto gates = api::gates_in_force(store);
+  if (!gates) return tl::unexpected(gates.error());
+  for (const QueueGate& gate : *gates) totals.held_back.push_back(gate.queue);
+  const auto nodes = store.live_nodes();
+  if (!nodes) return tl::unexpected(nodes.error());
+  const auto shards = store.shards();
+  if (!shards) return tl::unexpected(shards.error());
+  totals.nodes = nodes->size();
+  totals.unowned = api::owners_of(*shards, *nodes, *now).unowned.size();
+  return totals;
+}
 
 }  // namespace
 
@@ -45,18 +68,18 @@ Response show_metrics(Context& context, const Call&, int connections) {
   // merely slow is ready for the next caller.
   const auto count = [&context] {
     const BootMs began = context.clock.boot();
-    const auto stats = context.reads.run([](QueryStore& store) { return store.by_queue(); });
-    context.counts_failed = !stats;
-    if (!stats) return context.metrics.tasks_failed();
+    const auto totals = context.reads.run(read_totals);
+    context.counts_failed = !totals;
+    if (!totals) return context.metrics.tasks_failed();
     std::vector<std::string> queues;
     for (const auto& [name, rules] : context.rules()->queues()) queues.push_back(name);
-    context.metrics.tasks(*stats, queues);
+    context.metrics.totals(*totals, queues);
     context.metrics.tasks_took(context.clock.boot() - began);
   };
   if (context.metrics.wants_tasks()) context.counting.run(count, kCountWithin);
-  Vitals vitals = context.vitals().value_or(Vitals{});
-  vitals.database = vitals.database && !context.counts_failed;
-  context.metrics.vitals(vitals, connections);
+  auto vitals = context.vitals();
+  if (vitals) vitals->database = vitals->database && !context.counts_failed;
+  context.metrics.vitals(vitals ? &*vitals : nullptr, connections);
   Response response;
   response.type = "text/plain; version=0.0.4; charset=utf-8";
   response.body = context.metrics.text();

@@ -121,7 +121,7 @@ class Flow final : public BrokerSink {
                {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
                listener()),
         dispatch({world.loop, jobs, shards, transitions, outbox, broker, clock, names, gates, breakers, proof,
-                  world.rules, horizon, updates, "rung", tracer},
+                  world.rules, horizon, updates, counts, "rung", tracer},
                  options.max_unconfirmed, broker.limits()),
         horizon(world.loop, jobs, shards, clock, names, dispatch, options.horizon) {
     EXPECT_TRUE(proof.set({std::string(64, 'a'), ""}));
@@ -209,7 +209,8 @@ class Flow final : public BrokerSink {
   GateNotes notes{world.loop, jobs, clock, gates, world.rules, [this] { return dispatch.limited(); }};
   DeliveryProof proof{*world.clock, true};
   Outbox outbox{broker, *world.clock};
-  Acks acks{broker};
+  FlowCounts counts{*world.rules};
+  Acks acks{broker, *world.clock};
   Shards shards;
   LeftUnacked left{world.loop, health, [this] {
                      transitions.flush();
@@ -225,7 +226,8 @@ class Flow final : public BrokerSink {
   StoreWatch store_watch{world.loop, health, [](const SystemEvent&) {}, "a"};
   Attachments attachments{health, [](const SystemEvent&) {}};
   Dispatch dispatch;
-  TaskUpdates updates{dispatch, horizon, names, store_watch, attachments, breakers, notes, clock, tracer};
+  TaskUpdates updates{dispatch, horizon, names,  store_watch, attachments,
+                      breakers, notes,   counts, clock,       tracer};
   Horizon horizon;
   Intake intake{world.loop,
                 {jobs, shards, transitions, outbox, acks, left, clock, proof, world.rules, updates,

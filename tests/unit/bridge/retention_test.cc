@@ -62,14 +62,15 @@ TEST_F(RetentionPasses, OldOnesGoPartsAreMadeAndReloadHoldsAtOnce) {
   const TaskId gone = old(kOneHour * 3, State::succeeded), young = old(kOneHour, State::cancelled);
   const TaskId parked = old(kOneHour * 3, State::parked), waiting = old(kOneHour * 3, State::scheduled);
   Upkeep one(loop, db, "one", 1, kOneHour * 2);
-  ASSERT_TRUE(until([&] { return one.retention.totals().tasks == 1; }));
+  ASSERT_TRUE(until([&] { return one.retention.state().totals.tasks == 1; }));
   EXPECT_FALSE(there(gone));
   for (const TaskId id : {young, parked, waiting}) EXPECT_TRUE(there(id));
-  EXPECT_TRUE(one.retention.totals().last);
+  EXPECT_TRUE(one.retention.state().totals.last);
   EXPECT_GE(store->partitions().value().size(), 8U);
   one.retention.reload(kOneHour / 2);
   ASSERT_TRUE(until([&] { return !there(young); }));
-  EXPECT_TRUE(until([&] { return one.retention.totals().tasks == 2; }));  // counted once the pass is back
+  EXPECT_TRUE(
+      until([&] { return one.retention.state().totals.tasks == 2; }));  // counted once the pass is back
   EXPECT_TRUE(there(parked));
 }
 
@@ -82,7 +83,7 @@ TEST_F(RetentionPasses, OffDeletesNothing) {
   one.retention.reload(kDay * 500);
   ASSERT_TRUE(until([&] { return !there(older); }));
   EXPECT_TRUE(there(id));
-  EXPECT_TRUE(until([&] { return one.retention.totals().tasks == 1; }));
+  EXPECT_TRUE(until([&] { return one.retention.state().totals.tasks == 1; }));
 }
 
 TEST_F(RetentionPasses, APartOfTheTimeBeforeIsDroppedAndOneThatIsHeldEmptied) {
@@ -97,7 +98,7 @@ TEST_F(RetentionPasses, APartOfTheTimeBeforeIsDroppedAndOneThatIsHeldEmptied) {
   const TaskId gone = old(kDay * 4, State::succeeded);
   Upkeep one(loop, db, "one", 1, kOneHour);
   const auto has_body = [&](TaskId id) { return store->messages({&id, 1}).value().size() == 1; };
-  ASSERT_TRUE(until([&] { return one.retention.totals().partitions == 1; }));
+  ASSERT_TRUE(until([&] { return one.retention.state().totals.partitions == 1; }));
   ASSERT_TRUE(until([&] { return !has_body(left); }));
   EXPECT_FALSE(has_body(gone));
   EXPECT_TRUE(has_body(stays));
@@ -114,16 +115,36 @@ TEST_F(RetentionPasses, OfTwoOneDoesItAndTheOtherGoesOnWhenThatLeaves) {
   ASSERT_TRUE(one->shards.held(0)) << "the highest numbers are given back";
   one->retention.reload(kOneHour);
   two.retention.reload(kOneHour);
-  ASSERT_TRUE(until([&] { return one->retention.totals().tasks == 1; }));
+  ASSERT_TRUE(until([&] { return one->retention.state().totals.tasks == 1; }));
   EXPECT_FALSE(there(first));
-  EXPECT_EQ(two.retention.totals().tasks, 0);
+  EXPECT_EQ(two.retention.state().totals.tasks, 0);
   bool left = false;
   one->retention.stop();
   one->shards.leave([&] { left = true; });
   ASSERT_TRUE(until([&] { return left && two.shards.held(0); }));
   const TaskId second = old(kOneHour * 3, State::succeeded);
-  ASSERT_TRUE(until([&] { return two.retention.totals().tasks == 1; }));
+  ASSERT_TRUE(until([&] { return two.retention.state().totals.tasks == 1; }));
   EXPECT_FALSE(there(second));
+}
+
+TEST_F(RetentionPasses, ItSaysWhenNothingWasLeftAndTriesAgainAtOnceOnAReload) {
+  Upkeep one(loop, db, "one", 1, kOneHour);
+  EXPECT_EQ(one.retention.state().tasks_done, EpochMs{});
+  ASSERT_TRUE(until([&] { return one.retention.state().tasks_done > EpochMs{}; }));
+  EXPECT_TRUE(until([&] { return one.retention.state().partitions_done > EpochMs{}; }));
+  const EpochMs first = one.retention.state().tasks_done;
+  ASSERT_TRUE(until([&] { return one.retention.state().tasks_done > first; }));
+  // While the database refuses, the times stay.
+  one.jobs.by_hand(Lane::upkeep);
+  ASSERT_TRUE(until([&] { return one.jobs.waiting(Lane::upkeep) == 1; }));
+  const EpochMs last = one.retention.state().tasks_done;
+  db->fail_next(1, Error::Kind::refused);
+  ASSERT_TRUE(one.jobs.run_next(Lane::upkeep));
+  one.jobs.by_itself(Lane::upkeep);
+  loop.run_for(Ms{60'000});
+  EXPECT_EQ(one.retention.state().tasks_done, last);
+  one.retention.reload(kOneHour);
+  EXPECT_TRUE(until([&] { return one.retention.state().tasks_done > last; }));
 }
 
 }  // namespace

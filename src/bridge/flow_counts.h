@@ -1,0 +1,59 @@
+// What has gone through this instance since its start, by queue, for /metrics. Queues that the config names
+// are counted separately, all others together, so the number of queues is bounded. One look-up and an
+// addition for each event. Thread: the loop's; a copy of by_queue() is a value.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+#include "plugin/broker.h"
+#include "src/core/machine.h"
+#include "src/core/policy.h"
+#include "src/core/task.h"
+
+namespace rung::bridge {
+
+class FlowCounts {
+ public:
+  static constexpr const char* kOther = "(other)";
+  // How a delivery ended. presumed: silence meant success.
+  enum class Ended : std::uint8_t { succeeded, presumed, failed, timed_out, returned };
+  // What became of a task.
+  enum class Finished : std::uint8_t { succeeded, parked, cancelled, discarded };
+
+  struct Queue {
+    std::array<std::int64_t, 2> taken_in{};   // new tasks: retries, delays
+    std::array<std::int64_t, 6> published{};  // by PublishResult::How
+    std::int64_t late_ms = 0;                 // of the confirmed ones: the sum
+    std::array<std::int64_t, 5> ended{};
+    std::array<std::int64_t, 4> finished{};
+
+    std::int64_t& operator[](PublishResult::How how) { return published[static_cast<std::size_t>(how)]; }
+    std::int64_t& operator[](Ended how) { return ended[static_cast<std::size_t>(how)]; }
+    std::int64_t& operator[](Finished how) { return finished[static_cast<std::size_t>(how)]; }
+  };
+  using ByQueue = std::unordered_map<std::string, Queue>;
+
+  explicit FlowCounts(const RuleBook& rules) { configure(rules); }
+  // Queues that the config no longer names keep their counts: counters never go back.
+  void configure(const RuleBook& rules);
+
+  void inserted(const Task& task);
+  // REQUIRES: the decision was applied.
+  void decided(const Decision& decision);
+  // `late`: from its due time to the broker's answer.
+  void published(const Task& task, PublishResult::How how, Ms late);
+
+  // Contains each configured queue and kOther.
+  const ByQueue& by_queue() const { return by_queue_; }
+
+ private:
+  Queue& of(const std::string& queue);
+  void finish(const Task& task);
+
+  ByQueue by_queue_;
+};
+
+}  // namespace rung::bridge

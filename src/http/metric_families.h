@@ -1,0 +1,158 @@
+// The families of /metrics, by their names. docs/metrics.md describes each; tests/metrics_check compares.
+// Part of Metrics: only its files include this.
+#pragma once
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "src/http/metrics.h"
+
+namespace rung::http {
+
+struct Metrics::Families {
+  prometheus::Registry registry;
+  prometheus::Family<prometheus::Counter>& requests =
+      counter("rung_http_requests_total", "Requests answered, by route, method and status.");
+  prometheus::Family<prometheus::Histogram>& seconds =
+      histogram("rung_http_request_duration_seconds",
+                "Time to answer a request, from its whole body, by route and method.");
+  prometheus::Family<prometheus::Counter>& submitted =
+      counter("rung_submitted_tasks_total", "Tasks submitted to this instance by HTTP, by result.");
+  prometheus::Family<prometheus::Counter>& changes = counter(
+      "rung_changes_total", "Changes of single tasks by HTTP at this instance, by action and result.");
+  prometheus::Family<prometheus::Gauge>& tasks =
+      gauge("rung_tasks",
+            "Tasks in the database by queue and state, all instances. As of some seconds ago. Queues that "
+            "the config "
+            "does not name are together in queue=\"(other)\".");
+  prometheus::Family<prometheus::Gauge>& overdue =
+      gauge("rung_overdue_tasks", "Scheduled tasks that are overdue, all instances.");
+  prometheus::Family<prometheus::Gauge>& oldest_overdue =
+      gauge("rung_oldest_overdue_seconds",
+            "How long the scheduled task that is due longest has been due, by queue, all instances; 0 = none "
+            "is. Without queues that a gate holds back.");
+  prometheus::Family<prometheus::Gauge>& unowned =
+      gauge("rung_shards_unowned", "Shards that no live instance owns, of 64.");
+  prometheus::Family<prometheus::Gauge>& nodes = gauge("rung_nodes", "Live instances, by the database.");
+  prometheus::Family<prometheus::Gauge>& counted_at =
+      gauge("rung_tasks_timestamp_seconds",
+            "When this instance last read rung_tasks and the other figures of all instances.");
+  prometheus::Family<prometheus::Gauge>& up =
+      gauge("rung_up", "1 if this instance reaches the service, by service.");
+  prometheus::Family<prometheus::Gauge>& blocked =
+      gauge("rung_broker_blocked", "1 while an alarm of the broker blocks publishing.");
+  prometheus::Family<prometheus::Gauge>& shards =
+      gauge("rung_shards_held", "Shards that this instance owns, of 64.");
+  prometheus::Family<prometheus::Counter>& shards_gained =
+      counter("rung_shards_gained_total", "Shards that this instance acquired.");
+  prometheus::Family<prometheus::Counter>& shards_lost =
+      counter("rung_shards_lost_total", "Shards whose lease ended against the will of this instance.");
+  prometheus::Family<prometheus::Counter>& received =
+      counter("rung_received_messages_total",
+              "Messages received from RabbitMQ, by inlet. Repeated deliveries count again.");
+  prometheus::Family<prometheus::Gauge>& unacked =
+      gauge("rung_unacked_messages", "Received messages that are not recorded and acked yet.");
+  prometheus::Family<prometheus::Gauge>& intake_stalled =
+      gauge("rung_intake_stalled_seconds",
+            "For how long received messages have waited without any of them being acked; 0 = none waits.");
+  prometheus::Family<prometheus::Counter>& results =
+      counter("rung_results_total", "Messages on rung.results, by what they say.");
+  prometheus::Family<prometheus::Counter>& taken_in =
+      counter("rung_taken_in_tasks_total", "New tasks that this instance recorded, by queue and kind.");
+  prometheus::Family<prometheus::Counter>& publishes =
+      counter("rung_publishes_total",
+              "Messages that this instance published when they were due, by queue and the broker's answer.");
+  prometheus::Family<prometheus::Counter>& ended =
+      counter("rung_deliveries_ended_total", "Deliveries that ended, by queue and outcome.");
+  prometheus::Family<prometheus::Counter>& finished =
+      counter("rung_finished_tasks_total", "Tasks that reached one of the final states, by queue and state.");
+  prometheus::Family<prometheus::Counter>& late_by_queue =
+      counter("rung_lateness_by_queue_seconds_total",
+              "The sum of rung_lateness_seconds, by queue: divided by the confirmed publishes, the mean.");
+  prometheus::Family<prometheus::Gauge>& ready =
+      gauge("rung_ready_tasks", "Due tasks that this instance has in memory and has not claimed yet.");
+  prometheus::Family<prometheus::Gauge>& loaded =
+      gauge("rung_loaded_tasks", "Tasks whose due times this instance has in memory.");
+  prometheus::Family<prometheus::Gauge>& connections =
+      gauge("rung_http_connections", "Open HTTP connections of this instance.");
+  prometheus::Family<prometheus::Counter>& purged =
+      counter("rung_retention_deleted_total", "Items that retention of this instance has deleted, by kind.");
+  prometheus::Family<prometheus::Gauge>& purged_at =
+      gauge("rung_retention_last_timestamp_seconds",
+            "When retention of this instance last deleted something; 0 = never.");
+  prometheus::Family<prometheus::Gauge>& retention =
+      gauge("rung_retention_seconds", "The configured retention; 0 = nothing is deleted.");
+  prometheus::Family<prometheus::Gauge>& purge_done =
+      gauge("rung_retention_completed_timestamp_seconds",
+            "When retention of this instance last had nothing left to delete, or when this instance took "
+            "charge of it, whichever is later; 0 = it never was in charge.");
+  prometheus::Family<prometheus::Counter>& results_refused =
+      counter("rung_results_refused_total",
+              "Results and failures that named a task without its delivery's retry-token, by inlet.");
+  prometheus::Family<prometheus::Gauge>& problem =
+      gauge("rung_problem", "1 while this instance has the problem; /readyz says what it is.");
+  prometheus::Family<prometheus::Counter>& repairs = counter(
+      "rung_topology_repairs_total",
+      "Exchanges and queues of Rung that were missing in RabbitMQ and that this instance declared again.");
+  prometheus::Family<prometheus::Counter>& rows_behind =
+      counter("rung_rows_behind_total",
+              "Results of deliveries that the task's row does not know: the database lost commits.");
+  prometheus::Family<prometheus::Counter>& rules =
+      counter("rung_rule_decisions_total", "Failures that a rule decided about, by rule, at this instance.");
+  prometheus::Family<prometheus::Histogram>& lateness = histogram(
+      "rung_lateness_seconds",
+      "Time from a message's due time to the broker's confirm, for messages that this instance published.");
+  prometheus::Family<prometheus::Gauge>& unconfirmed =
+      gauge("rung_unconfirmed_messages",
+            "Messages that this instance has published and the broker has not confirmed.");
+  prometheus::Family<prometheus::Gauge>& window =
+      gauge("rung_publish_window", "The sum of the windows of the queues that this instance publishes to.");
+  prometheus::Family<prometheus::Gauge>& quarantined = gauge(
+      "rung_quarantined_queues", "Queues that held up a connection and are probed one message at a time.");
+  prometheus::Family<prometheus::Gauge>& attached = gauge(
+      "rung_queue_attached", "1 if the queue's dead letters reach Rung; only queues that the config names.");
+  prometheus::Family<prometheus::Gauge>& error_queues =
+      gauge("rung_error_queues", "Error queues that exist and that this instance consumes, or that rest.");
+  prometheus::Family<prometheus::Gauge>& paused =
+      gauge("rung_queue_paused", "1 for each queue that is paused; the others are not listed.");
+  prometheus::Family<prometheus::Gauge>& closed =
+      gauge("rung_queue_closed", "1 for each queue that gets no tasks, by the gate that holds them back.");
+  prometheus::Family<prometheus::Gauge>& behind_gates =
+      gauge("rung_tasks_behind_gates",
+            "Due tasks that wait behind a gate or for a rate, as far as this instance has them in memory.");
+  prometheus::Family<prometheus::Counter>& breaker_changes =
+      counter("rung_breaker_changes_total", "Breakers that opened or closed, as seen by this instance.");
+  prometheus::Family<prometheus::Counter>& breaker_probes =
+      counter("rung_breaker_probes_total", "Probes of breakers that this instance sent.");
+  prometheus::Family<prometheus::Counter>& spans_exported =
+      counter("rung_otel_spans_exported_total", "Spans that the collector has accepted from this instance.");
+  prometheus::Family<prometheus::Counter>& spans_dropped =
+      counter("rung_otel_spans_dropped_total",
+              "Spans of this instance that were lost: the collector was away, slow, or refused them.");
+  prometheus::Family<prometheus::Gauge>& build = gauge(
+      "rung_build_info", "Always 1; the version is a label, and so is the group if the config has groups.");
+
+  std::map<std::string, prometheus::Gauge*> problems;         // guarded by mutex_
+  bridge::Lateness late;                                      // contents of the histogram; guarded by mutex_
+  std::map<std::string, prometheus::Gauge*> attached_queues;  // guarded by mutex_
+  std::map<std::string, prometheus::Gauge*> paused_queues;    // guarded by mutex_
+  std::map<std::pair<std::string, std::string>, prometheus::Gauge*> closed_queues;  // guarded by mutex_
+
+  prometheus::Family<prometheus::Histogram>& histogram(const char* name, const char* help) {
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
+  }
+  prometheus::Family<prometheus::Counter>& counter(const char* name, const char* help) {
+    return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+  }
+  prometheus::Family<prometheus::Gauge>& gauge(const char* name, const char* help) {
+    return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+  }
+};
+
+}  // namespace rung::http

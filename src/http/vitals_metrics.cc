@@ -1,0 +1,195 @@
+// The figures of this instance in /metrics: what its event loop says.
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+
+#include <algorithm>
+#include <array>
+
+#include "src/http/metric_families.h"
+
+namespace rung::http {
+namespace {
+
+using bridge::FlowCounts;
+
+constexpr std::array<const char*, 4> kInlets{"failed", "results", "delay", "error"};  // as Inlet
+constexpr std::array<const char*, 2> kKinds{"retry", "delay"};
+constexpr std::array<const char*, 6> kAnswers{"confirmed", "returned", "refused",
+                                              "lost",      "fenced",   "rejected"};  // as PublishResult::How
+constexpr std::array<const char*, 5> kEnded{"succeeded", "presumed", "failed", "timed_out", "returned"};
+constexpr std::array<const char*, 4> kFinished{"succeeded", "parked", "cancelled", "discarded"};
+
+double seconds(Ms length) { return static_cast<double>(length.count()) / 1000; }
+double seconds(EpochMs at) { return static_cast<double>(at.ms) / 1000; }
+
+// Within a process a count only grows. What is counted elsewhere is set here with each scrape.
+void raise(prometheus::Counter& counter, double now) {
+  if (const double more = now - counter.Value(); more > 0) counter.Increment(more);
+}
+void raise(prometheus::Counter& counter, std::int64_t now) { raise(counter, static_cast<double>(now)); }
+
+template <std::size_t N>
+void raise_each(prometheus::Family<prometheus::Counter>& family, const std::string& queue, const char* label,
+                const std::array<const char*, N>& words, const std::array<std::int64_t, N>& counts) {
+  for (std::size_t i = 0; i < N; ++i) raise(family.Add({{"queue", queue}, {label, words[i]}}), counts[i]);
+}
+
+}  // namespace
+
+void Metrics::vitals(const Vitals* vitals, int connections) {
+  const std::lock_guard lock(mutex_);
+  families_->connections.Add({}).Set(connections);
+  const bool broker = vitals != nullptr && vitals->broker_consuming && vitals->broker_publishing;
+  families_->up.Add({{"service", "broker"}}).Set(broker ? 1 : 0);
+  families_->up.Add({{"service", "database"}}).Set(vitals != nullptr && vitals->database ? 1 : 0);
+  // The loop does not answer: its other figures stay as they were, so that no alert resolves.
+  if (vitals == nullptr) return problem("loop").Set(1);
+  problems(vitals->problems);
+  attachments(*vitals);
+  pauses(*vitals);
+  gates(*vitals);
+  leases(*vitals);
+  publishing(*vitals);
+  intake(*vitals);
+  flow(vitals->flow);
+  retention(vitals->retention);
+  lateness(vitals->lateness);
+  raise(families_->repairs.Add({}), vitals->topology_repairs);
+  raise(families_->rows_behind.Add({}), vitals->rows_behind);
+  raise(families_->spans_exported.Add({}), vitals->spans.exported);
+  raise(families_->spans_dropped.Add({}), vitals->spans.dropped);
+}
+
+// REQUIRES, for all below: mutex_ is held.
+
+prometheus::Gauge& Metrics::problem(const std::string& name) {
+  auto& gauge = families_->problems[name];
+  if (gauge == nullptr) gauge = &families_->problem.Add({{"problem", name}});
+  return *gauge;
+}
+
+void Metrics::problems(const std::vector<HealthProblem>& now) {
+  // A resolved problem stays at 0, so that an alert on it resolves.
+  for (auto& [name, gauge] : families_->problems) gauge->Set(0);
+  for (const HealthProblem& one : now) problem(one.name).Set(1);
+}
+
+void Metrics::gates(const Vitals& vitals) {
+  for (const auto& [queue, totals] : vitals.breakers) {
+    raise(families_->breaker_changes.Add({{"queue", queue}, {"to", "open"}}), totals.opened);
+    raise(families_->breaker_changes.Add({{"queue", queue}, {"to", "closed"}}), totals.closed);
+    raise(families_->breaker_probes.Add({{"queue", queue}}), totals.probes);
+  }
+  families_->behind_gates.Add({}).Set(static_cast<double>(vitals.behind_gates));
+}
+
+void Metrics::leases(const Vitals& vitals) {
+  families_->shards.Add({}).Set(vitals.shards);
+  raise(families_->shards_gained.Add({}), vitals.leases.gained);
+  raise(families_->shards_lost.Add({}), vitals.leases.lost);
+  families_->ready.Add({}).Set(static_cast<double>(vitals.ready));
+  families_->loaded.Add({}).Set(static_cast<double>(vitals.loaded));
+}
+
+void Metrics::publishing(const Vitals& vitals) {
+  families_->blocked.Add({}).Set(vitals.broker_blocked ? 1 : 0);
+  families_->unconfirmed.Add({}).Set(static_cast<double>(vitals.unconfirmed));
+  families_->window.Add({}).Set(static_cast<double>(vitals.targets.window));
+  families_->quarantined.Add({}).Set(static_cast<double>(vitals.targets.quarantined));
+}
+
+void Metrics::intake(const Vitals& vitals) {
+  for (std::size_t i = 0; i < kInlets.size(); ++i)
+    raise(families_->received.Add({{"inlet", kInlets[i]}}), vitals.received[i]);
+  families_->unacked.Add({}).Set(static_cast<double>(vitals.unacked));
+  families_->intake_stalled.Add({}).Set(seconds(vitals.intake_stalled));
+  families_->error_queues.Add({}).Set(static_cast<double>(vitals.error_queues.size()));
+  raise(families_->results.Add({{"result", "succeeded"}}), vitals.results.succeeded);
+  raise(families_->results.Add({{"result", "failed"}}), vitals.results.failed);
+  raise(families_->results.Add({{"result", "malformed"}}), vitals.results.malformed);
+  raise(families_->results_refused.Add({{"inlet", "results"}}), vitals.refused.results);
+  raise(families_->results_refused.Add({{"inlet", "failed"}}), vitals.refused.failures);
+  for (const auto& [rule, count] : vitals.decided_by_rule)
+    raise(families_->rules.Add({{"rule", rule}}), count);
+}
+
+void Metrics::flow(const FlowCounts::ByQueue& by_queue) {
+  for (const auto& [queue, counts] : by_queue) {
+    raise_each(families_->taken_in, queue, "kind", kKinds, counts.taken_in);
+    raise_each(families_->publishes, queue, "result", kAnswers, counts.published);
+    raise_each(families_->ended, queue, "outcome", kEnded, counts.ended);
+    raise_each(families_->finished, queue, "state", kFinished, counts.finished);
+    raise(families_->late_by_queue.Add({{"queue", queue}}), static_cast<double>(counts.late_ms) / 1000);
+  }
+}
+
+void Metrics::retention(const bridge::RetentionState& now) {
+  const auto total = [&](const char* what, std::int64_t count) {
+    raise(families_->purged.Add({{"what", what}}), count);
+  };
+  total("tasks", now.totals.tasks);
+  total("parts", now.totals.partitions);
+  total("audit", now.totals.audit);
+  total("bulks", now.totals.bulks);
+  total("events", now.totals.events);
+  families_->retention.Add({}).Set(seconds(now.keep.value_or(Ms{0})));
+  families_->purge_done.Add({{"what", "tasks"}}).Set(seconds(now.tasks_done));
+  families_->purge_done.Add({{"what", "partitions"}}).Set(seconds(now.partitions_done));
+  if (now.totals.last) families_->purged_at.Add({}).Set(seconds(*now.totals.last));
+}
+
+void Metrics::attachments(const Vitals& vitals) {
+  auto& gauges = families_->attached_queues;
+  for (auto it = gauges.begin(); it != gauges.end();) {
+    const bool stays =
+        std::ranges::any_of(vitals.attached, [&](const auto& q) { return q.first == it->first; });
+    if (!stays) families_->attached.Remove(it->second);
+    it = stays ? std::next(it) : gauges.erase(it);
+  }
+  for (const auto& [queue, attached] : vitals.attached) {
+    auto& gauge = gauges[queue];
+    if (gauge == nullptr) gauge = &families_->attached.Add({{"queue", queue}});
+    gauge->Set(attached ? 1 : 0);
+  }
+}
+
+void Metrics::pauses(const Vitals& vitals) {
+  auto& gauges = families_->paused_queues;
+  std::erase_if(gauges, [&](const auto& gauge) {
+    const bool goes = std::ranges::find(vitals.closed, std::pair{gauge.first, std::string("paused")}) ==
+                      vitals.closed.end();
+    if (goes) families_->paused.Remove(gauge.second);
+    return goes;
+  });
+  auto& closed = families_->closed_queues;
+  std::erase_if(closed, [&](const auto& gauge) {
+    const bool goes = std::ranges::find(vitals.closed, gauge.first) == vitals.closed.end();
+    if (goes) families_->closed.Remove(gauge.second);
+    return goes;
+  });
+  for (const auto& entry : vitals.closed) {
+    auto& by_state = closed[entry];
+    if (by_state == nullptr)
+      by_state = &families_->closed.Add({{"queue", entry.first}, {"gate", entry.second}});
+    by_state->Set(1);
+    if (entry.second != "paused") continue;
+    auto& gauge = gauges[entry.first];
+    if (gauge == nullptr) gauge = &families_->paused.Add({{"queue", entry.first}});
+    gauge->Set(1);
+  }
+}
+
+void Metrics::lateness(const bridge::Lateness& now) {
+  auto& before = families_->late;
+  auto& histogram = families_->lateness.Add(
+      {}, prometheus::Histogram::BucketBoundaries(now.kSeconds.begin(), now.kSeconds.end()));
+  std::vector<double> more;
+  for (std::size_t i = 0; i < now.counts.size(); ++i) {
+    more.push_back(static_cast<double>(now.counts[i] - before.counts[i]));
+  }
+  histogram.ObserveMultiple(more, now.sum - before.sum);
+  before = now;
+}
+
+}  // namespace rung::http

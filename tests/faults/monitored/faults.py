@@ -1,0 +1,235 @@
+"""The faults: each is made with real servers, and mended as its runbook says."""
+import contextlib
+import json
+import signal
+
+import pika
+
+from . import runbooks
+from .world import until
+
+
+class Fault:
+    """`alerts`: (name, labels) of those that must fire, each with its runbook. Where the runbook's own commands mend the
+    fault, mend() runs them."""
+    name = ""
+    alerts: tuple = ()
+    queue = "orders"  # the queue that the runbook calls orders
+
+    def __init__(self, world, traffic):
+        self.world, self.traffic = world, traffic
+
+    @property
+    def sidecar(self):
+        return self.world.main
+
+    def prepare(self):
+        """Before the baseline."""
+
+    def make(self):
+        raise NotImplementedError
+
+    def mend(self):
+        raise NotImplementedError
+
+    def settle(self):
+        """After the alert has cleared."""
+
+    def follow(self, runbook, kind):
+        runbooks.follow(self.world, self.sidecar, runbook, kind, self.queue)
+
+
+class ParkedGrowing(Fault):
+    name = "a consumer rejects every message"
+    alerts = (("RungParkedGrowing", {"queue": "orders"}),)
+
+    def make(self):
+        self.traffic.answers["orders"] = "reject"
+        self.traffic.send("orders", 25)
+
+    def mend(self):
+        self.traffic.answers["orders"] = "ack"
+        until("nothing fails any more", lambda: not self.world.sql(
+            "SELECT 1 FROM rung.rung_tasks WHERE queue = 'orders' AND state IN ('scheduled', 'publishing')"))
+        self.follow("parked-growing", "do")
+
+
+class BreakerOpen(Fault):
+    name = "a target fails, and the breaker opens"
+    alerts = (("RungBreakerOpenLong", {"queue": "payments"}),)
+    queue = "payments"
+
+    def make(self):
+        self.traffic.answers["payments"] = "reject"
+        self.traffic.send("payments", 10)
+
+    def mend(self):
+        self.traffic.answers["payments"] = "ack"
+
+
+class QueueDetached(Fault):
+    name = "a queue's policy is deleted"
+    alerts = (("RungQueueDetached", {"job": "rung"}),)
+    queue = "invoices"
+
+    def prepare(self):
+        for queue in ("orders", "payments", "invoices", "mails"):
+            done = self.world.run(f"rung attach {queue}")
+            if done.returncode != 0:
+                raise AssertionError(done.stdout)
+
+    def make(self):
+        self.world.rabbit("clear_policy", "rung-invoices")
+
+    def mend(self):
+        self.follow("queue-detached", "do")
+
+
+class RetentionBehind(Fault):
+    name = "the right to delete tasks is revoked"
+    alerts = (("RungRetentionBehind", {"what": "tasks"}),)
+
+    def make(self):
+        until("tasks have succeeded", lambda: self.world.sql(
+            "SELECT COUNT(*) FROM rung.rung_tasks WHERE state = 'succeeded'")[0][0] >= 3)
+        self.world.sql("REVOKE DELETE ON rung.rung_tasks FROM rung@'%'")
+        self.world.sql("UPDATE rung.rung_tasks SET finished_at = UTC_TIMESTAMP(3) - INTERVAL 1 HOUR - INTERVAL 1 MINUTE "
+                       "WHERE state = 'succeeded' LIMIT 3")
+
+    def mend(self):
+        self.follow("retention-behind", "do")
+        self.sidecar.signal(signal.SIGHUP)
+
+
+class Problem(Fault):
+    name = "a queue of Rung has other arguments"
+    alerts = (("RungProblem", {"problem": "topology"}),)
+
+    def make(self):
+        with pika.BlockingConnection(self.traffic.parameters) as connection:
+            channel = connection.channel()
+            channel.queue_delete("rung.parked")
+            with contextlib.suppress(pika.exceptions.ChannelClosedByBroker):  # the sidecar was quicker: once more
+                channel.queue_declare("rung.parked", durable=True, arguments={"x-max-length": 7})
+        until("the queue has other arguments", self._differs)
+
+    def _differs(self):
+        queues = json.loads(self.world.rabbit("list_queues", "--formatter", "json", "name", "arguments"))
+        if any(queue["name"] == "rung.parked" and queue["arguments"] for queue in queues):
+            return True
+        self.make()
+        return True
+
+    def mend(self):
+        self.follow("problem", "do")
+
+
+class NoOwner(Fault):
+    """Another installation with two instances: one dies, the other cannot reach RabbitMQ."""
+    name = "an instance dies, and the other has no broker"
+    alerts = (("RungNoOwner", {"job": "pair"}), ("RungDown", {"job": "pair"}))
+
+    @property
+    def sidecar(self):
+        return self.two
+
+    def prepare(self):
+        self.world.rabbit("add_vhost", "pair")
+        self.world.rabbit("set_permissions", "-p", "pair", "guest", ".*", ".*", ".*")
+        settings = {"schema": "pair", "amqp": self.world.amqp.replace("%2f", "pair")}
+        self.one = self.world.sidecar("one", "pair", **settings)
+        self.two = self.world.sidecar("two", "pair", **{**settings, "amqp": "amqp://guest:guest@127.0.0.1:1/pair"})
+        self.one.start()
+
+    def make(self):
+        self.two.start()
+        until("the second instance reads the database",
+              lambda: 'rung_up{service="database"} 1' in self.two.metrics())
+        self.one.kill()
+
+    def mend(self):
+        self.one.start()
+
+    def settle(self):
+        self.world.retire(self.two)
+
+
+class Overdue(Fault):
+    name = "a memory alarm of RabbitMQ blocks publishing"
+    alerts = (("RungBrokerAway", {"job": "rung"}), ("RungTasksOverdue", {"queue": "mails"}))
+    queue = "mails"
+
+    def make(self):
+        self.world.rabbit("set_vm_memory_high_watermark", "absolute", "1MB")
+        self.sidecar.post("/v1/tasks", [{"queue": "mails", "delay": "1s", "message_id": f"late-{number}"} for number in range(40)])
+
+    def mend(self):
+        self.world.rabbit("set_vm_memory_high_watermark", "0.6")
+
+
+class Late(Fault):
+    """What was overdue goes out."""
+    name = "overdue messages go out after the alarm"
+    alerts = (("RungPublishesLate", {"job": "rung"}),)
+    queue = "mails"
+
+    def make(self):
+        pass
+
+    def mend(self):
+        pass
+
+
+class IntakeStuck(Fault):
+    name = "a table is missing"
+    alerts = (("RungIntakeStuck", {"job": "rung"}),)
+
+    def make(self):
+        self.world.sql("RENAME TABLE rung.rung_bodies TO rung.elsewhere")
+
+    def mend(self):
+        self.world.sql("RENAME TABLE rung.elsewhere TO rung.rung_bodies")
+
+
+class DatabaseAway(Fault):
+    name = "the database is killed"
+    alerts = (("RungDatabaseAway", {"job": "rung"}),)
+
+    def make(self):
+        self.world.server("kill-db")
+
+    def mend(self):
+        self.world.server("start-db")
+
+
+class BrokerAway(Fault):
+    name = "RabbitMQ is killed"
+    alerts = (("RungBrokerAway", {"job": "rung", "service": "broker"}),)
+
+    def make(self):
+        self.world.server("kill-broker")
+
+    def mend(self):
+        self.world.server("start-broker")
+
+
+class ClockStepped(Fault):
+    """It ends after ten minutes by itself, or with a restart. --quick restarts."""
+    name = "the database's clock steps by 30 s"
+    alerts = (("RungClockStepped", {"job": "rung"}),)
+
+    def make(self):
+        self.world.step_clock(30)
+
+    def mend(self):
+        if self.world.quick:
+            self.sidecar.restart()
+
+
+def together(world, traffic):
+    """Those that do not disturb each other."""
+    return [kind(world, traffic) for kind in (ParkedGrowing, BreakerOpen, QueueDetached, RetentionBehind, Problem, NoOwner)]
+
+
+def alone(world, traffic):
+    return [kind(world, traffic) for kind in (IntakeStuck, DatabaseAway, BrokerAway, ClockStepped)]

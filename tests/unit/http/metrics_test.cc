@@ -1,0 +1,143 @@
+#include "src/http/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/clock.h"
+
+namespace rung::http {
+namespace {
+
+using bridge::FlowCounts;
+
+class MetricsText : public testing::Test {
+ protected:
+  // The value of a line; nothing if there is none.
+  std::string value(const std::string& series) const {
+    const std::string text = metrics.text();
+    const std::size_t at = text.find("\n" + series + " ");
+    if (at == std::string::npos) return "";
+    const std::size_t from = at + series.size() + 2;
+    return text.substr(from, text.find('\n', from) - from);
+  }
+
+  Metrics metrics{"1.2.3", "", test_clock()};
+};
+
+TEST_F(MetricsText, WhatAnInstanceCounts) {
+  Vitals v;
+  v.broker_consuming = v.broker_publishing = true;
+  v.received = {1, 2, 3, 4};
+  v.unacked = 7;
+  v.intake_stalled = Ms{2500};
+  v.results = {5, 6, 7};
+  v.leases = {64, 3};
+  v.ready = 8;
+  v.loaded = 9;
+  FlowCounts::Queue orders;
+  orders.taken_in = {10, 11};
+  orders[PublishResult::How::confirmed] = 12;
+  orders[PublishResult::How::nacked] = 13;
+  orders[PublishResult::How::rejected] = 14;
+  orders[FlowCounts::Ended::presumed] = 15;
+  orders[FlowCounts::Finished::discarded] = 16;
+  orders.late_ms = 1500;
+  v.flow["orders"] = orders;
+  metrics.vitals(&v, 1);
+  EXPECT_EQ(value("rung_received_messages_total{inlet=\"failed\"}"), "1");
+  EXPECT_EQ(value("rung_received_messages_total{inlet=\"results\"}"), "2");
+  EXPECT_EQ(value("rung_received_messages_total{inlet=\"delay\"}"), "3");
+  EXPECT_EQ(value("rung_received_messages_total{inlet=\"error\"}"), "4");
+  EXPECT_EQ(value("rung_unacked_messages"), "7");
+  EXPECT_EQ(value("rung_intake_stalled_seconds"), "2.5");
+  EXPECT_EQ(value("rung_results_total{result=\"malformed\"}"), "7");
+  EXPECT_EQ(value("rung_shards_gained_total"), "64");
+  EXPECT_EQ(value("rung_shards_lost_total"), "3");
+  EXPECT_EQ(value("rung_ready_tasks"), "8");
+  EXPECT_EQ(value("rung_loaded_tasks"), "9");
+  EXPECT_EQ(value("rung_taken_in_tasks_total{kind=\"retry\",queue=\"orders\"}"), "10");
+  EXPECT_EQ(value("rung_taken_in_tasks_total{kind=\"delay\",queue=\"orders\"}"), "11");
+  EXPECT_EQ(value("rung_publishes_total{queue=\"orders\",result=\"confirmed\"}"), "12");
+  EXPECT_EQ(value("rung_publishes_total{queue=\"orders\",result=\"refused\"}"), "13");
+  EXPECT_EQ(value("rung_publishes_total{queue=\"orders\",result=\"rejected\"}"), "14");
+  EXPECT_EQ(value("rung_deliveries_ended_total{outcome=\"presumed\",queue=\"orders\"}"), "15");
+  EXPECT_EQ(value("rung_finished_tasks_total{queue=\"orders\",state=\"discarded\"}"), "16");
+  EXPECT_EQ(value("rung_lateness_by_queue_seconds_total{queue=\"orders\"}"), "1.5");
+}
+
+// A loop that does not answer must not look like a restart, nor resolve an alert.
+TEST_F(MetricsText, ALoopThatDoesNotAnswerResetsNothing) {
+  Vitals v;
+  v.broker_consuming = v.broker_publishing = v.database = true;
+  v.shards = 64;
+  v.topology_repairs = 2;
+  v.lateness.add(Ms{20});
+  v.problems = {{"topology", "a reason", EpochMs{1}}};
+  v.flow["orders"].taken_in = {5, 0};
+  metrics.vitals(&v, 0);
+  EXPECT_EQ(value("rung_up{service=\"broker\"}"), "1");
+  EXPECT_EQ(value("rung_problem{problem=\"loop\"}"), "");
+  metrics.vitals(nullptr, 0);
+  EXPECT_EQ(value("rung_up{service=\"broker\"}"), "0");
+  EXPECT_EQ(value("rung_up{service=\"database\"}"), "0");
+  EXPECT_EQ(value("rung_problem{problem=\"loop\"}"), "1");
+  EXPECT_EQ(value("rung_problem{problem=\"topology\"}"), "1");
+  EXPECT_EQ(value("rung_shards_held"), "64");
+  EXPECT_EQ(value("rung_topology_repairs_total"), "2");
+  EXPECT_EQ(value("rung_lateness_seconds_count"), "1");
+  EXPECT_EQ(value("rung_taken_in_tasks_total{kind=\"retry\",queue=\"orders\"}"), "5");
+  v.problems.clear();
+  v.flow["orders"].taken_in = {7, 0};
+  metrics.vitals(&v, 0);
+  EXPECT_EQ(value("rung_problem{problem=\"loop\"}"), "0");
+  EXPECT_EQ(value("rung_problem{problem=\"topology\"}"), "0");
+  EXPECT_EQ(value("rung_taken_in_tasks_total{kind=\"retry\",queue=\"orders\"}"), "7");
+}
+
+TEST_F(MetricsText, FiguresOfTheDatabase) {
+  Metrics::Totals totals;
+  totals.now = EpochMs{1'000'000};
+  const EpochMs earlier = totals.now - Ms{90'500}, later = totals.now + Ms{5000};
+  totals.by_queue = {{"orders", State::scheduled, 4, earlier, 2},
+                     {"orders", State::parked, 3, std::nullopt, 0},
+                     {"mails", State::scheduled, 1, later, 0},
+                     {"paused", State::scheduled, 1, totals.now - Ms{900'000}, 1},
+                     {"unnamed", State::scheduled, 1, totals.now - Ms{4000}, 1}};
+  totals.held_back = {"paused"};
+  totals.nodes = 2;
+  totals.unowned = 5;
+  metrics.totals(totals, {"orders", "mails", "quiet"});
+  EXPECT_EQ(value("rung_tasks{queue=\"orders\",state=\"scheduled\"}"), "4");
+  EXPECT_EQ(value("rung_tasks{queue=\"orders\",state=\"parked\"}"), "3");
+  EXPECT_EQ(value("rung_tasks{queue=\"(other)\",state=\"scheduled\"}"), "2");
+  EXPECT_EQ(value("rung_tasks{queue=\"quiet\",state=\"awaiting\"}"), "0");
+  EXPECT_EQ(value("rung_overdue_tasks"), "4");
+  EXPECT_EQ(value("rung_oldest_overdue_seconds{queue=\"orders\"}"), "90.5");
+  EXPECT_EQ(value("rung_oldest_overdue_seconds{queue=\"mails\"}"), "0");
+  EXPECT_EQ(value("rung_oldest_overdue_seconds{queue=\"quiet\"}"), "0");
+  // What waits behind a gate is late by intent.
+  EXPECT_EQ(value("rung_oldest_overdue_seconds{queue=\"(other)\"}"), "4");
+  EXPECT_EQ(value("rung_nodes"), "2");
+  EXPECT_EQ(value("rung_shards_unowned"), "5");
+  EXPECT_GT(std::stod(value("rung_tasks_timestamp_seconds")), 0);
+}
+
+TEST_F(MetricsText, Retention) {
+  Vitals v;
+  metrics.vitals(&v, 0);
+  EXPECT_EQ(value("rung_retention_seconds"), "0");
+  EXPECT_EQ(value("rung_retention_completed_timestamp_seconds{what=\"tasks\"}"), "0");
+  v.retention.keep = Ms{3'600'000};
+  v.retention.totals.tasks = 3;
+  v.retention.tasks_done = EpochMs{5000};
+  v.retention.partitions_done = EpochMs{4000};
+  metrics.vitals(&v, 0);
+  EXPECT_EQ(value("rung_retention_seconds"), "3600");
+  EXPECT_EQ(value("rung_retention_deleted_total{what=\"tasks\"}"), "3");
+  EXPECT_EQ(value("rung_retention_completed_timestamp_seconds{what=\"tasks\"}"), "5");
+  EXPECT_EQ(value("rung_retention_completed_timestamp_seconds{what=\"partitions\"}"), "4");
+}
+
+}  // namespace
+}  // namespace rung::http
