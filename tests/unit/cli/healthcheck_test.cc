@@ -17,11 +17,19 @@ namespace {
 using namespace std::chrono_literals;
 using test::HttpScript;
 
+std::string url_for(const std::string& host, int port, const std::string& cert = "") {
+  HttpOptions http;
+  http.host = host;
+  http.port = port;
+  http.cert = cert;
+  return own_url(http);
+}
+
 TEST(OwnUrl, NamesAnAddressThatAClientCanConnectTo) {
-  EXPECT_EQ(own_url({.host = "127.0.0.1", .port = 8025}), "http://127.0.0.1:8025");
-  EXPECT_EQ(own_url({.host = "0.0.0.0", .port = 8025}), "http://127.0.0.1:8025");
-  EXPECT_EQ(own_url({.host = "::", .port = 8025}), "http://[::1]:8025");
-  EXPECT_EQ(own_url({.host = "10.1.2.3", .port = 80, .cert = "http.pem"}), "https://10.1.2.3:80");
+  EXPECT_EQ(url_for("127.0.0.1", 8025), "http://127.0.0.1:8025");
+  EXPECT_EQ(url_for("0.0.0.0", 8025), "http://127.0.0.1:8025");
+  EXPECT_EQ(url_for("::", 8025), "http://[::1]:8025");
+  EXPECT_EQ(url_for("10.1.2.3", 80, "http.pem"), "https://10.1.2.3:80");
 }
 
 class Healthcheck : public ::testing::Test {
