@@ -5,7 +5,6 @@
 namespace rung::rabbit {
 namespace {
 
-const Connection::Others kIgnore = [](const Frame&) {};
 constexpr std::uint8_t kContentHeader = 2;  // a frame's type
 
 }  // namespace
@@ -47,15 +46,23 @@ Probe::~Probe() {
   if (connection_ != nullptr) connection_->close(waker_.now() + std::chrono::seconds{1});
 }
 
+Connection::Others Probe::others() {
+  return [this](const Frame& frame) {
+    if (frame.method() != AMQP_CONNECTION_BLOCKED_METHOD) return;
+    const auto* m = connection_->decode<amqp_connection_blocked_t>(frame);
+    blocked_ = m != nullptr ? std::string(view(m->reason)) : "no reason given";
+  };
+}
+
 Result<void> Probe::channel() {
   if (channel_open_) return {};
-  auto opened = connection_->open_channel(waker_, waker_.now() + timeout_, kIgnore);
+  auto opened = connection_->open_channel(waker_, waker_.now() + timeout_, others());
   channel_open_ = opened.has_value();
   return opened;
 }
 
 Result<void> Probe::ask(amqp_method_number_t id, const void* fields, amqp_method_number_t answer) {
-  auto done = connection_->call(id, fields, answer, waker_, waker_.now() + timeout_, kIgnore);
+  auto done = connection_->call(id, fields, answer, waker_, waker_.now() + timeout_, others());
   if (done) return {};
   channel_open_ = false;
   if (connection_->closing().code == AMQP_NOT_FOUND) return not_found(done.error().message);

@@ -37,19 +37,25 @@ class Probe {
   // Checks read permission on another's queue, without taking a message from it.
   Result<void> may_consume(std::string_view queue);
   // Publishes an empty message that reaches no queue: checks write permission on the exchange.
+  // During an alarm the broker stops reading from a connection that publishes: the check then fails after the
+  // timeout, and so do all later ones. So ask this last, and see blocked().
   Result<void> may_publish(std::string_view exchange, std::string_view unbound_key);
+  // Why the broker blocks this connection; "" = it does not.
+  const std::string& blocked() const { return blocked_; }
 
  private:
   explicit Probe(const Clock& clock) : waker_(clock) {}
   // The broker closes the channel with each refusal; the next check opens it again.
   Result<void> ask(amqp_method_number_t id, const void* fields, amqp_method_number_t answer);
   Result<void> channel();
+  Connection::Others others();
 
   Waker waker_;
   Ms timeout_{0};
   std::shared_ptr<Tls> tls_;
   std::unique_ptr<Connection> connection_;
   bool channel_open_ = false;
+  std::string blocked_;
 };
 
 // An address of the broker: whether it answers and accepts our login.

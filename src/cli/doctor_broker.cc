@@ -22,6 +22,8 @@ struct Broker {
   std::string where() const {
     return config.broker.other_urls.empty() ? url.host_port(5672) : "any of broker.urls";
   }
+  // A name for what is declared and published for a check.
+  std::string temporary() const { return config.broker.prefix + ".doctor-" + std::to_string(getpid()); }
   // As in docs/permissions.md.
   std::string grant() const {
     std::string own = "^";
@@ -91,16 +93,19 @@ Findings check_addresses(const Config& config, const Clock& clock, const std::st
   return all;
 }
 
+Finding permission(const Broker& b, const char* name, const std::string& action, const Result<void>& done) {
+  if (done) return good(name, "user '" + b.user + "' is allowed to " + action);
+  return wrong(name, "user '" + b.user + "' is not allowed to " + action + ": " + done.error().message,
+               b.grant());
+}
+
 Findings check_permissions(const Broker& b, rabbit::Probe& probe) {
   Findings all;
   const auto add_permission = [&](const char* name, const std::string& action, const Result<void>& done) {
-    all.push_back(
-        done ? good(name, "user '" + b.user + "' is allowed to " + action)
-             : wrong(name, "user '" + b.user + "' is not allowed to " + action + ": " + done.error().message,
-                     b.grant()));
+    all.push_back(permission(b, name, action, done));
     return done.has_value();
   };
-  const std::string temporary = b.config.broker.prefix + ".doctor-" + std::to_string(getpid());
+  const std::string temporary = b.temporary();
   const std::string own = "names that begin with " + b.config.broker.prefix + ".";
   const bool declared = add_permission("broker.configure", "declare " + own, probe.may_declare(temporary));
   if (declared) {
@@ -115,9 +120,17 @@ Findings check_permissions(const Broker& b, rabbit::Probe& probe) {
   } else {
     add_permission("broker.write", "bind " + own, bind);
   }
-  add_permission("broker.write_queues", "publish to queues (exchange amq.default)",
-                 probe.may_publish("", temporary + "-none"));
   return all;
+}
+
+// Last: during an alarm the probe's connection is of no use after it.
+Findings check_publishing(const Broker& b, rabbit::Probe& probe) {
+  const auto done = probe.may_publish("", b.temporary() + "-none");
+  if (done || probe.blocked().empty())
+    return {permission(b, "broker.write_queues", "publish to queues (exchange amq.default)", done)};
+  return {wrong("broker.alarm", "RabbitMQ blocks publishers: " + probe.blocked(),
+                "free memory or disk on its nodes; rabbitmqctl status shows the alarms"),
+          skipped("broker.write_queues", "RabbitMQ blocks publishers")};
 }
 
 Findings check_topology(const Broker& b, rabbit::Probe& probe) {
@@ -204,8 +217,9 @@ Findings check_broker(const Config& config, const Clock& clock) {
   b.user = user_of((*probe)->address().url);
   Findings all = {good("broker.login", "user '" + b.user + "' at " + serving),
                   good("broker.vhost", "virtual host '" + b.vhost + "'")};
-  for (const Findings& part : {check_addresses(config, clock, serving), check_permissions(b, **probe),
-                               check_topology(b, **probe), check_routing_keys(b, **probe)})
+  for (const Findings& part :
+       {check_addresses(config, clock, serving), check_permissions(b, **probe), check_topology(b, **probe),
+        check_routing_keys(b, **probe), check_publishing(b, **probe)})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

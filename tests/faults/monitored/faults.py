@@ -87,7 +87,7 @@ class QueueDetached(Fault):
 
 class RetentionBehind(Fault):
     name = "the right to delete tasks is revoked"
-    alerts = (("RungRetentionBehind", {"what": "tasks"}),)
+    alerts = (("RungRetentionBehind", {"job": "rung", "what": "tasks"}),)
 
     def make(self):
         until("tasks have succeeded", lambda: self.world.sql(
@@ -214,7 +214,7 @@ class BrokerAway(Fault):
 
 
 class ClockStepped(Fault):
-    """It ends after ten minutes by itself, or with a restart. --quick restarts."""
+    """It ends after ten minutes by itself, or with a restart. --quick restarts all that saw it."""
     name = "the database's clock steps by 30 s"
     alerts = (("RungClockStepped", {"job": "rung"}),)
 
@@ -223,12 +223,14 @@ class ClockStepped(Fault):
 
     def mend(self):
         if self.world.quick:
-            self.sidecar.restart()
+            for sidecar in self.world.sidecars:
+                if sidecar.process.poll() is None:
+                    sidecar.restart()
 
 
 def together(world, traffic):
-    """Those that do not disturb each other."""
-    return [kind(world, traffic) for kind in (ParkedGrowing, BreakerOpen, QueueDetached, RetentionBehind, Problem, NoOwner)]
+    """Those that do not disturb each other. Problem is mended before QueueDetached: `rung attach` needs Rung's queues."""
+    return [kind(world, traffic) for kind in (ParkedGrowing, BreakerOpen, Problem, QueueDetached, RetentionBehind, NoOwner)]
 
 
 def alone(world, traffic):

@@ -100,10 +100,13 @@ class Sidecar:
         return False
 
     def metrics(self):
-        return get(f"http://{self.address}/metrics")
+        """"": it does not answer."""
+        with contextlib.suppress(OSError):
+            return get(f"http://{self.address}/metrics")
+        return ""
 
     def post(self, path, body=None):
-        request = urllib.request.Request(f"http://{self.address}{path}", method="POST", data=json.dumps(body).encode(),
+        request = urllib.request.Request(f"http://{self.address}{path}", method="POST", data=json.dumps(body or {}).encode(),
                                          headers={"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.loads(answer.read())

@@ -161,8 +161,9 @@ TEST_F(HttpService, Metrics) {
   // One prefix for all names, base units, no label whose value comes from a message.
   const std::string text = get("/metrics").body;
   std::istringstream lines(text);
-  const std::set<std::string> labels = {"method",  "route", "status", "result", "action",  "state", "service",
-                                        "version", "what",  "le",     "queue",  "problem", "inlet"};
+  const std::set<std::string> labels = {"method", "route",   "status",  "result", "action",
+                                        "state",  "service", "version", "what",   "le",
+                                        "queue",  "problem", "inlet",   "kind",   "outcome"};
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line.starts_with("#")) continue;
     EXPECT_TRUE(line.starts_with("rung_")) << line;
@@ -172,6 +173,15 @@ TEST_F(HttpService, Metrics) {
     }
   }
   EXPECT_EQ(metric("rung_topology_repairs_total"), 0);
+  EXPECT_EQ(metric("rung_nodes"), 1);
+  EXPECT_EQ(metric("rung_shards_unowned"), 0);
+  EXPECT_EQ(metric("rung_shards_gained_total"), 64);
+  EXPECT_EQ(metric("rung_oldest_overdue_seconds{queue=\"(other)\"}"), 0);
+  EXPECT_EQ(metric("rung_taken_in_tasks_total{kind=\"delay\",queue=\"(other)\"}"), 2);
+  EXPECT_EQ(metric("rung_finished_tasks_total{queue=\"(other)\",state=\"cancelled\"}"), 1);
+  EXPECT_EQ(metric("rung_intake_stalled_seconds"), 0);
+  EXPECT_EQ(metric("rung_broker_blocked"), 0);
+  EXPECT_EQ(metric("rung_retention_seconds"), 0);
   EXPECT_EQ(metric("rung_unconfirmed_messages"), 0);
   EXPECT_EQ(metric("rung_quarantined_queues"), 0);
   EXPECT_EQ(metric("rung_lateness_seconds_count"), 0);
@@ -187,7 +197,11 @@ TEST_F(HttpService, MetricsOfConfiguredQueuesAndOfWhatWasPublished) {
   delivery(queue);
   ASSERT_TRUE(eventually([&] { return metric("rung_lateness_seconds_count") == 1; }, kBound));
   EXPECT_GE(metric("rung_publish_window"), 16);
+  EXPECT_EQ(metric("rung_publishes_total{queue=\"" + queue + "\",result=\"confirmed\"}"), 1);
+  EXPECT_EQ(metric("rung_publishes_total{queue=\"(other)\",result=\"confirmed\"}"), 0);
   submit({{"queue", "another"}, {"delay", "1h"}});
+  EXPECT_EQ(metric("rung_taken_in_tasks_total{kind=\"delay\",queue=\"another\"}"), -1);
+  EXPECT_EQ(metric("rung_taken_in_tasks_total{kind=\"delay\",queue=\"(other)\"}"), 1);
   const std::string of = "{queue=\"" + queue + "\",state=";
   ASSERT_TRUE(eventually([&] { return metric("rung_tasks" + of + "\"awaiting\"}") == 1; }, kBound));
   EXPECT_EQ(metric("rung_tasks" + of + "\"parked\"}"), 0);

@@ -1,6 +1,8 @@
 // A memory alarm: the broker blocks connections that publish. The whole broker is blocked for that moment,
 // other tests on it wait for a second.
+#include "plugin/rabbitmq/probe.h"
 #include "tests/integration/rabbitmq/fixture.h"
+#include "tests/support/clock.h"
 
 namespace rung::test {
 namespace {
@@ -48,6 +50,18 @@ TEST_F(Alarm, StopIsBoundedWhileBlocked) {
   broker_->stop(Ms{700});
   EXPECT_LT(std::chrono::steady_clock::now() - began, kSoon);
   EXPECT_EQ(sink_.result_count(), 500U);
+}
+
+// `rung doctor` must say so, instead of naming missing permissions after a minute of timeouts.
+TEST_F(Alarm, AProbeSaysThatItIsBlocked) {
+  start_up();
+  set_watermark("absolute 1MB");
+  const auto probe = rabbit::Probe::open(options_, test_clock(), Ms{3000});
+  ASSERT_TRUE(probe) << probe.error().message;
+  EXPECT_TRUE((*probe)->queue_exists(queue_));
+  EXPECT_EQ((*probe)->blocked(), "");
+  EXPECT_FALSE((*probe)->may_publish("", "rung.none"));
+  EXPECT_THAT((*probe)->blocked(), HasSubstr("memory"));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ using How = PublishResult::How;
 
 RuleBookPtr rules_of(const std::vector<std::string>& queues) {
   RuleBook::Queues named;
-  for (const std::string& queue : queues) named[queue] = QueueRules{.ladder = "default"};
+  for (const std::string& queue : queues) named[queue] = QueueRules{.ladder = "default", .silence = {}};
   return std::make_shared<RuleBook>(RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}},
                                     named);
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "src/bridge/retention_plan.h"
 #include "src/store/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 
