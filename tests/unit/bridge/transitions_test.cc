@@ -73,7 +73,7 @@ TEST_F(TransitionsStory, AFailureQuickerThanTheConfirmWaitsForItWithoutAskingThe
 TEST_F(TransitionsStory, AWordOnWhatAnotherInstancePublishesIsAskedAgainUntilItsConfirm) {
   const Fence peer = world.peer("peer", Ms{60'000});
   const TaskId id = claimed_by(peer);
-  const auto answer = add({id, failed(1)}, 1);
+  const auto answer = add({id, failed(1)}, {1});
   transitions.flush();
   world.loop.run_for(Ms{3000});
   EXPECT_FALSE(answer->decision) << "its copy may leave yet";
@@ -98,7 +98,7 @@ TEST_F(TransitionsStory, ALateConfirmOfAnEarlierAttemptDoesNotEndTheOneUnderWay)
 
 TEST_F(TransitionsStory, WhenTheClaimsLeaseIsOverTheWordCounts) {
   const TaskId id = claimed_by(world.peer("peer", Ms{2000}));
-  const auto answer = add({id, failed(1)}, 1);
+  const auto answer = add({id, failed(1)}, {1});
   transitions.flush();
   world.loop.run_for(Ms{1900});
   EXPECT_FALSE(answer->decision);
@@ -120,7 +120,7 @@ TEST_F(TransitionsStory, ARowThatIsBehindIsLookedAtForFiveSecondsAndThenTheWordC
   const TaskId id = world.insert_awaiting("orders");
   event::Failed word = failed(2);
   word.proven = true;
-  const auto answer = add({id, word}, 1);
+  const auto answer = add({id, word}, {1});
   transitions.flush();
   world.loop.run_for(Ms{4990});
   EXPECT_FALSE(answer->decision) << "the commit may arrive yet";
@@ -133,7 +133,7 @@ TEST_F(TransitionsStory, ARowThatArrivesMeanwhileIsNotBehind) {
   const TaskId id = world.insert_awaiting("orders");
   event::Failed word = failed(2);
   word.proven = true;
-  const auto answer = add({id, word}, 1);
+  const auto answer = add({id, word}, {1});
   transitions.flush();
   world.loop.run_for(Ms{1000});
   const Fence peer = world.peer("peer", Ms{60'000});
