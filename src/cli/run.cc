@@ -66,9 +66,11 @@ class Stores {
   Result<void> prepare(Store& store) const {
     warn_of_risks(store);
     if (!options_.migrate) return store.check_schema();
-    const auto applied = store.migrate();
+    const auto applied = store.migrate([](std::string_view migration, std::optional<Ms> took) {
+      if (!took) return log::info("schema migration begins", {{"migration", migration}});
+      log::info("schema migrated", {{"migration", migration}, {"took_ms", took->count()}});
+    });
     if (!applied) return tl::unexpected(applied.error());
-    for (const std::string& name : *applied) log::info("schema migrated", {{"migration", name}});
     return {};
   }
 

@@ -1,9 +1,11 @@
-// migrate(), check_schema(), and the opening of a store.
+// migrate(), check_schema(), plan_migrations(), and the opening of a store.
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "sql/sql.h"
 #include "src/core/failpoint.h"
+#include "src/store/mysql/migration_plan.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
@@ -13,6 +15,8 @@ namespace {
 
 constexpr std::chrono::seconds kLockStep{2};   // wait of one GET_LOCK, well within any read timeout
 constexpr std::chrono::seconds kLockWait{60};  // for another process that migrates
+// For a table. Meanwhile every other session waits for it too: shorter than the sidecars' store.timeout.
+constexpr std::chrono::seconds kTableWait{5};
 constexpr std::chrono::hours kMigration{6};  // read timeout of one statement: an ALTER of a big table is slow
 constexpr int kNoTable = 1146, kColumnIsThere = 1060, kIndexIsThere = 1061;
 
@@ -45,9 +49,11 @@ const sql::Migration* first_missing(const std::vector<int>& versions) {
 // REQUIRES: inside run(). Throws Abort for a schema made by a later version of Rung.
 void refuse_newer(const std::vector<int>& versions) {
   if (versions.empty() || versions.back() <= sql::newest_version()) return;
-  throw Abort{{Error::Kind::permanent,
-               "the schema has version " + std::to_string(versions.back()) + ", this program knows up to " +
-                   std::to_string(sql::newest_version()) + ": a newer rung has upgraded it, use that one"}};
+  throw Abort{
+      {Error::Kind::permanent,
+       "the schema has version " + std::to_string(versions.back()) + ", this program knows up to " +
+           std::to_string(sql::newest_version()) +
+           ": a newer rung has upgraded it; use that one, or restore the backup from before the upgrade"}};
 }
 
 void lock(Session& session) {
@@ -60,35 +66,100 @@ void lock(Session& session) {
 }
 
 // An interrupted migration is run again from its beginning. MySQL has no ADD COLUMN IF NOT EXISTS.
-void exec_again(Session& session, const std::string& statement) {
+void exec_again(Session& session, const sql::Migration& migration, const std::string& statement) {
   try {
     session.exec(statement);
   } catch (const ::sql::SQLException& e) {
+    if (e.getErrorCode() == kLockWaitOver) {
+      throw Abort{{Error::Kind::transient,
+                   "migration " + std::string(migration.name) +
+                       ": another connection has used a table for longer than " +
+                       std::to_string(kTableWait.count()) +
+                       " s (a report, a dump?): end it or wait for it, then run `rung migrate` again"}};
+    }
     if (e.getErrorCode() != kColumnIsThere && e.getErrorCode() != kIndexIsThere) throw;
   }
 }
 
-std::vector<std::string> upgrade(Session& session) {
+std::vector<std::string> upgrade(Session& session, const OnMigration& tell) {
   session.exec(render("schema_table"));
   const std::vector<int> versions = applied_versions(session);
   refuse_newer(versions);
   std::vector<std::string> applied;
   for (const auto& migration : sql::migrations()) {
     if (std::find(versions.begin(), versions.end(), migration.version) != versions.end()) continue;
+    tell(migration.name, std::nullopt);
+    const BootMs began = session.clock().boot();
     for (const std::string& statement : migration.statements) {
-      exec_again(session, statement);
+      exec_again(session, migration, statement);
       failpoint("migrate.statement");
     }
     session.exec(render("schema_applied", {{"version", Literal::number(migration.version)},
                                            {"name", Literal::text(migration.name)}}));
+    tell(migration.name, session.clock().boot() - began);
     applied.emplace_back(migration.name);
   }
   return applied;
 }
 
+struct TableSize {
+  std::int64_t rows = 0, bytes = 0;  // with its indexes
+  std::int64_t bytes_per_index = 0;  // on average, without the primary key
+};
+
+// Estimates of the server, by table.
+std::map<std::string, TableSize> table_sizes(Session& session, bool mariadb) {
+  if (!mariadb) session.exec(render("fresh_table_sizes"));
+  std::map<std::string, TableSize> sizes;
+  auto row = session.query(render("table_sizes"));
+  while (row->next()) {
+    const std::int64_t data = row->getInt64(3), index = row->getInt64(4);
+    sizes[text_at(*row, 1)] = {row->getInt64(2), data + index,
+                               index / std::max<std::int64_t>(row->getInt64(5), 1)};
+  }
+  return sizes;
+}
+
+PlannedChange plan_of(const sql::TableChange& change, const TableSize& size, bool mariadb) {
+  const sql::TableChange::Cost& cost = mariadb ? change.mariadb : change.mysql;
+  PlannedChange planned{change.table,
+                        cost.work,
+                        size.rows,
+                        cost.seconds,
+                        cost.seconds * static_cast<double>(size.rows) / 1e6,
+                        0};
+  if (cost.work == sql::TableWork::index) planned.disk_bytes = size.bytes_per_index;
+  if (cost.work == sql::TableWork::rebuild || cost.work == sql::TableWork::copy)
+    planned.disk_bytes = size.bytes;
+  return planned;
+}
+
+MigrationPlan make_plan(Session& session) {
+  MigrationPlan plan;
+  const std::string version = read_variables(session)["version"];
+  const bool mariadb = version.find("MariaDB") != std::string::npos;
+  plan.server = (mariadb ? "MariaDB " : "MySQL ") + version.substr(0, version.find('-'));
+  std::vector<int> versions;
+  std::map<std::string, TableSize> sizes;
+  if (session.has_database()) {
+    versions = versions_if_any(session);
+    refuse_newer(versions);
+    sizes = table_sizes(session, mariadb);
+  }
+  if (!versions.empty()) plan.version = versions.back();
+  for (const sql::Migration& migration : sql::migrations()) {
+    if (std::ranges::find(versions, migration.version) != versions.end()) continue;
+    PlannedMigration& planned = plan.pending.emplace_back();
+    planned.migration = &migration;
+    for (const sql::TableChange& change : migration.changes)
+      planned.changes.push_back(plan_of(change, sizes[change.table], mariadb));
+  }
+  return plan;
+}
+
 }  // namespace
 
-Result<std::vector<std::string>> MysqlStore::migrate() {
+Result<std::vector<std::string>> MysqlStore::migrate(const OnMigration& tell) {
   if (!session_->has_database()) {
     if (auto made = session_->create_database(); !made) return tl::unexpected(made.error());
   }
@@ -105,7 +176,8 @@ Result<std::vector<std::string>> MysqlStore::migrate() {
   Session session(session_->options(), session_->addresses(), kMigration);
   return session.run_for([&] {
     lock(session);
-    std::vector<std::string> applied = upgrade(session);
+    session.exec(render("migration_table_wait", {{"wait_s", Literal::number(kTableWait.count())}}));
+    std::vector<std::string> applied = upgrade(session, tell);
     session.query(render("migration_unlock"));
     return applied;
   });
@@ -130,6 +202,14 @@ Result<void> MysqlStore::check_schema() {
 }  // namespace rung::mysql
 
 namespace rung {
+
+Result<MigrationPlan> plan_migrations(const StoreOptions& options, const Clock& clock) {
+  auto addresses = options.addresses ? options.addresses : mysql_addresses(options, clock);
+  if (!addresses) return tl::unexpected(addresses.error());
+  mysql::Session session(options, *addresses, options.timeout);
+  if (auto connected = session.connect(); !connected) return tl::unexpected(connected.error());
+  return session.run_for([&] { return mysql::make_plan(session); });
+}
 
 Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options, const Clock& clock) {
   auto urls = parse_urls(options.url, options.other_urls);
