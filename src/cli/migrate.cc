@@ -11,8 +11,7 @@
 #include "src/cli/commands.h"
 #include "src/cli/task_text.h"
 #include "src/cli/text.h"
-#include "src/store/mysql/migration_plan.h"
-#include "src/store/mysql/mysql_store.h"
+#include "src/store/mysql/migrations.h"
 
 namespace rung::cli {
 namespace {
@@ -149,13 +148,12 @@ int print_plan(const StoreOptions& options, const Clock& clock, bool json) {
 }
 
 int apply(const StoreOptions& options, const Clock& clock, bool json) {
-  auto store = open_mysql_store(options, clock);
-  if (!store) return report_error(store.error());
   // A line at once: on a big database a migration may take long.
-  const auto applied = (*store)->migrate([&](std::string_view migration, std::optional<Ms> took) {
-    if (json) return;
-    if (took) return print("applied " + one_line(migration) + " (" + humanise(*took) + ")\n");
-  });
+  const auto applied =
+      apply_migrations(options, clock, [&](std::string_view migration, std::optional<Ms> took) {
+        if (json) return;
+        if (took) return print("applied " + one_line(migration) + " (" + humanise(*took) + ")\n");
+      });
   if (!applied) return report_error(applied.error());
   if (json) {
     print(dump(Json{{"applied", *applied}}) + "\n");

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,9 +22,6 @@ struct SystemEvent {
   std::string detail;   // for people
 };
 
-// Called before each migration is applied, and again when it is applied, with the time that it took.
-using OnMigration = std::function<void(std::string_view migration, std::optional<Ms> took)>;
-
 // The tables.
 class SchemaStore {
  public:
@@ -34,10 +29,7 @@ class SchemaStore {
 
   // Creates or upgrades the schema; safe to run twice at once; refuses a schema newer than this program
   // knows. Returns the names of the applied migrations.
-  virtual Result<std::vector<std::string>> migrate(const OnMigration& tell) = 0;
-  Result<std::vector<std::string>> migrate() {
-    return migrate([](std::string_view /*migration*/, std::optional<Ms> /*took*/) {});
-  }
+  virtual Result<std::vector<std::string>> migrate() = 0;
   // Permanent error that says "rung migrate" if the schema is not exactly the one this program needs.
   virtual Result<void> check_schema() = 0;
 };

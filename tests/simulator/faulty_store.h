@@ -50,8 +50,8 @@ class FaultyStore final : public Store {
   };
   explicit FaultyStore(Deps deps);
 
-  Result<std::vector<std::string>> migrate(const OnMigration& tell) override {
-    return call([&] { return db_->migrate(tell); });
+  Result<std::vector<std::string>> migrate() override {
+    return call([&] { return db_->migrate(); });
   }
   Result<void> check_schema() override {
     return call([&] { return db_->check_schema(); });

@@ -139,48 +139,63 @@ def table_of(statement: str) -> str:
     return found.group(1) if found else ""
 
 
-def measure(servers: Servers, rows: int) -> dict[str, dict[str, tuple[float, float]]]:
-    """By migration and table: seconds, and the longest that a write waited. Each is applied to tables of `rows` rows while
-    others write."""
+@dataclass
+class Cost:
+    """Of a migration's statements that alter one table."""
+    seconds: float
+    waited: float  # the longest that a write to one of the big tables took meanwhile
+
+
+def timed(servers: Servers, name: str) -> dict[str, list[tuple[float, float]]]:
+    """Applies a migration; when each statement that alters a table began and ended, by table."""
+    windows: dict[str, list[tuple[float, float]]] = {}
+    prepared = ""
+    for statement in statements(f"{FOLDER}/{name}.sql"):
+        prepared = statement if statement.startswith("SET @rung_ddl") else prepared
+        table = table_of(prepared if statement.startswith("EXECUTE") else statement)
+        began = time.monotonic()
+        servers.rows(statement)
+        if table and not statement.startswith("SET"):
+            windows.setdefault(table, []).append((began, time.monotonic()))
+    return windows
+
+
+def measure(servers: Servers, rows: int) -> dict[str, dict[str, Cost]]:
+    """By migration and table. Each migration is applied to tables of `rows` rows while others write to them."""
     database = "rung_measure"
     migrate_to(servers, database, 2)
     began = time.monotonic()
     fill(servers, rows)
     print(f"filled in {time.monotonic() - began:.0f} s: {rows:,} tasks, each with a body of {BODY_BYTES} bytes and one attempt",
           flush=True)
-    out: dict[str, dict[str, tuple[float, float]]] = {}
+    windows = {}
     with Probe(servers, database) as probe:
         time.sleep(1)
-        usual = max(end - begin for begin, end in probe.waits)
-        print(f"a write takes at most {usual * 1000:.0f} ms while nothing is migrated", flush=True)
+        before = time.monotonic()
         for name in names()[2:]:
-            tables, prepared = out.setdefault(name, {}), ""
-            whole = time.monotonic()
-            for statement in statements(f"{FOLDER}/{name}.sql"):
-                prepared = statement if statement.startswith("SET @rung_ddl") else prepared
-                table = table_of(prepared if statement.startswith("EXECUTE") else statement)
-                began = time.monotonic()
-                servers.rows(statement)
-                ended = time.monotonic()
-                time.sleep(0.1)  # a write that waited has ended
-                if table and not statement.startswith("SET"):
-                    took, waited = tables.get(table, (0.0, 0.0))
-                    tables[table] = (took + ended - began, max(waited, probe.longest(began, ended)))
-            print(f"{name}: {time.monotonic() - whole:.1f} s" + "".join(
-                f"; {table} {took:.2f} s, a write waited {waited:.2f} s" for table, (took, waited) in tables.items()), flush=True)
+            began = time.monotonic()
+            windows[name] = timed(servers, name)
+            print(f"{name}: {time.monotonic() - began:.1f} s", flush=True)
+    # Only now has the last write that waited ended.
+    print(f"a write took at most {probe.longest(0, before) * 1000:.0f} ms before the first migration", flush=True)
     if probe.failed:
         print(f"{len(probe.failed)} writes failed, the first: {probe.failed[0]}", flush=True)
+    out = {name: {table: Cost(sum(end - begin for begin, end in spans), max(probe.longest(*span) for span in spans))
+                  for table, spans in tables.items()} for name, tables in windows.items()}
+    for name, tables in out.items():
+        for table, cost in tables.items():
+            print(f"{name:24} {table:14} {cost.seconds:7.2f} s, a write waited {cost.waited:6.2f} s", flush=True)
     return out
 
 
-def record(measured: dict[str, dict[str, tuple[float, float]]], rows: int, server: str) -> None:
+def record(measured: dict[str, dict[str, Cost]], rows: int, server: str) -> None:
     """Writes the seconds for a million rows into plan.json."""
     with open(PLAN, encoding="utf-8") as file:
         plan = json.load(file)
     for name, tables in measured.items():
         for table, entry in plan["migrations"][name]["tables"].items():
-            took = tables[table][0] * 1_000_000 / rows
-            entry[server]["seconds"] = round(took, 1) if took < 10 else round(took)
+            took = tables[table].seconds * 1_000_000 / rows
+            entry[server]["seconds"] = round(took) if took >= 10 else max(round(took, 1), 0.1)
     with open(PLAN, "w", encoding="utf-8") as file:
         json.dump(plan, file, indent=2)
         file.write("\n")

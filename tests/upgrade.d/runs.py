@@ -98,6 +98,7 @@ def migrate_beside(servers: Servers, one: Node) -> None:
         began = time.monotonic()
         out = must(rung(one, "migrate"))
         ended = time.monotonic()
+    # The writes that waited have ended by now.
     for line in out.splitlines():
         say(f"  {line}")
     say(f"rung migrate took {ended - began:.2f} s; no write to the three big tables took longer than "

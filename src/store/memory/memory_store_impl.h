@@ -18,7 +18,7 @@ class MemoryStore final : public Store {
  public:
   explicit MemoryStore(std::shared_ptr<MemoryDb> db) : shared_(std::move(db)), db_(*shared_) {}
 
-  Result<std::vector<std::string>> migrate(const OnMigration& /*tell*/) override {
+  Result<std::vector<std::string>> migrate() override {
     return call([&]() -> std::vector<std::string> {
       if (std::exchange(db_.migrated_, true)) return {};
       return {"memory"};

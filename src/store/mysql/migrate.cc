@@ -1,11 +1,11 @@
-// migrate(), check_schema(), plan_migrations(), and the opening of a store.
+// migrate(), check_schema(), plan_migrations(), apply_migrations(), and the opening of a store.
 #include <algorithm>
 #include <chrono>
 #include <map>
 
 #include "sql/sql.h"
 #include "src/core/failpoint.h"
-#include "src/store/mysql/migration_plan.h"
+#include "src/store/mysql/migrations.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
@@ -157,23 +157,21 @@ MigrationPlan make_plan(Session& session) {
   return plan;
 }
 
-}  // namespace
-
-Result<std::vector<std::string>> MysqlStore::migrate(const OnMigration& tell) {
-  if (!session_->has_database()) {
-    if (auto made = session_->create_database(); !made) return tl::unexpected(made.error());
+Result<std::vector<std::string>> migrate(Session& checked, const OnMigration& tell) {
+  if (!checked.has_database()) {
+    if (auto made = checked.create_database(); !made) return tl::unexpected(made.error());
   }
   // Nearly always there is nothing to do. Check with the normal timeouts: with the long ones below, a
   // connection that dies just then would block a start for hours.
-  const auto up_to_date = session_->run_for([&] {
-    const std::vector<int> versions = versions_if_any(*session_);
+  const auto up_to_date = checked.run_for([&] {
+    const std::vector<int> versions = versions_if_any(checked);
     refuse_newer(versions);
     return first_missing(versions) == nullptr;
   });
   if (!up_to_date) return tl::unexpected(up_to_date.error());
   if (*up_to_date) return std::vector<std::string>{};
   // A connection of its own: it waits longer, and its end releases the lock whatever happens.
-  Session session(session_->options(), session_->addresses(), kMigration);
+  Session session(checked.options(), checked.addresses(), kMigration);
   return session.run_for([&] {
     lock(session);
     session.exec(render("migration_table_wait", {{"wait_s", Literal::number(kTableWait.count())}}));
@@ -181,6 +179,12 @@ Result<std::vector<std::string>> MysqlStore::migrate(const OnMigration& tell) {
     session.query(render("migration_unlock"));
     return applied;
   });
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> MysqlStore::migrate() {
+  return mysql::migrate(*session_, [](std::string_view /*migration*/, std::optional<Ms> /*took*/) {});
 }
 
 Result<void> MysqlStore::check_schema() {
@@ -202,13 +206,31 @@ Result<void> MysqlStore::check_schema() {
 }  // namespace rung::mysql
 
 namespace rung {
+namespace {
 
-Result<MigrationPlan> plan_migrations(const StoreOptions& options, const Clock& clock) {
+Result<std::unique_ptr<mysql::Session>> connect(const StoreOptions& options, const Clock& clock,
+                                                Ms silence = Ms{0}) {
   auto addresses = options.addresses ? options.addresses : mysql_addresses(options, clock);
   if (!addresses) return tl::unexpected(addresses.error());
-  mysql::Session session(options, *addresses, options.timeout);
-  if (auto connected = session.connect(); !connected) return tl::unexpected(connected.error());
-  return session.run_for([&] { return mysql::make_plan(session); });
+  if (options.tls != "off" && options.tls != "verify") return permanent("store.tls must be off or verify");
+  auto session = std::make_unique<mysql::Session>(options, *addresses, options.timeout, silence);
+  if (auto connected = session->connect(); !connected) return tl::unexpected(connected.error());
+  return session;
+}
+
+}  // namespace
+
+Result<MigrationPlan> plan_migrations(const StoreOptions& options, const Clock& clock) {
+  auto session = connect(options, clock);
+  if (!session) return tl::unexpected(session.error());
+  return (*session)->run_for([&] { return mysql::make_plan(**session); });
+}
+
+Result<std::vector<std::string>> apply_migrations(const StoreOptions& options, const Clock& clock,
+                                                  const OnMigration& tell) {
+  auto session = connect(options, clock);
+  if (!session) return tl::unexpected(session.error());
+  return mysql::migrate(**session, tell);
 }
 
 Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options, const Clock& clock) {
@@ -223,15 +245,12 @@ Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options, 
 }
 
 Result<std::unique_ptr<Store>> open_mysql_store(const StoreOptions& options, const Clock& clock, Ms silence) {
-  auto addresses = options.addresses ? options.addresses : mysql_addresses(options, clock);
-  if (!addresses) return tl::unexpected(addresses.error());
-  if (options.tls != "off" && options.tls != "verify") return permanent("store.tls must be off or verify");
-  auto session = std::make_unique<mysql::Session>(options, *addresses, options.timeout, silence);
-  if (auto connected = session->connect(); !connected) return tl::unexpected(connected.error());
-  if (!session->has_database() && options.migrate) {
-    if (auto made = session->create_database(); !made) return tl::unexpected(made.error());
+  auto session = connect(options, clock, silence);
+  if (!session) return tl::unexpected(session.error());
+  if (!(*session)->has_database() && options.migrate) {
+    if (auto made = (*session)->create_database(); !made) return tl::unexpected(made.error());
   }
-  return std::make_unique<mysql::MysqlStore>(std::move(session));
+  return std::make_unique<mysql::MysqlStore>(*std::move(session));
 }
 
 }  // namespace rung

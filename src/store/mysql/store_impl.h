@@ -26,7 +26,7 @@ class MysqlStore final : public Store {
  public:
   explicit MysqlStore(std::unique_ptr<Session> session) : session_(std::move(session)) {}
 
-  Result<std::vector<std::string>> migrate(const OnMigration& tell) override;
+  Result<std::vector<std::string>> migrate() override;
   Result<void> check_schema() override;
   Result<EpochMs> now() override;
   Result<EpochUs> clock() override;

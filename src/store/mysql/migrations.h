@@ -1,9 +1,12 @@
-// What `rung migrate` would apply to a database, and what that costs: for `rung migrate --plan`. Changes
-// nothing; the right to SELECT is enough. Thread: any; blocks, bounded by options.timeout.
+// The migrations of a database, for `rung migrate` and the start of `rung run`: what is missing and what that
+// costs, and how it is applied step by step. Thread: any; blocks.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sql/sql.h"
@@ -32,7 +35,15 @@ struct MigrationPlan {
   std::vector<PlannedMigration> pending;
 };
 
-// Errors: permanent = login refused, or the schema is newer than this program; transient = not reachable.
+// Changes nothing; the right to SELECT is enough. Errors: permanent = login refused, or the schema is newer
+// than this program; transient = not reachable.
 Result<MigrationPlan> plan_migrations(const StoreOptions& options, const Clock& clock);
+
+// Called before each migration is applied, and again when it is applied, with the time that it took.
+using OnMigration = std::function<void(std::string_view migration, std::optional<Ms> took)>;
+
+// As Store::migrate(), on a connection of its own. Takes as long as the migrations take.
+Result<std::vector<std::string>> apply_migrations(const StoreOptions& options, const Clock& clock,
+                                                  const OnMigration& tell);
 
 }  // namespace rung
