@@ -27,7 +27,8 @@ std::string_view to_word(TableWork work);  // "instant", "index", ...
 struct TableChange {
   struct Cost {
     TableWork work = TableWork::instant;
-    double seconds = 0;  // for a million rows; measured (mysql/migrations/plan.json says how)
+    double seconds =
+        0;  // for a million rows, if `work` depends on their number; measured (docs/upgrading.md)
   };
   std::string table;
   Cost mariadb, mysql;

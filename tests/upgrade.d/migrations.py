@@ -125,8 +125,8 @@ class Probe:
         db.close()
 
     def longest(self, began: float, ended: float) -> float:
-        """The longest write that was under way in that time."""
-        return max((end - begin for begin, end in list(self.waits) if begin <= ended and end >= began), default=0.0)
+        """The longest that a write was under way within that time."""
+        return max((min(end, ended) - max(begin, began) for begin, end in list(self.waits)), default=0.0)
 
     def __exit__(self, *_) -> None:
         self.ending.set()
@@ -143,7 +143,7 @@ def table_of(statement: str) -> str:
 class Cost:
     """Of a migration's statements that alter one table."""
     seconds: float
-    waited: float  # the longest that a write to one of the big tables took meanwhile
+    waited: float  # the longest that a write to one of the big tables was under way meanwhile
 
 
 def timed(servers: Servers, name: str) -> dict[str, list[tuple[float, float]]]:
@@ -177,7 +177,7 @@ def measure(servers: Servers, rows: int) -> dict[str, dict[str, Cost]]:
             windows[name] = timed(servers, name)
             print(f"{name}: {time.monotonic() - began:.1f} s", flush=True)
     # Only now has the last write that waited ended.
-    print(f"a write took at most {probe.longest(0, before) * 1000:.0f} ms before the first migration", flush=True)
+    print(f"a write took at most {probe.longest(0.0, before) * 1000:.0f} ms before the first migration", flush=True)
     if probe.failed:
         print(f"{len(probe.failed)} writes failed, the first: {probe.failed[0]}", flush=True)
     out = {name: {table: Cost(sum(end - begin for begin, end in spans), max(probe.longest(*span) for span in spans))

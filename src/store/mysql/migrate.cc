@@ -122,12 +122,8 @@ std::map<std::string, TableSize> table_sizes(Session& session, bool mariadb) {
 
 PlannedChange plan_of(const sql::TableChange& change, const TableSize& size, bool mariadb) {
   const sql::TableChange::Cost& cost = mariadb ? change.mariadb : change.mysql;
-  PlannedChange planned{change.table,
-                        cost.work,
-                        size.rows,
-                        cost.seconds,
-                        cost.seconds * static_cast<double>(size.rows) / 1e6,
-                        0};
+  const double millions = cost.work == sql::TableWork::instant ? 1 : static_cast<double>(size.rows) / 1e6;
+  PlannedChange planned{change.table, cost.work, size.rows, cost.seconds, cost.seconds * millions, 0};
   if (cost.work == sql::TableWork::index) planned.disk_bytes = size.bytes_per_index;
   if (cost.work == sql::TableWork::rebuild || cost.work == sql::TableWork::copy)
     planned.disk_bytes = size.bytes;

@@ -19,7 +19,7 @@ struct PlannedChange {
   std::string table;
   sql::TableWork work = sql::TableWork::instant;
   std::int64_t rows = 0;           // estimate of the server
-  double seconds_per_million = 0;  // measured, on another machine
+  double seconds_per_million = 0;  // measured on another machine; if instant, for any number
   double seconds = 0;              // estimate for `rows`
   std::int64_t disk_bytes = 0;     // estimate of the free disk that is needed meanwhile
 };

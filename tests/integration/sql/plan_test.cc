@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,10 +49,26 @@ TEST(MigrationPlans, EachSaysWhatItDoesAndNamesTheBigTablesThatItAlters) {
   }
 }
 
+TEST(MigrationPlans, TheTimesAreInTheDocumentation) {
+  std::ifstream file(RUNG_SOURCE_DIR "/docs/upgrading.md");
+  const std::string doc{std::istreambuf_iterator<char>(file), {}};
+  const auto seconds = [](const sql::TableChange::Cost& cost) {
+    std::ostringstream out;
+    out << " | " << sql::to_word(cost.work) << ", " << cost.seconds << " s";
+    return out.str();
+  };
+  for (const sql::Migration& migration : sql::migrations()) {
+    for (const sql::TableChange& change : migration.changes) {
+      EXPECT_THAT(doc, testing::HasSubstr("| `" + std::string(migration.name) + "` | `" + change.table + "`" +
+                                          seconds(change.mariadb) + seconds(change.mysql) + " |"));
+    }
+  }
+}
+
 // Runs the statement in the cheapest way that the server accepts for it, and returns that way. MySQL does not
 // tell an index from a rebuild.
 TableWork run_cheaply(MysqlSchema& schema, const std::string& statement) {
-  static const std::regex kHead("^ALTER TABLE \\w+ ");
+  static const std::regex kHead("^ALTER TABLE \\w+\\s");
   const bool partitions = statement.find(" PARTITION BY ") != std::string::npos;
   std::vector<std::pair<TableWork, std::string>> ways{{TableWork::instant, "ALGORITHM=INSTANT"}};
   if (schema.is_mariadb()) ways.emplace_back(TableWork::index, "ALGORITHM=NOCOPY, LOCK=NONE");
