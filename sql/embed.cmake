@@ -1,5 +1,6 @@
-# cmake -DSQL_DIR=... -DOUT=... -P embed.cmake: writes every .sql file into OUT as a raw string, sorted by name.
-set(text "// Made by sql/embed.cmake from sql/mysql/*.sql: do not edit.\n#include \"sql/embedded.h\"\n\n")
+# cmake -DSQL_DIR=... -DOUT=... -P embed.cmake: writes every .sql file, sorted by name, and plan.json into OUT as raw
+# strings.
+set(text "// Made by sql/embed.cmake from sql/mysql: do not edit.\n#include \"sql/embedded.h\"\n\n")
 string(APPEND text "namespace rung::sql::embedded {\n")
 foreach(kind migrations statements cookbook)
   if(kind STREQUAL "cookbook")
@@ -16,5 +17,7 @@ foreach(kind migrations statements cookbook)
   endforeach()
   string(APPEND text "  };\n  return files;\n}\n")
 endforeach()
+file(READ ${SQL_DIR}/migrations/plan.json content)
+string(APPEND text "const std::string_view kPlan = R\"rungsql(${content})rungsql\";\n")
 string(APPEND text "}  // namespace rung::sql::embedded\n")
 file(WRITE ${OUT} "${text}")

@@ -3,8 +3,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <utility>
 
 #include "sql/embedded.h"
+#include "sql/plan.h"
 
 namespace rung::sql {
 namespace {
@@ -66,8 +68,13 @@ const Statements& all_statements() {
 std::vector<Migration> read_migrations() {
   std::vector<Migration> all;
   for (const auto& file : embedded::migrations()) {
-    all.push_back({std::atoi(std::string(file.name.substr(0, 4)).c_str()), file.name, split(file.text)});
+    Migration migration;
+    migration.version = std::atoi(std::string(file.name.substr(0, 4)).c_str());
+    migration.name = file.name;
+    migration.statements = split(file.text);
+    all.push_back(std::move(migration));
   }
+  add_plan(embedded::kPlan, all);
   return all;
 }
 

@@ -1,4 +1,4 @@
-// rung run, check and migrate.
+// rung run and check.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -9,7 +9,6 @@
 #include "src/cli/run.h"
 #include "src/cli/task_text.h"
 #include "src/cli/text.h"
-#include "src/store/mysql/mysql_store.h"
 
 namespace rung::cli {
 namespace {
@@ -97,25 +96,6 @@ int check(const Common& common) {
   return loaded.ok() ? kSuccess : kUserError;
 }
 
-int migrate(const Common& common) {
-  Config config;
-  if (const int code = load(common, config, ConfigFor::database); code != kSuccess) return code;
-  StoreOptions options = config.store;
-  options.migrate = true;  // store.migrate only concerns `rung run`
-  const SystemClock clock;
-  auto store = open_mysql_store(options, clock);
-  if (!store) return report_error(store.error());
-  auto applied = (*store)->migrate();
-  if (!applied) return report_error(applied.error());
-  if (common.json) {
-    print(dump(Json{{"applied", *applied}}) + "\n");
-    return kSuccess;
-  }
-  for (const std::string& name : *applied) print("applied " + one_line(name) + "\n");
-  print(applied->empty() ? "schema is up to date\n" : "schema is now up to date\n");
-  return kSuccess;
-}
-
 }  // namespace
 
 void add_run(CLI::App& app, int* exit) {
@@ -149,17 +129,6 @@ void add_check(CLI::App& app, int* exit) {
   add_explain_options(c, *options);
   c.callback(
       [common, options, exit] { *exit = options->explain ? explain(*common, *options) : check(*common); });
-}
-
-void add_migrate(CLI::App& app, int* exit) {
-  auto common = std::make_shared<Common>();
-  CLI::App& c = add_command(
-      app, "migrate", "Creates or upgrades the tables and views",
-      "Examples:\n"
-      "  rung migrate -c rung.yaml\n"
-      "Safe to repeat and to run concurrently. `rung run` migrates on its own unless store.migrate is false.",
-      *common);
-  c.callback([common, exit] { *exit = migrate(*common); });
 }
 
 }  // namespace rung::cli

@@ -21,6 +21,7 @@
 #include "src/http/api.h"
 #include "src/io/log.h"
 #include "src/io/service_manager.h"
+#include "src/store/mysql/migrations.h"
 #include "src/store/mysql/mysql_store.h"
 
 namespace rung::cli {
@@ -68,9 +69,13 @@ class Stores {
   Result<void> prepare(Store& store) const {
     warn_of_risks(store);
     if (!options_.migrate) return store.check_schema();
-    const auto applied = store.migrate();
+    if (store.check_schema()) return {};
+    const auto applied =
+        apply_migrations(options_, clock_, [](std::string_view migration, std::optional<Ms> took) {
+          if (!took) return log::info("schema migration begins", {{"migration", migration}});
+          log::info("schema migrated", {{"migration", migration}, {"took_ms", took->count()}});
+        });
     if (!applied) return tl::unexpected(applied.error());
-    for (const std::string& name : *applied) log::info("schema migrated", {{"migration", name}});
     return {};
   }
 

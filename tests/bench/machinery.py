@@ -123,16 +123,21 @@ class Servers:
     def ctl(self, *words: str) -> None:
         subprocess.run([self.rabbitmqctl, *words], check=True, stdout=subprocess.DEVNULL)
 
+    def control(self, command: str) -> None:
+        """kill-db, start-db, kill-broker, start-broker."""
+        subprocess.run([f"{ROOT}/tests/servers", command, self.dir], check=True, stderr=subprocess.DEVNULL)
+
     def stop(self) -> None:
         subprocess.run([f"{ROOT}/tests/servers", "stop", self.dir], check=False, stderr=subprocess.DEVNULL)
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
 class Node:
-    """A sidecar. `more`: further lines of its rung.yaml."""
+    """A sidecar. `more`: further lines of its rung.yaml. `binary`: another program than program()."""
 
-    def __init__(self, servers: Servers, number: int, more: str = "", ladder: str = "[2s]") -> None:
+    def __init__(self, servers: Servers, number: int, more: str = "", ladder: str = "[2s]", binary: str | None = None) -> None:
         self.name = f"n-{number}"
+        self.program = binary or program()
         self.path = f"{servers.dir}/{self.name}.yaml"
         self.log = f"{servers.dir}/{self.name}.log"
         with open(self.path, "w", encoding="utf-8") as file:
@@ -142,7 +147,7 @@ class Node:
 
     def start(self) -> None:
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([program(), "run", "-c", self.path], stdout=log, stderr=log)
+            self.process = subprocess.Popen([self.program, "run", "-c", self.path], stdout=log, stderr=log)
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)

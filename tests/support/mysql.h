@@ -39,6 +39,11 @@ class MysqlSchema {
   std::vector<std::map<std::string, std::string>> explain(const std::string& statement);
   bool is_mariadb();
 
+  // Makes the schema that a program leaves which knows the migrations up to `version`, and uses it; 0 = an
+  // empty one.
+  void make(int version);
+  // SHOW CREATE of each table and view, by name: columns, indexes, partitions and counters.
+  std::map<std::string, std::string> definitions();
   // Opens and migrates a store; throws if that fails.
   std::unique_ptr<Store> open_store();
 

@@ -7,16 +7,6 @@
 namespace rung::test {
 namespace {
 
-// SHOW CREATE has columns, indexes, partitions and the counter, and unlike information_schema never comes
-// from a cache.
-std::map<std::string, std::string> definitions(MysqlSchema& schema) {
-  std::map<std::string, std::string> out;
-  for (const auto& row : schema.query("SHOW TABLES")) {
-    out[row[0]] = schema.query("SHOW CREATE TABLE `" + row[0] + "`").at(0).at(1);
-  }
-  return out;
-}
-
 // The last clause of a definition, as ALTER TABLE takes it; "" for a table without. MySQL has it in a
 // comment.
 std::string partitions(const std::string& definition) {
@@ -43,7 +33,7 @@ std::vector<std::string> inserts(MysqlSchema& schema, const std::string& table) 
 void SharedSchema::make() {
   schema_ = std::make_unique<MysqlSchema>();
   schema_->open_store();
-  migrated_ = definitions(*schema_);
+  migrated_ = schema_->definitions();
   rows_.clear();
   for (const auto& [name, definition] : migrated_) {
     if (definition.starts_with("CREATE TABLE")) rows_[name] = inserts(*schema_, name);
@@ -64,7 +54,7 @@ void SharedSchema::wait_until_alone() {
 }
 
 void SharedSchema::empty() {
-  const auto now = definitions(*schema_);
+  const auto now = schema_->definitions();
   for (const auto& [name, definition] : now) {
     if (rows_.count(name) == 0) continue;
     const std::string wanted = partitions(migrated_[name]);
@@ -89,7 +79,7 @@ std::string SharedSchema::emptied() {
   schema_->exec("USE `" + schema_->name() + "`");
   wait_until_alone();
   empty();
-  if (definitions(*schema_) != migrated_) make();
+  if (schema_->definitions() != migrated_) make();
   schema_->exec("USE information_schema");  // tests count and end the connections that are in the schema
   return schema_->name();
 }

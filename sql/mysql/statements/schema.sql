@@ -7,6 +7,10 @@ SELECT GET_LOCK(CONCAT('rung-migrate:', LEFT(SHA2(DATABASE(), 256), 40)), :wait_
 -- name: migration_unlock
 SELECT RELEASE_LOCK(CONCAT('rung-migrate:', LEFT(SHA2(DATABASE(), 256), 40)))
 
+-- name: migration_table_wait
+-- Both servers would wait for a day or longer.
+SET SESSION lock_wait_timeout = :wait_s
+
 -- name: schema_table
 CREATE TABLE IF NOT EXISTS rung_schema (
   version    INT NOT NULL,
@@ -20,3 +24,15 @@ SELECT version FROM rung_schema ORDER BY version
 
 -- name: schema_applied
 INSERT INTO rung_schema (version, name, applied_at) VALUES (:version, :name, UTC_TIMESTAMP(3))
+
+-- name: fresh_table_sizes
+-- MySQL only: it answers from statistics that may be a day old otherwise.
+SET SESSION information_schema_stats_expiry = 0
+
+-- name: table_sizes
+-- Estimates of the server. The last column: indexes without the primary key.
+SELECT t.table_name, COALESCE(t.table_rows, 0), COALESCE(t.data_length, 0), COALESCE(t.index_length, 0),
+       (SELECT COUNT(DISTINCT s.index_name) FROM information_schema.statistics s
+        WHERE s.table_schema = t.table_schema AND s.table_name = t.table_name AND s.index_name <> 'PRIMARY')
+FROM information_schema.tables t
+WHERE t.table_schema = DATABASE() AND t.table_type = 'BASE TABLE'

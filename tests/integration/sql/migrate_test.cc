@@ -74,6 +74,22 @@ TEST(Migrate, ANewerSchemaIsRefusedByName) {
   }
 }
 
+// A report or a dump in an open transaction: ALTER TABLE would wait for it, and every sidecar behind the
+// ALTER TABLE.
+TEST(Migrate, ATableInUseIsWaitedForOnlyForSeconds) {
+  MysqlSchema schema;
+  schema.make(10);
+  const auto store = must(open_mysql_store(schema.options(), test_clock()));
+  schema.exec("START TRANSACTION");
+  schema.query("SELECT COUNT(*) FROM rung_tasks");
+  const auto refused = store->migrate();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, Error::Kind::transient);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("0011_rules: another connection has used a table"));
+  schema.exec("COMMIT");
+  EXPECT_EQ(must(store->migrate()).size(), all_names().size() - 10);
+}
+
 TEST(Migrate, WithoutMigrateNoDatabaseIsMade) {
   MysqlSchema schema;
   StoreOptions options = schema.options();
