@@ -9,6 +9,7 @@ docs_at=
 # shellcheck disable=SC2034  # the worlds use it
 yaml_blocks=()  # the page's YAML blocks so far, as files
 declare -A ids  # the ids that the page shows, and those that its commands get instead
+at_the_end=     # a command for the end of the page, however it ends
 before_python=  # what a Python block takes for granted
 
 finish() {
@@ -20,6 +21,8 @@ finish() {
       [[ ! -s $file ]] || { echo "--- ${file##*/}"; tail -n 12 "$file"; } >&3
     done
   fi
+  # A server that it starts must not keep our output open: live.py reads until it is closed.
+  eval "$at_the_end" >>"$DOCS_FOLDER/before.out" 2>&1 3>&-
   # This shell leads a session of its own: all that it started ends with it.
   trap '' TERM
   kill -TERM 0

@@ -86,6 +86,18 @@ three_tasks() {
   until_true prints '^1$' rung list --state parked --count
 }
 no_sidecar_runs() { sidecar_ends; }
+a_sidecar_serves_http() {
+  sed 's/^node: .*/node: sidecar-4/' rung.yaml >http.yaml
+  echo "http: { listen: \"$DOCS_HTTP\" }" >>http.yaml
+  export RUNG_CONFIG=http.yaml
+  sidecar
+  until_true rung healthcheck
+}
+the_database_is_away() {
+  at_the_end="$RUNG_TEST_SERVERS start-db $RUNG_TEST_DIR"
+  "$RUNG_TEST_SERVERS" kill-db "$RUNG_TEST_DIR"
+  until_true bash -c '! rung healthcheck'
+}
 no_groups() { unset RUNG_CONFIG; }
 one_group_is_away() {
   mariadb -e 'CREATE DATABASE IF NOT EXISTS rung_eu'

@@ -17,8 +17,8 @@ the_task_is_delivered() {
 }
 another_task() { ID=$(submitted '{"queue": "orders", "body": "x", "delay": "30m"}'); }
 orders_are_parked() {
-  "$PWD/../failed.py" 300
-  until_true prints '^300$' rung list --queue orders --state parked --count
+  "$PWD/../failed.py" 2000
+  until_true prints '^2000$' rung list --queue orders --state parked --count
 }
 cat >../failed.py <<'PYTHON'
 #!/usr/bin/python3

@@ -34,7 +34,8 @@ TEST(Logs, EachEventOfThePageIsListed) {
   const Ran ran = logs({"list", "--json"});
   EXPECT_EQ(ran.exit, 0);
   std::vector<std::string> listed;
-  for (const auto& event : nlohmann::json::parse(ran.out)["events"]) {
+  const auto json = nlohmann::json::parse(ran.out);
+  for (const auto& event : json["events"]) {
     listed.push_back(event["event"]);
     EXPECT_FALSE(event["meaning"].get<std::string>().empty()) << event;
     EXPECT_FALSE(event["levels"].get<std::string>().empty()) << event;
