@@ -48,7 +48,7 @@ class Backup(unittest.TestCase):
         for number in (1, 2):
             Node(cls.servers, number, more=CONFIG + "lease: 5s\n", ladder=LADDER, binary=sys.argv[1])
         cls.run_block("start")
-        until("both sidecars run", lambda: cls.servers.rows("SHOW DATABASES LIKE %s", DATABASE) and cls.balanced(), 60)
+        until("both sidecars run", lambda: cls.servers.rows("SHOW DATABASES LIKE %s", DATABASE) and cls.balanced())
         cls.servers.rows(f"USE {DATABASE}")
         cls.traffic = Traffic(cls.servers, 30)
         cls.traffic.begin()
@@ -66,7 +66,7 @@ class Backup(unittest.TestCase):
         if root := os.environ.get("RUNG_DB_ROOT"):
             for name in PROGRAMS:
                 with open(f"{programs}/{name}", "w", encoding="utf-8") as file:
-                    file.write(f'#!/bin/sh\nexec {TESTS}/in_root {root} {folder} {name} "$@"\n')
+                    file.write(f'#!/bin/sh\nexec {TESTS}/in_root {root} {folder} /usr/bin/{name} "$@"\n')
                 os.chmod(f"{programs}/{name}", 0o755)
         with open(f"{folder}/env", encoding="utf-8") as file:
             (sql,) = re.findall(r"RUNG_TEST_SQL=(\S+)", file.read())
