@@ -100,7 +100,7 @@ class ErrorQueueStory : public testing::Test {
     until([&] { return (got = broker_->take(queue)).has_value(); });
     return got;
   }
-  std::vector<TaskRow> rows() { return open_memory_store(db_)->list({}).value(); }
+  std::vector<TaskRow> rows() { return open_memory_store(db_)->list({.limit = 5000}).value(); }
   bool parks() {
     return until([&] {
       const auto all = rows();
