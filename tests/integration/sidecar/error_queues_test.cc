@@ -239,7 +239,7 @@ TEST_F(ErrorQueuesOfTheConfig, AQueueThatTheBrokerRefusesStopsNoOther) {
 // With the table of bodies locked, the backlog fills what Rung takes of it. A dead letter that comes then is
 // committed before all but that part.
 TEST_F(ErrorQueuesOfTheConfig, ABacklogDelaysNoFreshDeadLetter) {
-  constexpr std::uint32_t kBacklog = 3000, kShare = 100;  // a tenth of broker.prefetch
+  constexpr std::uint32_t kBacklog = 600, kShare = 100;  // a tenth of broker.prefetch
   config.ladder = "[1h]";
   run_with("dialect: masstransit");
   ASSERT_TRUE(rung().logged("shards acquired")) << "the tables are there";
@@ -247,7 +247,7 @@ TEST_F(ErrorQueuesOfTheConfig, ABacklogDelaysNoFreshDeadLetter) {
   lock.exec("LOCK TABLES " + db.name() + ".rung_bodies READ");
   Message old;
   old.headers = Table{{"MT-Fault-InputAddress", "rabbitmq://localhost/" + orders_}};
-  old.body = std::string(64 * 1024, 'x');
+  old.body = std::string(16 * 1024, 'x');
   amqp.publish_all("", errors_, std::vector<Message>(kBacklog, old));
   ASSERT_TRUE(eventually([&] { return amqp.depth(errors_) == kBacklog - kShare; }, kBound));
   const std::string queue = attached("fresh");
