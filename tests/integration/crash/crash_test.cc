@@ -60,6 +60,9 @@ class CrashFromAnErrorQueue : public Crash {
     if (!message.headers) message.headers.emplace();
     message.headers->emplace_back("MT-Fault-Message", "no card");
     message.headers->emplace_back("MT-Fault-ExceptionType", "CardError");
+    // As MassTransit sends it. Without the time a repeat looks like a failure of the first retry once that is
+    // out.
+    message.headers->emplace_back("MT-Fault-Timestamp", "2026-11-24T01:02:03.4567890Z");
     ASSERT_TRUE(amqp.publish("", errors_, message));
   }
   void consume_and_fail(AmqpProbe& consumer) {
