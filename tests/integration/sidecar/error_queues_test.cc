@@ -274,6 +274,7 @@ TEST_F(ErrorQueuesOfTheConfig, WithoutTheirConnectionTheProblemIsShownAndRungGoe
   const int port = free_port();
   config.more = "http: { listen: \"127.0.0.1:" + std::to_string(port) + "\" }\n";
   run_with("dialect: masstransit");
+  ASSERT_TRUE(rung().logged("shards acquired")) << "it is ready";
   HttpClient http(port);
   proxy.cut_those_with("intake of error queues");
   const std::string problem = "no error queue is consumed: ";
