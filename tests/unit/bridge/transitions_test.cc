@@ -181,19 +181,22 @@ TEST_F(TransitionsStory, AConfirmWaitsForCompanyAndAFailureForNobody) {
 
 TEST_F(TransitionsStory, ItemsOfAnOlderSessionAreDropped) {
   const TaskId here = world.insert_awaiting("orders");
-  publishing.insert(here);
+  const TaskId another = world.insert_awaiting("orders");
+  publishing = {here, another};
   const TaskId there = claimed_by(world.peer("peer", Ms{60'000}));
   const auto held = add({here, failed(1)}, {1}), asked = add({there, failed(1)}, {1});
-  const auto newer = add({here, failed(1)}, {2}), of_another_intake = add({there, failed(1)}, {1, 1});
+  const auto newer = add({here, failed(1)}, {2}), of_another_intake = add({another, failed(1)}, {1, 1});
   transitions.flush();
   world.loop.run_for(Ms{100});
   transitions.forget_before({2});
   publishing.clear();
   transitions.published(here);
+  transitions.published(another);
   world.loop.run_for(Ms{70'000});
   EXPECT_FALSE(held->decision || asked->decision) << "the broker brings them again";
   EXPECT_TRUE(newer->applied());
-  EXPECT_TRUE(of_another_intake->applied()) << "the peer's lease is over";
+  EXPECT_TRUE(of_another_intake->applied());
+  EXPECT_EQ(world.row(there).state, State::publishing);
 }
 
 }  // namespace
