@@ -122,6 +122,12 @@ def stopped(one: Node) -> None:
         raise Failed(f"{one.name} ended with exit code {code}")
 
 
+def kill(nodes: list[Node]) -> None:
+    for one in nodes:
+        if one.process is not None and one.process.poll() is None:
+            one.kill()
+
+
 def verdict(servers: Servers, traffic: Traffic, spans: list[Span], before: dict[str, tuple]) -> None:
     judge = Judge(servers, traffic)
     for line in judge.figures(spans):
@@ -194,9 +200,7 @@ def full(servers: Servers, options) -> None:
             stopped(one)
         verdict(servers, traffic, spans, before)
     finally:
-        for one in running:
-            if one.process is not None and one.process.poll() is None:
-                one.kill()
+        kill(running)
 
 
 def slice_of_ci(servers: Servers, options) -> None:
@@ -227,9 +231,7 @@ def slice_of_ci(servers: Servers, options) -> None:
             stopped(one)
         verdict(servers, traffic, spans, before)
     finally:
-        for one in nodes:
-            if one.process is not None and one.process.poll() is None:
-                one.kill()
+        kill(nodes)
 
 
 def schema_of(servers: Servers, database: str) -> dict[str, str]:
