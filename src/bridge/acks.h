@@ -35,11 +35,13 @@ class Acks {
     if (tags_.empty()) return;
     std::vector<DeliveryTag> tags;
     tags.swap(tags_);
+    note_progress();
     broker_.ack(std::move(tags));
   }
   // The broker redelivers them.
   void requeue(std::vector<DeliveryTag> tags) {
     for (const DeliveryTag& tag : tags) settled(tag);
+    note_progress();
     broker_.requeue(std::move(tags));
   }
 
@@ -63,6 +65,7 @@ class Acks {
     IntakeSession session;
     std::size_t unacked = 0;  // of this session
     BootMs progress{0};       // the last ack, or the first delivery after a time without any
+    bool settled = false;     // something, since note_progress()
   };
 
   Intake& at(const IntakeSession& session) {
@@ -77,7 +80,14 @@ class Acks {
     const auto intake = std::ranges::find(intakes_, tag.session, &Intake::session);
     if (intake == intakes_.end() || intake->unacked == 0) return;
     --intake->unacked;
-    intake->progress = clock_.boot();
+    intake->settled = true;
+  }
+
+  // Once for each batch: the clock is not read for each delivery.
+  void note_progress() {
+    for (Intake& intake : intakes_) {
+      if (std::exchange(intake.settled, false)) intake.progress = clock_.boot();
+    }
   }
 
   Broker& broker_;

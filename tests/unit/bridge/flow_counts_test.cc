@@ -127,9 +127,11 @@ TEST(Acks, AnIntakeThatProgressesDoesNotHideAnotherThatIsStuck) {
   acks.received({1, 1}, 2);
   world.loop.run_for(Ms{2000});
   acks.add({{1, 1}, 1});
+  acks.flush();
   EXPECT_EQ(acks.unacked(), 2U);
   EXPECT_EQ(acks.stalled(), Ms{2000});
   acks.add({{1, 0}, 1});
+  acks.flush();
   world.loop.run_for(Ms{500});
   EXPECT_EQ(acks.unacked(), 1U);
   EXPECT_EQ(acks.stalled(), Ms{500});
