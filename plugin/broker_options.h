@@ -23,8 +23,9 @@ struct BrokerOptions {
   std::string ca, cert, key;
   bool verify_host = true;
   int prefetch = 1000;  // maximum number of unacked messages
-  // Maximum bytes of unacked messages' bodies in memory. Bodies beyond it are dropped, stay unacked, and are
-  // requested again once half of it is free: the prefetch counts messages, and 1,000 of 16 MB are 16 GB.
+  // Maximum bytes of unacked messages in memory, bodies and headers. Messages beyond it are dropped, stay
+  // unacked, and are requested again once half of it is free: the prefetch counts messages, and 1,000 of 16
+  // MB are 16 GB.
   std::size_t max_intake_bytes = 64UL * 1024 * 1024;
   int max_unconfirmed = 2000;  // publishes in flight at a time
   // We and the broker consider a connection dead after three silent heartbeats. After a takeover, an instance

@@ -163,8 +163,9 @@ Result<bool> Consumer::read(Connection& connection) {
 void Consumer::take_frame(Connection& connection, const Frame& frame) {
   if (frame.type != AMQP_FRAME_METHOD) {
     if (!content_.add(frame)) return;
+    const std::size_t bytes = content_.bytes();
     incoming_.message = content_.take();
-    if (!intake_.stopped()) delivered(std::move(incoming_));
+    if (!intake_.stopped()) delivered(std::move(incoming_), bytes);
     incoming_ = {};
     return;
   }
@@ -190,8 +191,8 @@ void Consumer::take_frame(Connection& connection, const Frame& frame) {
   }
 }
 
-void Consumer::delivered(Delivery delivery) {
-  if (!held_.take(delivery.tag.tag, delivery.message.body.size())) return;
+void Consumer::delivered(Delivery delivery, std::size_t bytes) {
+  if (!held_.take(delivery.tag.tag, bytes)) return;
   take_facts(delivery, *options_.error_queues,
              [](Delivery& its) { its.facts = take_broker_headers(its.message, its.inlet); });
   deliveries_.push_back(std::move(delivery));
@@ -227,6 +228,7 @@ bool Consumer::write_acks(Connection& connection) {
 }
 
 Result<void> Consumer::change(Connection& connection) {
+  write_acks(connection);  // a queue that is refused ends this channel, and with it what is not acked
   const auto changed =
       with_calls(connection, loop_.now() + kSetUpTimeout,
                  [&](const ConsumedQueues::Calls& calls) { return queues_.change(calls, consuming()); });

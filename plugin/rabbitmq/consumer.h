@@ -25,7 +25,7 @@ class Consumer {
  public:
   struct Settings {
     std::uint8_t intake = 0;    // IntakeSession::intake
-    std::size_t max_bytes = 0;  // of unacked bodies, in memory
+    std::size_t max_bytes = 0;  // of unacked messages, in memory
     ConnectionLoop::Settings loop;
   };
   // REQUIRES: `queues` outlives it.
@@ -56,7 +56,7 @@ class Consumer {
   Result<bool> read(Connection& connection);
   void take_frame(Connection& connection, const Frame& frame);
   void on_cancelled(Connection& connection, const Frame& frame);
-  void delivered(Delivery delivery);
+  void delivered(Delivery delivery, std::size_t bytes);
   void hand_over();
   bool write_acks(Connection& connection);  // whether there were any
   Result<void> change(Connection& connection);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -28,6 +29,7 @@ class Content {
       // A header that does not parse cannot pass a broker that parses it too. We keep what was read, so that
       // the message is not lost.
       decode_content_header(frame.payload, message_, left_);
+      header_bytes_ = frame.payload.size();
       constexpr std::uint64_t kReserveMost = 64ULL << 20;
       body_.reserve(std::min(left_, kReserveMost));
       state_ = State::body;
@@ -39,6 +41,8 @@ class Content {
     state_ = State::none;
     return true;
   }
+  // Of the message that is complete, before take(): its header, which has the properties, and its body.
+  std::size_t bytes() const { return header_bytes_ + body_.size(); }
   Message take() {
     message_.body = std::exchange(body_, {});
     return std::exchange(message_, {});
@@ -49,6 +53,7 @@ class Content {
   State state_ = State::none;
   Message message_;  // its body comes with take()
   std::string body_;
+  std::size_t header_bytes_ = 0;
   std::uint64_t left_ = 0;  // bytes of body still to come
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <utility>
 
 #include "plugin/rabbitmq/intake_shares.h"
@@ -48,6 +49,11 @@ std::optional<ErrorConsumers::Down> ErrorConsumers::down() const {
   return down_;
 }
 
+ErrorConsumers::Names ErrorConsumers::wanted() const {
+  const std::lock_guard lock(mutex_);
+  return wanted_;
+}
+
 void ErrorConsumers::up(const Connection&) {
   {
     const std::lock_guard lock(mutex_);
@@ -78,19 +84,22 @@ bool ErrorConsumers::must_change(bool consuming) const {
 }
 
 Result<ConsumedQueues::Changed> ErrorConsumers::change(const Calls& calls, bool) {
-  Names wanted;
-  {
-    const std::lock_guard lock(mutex_);
-    wanted = wanted_;
-  }
+  const Names wanted = this->wanted();
   std::erase_if(consumed_, [&](const auto& one) {
     if (wanted.contains(one.first)) return false;
     send_cancel_of(one.second, calls.connection);
     return true;
   });
+  std::vector<std::string> missing;
+  std::ranges::copy_if(wanted, std::back_inserter(missing),
+                       [&](const std::string& queue) { return !consumed_.contains(queue); });
+  // Those first that may be refused. A refusal closes the channel: what the broker has sent on it by then
+  // counts as delivered once more, and a quorum queue drops a message that was delivered too often.
+  std::ranges::stable_partition(missing,
+                                [&](const std::string& queue) { return !accepted_.contains(queue); });
   Calls for_one = calls;
-  for (const std::string& queue : wanted) {
-    if (consumed_.contains(queue)) continue;
+  for (const std::string& queue : missing) {
+    if (!this->wanted().contains(queue)) continue;         // it was deleted, or rests, since
     for_one.deadline = calls.waker.now() + kSetUpTimeout;  // no queue uses up the time of the others
     const auto started = start(queue, for_one);
     if (!started || *started == Changed::channel_closed) return started;
@@ -110,6 +119,7 @@ Result<ConsumedQueues::Changed> ErrorConsumers::start(const std::string& queue, 
   const auto answer = calls.connection.call(AMQP_BASIC_CONSUME_METHOD, &consume, AMQP_BASIC_CONSUME_OK_METHOD,
                                             calls.waker, calls.deadline, calls.others);
   if (answer) {
+    accepted_.insert(queue);
     tell({Event::What::consuming, queue});
     return Changed::done;
   }
@@ -159,6 +169,7 @@ void ErrorConsumers::cancelled(std::string_view consumer_tag) {
 }
 
 void ErrorConsumers::give_up(Event event) {
+  accepted_.erase(event.queue);
   {
     const std::lock_guard lock(mutex_);
     wanted_.erase(event.queue);

@@ -73,6 +73,7 @@ class ErrorConsumers final : public ConsumedQueues {
   Result<void> set_prefetch(const std::string& queue, const Calls& calls);
   void give_up(Event event);
   void tell(Event event);
+  Names wanted() const;
   std::string queue_of(std::string_view consumer_tag) const;
 
   const BrokerOptions& options_;
@@ -86,6 +87,7 @@ class ErrorConsumers final : public ConsumedQueues {
   // Used by the consumer's thread only.
   std::map<std::string, std::string, std::less<>> consumed_;  // queue -> consumer tag
   std::vector<std::string> queues_;                           // of this channel, by the number in the tag
+  Names accepted_;    // the broker let us consume them when we last tried, on this channel or an earlier one
   int prefetch_ = 0;  // of the next consumer of this channel; 0 = not set
 };
 

@@ -1,4 +1,4 @@
-// Limits the bytes of bodies that the sink holds unacked. Messages beyond the limit are refused: they stay
+// Limits the bytes of messages that the sink holds unacked. Messages beyond the limit are refused: they stay
 // unacked, and the broker is asked to redeliver them once half of the limit is free. The prefetch counts
 // messages, not bytes. Thread: one thread per object.
 #pragma once
@@ -48,7 +48,7 @@ class HeldDeliveries {
 
  private:
   const std::size_t max_bytes_;
-  std::unordered_map<std::uint64_t, std::size_t> held_;  // a body's bytes by delivery tag
+  std::unordered_map<std::uint64_t, std::size_t> held_;  // a message's bytes by delivery tag
   std::size_t bytes_ = 0;                                // of all in held_
   std::vector<std::uint64_t> to_requeue_;                // unacked
 };

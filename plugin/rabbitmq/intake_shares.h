@@ -19,7 +19,7 @@ inline std::uint16_t as_prefetch_count(int messages) {
 // A tenth for each error queue. With `parked: return` all: the copies in the queue are held until something
 // else comes, and behind more copies than this nothing is found.
 inline int error_prefetch(const BrokerOptions& options, const ErrorQueue* entry) {
-  return entry != nullptr && entry->returns ? options.prefetch : options.prefetch / 10;
+  return entry != nullptr && entry->returns ? options.prefetch : std::max(options.prefetch / 10, 1);
 }
 
 // Bytes of unacked bodies: a quarter for all error queues together, if there are any.

@@ -16,10 +16,11 @@ class Acks {
  public:
   Acks(Broker& broker, const Clock& clock) : broker_(broker), clock_(clock) {}
 
-  // Of a session that is at least as new as any before of its intake. An older one's deliveries count no
-  // longer. `deliveries`: without copies that wait on purpose (add_copy).
+  // Those of an older session than the last of its intake do not count: the broker redelivers them.
+  // `deliveries`: without copies that wait on purpose (add_copy).
   void received(const IntakeSession& session, std::size_t deliveries) {
     Intake& intake = at(session);
+    if (session.before(intake.session)) return;
     if (intake.unacked == 0) intake.progress = clock_.boot();
     intake.unacked += deliveries;
   }

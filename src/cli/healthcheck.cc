@@ -5,6 +5,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -53,8 +54,9 @@ int run(const HealthcheckOptions& options) {
                         "http: { listen: \"127.0.0.1:8025\" }");
   // Not verified: the certificate names the host as others see it. No secret is sent, and the answer decides
   // nothing beyond this exit code.
+  const Ms half = std::max(*timeout / 2, Ms{1});  // 0 would mean: no limit
   net::HttpClient client(
-      {.base = own_url(config.http), .verify = false, .connecting = *timeout / 2, .answering = *timeout / 2});
+      {.base = own_url(config.http), .verify = false, .connecting = half, .answering = half});
   const net::HttpReply reply = client.send("GET", options.live ? "/healthz" : "/readyz");
   if (reply.status == 0) return report_error(kUnreachable, own_url(config.http) + " " + reply.error);
   const auto answer = nlohmann::json::parse(reply.body, nullptr, false);

@@ -15,6 +15,30 @@
 
 namespace rung::http {
 
+// The gauges of a family whose labels come and go: with a reload, or as queues are paused.
+// REQUIRES: Metrics::mutex_ is held.
+class GaugesByLabels {
+ public:
+  explicit GaugesByLabels(prometheus::Family<prometheus::Gauge>& family) : family_(family) {}
+  // Sets these, and removes all others: a gauge that nobody sets any more would keep an alert firing.
+  void set(const std::map<prometheus::Labels, double>& now) {
+    std::erase_if(gauges_, [&](const auto& gauge) {
+      const bool goes = !now.contains(gauge.first);
+      if (goes) family_.Remove(gauge.second);
+      return goes;
+    });
+    for (const auto& [labels, value] : now) {
+      auto& gauge = gauges_[labels];
+      if (gauge == nullptr) gauge = &family_.Add(labels);
+      gauge->Set(value);
+    }
+  }
+
+ private:
+  prometheus::Family<prometheus::Gauge>& family_;
+  std::map<prometheus::Labels, prometheus::Gauge*> gauges_;
+};
+
 struct Metrics::Families {
   prometheus::Registry registry;
   prometheus::Family<prometheus::Counter>& requests =
@@ -26,17 +50,17 @@ struct Metrics::Families {
       counter("rung_submitted_tasks_total", "Tasks submitted to this instance by HTTP, by result.");
   prometheus::Family<prometheus::Counter>& changes = counter(
       "rung_changes_total", "Changes of single tasks by HTTP at this instance, by action and result.");
-  prometheus::Family<prometheus::Gauge>& tasks =
+  GaugesByLabels tasks{
       gauge("rung_tasks",
             "Tasks in the database by queue and state, all instances. As of some seconds ago. Queues that "
             "the config "
-            "does not name are together in queue=\"(other)\".");
+            "does not name are together in queue=\"(other)\".")};
   prometheus::Family<prometheus::Gauge>& overdue =
       gauge("rung_overdue_tasks", "Scheduled tasks that are overdue, all instances.");
-  prometheus::Family<prometheus::Gauge>& oldest_overdue =
+  GaugesByLabels oldest_overdue{
       gauge("rung_oldest_overdue_seconds",
             "How long the scheduled task that is due longest has been due, by queue, all instances; 0 = none "
-            "is. Without queues that a gate holds back.");
+            "is. Without queues that a gate holds back.")};
   prometheus::Family<prometheus::Gauge>& unowned =
       gauge("rung_shards_unowned", "Shards that no live instance owns, of 64.");
   prometheus::Family<prometheus::Gauge>& nodes = gauge("rung_nodes", "Live instances, by the database.");
@@ -115,14 +139,14 @@ struct Metrics::Families {
       gauge("rung_publish_window", "The sum of the windows of the queues that this instance publishes to.");
   prometheus::Family<prometheus::Gauge>& quarantined = gauge(
       "rung_quarantined_queues", "Queues that held up a connection and are probed one message at a time.");
-  prometheus::Family<prometheus::Gauge>& attached = gauge(
-      "rung_queue_attached", "1 if the queue's dead letters reach Rung; only queues that the config names.");
+  GaugesByLabels attached{gauge(
+      "rung_queue_attached", "1 if the queue's dead letters reach Rung; only queues that the config names.")};
   prometheus::Family<prometheus::Gauge>& error_queues =
       gauge("rung_error_queues", "Error queues that exist and that this instance consumes, or that rest.");
-  prometheus::Family<prometheus::Gauge>& paused =
-      gauge("rung_queue_paused", "1 for each queue that is paused; the others are not listed.");
-  prometheus::Family<prometheus::Gauge>& closed =
-      gauge("rung_queue_closed", "1 for each queue that gets no tasks, by the gate that holds them back.");
+  GaugesByLabels paused{
+      gauge("rung_queue_paused", "1 for each queue that is paused; the others are not listed.")};
+  GaugesByLabels closed{
+      gauge("rung_queue_closed", "1 for each queue that gets no tasks, by the gate that holds them back.")};
   prometheus::Family<prometheus::Gauge>& behind_gates =
       gauge("rung_tasks_behind_gates",
             "Due tasks that wait behind a gate or for a rate, as far as this instance has them in memory.");
@@ -138,11 +162,8 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Gauge>& build = gauge(
       "rung_build_info", "Always 1; the version is a label, and so is the group if the config has groups.");
 
-  std::map<std::string, prometheus::Gauge*> problems;         // guarded by mutex_
-  bridge::Lateness late;                                      // contents of the histogram; guarded by mutex_
-  std::map<std::string, prometheus::Gauge*> attached_queues;  // guarded by mutex_
-  std::map<std::string, prometheus::Gauge*> paused_queues;    // guarded by mutex_
-  std::map<std::pair<std::string, std::string>, prometheus::Gauge*> closed_queues;  // guarded by mutex_
+  std::map<std::string, prometheus::Gauge*> problems;  // guarded by mutex_
+  bridge::Lateness late;                               // contents of the histogram; guarded by mutex_
 
   prometheus::Family<prometheus::Histogram>& histogram(const char* name, const char* help) {
     return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);

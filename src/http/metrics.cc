@@ -59,26 +59,29 @@ void Metrics::changed(std::string_view what, Changed how) {
 void Metrics::totals(const Totals& totals, const std::vector<std::string>& queues) {
   constexpr const char* kOther = bridge::FlowCounts::kOther;
   double overdue = 0;
-  std::map<std::pair<std::string, State>, double> tasks;
+  std::map<prometheus::Labels, double> tasks, ages;
   std::map<std::string, Ms> oldest;
+  const auto of = [](const std::string& queue, State state) {
+    return prometheus::Labels{{"queue", queue}, {"state", std::string(to_word(state))}};
+  };
   for (const State state : kStates) {
-    tasks[{kOther, state}] = 0;
-    for (const std::string& queue : queues) tasks[{queue, state}] = 0;
+    tasks[of(kOther, state)] = 0;
+    for (const std::string& queue : queues) tasks[of(queue, state)] = 0;
   }
   oldest[kOther] = Ms{0};
   for (const std::string& queue : queues) oldest[queue] = Ms{0};
   for (const QueueStat& stat : totals.by_queue) {
     const std::string& queue = oldest.contains(stat.queue) ? stat.queue : kOther;
-    tasks[{queue, stat.state}] += static_cast<double>(stat.tasks);
+    tasks[of(queue, stat.state)] += static_cast<double>(stat.tasks);
     overdue += static_cast<double>(stat.overdue);
     const bool held = std::ranges::find(totals.held_back, stat.queue) != totals.held_back.end();
     if (stat.oldest_due_at && !held)
       oldest[queue] = std::max(oldest[queue], totals.now - *stat.oldest_due_at);
   }
-  for (const auto& [of, count] : tasks)
-    families_->tasks.Add({{"queue", of.first}, {"state", std::string(to_word(of.second))}}).Set(count);
-  for (const auto& [queue, age] : oldest)
-    families_->oldest_overdue.Add({{"queue", queue}}).Set(static_cast<double>(age.count()) / 1000);
+  for (const auto& [queue, age] : oldest) ages[{{"queue", queue}}] = static_cast<double>(age.count()) / 1000;
+  const std::lock_guard lock(mutex_);
+  families_->tasks.set(tasks);
+  families_->oldest_overdue.set(ages);
   families_->overdue.Add({}).Set(overdue);
   families_->nodes.Add({}).Set(static_cast<double>(totals.nodes));
   families_->unowned.Add({}).Set(static_cast<double>(totals.unowned));

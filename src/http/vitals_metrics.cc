@@ -3,7 +3,6 @@
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 
-#include <algorithm>
 #include <array>
 
 #include "src/http/metric_families.h"
@@ -140,44 +139,19 @@ void Metrics::retention(const bridge::RetentionState& now) {
 }
 
 void Metrics::attachments(const Vitals& vitals) {
-  auto& gauges = families_->attached_queues;
-  for (auto it = gauges.begin(); it != gauges.end();) {
-    const bool stays =
-        std::ranges::any_of(vitals.attached, [&](const auto& q) { return q.first == it->first; });
-    if (!stays) families_->attached.Remove(it->second);
-    it = stays ? std::next(it) : gauges.erase(it);
-  }
-  for (const auto& [queue, attached] : vitals.attached) {
-    auto& gauge = gauges[queue];
-    if (gauge == nullptr) gauge = &families_->attached.Add({{"queue", queue}});
-    gauge->Set(attached ? 1 : 0);
-  }
+  std::map<prometheus::Labels, double> attached;
+  for (const auto& [queue, is] : vitals.attached) attached[{{"queue", queue}}] = is ? 1 : 0;
+  families_->attached.set(attached);
 }
 
 void Metrics::pauses(const Vitals& vitals) {
-  auto& gauges = families_->paused_queues;
-  std::erase_if(gauges, [&](const auto& gauge) {
-    const bool goes = std::ranges::find(vitals.closed, std::pair{gauge.first, std::string("paused")}) ==
-                      vitals.closed.end();
-    if (goes) families_->paused.Remove(gauge.second);
-    return goes;
-  });
-  auto& closed = families_->closed_queues;
-  std::erase_if(closed, [&](const auto& gauge) {
-    const bool goes = std::ranges::find(vitals.closed, gauge.first) == vitals.closed.end();
-    if (goes) families_->closed.Remove(gauge.second);
-    return goes;
-  });
-  for (const auto& entry : vitals.closed) {
-    auto& by_state = closed[entry];
-    if (by_state == nullptr)
-      by_state = &families_->closed.Add({{"queue", entry.first}, {"gate", entry.second}});
-    by_state->Set(1);
-    if (entry.second != "paused") continue;
-    auto& gauge = gauges[entry.first];
-    if (gauge == nullptr) gauge = &families_->paused.Add({{"queue", entry.first}});
-    gauge->Set(1);
+  std::map<prometheus::Labels, double> paused, closed;
+  for (const auto& [queue, gate] : vitals.closed) {
+    closed[{{"queue", queue}, {"gate", gate}}] = 1;
+    if (gate == "paused") paused[{{"queue", queue}}] = 1;
   }
+  families_->paused.set(paused);
+  families_->closed.set(closed);
 }
 
 void Metrics::lateness(const bridge::Lateness& now) {
@@ -186,6 +160,8 @@ void Metrics::lateness(const bridge::Lateness& now) {
       {}, prometheus::Histogram::BucketBoundaries(now.kSeconds.begin(), now.kSeconds.end()));
   std::vector<double> more;
   for (std::size_t i = 0; i < now.counts.size(); ++i) {
+    // Older than what is there: two scrapes at once, and the later one was quicker.
+    if (now.counts[i] < before.counts[i]) return;
     more.push_back(static_cast<double>(now.counts[i] - before.counts[i]));
   }
   histogram.ObserveMultiple(more, now.sum - before.sum);

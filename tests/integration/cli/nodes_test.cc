@@ -43,11 +43,11 @@ TEST_F(NodesCommand, TellsTheLivingFromTheDeadAndThoseThatLeft) {
 
   const Ran ran = rung({"nodes"});
   EXPECT_EQ(ran.exit, 0) << ran.err;
-  EXPECT_THAT(ran.out,
-              ContainsRegex("alive +live +now +now +6 +10-12,20,40-41 +now +0 +- +9.9 +host-alive:77"));
+  EXPECT_THAT(ran.out, ContainsRegex("alive +live +" + kJustNow + " +" + kJustNow + " +6 +10-12,20,40-41 +" +
+                                     kJustNow + " +0 +- +9.9 +host-alive:77"));
   EXPECT_THAT(ran.out, ContainsRegex("killed +dead +1h ago +2h ago +0 +- "));
-  EXPECT_THAT(ran.out, ContainsRegex("stopped +left +now +now +0 +- "));
-  EXPECT_THAT(ran.out, ContainsRegex("test-node +live .* 1 +3 +now +2 +5m"));
+  EXPECT_THAT(ran.out, ContainsRegex("stopped +left +" + kJustNow + " +" + kJustNow + " +0 +- "));
+  EXPECT_THAT(ran.out, ContainsRegex("test-node +live .* 1 +3 +" + kJustNow + " +2 +5m"));
   EXPECT_THAT(ran.out, ContainsRegex("\\(unowned\\) .* 57 +0-2,4-9,13-19,21-39,42-63 "));
 
   const json nodes = rung_json({"nodes"});

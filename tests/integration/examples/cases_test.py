@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -52,10 +53,19 @@ class Own(unittest.TestCase):
     def admin(method, path, body=None):
         """By the management API: rabbitmqctl starts an Erlang for each call, seconds on a busy machine."""
         url = f"{os.environ['RUNG_TEST_MANAGEMENT']}/api/{path}"
-        request = urllib.request.Request(url, json.dumps(body or {}).encode(), {"Content-Type": "application/json"},
-                                         method=method)
+        request = urllib.request.Request(url, None if method == "GET" else json.dumps(body or {}).encode(),
+                                         {"Content-Type": "application/json"}, method=method)
         request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
         urllib.request.urlopen(request, timeout=60).close()
+
+    def queue_exists(self, queue):
+        try:
+            self.admin("GET", f"queues/{self.name}/{queue}")
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise
+            return False
+        return True
 
     def sql(self, text, *values):
         with self.db.cursor() as cursor:
@@ -142,6 +152,8 @@ class Handlers(Own):
         self.until(lambda: subprocess.run([PROGRAM, "stats", "-c", str(config)], stdout=subprocess.DEVNULL,
                                           stderr=subprocess.DEVNULL, check=False).returncode == 0, "the sidecar stands")
         worker = self.start("worker", *command, self.environment["RUNG_TEST_AMQP"], "jobs")
+        # A message that is published before the worker has declared its queue is returned: that is an attempt, too.
+        self.until(lambda: self.queue_exists("jobs"), "the worker has declared its queue")
         for name, body in bodies.items():
             self.run_to_end(PROGRAM, "submit", "-c", str(config), "--tag", name.split("/")[0], "--message-id", name,
                             "--delay", "200ms", "--body", body)

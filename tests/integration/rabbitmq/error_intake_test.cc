@@ -90,11 +90,33 @@ TEST_F(ErrorIntake, ARefusedQueueClosesNoChannelOfOurOwn) {
   EXPECT_TRUE(eventually([&] { return probe().depth(failed()) == 2U; })) << "none was redelivered before";
 }
 
+// A refused queue closes the channel, and what the others were sent on it counts as delivered once more.
+TEST_F(ErrorIntake, RefusedQueuesDoNotUseUpTheDeliveryLimitOfTheOthers) {
+  const std::int32_t limit = 3;
+  const auto dialect = std::make_shared<const Dialect>();
+  std::vector<ErrorQueue> entries = {{.from = errors_, .dialect = dialect, .to = queue_}};
+  AmqpProbe owner;
+  for (int i = 0; i < 2 * limit; ++i) {
+    const std::string refused = options_.prefix + "-refused_" + std::to_string(i);  // sorted after errors_
+    entries.push_back({.from = refused, .dialect = dialect, .to = queue_});
+    owner.declare(refused);
+    owner.consume(refused, 1, true);
+  }
+  options_.error_queues = std::make_shared<const ErrorQueues>(entries);
+  probe().declare(errors_, {{"x-queue-type", "quorum"}, {"x-delivery-limit", limit}});
+  ASSERT_TRUE(probe().publish("", errors_, text("failed")));
+  start_up();
+  ASSERT_TRUE(consumed({errors_}));
+  EXPECT_EQ(next().message.body, "failed");
+  broker_->stop(Ms{2000});
+  for (std::size_t i = 1; i < entries.size(); ++i) owner.remove(entries[i].from);
+}
+
 // Nothing is acked: each intake has its own room.
 TEST_F(ErrorIntake, ABacklogTakesNoRoomOfOurOwn) {
   constexpr std::size_t kBytes = 64 * 1024, kCount = 2000;
   options_.prefetch = 500;
-  options_.max_intake_bytes = 20 * kBytes;
+  options_.max_intake_bytes = 21 * kBytes;  // a quarter is room for five with their headers
   probe().declare(errors_);
   probe().publish_all("", errors_, std::vector<Message>(kCount, text(std::string(kBytes, 'x'))));
   start_up();

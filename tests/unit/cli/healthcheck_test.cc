@@ -100,6 +100,7 @@ TEST_F(Healthcheck, NoAnswerIsExit2) {
   const Ran hung = check(listen(silent.port()), {"--timeout", "200ms"});
   EXPECT_EQ(hung.exit, 2);
   EXPECT_THAT(hung.err, ::testing::HasSubstr("does not answer in time"));
+  EXPECT_EQ(check(listen(silent.port()), {"--timeout", "1ms"}).exit, 2) << "the shortest, not: no limit";
 }
 
 TEST_F(Healthcheck, NeedsAnAddressAndAGroup) {

@@ -121,6 +121,26 @@ TEST_F(MetricsText, FiguresOfTheDatabase) {
   EXPECT_EQ(value("rung_nodes"), "2");
   EXPECT_EQ(value("rung_shards_unowned"), "5");
   EXPECT_GT(std::stod(value("rung_tasks_timestamp_seconds")), 0);
+  // After a reload: the last figure of a queue that the config no longer names would keep an alert firing.
+  metrics.totals(totals, {"mails"});
+  EXPECT_EQ(value("rung_oldest_overdue_seconds{queue=\"orders\"}"), "");
+  EXPECT_EQ(value("rung_oldest_overdue_seconds{queue=\"(other)\"}"), "90.5");
+  EXPECT_EQ(value("rung_tasks{queue=\"orders\",state=\"scheduled\"}"), "");
+  EXPECT_EQ(value("rung_tasks{queue=\"(other)\",state=\"scheduled\"}"), "6");
+}
+
+// Two scrapes at once: the one that asked the loop first may write last.
+TEST_F(MetricsText, OlderFiguresDoNotCountLatenessAgain) {
+  Vitals older, newer;
+  older.lateness.add(Ms{20});
+  newer.lateness.add(Ms{20});
+  newer.lateness.add(Ms{30});
+  metrics.vitals(&newer, 0);
+  metrics.vitals(&older, 0);
+  EXPECT_EQ(value("rung_lateness_seconds_count"), "2");
+  metrics.vitals(&newer, 0);
+  EXPECT_EQ(value("rung_lateness_seconds_count"), "2");
+  EXPECT_EQ(value("rung_lateness_seconds_sum"), "0.05");
 }
 
 TEST_F(MetricsText, Retention) {

@@ -67,6 +67,8 @@ TEST(IntakeShares, ErrorQueuesHaveATenthOfThePrefetchAndAQuarterOfTheBytes) {
   EXPECT_EQ(error_prefetch(options, options.error_queues->find("orders_error")), 100);
   const ErrorQueue returns{.from = "orders_error", .returns = true};
   EXPECT_EQ(error_prefetch(options, &returns), 1000) << "it holds the copies, too";
+  options.prefetch = 5;
+  EXPECT_EQ(error_prefetch(options, options.error_queues->find("orders_error")), 1) << "0 would be no limit";
   EXPECT_EQ(as_prefetch_count(0), 1);
   EXPECT_EQ(as_prefetch_count(100'000), 65535);
 }
