@@ -65,16 +65,22 @@ endfunction()
 #
 # RUNG_UNITY (presets asan, tsan, release, tidy, and CI's dev build): the sources of a room, or of a test binary, are
 # compiled several as one, in half the time. So a name in an anonymous namespace is one in the whole room. SEPARATE:
-# not this one.
+# not this one. BATCHES: never more than 16 as one: names of its anonymous namespaces repeat.
 option(RUNG_UNITY "Compile the sources of a room as one" OFF)
+# 0: all of them. Presets without precompiled headers (tidy, fuzz) spend most of their time parsing the same headers.
+set(RUNG_UNITY_BATCH 16 CACHE STRING "How many sources of a room are compiled as one")
 function(rung_room name)
-  cmake_parse_arguments(ARG "SEPARATE" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "SEPARATE;BATCHES" "" "SOURCES;DEPS" ${ARGN})
   add_library(rung_${name} STATIC ${ARG_SOURCES})
   target_link_libraries(rung_${name} PUBLIC ${ARG_DEPS} PRIVATE rung_flags)
   target_include_directories(rung_${name} PUBLIC ${CMAKE_SOURCE_DIR})
   rung_use_pch(rung_${name} rung_pch)
   if(RUNG_UNITY AND NOT ARG_SEPARATE)
-    set_target_properties(rung_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
+    set(batch ${RUNG_UNITY_BATCH})
+    if(ARG_BATCHES)
+      set(batch 16)
+    endif()
+    set_target_properties(rung_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
   endif()
 endfunction()
 

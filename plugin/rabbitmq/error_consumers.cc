@@ -95,8 +95,8 @@ Result<ConsumedQueues::Changed> ErrorConsumers::change(const Calls& calls, bool)
                        [&](const std::string& queue) { return !consumed_.contains(queue); });
   // Those first that may be refused. A refusal closes the channel: what the broker has sent on it by then
   // counts as delivered once more, and a quorum queue drops a message that was delivered too often.
-  std::ranges::stable_partition(missing,
-                                [&](const std::string& queue) { return !accepted_.contains(queue); });
+  std::stable_partition(missing.begin(), missing.end(),
+                        [&](const std::string& queue) { return !accepted_.contains(queue); });
   Calls for_one = calls;
   for (const std::string& queue : missing) {
     if (!this->wanted().contains(queue)) continue;         // it was deleted, or rests, since

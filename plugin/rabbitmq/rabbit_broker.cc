@@ -89,10 +89,12 @@ struct Connections {
   // Calls `call` (Consumer&, std::vector<DeliveryTag>) with the tags of each intake.
   template <typename Call>
   void split(std::vector<DeliveryTag> tags, Call&& call) {
-    const auto others =
-        std::ranges::partition(tags, [](const DeliveryTag& tag) { return tag.session.intake == kOwnIntake; });
-    std::vector<DeliveryTag> of_errors(others.begin(), others.end());
-    tags.erase(others.begin(), others.end());
+    // std::ranges::partition returns a subrange, which clang 14 (clang-tidy) cannot compile with GCC's
+    // library.
+    const auto others = std::partition(
+        tags.begin(), tags.end(), [](const DeliveryTag& tag) { return tag.session.intake == kOwnIntake; });
+    std::vector<DeliveryTag> of_errors(others, tags.end());
+    tags.erase(others, tags.end());
     call(own.consumer, std::move(tags));
     if (errors != nullptr) call(errors->consumer, std::move(of_errors));
   }

@@ -39,13 +39,6 @@ std::string sentence(TableWork work) {
   return "it is copied, writes wait";
 }
 
-// "1,234,567"
-std::string grouped(std::int64_t number) {
-  std::string text = std::to_string(number);
-  for (std::size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
-  return text;
-}
-
 std::string about(double seconds) {
   if (seconds < 1) return "less than 1 s";
   return "about " + humanise(std::chrono::seconds{static_cast<std::int64_t>(seconds + 0.5)});

@@ -44,13 +44,7 @@ std::optional<Ms> longest(const ReplayTotals& totals) {
   return totals.to_success.back();
 }
 
-std::string grouped(std::int64_t number) {
-  std::string digits = std::to_string(number);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<std::size_t>(at), ",");
-  return digits;
-}
-std::string grouped(const std::optional<std::int64_t>& number) { return number ? grouped(*number) : "-"; }
+std::string known(const std::optional<std::int64_t>& number) { return number ? grouped(*number) : "-"; }
 std::string lasted(const std::optional<Ms>& time) { return time ? humanise(*time) : "-"; }
 
 struct TotalsLine {
@@ -72,8 +66,8 @@ constexpr std::array<TotalsLine, 17> kTotals{{
     {"held back", [](const ReplayTotals& t) { return grouped(t.held); }, true},
     {"  all together", [](const ReplayTotals& t) { return t.held > 0 ? humanise(t.held_total) : "-"; }},
     {"  the longest", [](const ReplayTotals& t) { return t.held > 0 ? humanise(t.held_longest) : "-"; }},
-    {"breaker openings", [](const ReplayTotals& t) { return grouped(t.breaker_opened); }},
-    {"  probes", [](const ReplayTotals& t) { return grouped(t.probes); }},
+    {"breaker openings", [](const ReplayTotals& t) { return known(t.breaker_opened); }},
+    {"  probes", [](const ReplayTotals& t) { return known(t.probes); }},
     {"until success: median", [](const ReplayTotals& t) { return lasted(median(t)); }},
     {"  the longest", [](const ReplayTotals& t) { return lasted(longest(t)); }},
     {"peak: deliveries a second",

@@ -126,6 +126,13 @@ std::size_t width(std::string_view text) {
   return columns;
 }
 
+std::string grouped(std::int64_t number) {
+  std::string text = std::to_string(number);
+  const std::size_t first = number < 0 ? 1 : 0;
+  for (std::size_t at = text.size(); at > first + 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
 std::string one_line(std::string_view text) { return escape_controls(text); }
 
 std::string lines(std::string_view text, std::size_t indent) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,8 @@ Colour colour_of(Outcome outcome);
 
 // At most two units, largest first: "120ms", "4.2s", "12s", "4m12s", "3h05m", "2d3h". Never negative.
 std::string humanise(Ms duration);
+// "1,234,567".
+std::string grouped(std::int64_t number);
 // "in 4m12s", "4m12s ago", "now" (within half a second).
 std::string relative(EpochMs t, EpochMs now);
 

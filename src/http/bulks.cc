@@ -10,7 +10,7 @@
 namespace rung::http {
 namespace {
 
-constexpr const char* kPath = "/v1/bulk";
+constexpr const char* kBulkPath = "/v1/bulk";
 constexpr std::int64_t kMostCounted = 1'000'000;
 constexpr double kMostRate = 1'000'000;
 constexpr int kMostShown = 100;
@@ -104,31 +104,31 @@ Response set_state(Context& context, const Call& call, BulkState state) {
 
 Response create_bulk(Context& context, const Call& call) {
   const auto json = api::parse_json(call.request.body);
-  if (!json) return problem(400, json.error().message, kPath);
+  if (!json) return problem(400, json.error().message, kBulkPath);
   if (!json->is_object())
-    return problem(400, "the body must be an object: {\"action\": ..., \"filter\": {...}}", kPath);
+    return problem(400, "the body must be an object: {\"action\": ..., \"filter\": {...}}", kBulkPath);
   FieldErrors errors;
   const Wish wish = read_wish(*json, call.who, context.rules()->targets(), errors);
-  if (!errors.empty()) return problem(errors, kPath);
+  if (!errors.empty()) return problem(errors, kBulkPath);
   if (wish.dry_run) {
     const Filter filter = of_bulk(wish.bulk);
     auto count = context.reads.run([&](QueryStore& store) { return store.count(filter, kMostCounted); });
-    if (!count) return filter_problem(filter, count.error(), kPath);
+    if (!count) return filter_problem(filter, count.error(), kBulkPath);
     return answer(200, {{"dry_run", true}, {"matches", *count}, {"or_more", *count >= kMostCounted}});
   }
   auto made = context.reads.run_once([&](BulkStore& store) { return store.create_bulk(wish.bulk); });
-  if (!made) return filter_problem(wish.bulk.filter, made.error(), kPath);
+  if (!made) return filter_problem(wish.bulk.filter, made.error(), kBulkPath);
   Response response = answer(202, api::to_json(*made));
-  response.headers.emplace_back("Location", kPath + ("/" + std::to_string(made->id)));
+  response.headers.emplace_back("Location", kBulkPath + ("/" + std::to_string(made->id)));
   return response;
 }
 
 Response list_bulks(Context& context, const Call& call) {
   if (!call.request.query.empty())
     return problem({{call.request.query.front().first.substr(0, 60), "this path takes no query parameters"}},
-                   kPath);
+                   kBulkPath);
   auto bulks = context.reads.run([](BulkStore& store) { return store.bulks(kMostShown); });
-  if (!bulks) return problem(bulks.error(), kPath);
+  if (!bulks) return problem(bulks.error(), kBulkPath);
   Json list = Json::array();
   for (const Bulk& bulk : *bulks) list.push_back(api::to_json(bulk));
   return answer(200, {{"bulks", std::move(list)}});

@@ -227,8 +227,8 @@ TEST_F(HttpSubmit, BadInputSaysWhatWouldBeRight) {
 }
 
 TEST_F(HttpSubmit, WhatTheDatabaseDoesNotTakeIsTold) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "64 MB read byte by byte: minutes with ThreadSanitizer";
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "64 MB read byte by byte: minutes with a sanitizer";
 #endif
   listen(", max_body: 100");
   up();

@@ -24,6 +24,15 @@ TEST(Humanise, TwoUnitsAtMost) {
   EXPECT_EQ(humanise(51h + 59min), "2d3h");
 }
 
+TEST(Grouped, ByThousands) {
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(1000), "1,000");
+  EXPECT_EQ(grouped(1234567), "1,234,567");
+  EXPECT_EQ(grouped(-123), "-123");
+  EXPECT_EQ(grouped(-1234), "-1,234");
+}
+
 TEST(Relative, SaysWhichWay) {
   const EpochMs now{1'000'000};
   EXPECT_EQ(relative(now + 252s, now), "in 4m12s");
