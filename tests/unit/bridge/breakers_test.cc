@@ -390,7 +390,8 @@ TEST_F(InFlightStory, TwoInstancesShareTheLimit) {
 
 GateRules with_window() {
   GateRules gate;
-  gate.window = std::make_shared<const TimeWindow>(TimeWindow::parse({"08:00-18:00"}, "UTC").value());
+  gate.window =
+      std::make_shared<const TimeWindow>(TimeWindow::parse({"08:00-08:30", "09:00-18:00"}, "UTC").value());
   return gate;
 }
 
@@ -401,14 +402,15 @@ class WindowStory : public GateStory {
 
 TEST_F(WindowStory, TasksWaitOutsideTheWindow) {
   const auto in_day = [&] { return Ms{world.now().ms % 86'400'000}; };
-  const Ms opens{8 * 3'600'000}, closes{18 * 3'600'000};
-  world.loop.run_for((closes - in_day() + Ms{86'400'000}) % Ms{86'400'000} + kSecond);
+  const Ms closes = kSecond * 60 * (8 * 60 + 30), opens = kSecond * 60 * 9 * 60;
+  ASSERT_LT(in_day(), closes);
+  world.loop.run_for(closes - in_day() + kSecond);
   const EpochMs closed = world.now() - kSecond;
   const TaskId late = scheduled("orders", kSecond), other = scheduled("invoices", kSecond);
   world.loop.run_for(kSecond * 5);
   EXPECT_THAT(sent(), IsEmpty());
   EXPECT_EQ(sent("invoices"), std::vector<TaskId>{other});
-  const EpochMs due = *world.row(late).next_at, open = closed + (opens - closes + Ms{86'400'000});
+  const EpochMs due = *world.row(late).next_at, open = closed + (opens - closes);
   const auto gates = world.eyes->queue_gates().value();
   ASSERT_THAT(gates, SizeIs(1));
   EXPECT_EQ(gates[0].state, "outside_window");
