@@ -146,7 +146,7 @@ bool BrokerServer::deliver_one(const LinkPtr& link) {
       Copy copy = std::move(ready.front());
       ready.pop_front();
       const std::uint64_t tag = ++link->last_tag;
-      batch.push_back({{0, tag}, inlet, copy.redelivered, copy.exchange, copy.routing_key, copy.message});
+      batch.push_back({{{}, tag}, inlet, copy.redelivered, copy.exchange, copy.routing_key, copy.message});
       link->unacked.emplace(tag, Link::Unacked{name, std::move(copy)});
     }
   }
