@@ -27,6 +27,13 @@ class Restored : public TroubleTest {
     return std::stoll(db.value("SELECT COUNT(*) FROM retry_current WHERE " + condition));
   }
 
+  std::string unfinished() {
+    return db.value(
+        "SELECT CONCAT(COUNT(*), ' tasks, e.g. ', MIN(CONCAT_WS(' ', retry_id, message_id, state, attempt, "
+        "'due', "
+        "next_at, 'now', UTC_TIMESTAMP(3)))) FROM retry_current WHERE state IN ('scheduled', 'publishing')");
+  }
+
   const std::string dump_ = std::filesystem::temp_directory_path() / (unique_name("dump") + ".sql");
 };
 
@@ -48,8 +55,13 @@ TEST_F(Restored, TheSidecarsSayItGoOnAndPublishAgainWhatTheDumpSaysIsDue) {
   const std::size_t before = traffic->count();
   ASSERT_TRUE(eventually([&] { return traffic->count() > before + 60; }, kBound));
   traffic->stop();
-  EXPECT_TRUE(eventually([&] { return tasks("state IN ('scheduled', 'publishing')") == 0; }, kBound));
-  EXPECT_EQ(amqp.depth(failed()).value_or(1), 0U);
+  // On a busy machine every task may be out while messages still wait to be taken in.
+  EXPECT_TRUE(eventually(
+      [&] {
+        return amqp.depth(failed()).value_or(1) == 0 && tasks("state IN ('scheduled', 'publishing')") == 0;
+      },
+      kBound * 3))  // a row that the dump says is being published waits for a sweep
+      << unfinished();
 
   std::map<std::string, std::map<std::string, int>> seen;  // body -> retry-id/attempt -> deliveries
   std::size_t deliveries = 0, repeats = 0;
