@@ -49,9 +49,9 @@ std::optional<ErrorConsumers::Down> ErrorConsumers::down() const {
   return down_;
 }
 
-ErrorConsumers::Names ErrorConsumers::wanted() const {
+bool ErrorConsumers::is_wanted(const std::string& queue) const {
   const std::lock_guard lock(mutex_);
-  return wanted_;
+  return wanted_.contains(queue);
 }
 
 void ErrorConsumers::up(const Connection&) {
@@ -84,7 +84,11 @@ bool ErrorConsumers::must_change(bool consuming) const {
 }
 
 Result<ConsumedQueues::Changed> ErrorConsumers::change(const Calls& calls, bool) {
-  const Names wanted = this->wanted();
+  Names wanted;
+  {
+    const std::lock_guard lock(mutex_);
+    wanted = wanted_;
+  }
   std::erase_if(consumed_, [&](const auto& one) {
     if (wanted.contains(one.first)) return false;
     send_cancel_of(one.second, calls.connection);
@@ -99,7 +103,7 @@ Result<ConsumedQueues::Changed> ErrorConsumers::change(const Calls& calls, bool)
                         [&](const std::string& queue) { return !accepted_.contains(queue); });
   Calls for_one = calls;
   for (const std::string& queue : missing) {
-    if (!this->wanted().contains(queue)) continue;         // it was deleted, or rests, since
+    if (!is_wanted(queue)) continue;                       // deleted or resting by now
     for_one.deadline = calls.waker.now() + kSetUpTimeout;  // no queue uses up the time of the others
     const auto started = start(queue, for_one);
     if (!started || *started == Changed::channel_closed) return started;

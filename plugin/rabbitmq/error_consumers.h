@@ -73,7 +73,7 @@ class ErrorConsumers final : public ConsumedQueues {
   Result<void> set_prefetch(const std::string& queue, const Calls& calls);
   void give_up(Event event);
   void tell(Event event);
-  Names wanted() const;
+  bool is_wanted(const std::string& queue) const;
   std::string queue_of(std::string_view consumer_tag) const;
 
   const BrokerOptions& options_;

@@ -22,7 +22,7 @@ inline int error_prefetch(const BrokerOptions& options, const ErrorQueue* entry)
   return entry != nullptr && entry->returns ? options.prefetch : std::max(options.prefetch / 10, 1);
 }
 
-// Bytes of unacked bodies: a quarter for all error queues together, if there are any.
+// Bytes of unacked messages: a quarter for all error queues together, if there are any.
 inline std::size_t error_intake_bytes(const BrokerOptions& options) {
   return options.error_queues->empty() ? 0 : options.max_intake_bytes / 4;
 }

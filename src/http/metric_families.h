@@ -20,7 +20,7 @@ namespace rung::http {
 class GaugesByLabels {
  public:
   explicit GaugesByLabels(prometheus::Family<prometheus::Gauge>& family) : family_(family) {}
-  // Sets these, and removes all others: a gauge that nobody sets any more would keep an alert firing.
+  // Sets the given gauges and removes all others. A gauge left at its last value would keep an alert firing.
   void set(const std::map<prometheus::Labels, double>& now) {
     std::erase_if(gauges_, [&](const auto& gauge) {
       const bool goes = !now.contains(gauge.first);
