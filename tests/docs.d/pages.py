@@ -56,6 +56,8 @@ class Page:
                 continue
             if token.type in ("fence", "code_block"):
                 self.blocks.append(Block(self, token, notes))
+                if re.fullmatch(r"[A-Z]{3,}\s*", token.content):
+                    self.complaints.append((self.blocks[-1].line, f"a placeholder was left: {token.content.strip()}"))
                 notes = {}
             elif token.type == "inline":
                 if tokens[i - 1].type == "heading_open":

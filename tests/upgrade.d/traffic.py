@@ -128,9 +128,22 @@ class Traffic:
         self.threads[0].join()
         try:
             until("every task is over", lambda: self.errors or not self.open_tasks(), seconds)
+        except SystemExit:
+            self.explain()
+            raise
         finally:
             self.ending.set()
             self.threads[1].join()
+
+    def explain(self) -> None:
+        """Prints the messages that are not over, each with its tasks."""
+        tasks: dict[str, list[tuple]] = collections.defaultdict(list)
+        for message_id, *task in self.servers.rows("SELECT message_id, id, state, attempt, next_at, last_error FROM rung_tasks "
+                                                   "WHERE queue = %s", QUEUE):
+            tasks[message_id].append(tuple(task))
+        for message_id, message in self.messages.items():
+            if [state for _, state, *_ in tasks[message_id]] != ["succeeded"]:
+                print(f"not over: {message_id}: {message}; tasks: {tasks[message_id]}")
 
     def open_tasks(self) -> int:
         """Messages without a task that has succeeded."""
