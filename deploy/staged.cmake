@@ -13,6 +13,12 @@ if(NOT CPACK_GENERATOR STREQUAL DEB)
   return()
 endif()
 
+# Without it CPack makes a package that depends on no library.
+find_program(RUNG_SHLIBDEPS dpkg-shlibdeps)
+if(NOT RUNG_SHLIBDEPS)
+  message(FATAL_ERROR "dpkg-shlibdeps is missing: apt-get install dpkg-dev")
+endif()
+
 function(gzip)
   execute_process(COMMAND gzip -9 --no-name ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()

@@ -36,8 +36,9 @@ class RestWatch {
 
 class ErrorQueueState {
  public:
-  // After a refusal the queue is left alone for so long; doubled with each refusal in a row. Each try closes
-  // the channel of all error queues, and what was unacked comes again.
+  // After a refusal the queue is left alone for so long; doubled with each refusal in a row. A try that fails
+  // closes the channel of all error queues, and what was unacked comes again; but not where a permission is
+  // missing, for which the watch asks first.
   static constexpr Ms kAfterRefusal{std::chrono::seconds{5}};
   static constexpr Ms kLongestAfterRefusal{std::chrono::minutes{10}};
   // While something changes. Nothing wakes the watch earlier.
@@ -52,6 +53,9 @@ class ErrorQueueState {
   void missing(BootMs now);
   // The broker refuses it, or does not answer for it.
   void refused(std::string reason, BootMs now);
+
+  // The last try has failed.
+  bool was_refused() const { return refusals_ > 0; }
 
   // Whether to consume it.
   bool wanted() const { return exists_ && !rest_; }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "plugin/rabbitmq/error_queue_fit.h"
+#include "plugin/rabbitmq/probe.h"
 
 namespace rung::rabbit {
 namespace {
@@ -184,21 +185,36 @@ Result<void> ErrorQueueWatch::look(Connection& connection, const std::string& na
   declare.passive = 1;
   const auto answer = connection.call(AMQP_QUEUE_DECLARE_METHOD, &declare, AMQP_QUEUE_DECLARE_OK_METHOD,
                                       loop_.waker(), deadline, ignore);
-  if (answer) {
-    queue.exists(static_cast<const amqp_queue_declare_ok_t*>(*answer)->message_count, loop_.now());
+  if (!answer) return call_failed(connection, queue, answer.error(), deadline);
+  const auto messages = static_cast<const amqp_queue_declare_ok_t*>(*answer)->message_count;
+  if (!queue.was_refused()) {
+    queue.exists(messages, loop_.now());
     return {};
   }
+  // A try of the consumer closes the channel of all error queues, so one that must fail is made here.
+  const auto allowed = may_consume(connection, name, loop_.waker(), deadline, ignore);
+  if (!allowed) return call_failed(connection, queue, allowed.error(), deadline);
+  queue.exists(messages, loop_.now());
+  channel_open_ = false;
+  if (connection.channel_closed()) return {};
+  return transient(
+      "the broker has accepted a consumer with an invalid x-priority");  // it ends with the connection
+}
+
+// What a failed call means for the queue. Error: the connection has ended.
+Result<void> ErrorQueueWatch::call_failed(Connection& connection, ErrorQueueState& queue, const Error& error,
+                                          BootMs deadline) {
   if (connection.channel_closed()) {
     channel_open_ = false;
     if (connection.closing().code == AMQP_NOT_FOUND) {
       queue.missing(loop_.now());
     } else {
-      queue.refused(answer.error().message, loop_.now());
+      queue.refused(error.message, loop_.now());
     }
     return {};
   }
-  if (!loop_.stopping() && loop_.now() >= deadline) queue.refused(answer.error().message, loop_.now());
-  return tl::unexpected(answer.error());
+  if (!loop_.stopping() && loop_.now() >= deadline) queue.refused(error.message, loop_.now());
+  return tl::unexpected(error);
 }
 
 // To the consumer, which queues; to the sink, what is new.

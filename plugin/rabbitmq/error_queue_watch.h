@@ -40,6 +40,8 @@ class ErrorQueueWatch {
   void take_orders();
   void take_events();
   Result<void> look(Connection& connection, const std::string& name, ErrorQueueState& queue);
+  Result<void> call_failed(Connection& connection, ErrorQueueState& queue, const Error& error,
+                           BootMs deadline);
   void tell();
   std::string problem() const;
 

@@ -9,6 +9,23 @@ constexpr std::uint8_t kContentHeader = 2;  // a frame's type
 
 }  // namespace
 
+Result<void> may_consume(Connection& connection, std::string_view queue, Waker& waker, BootMs deadline,
+                         const Connection::Others& others) {
+  // RabbitMQ checks the permission before the arguments: it refuses an invalid one without consuming.
+  amqp_table_entry_t invalid{};
+  invalid.key = bytes("x-priority");
+  invalid.value.kind = AMQP_FIELD_KIND_UTF8;
+  invalid.value.value.bytes = bytes("rung: not a number, to test the permission");
+  amqp_basic_consume_t fields{};
+  fields.queue = bytes(queue);
+  fields.arguments = {1, &invalid};
+  const auto done = connection.call(AMQP_BASIC_CONSUME_METHOD, &fields, AMQP_BASIC_CONSUME_OK_METHOD, waker,
+                                    deadline, others);
+  if (done || connection.closing().code == AMQP_PRECONDITION_FAILED) return {};
+  if (connection.closing().code == AMQP_NOT_FOUND) return not_found(done.error().message);
+  return tl::unexpected(done.error());
+}
+
 Result<std::unique_ptr<Probe>> Probe::open(const BrokerOptions& options, const Clock& clock, Ms timeout) {
   auto endpoints = make_endpoints(options, clock);
   if (!endpoints) return tl::unexpected(endpoints.error());
@@ -114,17 +131,8 @@ Result<void> Probe::may_read(std::string_view queue) {
 
 Result<void> Probe::may_consume(std::string_view queue) {
   if (auto ready = channel(); !ready) return ready;
-  // RabbitMQ checks the permission before the arguments: it refuses an invalid one without consuming.
-  amqp_table_entry_t invalid{};
-  invalid.key = bytes("x-priority");
-  invalid.value.kind = AMQP_FIELD_KIND_UTF8;
-  invalid.value.value.bytes = bytes("rung.doctor: not a number");
-  amqp_basic_consume_t fields{};
-  fields.queue = bytes(queue);
-  fields.arguments = {1, &invalid};
-  auto done = ask(AMQP_BASIC_CONSUME_METHOD, &fields, AMQP_BASIC_CONSUME_OK_METHOD);
-  if (!done && connection_->closing().code == AMQP_PRECONDITION_FAILED) return {};
-  return done;
+  channel_open_ = false;
+  return rabbit::may_consume(*connection_, queue, waker_, waker_.now() + timeout_, others());
 }
 
 Result<void> Probe::may_publish(std::string_view exchange, std::string_view unbound_key) {

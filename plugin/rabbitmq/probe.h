@@ -15,6 +15,11 @@
 
 namespace rung::rabbit {
 
+// Whether the broker lets us consume another's queue, without taking a message from it. The broker closes the
+// channel, whatever its answer. Errors: refused = no permission; not_found; transient = no answer.
+Result<void> may_consume(Connection& connection, std::string_view queue, Waker& waker, BootMs deadline,
+                         const Connection::Others& others);
+
 // Errors of all calls: not_found = it does not exist; refused = the broker's own refusal; transient = no
 // answer.
 class Probe {
@@ -34,7 +39,7 @@ class Probe {
   Result<void> may_declare(const std::string& name);
   // Checks read permission on that queue. It would take a message from a queue that has some.
   Result<void> may_read(std::string_view queue);
-  // Checks read permission on another's queue, without taking a message from it.
+  // As the function above.
   Result<void> may_consume(std::string_view queue);
   // Publishes an empty message that reaches no queue: checks write permission on the exchange.
   // During an alarm the broker stops reading from a connection that publishes: the check then fails after the

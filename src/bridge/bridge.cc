@@ -1,6 +1,7 @@
 #include "src/bridge/bridge.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -225,7 +226,16 @@ void Bridge::broker_status(const BrokerStatus& status) {
 
 void Bridge::gained(const std::vector<Gained>& gained) {
   std::vector<int> shards;
-  for (const Gained& g : gained) shards.push_back(g.lease.shard);
+  std::map<std::string, int> dead;  // instance -> its shards that are ours now
+  for (const Gained& g : gained) {
+    shards.push_back(g.lease.shard);
+    if (!g.from.empty()) ++dead[g.from];
+  }
+  for (const auto& [from, count] : dead) {
+    log::warn("shards of a dead instance taken over", {{"from", from}, {"taken", count}});
+    record(
+        {0, {}, "", "shards_taken_over", from, std::to_string(count) + " shards, whose lease had expired"});
+  }
   leases_.gained += static_cast<std::int64_t>(shards.size());
   horizon_.gained(shards);
   janitor_.gained(gained);

@@ -1,7 +1,5 @@
 #include "src/bridge/flow_counts.h"
 
-#include <algorithm>
-
 namespace rung::bridge {
 
 void FlowCounts::configure(const RuleBook& rules) {
@@ -67,7 +65,7 @@ void FlowCounts::finish(const Task& task) {
 void FlowCounts::published(const Task& task, PublishResult::How how, Ms late) {
   Queue& queue = of(task.queue);
   ++queue[how];
-  if (how == PublishResult::How::confirmed) queue.late_ms += std::max<std::int64_t>(late.count(), 0);
+  if (how == PublishResult::How::confirmed) queue.late.add(late);
 }
 
 }  // namespace rung::bridge

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "plugin/broker.h"
+#include "src/bridge/lateness.h"
 #include "src/core/machine.h"
 #include "src/core/policy.h"
 #include "src/core/task.h"
@@ -26,7 +27,7 @@ class FlowCounts {
   struct Queue {
     std::array<std::int64_t, 2> taken_in{};   // new tasks: retries, delays
     std::array<std::int64_t, 6> published{};  // by PublishResult::How
-    std::int64_t late_ms = 0;                 // of the confirmed ones: the sum
+    Lateness late;                            // of the confirmed ones
     std::array<std::int64_t, 5> ended{};
     std::array<std::int64_t, 4> finished{};
 

@@ -75,7 +75,9 @@ Result<void> look_and_take(LeaseCycle& c, const LeaseSettings& settings, const C
       highest = std::max(highest, lease.epoch);
       const auto fact =
           std::ranges::find_if(plan.facts, [&](const Gained& g) { return g.lease.shard == lease.shard; });
-      c.gained.push_back({lease, fact != plan.facts.end() ? fact->recover_at : here.boot()});
+      Gained gained{lease, here.boot(), {}};
+      if (fact != plan.facts.end()) gained = {lease, fact->recover_at, fact->from};
+      c.gained.push_back(std::move(gained));
     }
   }
   c.unsettled = static_cast<int>(c.held.size() + c.gained.size()) != plan.share;

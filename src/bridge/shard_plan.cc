@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "src/core/failpoint.h"
 #include "src/core/task.h"
@@ -43,9 +44,9 @@ ShardPlan make_plan(const LeaseView& view, int node, const std::vector<Lease>& h
   plan.stepped_back = std::ranges::find(live, node) == live.end();
   plan.share = fair_share(node, live);
   int mine = static_cast<int>(held.size());
-  const auto take = [&](int shard, BootMs recover_at) {
+  const auto take = [&](int shard, BootMs recover_at, std::string from = "") {
     plan.take.push_back(shard);
-    plan.facts.push_back({{shard, 0}, recover_at});
+    plan.facts.push_back({{shard, 0}, recover_at, std::move(from)});
     ++mine;
   };
   for (const ShardRow& row : view.rows) {
@@ -65,7 +66,7 @@ ShardPlan make_plan(const LeaseView& view, int node, const std::vector<Lease>& h
     const bool expired = row.expires_at && *row.expires_at < view.now;
     if (free) take(row.shard, boot);
     const Ms wait = planted(Bug::takeover_without_waiting) ? Ms{0} : connection_death;
-    if (!free && expired) take(row.shard, boot + wait);
+    if (!free && expired) take(row.shard, boot + wait, row.owner_name);
   }
   plan.surplus = somebody ? std::max(mine - plan.share, 0) : 0;
   return plan;

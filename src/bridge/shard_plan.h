@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "src/core/time.h"
@@ -16,6 +17,7 @@ struct Gained {
   // broker must be dead by then. At once if that owner was this node before a restart, or gave the shard
   // back.
   BootMs recover_at;
+  std::string from = {};  // the instance whose lease had expired; "" = the shard was free, or this node's
 };
 
 // The leases and nodes, as a cycle has read them.
@@ -27,7 +29,7 @@ struct LeaseView {
 
 struct ShardPlan {
   std::vector<int> take;
-  std::vector<Gained> facts;  // lease.shard and recover_at of each in `take`; the epoch is not known yet
+  std::vector<Gained> facts;  // of each in `take`, all but the epoch
   int share = 0;              // the instance's fair share
   int surplus = 0;            // shards held beyond it
   bool stepped_back = false;  // another instance can publish and this one cannot: its share is 0

@@ -284,7 +284,7 @@ std::string describe_targets(const Config& config) {
 
 std::string describe_results(const Config& config) {
   if (!config.require_token)
-    return "results: retry-token is required if this or a later release created the database "
+    return "results: retry-token is required, unless a release without it created the database "
            "(results.require_token is not set)\n";
   return *config.require_token ? "results: retry-token is required\n"
                                : "results: accepted without retry-token, from anyone who may publish them\n";

@@ -96,9 +96,8 @@ struct Metrics::Families {
       counter("rung_deliveries_ended_total", "Deliveries that ended, by queue and outcome.");
   prometheus::Family<prometheus::Counter>& finished =
       counter("rung_finished_tasks_total", "Tasks that reached one of the final states, by queue and state.");
-  prometheus::Family<prometheus::Counter>& late_by_queue =
-      counter("rung_lateness_by_queue_seconds_total",
-              "The sum of rung_lateness_seconds, by queue: divided by the confirmed publishes, the mean.");
+  prometheus::Family<prometheus::Histogram>& late_by_queue =
+      histogram("rung_lateness_by_queue_seconds", "As rung_lateness_seconds, by queue.");
   prometheus::Family<prometheus::Gauge>& ready =
       gauge("rung_ready_tasks", "Due tasks that this instance has in memory and has not claimed yet.");
   prometheus::Family<prometheus::Gauge>& loaded =
@@ -163,7 +162,8 @@ struct Metrics::Families {
       "rung_build_info", "Always 1; the version is a label, and so is the group if the config has groups.");
 
   std::map<std::string, prometheus::Gauge*> problems;  // guarded by mutex_
-  bridge::Lateness late;                               // contents of the histogram; guarded by mutex_
+  // Contents of the histograms; guarded by mutex_. "" = all queues.
+  std::map<std::string, bridge::Lateness> late;
 
   prometheus::Family<prometheus::Histogram>& histogram(const char* name, const char* help) {
     return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);

@@ -13,7 +13,10 @@
 
 namespace prometheus {
 class Gauge;
-}
+class Histogram;
+template <typename T>
+class Family;
+}  // namespace prometheus
 
 namespace rung::http {
 
@@ -64,7 +67,9 @@ class Metrics {
   void intake(const Vitals& vitals);
   void flow(const bridge::FlowCounts::ByQueue& by_queue);
   void retention(const bridge::RetentionState& now);
-  void lateness(const bridge::Lateness& now);
+  // `queue`: "" = all.
+  void lateness(prometheus::Family<prometheus::Histogram>& family, const std::string& queue,
+                const bridge::Lateness& now);
   const Clock& clock_;
   const std::unique_ptr<Families> families_;
   std::mutex mutex_;

@@ -53,7 +53,7 @@ void Metrics::vitals(const Vitals* vitals, int connections) {
   intake(*vitals);
   flow(vitals->flow);
   retention(vitals->retention);
-  lateness(vitals->lateness);
+  lateness(families_->lateness, "", vitals->lateness);
   raise(families_->repairs.Add({}), vitals->topology_repairs);
   raise(families_->rows_behind.Add({}), vitals->rows_behind);
   raise(families_->spans_exported.Add({}), vitals->spans.exported);
@@ -119,7 +119,7 @@ void Metrics::flow(const FlowCounts::ByQueue& by_queue) {
     raise_each(families_->publishes, queue, "result", kAnswers, counts.published);
     raise_each(families_->ended, queue, "outcome", kEnded, counts.ended);
     raise_each(families_->finished, queue, "state", kFinished, counts.finished);
-    raise(families_->late_by_queue.Add({{"queue", queue}}), static_cast<double>(counts.late_ms) / 1000);
+    lateness(families_->late_by_queue, queue, counts.late);
   }
 }
 
@@ -154,10 +154,12 @@ void Metrics::pauses(const Vitals& vitals) {
   families_->closed.set(closed);
 }
 
-void Metrics::lateness(const bridge::Lateness& now) {
-  auto& before = families_->late;
-  auto& histogram = families_->lateness.Add(
-      {}, prometheus::Histogram::BucketBoundaries(now.kSeconds.begin(), now.kSeconds.end()));
+void Metrics::lateness(prometheus::Family<prometheus::Histogram>& family, const std::string& queue,
+                       const bridge::Lateness& now) {
+  auto& before = families_->late[queue];
+  auto& histogram =
+      family.Add(queue.empty() ? prometheus::Labels{} : prometheus::Labels{{"queue", queue}},
+                 prometheus::Histogram::BucketBoundaries(now.kSeconds.begin(), now.kSeconds.end()));
   std::vector<double> more;
   for (std::size_t i = 0; i < now.counts.size(); ++i) {
     // Older than what is there: two scrapes at once, and the later one was quicker.

@@ -43,7 +43,8 @@ async function onMessage(channel, message) {
     // Say why: all properties and headers, plus these. Ack after the confirm.
     const why = { 'retry-queue': QUEUE, 'retry-error': error.message, 'retry-error-type': error.constructor.name };
     if (error.after) why['retry-after'] = error.after;
-    const { userId, ...properties } = message.properties; // the broker refuses another user's id
+    // The broker refuses another user's id, and an expiration could run out in rung.failed.
+    const { userId, expiration, ...properties } = message.properties;
     await publish(channel, 'rung.failed', message.content, { ...properties, headers: { ...headers, ...why } });
     channel.ack(message);
     console.log(`${said} failed: ${error.message}`);

@@ -42,8 +42,9 @@ def on_message(channel, delivery, properties, body)
     # Say why: all properties and headers, plus these. Ack after the confirm.
     why = { "retry-queue" => QUEUE, "retry-error" => error.message, "retry-error-type" => error.class.name }
     why["retry-after"] = error.after if error.after
-    # The broker refuses another user's id. Bunny has no :persistent among the received properties, but delivery_mode.
-    received = properties.to_hash.reject { |name, _| %i[user_id delivery_mode].include?(name) }
+    # The broker refuses another user's id, and an expiration could run out in rung.failed. Bunny has no :persistent
+    # among the received properties, but delivery_mode.
+    received = properties.to_hash.reject { |name, _| %i[user_id expiration delivery_mode].include?(name) }
     publish(channel, "rung.failed", body, received.merge(headers: headers.merge(why)))
     channel.ack(delivery.delivery_tag)
     return puts("#{said} failed: #{error.message}")

@@ -42,9 +42,11 @@ class SaysWhy(Request):
             headers = {**self.message.headers, "retry-queue": QUEUE, "retry-error": text, "retry-error-type": type(error).__name__}
             if after:
                 headers["retry-after"] = after
-            properties = {k: v for k, v in self.message.properties.items() if k not in ("application_headers", "user_id")}
+            # The broker refuses another user's id, and an expiration could run out in rung.failed.
+            left_out = ("application_headers", "user_id", "expiration")
+            properties = {k: v for k, v in self.message.properties.items() if k not in left_out}
             with app.producer_pool.acquire(block=True) as producer:
-                producer.publish(self.message.body, exchange="rung.failed", headers=headers, retry=True, **properties)
+                producer.publish(self.message.body, exchange="rung.failed", headers=headers, retry=True, mandatory=True, **properties)
             self.acknowledge()  # Celery's own reject then does nothing
         return super().on_failure(exc_info, *args, **kwargs)
 

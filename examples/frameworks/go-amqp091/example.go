@@ -58,17 +58,19 @@ func onMessage(ch *amqp.Channel, queue string, d amqp.Delivery) error {
 	err := handle(o, attempt)
 	var shop *ShopError
 	if errors.As(err, &shop) {
-		// Say why: all properties and headers, plus these, without UserId: the broker refuses another user's. Ack after the confirm.
-		headers := amqp.Table{"retry-queue": queue, "retry-error": shop.text, "retry-error-type": "ShopError"}
-		if shop.after != "" {
-			headers["retry-after"] = shop.after
-		}
+		// Say why: all properties and headers, plus these. Not UserId: the broker refuses another user's. Not Expiration: it could
+		// run out in rung.failed. Ack after the confirm.
+		headers := amqp.Table{}
 		for name, value := range d.Headers {
 			headers[name] = value
 		}
+		headers["retry-queue"], headers["retry-error"], headers["retry-error-type"] = queue, shop.text, "ShopError"
+		if shop.after != "" {
+			headers["retry-after"] = shop.after
+		}
 		if err := publish(ch, "rung.failed", "", amqp.Publishing{Headers: headers, Body: d.Body, ContentType: d.ContentType,
 			ContentEncoding: d.ContentEncoding, Priority: d.Priority, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo,
-			Expiration: d.Expiration, MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type, AppId: d.AppId}); err != nil {
+			MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type, AppId: d.AppId}); err != nil {
 			return err
 		}
 		fmt.Println(said, "failed:", shop)

@@ -26,7 +26,8 @@ export const rungErrorHandler: MessageErrorHandler = async (channel, message, er
     }
     const why: Record<string, unknown> = { 'retry-queue': QUEUE, 'retry-error': error.message, 'retry-error-type': error.constructor.name };
     if (error.after) why['retry-after'] = error.after;
-    const { userId, headers, ...properties } = m.properties; // the broker refuses another user's id
+    // The broker refuses another user's id, and an expiration could run out in rung.failed.
+    const { userId, expiration, headers, ...properties } = m.properties;
     // The library's channel is a confirm channel: ack when the broker has taken the copy.
     await new Promise<void>((resolve, reject) => (channel as any).publish('rung.failed', '', m.content,
       { ...properties, persistent: true, headers: { ...headers, ...why } }, (refused: unknown) => (refused ? reject(refused) : resolve())));

@@ -63,8 +63,10 @@ class Worker(ConsumerProducerMixin):
         headers = {**message.headers, "retry-queue": QUEUE.name, "retry-error": str(error), "retry-error-type": type(error).__name__}
         if error.after:
             headers["retry-after"] = error.after
-        properties = {k: v for k, v in message.properties.items() if k not in ("application_headers", "user_id")}
-        self.producer.publish(message.body, exchange="rung.failed", headers=headers, **properties)
+        # The broker refuses another user's id, and an expiration could run out in rung.failed.
+        left_out = ("application_headers", "user_id", "expiration")
+        properties = {k: v for k, v in message.properties.items() if k not in left_out}
+        self.producer.publish(message.body, exchange="rung.failed", headers=headers, mandatory=True, **properties)
 
 
 # Without confirm_publish, kombu does not wait for confirms.

@@ -49,7 +49,8 @@ async function publish(exchange, body, properties) {
 // Wraps a handler: says why, and reports the success.
 function withRung(handler) {
   return async (order, message) => {
-    const { userId, ...properties } = message.properties; // the broker refuses another user's id
+    // The broker refuses another user's id, and an expiration could run out in rung.failed.
+    const { userId, expiration, ...properties } = message.properties;
     const headers = properties.headers ?? {};
     const attempt = headers['retry-attempt'] ?? 0;
     try {

@@ -51,7 +51,8 @@ class RungInterceptor implements NestInterceptor {
     if (!(error instanceof ShopError)) return channel.nack(message, false, false); // the broker dead-letters it to rung.failed
     const why: Record<string, unknown> = { 'retry-queue': QUEUE, 'retry-error': error.message, 'retry-error-type': error.constructor.name };
     if (error.after) why['retry-after'] = error.after;
-    const { userId, headers, ...properties } = message.properties; // the broker refuses another user's id
+    // The broker refuses another user's id, and an expiration could run out in rung.failed.
+    const { userId, expiration, headers, ...properties } = message.properties;
     await publish(channel, 'rung.failed', message.content, { ...properties, headers: { ...headers, ...why } });
     channel.ack(message); // after the confirm
   }

@@ -38,8 +38,9 @@ def on_message(channel, method, properties, body):
         headers |= {"retry-queue": QUEUE, "retry-error": str(error), "retry-error-type": type(error).__name__}
         if error.after:
             headers["retry-after"] = error.after
-        properties.headers, properties.user_id = headers, None  # the broker refuses another user's id
-        channel.basic_publish("rung.failed", QUEUE, body, properties)
+        # The broker refuses another user's id, and an expiration could run out in rung.failed.
+        properties.headers, properties.user_id, properties.expiration = headers, None, None
+        channel.basic_publish("rung.failed", QUEUE, body, properties, mandatory=True)  # an error if no queue takes it
         channel.basic_ack(method.delivery_tag)
         print(said, "failed:", error, flush=True)
     except Exception:

@@ -67,6 +67,7 @@ async function onMessage(broker, message, order, ackOrNack) {
     // Say why: the strategy `forward` publishes the message with its headers and these, waits for the confirm, and acks.
     const why = { 'retry-queue': QUEUE, 'retry-error': error.message, 'retry-error-type': error.constructor.name };
     if (error.after) why['retry-after'] = error.after;
+    delete message.properties.expiration; // it could run out in rung.failed
     ackOrNack(error, [{ strategy: 'forward', publication: 'failed', options: { options: { headers: why } } }]);
     console.log(`${said} failed: ${error.message}`);
   }

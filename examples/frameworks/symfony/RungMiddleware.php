@@ -40,7 +40,7 @@ final class RungMiddleware implements MiddlewareInterface
                 'message_id' => $message->getMessageId(), 'correlation_id' => $message->getCorrelationId(),
                 'content_type' => $message->getContentType(), 'content_encoding' => $message->getContentEncoding(),
                 'type' => $message->getType(), 'app_id' => $message->getAppId(), 'reply_to' => $message->getReplyTo(),
-                'priority' => $message->getPriority(), 'timestamp' => $message->getTimestamp(), 'expiration' => $message->getExpiration(),
+                'priority' => $message->getPriority(), 'timestamp' => $message->getTimestamp(), // no expiration: it could run out in rung.failed
             ]));
 
             return $envelope; // the worker acks

@@ -87,6 +87,7 @@ class HttpError : public Failure {
   // "" = it does not say.
   std::string after() const {
     if ((status_ != 429 && status_ != 503) || retry_after_.empty()) return "";
+    if (retry_after_.find_first_not_of('0') == std::string::npos) return "1s";  // at once is a hot loop
     if (retry_after_.find_first_not_of("0123456789") == std::string::npos) return retry_after_ + "s";
     std::tm until{};
     if (strptime(retry_after_.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &until) == nullptr) return "";
@@ -128,6 +129,15 @@ inline void add_directives(Headers& headers, const std::exception_ptr& error) {
   }
 }
 
+// The type that was thrown: std::throw_with_nested wraps it into a template of the library's.
+inline std::string type_of(const std::exception& error) {
+  const std::string name = demangled(typeid(error).name());
+  const auto open = name.find('<'), close = name.rfind('>');
+  const bool wrapped =
+      dynamic_cast<const std::nested_exception*>(&error) != nullptr && name.rfind("std::", 0) == 0;
+  return wrapped && open < close ? name.substr(open + 1, close - open - 1) : name;
+}
+
 // Who handled the attempt: retry_history.executor.
 inline std::string executor() {
   std::array<char, 200> host{};
@@ -141,7 +151,7 @@ inline Headers failure_headers(const std::string& queue, const std::exception_pt
   try {
     std::rethrow_exception(error);
   } catch (const std::exception& known) {
-    type = demangled(typeid(known).name());
+    type = type_of(known);
     text = cut(type + ": " + known.what(), kTextBytes);
     if (const auto* failure = dynamic_cast<const Failure*>(&known)) text += failure->stack();
   } catch (...) {

@@ -42,7 +42,8 @@ WHERE expires_at > UTC_TIMESTAMP(3) ORDER BY id
 SELECT id, name, started_at, seen_at, expires_at, version, address, problems, broker_link FROM rung_nodes ORDER BY id
 
 -- name: shards
-SELECT id, COALESCE(owner, 0), epoch, expires_at, acquired_at FROM rung_shards ORDER BY id
+SELECT s.id, COALESCE(s.owner, 0), s.epoch, s.expires_at, s.acquired_at, COALESCE(n.name, '') FROM rung_shards s
+LEFT JOIN rung_nodes n ON n.id = s.owner ORDER BY s.id
 
 -- name: leases_share
 -- The time is that of the start of the statement, before any lock wait, so it is never ahead.

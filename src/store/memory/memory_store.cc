@@ -127,6 +127,18 @@ Result<std::vector<NodeRow>> MemoryStore::live_nodes() {
   });
 }
 
+Result<std::vector<ShardRow>> MemoryStore::shards() {
+  return call([&] {
+    std::vector<ShardRow> out = db_.shards_;
+    for (ShardRow& shard : out) {
+      for (const auto& n : db_.nodes_) {
+        if (n.row.id == shard.owner) shard.owner_name = n.row.name;
+      }
+    }
+    return out;
+  });
+}
+
 Result<std::vector<NodeRow>> MemoryStore::nodes() {
   return call([&] {
     std::vector<NodeRow> out;

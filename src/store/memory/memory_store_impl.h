@@ -40,9 +40,7 @@ class MemoryStore final : public Store {
                          const std::vector<HealthProblem>& problems, BrokerLink link) override;
   Result<void> leave(int node, std::uint64_t incarnation) override;
   Result<std::vector<NodeRow>> live_nodes() override;
-  Result<std::vector<ShardRow>> shards() override {
-    return call([&] { return db_.shards_; });
-  }
+  Result<std::vector<ShardRow>> shards() override;
   Result<std::vector<Lease>> acquire(int node, std::uint64_t incarnation, std::span<const int> shards, Ms ttl,
                                      std::uint64_t above) override;
   Result<Renewal> renew(int node, std::span<const Lease> leases, Ms ttl) override;

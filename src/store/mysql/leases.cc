@@ -154,8 +154,8 @@ Result<std::vector<ShardRow>> MysqlStore::shards() {
     std::vector<ShardRow> shards;
     auto row = session_->query(render("shards"));
     while (row->next()) {
-      shards.push_back(
-          {row->getInt(1), row->getInt(2), row->getUInt64(3), time_at(*row, 4), time_at(*row, 5)});
+      shards.push_back({row->getInt(1), row->getInt(2), row->getUInt64(3), time_at(*row, 4), time_at(*row, 5),
+                        text_at(*row, 6)});
     }
     return shards;
   });

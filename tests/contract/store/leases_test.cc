@@ -78,7 +78,9 @@ TEST_P(StoreContract, AShardIsTakenOnceAndByItsOwnerAgainUnderANewEpoch) {
   EXPECT_EQ(rows[1].owner, a.node);
   EXPECT_EQ(rows[1].epoch, 2U);
   EXPECT_EQ(rows[3].owner, b.node);
+  EXPECT_EQ(rows[3].owner_name, "b");
   EXPECT_EQ(rows[4].owner, 0);
+  EXPECT_EQ(rows[4].owner_name, "");
   EXPECT_FALSE(rows[4].expires_at);
   EXPECT_EQ(*rows[1].expires_at - *rows[1].acquired_at, kTtl);
 }

@@ -63,6 +63,11 @@ TEST_F(Paused, ClaimsNothing) {
       10);
   pause();
   wait_heir();
+  const auto taken_over = [&] {
+    return rows("SELECT DISTINCT node, subject FROM retry_events WHERE kind = 'shards_taken_over'");
+  };
+  EXPECT_TRUE(eventually([&] { return !taken_over().empty(); }, kBound));
+  EXPECT_EQ(taken_over(), (std::vector<Row>{{{"node", "n-2"}, {"subject", "n-1"}}}));
   ASSERT_TRUE(eventually([&] { return consumer->count() >= total; }, kBound));
   EXPECT_EQ(delivered().count("n-1"), 0U);
   wake_and_belong();

@@ -144,6 +144,7 @@ scrape_configs:
             ["prometheus", f"--config.file={self.folder}/prometheus.yml", f"--storage.tsdb.path={self.folder}/data",
              f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"], self.folder / "log")
         self.firing = {}  # (name, labels): since when, by time.monotonic()
+        self.latest = {}  # the same, of all that have fired: when they last began to
         self.pending = set()
         self.began = time.time()
         self.stopping = threading.Event()
@@ -177,10 +178,17 @@ scrape_configs:
                 states[alert["state"]].add((labels.pop("alertname"), tuple(sorted(labels.items()))))
             self.pending = states["pending"]
             self.firing = {key: self.firing.get(key, now) for key in states["firing"]}
+            self.latest.update(self.firing)
 
     def fires(self, name, **labels):
         """Whether the alert fires with these labels."""
         return any(key[0] == name and set(labels.items()) <= set(key[1]) for key in self.firing)
+
+    def fired(self, name, after, **labels):
+        """When the alert began to fire with these labels: it does now, or did at some time after `after`. None: it did not."""
+        times = [since for key, since in list(self.latest.items())
+                 if key[0] == name and set(labels.items()) <= set(key[1]) and (since >= after or key in self.firing)]
+        return min(times, default=None)
 
     def active(self, name, **labels):
         """The same, or it is about to."""

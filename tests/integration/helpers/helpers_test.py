@@ -83,6 +83,8 @@ class Helpers(unittest.TestCase):
         self.assertEqual(ends["fail"]["error_type"], declined)
         self.assertEqual(ends["never"]["error_type"], give_up)
         self.assertEqual(ends["flag"]["error_type"], STOLEN.get(client, declined))
+        if client == "cpp":  # thrown with another exception nested in it
+            self.assertEqual(ends["date"]["error_type"], declined)
 
         failed = self.history(client, "twice")[0]  # the first retry: it fails with an error that the history keeps
         self.assertEqual(failed["outcome"], "failed")

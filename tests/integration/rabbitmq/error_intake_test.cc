@@ -1,8 +1,10 @@
 // Error queues have an intake of their own: whatever happens to it, Rung's own queues are consumed as before.
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "plugin/rabbitmq/error_queue_state.h"
 #include "tests/integration/rabbitmq/fixture.h"
 
 namespace rung::test {
@@ -39,6 +41,9 @@ class ErrorIntake : public RabbitTest {
     auto got = sink_.deliveries(1);
     EXPECT_EQ(got.size(), 1U);
     return got.empty() ? Delivery{} : std::move(got[0]);
+  }
+  static void control(const std::string& command) {
+    EXPECT_EQ(std::system(("'" + env("RUNG_TEST_RABBITMQCTL") + "' -q " + command).c_str()), 0);
   }
   static bool has_thread(const std::string& name) {
     return std::ranges::any_of(std::filesystem::directory_iterator("/proc/self/task"), [&](const auto& task) {
@@ -110,6 +115,35 @@ TEST_F(ErrorIntake, RefusedQueuesDoNotUseUpTheDeliveryLimitOfTheOthers) {
   EXPECT_EQ(next().message.body, "failed");
   broker_->stop(Ms{2000});
   for (std::size_t i = 1; i < entries.size(); ++i) owner.remove(entries[i].from);
+}
+
+// Asking again whether a queue may be read disturbs none of the others.
+TEST_F(ErrorIntake, ARefusedQueueIsTriedAgainWithoutTheOthersChannel) {
+  probe().declare(errors_);
+  probe().declare(others_);
+  const std::string user = unique_name("u");
+  const auto may_read = [&](const std::string& queues) {
+    control("set_permissions " + user + " '.*' '.*' '" + queues + "'");
+  };
+  control("add_user " + user + " secret");
+  may_read("^" + options_.prefix + "[.-](?!others_error)");
+  auto url = parse_url(amqp_url());
+  url->user = user;
+  url->password = "secret";
+  options_.url = format_url(*url);
+  start_up();
+  ASSERT_TRUE(has_problem("error queue " + others_ + ": "));
+  ASSERT_TRUE(consumed({errors_}));
+  ASSERT_TRUE(probe().publish("", errors_, text("failed")));
+  const Delivery first = next();
+  // It is tried again in this time, most probably.
+  EXPECT_FALSE(eventually([&] { return !broker_->stands(first.tag); },
+                          rabbit::ErrorQueueState::kAfterRefusal + Ms{3000}));
+  may_read(".*");
+  EXPECT_TRUE(consumed({errors_, others_}));
+  EXPECT_TRUE(has_no_problem());
+  EXPECT_TRUE(broker_->stands(first.tag));
+  control("delete_user " + user);
 }
 
 // Nothing is acked: each intake has its own room.

@@ -42,7 +42,7 @@ TEST_F(MetricsText, WhatAnInstanceCounts) {
   orders[PublishResult::How::rejected] = 14;
   orders[FlowCounts::Ended::presumed] = 15;
   orders[FlowCounts::Finished::discarded] = 16;
-  orders.late_ms = 1500;
+  orders.late.add(Ms{1500});
   v.flow["orders"] = orders;
   metrics.vitals(&v, 1);
   EXPECT_EQ(value("rung_received_messages_total{inlet=\"failed\"}"), "1");
@@ -63,7 +63,9 @@ TEST_F(MetricsText, WhatAnInstanceCounts) {
   EXPECT_EQ(value("rung_publishes_total{queue=\"orders\",result=\"rejected\"}"), "14");
   EXPECT_EQ(value("rung_deliveries_ended_total{outcome=\"presumed\",queue=\"orders\"}"), "15");
   EXPECT_EQ(value("rung_finished_tasks_total{queue=\"orders\",state=\"discarded\"}"), "16");
-  EXPECT_EQ(value("rung_lateness_by_queue_seconds_total{queue=\"orders\"}"), "1.5");
+  EXPECT_EQ(value("rung_lateness_by_queue_seconds_sum{queue=\"orders\"}"), "1.5");
+  EXPECT_EQ(value("rung_lateness_by_queue_seconds_bucket{queue=\"orders\",le=\"1\"}"), "0");
+  EXPECT_EQ(value("rung_lateness_by_queue_seconds_bucket{queue=\"orders\",le=\"5\"}"), "1");
 }
 
 // A loop that does not answer must not look like a restart, nor resolve an alert.
