@@ -37,8 +37,8 @@ class RestWatch {
 class ErrorQueueState {
  public:
   // After a refusal the queue is left alone for so long; doubled with each refusal in a row. A try that fails
-  // closes the channel of all error queues, and what was unacked comes again; but not where a permission is
-  // missing, for which the watch asks first.
+  // closes the channel of all error queues, and what was unacked comes again; but from the
+  // second try on not where a permission is missing, for which the watch asks first.
   static constexpr Ms kAfterRefusal{std::chrono::seconds{5}};
   static constexpr Ms kLongestAfterRefusal{std::chrono::minutes{10}};
   // While something changes. Nothing wakes the watch earlier.

@@ -226,15 +226,19 @@ void Bridge::broker_status(const BrokerStatus& status) {
 
 void Bridge::gained(const std::vector<Gained>& gained) {
   std::vector<int> shards;
-  std::map<std::string, int> dead;  // instance -> its shards that are ours now
+  std::map<std::string, int> expired;  // instance -> its shards that are ours now
   for (const Gained& g : gained) {
     shards.push_back(g.lease.shard);
-    if (!g.from.empty()) ++dead[g.from];
+    if (!g.from.empty()) ++expired[g.from];
   }
-  for (const auto& [from, count] : dead) {
-    log::warn("shards of a dead instance taken over", {{"from", from}, {"taken", count}});
-    record(
-        {0, {}, "", "shards_taken_over", from, std::to_string(count) + " shards, whose lease had expired"});
+  for (const auto& [from, count] : expired) {
+    log::warn("shards with an expired lease taken over", {{"from", from}, {"taken", count}});
+    record({0,
+            {},
+            "",
+            "shards_taken_over",
+            from,
+            "shards: " + std::to_string(count) + "; their lease had expired"});
   }
   leases_.gained += static_cast<std::int64_t>(shards.size());
   horizon_.gained(shards);

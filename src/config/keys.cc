@@ -197,7 +197,7 @@ std::vector<Key> make_table() {
      [](Value& v) { return v.list_of_patterns(v.draft.deny); }},
 
     {{"results.require_token", "true or false", "", false, false,
-      "results, and failures with a retry-id, must carry the retry-token of their delivery; default: true, unless a release without retry-token created the database"},
+      "results, and failures with a retry-id, must carry the retry-token of their delivery; default: true, unless the database was created by a release that had no retry-token"},
      [](Value& v) {
        bool required = false;
        if (!v.boolean(required)) return false;

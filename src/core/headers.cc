@@ -153,6 +153,12 @@ Message strip(const Message& message, std::string* origin_json, const BrokerFact
   }
   if (origin_json != nullptr) {
     off.insert(off.end(), facts.headers.begin(), facts.headers.end());
+    // What a dialect has read. Later nobody knows with which one.
+    const auto add_read = [&](std::string_view name, const std::string& text) {
+      if (!text.empty() && find(message.headers, name) == nullptr) off.emplace_back(std::string(name), text);
+    };
+    add_read(header::kError, clean_utf8(facts.failure.error, kErrorBytes));
+    add_read(header::kErrorType, facts.failure.error_type);
     if (message.properties.user_id) off.emplace_back("property user-id", *message.properties.user_id);
     if (message.properties.expiration)
       off.emplace_back("property expiration", *message.properties.expiration);

@@ -103,7 +103,8 @@ bool is_own_header(std::string_view name);
 
 // The message as it is published again. Removes all our retry-* headers, the header that facts.delay names,
 // expiration and user-id; sets delivery_mode 2. The broker's own headers are removed already. The body stays
-// the same to the byte. `origin_json` receives what was removed, with the broker's headers, for the row.
+// the same to the byte. `origin_json` receives what was removed, with the broker's headers, and retry-error
+// and retry-error-type as a dialect has read them, for the row.
 Message strip(const Message& message, std::string* origin_json, const BrokerFacts& facts = {});
 
 // `message` with the retry-* headers of the attempt under way. `token`: retry-token.

@@ -10,7 +10,6 @@ SCALE = [
     ("== 1) > 120", "== 1) > 5", 1),       # overdue
     ("_stalled_seconds > 60", "_stalled_seconds > 4", 1),
     ('what="tasks"}) > 10800', 'what="tasks"}) > 30', 1),  # a pass every 10 s
-    ('job=~".*rung.*"', 'job=~"rung|pair"', 1),           # the test has a second installation
 ]
 
 

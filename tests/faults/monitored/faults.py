@@ -127,7 +127,7 @@ class Problem(Fault):
 class NoOwner(Fault):
     """Another installation with two instances: one dies, the other cannot reach RabbitMQ."""
     name = "an instance dies, and the other has no broker"
-    alerts = (("RungNoOwner", {"job": "pair"}), ("RungDown", {"job": "pair"}))
+    alerts = (("RungNoOwner", {"job": "rung-pair"}), ("RungDown", {"job": "rung-pair"}))
 
     @property
     def sidecar(self):
@@ -137,8 +137,8 @@ class NoOwner(Fault):
         self.world.rabbit("add_vhost", "pair")
         self.world.rabbit("set_permissions", "-p", "pair", "guest", ".*", ".*", ".*")
         settings = {"schema": "pair", "amqp": self.world.amqp.replace("%2f", "pair")}
-        self.one = self.world.sidecar("one", "pair", **settings)
-        self.two = self.world.sidecar("two", "pair", **{**settings, "amqp": "amqp://guest:guest@127.0.0.1:1/pair"})
+        self.one = self.world.sidecar("one", "rung-pair", **settings)
+        self.two = self.world.sidecar("two", "rung-pair", **{**settings, "amqp": "amqp://guest:guest@127.0.0.1:1/pair"})
         self.one.start()
 
     def make(self):

@@ -39,7 +39,7 @@ def commands(runbook, kind):
 
 def follow(world, sidecar, runbook, kind, queue):
     """Runs the commands where the sidecar runs, for its addresses and `queue` in place of those of the page."""
-    schema = "pair" if sidecar.job == "pair" else "rung"
+    schema = "pair" if sidecar.job == "rung-pair" else "rung"
     for command, codes, texts in commands(runbook, kind):
         real = re.sub(r"\borders\b", queue, command).replace("127.0.0.1:8025", sidecar.address)
         real = real.replace("mariadb -t rung", f"mariadb -t {schema}").replace("$PID", str(sidecar.process.pid))

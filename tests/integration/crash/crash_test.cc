@@ -127,17 +127,18 @@ const std::array kErrorQueuePoints = {"delivery.received",
                                       "publish.after_write:4",
                                       "ack.before_write:4"};
 
+constexpr std::size_t kFirstRetryFails = 7;  // of the points: those before it are over when that happens
+
 class CrashFromAnErrorQueue : public Crash {
  protected:
-  // They take turns: the steps are the same for all.
-  static const Framework& framework() {
+  static std::size_t place() {
     const auto* const point = std::ranges::find(kErrorQueuePoints, std::string_view(GetParam()));
-    return kFrameworks[static_cast<std::size_t>(point - kErrorQueuePoints.begin()) % kFrameworks.size()];
+    return static_cast<std::size_t>(point - kErrorQueuePoints.begin());
   }
   // The failed message, with its headers, goes to the error queue, and is acked.
   void fail_there(Message message) {
     if (!message.headers) message.headers.emplace();
-    for (auto& header : framework().headers(queue_)) message.headers->push_back(std::move(header));
+    for (auto& header : framework_.headers(queue_)) message.headers->push_back(std::move(header));
     ASSERT_TRUE(amqp.publish("", errors_, message));
   }
   void consume_and_fail(AmqpProbe& consumer) {
@@ -145,46 +146,56 @@ class CrashFromAnErrorQueue : public Crash {
       ids_.insert(retry_id(*received));
       ++deliveries_[int_header(received->message, "retry-attempt")];
       EXPECT_EQ(received->message.body, body_);
-      for (const auto& [name, value] : framework().headers(queue_))
+      for (const auto& [name, value] : framework_.headers(queue_))
         EXPECT_EQ(find(received->message.headers, name), nullptr) << name;
       fail_there(received->message);
       consumer.ack(*received);
     }
   }
+  void walk(const Framework& framework) {
+    framework_ = framework;
+    queue_ = new_name();
+    errors_ = queue_ + framework_.suffix;
+    amqp.declare(queue_);
+    amqp.declare(errors_);
+    remove_at_end(errors_);
+    config.more +=
+        "error_queues: [ { from: " + errors_ + ", dialect: " + framework_.dialect + ", parked: return } ]\n";
+    start_armed();
+    Message message;
+    message.properties.message_id = unique_name("m");
+    message.properties.delivery_mode = std::uint8_t{2};
+    message.body = body_ = unique_name("body");
+    fail_there(message);
+    AmqpProbe consumer;
+    consumer.consume(queue_);
+    die([&] { consume_and_fail(consumer); });
+    restart();
+    const auto parked = [](const Row& row) { return row.at("state") == "parked"; };
+    EXPECT_TRUE(eventually(
+        [&] {
+          consume_and_fail(consumer);
+          const auto all = current(queue_);
+          return !all.empty() && std::ranges::all_of(all, parked) && amqp.depth(errors_) == all.size();
+        },
+        kBound))
+        << framework_.dialect << rung().log_tail();
+    const auto all = current(queue_);
+    // The retries bring our headers: only the first failure can be taken for another one.
+    const bool ambiguous = !framework_.says_when && place() < kFirstRetryFails;
+    EXPECT_LE(all.size(), ambiguous ? 2U : 1U) << framework_.dialect;
+    EXPECT_EQ(ids_.size(), all.size()) << "a repeat under another retry-id";
+    for (const Row& row : all) EXPECT_EQ(history(row.at("retry_id")).size(), 2U);
+    EXPECT_EQ(deliveries_.size(), 2U);
+  }
+
+  Framework framework_ = kFrameworks[0];
   std::string errors_;
 };
-TEST_P(CrashFromAnErrorQueue, EndsAsIfNothingHadBeen) {
-  queue_ = new_name();
-  errors_ = queue_ + framework().suffix;
-  amqp.declare(queue_);
-  amqp.declare(errors_);
-  remove_at_end(errors_);
-  config.more +=
-      "error_queues: [ { from: " + errors_ + ", dialect: " + framework().dialect + ", parked: return } ]\n";
-  start_armed();
-  Message message;
-  message.properties.message_id = unique_name("m");
-  message.properties.delivery_mode = std::uint8_t{2};
-  message.body = body_ = unique_name("body");
-  fail_there(message);
-  AmqpProbe consumer;
-  consumer.consume(queue_);
-  die([&] { consume_and_fail(consumer); });
-  restart();
-  const auto parked = [](const Row& row) { return row.at("state") == "parked"; };
-  EXPECT_TRUE(eventually(
-      [&] {
-        consume_and_fail(consumer);
-        const auto all = current(queue_);
-        return !all.empty() && std::ranges::all_of(all, parked) && amqp.depth(errors_) == all.size();
-      },
-      kBound))
-      << framework().dialect << rung().log_tail();
-  const auto all = current(queue_);
-  EXPECT_LE(all.size(), framework().says_when ? 1U : 2U) << framework().dialect;
-  EXPECT_EQ(ids_.size(), all.size()) << "a repeat under another retry-id";
-  for (const Row& row : all) EXPECT_EQ(history(row.at("retry_id")).size(), 2U);
-  EXPECT_EQ(deliveries_.size(), 2U);
+TEST_P(CrashFromAnErrorQueue, EndsAsIfNothingHadBeen) { walk(kFrameworks[0]); }
+// The steps are the same for all: each framework has some of them.
+TEST_P(CrashFromAnErrorQueue, OtherFrameworksTakeTurns) {
+  walk(kFrameworks[1 + place() % (kFrameworks.size() - 1)]);
 }
 INSTANTIATE_TEST_SUITE_P(At, CrashFromAnErrorQueue, ::testing::ValuesIn(kErrorQueuePoints), point_name);
 

@@ -145,6 +145,9 @@ TEST_F(ErrorQueuesOfTheConfig, NServiceBusFromErrorQueueToSuccess) {
   report(second, "succeeded");
   amqp.ack(second);
   wait_state(endpoint, "succeeded");
+  const Ran history =
+      run_shell(rung_program() + " history " + retry_id(second) + " -c " + rung().config_path());
+  EXPECT_THAT(history.out, testing::HasSubstr("System.TimeoutException: no answer")) << "the first failure";
 }
 
 TEST_F(ErrorQueuesOfTheConfig, LadderNoneIsAParkingLotAndARedriveSendsItBack) {

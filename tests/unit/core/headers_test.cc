@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "src/core/message_json.h"
@@ -292,6 +293,24 @@ TEST(Strip, TakesOffOursAndKeepsTheBrokersForTheRow) {
     ASSERT_NE(there, nullptr) << name;
     EXPECT_EQ(*there, value) << name;
   }
+}
+
+// Later nobody knows which dialect that was: `rung history` shows it as the first failure.
+TEST(Strip, TheOriginHasWhatADialectHasRead) {
+  BrokerFacts facts;
+  facts.failure.error = "no card";
+  facts.failure.error_type = "CardError";
+  std::string origin;
+  (void)strip(Message{}, &origin, facts);
+  auto read_back = headers_from_json(origin);
+  ASSERT_TRUE(read_back) << origin;
+  EXPECT_EQ(*find(*read_back, "retry-error"), Value("no card"));
+  EXPECT_EQ(*find(*read_back, "retry-error-type"), Value("CardError"));
+  (void)strip(message_with({{"retry-error", "said by the consumer"}}), &origin, facts);
+  read_back = headers_from_json(origin);
+  ASSERT_TRUE(read_back) << origin;
+  EXPECT_EQ(std::ranges::count(*read_back, "retry-error", [](const auto& one) { return one.first; }), 1);
+  EXPECT_EQ(*find(*read_back, "retry-error"), Value("said by the consumer"));
 }
 
 TEST(Strip, Properties) {
