@@ -96,8 +96,8 @@ a_sidecar_serves_http() {
 the_database_is_away() {
   at_the_end="$RUNG_TEST_SERVERS start-db $RUNG_TEST_DIR"
   "$RUNG_TEST_SERVERS" kill-db "$RUNG_TEST_DIR"
-  # The first reason may be that the connection ended in the middle of a query; the page shows what comes after it.
-  until_true bash -c 'rung healthcheck 2>&1 | grep -q "Can.t connect"'
+  # The reason is the latest that was new: of a connection that cannot be made, or that ended in the middle of a query.
+  until_true bash -c 'rung healthcheck 2>&1 | grep -q "^rung: database: database "'
 }
 no_groups() { unset RUNG_CONFIG; }
 one_group_is_away() {
