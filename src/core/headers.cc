@@ -153,7 +153,7 @@ Message strip(const Message& message, std::string* origin_json, const BrokerFact
   }
   if (origin_json != nullptr) {
     off.insert(off.end(), facts.headers.begin(), facts.headers.end());
-    // What a dialect has read. Later nobody knows with which one.
+    // What the dialect read: the row does not record which dialect it was.
     const auto add_read = [&](std::string_view name, const std::string& text) {
       if (!text.empty() && find(message.headers, name) == nullptr) off.emplace_back(std::string(name), text);
     };

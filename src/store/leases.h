@@ -25,7 +25,7 @@ struct ShardRow {
   std::uint64_t epoch = 0;
   std::optional<EpochMs> expires_at;
   std::optional<EpochMs> acquired_at;
-  std::string owner_name = {};  // "" = nobody
+  std::string owner_name = {};  // "" = no owner
 };
 
 // An instance's connection for publishing. Persisted as numbers. NOTE: only append.

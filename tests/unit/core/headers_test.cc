@@ -295,7 +295,7 @@ TEST(Strip, TakesOffOursAndKeepsTheBrokersForTheRow) {
   }
 }
 
-// Later nobody knows which dialect that was: `rung history` shows it as the first failure.
+// `rung history` shows it as the first failure. The row does not record which dialect read it.
 TEST(Strip, TheOriginHasWhatADialectHasRead) {
   BrokerFacts facts;
   facts.failure.error = "no card";
