@@ -1,5 +1,6 @@
 #include "src/cli/run.h"
 
+#include <fmt/format.h>
 #include <malloc.h>
 
 #include <algorithm>
