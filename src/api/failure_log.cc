@@ -1,6 +1,7 @@
 #include "src/api/failure_log.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
 #include "src/api/fields.h"

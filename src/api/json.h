@@ -1,7 +1,7 @@
 // JSON of requests and responses, for HTTP and the command line. Thread: pure functions.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace rung::api {

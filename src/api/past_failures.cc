@@ -1,6 +1,7 @@
 #include "src/api/past_failures.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "src/api/json.h"

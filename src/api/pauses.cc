@@ -1,5 +1,7 @@
 #include "src/api/pauses.h"
 
+#include <nlohmann/json.hpp>
+
 #include "src/api/fields.h"
 #include "src/api/gates.h"
 #include "src/core/rfc3339.h"

@@ -1,6 +1,7 @@
 #include "src/api/submission.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <variant>
 
 #include "src/core/headers.h"

@@ -1,6 +1,7 @@
 #include "src/api/views.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 

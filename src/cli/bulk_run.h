@@ -3,13 +3,16 @@
 // returns exit codes.
 #pragma once
 
-#include <CLI/App.hpp>
 #include <cstdint>
 #include <string>
 
 #include "src/cli/command.h"
 #include "src/cli/filter.h"
 #include "src/cli/task_text.h"
+
+namespace CLI {
+class App;
+}
 
 namespace rung::cli {
 

@@ -6,6 +6,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "levels/duration.h"

@@ -3,6 +3,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <CLI/App.hpp>
 #include <array>
 #include <chrono>
 #include <cstdio>

@@ -2,7 +2,6 @@
 // Thread: main's; every call can block on a server, bounded by store.timeout.
 #pragma once
 
-#include <CLI/App.hpp>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +11,12 @@
 #include "src/core/clock.h"
 #include "src/core/result.h"
 #include "src/store/store.h"
+
+// Only the sources that add options include CLI11: it costs each a second or more of the compiler.
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace rung::cli {
 

@@ -2,7 +2,9 @@
 // Thread: main's.
 #pragma once
 
-#include <CLI/App.hpp>
+namespace CLI {
+class App;
+}
 
 namespace rung::cli {
 

@@ -1,4 +1,5 @@
 // Completion scripts for bash, zsh and fish.
+#include <CLI/App.hpp>
 #include <algorithm>
 
 #include "src/cli/help.h"

@@ -6,6 +6,7 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "src/cli/command.h"
 #include "src/cli/commands.h"

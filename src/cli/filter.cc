@@ -1,5 +1,6 @@
 #include "src/cli/filter.h"
 
+#include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 

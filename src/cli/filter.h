@@ -2,11 +2,14 @@
 // Thread: main's.
 #pragma once
 
-#include <CLI/App.hpp>
 #include <string>
 #include <vector>
 
 #include "src/store/queries.h"
+
+namespace CLI {
+class App;
+}
 
 namespace rung::cli {
 

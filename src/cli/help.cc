@@ -1,6 +1,7 @@
 // rung help, version, completion, man.
 #include "src/cli/help.h"
 
+#include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <cerrno>

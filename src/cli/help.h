@@ -2,9 +2,12 @@
 // functions.
 #pragma once
 
-#include <CLI/App.hpp>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace rung::cli {
 

@@ -5,6 +5,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "src/api/views.h"
 #include "src/cli/command.h"

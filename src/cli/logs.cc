@@ -5,6 +5,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "src/cli/command.h"
 #include "src/cli/commands.h"

@@ -8,6 +8,7 @@
 #include <CLI/Formatter.hpp>
 #include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
 

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <tuple>
 

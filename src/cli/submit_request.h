@@ -2,7 +2,7 @@
 // Thread: pure functions, except for reading files.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "plugin/brokers.h"
 #include "src/cli/text.h"
 #include "src/cli/when.h"

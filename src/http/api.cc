@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include <atomic>
+#include <nlohmann/json.hpp>
 
 #include "src/api/fields.h"
 #include "src/http/access.h"

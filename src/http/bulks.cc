@@ -1,6 +1,7 @@
 // /v1/bulk: one action on many tasks. Bulks are created here; every sidecar's runner (src/bridge/bulk.h)
 // picks them up from the table.
 #include <charconv>
+#include <nlohmann/json.hpp>
 
 #include "src/api/fields.h"
 #include "src/api/views.h"

@@ -1,6 +1,7 @@
 // POST /v1/tasks/{id}/cancel, /discard, /reschedule, /fire, /finish, /redrive: decide() says whether the
 // task's state allows it.
 #include <charconv>
+#include <nlohmann/json.hpp>
 
 #include "src/api/fields.h"
 #include "src/api/views.h"

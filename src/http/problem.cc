@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "src/core/utf8.h"
@@ -56,6 +57,10 @@ Response as_response(int status, const Json& json) {
 }
 
 }  // namespace
+
+Response problem(int status, std::string_view detail, std::string_view instance) {
+  return problem(status, detail, instance, Json());
+}
 
 Response problem(int status, std::string_view detail, std::string_view instance, const Json& more) {
   return as_response(status, problem_json(status, detail, instance, more));

@@ -21,11 +21,12 @@ using api::Json;
 std::string_view title_of(int status);
 
 // The object alone: bulk responses contain one per item. `more`: further members.
-Json problem_json(int status, std::string_view detail, std::string_view instance, const Json& more = Json());
+Json problem_json(int status, std::string_view detail, std::string_view instance, const Json& more);
 // The same for fields: the detail names the first error, `errors` all of them.
 Json problem_json(const FieldErrors& errors, std::string_view instance);
 
-Response problem(int status, std::string_view detail, std::string_view instance, const Json& more = Json());
+Response problem(int status, std::string_view detail, std::string_view instance);
+Response problem(int status, std::string_view detail, std::string_view instance, const Json& more);
 Response problem(const FieldErrors& errors, std::string_view instance);
 // The response to an error of a store or the bridge: transient is 503 with Retry-After, not_found 404, the
 // rest 500.

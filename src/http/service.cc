@@ -1,4 +1,6 @@
 // /healthz, /readyz, /metrics, /openapi.json; and the table of all routes.
+#include <nlohmann/json.hpp>
+
 #include "src/api/gates.h"
 #include "src/api/owners.h"
 #include "src/core/rfc3339.h"

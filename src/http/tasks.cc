@@ -1,5 +1,6 @@
 // POST /v1/tasks, GET /v1/tasks, GET /v1/tasks/{id}, GET /v1/tasks/{id}/audit.
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "src/api/gates.h"
 #include "src/api/submission.h"

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
 #include "plugin/brokers.h"
 #include "src/core/headers.h"
 #include "src/core/message_json.h"
