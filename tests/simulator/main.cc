@@ -12,7 +12,7 @@ namespace {
 
 struct Options {
   std::optional<std::uint64_t> seed;
-  std::string seeds, faults, actors, plant, kept, planted;
+  std::string seeds, faults, actors, plant, kept, planted, planted_seeds;
   int count = 0, seconds = 0, jobs = 2;
   double hours = 0;
   std::optional<int> nodes, messages, active;
@@ -44,7 +44,7 @@ int run(const Options& options) {
   const std::optional<Bug> bug = bug_from(options.plant);
   if (!options.plant.empty() && !bug) return usage("--plant: no such bug");
   plant(bug);
-  if (!options.planted.empty()) return find_planted(options.planted, options.jobs);
+  if (!options.planted.empty()) return find_planted(options.planted, options.planted_seeds, options.jobs);
   if (options.seed) return run_one(*options.seed, overrides, options.plant);
   Range range;
   range.kept = options.kept;
@@ -75,6 +75,8 @@ int main(int argc, char** argv) {
   app.add_option("--planted", options.planted, "finds the planted bug of that name, or all of them")
       ->expected(0, 1)
       ->default_str("all");
+  app.add_option("--planted-seeds", options.planted_seeds,
+                 "a file with the seed that found each planted bug last");
   app.add_option("--plant", options.plant, "with this bug in it");
   app.add_option("--kept", options.kept, "a file with seeds that are run first");
   app.add_option("--jobs", options.jobs, "processes at a time");

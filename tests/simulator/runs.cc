@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -106,30 +107,46 @@ Sum run_share(const Range& range, int job) {
   return sum;
 }
 
-// The seeds that it took; 0 = not found.
+// The seed in which it showed; 0 = not found.
 struct Found {
   std::size_t bug = 0;
-  std::uint64_t seeds = 0;
+  std::uint64_t seed = 0;
   char promise[100] = {};
 };
 
-Found find_bug(std::size_t number) {
-  Found found{number, 0, {}};
-  plant(static_cast<Bug>(number));
-  for (std::uint64_t seed = 1; seed <= kPlantedMost; ++seed) {
-    const Outcome outcome = simulate(draw_settings(seed, {}));
-    if (outcome.broken.empty()) continue;
-    // The planted bug must be the cause, not a bug of the program.
-    plant(std::nullopt);
-    const bool own = !simulate(draw_settings(seed, {})).broken.empty();
-    plant(static_cast<Bug>(number));
-    if (own) continue;
-    found.seeds = seed;
-    (void)std::snprintf(found.promise, sizeof found.promise, "%s", outcome.broken.c_str());
-    break;
-  }
+// The promise that the bug breaks with this seed; "" = none, or one that is broken without the bug, too.
+std::string broken_by(Bug bug, std::uint64_t seed) {
+  plant(bug);
+  std::string broken = simulate(draw_settings(seed, {})).broken;
   plant(std::nullopt);
+  if (!broken.empty() && !simulate(draw_settings(seed, {})).broken.empty()) broken.clear();
+  return broken;
+}
+
+// `recorded`: the seed to try first; 0 = none.
+Found find_bug(std::size_t number, std::uint64_t recorded) {
+  Found found{number, 0, {}};
+  for (std::uint64_t i = recorded > 0 ? 0 : 1; i <= kPlantedMost && found.seed == 0; ++i) {
+    const std::uint64_t seed = i == 0 ? recorded : i;
+    const std::string broken = broken_by(static_cast<Bug>(number), seed);
+    if (broken.empty()) continue;
+    found.seed = seed;
+    (void)std::snprintf(found.promise, sizeof found.promise, "%s", broken.c_str());
+  }
   return found;
+}
+
+// By bug; 0 where the file has none.
+std::array<std::uint64_t, kBugNames.size()> read_recorded(const std::string& path) {
+  std::array<std::uint64_t, kBugNames.size()> seeds{};
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const auto space = line.find(' ');
+    const std::optional<Bug> bug = bug_from(line.substr(0, space));
+    if (bug && space != std::string::npos)
+      seeds[static_cast<std::size_t>(*bug)] = std::stoull(line.substr(space));
+  }
+  return seeds;
 }
 
 }  // namespace
@@ -171,7 +188,7 @@ int run_range(const Range& range) {
   return ended && all.broken == 0 ? 0 : 1;
 }
 
-int find_planted(const std::string& which, int jobs) {
+int find_planted(const std::string& which, const std::string& recorded, int jobs) {
   std::vector<std::size_t> bugs;
   for (std::size_t i = 0; i < kBugNames.size(); ++i) {
     if (which == "all" || which == kBugNames[i]) bugs.push_back(i);
@@ -180,26 +197,31 @@ int find_planted(const std::string& which, int jobs) {
     std::fprintf(stderr, "--planted: no such bug\n");
     return 2;
   }
+  const auto seeds = read_recorded(recorded);
   using Share = std::array<Found, kBugNames.size()>;
   const auto shares = fork_each<Share>(jobs, [&](int job) {
     Share share{};
     for (std::size_t i = static_cast<std::size_t>(job); i < bugs.size();
          i += static_cast<std::size_t>(jobs)) {
-      share[bugs[i]] = find_bug(bugs[i]);
+      share[bugs[i]] = find_bug(bugs[i], seeds[bugs[i]]);
     }
     return share;
   });
-  std::printf("%-27s %6s  %s\n", "planted bug", "seeds", "the promise that it broke");
+  std::printf("%-27s %6s  %s\n", "planted bug", "seed", "the promise that it broke");
   bool all = true;
   for (const std::size_t bug : bugs) {
     const Found* found = nullptr;
     for (const Share& share : shares) {
-      if (share[bug].seeds > 0) found = &share[bug];
+      if (share[bug].seed > 0) found = &share[bug];
     }
     all = all && found != nullptr;
     std::printf("%-27s %6s  %s\n", std::string(kBugNames[bug]).c_str(),
-                found != nullptr ? std::to_string(found->seeds).c_str() : "-",
+                found != nullptr ? std::to_string(found->seed).c_str() : "-",
                 found != nullptr ? found->promise : "NOT FOUND");
+    if (found != nullptr && !recorded.empty() && found->seed != seeds[bug]) {
+      std::printf("  record it: %s %llu, instead of %llu\n", std::string(kBugNames[bug]).c_str(),
+                  static_cast<unsigned long long>(found->seed), static_cast<unsigned long long>(seeds[bug]));
+    }
   }
   return all ? 0 : 1;
 }

@@ -26,8 +26,9 @@ std::uint64_t fresh_seed();
 // One simulation; its last output line is "trace HASH".
 int run_one(std::uint64_t seed, const Overrides& overrides, const std::string& planted);
 int run_range(const Range& range);
-// `which`: a bug's name, or all.
-int find_planted(const std::string& which, int jobs);
+// `which`: a bug's name, or all. `recorded`: a file with a line "BUG SEED" for each, the seed that found it
+// last; "" = none. It is tried first; if the bug does not show there, the seeds from 1 are searched.
+int find_planted(const std::string& which, const std::string& recorded, int jobs);
 
 // Reduces a failing simulation as long as the same promise is broken.
 Settings shrink(Settings settings, const Outcome& outcome);

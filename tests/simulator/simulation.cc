@@ -12,7 +12,8 @@
 namespace rung::sim {
 namespace {
 
-constexpr Us kCalm = 150 * kSecond;  // the longest that anything takes once all is well: docs/simulation.md
+constexpr Us kSettling =
+    150 * kSecond;                   // the longest that anything takes once all is well: docs/simulation.md
 constexpr Us kQuiet = 30 * kSecond;  // until the inlets are empty
 constexpr Us kDrainMost = 10 * kSecond;
 
@@ -77,7 +78,7 @@ class Simulation {
     faults_.end();
     consumers_.be_kind();
     world_.note(0, [] { return std::string("all is well from now on"); });
-    world_.events.run(world_.events.now() + kCalm);
+    world_.events.run(world_.events.now() + kSettling);
     for (Us waited = 0; !server_.empty_inlets() && waited < kQuiet; waited += 100 * kMs)
       world_.events.run(world_.events.now() + 100 * kMs);
     if (world_.events.stopped()) return;
