@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "src/core/headers.h"
+#include "src/core/identity.h"
 #include "src/core/message_json.h"
 #include "src/core/submission.h"
 
@@ -184,6 +185,7 @@ ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules,
   fields.finish();
 
   task.body_bytes = static_cast<std::int64_t>(message.body.size());
+  task.digest = message_digest(message);
   s.task.message = std::make_shared<Message>(std::move(message));
   out.content = submission_content(s.task, s.directives);
   s.task.intake_key = submission_key(task.message_id);

@@ -79,14 +79,15 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       horizon_(loop, *jobs_, shards_, clock_, names_, dispatch_, {settings_.window, settings_.max_loaded}),
       updates_(dispatch_, horizon_, names_, store_watch_, attachments_, breakers_, notes_, counts_, clock_,
                settings_.tracer),
+      recognized_([this](SystemEvent event) { record(std::move(event)); }),
       intake_(loop,
               {*jobs_, shards_, transitions_, outbox_, acks_, left_, clock_, proof_, rules_, updates_,
-               store_watch_, broker},
+               store_watch_, broker, recognized_},
               {settings_.prefix + ".parked",
                {settings_.prefix + ".delay", settings_.delays},
                settings_.identity.incarnation}),
       results_({transitions_, acks_, proof_, updates_}),
-      returned_(loop, broker, outbox_, acks_),
+      returned_(loop, broker, outbox_, acks_, recognized_),
       router_({acks_, intake_, results_, transitions_, left_, returned_, proof_, attachments_, rules_}),
       submissions_({loop, *jobs_, shards_, transitions_, clock_, rules_, updates_}),
       janitor_(loop,
@@ -141,6 +142,7 @@ Vitals Bridge::vitals() const {
   v.behind_gates = dispatch_.held();
   v.breakers = breakers_.totals();
   v.refused = proof_.refused();
+  v.recognized = recognized_.counts();
   v.rows_behind = store_watch_.rows_behind();
   v.decided_by_rule = updates_.decided_by_rule();
   v.error_queues = error_queues_;

@@ -152,6 +152,7 @@ class Bridge final : public BrokerSink {
   Dispatch dispatch_;
   Horizon horizon_;
   TaskUpdates updates_;
+  Recognized recognized_;
   Intake intake_;
   Results results_;
   ReturnedCopies returned_;

@@ -4,6 +4,7 @@
 
 #include "src/core/climb.h"
 #include "src/core/failpoint.h"
+#include "src/core/identity.h"
 #include "src/core/utf8.h"
 #include "src/io/log.h"
 
@@ -26,9 +27,11 @@ void Intake::failed(std::vector<Delivery> deliveries) {
   for (Delivery& delivery : deliveries) {
     auto kept = std::make_shared<Delivery>(std::move(delivery));
     Failure failure = read_failure(kept->message, kept->exchange, kept->routing_key, kept->facts.failure);
-    if (failure.id && deps_.proof.takes_failure({*failure.id, failure.attempt, failure.token})) {
+    const bool of_ours = failure.id.has_value();
+    if (of_ours && deps_.proof.takes_failure({*failure.id, failure.attempt, failure.token})) {
       known(std::move(kept), std::move(failure));
     } else {
+      if (of_ours) failure.directives.ladder.clear();  // our delivery's, not a wish of the consumer
       wait(failed_newcomer(std::move(kept), std::move(failure), *rules));
     }
   }
@@ -51,52 +54,131 @@ void Intake::wait(Newcomer item) {
 void Intake::forget_before(const IntakeSession& session) { waiting_.forget_before(session); }
 
 void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
-  const auto& message_id = delivery->message.properties.message_id;
-  const bool proven = deps_.proof.proven({*failure.id, failure.attempt, failure.token});
-  if (proven) failure.attempt = attempt_of_token(failure.token);
-  Event event{*failure.id, event::Failed{failure.attempt, failure.error, failure.error_type,
-                                         failure.directives, clean_utf8(failure.queue, kShortString),
-                                         clean_utf8(message_id.value_or(""), kShortString), failure.executor,
-                                         proven, false, failure.level}};
-  const IntakeSession session = delivery->tag.session;
-  deps_.transitions.add(
-      std::move(event),
-      [this, delivery = std::move(delivery), failure = std::move(failure),
-       proven](const Result<Decision>& decision) { decided(delivery, failure, proven, decision); },
-      session, Transitions::OnError::keep);
+  auto item = std::make_shared<Known>();
+  item->proven = deps_.proof.proven({*failure.id, failure.attempt, failure.token});
+  if (item->proven) failure.attempt = attempt_of_token(failure.token);
+  auto received = std::make_shared<ReceivedMessage>();
+  auto message = std::make_shared<Message>(strip(delivery->message, nullptr, delivery->facts));
+  received->digest = message_digest(*message);
+  received->message = std::move(message);
+  if (failure.routed_by_record) {
+    received->exchange = failure.exchange;
+    received->routing_key = failure.routing_key;
+  }
+  if (item->proven) received->delivered_digest = digest_of_token(failure.token);
+  item->received = std::move(received);
+  item->delivery = std::move(delivery);
+  item->failure = std::move(failure);
+  ask(item);
 }
 
-void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& failure, bool proven,
-                     const Result<Decision>& decision) {
+void Intake::ask(const std::shared_ptr<Known>& item) {
+  const Failure& failure = item->failure;
+  const auto& message_id = item->delivery->message.properties.message_id;
+  event::Failed failed{failure.attempt,
+                       failure.error,
+                       failure.error_type,
+                       failure.directives,
+                       clean_utf8(failure.queue, kShortString),
+                       clean_utf8(message_id.value_or(""), kShortString),
+                       failure.executor,
+                       item->proven,
+                       false,
+                       failure.level};
+  failed.received = item->received;
+  deps_.transitions.add(
+      {*failure.id, std::move(failed)},
+      [this, item](const Result<Decision>& decision) { decided(item, decision); },
+      item->delivery->tag.session, Transitions::OnError::keep);
+}
+
+void Intake::decided(const std::shared_ptr<Known>& item, const Result<Decision>& decision) {
   if (!decision) return;  // stopping: unacked, the broker keeps it
-  const bool refused = decision->verdict == Decision::Verdict::refused;
-  if (refused && proven && decision->reason == kNoSuchTask) {
+  if (decision->verdict == Decision::Verdict::refused) return refused(item, *decision);
+  if (decision->verdict == Decision::Verdict::stale)
+    note(Recognized::As::repeat, *item, decision->task.id, decision->reason);
+  if (decision->replacement != nullptr)
+    note(Recognized::As::changed, *item, decision->task.id,
+         "the failed message has the same body and message-id, and other headers, properties or routing key");
+  deps_.acks.add(item->delivery->tag);
+  deps_.observer.decided(*decision);
+}
+
+void Intake::refused(const std::shared_ptr<Known>& item, const Decision& decision) {
+  const Failure& failure = item->failure;
+  if (decision.reason == kDigestUnknown) return read_delivered_digest(item);
+  if (decision.reason == kNoSuchTask && item->proven) {
     deps_.store_watch.behind(*failure.id, "the row is missing, and attempt " +
                                               std::to_string(failure.attempt) +
                                               " failed: taken in as a new task that continues on the ladder");
-    Newcomer item = failed_newcomer(delivery, failure, *deps_.rules);
-    item.row_lost = true;
-    wait(std::move(item));
-    return flush();
+    return take_in(*item, continue_lost_row(failure));
   }
-  if (refused) {
-    const bool unknown = decision->reason == kNoSuchTask || decision->reason == kAnothersTask;
-    std::string reason;
-    if (!unknown) {
-      reason = "it carries retry-id " + failure.id->str() + " and retry-attempt " +
-               std::to_string(failure.attempt) + ": " + decision->reason;
-    }
-    log::warn(unknown ? "a failed message names another message's task: taken in as new"
-                      : "a failed message does not fit its task: parked as a separate task",
-              {{"id", failure.id->value}, {"attempt", failure.attempt}, {"reason", decision->reason}});
-    Failure known = failure;
-    if (!unknown && known.queue.empty()) known.queue = decision->task.queue;
-    wait(failed_newcomer(delivery, std::move(known), *deps_.rules, std::move(reason)));
-    flush();
-    return;
+  if (decision.reason == kAnotherMessage) {
+    note(Recognized::As::child, *item, decision.task.id,
+         "body, message-id or headers are others than in the row");
+    return take_in(*item, continue_after(decision.task, failure));
   }
-  deps_.acks.add(delivery->tag);
-  deps_.observer.decided(*decision);
+  if (decision.reason == kAnothersTask && item->proven) {
+    note(Recognized::As::elsewhere, *item, decision.task.id, "it failed in queue " + failure.queue);
+    Continuation from_the_start{decision.task.id};
+    return take_in(*item, std::move(from_the_start));
+  }
+  const bool unknown = decision.reason == kNoSuchTask || decision.reason == kAnothersTask;
+  std::string reason;
+  if (!unknown) {
+    reason = "it carries retry-id " + failure.id->str() + " and retry-attempt " +
+             std::to_string(failure.attempt) + ": " + decision.reason;
+  }
+  log::warn(unknown ? "a failed message names another message's task: taken in as new"
+                    : "a failed message does not fit its task: parked as a separate task",
+            {{"id", failure.id->value}, {"attempt", failure.attempt}, {"reason", decision.reason}});
+  Known known = *item;
+  if (!unknown && known.failure.queue.empty()) known.failure.queue = decision.task.queue;
+  take_in(known, {}, std::move(reason));
+}
+
+// It becomes a task of its own. The ladder that our delivery named is no wish of the consumer.
+void Intake::take_in(const Known& item, std::optional<Continuation> continues, std::string park_reason) {
+  Failure failure = item.failure;
+  failure.directives.ladder.clear();
+  Newcomer newcomer =
+      failed_newcomer(item.delivery, std::move(failure), *deps_.rules, std::move(park_reason));
+  newcomer.continues = std::move(continues);
+  wait(std::move(newcomer));
+  flush();
+}
+
+// For a row, and a token, that are older than the digest: the row has the message that was delivered.
+void Intake::read_delivered_digest(const std::shared_ptr<Known>& item) {
+  deps_.jobs.submit<std::vector<StoredMessage>>(
+      Lane::flow,
+      [id = *item->failure.id](TaskStore& store) {
+        return store.messages({&id, 1});
+      },
+      [this, item](const Result<std::vector<StoredMessage>>& stored) {
+        if (!stored) return try_again(item, stored.error().message);
+        auto received = std::make_shared<ReceivedMessage>(*item->received);
+        // Not readable: nothing proves that it is the same, so the message at hand becomes a task of its own.
+        const bool readable = !stored->empty() && stored->front().message != nullptr;
+        received->delivered_digest =
+            readable ? message_digest(*stored->front().message) : std::string(kMessageDigestBytes, '\0');
+        item->received = std::move(received);
+        ask(item);
+        deps_.transitions.flush();
+      });
+}
+
+void Intake::try_again(const std::shared_ptr<Known>& item, const std::string& reason) {
+  deps_.left.add(item->delivery->tag.session, reason, [this, item] {
+    ask(item);
+    deps_.transitions.flush();
+  });
+}
+
+void Intake::note(Recognized::As as, const Known& item, TaskId task, std::string reason) {
+  deps_.recognized.add({as, task, clean_utf8(item.failure.queue, kShortString),
+                        clean_utf8(item.delivery->message.properties.message_id.value_or(""), kShortString),
+                        std::move(reason)});
 }
 
 // Sends a second batch beside the one under way only if it is worth a transaction: otherwise many small
@@ -226,8 +308,8 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
         }
         break;
       case Inserted::How::duplicate:
-        log::debug("duplicate delivery: its task exists",
-                   {{"id", answer.id.value}, {"message_id", task.message_id}});
+        deps_.recognized.add({Recognized::As::duplicate, answer.id, task.queue, task.message_id,
+                              "the same message, with the same failure, was taken in before"});
         deps_.acks.add(batch[i].delivery->tag);
         break;
       case Inserted::How::id_taken:  // the next turn gives it a new id

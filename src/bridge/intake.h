@@ -14,6 +14,7 @@
 #include "src/bridge/linger.h"
 #include "src/bridge/newcomer_queue.h"
 #include "src/bridge/outbox.h"
+#include "src/bridge/recognized.h"
 #include "src/bridge/shards.h"
 #include "src/bridge/store_jobs.h"
 #include "src/bridge/store_watch.h"
@@ -39,6 +40,7 @@ class Intake {
     TaskObserver& observer;
     StoreWatch& store_watch;
     Broker& broker;
+    Recognized& recognized;
   };
   struct Settings {
     std::string parked_exchange;  // <prefix>.parked
@@ -63,9 +65,21 @@ class Intake {
 
  private:
   void wait(Newcomer item);
+  // A failed message that names a task of ours.
+  struct Known {
+    std::shared_ptr<Delivery> delivery;
+    Failure failure;
+    bool proven = false;  // by its token
+    std::shared_ptr<const ReceivedMessage> received;
+  };
   void known(std::shared_ptr<Delivery> delivery, Failure failure);
-  void decided(const std::shared_ptr<Delivery>& delivery, const Failure& failure, bool proven,
-               const Result<Decision>& decision);
+  void ask(const std::shared_ptr<Known>& item);
+  void decided(const std::shared_ptr<Known>& item, const Result<Decision>& decision);
+  void refused(const std::shared_ptr<Known>& item, const Decision& decision);
+  void take_in(const Known& item, std::optional<Continuation> continues, std::string park_reason = {});
+  void read_delivered_digest(const std::shared_ptr<Known>& item);
+  void try_again(const std::shared_ptr<Known>& item, const std::string& reason);
+  void note(Recognized::As as, const Known& item, TaskId task, std::string reason);
   bool should_flush();
   int anybodys_shard();
   // `for_others`: the shard's owner carries on with the tasks.

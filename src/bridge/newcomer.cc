@@ -1,7 +1,10 @@
 #include "src/bridge/newcomer.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "src/core/climb.h"
+#include "src/core/identity.h"
 #include "src/core/utf8.h"
 
 namespace rung::bridge {
@@ -37,17 +40,22 @@ void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, co
   task.last_error = f.error;
   task.error_queue = short_text(newcomer.delivery->source);
   int level = 1;
-  if (newcomer.row_lost) {
-    level = f.level.value_or(0) + 1;
-    if (f.first_failed_at && *f.first_failed_at <= maker.now) task.first_failed_at = *f.first_failed_at;
-    const std::string remark = " [the row of retry-id " + f.id->str() + " is gone: its attempt " +
-                               std::to_string(f.attempt) +
-                               " failed, and the message continues under a new id]";
-    task.last_error = clean_utf8(f.error, kErrorBytes - remark.size()) + remark;
+  if (newcomer.continues) {
+    const Continuation& c = *newcomer.continues;
+    level = c.level;
+    task.parent = c.parent;
+    task.ladder = c.ladder;
+    task.ladder_pinned = !c.ladder.empty();
+    task.max_attempts = c.max_attempts;
+    if (c.first_failed_at && *c.first_failed_at <= maker.now) task.first_failed_at = *c.first_failed_at;
+    if (!c.remark.empty()) task.last_error = with_remark(f.error, c.remark);
   }
   task.error_type = f.error_type;
-  fresh.intake_key = intake_key(f, message);
-  fresh.may_be_its_retry = newcomer.delivery->inlet == Inlet::error && !f.failed_at_s;
+  fresh.intake_key = intake_key(f, message, task.digest);
+  // Without a time of failure nothing else tells the first failure from that of a retry whose consumer does
+  // not pass the headers on. Redelivered from <prefix>.failed, it is the first one: we died before the ack.
+  fresh.may_be_its_retry =
+      !f.failed_at_s && (newcomer.delivery->inlet == Inlet::error || !newcomer.delivery->redelivered);
   if (f.failed_at_s) {
     fresh.same_if_over_since = EpochMs{};  // this failure happened only once
   } else if (newcomer.delivery->redelivered) {
@@ -74,7 +82,7 @@ void begin_delayed(NewTask& fresh, const Newcomer& newcomer, const DelayRequest&
     const TagRules* tag = task.tag.empty() ? nullptr : maker.rules.tag(task.tag);
     if (tag == nullptr || !tag->target.is_set()) task.queue = request.otherwise;
   }
-  fresh.intake_key = intake_key(request, newcomer.delivery->message, *fresh.message);
+  fresh.intake_key = intake_key(request, newcomer.delivery->message, task.digest);
   // Publishing the same message again after its delivery is intended: tomorrow's reminder.
   fresh.same_if_over_since =
       newcomer.delivery->redelivered ? maker.now - kRedeliveredWithin : maker.now + kAfterArrival;
@@ -101,6 +109,29 @@ std::string target_named(const DelayRequest& request, const Message& message, co
 }
 
 }  // namespace
+
+Continuation continue_after(const Task& parent, const Failure& failed) {
+  Continuation c;
+  c.parent = parent.id;
+  // The row may have climbed since: then the delivery's own level counts.
+  c.level = std::min(failed.level.value_or(parent.level), parent.level) + 1;
+  if (parent.first_failed_at.ms != 0) c.first_failed_at = parent.first_failed_at;
+  if (parent.ladder_pinned) c.ladder = parent.ladder;
+  if (parent.max_attempts > 0) c.max_attempts = std::max(parent.max_attempts - counted_attempts(parent), 1);
+  c.remark = "it carries the headers of retry-id " + parent.id.str() + ", attempt " +
+             std::to_string(failed.attempt) + ", and is another message: a task of its own on the same level";
+  return c;
+}
+
+Continuation continue_lost_row(const Failure& failed) {
+  Continuation c;
+  c.parent = *failed.id;
+  c.level = failed.level.value_or(0) + 1;
+  c.first_failed_at = failed.first_failed_at;
+  c.remark = "the row of retry-id " + failed.id->str() + " is gone: its attempt " +
+             std::to_string(failed.attempt) + " failed, and the message continues under a new id";
+  return c;
+}
 
 const std::string& Newcomer::queue() const {
   const auto* failure = std::get_if<Failure>(&said);
@@ -149,6 +180,7 @@ NewTask make_task(const Newcomer& newcomer, const Maker& maker) {
   task.body_bytes = static_cast<std::int64_t>(message.body.size());
   const auto* failure = std::get_if<Failure>(&newcomer.said);
   auto stripped = std::make_shared<Message>(strip(message, &fresh.origin_json, newcomer.delivery->facts));
+  task.digest = message_digest(*stripped);
   if (newcomer.without_body) stripped->body = {};
   task.rule_headers = rule_headers_of(*stripped, maker.rules);
   fresh.message = std::move(stripped);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -15,14 +16,28 @@ namespace rung::bridge {
 
 inline constexpr std::size_t kShortString = 255;  // bytes, of name columns
 
+// A message that carries the headers of one of our deliveries, and is not the message in that task's row, or
+// the row is gone: a task of its own, which goes on where the other one stands.
+struct Continuation {
+  TaskId parent;
+  int level = 1;  // that it waits for first
+  std::optional<EpochMs> first_failed_at = {};
+  std::string ladder = {};  // pinned; "" = its queue's
+  int max_attempts = 0;     // that are left; 0 = no such limit
+  std::string remark = {};  // to its error
+};
+// `failed`: the attempt whose headers it carries.
+Continuation continue_after(const Task& parent, const Failure& failed);
+Continuation continue_lost_row(const Failure& failed);
+
 struct Newcomer {
   std::shared_ptr<Delivery> delivery;
   std::variant<Failure, DelayRequest> said;
   std::string park_reason;  // not empty: park it at once
   bool alone = false;
   bool without_body = false;  // its body is in <prefix>.parked
-  bool row_lost = false;      // our delivery, by its token, but its row is gone: it continues on the ladder
-  BootUs arrived{};           // set by Intake
+  std::optional<Continuation> continues = {};
+  BootUs arrived{};  // set by Intake
 
   // "" if it goes to an exchange, or nowhere.
   const std::string& queue() const;

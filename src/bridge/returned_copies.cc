@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "src/core/headers.h"
+#include "src/core/identity.h"
+#include "src/core/utf8.h"
 
 namespace rung::bridge {
 namespace {
@@ -15,11 +17,18 @@ constexpr Ms kQuiet{300};
 // RabbitMQ's consumer timeout is 30 minutes by default; held messages are unacked.
 constexpr Ms kLongestHeld{std::chrono::minutes{5}};
 
-// "" = a message that is not ours, whatever its header says.
-std::string task_of(const Delivery& copy) {
-  const Value* id = find(copy.message.headers, header::kId);
+// The same for two deliveries of one copy, and for two copies that a lost connection has left: all headers
+// count, among them retry-id and retry-token.
+std::string identity_of(const Message& copy) {
+  std::string facts = message_digest(copy);
+  append_unpublished(facts, copy.properties);
+  return facts;
+}
+
+TaskId task_of(const Message& copy) {
+  const Value* id = find(copy.headers, header::kId);
   const std::string* text = id != nullptr ? id->as_text() : nullptr;
-  return text != nullptr ? *text : std::string();
+  return text != nullptr ? TaskId::parse(*text).value_or(TaskId{}) : TaskId{};
 }
 
 // Headers that make the broker send copies elsewhere, and properties that it checks or acts on: the copy only
@@ -34,8 +43,9 @@ void make_plain(Message& message) {
 
 }  // namespace
 
-ReturnedCopies::ReturnedCopies(io::Loop& loop, Broker& broker, Outbox& outbox, Acks& acks)
-    : loop_(loop), broker_(broker), outbox_(outbox), acks_(acks) {}
+ReturnedCopies::ReturnedCopies(io::Loop& loop, Broker& broker, Outbox& outbox, Acks& acks,
+                               Recognized& recognized)
+    : loop_(loop), broker_(broker), outbox_(outbox), acks_(acks), recognized_(recognized) {}
 
 void ReturnedCopies::add(Delivery copy) {
   if (draining_) return;
@@ -77,9 +87,11 @@ void ReturnedCopies::send_back(const std::string& error_queue) {
   std::vector<Copy> copies;
   std::map<std::string, std::size_t> places;
   for (Delivery& held : std::exchange(queue.held, {})) {
-    const std::string task = task_of(held);
-    const auto [place, first] = places.try_emplace(task, copies.size());
-    if (!first && !task.empty()) {
+    const auto [place, first] = places.try_emplace(identity_of(held.message), copies.size());
+    if (!first) {
+      recognized_.add({Recognized::As::copy, task_of(held.message), error_queue,
+                       held.message.properties.message_id.value_or(""),
+                       "its error queue has the same copy twice"});
       copies[place->second].tags.push_back(held.tag);
       continue;
     }

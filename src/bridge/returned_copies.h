@@ -14,13 +14,14 @@
 #include "plugin/broker.h"
 #include "src/bridge/acks.h"
 #include "src/bridge/outbox.h"
+#include "src/bridge/recognized.h"
 #include "src/io/loop.h"
 
 namespace rung::bridge {
 
 class ReturnedCopies {
  public:
-  ReturnedCopies(io::Loop& loop, Broker& broker, Outbox& outbox, Acks& acks);
+  ReturnedCopies(io::Loop& loop, Broker& broker, Outbox& outbox, Acks& acks, Recognized& recognized);
 
   void add(Delivery copy);
   // A failure came from this error queue: it is not quiet.
@@ -48,6 +49,7 @@ class ReturnedCopies {
   Broker& broker_;
   Outbox& outbox_;
   Acks& acks_;
+  Recognized& recognized_;
   std::map<std::string, Queue, std::less<>> queues_;
   int under_way_ = 0;
   bool draining_ = false;

@@ -14,6 +14,7 @@
 #include "src/bridge/delivery_router.h"
 #include "src/bridge/flow_counts.h"
 #include "src/bridge/lateness.h"
+#include "src/bridge/recognized.h"
 #include "src/bridge/results.h"
 #include "src/bridge/retention_report.h"
 #include "src/bridge/targets.h"
@@ -50,6 +51,7 @@ struct Vitals {
   std::size_t behind_gates = 0;  // tasks that are due and wait behind a gate, as far as they are in memory
   std::map<std::string, Breakers::Totals> breakers;  // by queue, since the start
   DeliveryProof::Refused refused;
+  Recognized::Counts recognized{};                      // since the start
   std::int64_t rows_behind = 0;                         // since the start
   std::map<std::string, std::int64_t> decided_by_rule;  // failures since the start, by Task::rule
   std::vector<std::string> error_queues;                // that are consumed, or rest

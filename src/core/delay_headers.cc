@@ -2,7 +2,6 @@
 #include "src/core/digest.h"
 #include "src/core/header_reading.h"
 #include "src/core/headers.h"
-#include "src/core/message_json.h"
 #include "src/core/utf8.h"
 
 namespace rung {
@@ -105,25 +104,22 @@ DelayRequest read_delay(const Message& message, std::string_view exchange, std::
   return request;
 }
 
-std::string intake_key(const DelayRequest& request, const Message& message, const Message& stripped) {
+std::string intake_key(const DelayRequest& request, const Message& message, std::string_view digest) {
   if (!message.properties.message_id || message.properties.message_id->empty()) return {};
   std::string facts;
   append_field(facts, "delay");
-  append_field(facts, *message.properties.message_id);
   append_field(facts, request.target.queue.empty() ? request.otherwise : request.target.queue);
   append_field(facts, request.target.exchange);
   append_field(facts, request.target.routing_key);
-  append_field(facts, message.properties.type.value_or(""));
   append_field(facts, std::to_string(request.delay.count()));
   append_field(facts, request.not_before ? std::to_string(request.not_before->ms) : "");
-  // The timestamp also distinguishes two messages with one message-id: most clients set it.
-  append_field(facts, message.properties.timestamp ? std::to_string(*message.properties.timestamp) : "");
-  append_field(facts,
-               stripped.headers && !stripped.headers->empty() ? headers_to_json(*stripped.headers) : "");
+  append_field(facts, request.exchange);
+  append_field(facts, request.routing_key);
+  append_field(facts, digest);
+  append_unpublished(facts, message.properties);
   // If a consumer publishes our delivery again, it is a new delay.
   append_field(facts, text_of(find(message.headers, header::kId)));
   append_field(facts, std::to_string(int_of(find(message.headers, header::kAttempt)).value_or(0)));
-  append_digest(facts, message.body);
   return key_of_facts(facts);
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "src/core/digest.h"
+#include "src/core/identity.h"
 
 namespace rung {
 namespace {
@@ -45,13 +46,8 @@ std::string DeliveryTokens::new_key() {
 }
 
 std::optional<DeliveryTokens> DeliveryTokens::from_hex(std::string_view key) {
-  std::array<unsigned char, kKeyBytes> bytes{};
-  if (key.size() != bytes.size() * 2) return std::nullopt;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    const char* from = key.data() + i * 2;
-    const auto [end, error] = std::from_chars(from, from + 2, bytes[i], 16);
-    if (error != std::errc{} || end != from + 2) return std::nullopt;
-  }
+  const auto bytes = from_hex_digits(key);
+  if (!bytes || bytes->size() != kKeyBytes) return std::nullopt;
   auto context = std::make_unique<Context>();
   context->mac = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
   context->keyed = context->mac != nullptr ? EVP_MAC_CTX_new(context->mac) : nullptr;
@@ -59,28 +55,35 @@ std::optional<DeliveryTokens> DeliveryTokens::from_hex(std::string_view key) {
   const std::array<OSSL_PARAM, 2> params = {OSSL_PARAM_construct_utf8_string("digest", digest.data(), 0),
                                             OSSL_PARAM_construct_end()};
   if (context->keyed == nullptr ||
-      EVP_MAC_init(context->keyed, bytes.data(), bytes.size(), params.data()) != 1)
+      EVP_MAC_init(context->keyed, reinterpret_cast<const unsigned char*>(bytes->data()), bytes->size(),
+                   params.data()) != 1)
     return std::nullopt;
   return DeliveryTokens(std::move(context));
 }
 
-std::string DeliveryTokens::token(TaskId id, int attempt) const {
-  const std::string facts = id.str() + "/" + std::to_string(attempt);
-  Sha256 digest{};
+std::string DeliveryTokens::token(TaskId id, int attempt, std::string_view digest) const {
+  std::string facts = id.str() + "/" + std::to_string(attempt);
+  std::string token = std::to_string(attempt) + "-";
+  if (!digest.empty()) {
+    const std::string hex = to_hex(digest);
+    facts += "/" + hex;
+    token += hex + "-";
+  }
+  Sha256 mac{};
   std::size_t size = 0;
   // Without a key: the same key again, from the start.
   const bool made = EVP_MAC_init(context_->keyed, nullptr, 0, nullptr) == 1 &&
                     EVP_MAC_update(context_->keyed, reinterpret_cast<const unsigned char*>(facts.data()),
                                    facts.size()) == 1 &&
-                    EVP_MAC_final(context_->keyed, digest.data(), &size, digest.size()) == 1;
-  if (!made || size != digest.size()) throw std::runtime_error("OpenSSL cannot compute an HMAC");
-  return std::to_string(attempt) + "-" + to_hex(digest, kTokenBytes);
+                    EVP_MAC_final(context_->keyed, mac.data(), &size, mac.size()) == 1;
+  if (!made || size != mac.size()) throw std::runtime_error("OpenSSL cannot compute an HMAC");
+  return token + to_hex(mac, kTokenBytes);
 }
 
 bool DeliveryTokens::proves(std::string_view token, TaskId id, int attempt) const {
   const int said = attempt_of_token(token);
   if (said == 0 || (attempt != 0 && attempt != said)) return false;
-  const std::string right = this->token(id, said);
+  const std::string right = this->token(id, said, digest_of_token(token));
   return right.size() == token.size() && CRYPTO_memcmp(right.data(), token.data(), right.size()) == 0;
 }
 
@@ -89,6 +92,13 @@ int attempt_of_token(std::string_view token) {
   const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), attempt);
   const bool good = error == std::errc{} && end != token.data() + token.size() && *end == '-' && attempt > 0;
   return good ? attempt : 0;
+}
+
+std::string digest_of_token(std::string_view token) {
+  const std::size_t begin = token.find('-');
+  const std::size_t end = token.find('-', begin + 1);
+  if (begin == std::string_view::npos || end != begin + 1 + kMessageDigestBytes * 2) return {};
+  return from_hex_digits(token.substr(begin + 1, kMessageDigestBytes * 2)).value_or("");
 }
 
 }  // namespace rung

@@ -1,7 +1,8 @@
 // The header retry-token: proves that a result or a failure comes from a consumer that had the delivery. It
-// is "ATTEMPT-" and 128 bits of HMAC-SHA256 over retry-id and attempt, under a key that all instances share.
-// No row stores it, and publishing reads nothing for it. Thread: call const functions of DeliveryTokens on
-// the owner's thread only (one OpenSSL context); the rest is pure.
+// is "ATTEMPT-DIGEST-MAC": the digest of the delivered message (identity.h) as 32 hex digits, and 128 bits of
+// HMAC-SHA256 over retry-id, attempt and digest, under a key that all instances share. "ATTEMPT-MAC" where
+// the task's row is older than the digest. No row stores it, and publishing reads nothing for it. Thread:
+// call const functions of DeliveryTokens on the owner's thread only (one OpenSSL context); the rest is pure.
 #pragma once
 
 #include <memory>
@@ -24,7 +25,8 @@ class DeliveryTokens {
   DeliveryTokens(DeliveryTokens&&) noexcept;
   DeliveryTokens& operator=(DeliveryTokens&&) noexcept;
 
-  std::string token(TaskId id, int attempt) const;
+  // `digest`: of the delivered message, its bytes; "" = not known.
+  std::string token(TaskId id, int attempt, std::string_view digest) const;
   // In constant time. `attempt`: 0 = not given, use the token's own.
   bool proves(std::string_view token, TaskId id, int attempt) const;
 
@@ -36,5 +38,7 @@ class DeliveryTokens {
 
 // The attempt in a token; 0 if it is not a token.
 int attempt_of_token(std::string_view token);
+// The bytes of the digest in a token; "" if it has none.
+std::string digest_of_token(std::string_view token);
 
 }  // namespace rung

@@ -2,6 +2,8 @@
 
 #include <openssl/evp.h>
 
+#include <charconv>
+
 namespace rung {
 namespace {
 
@@ -33,6 +35,20 @@ std::string to_hex(std::string_view bytes) {
 
 std::string to_hex(const Sha256& digest, std::size_t count) {
   return to_hex(as_text(digest).substr(0, count));
+}
+
+std::optional<std::string> from_hex_digits(std::string_view digits) {
+  if (digits.size() % 2 != 0) return std::nullopt;
+  std::string bytes;
+  bytes.reserve(digits.size() / 2);
+  for (std::size_t i = 0; i < digits.size(); i += 2) {
+    unsigned byte = 0;
+    const char* from = digits.data() + i;
+    const auto [end, error] = std::from_chars(from, from + 2, byte, 16);
+    if (error != std::errc{} || end != from + 2) return std::nullopt;
+    bytes += static_cast<char>(byte);
+  }
+  return bytes;
 }
 
 void append_field(std::string& facts, std::string_view field) {

@@ -60,7 +60,12 @@ std::string failure_mark(const Dialect& dialect, const Message& message) {
   }
   // Brokers may order headers anew.
   std::ranges::sort(written, {}, &Table::value_type::first);
-  return to_hex(key_of_facts(headers_to_json(written)));
+  std::string facts;
+  append_field(facts, headers_to_json(written));
+  // Consumers copy headers, the mark too, into messages of their own.
+  append_field(facts, message.properties.message_id.value_or(""));
+  append_digest(facts, message.body);
+  return to_hex(key_of_facts(facts));
 }
 
 bool is_returned_copy(const ErrorQueue& entry, const Message& message) {

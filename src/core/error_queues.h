@@ -55,7 +55,8 @@ namespace header {
 inline constexpr std::string_view kParked = "retry-parked";
 }  // namespace header
 
-// Short for what the framework wrote into the message at its failure: the headers that the dialect removes.
+// Short for the message, by its id and body, and what the framework wrote into it at its failure: the headers
+// that the dialect removes.
 std::string failure_mark(const Dialect& dialect, const Message& message);
 // Whether the message went back to its error queue and is still there: Rung leaves it. If a tool sends it to
 // its consumer again and it fails again, the framework's headers are others, and it is a failure like any.

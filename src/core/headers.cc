@@ -81,7 +81,9 @@ Failure read_failure(const Message& message, std::string_view exchange, std::str
   if (!facts.error.empty()) f.error = facts.error;
   // From our own retry, whose row may be gone, or from a consumer that names the message's origin.
   const Value* origin = find(message.headers, header::kOriginExchange);
+  f.routed_by_record = facts.routing_key.has_value() && !facts.routing_key->empty();
   if (origin != nullptr && (f.exchange == label(exchange) || f.exchange.ends_with(".return"))) {
+    f.routed_by_record = false;
     f.exchange = label(text_of(origin));
     f.routing_key = label(text_of(find(message.headers, header::kOriginRoutingKey)));
   }
@@ -185,15 +187,23 @@ Message dress(const Message& message, const Task& task, std::string token) {
   return out;
 }
 
-std::string intake_key(const Failure& failure, const Message& message) {
+void append_unpublished(std::string& facts, const Properties& properties) {
+  append_field(facts, properties.user_id.value_or(""));
+  append_field(facts, properties.expiration.value_or(""));
+  append_field(facts, std::to_string(properties.delivery_mode.value_or(1)));
+}
+
+std::string intake_key(const Failure& failure, const Message& message, std::string_view digest) {
   if (!message.properties.message_id || message.properties.message_id->empty()) return {};
   std::string facts;
   append_field(facts, failure.queue);
-  append_field(facts, *message.properties.message_id);
+  append_field(facts, failure.exchange);
+  append_field(facts, failure.routing_key);
   append_field(facts, failure.failed_at_s ? std::to_string(*failure.failed_at_s) : "");
   append_field(facts, std::to_string(failure.failed_count));
-  // The body too: some publishers' message-ids are not unique, and two messages must never become one.
-  append_digest(facts, message.body);
+  // Message-ids of some publishers are not unique, and two messages must never become one.
+  append_field(facts, digest);
+  append_unpublished(facts, message.properties);
   return key_of_facts(facts);
 }
 

@@ -50,6 +50,7 @@ struct Failure {
   std::string_view queue_by;          // which of these names the queue, for people: a constant; "" = none
   bool queue_by_config = false;       // the config names it: an error queue's `to`
   std::string exchange, routing_key;  // that took it to that queue, as far as is known
+  bool routed_by_record = false;      // the broker recorded exchange and routing key; no header named them
   std::string error, error_type;      // retry-error; else "dead-lettered: rejected (from orders)" or alike
   std::string executor;               // retry-executor
   Directives directives;
@@ -110,10 +111,11 @@ Message strip(const Message& message, std::string* origin_json, const BrokerFact
 // `message` with the retry-* headers of the attempt under way. `token`: retry-token.
 Message dress(const Message& message, const Task& task, std::string token);
 
-// 16 bytes, the same for the same intake; "" if there is no message-id.
-std::string intake_key(const Failure& failure, const Message& message);
-// `stripped`: the message as it is published again. Its headers count: with other headers it is another
-// message.
-std::string intake_key(const DelayRequest& request, const Message& message, const Message& stripped);
+// 16 bytes, the same for the same intake; "" if there is no message-id. `digest`: message_digest() of the
+// message as it is published again.
+std::string intake_key(const Failure& failure, const Message& message, std::string_view digest);
+std::string intake_key(const DelayRequest& request, const Message& message, std::string_view digest);
+// The properties that a digest leaves out, because they are not published again.
+void append_unpublished(std::string& facts, const Properties& properties);
 
 }  // namespace rung

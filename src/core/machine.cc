@@ -5,6 +5,7 @@
 
 #include "src/core/climb.h"
 #include "src/core/failpoint.h"
+#include "src/core/identity.h"
 #include "src/core/utf8.h"
 
 namespace rung {
@@ -144,13 +145,23 @@ struct Machine {
     // Of an attempt before it moved to another queue: redelivered, because we died before the ack.
     const bool before_move = e.attempt > 0 && e.queue == task.moved_from;
     const bool elsewhere = !e.queue.empty() && e.queue != task.queue && !before_move && !unknown;
-    const bool other = !e.message_id.empty() && !task.message_id.empty() && e.message_id != task.message_id;
+    // The digest covers the message-id.
+    const bool other = e.received == nullptr && !e.message_id.empty() && !task.message_id.empty() &&
+                       e.message_id != task.message_id;
     const bool anothers = (elsewhere || other) && !planted(Bug::failure_of_another_counted);
     if (anothers) return refused(task, std::string(kAnothersTask));
+    const auto likeness = likeness_to_row(e);
+    if (!likeness) return refused(task, std::string(kDigestUnknown));
+    if (*likeness == Likeness::other) return refused(task, std::string(kAnotherMessage));
+    const bool changed = *likeness == Likeness::changed;
+    // Nothing proves that a message that differs is in the row already.
+    const auto repeat = [&](std::string why) {
+      return changed ? refused(task, std::string(kAnotherMessage)) : stale(task, std::move(why));
+    };
     const int attempt = e.attempt > 0 ? e.attempt : task.attempt;
     if (attempt == 0 || (attempt > task.attempt && !may_be_ahead(attempt, e.proven)))
       return refused(task, "no such attempt: it had " + std::to_string(task.attempt));
-    if (attempt < task.attempt) return stale(task, "a later attempt is under way");
+    if (attempt < task.attempt) return repeat("a later attempt is under way");
     if (attempt > task.attempt && !ended_for_good()) {
       event::Failed late = e;
       late.error = with_remark(e.error, was_behind(attempt));
@@ -160,7 +171,7 @@ struct Machine {
       // Several queues may have had a copy. One has ended the task; the failure in another becomes a separate
       // task.
       if (unknown && !e.queue.empty()) return refused(task, std::string(kAnothersTask));
-      return stale(task, is_in(task));
+      return repeat(is_in(task));
     }
     if (const auto why = copy_may_leave(); !e.by_publisher && !why.empty())
       return refused(task, std::string(why));
@@ -175,9 +186,34 @@ struct Machine {
         error = not_allowed("the failed message", e.queue) + "; last error: " + e.error;
       }
     }
+    if (changed) take_over(known, *e.received);
     Decision d = fail(known, Outcome::failed, error, e.error_type, directives, rules, at);
     d.attempt->executor = clean_name(e.executor);
+    if (changed) d.replacement = e.received;
     return d;
+  }
+
+  // None: the row's digest is not known. A result has no message: its token is the proof.
+  std::optional<Likeness> likeness_to_row(const event::Failed& e) const {
+    if (e.received == nullptr || planted(Bug::failure_of_another_counted)) return Likeness::same;
+    const std::string& row = task.digest.empty() ? e.received->delivered_digest : task.digest;
+    if (row.empty()) return std::nullopt;
+    const Likeness likeness = likeness_of(row, e.received->digest);
+    return likeness == Likeness::same && is_rerouted(*e.received) ? Likeness::changed : likeness;
+  }
+  // It came to its queue under another routing key than ours: somebody published it.
+  bool is_rerouted(const ReceivedMessage& received) const {
+    return !received.exchange.empty() && received.routing_key != task.routing_key &&
+           received.routing_key != task.queue;
+  }
+  // The same message with other headers or properties: they are the task's from now on.
+  void take_over(Task& next, const ReceivedMessage& received) const {
+    next.digest = received.digest;
+    next.tag = clean_name(received.message->properties.type.value_or(""));
+    next.rule_headers = rule_headers_of(*received.message, rules);
+    if (!is_rerouted(received)) return;
+    next.exchange = received.exchange;
+    next.routing_key = received.routing_key;
   }
 
   Decision operator()(const event::Succeeded& e) const {

@@ -13,6 +13,17 @@
 
 namespace rung {
 
+// The message at hand when a failure names a task: is it the task's own?
+struct ReceivedMessage {
+  std::string digest;  // message_digest()
+  MessagePtr message;  // as it is published again
+  // With which it reached its queue, by the broker's record. "" = not known, or Rung's own.
+  std::string exchange, routing_key;
+  // Of the message that was delivered, by its token or by the row's body; "" = not known. For rows without a
+  // digest.
+  std::string delivered_digest = {};
+};
+
 // What can happen to a task.
 namespace event {
 // The task is due within `ahead`, and we own its shard: starts a new attempt, or repeats the attempt that an
@@ -53,7 +64,8 @@ struct Failed {
   bool by_publisher = false;
   std::optional<int> level = {};  // of the attempt, from its delivery; none = not given
   bool asked_again = false;       // retried after a kRowBehind answer and a pause
-};                                // attempt 0 = not given: the current one
+  std::shared_ptr<const ReceivedMessage> received = {};  // nullptr: a result, which has no message
+};                                                       // attempt 0 = not given: the current one
 struct Succeeded {
   int attempt;
   std::string executor = {};
@@ -127,6 +139,10 @@ inline constexpr std::string_view kUnknownState =
     "a newer version of Rung has written its row: ask that version";
 // Reason of a refusal: a failed message carries another message's retry-id.
 inline constexpr std::string_view kAnothersTask = "it belongs to another message";
+// Reason of a refusal: the failed message is not the one in the row, although it carries its headers.
+inline constexpr std::string_view kAnotherMessage = "the row has another message";
+// Reason of a refusal: the row has no digest, and ReceivedMessage::delivered_digest is not given.
+inline constexpr std::string_view kDigestUnknown = "the row has no digest of its message";
 // Reason of a refusal: ByHand::if_version is not the task's version.
 inline constexpr std::string_view kChangedMeanwhile = "it has changed since you saw it";
 // Reasons of a refusal to end an attempt whose copy has not been published, or may not have been. Otherwise
@@ -162,6 +178,9 @@ struct Decision {
   std::string failed_in = {};
   // A failure: its consumer's retry-after holds back the whole queue for so long.
   std::optional<Ms> holds_queue = {};
+  // A failure: the message came with other headers or properties, which the task has from now on. The store
+  // keeps the earlier ones in the row's origin.
+  std::shared_ptr<const ReceivedMessage> replacement = {};
   // The task was in `awaiting`: since when, the end of silence less its length. Less exact after a reload
   // that changed the length.
   std::optional<EpochMs> awaited_since = {};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 namespace rung {
 
@@ -24,6 +25,18 @@ void add_origin(Table& headers, const Task& task) {
   headers.emplace_back(header::kOriginExchange, task.exchange);
   headers.emplace_back(header::kOriginRoutingKey, task.routing_key);
   headers.emplace_back(header::kReason, std::string(retry_reason(task)));
+}
+
+std::string add_earlier(std::string_view origin_json, const EarlierContent& earlier) {
+  nlohmann::json origin = nlohmann::json::parse(origin_json, nullptr, false);
+  if (!origin.is_object()) origin = nlohmann::json::object();  // empty, or changed by hand
+  nlohmann::json& list = origin["earlier content"];
+  if (!list.is_array()) list = nlohmann::json::array();
+  if (list.size() >= kMostEarlier) list.erase(1);
+  // As texts: nested, they could be deeper than any header may be.
+  list.push_back(
+      {{"attempt", earlier.attempt}, {"properties", earlier.properties}, {"headers", earlier.headers}});
+  return origin.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 bool keeps_routing_key(const Task& task, std::string_view prefix) {

@@ -23,6 +23,16 @@ std::string_view retry_reason(const Task& task);
 // Adds the three headers above; none for a task that has not failed.
 void add_origin(Table& headers, const Task& task);
 
+// What a message had before it came back with other properties or headers, as JSON (message_json.h).
+struct EarlierContent {
+  int attempt = 0;  // whose delivery had it
+  std::string properties, headers;
+};
+// A row's origin (NewTask::origin_json) with one more of these under "earlier content", an array. It keeps
+// the first and the latest, kMostEarlier in all.
+inline constexpr std::size_t kMostEarlier = 10;
+std::string add_earlier(std::string_view origin_json, const EarlierContent& earlier);
+
 // Whether the message returns to its queue with its original routing key: the key it had at an exchange other
 // than `prefix`.*, stored in the row to the byte. The plugin decides whether the broker can do that. False:
 // the routing key is the queue's name.

@@ -113,6 +113,11 @@ struct Task {
   // It was published to exchange and routing_key, maybe to several queues: a result may be for another
   // queue's copy. Stays set when a failure has named the queue.
   bool by_exchange = false;
+  // message_digest() of its message (identity.h). "" = its row is older than the digest.
+  std::string digest;
+  // The task from whose delivery this message took its headers, and whose place on the ladder it continues; 0
+  // = none.
+  TaskId parent;
 
   bool operator==(const Task&) const = default;
 };

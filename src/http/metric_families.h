@@ -126,6 +126,11 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Counter>& rows_behind =
       counter("rung_rows_behind_total",
               "Results of deliveries that the task's row does not know: the database lost commits.");
+  prometheus::Family<prometheus::Counter>& recognized = counter(
+      "rung_recognized_messages_total",
+      "Messages at the intake that Rung recognized: repeats that it acked without a new row (duplicate, "
+      "repeat, "
+      "copy), and messages with the headers of a retry (changed, child, elsewhere), by what they were.");
   prometheus::Family<prometheus::Counter>& rules =
       counter("rung_rule_decisions_total", "Failures that a rule decided about, by rule, at this instance.");
   prometheus::Family<prometheus::Histogram>& lateness = histogram(

@@ -55,6 +55,10 @@ void Metrics::vitals(const Vitals* vitals, int connections) {
   retention(vitals->retention);
   lateness(families_->lateness, "", vitals->lateness);
   raise(families_->repairs.Add({}), vitals->topology_repairs);
+  for (std::size_t i = 0; i < vitals->recognized.size(); ++i) {
+    const std::string as(bridge::Recognized::to_word(static_cast<bridge::Recognized::As>(i)));
+    raise(families_->recognized.Add({{"as", as}}), vitals->recognized[i]);
+  }
   raise(families_->rows_behind.Add({}), vitals->rows_behind);
   raise(families_->spans_exported.Add({}), vitals->spans.exported);
   raise(families_->spans_dropped.Add({}), vitals->spans.dropped);

@@ -3,6 +3,7 @@
 #include "plugin/rabbitmq/broker_headers.h"
 #include "plugin/rabbitmq/codec.h"
 #include "src/core/headers.h"
+#include "src/core/identity.h"
 #include "src/core/machine.h"
 #include "src/core/message_json.h"
 #include "tests/fuzz/fuzz.h"
@@ -43,7 +44,7 @@ void hold_request(const DelayRequest& r, const Message& message, const BrokerFac
   hold_text(r.refusal, 500, "a refusal is a short text");
   hold_text(r.directives.complaint, 1000, "complaint");
   hold(!r.directives.never && !r.directives.retry_after, "nothing has failed");
-  hold(intake_key(r, message, strip(message, nullptr, facts)).size() ==
+  hold(intake_key(r, message, message_digest(strip(message, nullptr, facts))).size() ==
            (message.properties.message_id.value_or("").empty() ? 0 : 16),
        "key");
 }

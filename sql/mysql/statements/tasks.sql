@@ -35,7 +35,7 @@ INSERT INTO rung_task_headers (task_id, name, value) VALUES :rows
 SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
   t.ladder_pinned, t.epoch, t.node, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.first_failed_at,
   t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, t.version, t.silence_means,
-  t.silence_ms, t.by_exchange,
+  t.silence_ms, t.by_exchange, t.digest, t.parent_id,
   CASE WHEN LENGTH(t.rule) + LENGTH(t.moved_from) + LENGTH(t.error_queue) + t.uncounted_attempts + t.uncounted_ms + t.probe > 0
        OR t.rule_headers IS NOT NULL
     THEN CAST(JSON_ARRAY(t.rule, t.uncounted_attempts, t.uncounted_ms, t.moved_from, t.probe, t.rule_headers,
@@ -93,6 +93,20 @@ ON DUPLICATE KEY UPDATE
   outcome_at = COALESCE(VALUES(outcome_at), outcome_at),
   error = IF(VALUES(error) = '', error, VALUES(error)), node = IF(VALUES(node) = 0, node, VALUES(node)),
   executor = IF(VALUES(executor) = '', executor, VALUES(executor)), rule = IF(VALUES(rule) = '', rule, VALUES(rule))
+
+-- name: lock_body
+-- The message of a task that is locked.
+SELECT properties, headers, origin FROM rung_bodies WHERE task_id = :id
+
+-- name: replace_message
+UPDATE rung_bodies SET properties = :properties, headers = :headers, origin = :origin WHERE task_id = :id
+
+-- name: replace_message.task
+UPDATE rung_tasks SET digest = :digest, tag = :tag, rule_headers = :rule_headers, correlation_id = :correlation_id
+WHERE id = :id
+
+-- name: replace_message.drop_headers
+DELETE FROM rung_task_headers WHERE task_id = :id
 
 -- name: drop_attempts
 DELETE FROM rung_attempts WHERE :pairs

@@ -7,6 +7,8 @@
 
 #include "src/core/audit.h"
 #include "src/core/failpoint.h"
+#include "src/core/message_json.h"
+#include "src/core/origin.h"
 #include "src/store/memory/memory_store_impl.h"
 
 namespace rung {
@@ -273,6 +275,14 @@ Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<
       db_.audit_.back().id = ++db_.audited_;
     }
     task = d.task;
+    if (d.replacement != nullptr) {
+      MemoryDb::Row& row = it->second;
+      const Message& before = *row.message;
+      row.origin =
+          add_earlier(row.origin, {task.attempt, properties_to_json(before.properties),
+                                   before.headers ? headers_to_json(*before.headers) : std::string()});
+      row.message = d.replacement->message;
+    }
     if (d.overtaken) attempts.add(*d.overtaken, false);
     if (d.attempt) attempts.add(*d.attempt, d.drop_attempt);
   }

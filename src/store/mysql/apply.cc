@@ -14,6 +14,7 @@
 #include "src/core/utf8.h"
 #include "src/store/attempts.h"
 #include "src/store/mysql/render.h"
+#include "src/store/mysql/replace_message.h"
 #include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
 
@@ -68,6 +69,7 @@ class Application {
     write_tasks(grouped(false));
     write_attempts();
     write_audit();
+    for (const auto& [task, message] : replacements_) replace_message(session_, task, *message);
     return decisions;
   }
   // The same without reading the tasks. Returns nullopt, and writes nothing, if that is not worthwhile.
@@ -172,6 +174,7 @@ class Application {
       if (!locked.before) locked.before = std::move(locked.task);
       locked.task = d.task;
     }
+    if (d.replacement != nullptr) replacements_.emplace_back(d.task, d.replacement->message);
     if (d.overtaken) attempts_.add(*d.overtaken, false);
     if (d.attempt) attempts_.add(*d.attempt, d.drop_attempt);
     return d;
@@ -298,6 +301,7 @@ class Application {
   std::map<std::int64_t, Locked> tasks_;  // by id: the order in which they are locked and written
   AttemptChanges attempts_;
   std::vector<AuditRow> audit_;
+  std::vector<std::pair<Task, MessagePtr>> replacements_;
 };
 
 void failpoints(std::span<const Event> events, std::string_view when) {

@@ -233,16 +233,8 @@ class Intake {
     const auto& names = session_.options().index_headers;
     if (names.empty()) return;
     Rows rows;
-    bool any = false;
-    for (const std::size_t i : chunk) {
-      for (const std::string& name : names) {
-        const std::string value = indexed_value(*tasks_[i].message, name);
-        if (value.empty()) continue;
-        any = true;
-        rows.row() << Literal::number(tasks_[i].task.id.value) << Literal::text(name) << Literal::text(value);
-      }
-    }
-    if (any) session_.exec(render("insert_headers", {{"rows", rows.done()}}));
+    for (const std::size_t i : chunk) add_indexed_headers(rows, tasks_[i].task.id, *tasks_[i].message, names);
+    if (rows.count() > 0) session_.exec(render("insert_headers", {{"rows", rows.done()}}));
   }
 
   void write_bodies_as_text(std::span<const std::size_t> chunk) {

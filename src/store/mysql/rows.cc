@@ -30,13 +30,22 @@ Literal finished_by(FinishedBy by) {
   return by == FinishedBy::nobody ? Literal::null() : Literal::text(to_word(by));
 }
 
-Literal rule_headers(const RuleHeaders& headers) {
+}  // namespace
+
+Literal rule_headers_literal(const RuleHeaders& headers) {
   if (headers.empty()) return Literal::null();
   const nlohmann::json json(headers);
   return Literal::text(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-}  // namespace
+void add_indexed_headers(Rows& rows, TaskId id, const Message& message,
+                         const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    const std::string value = indexed_value(message, name);
+    if (!value.empty())
+      rows.row() << Literal::number(id.value) << Literal::text(name) << Literal::text(value);
+  }
+}
 
 // What is not text was changed by hand: left out.
 RuleHeaders rule_headers_from(const std::string& text) {
@@ -113,6 +122,8 @@ Task task_at(const ::sql::ResultSet& row) {
   if (!means.empty())
     t.silence = {means == kSuccess ? Silence::Means::success : Silence::Means::failure, Ms{after}};
   t.by_exchange = row.getInt(++c) != 0;
+  t.digest = text_at(row, ++c);
+  t.parent = {row.getInt64(++c)};
   read_rare(t, text_at(row, ++c));
   return t;
 }
@@ -201,7 +212,11 @@ std::span<const NewTaskColumn> new_task_columns() {
       {"error_queue", [](N n) { return !n.task.error_queue.empty(); },
        [](N n) { return name(n.task.error_queue); }},
       {"rule_headers", [](N n) { return !n.task.rule_headers.empty(); },
-       [](N n) { return rule_headers(n.task.rule_headers); }},
+       [](N n) { return rule_headers_literal(n.task.rule_headers); }},
+      {"digest", [](N n) { return !n.task.digest.empty(); },
+       [](N n) { return Literal::bytes(n.task.digest); }},
+      {"parent_id", [](N n) { return n.task.parent.value != 0; },
+       [](N n) { return Literal::number(n.task.parent.value); }},
       {"intake_key", [](N n) { return !n.intake_key.empty(); },
        [](N n) { return n.intake_key.empty() ? Literal::null() : Literal::bytes(n.intake_key); }},
   };

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/core/failure_rules.h"
 #include "src/core/task.h"
@@ -20,10 +21,11 @@ std::string text_at(const ::sql::ResultSet& row, std::uint32_t column);  // "" f
 std::optional<EpochMs> time_at(const ::sql::ResultSet& row, std::uint32_t column);
 
 // The columns 1 .. kTaskColumns of lock_tasks and list.
-inline constexpr std::uint32_t kTaskColumns = 30;
+inline constexpr std::uint32_t kTaskColumns = 32;
 Task task_at(const ::sql::ResultSet& row);
 RuleHeaders rule_headers_from(const std::string& text);  // the column rule_headers
-Attempt attempt_at(const ::sql::ResultSet& row);         // the columns 1 .. 11 of history
+Literal rule_headers_literal(const RuleHeaders& headers);
+Attempt attempt_at(const ::sql::ResultSet& row);  // the columns 1 .. 11 of history
 
 // A column of insert_tasks.
 struct NewTaskColumn {
@@ -32,6 +34,10 @@ struct NewTaskColumn {
   Literal (*value)(const NewTask&);
 };
 std::span<const NewTaskColumn> new_task_columns();
+
+// Rows of insert_headers: the values that the message has of the headers `names`, which searches use.
+void add_indexed_headers(Rows& rows, TaskId id, const Message& message,
+                         const std::vector<std::string>& names);
 
 // A set of columns: one bit for each column of the table.
 using Columns = std::uint32_t;

@@ -25,6 +25,7 @@
 #include "src/bridge/intake.h"
 #include "src/bridge/janitor.h"
 #include "src/bridge/task_updates.h"
+#include "src/core/identity.h"
 #include "src/store/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 
@@ -59,7 +60,7 @@ struct World {
   TaskId insert(
       const std::string& queue, EpochMs at, int shard = 5, const Edit& edit = [](Task&) {}) {
     NewTask fresh;
-    fresh.message = std::make_shared<Message>(Message{{}, {}, "body"});
+    auto message = std::make_shared<Message>(Message{{}, {}, "body"});
     fresh.task.id = ids.next(now());
     fresh.task.queue = queue;
     fresh.task.shard = shard;
@@ -68,6 +69,9 @@ struct World {
     fresh.task.ladder = "default";
     fresh.task.levels = 3;
     edit(fresh.task);
+    if (!fresh.task.message_id.empty()) message->properties.message_id = fresh.task.message_id;
+    fresh.task.digest = message_digest(*message);
+    fresh.message = std::move(message);
     EXPECT_EQ(eyes->insert({&fresh, 1}, Fence{0, {}, true}).value().at(0).how, Inserted::How::inserted);
     return fresh.task.id;
   }
@@ -172,8 +176,12 @@ class Flow final : public BrokerSink {
   }
   // A message that its consumer published to rung.failed.
   bool put_failed(const std::string& queue, const std::string& body = "body", Table headers = {}) {
-    headers.emplace_back(std::string(header::kQueue), queue);
-    return broker.put("rung.failed", "", Message{{}, std::move(headers), body});
+    return put_failed(queue, Message{{}, std::move(headers), body});
+  }
+  bool put_failed(const std::string& queue, Message message, const std::string& routing_key = {}) {
+    if (!message.headers) message.headers.emplace();
+    message.headers->emplace_back(std::string(header::kQueue), queue);
+    return broker.put("rung.failed", routing_key, std::move(message));
   }
 
   void on_deliveries(std::vector<Delivery> batch) override {
@@ -229,9 +237,11 @@ class Flow final : public BrokerSink {
   TaskUpdates updates{dispatch, horizon, names,  store_watch, attachments,
                       breakers, notes,   counts, clock,       tracer};
   Horizon horizon;
+  std::vector<SystemEvent> events;
+  Recognized recognized{[this](SystemEvent event) { events.push_back(std::move(event)); }};
   Intake intake{world.loop,
                 {jobs, shards, transitions, outbox, acks, left, clock, proof, world.rules, updates,
-                 store_watch, broker},
+                 store_watch, broker, recognized},
                 {"rung.parked", {"rung.delay", {}}, kIncarnation}};
   Janitor janitor{world.loop,
                   {jobs, shards, transitions, outbox, clock, horizon, dispatch, gates, names, proof,

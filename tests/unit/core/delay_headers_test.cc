@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "src/core/headers.h"
+#include "src/core/identity.h"
 
 namespace rung {
 namespace {
@@ -170,7 +171,7 @@ TEST(ReadDelay, ItsKeyCoversTargetAndDelay) {
   const auto key = [&](const Message& message, std::string_view exchange = "my-delayed",
                        std::string_view k = "a") {
     return intake_key(read_delay(message, exchange, k, kRoutes, asked.delay), message,
-                      strip(message, nullptr, asked));
+                      message_digest(strip(message, nullptr, asked)));
   };
   const std::string first = key(m);
   EXPECT_EQ(first.size(), 16U);
@@ -198,6 +199,9 @@ TEST(ReadDelay, ItsKeyCoversTargetAndDelay) {
   differs("body", [](Message& o) { o.body = "bodz"; });
   differs("tag", [](Message& o) { o.properties.type = "t"; });
   differs("timestamp", [](Message& o) { o.properties.timestamp = 7; });
+  differs("correlation-id", [](Message& o) { o.properties.correlation_id = "c"; });
+  differs("priority", [](Message& o) { o.properties.priority = std::uint8_t{3}; });
+  differs("expiration", [](Message& o) { o.properties.expiration = "1000"; });
   m.properties.message_id.reset();
   EXPECT_EQ(key(m), "");
 }

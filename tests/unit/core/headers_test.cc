@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "src/core/identity.h"
 #include "src/core/message_json.h"
 #include "src/core/utf8.h"
 
@@ -433,7 +434,7 @@ struct IntakeKey : ::testing::Test {
     m.body = "body";
     m.properties.message_id = "m-1";
   }
-  std::string key() const { return intake_key(f, m); }
+  std::string key() const { return intake_key(f, m, message_digest(strip(m, nullptr))); }
 };
 
 TEST_F(IntakeKey, TheSameAgain) {
@@ -441,9 +442,8 @@ TEST_F(IntakeKey, TheSameAgain) {
   EXPECT_EQ(first.size(), 16u);
   f.error = "another text";
   f.directives.never = true;
-  m.headers = Table{{"x", 1}};
-  m.properties.priority = std::uint8_t{3};
-  EXPECT_EQ(key(), first);
+  m.headers = Table{{"retry-error", "another text"}, {"retry-executor", "host-2"}};
+  EXPECT_EQ(key(), first) << "what describes the failure";
 }
 
 TEST_F(IntakeKey, NotTheSame) {
@@ -460,6 +460,11 @@ TEST_F(IntakeKey, NotTheSame) {
   differs("queue", [&] { f.queue = "orders2"; });
   differs("message-id", [&] { m.properties.message_id = "m-2"; });
   differs("body", [&] { m.body = "bodz"; });
+  differs("a header", [&] { m.headers = Table{{"x", 1}}; });
+  differs("a property", [&] { m.properties.priority = std::uint8_t{3}; });
+  differs("a property that is not published again", [&] { m.properties.expiration = "1000"; });
+  differs("exchange", [&] { f.exchange = "events"; });
+  differs("routing key", [&] { f.routing_key = "order.created"; });
   differs("died again", [&] { f.failed_count = 3; });
   differs("another death", [&] { f.failed_at_s = 1'700'000'001; });
   differs("no death", [&] { f.failed_at_s.reset(); });
