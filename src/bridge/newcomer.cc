@@ -52,10 +52,7 @@ void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, co
   }
   task.error_type = f.error_type;
   fresh.intake_key = intake_key(f, message, task.digest);
-  // Without a time of failure nothing else tells the first failure from that of a retry whose consumer does
-  // not pass the headers on. Redelivered from <prefix>.failed, it is the first one: we died before the ack.
-  fresh.may_be_its_retry =
-      !f.failed_at_s && (newcomer.delivery->inlet == Inlet::error || !newcomer.delivery->redelivered);
+  fresh.may_be_its_retry = newcomer.delivery->inlet == Inlet::error && !f.failed_at_s;
   if (f.failed_at_s) {
     fresh.same_if_over_since = EpochMs{};  // this failure happened only once
   } else if (newcomer.delivery->redelivered) {

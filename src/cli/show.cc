@@ -153,6 +153,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
       terminal);
   out += field("decided by", t.rule.empty() ? "" : "rule " + t.rule, terminal);
   out += field("arrived with", facts.origin.is_object() ? origin_lines(facts.origin) : "", terminal);
+  if (t.parent.value != 0) out += field("continues", "retry-id " + t.parent.str(), terminal);
   out += field("message-id", t.message_id, terminal);
   out += field("correlation", row.correlation_id.value_or(""), terminal);
   out += field("tag", t.tag, terminal);

@@ -19,7 +19,7 @@ TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
       ElementsAre("retry_id", "kind", "queue", "exchange", "routing_key", "tag", "message_id", "state",
                   "attempt", "level", "levels", "ladder", "next_due_at", "first_failed_at", "created_at",
                   "finished_at", "finished_by", "last_error", "body_bytes", "shard", "node", "version",
-                  "error_type", "correlation_id", "rule", "uncounted_attempts", "error_queue"));
+                  "error_type", "correlation_id", "rule", "uncounted_attempts", "error_queue", "parent_id"));
   EXPECT_THAT(schema.columns("SELECT * FROM retry_history"),
               ElementsAre("retry_id", "queue", "message_id", "attempt", "level", "due_at", "published_at",
                           "late_ms", "outcome", "outcome_at", "error", "node", "executor", "rule"));

@@ -305,6 +305,38 @@ TEST_F(ErrorQueueStory, AfterAReloadWithoutReturnTheCopiesStay) {
   EXPECT_EQ(rows().size(), 2U) << "a copy was taken in as a failure";
 }
 
+// I4: consumers and tools publish messages with the headers of a copy.
+TEST_F(ErrorQueueStory, CopiesThatDifferAreTwo) {
+  start({.from = "orders_error", .returns = true});
+  fail(order(), "m-1");
+  fail(*delivered());
+  fail(*delivered());
+  ASSERT_TRUE(parks());
+  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
+  const Message copy = broker_->contents("orders_error").at(0);
+  for (int i = 0; i < 5; ++i) {
+    Message other = copy;
+    other.headers->emplace_back("event", i);
+    ASSERT_TRUE(broker_->put("orders_error", other));
+  }
+  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 6; })) << broker_->depth("orders_error");
+  loop_.run_for(Ms{60'000});
+  EXPECT_EQ(broker_->depth("orders_error"), 6U);
+}
+
+TEST_F(ErrorQueueStory, AnotherBodyWithTheHeadersOfACopyIsAFailure) {
+  start({.from = "orders_error", .returns = true});
+  fail(order(), "m-1");
+  fail(*delivered());
+  fail(*delivered());
+  ASSERT_TRUE(parks());
+  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
+  Message other = broker_->contents("orders_error").at(0);
+  other.body = "another order";
+  ASSERT_TRUE(broker_->put("orders_error", other));
+  ASSERT_TRUE(until([&] { return rows().size() == 2; }));
+}
+
 TEST(ReturnedCopy, IsOneOnlyWhileTheFrameworksHeadersAreTheSame) {
   const ErrorQueue entry{.from = "orders_error", .dialect = framework()};
   Message copy;
@@ -315,6 +347,9 @@ TEST(ReturnedCopy, IsOneOnlyWhileTheFrameworksHeadersAreTheSame) {
   Message failed_again = copy;
   failed_again.headers->at(1).second = Value("card expired");
   EXPECT_FALSE(is_returned_copy(entry, failed_again));
+  Message other = copy;
+  other.body = "another message with its headers";
+  EXPECT_FALSE(is_returned_copy(entry, other));
 }
 
 TEST(Dialect, NeverRemovesOurHeaders) {

@@ -243,16 +243,6 @@ TEST_F(IdentityStory, ALadderThatTheConsumerNamesIsAWish) {
   EXPECT_TRUE(world.row(id).ladder_pinned);
 }
 
-// The consumer passes no headers on: nothing tells the failure of the retry from the first one.
-TEST_F(IdentityStory, AFailureDuringTheSilenceIsNotSwallowed) {
-  fails(message("body", "m-1"));
-  const TaskId first = world.rows().at(0).task.id;
-  world.loop.run_for(Ms{61'000});
-  ASSERT_EQ(world.row(first).state, State::awaiting);
-  fails(message("body", "m-1"));
-  EXPECT_EQ(only_other(first).state, State::scheduled);
-}
-
 // A row, and a delivery's token, from before the digest.
 TEST_F(IdentityStory, ARowWithoutADigestIsComparedByItsBody) {
   const auto insert_old = [&](const std::string& id) {
