@@ -154,12 +154,13 @@ void Producers::burst(int first, int count, Ms delay) {
 }
 
 void Producers::forge(const Message& delivery, const std::string& queue, Rng& dice) {
-  if (!delivery.properties.message_id) return;  // it could not be told apart
   const int number = ++last_;
   Message forged = delivery;
   forged.body = body_of(number);
-  forged.properties.message_id = "id-" + std::to_string(number);
-  judge_.entry(number).has_id = true;
+  // Some publishers have one message-id for all, or none.
+  if (!Rng(world_.settings.seed, "forge", static_cast<std::uint64_t>(number)).one_in(3))
+    forged.properties.message_id = "id-" + std::to_string(number);
+  judge_.entry(number).has_id = forged.properties.message_id.has_value();
   std::erase_if(*forged.headers, [](const auto& h) { return h.first == header::kQueue; });
   forged.headers->emplace_back(std::string(header::kQueue), queue);
   if (dice.one_in(2)) {

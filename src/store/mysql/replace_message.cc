@@ -13,11 +13,11 @@
 namespace rung::mysql {
 namespace {
 
-constexpr std::size_t kNameBytes = 255;
+constexpr std::size_t kColumnBytes = 255;
 
 Literal correlation_id_of(const Message& message) {
   const auto& id = message.properties.correlation_id;
-  return id && !id->empty() ? Literal::text(clean_utf8(*id, kNameBytes)) : Literal::null();
+  return id && !id->empty() ? Literal::text(clean_utf8(*id, kColumnBytes)) : Literal::null();
 }
 
 void replace_body(Session& session, const Task& task, const Message& message) {
@@ -41,7 +41,7 @@ void replace_message(Session& session, const Task& task, const Message& message)
   replace_body(session, task, message);
   session.exec(render("replace_message.task", {{"id", id},
                                                {"digest", Literal::bytes(task.digest)},
-                                               {"tag", Literal::text(clean_utf8(task.tag, kNameBytes))},
+                                               {"tag", Literal::text(clean_utf8(task.tag, kColumnBytes))},
                                                {"rule_headers", rule_headers_literal(task.rule_headers)},
                                                {"correlation_id", correlation_id_of(message)}}));
   const auto& names = session.options().index_headers;
