@@ -54,10 +54,11 @@ void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
   const auto& message_id = delivery->message.properties.message_id;
   const bool proven = deps_.proof.proven({*failure.id, failure.attempt, failure.token});
   if (proven) failure.attempt = attempt_of_token(failure.token);
-  Event event{*failure.id, event::Failed{failure.attempt, failure.error, failure.error_type,
-                                         failure.directives, clean_utf8(failure.queue, kShortString),
-                                         clean_utf8(message_id.value_or(""), kShortString), failure.executor,
-                                         proven, false, failure.level}};
+  Event event{*failure.id,
+              event::Failed{failure.attempt, failure.error, failure.error_type, failure.directives,
+                            clean_utf8(failure.queue, kShortString),
+                            clean_utf8(message_id.value_or(""), kShortString), failure.executor, proven,
+                            false, failure.level, false, failure.unseen, failure.publish}};
   const IntakeSession session = delivery->tag.session;
   deps_.transitions.add(
       std::move(event),
@@ -95,6 +96,8 @@ void Intake::decided(const std::shared_ptr<Delivery>& delivery, const Failure& f
     flush();
     return;
   }
+  if (decision->reason == kRefusedPublish)
+    deps_.refused_publishes.dead_lettered(*failure.id, failure.attempt, decision->task.queue);
   deps_.acks.add(delivery->tag);
   deps_.observer.decided(*decision);
 }

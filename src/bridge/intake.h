@@ -14,6 +14,7 @@
 #include "src/bridge/linger.h"
 #include "src/bridge/newcomer_queue.h"
 #include "src/bridge/outbox.h"
+#include "src/bridge/refused_publishes.h"
 #include "src/bridge/shards.h"
 #include "src/bridge/store_jobs.h"
 #include "src/bridge/store_watch.h"
@@ -38,6 +39,7 @@ class Intake {
     const RuleBookPtr& rules;  // replaced by a reload
     TaskObserver& observer;
     StoreWatch& store_watch;
+    RefusedPublishes& refused_publishes;
     Broker& broker;
   };
   struct Settings {

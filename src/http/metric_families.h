@@ -126,6 +126,12 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Counter>& rows_behind =
       counter("rung_rows_behind_total",
               "Results of deliveries that the task's row does not know: the database lost commits.");
+  prometheus::Family<prometheus::Gauge>& harmful_settings =
+      gauge("rung_harmful_settings",
+            "Settings in the broker that harm Rung's own queues and exchanges, by harm: harmful or fatal.");
+  prometheus::Family<prometheus::Counter>& refused_publishes = counter(
+      "rung_refused_publishes_dead_lettered_total",
+      "Publishes that a full queue refused and dead-lettered all the same: acked, no attempt counted.");
   prometheus::Family<prometheus::Counter>& rules =
       counter("rung_rule_decisions_total", "Failures that a rule decided about, by rule, at this instance.");
   prometheus::Family<prometheus::Histogram>& lateness = histogram(
