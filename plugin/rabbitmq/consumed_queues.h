@@ -47,8 +47,6 @@ class ConsumedQueues {
   };
   // Error: the connection is of no use any more.
   virtual Result<Changed> change(const Calls& calls, bool consuming) = 0;
-  // A delivery has been acked.
-  virtual void acked() {}
   // The broker has cancelled this consumer.
   virtual void cancelled(std::string_view consumer_tag) = 0;
 

@@ -222,7 +222,6 @@ bool Consumer::write_acks(Connection& connection) {
   for (const std::uint64_t tag : taken.requeues) held_.requeue(tag);
   if (taken.any_acks) failpoint("ack.before_write");
   for (const std::uint64_t tag : taken.acks) held_.release(tag);
-  if (taken.any_acks) queues_.acked();
   ack_writer_.ack(taken.acks, connection.out());
   ack_writer_.requeue(held_.take_requeued(), connection.out());
   return taken.any_acks;

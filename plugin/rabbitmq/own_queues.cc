@@ -47,10 +47,7 @@ Result<void> OwnQueues::report_repaired(const Calls& calls) {
 }
 
 Result<void> OwnQueues::consume(const Calls& calls) {
-  narrow_ = one_at_a_time();
-  narrow_since_ = clock_.boot();
-  return consume_inlets(options_, narrow_ ? 1 : options_.prefetch, calls.connection, calls.waker,
-                        calls.deadline, calls.others);
+  return consume_inlets(options_, calls.connection, calls.waker, calls.deadline, calls.others);
 }
 
 Result<void> OwnQueues::cancel(const Calls& calls) {
@@ -68,11 +65,9 @@ void OwnQueues::send_cancel(Connection& connection) {
 }
 
 Result<ConsumedQueues::Changed> OwnQueues::change(const Calls& calls, bool consuming) {
-  const bool declares = std::exchange(cancelled_.due, false);
-  may_be_wide_ = may_be_wide_ || may_widen();
+  cancelled_.due = false;
   send_cancel(calls.connection);  // the remaining ones, so that all start in the same way
-  Result<void> done;
-  if (declares) done = declare_all(calls, false);
+  auto done = declare_all(calls, false);
   if (done && consuming) done = consume(calls);
   if (!done) return tl::unexpected(done.error());
   return Changed::done;

@@ -26,7 +26,7 @@ constexpr std::uint8_t kOwnIntake = 0, kErrorIntake = 1;  // IntakeSession::inta
 // The queues <prefix>.failed ...
 struct OwnIntake {
   explicit OwnIntake(const rabbit::ConnectionLoop::Deps& deps)
-      : queues(deps.options, deps.sink, deps.addresses.clock()),
+      : queues(deps.options, deps.sink),
         consumer(deps, queues,
                  {.intake = kOwnIntake,
                   .max_bytes = rabbit::own_intake_bytes(deps.options),

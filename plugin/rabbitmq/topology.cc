@@ -290,10 +290,11 @@ Result<void> cancel_inlets(const BrokerOptions& options, Connection& connection,
   return {};
 }
 
-Result<void> consume_inlets(const BrokerOptions& options, int prefetch, Connection& connection, Waker& waker,
+Result<void> consume_inlets(const BrokerOptions& options, Connection& connection, Waker& waker,
                             BootMs deadline, const Connection::Others& others) {
   amqp_basic_qos_t qos{};
-  qos.prefetch_count = static_cast<std::uint16_t>(std::clamp(prefetch, 1, 65535));  // for each consumer
+  qos.prefetch_count =
+      static_cast<std::uint16_t>(std::clamp(options.prefetch, 1, 65535));  // for each consumer
   if (auto done = call(connection, AMQP_BASIC_QOS_METHOD, qos, waker, deadline, others); !done) return done;
   for (const Declared& one : topology(options)) {
     if (!one.consumed) continue;

@@ -47,7 +47,7 @@ Result<TopologyReport> repair_topology(const BrokerOptions& options, Connection&
 Result<void> cancel_inlets(const BrokerOptions& options, Connection& connection, Waker& waker,
                            BootMs deadline, const Connection::Others& others);
 // Sends basic.qos, and basic.consume for each inlet.
-Result<void> consume_inlets(const BrokerOptions& options, int prefetch, Connection& connection, Waker& waker,
+Result<void> consume_inlets(const BrokerOptions& options, Connection& connection, Waker& waker,
                             BootMs deadline, const Connection::Others& others);
 
 }  // namespace rung::rabbit
