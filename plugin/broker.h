@@ -107,6 +107,8 @@ struct TopologyReport {
   // binding is restored too, but need not be listed: RabbitMQ cannot tell whether one exists.
   std::vector<std::string> repaired;
   std::string problem;  // unrepaired faults: the broker's reason and the command that helps; "" = nothing
+  // The way back to one queue (Outgoing::queue) was missing or is not as we declared it.
+  bool return_route_changed = false;
 };
 
 // The error queues, after a change.
@@ -158,7 +160,8 @@ class Broker {
   virtual void stop_intake() = 0;
 
   // True: stops deliveries and returns unacked messages to the broker, for other consumers. A new session
-  // begins in each intake, and stands() is false for earlier deliveries. False: resumes deliveries.
+  // begins in each intake, and stands() is false for earlier deliveries. False: resumes deliveries. Before
+  // start(): whether it begins paused.
   virtual void pause_intake(bool yes) = 0;
 
   // The fence: nothing is written to the publishing socket after this instant (0 = never allowed). Initially

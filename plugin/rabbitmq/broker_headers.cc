@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "levels/duration.h"
+#include "plugin/rabbitmq/unpublishable.h"
 #include "src/core/header_reading.h"
 
 namespace rung::rabbit {
@@ -53,6 +54,7 @@ FailureFacts read_failure_facts(const std::optional<Table>& headers) {
     if (!facts.queue.empty()) facts.queue_by = "the header x-last-death-queue";
   }
   if (facts.reason.empty()) facts.reason = text_of(find(headers, "x-last-death-reason"));
+  facts.unseen = facts.reason == "maxlen";
   return facts;
 }
 
@@ -81,7 +83,7 @@ DelayFacts read_delay_facts(const std::optional<Table>& headers) {
 
 }  // namespace
 
-ReservedHeaders reserved_headers() { return {kReserved, kReservedPrefixes}; }
+ReservedHeaders reserved_headers() { return {kReserved, kReservedPrefixes, kDirectReplyTo}; }
 
 BrokerFacts take_broker_headers(Message& message, Inlet inlet) {
   BrokerFacts facts;

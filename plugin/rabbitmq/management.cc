@@ -5,8 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "plugin/rabbitmq/broker_endpoints.h"
-#include "plugin/rabbitmq/topology.h"
 #include "src/core/addresses.h"
 #include "src/core/url.h"
 #include "src/net/http_client.h"
@@ -89,9 +87,9 @@ class ManagementAdmin final : public QueueAdmin {
   }
 
   Result<std::vector<QueueFacts>> queues() override {
-    auto answer =
-        get(queues_path() + kFresh + "&columns=name,arguments,policy,type,exclusive,auto_delete,node,members",
-            "list queues");
+    auto answer = get(queues_path() + kFresh +
+                          "&columns=name,arguments,policy,type,exclusive,auto_delete,durable,node,members",
+                      "list queues");
     if (!answer) return tl::unexpected(answer.error());
     std::vector<QueueFacts> all;
     for (const json& row : *answer) {
@@ -141,8 +139,9 @@ class ManagementAdmin final : public QueueAdmin {
     return tl::unexpected(answer.error());
   }
 
-  Result<std::vector<Policy>> policies() override {
-    auto answer = get("/api/policies/" + percent_encode(vhost_), "list policies");
+  Result<std::vector<Policy>> policies() override { return policies_at("/api/policies/"); }
+  Result<std::vector<Policy>> policies_at(const char* path) {
+    auto answer = get(path + percent_encode(vhost_), "list policies");
     if (!answer) return tl::unexpected(answer.error());
     std::vector<Policy> all;
     for (const json& row : *answer) {
@@ -154,6 +153,37 @@ class ManagementAdmin final : public QueueAdmin {
       all.push_back(std::move(policy));
     }
     return all;
+  }
+
+  Result<OwnState> own_state(std::string_view prefix) override {
+    OwnState state;
+    state.vhost = vhost_;
+    auto policies = this->policies();
+    if (!policies) return tl::unexpected(policies.error());
+    const auto by_operator = policies_at("/api/operator-policies/").value_or(std::vector<Policy>{});
+    const std::string own(prefix);
+    for (const char* end : {".failed", ".delay", ".results", ".parked", ".return"}) {
+      for (const bool queue : {true, false}) {
+        auto row = own_row(queue, own + end);
+        if (!row && row.error().kind == Error::Kind::not_found) continue;
+        if (!row) return tl::unexpected(row.error());
+        state.objects.push_back(own_object(queue, *row, *policies, by_operator));
+      }
+    }
+    const std::string exchange = percent_encode(own + ".return");
+    if (auto bindings = get("/api/exchanges/" + percent_encode(vhost_) + "/" + exchange + "/bindings/source",
+                            "list bindings");
+        bindings && bindings->is_array()) {
+      for (const json& row : *bindings) {
+        if (row.is_object())
+          state.return_bindings.push_back(
+              {text_at(row, "destination"), text_at(row, "destination_type"), text_at(row, "routing_key")});
+      }
+    }
+    if (auto limits = get("/api/vhost-limits/" + percent_encode(vhost_), "list limits");
+        limits && limits->is_array() && !limits->empty() && limits->front().contains("value"))
+      state.vhost_limits = dump(limits->front()["value"]);
+    return state;
   }
 
   Result<void> put(const Policy& policy) override {
@@ -214,6 +244,7 @@ class ManagementAdmin final : public QueueAdmin {
       facts.arguments = dump(*it);
     facts.exclusive = flag_at(row, "exclusive");
     facts.auto_delete = flag_at(row, "auto_delete");
+    facts.durable = !row.contains("durable") || flag_at(row, "durable");
     if (std::string node = text_at(row, "node"); !node.empty()) facts.nodes.push_back(std::move(node));
     if (const auto it = row.find("members"); it != row.end() && it->is_array()) {  // of a quorum queue
       for (const json& member : *it) {
@@ -221,6 +252,36 @@ class ManagementAdmin final : public QueueAdmin {
       }
     }
     return facts;
+  }
+
+  Result<json> own_row(bool queue, const std::string& name) {
+    return get(
+        (queue ? queues_path() : "/api/exchanges/" + percent_encode(vhost_)) + "/" + percent_encode(name),
+        queue ? "look at a queue" : "look at an exchange");
+  }
+  // Older versions give no effective definition for exchanges: no operator policy applies to those.
+  static OwnObject own_object(bool queue, const json& row, const std::vector<Policy>& policies,
+                              const std::vector<Policy>& by_operator) {
+    OwnObject object;
+    object.is_queue = queue;
+    object.name = text_at(row, "name");
+    object.type = text_at(row, "type");
+    object.policy = text_at(row, "policy");
+    object.operator_policy = text_at(row, "operator_policy");
+    const auto table = [&](const char* key) {
+      const auto it = row.find(key);
+      return it != row.end() && it->is_object() ? dump(*it) : std::string("{}");
+    };
+    object.arguments = table("arguments");
+    object.definition = table("effective_policy_definition");
+    const auto its = std::ranges::find(by_operator, object.operator_policy, &Policy::name);
+    if (its != by_operator.end()) object.operator_definition = its->definition;
+    const auto policy = std::ranges::find(policies, object.policy, &Policy::name);
+    if (object.policy.empty() || policy == policies.end()) return object;
+    object.policy_definition = policy->definition;
+    object.priority = policy->priority;
+    if (!row.contains("effective_policy_definition")) object.definition = policy->definition;
+    return object;
   }
 
   Result<json> get(const std::string& path, const char* doing) { return ask(doing, "GET", path); }
@@ -313,17 +374,8 @@ Result<std::unique_ptr<ManagementAdmin>> make_admin(const BrokerOptions& options
 
 }  // namespace
 
-AttachedAnswer ask_attached(const BrokerOptions& options, std::string_view queue, Ms timeout) {
-  auto admin = make_admin(options, timeout);
-  if (!admin) return {Attached::unknown, admin.error().message};
-  auto facts = (*admin)->queue(queue);
-  if (!facts) {
-    const bool gone = facts.error().kind == Error::Kind::not_found;
-    return {gone ? Attached::no_such_queue : Attached::unknown, facts.error().message};
-  }
-  auto policies = (*admin)->policies();
-  if (!policies) return {Attached::unknown, policies.error().message};
-  return judge_attached(options.prefix, *facts, *policies);
+Result<OwnState> QueueAdmin::own_state(std::string_view) {
+  return not_found(name() + " does not show what is set on Rung's own queues");
 }
 
 std::vector<std::string> cluster_nodes(const BrokerOptions& options, const std::vector<QueueFacts>& queues,
@@ -334,22 +386,6 @@ std::vector<std::string> cluster_nodes(const BrokerOptions& options, const std::
   std::set<std::string> names;
   for (const QueueFacts& queue : queues) names.insert(queue.nodes.begin(), queue.nodes.end());
   return {names.begin(), names.end()};
-}
-
-Result<void> declare_once(const BrokerOptions& options, const Clock& clock, Ms timeout) {
-  auto endpoints = make_endpoints(options, clock);
-  if (!endpoints) return tl::unexpected(endpoints.error());
-  Waker waker(clock);
-  const Connection::Others nothing = [](const Frame&) {};
-  auto opened = Connection::open(*endpoints->addresses, endpoints->tls.get(), options.heartbeat,
-                                 options.connection_name + " (attach)", waker, timeout);
-  if (!opened) return tl::unexpected(opened.error());
-  const auto deadline = waker.now() + timeout;
-  if (auto done = (*opened)->open_channel(waker, deadline, nothing); !done) return done;
-  auto done = declare_return_exchange(options, **opened, waker, deadline, nothing);
-  if (done) done = declare_topology(options, **opened, waker, deadline, nothing);
-  (*opened)->close(waker.now() + std::chrono::seconds{1});
-  return done;
 }
 
 Result<std::unique_ptr<QueueAdmin>> management_admin(const BrokerOptions& options, Ms timeout) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "plugin/broker_options.h"
+#include "plugin/rabbitmq/own_settings.h"
 #include "src/core/clock.h"
 #include "src/core/result.h"
 
@@ -56,6 +57,7 @@ struct QueueFacts {
   std::string arguments = "{}";         // all of them: a JSON object, as text
   bool exclusive = false;               // belongs to one connection and is deleted with it
   bool auto_delete = false;             // is deleted when its last consumer leaves
+  bool durable = true;                  // not by rabbitmqctl
   std::vector<std::string> nodes = {};  // cluster nodes known to host it; not by rabbitmqctl
 };
 
@@ -79,6 +81,8 @@ class QueueAdmin {
   virtual Result<std::vector<QueueFacts>> queues() = 0;  // all in the virtual host
   virtual Result<bool> exchange_exists(std::string_view name) = 0;
   virtual Result<std::vector<Policy>> policies() = 0;
+  // Rung's own queues and exchanges, and what others have set on them. Not found: this admin cannot tell.
+  virtual Result<OwnState> own_state(std::string_view prefix);
   virtual Result<void> put(const Policy& policy) = 0;
   virtual Result<void> remove(std::string_view policy) = 0;
   // Any thread: aborts a call that waits for an answer, as far as the admin can.

@@ -12,11 +12,13 @@ Result<void> OwnQueues::declare(const Calls& calls) {
           declare_return_exchange(options_, calls.connection, calls.waker, calls.deadline, calls.others);
       !done)
     return done;
-  return declare_all(calls);
+  return declare_all(calls, true);
 }
 
-Result<void> OwnQueues::declare_all(const Calls& calls) {
-  if (auto done = declare_topology(options_, calls.connection, calls.waker, calls.deadline, calls.others);
+Result<void> OwnQueues::declare_all(const Calls& calls, bool may_adopt) {
+  adopted_.clear();
+  if (auto done = declare_topology(options_, calls.connection, calls.waker, calls.deadline, calls.others,
+                                   may_adopt ? &adopted_ : nullptr);
       !done) {
     if (done.error().kind == Error::Kind::refused) sink_.topology({{}, done.error().message});
     return done;
@@ -40,7 +42,7 @@ Result<void> OwnQueues::report_repaired(const Calls& calls) {
     const bool was_there = ok.message_count > 0 || ok.consumer_count > 0;
     queue = (was_there ? "consumer of queue " : "queue ") + queue;
   }
-  sink_.topology({std::move(repaired), ""});
+  sink_.topology({std::move(repaired), adopted_});
   return {};
 }
 
@@ -65,7 +67,7 @@ void OwnQueues::send_cancel(Connection& connection) {
 Result<ConsumedQueues::Changed> OwnQueues::change(const Calls& calls, bool consuming) {
   cancelled_.due = false;
   send_cancel(calls.connection);  // the remaining ones, so that all start in the same way
-  auto done = declare_all(calls);
+  auto done = declare_all(calls, false);
   if (done && consuming) done = consume(calls);
   if (!done) return tl::unexpected(done.error());
   return Changed::done;

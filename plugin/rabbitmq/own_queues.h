@@ -31,7 +31,8 @@ class OwnQueues final : public ConsumedQueues {
   Origin origin(std::string_view consumer_tag) const override;
 
  private:
-  Result<void> declare_all(const Calls& calls);
+  // `may_adopt`: use queues that exist with other arguments. REQUIRES then: nothing is consumed yet.
+  Result<void> declare_all(const Calls& calls, bool may_adopt);
   Result<void> report_repaired(const Calls& calls);
 
   const BrokerOptions& options_;
@@ -42,6 +43,7 @@ class OwnQueues final : public ConsumedQueues {
     bool due = false;
     std::vector<std::string> queues;  // for the report
   } cancelled_;
+  std::string adopted_;  // queues that exist with other arguments; "" = none
 };
 
 }  // namespace rung::rabbit

@@ -76,6 +76,19 @@ AttachedLook look_at_attached(QueueAdmin& admin, std::string_view prefix,
   return look;
 }
 
+AttachedAnswer ask_attached(const BrokerOptions& options, std::string_view queue, Ms timeout) {
+  auto admin = management_admin(options, timeout);
+  if (!admin) return {Attached::unknown, admin.error().message};
+  auto facts = (*admin)->queue(queue);
+  if (!facts) {
+    const bool gone = facts.error().kind == Error::Kind::not_found;
+    return {gone ? Attached::no_such_queue : Attached::unknown, facts.error().message};
+  }
+  auto policies = (*admin)->policies();
+  if (!policies) return {Attached::unknown, policies.error().message};
+  return judge_attached(options.prefix, *facts, *policies);
+}
+
 std::string failed_exchange(std::string_view prefix) { return std::string(prefix) + ".failed"; }
 std::string policy_name(std::string_view queue) { return "rung-" + std::string(queue); }
 

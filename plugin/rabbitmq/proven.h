@@ -3,6 +3,8 @@
 // proven; it is not stored here. Thread: any.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -10,6 +12,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "plugin/rabbitmq/return_route.h"
 #include "src/core/clock.h"
 
 namespace rung::rabbit {
@@ -37,7 +40,24 @@ class ProvenExchanges {
     const std::lock_guard lock(mutex_);
     names_.clear();
     unbindable_.clear();
+    largest_.store(kSmall, std::memory_order_relaxed);
+    no_helper_.store(false, std::memory_order_relaxed);
   }
+
+  // How <prefix>.return was declared, as far as is known.
+  ReturnExchange return_exchange() const { return return_exchange_.load(std::memory_order_relaxed); }
+  void set_return_exchange(ReturnExchange as) { return_exchange_.store(as, std::memory_order_relaxed); }
+
+  // Bodies up to this size are known to be within the broker's limit (max_message_size), which can be any:
+  // a message beyond it closes its channel.
+  bool fits(std::size_t bytes) const { return bytes <= largest_.load(std::memory_order_relaxed); }
+  void set_fits(std::size_t bytes) {
+    if (!fits(bytes)) largest_.store(bytes, std::memory_order_relaxed);
+  }
+
+  // The broker allows no further connection: there is no other channel to try a message on.
+  bool no_helper() const { return no_helper_.load(std::memory_order_relaxed); }
+  void set_no_helper() { no_helper_.store(true, std::memory_order_relaxed); }
 
   // Queues, by binding key, that cannot be bound to <prefix>.return, and why. Retried after kAgain: the right
   // may have been granted since.
@@ -55,12 +75,16 @@ class ProvenExchanges {
 
  private:
   static constexpr std::size_t kMost = 10'000;
+  static constexpr std::size_t kSmall = std::size_t{64} * 1024;  // no limit is below this
   static constexpr Ms kAgain{60'000};
   struct Unbindable {
     std::string why;
     BootMs until;
   };
   const Clock& clock_;
+  std::atomic<ReturnExchange> return_exchange_{ReturnExchange::own};
+  std::atomic<std::size_t> largest_{kSmall};
+  std::atomic<bool> no_helper_{false};
   mutable std::mutex mutex_;
   // Guarded by mutex_. Exchanges, and binding keys "queue:<name>" of <prefix>.return. Mixing them up does no
   // harm: an exchange with such a name would only skip its proof.

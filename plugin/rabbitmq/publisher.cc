@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "plugin/rabbitmq/unpublishable.h"
 #include "src/core/failpoint.h"
 
 namespace rung::rabbit {
@@ -254,6 +255,10 @@ Result<void> Publisher::write_more(Connection& connection) {
 Result<void> Publisher::begin_message(Connection& connection) {
   Sent sent = queue_.take_first();
   Outgoing& outgoing = sent.outgoing;
+  if (auto why = unpublishable(outgoing.message); !why.empty()) {
+    outcomes_.result(outgoing.token, How::rejected, std::move(why));
+    return {};
+  }
   if (routing_.belongs_to_other(outgoing)) {
     outcomes_.pass_on(std::move(outgoing));
     return {};
@@ -277,12 +282,20 @@ Result<void> Publisher::begin_message(Connection& connection) {
 // Binds the target queue. False: the message has its result, or goes another way. If the broker does not
 // answer, the message waits: better late than without its routing key.
 Result<bool> Publisher::bind(Connection& connection, Sent& sent, const std::string& key) {
-  const auto done = bind_target_queue(routing_.return_exchange(), key, connection, loop_.waker(),
+  const ReturnExchange as = routing_.proven().return_exchange();
+  const auto done = bind_target_queue(routing_.return_exchange(), as, key, connection, loop_.waker(),
                                       loop_.now() + kAnswerTimeout, take_others(connection));
-  if (done) return true;
+  if (done) {
+    other_kind_tried_ = false;
+    return true;
+  }
   const std::string& why = done.error().message;
   const int code = why == connection.closing().text ? connection.closing().code : 0;
-  if (code == AMQP_NOT_FOUND) {
+  if (is_other_kind(code, why) && !std::exchange(other_kind_tried_, true)) {
+    routing_.proven().set_return_exchange(as == ReturnExchange::own ? ReturnExchange::plain
+                                                                    : ReturnExchange::own);
+    queue_.add_first(std::move(sent));
+  } else if (code == AMQP_NOT_FOUND) {
     outcomes_.result(sent.outgoing.token, How::returned, why);
   } else if (code == AMQP_ACCESS_REFUSED || code == AMQP_RESOURCE_LOCKED ||
              code == AMQP_PRECONDITION_FAILED) {
@@ -324,6 +337,7 @@ void Publisher::over(const ConnectionLoop::End& end) {
 }
 
 void Publisher::pass_everything_on() {
+  routing_.proven().set_no_helper();
   for (Sent& sent : queue_.take_all()) {
     routing_.proven().add(sent.outgoing.exchange);
     if (const std::string key = routing_.key_of(sent.outgoing); !key.empty())

@@ -97,7 +97,8 @@ class Publisher {
   MessageWriter writer_;
   RightsCheck rights_;
   ReturnedMessage returned_;
-  bool blocked_ = false;  // connection.blocked: an alarm in the broker
+  bool blocked_ = false;           // connection.blocked: an alarm in the broker
+  bool other_kind_tried_ = false;  // the last bind was for the other ReturnExchange
 
   ConnectionLoop loop_;  // last: its callbacks use the others
 };

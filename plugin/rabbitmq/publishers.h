@@ -26,6 +26,8 @@ class Publishers {
   void publish(std::vector<Outgoing> batch);
   void allow_until(BootMs deadline);
   void drop(PublishLane lane, std::string reason);
+  // Exchanges and bindings have changed: proves each again before its next use.
+  void forget_proven() { proven_.clear(); }
   void order_stop(BootMs deadline);
   void join();
 

@@ -66,7 +66,7 @@ struct Connections {
         own(deps),
         errors(options.error_queues->empty() ? nullptr : std::make_unique<ErrorIntake>(deps)),
         publishers(options, endpoints, sink),
-        topology(deps) {}
+        topology(deps, [this] { publishers.forget_proven(); }) {}
 
   rabbit::BrokerEndpoints endpoints;
   rabbit::SinkAdapter sink;
@@ -116,7 +116,10 @@ class RabbitBroker final : public Broker {
     }
     connections_ = std::make_unique<Connections>(options_, *std::move(endpoints), sink);
     connections_->publishers.allow_until(allowed_until_);
-    connections_->for_each_consumer([](rabbit::Consumer& consumer) { consumer.start(); });
+    connections_->for_each_consumer([this](rabbit::Consumer& consumer) {
+      if (paused_) consumer.pause_intake(true);
+      consumer.start();
+    });
     connections_->publishers.start();
     connections_->topology.start();
     if (connections_->errors) connections_->errors->watch.start();
@@ -145,7 +148,10 @@ class RabbitBroker final : public Broker {
     connections_->for_each_consumer([](rabbit::Consumer& consumer) { consumer.stop_intake(); });
   }
   void pause_intake(bool yes) override {
-    if (!connections_) return;
+    if (!connections_) {
+      paused_ = yes;
+      return;
+    }
     connections_->for_each_consumer([yes](rabbit::Consumer& consumer) { consumer.pause_intake(yes); });
   }
   void allow_publish_until(BootMs deadline) override {
@@ -195,7 +201,9 @@ class RabbitBroker final : public Broker {
   const Clock& clock_;
   std::mutex mutex_;  // serializes start and stop
   bool stopped_ = false;
-  BootMs allowed_until_{0};  // the value from before start()
+  // The values from before start().
+  BootMs allowed_until_{0};
+  bool paused_ = false;
   // Set once, in start(), before any other call.
   std::unique_ptr<Connections> connections_;
 };

@@ -5,6 +5,7 @@
 // bind_target_queue() is its caller's.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,9 +58,21 @@ inline void use_default_exchange(Outgoing& outgoing, std::string_view binding_ke
   std::erase_if(*outgoing.message.headers, [](const auto& header) { return header.first == kBcc; });
 }
 
+// own: with itself as its alternate exchange. No policy can then set another one, to which a retry without a
+// binding would go, and count as delivered. plain: as earlier versions declared it; the two are not
+// equivalent to the broker.
+enum class ReturnExchange : std::uint8_t { own, plain };
+Result<void> declare_exchange(const std::string& return_exchange, ReturnExchange as, bool passive,
+                              Connection& connection, Waker& waker, BootMs deadline,
+                              const Connection::Others& others);
+// Whether the broker's refusal says that the exchange is of the other kind.
+inline bool is_other_kind(int code, std::string_view why) {
+  return code == AMQP_PRECONDITION_FAILED && why.find("'alternate-exchange'") != std::string_view::npos;
+}
+
 // Declares the exchange and binds the queue that `key` names. If the broker refuses, the channel is closed
 // and connection.closing() says why.
-Result<void> bind_target_queue(const std::string& return_exchange, const std::string& key,
+Result<void> bind_target_queue(const std::string& return_exchange, ReturnExchange as, const std::string& key,
                                Connection& connection, Waker& waker, BootMs deadline,
                                const Connection::Others& others);
 

@@ -9,11 +9,13 @@
 // Thread: one thread per object. All publishers of a broker share the ProvenExchanges.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
 
 #include "plugin/broker.h"
+#include "plugin/rabbitmq/broker_headers.h"
 #include "plugin/rabbitmq/proven.h"
 #include "plugin/rabbitmq/return_route.h"
 
@@ -45,7 +47,9 @@ class Routing {
   bool belongs_to_other(const Outgoing& outgoing) const {
     if (role_ == Role::probe) return false;
     const std::string key = key_of(outgoing);
-    const bool by_main = proven_.contains(proof_of(outgoing)) || (!key.empty() && proven_.unbindable(key));
+    const bool by_main =
+        (proven_.contains(proof_of(outgoing)) || (!key.empty() && proven_.unbindable(key))) &&
+        !may_be_refused(outgoing, key);
     return by_main != (role_ == Role::main);
   }
 
@@ -69,17 +73,33 @@ class Routing {
 
   // Role::unproven sends one message at a time. Any answer to it proves that its exchange lets us publish.
   void sending(const Outgoing& outgoing) {
-    if (role_ == Role::unproven) last_proof_ = proof_of(outgoing);
+    if (role_ != Role::unproven) return;
+    last_proof_ = proof_of(outgoing);
+    last_bytes_ = outgoing.message.body.size();
   }
   void answered() {
-    if (role_ == Role::unproven) proven_.add(last_proof_);
+    if (role_ != Role::unproven) return;
+    proven_.add(last_proof_);
+    proven_.set_fits(last_bytes_);
   }
 
  private:
+  // Whether the broker may close the channel because of the message itself. Role::unproven sends it alone, so
+  // that no other publish has to be repeated. A delayed-message exchange refuses an x-delay that is no
+  // number.
+  bool may_be_refused(const Outgoing& outgoing, const std::string& key) const {
+    if (proven_.no_helper()) return false;
+    if (!proven_.fits(outgoing.message.body.size())) return true;
+    if (outgoing.exchange.empty() || !key.empty()) return false;
+    const Value* delay = find(outgoing.message.headers, kDelayHeader);
+    return delay != nullptr && !delay->as_int();
+  }
+
   const Role role_;
   ProvenExchanges& proven_;
   const std::string return_exchange_;
-  std::string last_proof_;  // Role::unproven: of the last message sent
+  std::string last_proof_;      // Role::unproven: of the last message sent
+  std::size_t last_bytes_ = 0;  // the same
 };
 
 }  // namespace rung::rabbit

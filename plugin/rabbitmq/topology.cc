@@ -18,7 +18,6 @@ namespace {
 constexpr std::int32_t kDeliveryLimit = std::numeric_limits<std::int32_t>::max();
 
 constexpr const char* kFanout = "fanout";
-constexpr const char* kDirect = "direct";
 
 constexpr std::pair<Inlet, std::string_view> kTags[] = {
     {Inlet::failed, "failed"}, {Inlet::results, "results"}, {Inlet::delay, "delay"}};
@@ -31,11 +30,12 @@ Result<void> call(Connection& connection, amqp_method_number_t id, const Fields&
   return {};
 }
 
+// The type is written out: otherwise the virtual host's default queue type decides.
 amqp_table_t arguments_for(const BrokerOptions& options, std::array<amqp_table_entry_t, 2>& entries) {
-  if (options.rabbitmq.queue_type != "quorum") return amqp_empty_table;
   entries[0].key = amqp_cstring_bytes("x-queue-type");
   entries[0].value.kind = AMQP_FIELD_KIND_UTF8;
-  entries[0].value.value.bytes = amqp_cstring_bytes("quorum");
+  entries[0].value.value.bytes = bytes(options.rabbitmq.queue_type);
+  if (options.rabbitmq.queue_type != "quorum") return {1, entries.data()};
   entries[1].key = amqp_cstring_bytes("x-delivery-limit");
   entries[1].value.kind = AMQP_FIELD_KIND_I32;
   entries[1].value.value.i32 = kDeliveryLimit;
@@ -49,13 +49,16 @@ struct Declaring {
   BootMs deadline;
   const Connection::Others& others;
 
-  Result<void> exchange(const std::string& name, bool passive = false, const char* type = kFanout) const {
+  Result<void> exchange(const std::string& name, bool passive = false) const {
     amqp_exchange_declare_t exchange{};
     exchange.exchange = bytes(name);
-    exchange.type = amqp_cstring_bytes(type);
+    exchange.type = amqp_cstring_bytes(kFanout);
     exchange.durable = 1;
     exchange.passive = passive ? 1 : 0;
     return call(connection, AMQP_EXCHANGE_DECLARE_METHOD, exchange, waker, deadline, others);
+  }
+  Result<void> return_exchange(const std::string& name, ReturnExchange as, bool passive = false) const {
+    return rabbit::declare_exchange(name, as, passive, connection, waker, deadline, others);
   }
   Result<void> queue(const std::string& name, amqp_table_t arguments, bool passive = false) const {
     amqp_queue_declare_t queue{};
@@ -99,6 +102,19 @@ Error with_name(Error error, const std::string& what) {
   return error;
 }
 
+// Uses a queue that exists with other arguments as it is: the messages in it must be taken in. Reopens the
+// channel.
+Result<void> adopt(const Declaring& declare, const std::string& queue, const Error& why,
+                   std::string& adopted) {
+  const auto opened = declare.connection.open_channel(declare.waker, declare.deadline, declare.others);
+  if (!opened) return opened;
+  const auto exists = declare.queue(queue, amqp_empty_table, true);
+  if (!exists) return exists;
+  if (!adopted.empty()) adopted += "; ";
+  adopted += with_name({why.kind, why.message + ". It is used as it is"}, "queue " + queue).message;
+  return {};
+}
+
 // One pass of repair_topology().
 class Repair {
  public:
@@ -116,14 +132,26 @@ class Repair {
       exchange(from);
       bind(options_.prefix + ".delay", from);
     }
-    exchange(return_exchange(options_.prefix), kDirect);
+    return_route(return_exchange(options_.prefix));
     if (broken_) return tl::unexpected(*broken_);
     return std::move(report_);
   }
 
  private:
-  void exchange(const std::string& name, const char* type = kFanout) {
-    ensure("exchange", name, [&](bool passive) { return declare_.exchange(name, passive, type); });
+  void exchange(const std::string& name) {
+    ensure("exchange", name, [&](bool passive) { return declare_.exchange(name, passive); });
+  }
+  // Earlier versions declared it without an alternate exchange: that is fine, too.
+  void return_route(const std::string& name) {
+    const auto as = [&](ReturnExchange kind, bool passive) {
+      return attempt([&] { return declare_.return_exchange(name, kind, passive); });
+    };
+    const bool missing = as(ReturnExchange::own, true) == AMQP_NOT_FOUND;
+    int code = as(ReturnExchange::own, false);
+    if (code == AMQP_PRECONDITION_FAILED) code = as(ReturnExchange::plain, false);
+    if (missing && code == 0) report_.repaired.push_back("exchange " + name);
+    report_.return_route_changed = !broken_ && (missing || code == AMQP_PRECONDITION_FAILED);
+    if (code != AMQP_ACCESS_REFUSED || missing) note(code, "exchange", name);
   }
 
   // A declare that is not passive also compares type and arguments. Missing rights for it do not matter while
@@ -216,13 +244,16 @@ std::optional<Inlet> inlet_from(std::string_view tag) {
 }
 
 Result<void> declare_topology(const BrokerOptions& options, Connection& connection, Waker& waker,
-                              BootMs deadline, const Connection::Others& others) {
+                              BootMs deadline, const Connection::Others& others, std::string* adopted) {
   std::array<amqp_table_entry_t, 2> entries{};
   const amqp_table_t arguments = arguments_for(options, entries);
   const Declaring declare{connection, waker, deadline, others};
   for (const Declared& one : topology(options)) {
     auto done = declare.exchange(one.name);
     if (done) done = declare.queue(one.name, arguments);
+    if (!done && adopted != nullptr && connection.closing().code == AMQP_PRECONDITION_FAILED &&
+        connection.channel_closed())
+      done = adopt(declare, one.name, done.error(), *adopted);
     if (done) done = declare.bind(one.name, one.name);
     if (!done) return tl::unexpected(with_name(done.error(), "declaring " + one.name));
   }
@@ -237,9 +268,14 @@ Result<void> declare_topology(const BrokerOptions& options, Connection& connecti
 Result<void> declare_return_exchange(const BrokerOptions& options, Connection& connection, Waker& waker,
                                      BootMs deadline, const Connection::Others& others) {
   const Declaring declare{connection, waker, deadline, others};
-  const auto done = declare.exchange(return_exchange(options.prefix), false, kDirect);
-  if (done || !connection.channel_closed()) return done;
-  return connection.open_channel(waker, deadline, others);
+  const std::string name = return_exchange(options.prefix);
+  for (const ReturnExchange as : {ReturnExchange::own, ReturnExchange::plain}) {
+    const auto done = declare.return_exchange(name, as);
+    if (done || !connection.channel_closed()) return done;
+    const bool other = connection.closing().code == AMQP_PRECONDITION_FAILED;
+    if (auto opened = connection.open_channel(waker, deadline, others); !opened || !other) return opened;
+  }
+  return {};
 }
 
 Result<void> cancel_inlets(const BrokerOptions& options, Connection& connection, Waker& waker,

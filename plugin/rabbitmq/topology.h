@@ -24,9 +24,11 @@ std::string_view consumer_tag(Inlet inlet);
 std::optional<Inlet> inlet_from(std::string_view consumer_tag);
 
 // Declares everything except <prefix>.return. Kind::refused: it exists with other arguments, or we lack the
-// right; the channel is then closed.
+// right; the channel is then closed. With `adopted`, a queue that exists with other arguments is used as it
+// is, and `adopted` says so; the channel may then have been reopened: not for a connection that consumes.
 Result<void> declare_topology(const BrokerOptions& options, Connection& connection, Waker& waker,
-                              BootMs deadline, const Connection::Others& others);
+                              BootMs deadline, const Connection::Others& others,
+                              std::string* adopted = nullptr);
 
 // Declares <prefix>.return. If the broker refuses, the channel is opened again; retries still go out, without
 // their routing key, and the topology checks report it. So use a connection that has not consumed yet. Error:

@@ -8,8 +8,9 @@
 
 namespace rung::rabbit {
 
-TopologyKeeper::TopologyKeeper(ConnectionLoop::Deps deps)
+TopologyKeeper::TopologyKeeper(ConnectionLoop::Deps deps, std::function<void()> return_route_changed)
     : options_(deps.options),
+      return_route_changed_(std::move(return_route_changed)),
       loop_(std::move(deps),
             {.thread_name = "rung-topology",
              .purpose = "topology",
@@ -59,6 +60,7 @@ Result<void> TopologyKeeper::check(Connection& connection) {
   }
   const auto report = repair_topology(options_, connection, loop_.waker(), loop_.now() + kSetUpTimeout);
   if (!report) return tl::unexpected(report.error());
+  if (report->return_route_changed) return_route_changed_();
   loop_.sink().topology(*report);
   return {};
 }

@@ -5,6 +5,8 @@
 // Thread: start, order_stop, join from any thread; the sink is called on its own.
 #pragma once
 
+#include <functional>
+
 #include "plugin/broker.h"
 #include "plugin/rabbitmq/connection_loop.h"
 
@@ -12,7 +14,8 @@ namespace rung::rabbit {
 
 class TopologyKeeper {
  public:
-  explicit TopologyKeeper(ConnectionLoop::Deps deps);
+  // `return_route_changed`: the bindings of <prefix>.return have to be made again.
+  TopologyKeeper(ConnectionLoop::Deps deps, std::function<void()> return_route_changed);
   ~TopologyKeeper();
 
   void start();
@@ -25,6 +28,7 @@ class TopologyKeeper {
   void schedule_next();
 
   const BrokerOptions& options_;
+  const std::function<void()> return_route_changed_;
 
   // Used by the keeper's thread only, after start().
   BootMs next_check_;

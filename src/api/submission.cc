@@ -40,7 +40,7 @@ void read_body(Fields& fields, Message& message) {
   if (auto type = fields.name("content_type")) message.properties.content_type = *type;
 }
 
-void read_properties(Fields& task, Message& message) {
+void read_properties(Fields& task, const ReservedHeaders& reserved, Message& message) {
   const Json* value = task.get("properties");
   if (value == nullptr) return;
   if (!value->is_object()) return task.wrong("properties", "must be an object: {\"priority\": 5}");
@@ -51,6 +51,9 @@ void read_properties(Fields& task, Message& message) {
   if (auto text = fields.name("content_encoding")) p.content_encoding = *text;
   if (auto text = fields.name("correlation_id")) p.correlation_id = *text;
   if (auto text = fields.name("reply_to")) p.reply_to = *text;
+  if (p.reply_to && *p.reply_to == reserved.reply_to)
+    fields.wrong("reply_to", "the broker accepts " + shown(*p.reply_to) +
+                                 " only from the connection that waits for the reply: name a queue");
   if (auto text = fields.name("app_id")) p.app_id = *text;
   if (const auto n = fields.integer("priority", 0, 255)) p.priority = static_cast<std::uint8_t>(*n);
   if (const auto n = fields.integer("timestamp", 0, 253'402'300'799))
@@ -176,7 +179,7 @@ ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules,
   Message message;
   message.properties.delivery_mode = 2;
   read_body(fields, message);
-  read_properties(fields, message);
+  read_properties(fields, reserved, message);
   read_headers(fields, reserved, message);
   if (!task.tag.empty()) message.properties.type = task.tag;
   if (!task.message_id.empty()) message.properties.message_id = task.message_id;

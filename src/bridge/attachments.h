@@ -34,12 +34,21 @@ struct QueueAttachment {
   std::string policy;   // a command line that attaches it without Rung
 };
 
+// Something that others have set on Rung's own queues or exchanges.
+struct HarmfulSetting {
+  bool fatal = false;         // messages can be lost; else intake or retries can stand still, or repeat
+  std::string subject, what;  // the queue; "policy 'all' sets message-ttl ..."
+  std::string mend;           // the command that mends it
+  bool operator==(const HarmfulSetting&) const = default;
+};
+
 // The result of checking all queues.
 struct AttachmentLook {
   std::vector<QueueAttachment> queues;  // those requested
   // Every attached queue of the virtual host; none: the management API did not tell.
   std::optional<std::set<std::string, std::less<>>> attached;
   BootMs asked_at{0};
+  std::optional<std::vector<HarmfulSetting>> settings = {};  // none: the management API did not tell
 };
 
 class Attachments {

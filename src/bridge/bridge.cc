@@ -32,6 +32,8 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       attachments_(health_, [this](SystemEvent event) { record(std::move(event)); }),
       store_watch_(
           loop, health_, [this](SystemEvent event) { record(std::move(event)); }, settings_.identity.name),
+      refused_publishes_([this](SystemEvent event) { record(std::move(event)); }),
+      settings_watch_(health_, [this](SystemEvent event) { record(std::move(event)); }),
       intake_pause_(loop,
                     {broker, health_, [this] { return jobs_->answered(); }, [this] { router_.drop_all(); },
                      [this](SystemEvent event) { record(std::move(event)); }, settings_.identity.name},
@@ -43,6 +45,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       proof_(loop.clock(), settings_.require_token),
       key_reader_(loop, *jobs_, proof_,
                   [this] {
+                    intake_pause_.answered();
                     dispatch_.open(may_publish());
                     router_.route_waiting();
                   }),
@@ -82,7 +85,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       recognized_([this](SystemEvent event) { record(std::move(event)); }),
       intake_(loop,
               {*jobs_, shards_, transitions_, outbox_, acks_, left_, clock_, proof_, rules_, updates_,
-               store_watch_, broker, recognized_},
+               store_watch_, refused_publishes_, broker, recognized_},
               {settings_.prefix + ".parked",
                {settings_.prefix + ".delay", settings_.delays},
                settings_.identity.incarnation}),
@@ -105,6 +108,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
 Bridge::~Bridge() = default;
 
 Result<void> Bridge::start() {
+  intake_pause_.start();
   if (auto started = broker_.start(*this); !started) return started;
   key_reader_.read();  // also reveals a wrong password or a missing right, whether or not the broker answers
   gates_.start();
@@ -144,6 +148,8 @@ Vitals Bridge::vitals() const {
   v.refused = proof_.refused();
   v.recognized = recognized_.counts();
   v.rows_behind = store_watch_.rows_behind();
+  v.refused_publishes = refused_publishes_.count();
+  v.settings = settings_watch_.counts();
   v.decided_by_rule = updates_.decided_by_rule();
   v.error_queues = error_queues_;
   v.flow = counts_.by_queue();
@@ -288,6 +294,7 @@ void Bridge::reload(const RuleBookPtr& rules, std::optional<Ms> retention) {
 void Bridge::attachments_found(const AttachmentLook& look) {
   if (drain_.begun()) return;
   attachments_.found(look, configured_queues(), loop_.clock().boot());
+  if (look.settings) settings_watch_.found(*look.settings);
   // While the management API does not answer, the last result applies.
   if (look.attached && *look.attached != rules_->targets().attached)
     rules_ = rules_->with_attached(*look.attached);

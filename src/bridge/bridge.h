@@ -33,8 +33,10 @@
 #include "src/bridge/left_unacked.h"
 #include "src/bridge/outbox.h"
 #include "src/bridge/publish_fence.h"
+#include "src/bridge/refused_publishes.h"
 #include "src/bridge/results.h"
 #include "src/bridge/retention.h"
+#include "src/bridge/settings_watch.h"
 #include "src/bridge/shards.h"
 #include "src/bridge/store_jobs.h"
 #include "src/bridge/store_watch.h"
@@ -133,6 +135,8 @@ class Bridge final : public BrokerSink {
   Health health_;
   Attachments attachments_;
   StoreWatch store_watch_;
+  RefusedPublishes refused_publishes_;
+  SettingsWatch settings_watch_;
   IntakePause intake_pause_;
   const std::unique_ptr<StoreJobs> jobs_;
   DeliveryProof proof_;

@@ -85,6 +85,8 @@ void Intake::ask(const std::shared_ptr<Known>& item) {
                        item->proven,
                        false,
                        failure.level};
+  failed.unseen = failure.unseen;
+  failed.publish = failure.publish;
   failed.received = item->received;
   deps_.transitions.add(
       {*failure.id, std::move(failed)},
@@ -95,8 +97,11 @@ void Intake::ask(const std::shared_ptr<Known>& item) {
 void Intake::decided(const std::shared_ptr<Known>& item, const Result<Decision>& decision) {
   if (!decision) return;  // stopping: unacked, the broker keeps it
   if (decision->verdict == Decision::Verdict::refused) return refused(item, *decision);
-  if (decision->verdict == Decision::Verdict::stale)
+  if (decision->reason == kRefusedPublish) {
+    deps_.refused_publishes.dead_lettered(*item->failure.id, item->failure.attempt, decision->task.queue);
+  } else if (decision->verdict == Decision::Verdict::stale) {
     note(Recognized::As::repeat, *item, decision->task.id, decision->reason);
+  }
   if (decision->replacement != nullptr)
     note(Recognized::As::changed, *item, decision->task.id,
          "the failed message has the same body and message-id, and other headers, properties or routing key");

@@ -15,6 +15,7 @@
 #include "src/bridge/newcomer_queue.h"
 #include "src/bridge/outbox.h"
 #include "src/bridge/recognized.h"
+#include "src/bridge/refused_publishes.h"
 #include "src/bridge/shards.h"
 #include "src/bridge/store_jobs.h"
 #include "src/bridge/store_watch.h"
@@ -39,6 +40,7 @@ class Intake {
     const RuleBookPtr& rules;  // replaced by a reload
     TaskObserver& observer;
     StoreWatch& store_watch;
+    RefusedPublishes& refused_publishes;
     Broker& broker;
     Recognized& recognized;
   };

@@ -20,6 +20,21 @@ IntakePause::IntakePause(io::Loop& loop, Deps deps, Ms outage_timeout)
       outage_timeout_(outage_timeout),
       timer_(loop, [this] { look(); }) {}
 
+void IntakePause::start() {
+  begun_ = false;
+  paused_ = true;
+  paused_at_ = clock_.boot();
+  deps_.broker.pause_intake(true);
+  timer_.start(kLookForAnAnswer);
+}
+
+void IntakePause::begin(BootMs now) {
+  paused_ = false;
+  begun_ = true;
+  log::info("database answered: intake begins", {{"waited_ms", (now - paused_at_).count()}});
+  deps_.broker.pause_intake(false);
+}
+
 void IntakePause::database_away(bool yes) {
   away_ = yes;
   look();
@@ -39,7 +54,7 @@ void IntakePause::look() {
     if (now - answered < outage_timeout_) return timer_.start(outage_timeout_ - (now - answered));
     pause(now);
   } else if (answered > paused_at_ && now - paused_at_ >= least_) {
-    resume(now);
+    begun_ ? resume(now) : begin(now);
     if (!away_) return timer_.stop();  // otherwise another kind of job still waits
   }
   timer_.start(kLookForAnAnswer);

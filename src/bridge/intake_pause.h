@@ -32,6 +32,13 @@ class IntakePause {
   // `outage_timeout`: how long without an answer until intake pauses.
   IntakePause(io::Loop& loop, Deps deps, Ms outage_timeout);
 
+  // Consumes nothing until the database has answered for the first time: a process that ends before would
+  // only use up deliveries, which a delivery limit counts.
+  void start();
+  // The database may have answered: looks now instead of at the next turn.
+  void answered() {
+    if (paused_) look();
+  }
   // Whether any job waits for the database.
   void database_away(bool yes);
   void drain();
@@ -40,6 +47,7 @@ class IntakePause {
   void look();
   void pause(BootMs now);
   void resume(BootMs now);
+  void begin(BootMs now);
 
   const Deps deps_;
   const Clock& clock_;
@@ -47,6 +55,7 @@ class IntakePause {
   io::Timer timer_;
   bool away_ = false;
   bool paused_ = false;
+  bool begun_ = true;  // false: paused since the start
   bool draining_ = false;
   BootMs paused_at_{0}, resumed_at_{0};  // 0 = never
   // The minimum length of a pause: longer each time if the database comes and goes, so that the same messages

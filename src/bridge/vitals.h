@@ -17,6 +17,7 @@
 #include "src/bridge/recognized.h"
 #include "src/bridge/results.h"
 #include "src/bridge/retention_report.h"
+#include "src/bridge/settings_watch.h"
 #include "src/bridge/targets.h"
 #include "src/core/health.h"
 
@@ -53,6 +54,8 @@ struct Vitals {
   DeliveryProof::Refused refused;
   Recognized::Counts recognized{};                      // since the start
   std::int64_t rows_behind = 0;                         // since the start
+  SettingsWatch::Counts settings;                       // of others, that harm our queues
+  std::int64_t refused_publishes = 0;                   // dead letters of publishes that a full queue refused
   std::map<std::string, std::int64_t> decided_by_rule;  // failures since the start, by Task::rule
   std::vector<std::string> error_queues;                // that are consumed, or rest
   SpanCounts spans = {};

@@ -10,6 +10,7 @@
 #include "src/cli/attach_plan.h"
 #include "src/cli/ctl.h"
 #include "src/cli/quorum_notes.h"
+#include "src/cli/target_notes.h"
 #include "src/core/clock.h"
 
 namespace rung::cli {
@@ -120,6 +121,7 @@ std::optional<Outcome> outcome_without_policy(const std::string& queue, const Qu
 
 std::vector<std::string> notes_of(const QueueFacts& facts, const std::vector<Policy>& policies) {
   std::vector<std::string> notes;
+  for (const TargetNote& note : target_notes(facts, policies)) notes.push_back(note.what + "; " + note.fix);
   for (const QuorumNote& note : quorum_notes(facts, policies, std::nullopt)) {
     // An explicit limit is the user's choice. Delays and cancels by the broker are worth a note anyway.
     if (!note.fine) {

@@ -73,6 +73,7 @@ void AttachWatch::work() {
 bridge::AttachmentLook AttachWatch::look(const std::vector<std::string>& queues) {
   using State = bridge::QueueAttachment::State;
   rabbit::AttachedLook seen;
+  Result<rabbit::OwnState> own = not_found("");
   auto admin = rabbit::management_admin(broker_, kTimeout);
   if (!admin) {
     seen.answers.assign(queues.size(), {rabbit::Attached::unknown, admin.error().message});
@@ -84,10 +85,18 @@ bridge::AttachmentLook AttachWatch::look(const std::vector<std::string>& queues)
       asked = admin_.get();
     }
     seen = rabbit::look_at_attached(*asked, broker_.prefix, queues);
+    own = asked->own_state(broker_.prefix);
     const std::lock_guard lock(mutex_);
     admin_.reset();
   }
   bridge::AttachmentLook found;
+  if (own) {
+    found.settings.emplace();
+    for (rabbit::SettingFinding& one :
+         rabbit::judge_settings(broker_.prefix, broker_.rabbitmq.queue_type, *own))
+      found.settings->push_back({one.harm == rabbit::Harm::fatal, std::move(one.subject), std::move(one.what),
+                                 std::move(one.mend)});
+  }
   if (seen.all) found.attached.emplace(seen.all->begin(), seen.all->end());
   for (std::size_t i = 0; i < queues.size(); ++i) {
     const rabbit::AttachedAnswer& answer = seen.answers[i];

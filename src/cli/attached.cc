@@ -10,6 +10,7 @@
 #include "src/cli/attach_watch.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
+#include "src/cli/target_notes.h"
 #include "src/cli/task_text.h"
 #include "src/cli/text.h"
 
@@ -23,6 +24,7 @@ struct Line {
   rabbit::AttachedAnswer answer;
   bool configured = false;
   std::string group = {};  // "" = it belongs to no group, or there are no groups
+  std::vector<TargetNote> notes = {};
 };
 
 std::set<std::string> configured_queues(const Config& config) {
@@ -63,6 +65,8 @@ Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
     const auto prefix = prefix_of_queue(config, queue);
     if (it != queues->end() && prefix) line.answer = rabbit::judge_attached(*prefix, *it, *policies);
     if (it != queues->end() && !prefix) line.answer = {Attached::no, "it belongs to no group"};
+    if (it != queues->end() && (is_attached(line.answer.attached) || line.configured))
+      line.notes = target_notes(*it, *policies);
     if (it != queues->end() && it->type == "stream")
       line.answer = {Attached::no, "a stream does not dead-letter"};
     lines.push_back(std::move(line));
@@ -81,6 +85,9 @@ Json line_json(const Line& line, bool groups) {
                                                   : Json();
   json["policy"] = how == Attached::yes_by_policy ? Json(line.answer.detail) : Json();
   json["why_not"] = is_attached(how) ? Json() : Json(line.answer.detail);
+  json["notes"] = Json::array();
+  for (const TargetNote& note : line.notes)
+    json["notes"].push_back({{"name", note.name}, {"what", note.what}, {"fix", note.fix}});
   if (groups) json["group"] = line.group.empty() ? Json() : Json(line.group);
   return json;
 }
@@ -110,6 +117,10 @@ std::string to_text(const std::vector<Line>& lines, bool groups) {
   for (const Line& line : lines) {
     if (line.configured && line.answer.attached == Attached::no)
       out += "\nto attach: " + attach_command(line.queue);
+  }
+  for (const Line& line : lines) {
+    for (const TargetNote& note : line.notes)
+      out += "\nqueue " + line.queue + ": " + note.what + "; " + note.fix;
   }
   return out + (out.ends_with('\n') ? "" : "\n");
 }

@@ -1,16 +1,15 @@
 // Checks over the management API: attachment of the queues in the config, policies, types of queues.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "plugin/rabbitmq/management.h"
 #include "src/cli/attach_watch.h"
 #include "src/cli/doctor.h"
 #include "src/cli/quorum_notes.h"
+#include "src/cli/target_notes.h"
 
 namespace rung::cli {
 namespace {
 
-using PlainJson = nlohmann::json;
 using rabbit::Policy;
 using rabbit::QueueFacts;
 
@@ -18,10 +17,6 @@ struct ManagementData {
   std::vector<QueueFacts> queues;
   std::vector<Policy> policies;
 };
-
-PlainJson setting_of(const QueueFacts& facts, const ManagementData& data, const std::string& name) {
-  return queue_setting(facts, data.policies, name);
-}
 
 void check_queue(const Config& config, const std::string& queue, const ManagementData& data, Findings& all) {
   const auto it = std::ranges::find(data.queues, queue, &QueueFacts::name);
@@ -44,32 +39,29 @@ void check_queue(const Config& config, const std::string& queue, const Managemen
     // Only a warning: its consumer may publish failures itself.
     all.push_back(warning(name, "not attached: " + answer.detail, attach_command(queue)));
   }
+  for (TargetNote& note : target_notes(*it, data.policies))
+    all.push_back(warning(name + "." + note.name, std::move(note.what), std::move(note.fix)));
   for (QuorumNote& note : quorum_notes(*it, data.policies, config.rules->queue(queue).silence)) {
     all.push_back(note.fine ? good(name + "." + note.name, std::move(note.what))
                             : warning(name + "." + note.name, std::move(note.what), std::move(note.fix)));
   }
 }
 
-// The queues that Rung declares: with another type, Rung cannot start.
-void check_own(const Config& config, const ManagementData& data, Findings& all) {
-  for (const char* end : {".failed", ".delay", ".results", ".parked"}) {
-    const auto it = std::ranges::find(data.queues, config.broker.prefix + end, &QueueFacts::name);
-    if (it == data.queues.end()) continue;
-    if (!it->type.empty() && it->type != config.broker.rabbitmq.queue_type) {
-      all.push_back(wrong(
-          "topology." + it->name,
-          "it is a " + it->type + " queue, but broker.queue_type is " + config.broker.rabbitmq.queue_type,
-          "set broker.queue_type: " + it->type + ", or empty and delete the queue"));
-    }
-    if (const PlainJson most = setting_of(*it, data, "max-length"); !most.is_null())
-      all.push_back(
-          warning("topology." + it->name,
-                  "its length is limited to " + most.dump() + ": messages beyond the limit are lost",
-                  "remove max-length from policy '" + it->policy + "' for this queue"));
-    if (const PlainJson ttl = setting_of(*it, data, "message-ttl"); !ttl.is_null())
-      all.push_back(warning("topology." + it->name, "its messages expire after " + ttl.dump() + " ms",
-                            "remove message-ttl from policy '" + it->policy + "' for this queue"));
+// Rung's own queues and exchanges, and what others have set on them.
+void check_own(const Config& config, rabbit::QueueAdmin& admin, Findings& all) {
+  const auto state = admin.own_state(config.broker.prefix);
+  if (!state) {
+    all.push_back(skipped("settings", state.error().message));
+    return;
   }
+  const auto found = rabbit::judge_settings(config.broker.prefix, config.broker.rabbitmq.queue_type, *state);
+  for (const rabbit::SettingFinding& one : found) {
+    const std::string name = "settings." + one.subject;
+    all.push_back(one.harm == rabbit::Harm::fatal ? wrong(name, one.what, one.mend)
+                                                  : warning(name, one.what, one.mend));
+  }
+  if (found.empty())
+    all.push_back(good("settings", "no policy, argument or limit harms Rung's own queues and exchanges"));
 }
 
 // A classic queue is on a single node of a cluster.
@@ -109,7 +101,7 @@ Findings check_management(const Config& config, QueueList& list) {
   if (!policies) return unavailable(policies.error());
   const ManagementData data{*queues, *std::move(policies)};
   Findings all = {good("management", (*admin)->name() + " lists queues and policies")};
-  check_own(config, data, all);
+  check_own(config, **admin, all);
   check_queue_type(config, data, all);
   for (const auto& [queue, rules] : config.rules->queues()) {
     check_queue(config, queue, data, all);

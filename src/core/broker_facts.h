@@ -31,6 +31,8 @@ struct FailureFacts {
   // so it tells whether two deliveries are one failure.
   std::optional<std::int64_t> failed_at_s;
   std::int64_t count = 0;  // how often it has failed there for that reason; 0 = not known
+  // The queue was full: it evicted the message, or refused it. No consumer has failed it.
+  bool unseen = false;
   // What a framework wrote into the message of an error queue (dialect.h). "" = nothing.
   std::string error = {}, error_type = {}, executor = {};
 };
@@ -52,6 +54,7 @@ struct BrokerFacts {
 // the plugin.
 struct ReservedHeaders {
   std::span<const std::string_view> names, prefixes;
+  std::string_view reply_to = {};  // a value of the property reply-to that the broker does not accept from us
 
   bool contains(std::string_view name) const {
     return std::ranges::find(names, name) != names.end() ||

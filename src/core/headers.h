@@ -24,6 +24,8 @@ inline constexpr std::string_view kLevels = "retry-levels";
 inline constexpr std::string_view kLadder = "retry-ladder";  // also accepted from a consumer
 inline constexpr std::string_view kFirstFailedAt = "retry-first-failed-at";
 inline constexpr std::string_view kToken = "retry-token";  // also accepted, with a result or a failure
+// Tells copies of the same attempt apart: it is published again if the broker refused it or did not answer.
+inline constexpr std::string_view kPublish = "retry-publish";
 // Accepted from a consumer.
 inline constexpr std::string_view kQueue = "retry-queue";
 inline constexpr std::string_view kError = "retry-error";
@@ -41,10 +43,11 @@ inline constexpr std::string_view kRoutingKey = "retry-routing-key";
 
 // A message that arrives at rung.failed, as read.
 struct Failure {
-  std::optional<TaskId> id;  // retry-id: it comes from one of our deliveries
-  int attempt = 0;           // retry-attempt; 0 = not there
-  std::string token;         // retry-token; "" = not there
-  std::optional<int> level;  // retry-level, and retry-first-failed-at: as our delivery had them
+  std::optional<TaskId> id;   // retry-id: it comes from one of our deliveries
+  int attempt = 0;            // retry-attempt; 0 = not there
+  std::string token;          // retry-token; "" = not there
+  std::uint32_t publish = 0;  // retry-publish; 0 = not there
+  std::optional<int> level;   // retry-level, and retry-first-failed-at: as our delivery had them
   std::optional<EpochMs> first_failed_at;
   std::string queue;                  // retry-queue, else the broker's record; "" = unknown
   std::string_view queue_by;          // which of these names the queue, for people: a constant; "" = none
@@ -56,6 +59,7 @@ struct Failure {
   Directives directives;
   std::optional<std::int64_t> failed_at_s;  // recorded by the broker: FailureFacts
   std::int64_t failed_count = 0;
+  bool unseen = false;  // FailureFacts::unseen
 };
 // `exchange`, `routing_key`: with which it was published to the inlet. `facts`: from the broker's plugin.
 Failure read_failure(const Message& message, std::string_view exchange, std::string_view routing_key,

@@ -161,6 +161,9 @@ struct Machine {
     const int attempt = e.attempt > 0 ? e.attempt : task.attempt;
     if (attempt == 0 || (attempt > task.attempt && !may_be_ahead(attempt, e.proven)))
       return refused(task, "no such attempt: it had " + std::to_string(task.attempt));
+    if (e.unseen && e.proven && !changed) {
+      if (auto decision = of_refused_publish(attempt, e.publish)) return *std::move(decision);
+    }
     if (attempt < task.attempt) return repeat("a later attempt is under way");
     if (attempt > task.attempt && !ended_for_good()) {
       event::Failed late = e;
@@ -348,6 +351,26 @@ struct Machine {
                       "by hand", {}, rules, at);
     d.attempt->executor = clean_name(e.executor);
     return d;
+  }
+
+  // A full queue may refuse a publish with a nack and dead-letter the message all the same (RabbitMQ:
+  // x-overflow reject-publish-dlx). With the nack the attempt was taken back (Deferred), in either order, and
+  // the same attempt is published again: that dead letter is not a failure. A full queue may also evict what
+  // it had accepted; then the only copy is at hand, and it is one. Every claim raises the row's version,
+  // which is the copy's number `publish`: it tells which of the two it is. None: it counts as any failure.
+  std::optional<Decision> of_refused_publish(int attempt, std::uint32_t publish) const {
+    if (attempt == task.attempt + 1 && task.state == State::scheduled)
+      return stale(task, std::string(kRefusedPublish));
+    if (attempt != task.attempt || publish == 0) return std::nullopt;
+    if (task.state == State::publishing) {
+      // This copy's own answer, or its next publish, decides.
+      return publish < task.version ? stale(task, std::string(kRefusedPublish))
+                                    : refused(task, std::string(kBeingPublished));
+    }
+    // In `awaiting` the version is the claim's and one more, for the confirm.
+    if (task.state == State::awaiting && publish + 1 < task.version)
+      return stale(task, std::string(kRefusedPublish));
+    return std::nullopt;
   }
 
   // Why the current attempt cannot be ended yet; "" if no copy of it can be published any more.

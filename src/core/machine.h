@@ -2,6 +2,7 @@
 // its result. docs/state-machine.md draws it. Thread: pure functions.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,6 +65,10 @@ struct Failed {
   bool by_publisher = false;
   std::optional<int> level = {};  // of the attempt, from its delivery; none = not given
   bool asked_again = false;       // retried after a kRowBehind answer and a pause
+  // The queue was full and evicted or refused the message: no consumer failed it. `publish`: the copy's
+  // retry-publish; 0 = not given.
+  bool unseen = false;
+  std::uint32_t publish = 0;
   std::shared_ptr<const ReceivedMessage> received = {};  // nullptr: a result, which has no message
 };                                                       // attempt 0 = not given: the current one
 struct Succeeded {
@@ -156,6 +161,10 @@ inline constexpr std::string_view kBeingPublished =
 // server without the last commits, or such a server became the primary. Retried after a pause, with
 // `asked_again`; if the row is still behind, the result counts for that attempt.
 inline constexpr std::string_view kRowBehind = "the row is older than the delivery";
+// Why a failure is stale: it describes a publish that the queue refused, or a copy that another has replaced.
+// Nobody saw it, and the task is, or will be, published again.
+inline constexpr std::string_view kRefusedPublish =
+    "its queue was full and refused this publish: no consumer has seen it";
 
 struct Decision {
   enum class Verdict {

@@ -1,9 +1,15 @@
 #include "src/core/policy.h"
 
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace rung {
+namespace {
+
+constexpr std::string_view kReplyQueues = "amq.rabbitmq.reply-to";
+
+}  // namespace
 
 RuleBook::RuleBook(Ladders ladders, Queues queues, Tags tags, QueueRules defaults, TargetRules targets,
                    RuleLists rules, ErrorQueuesPtr error_queues)
@@ -87,6 +93,8 @@ std::string own_target(const Target& target, const TargetRules& rules) {
 std::string refused_target(const Target& target, const TargetRules& rules) {
   if (std::string why = own_target(target, rules); !why.empty()) return why;
   const std::string queue = normalised(target).queue;
+  if (queue.starts_with(kReplyQueues))
+    return "'" + queue + "' is no queue, but a client's direct reply: a message to it may be dropped";
   const auto* group = queue.empty() ? nullptr : rules.groups.elsewhere(queue);
   if (group == nullptr) return {};
   return "the queue '" + queue + "' belongs to the group " + group->name + ", and this is " +

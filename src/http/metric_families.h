@@ -131,6 +131,12 @@ struct Metrics::Families {
       "Messages at the intake that Rung recognized: repeats that it acked without a new row (duplicate, "
       "repeat, "
       "copy), and messages with the headers of a retry (changed, child, elsewhere), by what they were.");
+  prometheus::Family<prometheus::Gauge>& harmful_settings =
+      gauge("rung_harmful_settings",
+            "Settings in the broker that harm Rung's own queues and exchanges, by harm: harmful or fatal.");
+  prometheus::Family<prometheus::Counter>& refused_publishes = counter(
+      "rung_refused_publishes_dead_lettered_total",
+      "Publishes that a full queue refused and dead-lettered all the same: acked, no attempt counted.");
   prometheus::Family<prometheus::Counter>& rules =
       counter("rung_rule_decisions_total", "Failures that a rule decided about, by rule, at this instance.");
   prometheus::Family<prometheus::Histogram>& lateness = histogram(

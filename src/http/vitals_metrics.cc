@@ -60,6 +60,9 @@ void Metrics::vitals(const Vitals* vitals, int connections) {
     raise(families_->recognized.Add({{"as", as}}), vitals->recognized[i]);
   }
   raise(families_->rows_behind.Add({}), vitals->rows_behind);
+  raise(families_->refused_publishes.Add({}), vitals->refused_publishes);
+  families_->harmful_settings.Add({{"harm", "harmful"}}).Set(static_cast<double>(vitals->settings.harmful));
+  families_->harmful_settings.Add({{"harm", "fatal"}}).Set(static_cast<double>(vitals->settings.fatal));
   raise(families_->spans_exported.Add({}), vitals->spans.exported);
   raise(families_->spans_dropped.Add({}), vitals->spans.dropped);
 }

@@ -187,10 +187,20 @@ void BrokerServer::publish(const LinkPtr& link, const Outgoing& outgoing,
   }
   if (queue.full > 0) {
     watcher_.nacked(outgoing.message, link->id);
+    if (!queue.quorum) dead_letter_refused(*name, outgoing);
     return answer_later(link, std::move(answer), {outgoing.token, How::nacked, "the queue is full"});
   }
   push(*name, {outgoing.message, outgoing.exchange, outgoing.routing_key}, link->id);
   answer_later(link, std::move(answer), {outgoing.token, How::confirmed, {}});
+}
+
+// A classic queue with x-overflow reject-publish-dlx: the dead letter may come before the nack, or after it.
+void BrokerServer::dead_letter_refused(const std::string& queue, const Outgoing& outgoing) {
+  Copy copy{outgoing.message, "rung.failed", outgoing.routing_key};
+  add_death(copy.message, "maxlen", queue, outgoing.exchange, outgoing.routing_key,
+            world_.wall->us() / kSecond);
+  world_.events.after(dice_.between(0, 20'000), nullptr,
+                      [this, copy = std::move(copy)] { push("rung.failed", copy, 0); });
 }
 
 // Each when its queue has written it, so not in the order of arrival.
@@ -231,7 +241,7 @@ bool BrokerServer::put(const std::string& exchange, const std::string& key, cons
 }
 
 void BrokerServer::reject(const std::string& queue, Copy copy) {
-  add_death(copy.message, queue, copy.exchange, copy.routing_key, world_.wall->us() / kSecond);
+  add_death(copy.message, "rejected", queue, copy.exchange, copy.routing_key, world_.wall->us() / kSecond);
   copy.redelivered = false;
   push("rung.failed", std::move(copy), 0);
 }

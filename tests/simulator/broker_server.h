@@ -111,6 +111,7 @@ class BrokerServer {
   void read_on(const LinkPtr& link);
   void hold(const LinkPtr& link, int by);
   void push(const std::string& queue, Copy copy, std::uint64_t by);
+  void dead_letter_refused(const std::string& queue, const Outgoing& outgoing);
   void deliver_all();
   bool deliver_one(const LinkPtr& link);
   void answer_later(const LinkPtr& link, std::function<void(PublishResult)> answer, PublishResult result);

@@ -5,8 +5,8 @@
 
 namespace rung::sim {
 
-void add_death(Message& message, const std::string& queue, const std::string& exchange,
-               const std::string& key, std::int64_t time_s) {
+void add_death(Message& message, const std::string& reason, const std::string& queue,
+               const std::string& exchange, const std::string& key, std::int64_t time_s) {
   if (!message.headers) message.headers.emplace();
   Table& headers = *message.headers;
   auto at = std::find_if(headers.begin(), headers.end(), [](const auto& h) { return h.first == "x-death"; });
@@ -16,7 +16,11 @@ void add_death(Message& message, const std::string& queue, const std::string& ex
   const auto same = std::find_if(deaths.begin(), deaths.end(), [&](const Value& v) {
     const Table* death = std::get_if<Table>(&v.v);
     const Value* name = death != nullptr ? find(*death, "queue") : nullptr;
-    return name != nullptr && name->as_text() != nullptr && *name->as_text() == queue;
+    const Value* why = death != nullptr ? find(*death, "reason") : nullptr;
+    const auto is = [](const Value* value, const std::string& text) {
+      return value != nullptr && value->as_text() != nullptr && *value->as_text() == text;
+    };
+    return is(name, queue) && is(why, reason);
   });
   std::int64_t count = 0;
   if (same != deaths.end()) {
@@ -24,7 +28,7 @@ void add_death(Message& message, const std::string& queue, const std::string& ex
     deaths.erase(same);
   }
   deaths.insert(deaths.begin(), Table{{"count", count + 1},
-                                      {"reason", "rejected"},
+                                      {"reason", reason},
                                       {"queue", queue},
                                       {"time", Timestamp{static_cast<std::uint64_t>(time_s)}},
                                       {"exchange", exchange},

@@ -61,6 +61,10 @@ class BrokerAdmin {
     call("PUT", "/api/policies/" + vhost + "/" + percent_encode(name),
          json{{"pattern", pattern}, {"definition", definition}, {"priority", priority}}.dump());
   }
+  void operator_policy(const std::string& name, const std::string& pattern, const json& definition) {
+    call("PUT", "/api/operator-policies/" + vhost + "/" + percent_encode(name),
+         json{{"pattern", pattern}, {"definition", definition}, {"apply-to", "queues"}}.dump());
+  }
   void remove_policy(const std::string& name) {
     call("DELETE", "/api/policies/" + vhost + "/" + percent_encode(name), {});
   }

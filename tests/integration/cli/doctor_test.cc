@@ -78,6 +78,48 @@ TEST_F(Doctor, AllIsRight) {
   EXPECT_EQ(admin.get("/api/definitions/" + admin.vhost), before);
 }
 
+// Each finding has the command that mends it: it is run as printed.
+TEST_F(Doctor, SettingsOfOthersOnItsOwnQueues) {
+  admin.policy("all", ".*", {{"message-ttl", 60000}});
+  admin.operator_policy("limits", "^" + prefix, {{"max-length", 1000}});
+  const auto mend = [&](const std::string& name) {
+    std::string command = said(name);
+    command = command.substr(command.find("rabbitmqctl "));
+    command.replace(0, std::string("rabbitmqctl").size(), needed("RUNG_TEST_RABBITMQCTL"));
+    EXPECT_EQ(std::system((command + " >/dev/null").c_str()), 0) << command;
+  };
+  const std::string name = "settings." + prefix + ".failed";
+  const auto finds = [&](const std::string& text) {  // the API shows a policy up to five seconds later
+    return test::eventually([&] { return examine() == 1 && said(name).find(text) != std::string::npos; },
+                            Ms{60000});
+  };
+  ASSERT_TRUE(finds("sets m")) << answer.dump(1);
+  EXPECT_THAT(said(name), HasSubstr("wrong: "));
+  for (int i = 0; i < 3 && examine() == 1; ++i) {
+    mend(name);
+    test::eventually([&] { return examine() == 0; }, Ms{7000});
+  }
+  EXPECT_EQ(examine(), 0) << answer.dump(1);
+  EXPECT_THAT(said("settings"), HasSubstr("ok: "));
+}
+
+TEST_F(Doctor, ATargetQueueThatDeadLettersWhatItRefuses) {
+  admin.policy(
+      "full", "^orders$",
+      {{"dead-letter-exchange", prefix + ".failed"}, {"max-length", 10}, {"overflow", "reject-publish-dlx"}},
+      9);
+  ASSERT_TRUE(test::eventually(
+      [&] {
+        examine();
+        return said("queue.orders.overflow").find("reject-publish-dlx") != std::string::npos;
+      },
+      Ms{60000}))
+      << answer.dump(1);
+  const Ran ran = rung({"attached", "orders"});
+  EXPECT_THAT(ran.out, HasSubstr("set overflow: reject-publish"));
+  EXPECT_THAT(rung({"attach", "orders"}).out, HasSubstr("reject-publish-dlx"));
+}
+
 TEST_F(Doctor, AWrongPasswordOfTheDatabase) {
   use(admin.url("guest", "guest"), database_url("ALL PRIVILEGES", "wrong"));
   EXPECT_EQ(examine(), 1);

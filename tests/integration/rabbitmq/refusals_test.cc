@@ -78,6 +78,23 @@ TEST_F(Refusals, ExchangeThatIsNotThere) {
                      How::returned);
 }
 
+// A closed channel leaves the others unanswered: they would be published again.
+TEST_F(Refusals, ADirectReplyToRepeatsNoOtherMessage) {
+  start_up();
+  std::vector<Outgoing> batch;
+  Message bad = text("bad");
+  bad.properties.reply_to = "amq.rabbitmq.reply-to";
+  Message answerable = text("answerable");  // as the broker gives it to a consumer
+  answerable.properties.reply_to = "amq.rabbitmq.reply-to.g1h2AA5yZXBseUA.x==";
+  for (std::uint64_t i = 1; i <= 500; ++i) batch.push_back(outgoing(i, i % 100 == 50 ? bad : answerable));
+  broker_->publish(std::move(batch));
+  ASSERT_TRUE(sink_.published(500));
+  for (std::uint64_t i = 1; i <= 500; ++i)
+    EXPECT_EQ(how(i), i % 100 == 50 ? How::rejected : How::confirmed) << i;
+  EXPECT_THAT(sink_.result(50)->reason, HasSubstr("amq.rabbitmq.reply-to"));
+  EXPECT_EQ(probe().depth(queue_), 495U);
+}
+
 // One channel is closed for it, not one for each: what is for others is in doubt each time.
 TEST_F(Refusals, ManyToAnExchangeThatIsNotThereCostOneChannel) {
   start_up();

@@ -3,6 +3,7 @@
 #include "plugin/rabbitmq/return_route.h"
 
 #include "tests/integration/rabbitmq/fixture.h"
+#include "tests/support/http_client.h"
 
 namespace rung::test {
 namespace {
@@ -80,6 +81,51 @@ TEST_F(ReturnRoute, ABindingThatIsNotAnsweredKeepsTheMessageWaiting) {
   EXPECT_EQ(how(1), How::confirmed);
   EXPECT_EQ(key_of_next(queue_), kKey);
   EXPECT_EQ(key_of_next(other_), kKey);
+}
+
+// A policy can give every exchange an alternate one: a retry whose binding is gone would go there, and be
+// confirmed. The exchange has its own as an argument, which no policy overrides.
+TEST_F(ReturnRoute, AnAlternateExchangeByPolicyTakesNoRetry) {
+  start_up();
+  broker_->publish({retry(1, queue_, PublishLane::main)});
+  EXPECT_EQ(how(1), How::confirmed);
+  EXPECT_EQ(key_of_next(queue_), kKey);
+  const std::string exchange = rabbit::return_exchange(options_.prefix), elsewhere = unique_name("elsewhere");
+  probe().declare(other_);
+  probe().declare_exchange(elsewhere, "fanout");
+  probe().bind(other_, elsewhere);
+  HttpClient http(parse_url(env("RUNG_TEST_MANAGEMENT"))->port);
+  const HttpClient::Headers guest = {{"authorization", "Basic Z3Vlc3Q6Z3Vlc3Q="}};
+  const std::string path = "/api/policies/%2f/" + elsewhere;
+  ASSERT_LT(http.call("PUT", path,
+                      R"({"pattern": ")" + options_.prefix +
+                          R"(\\.return", "apply-to": "exchanges", "definition": )" +
+                          R"({"alternate-exchange": ")" + elsewhere + R"("}})",
+                      guest)
+                .status,
+            300);
+  probe().remove(queue_);  // and its binding
+  probe().declare(queue_);
+  broker_->publish({retry(2, queue_, PublishLane::main)});
+  EXPECT_EQ(how(2), How::confirmed);
+  EXPECT_EQ(key_of_next(queue_), kKey);
+  EXPECT_EQ(probe().depth(other_), 0U) << "it went elsewhere";
+  http.call("DELETE", path, {}, guest);
+  probe().remove_exchange(elsewhere);
+}
+
+// As earlier versions declared it.
+TEST_F(ReturnRoute, AnExchangeWithoutTheArgumentIsUsedAsItIs) {
+  probe().declare_exchange(rabbit::return_exchange(options_.prefix), "direct");
+  start_up();
+  for (const std::uint64_t token : {1U, 2U}) {
+    broker_->publish({retry(token, queue_, PublishLane::main)});
+    const auto result = sink_.result(token);
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->how, How::confirmed);
+    EXPECT_EQ(result->reason, "");
+    EXPECT_EQ(key_of_next(queue_), kKey);
+  }
 }
 
 }  // namespace

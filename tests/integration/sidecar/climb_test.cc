@@ -145,10 +145,10 @@ TEST_F(Climb, AddedHeadersHaveTheirTypes) {
   fail(queue, order());
   const Received back = delivery(queue);
   const Table& headers = *back.message.headers;
-  EXPECT_EQ(headers.size(), 2U + 10U);
+  EXPECT_EQ(headers.size(), 2U + 11U);
   EXPECT_TRUE(std::holds_alternative<std::string>(find(headers, "retry-id")->v));
   EXPECT_TRUE(std::holds_alternative<std::string>(find(headers, "retry-ladder")->v));
-  for (const char* name : {"retry-attempt", "retry-level", "retry-levels", "retry-first-failed-at"}) {
+  for (const char* name : {"retry-attempt", "retry-level", "retry-levels", "retry-first-failed-at", "retry-publish"}) {
     EXPECT_TRUE(find(headers, name)->as_int().has_value()) << name;
   }
   const std::int64_t at = int_header(back.message, "retry-first-failed-at");

@@ -1,6 +1,7 @@
 // A start with a login, a right or a declaration that is refused: the log says exactly what, and the process
 // ends after start.wait. For an unreachable service, it waits without limit.
 #include <functional>
+#include <utility>
 
 #include "src/core/url.h"
 #include "tests/support/sidecar.h"
@@ -65,12 +66,39 @@ TEST_F(StartRefused, ByTheVirtualHost) {
   ends_saying({"no-such-vhost", "check the virtual host", "start.wait"});
 }
 
-TEST_F(StartRefused, ByAQueueOfAnotherType) {
+// What waits in it must be taken in: it is used as it is, and told.
+TEST_F(StartRefused, NotByAQueueOfAnotherType) {
   amqp.declare(failed());
-  remove_at_end(failed());
   config.broker = "  queue_type: quorum\n";
-  ends_saying(
-      {"declaring " + failed(), "PRECONDITION_FAILED", "set broker.queue_type to the type that it has"});
+  start();
+  EXPECT_TRUE(rung().logged("PRECONDITION_FAILED")) << rung().log_tail();
+  EXPECT_TRUE(rung().logged("set broker.queue_type to the type that it has")) << rung().log_tail();
+  const std::string queue = attached();
+  fail(queue, Message{{}, {}, "taken in"});
+  wait_state(queue, "awaiting");
+}
+
+// Restarts while the database is away use up no delivery: a delivery limit, by whomever it was set, drops a
+// message after a few.
+TEST_F(SidecarTest, ACrashLoopWithoutTheDatabaseUsesUpNoDelivery) {
+  amqp.declare(failed(), {{"x-queue-type", "quorum"}, {"x-delivery-limit", std::int32_t{2}}});
+  const std::string queue = new_name();
+  amqp.declare(queue);
+  for (int i = 0; i < 5; ++i)
+    ASSERT_TRUE(amqp.publish("", failed(), Message{{}, Table{{"retry-queue", queue}}, std::to_string(i)}));
+  const std::string database = std::exchange(config.store_url, "mysql://root@127.0.0.1:1/away");
+  for (int i = 0; i < 4; ++i) {
+    sidecar_ = std::make_unique<Sidecar>(config);
+    rung().start();
+    ASSERT_TRUE(rung().logged("broker connected")) << rung().log_tail();
+    ASSERT_TRUE(rung().logged("database unavailable")) << rung().log_tail();
+    EXPECT_EQ(amqp.consumers(failed()), 0U);
+    rung().kill9();
+  }
+  config.store_url = database;
+  sidecar_ = std::make_unique<Sidecar>(config);
+  start();
+  EXPECT_TRUE(eventually([&] { return current(queue).size() == 5; }, kBound)) << rung().log_tail();
 }
 
 TEST_F(StartRefused, WhatIsNotReachedIsWaitedFor) {

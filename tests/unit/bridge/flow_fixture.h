@@ -232,6 +232,8 @@ class Flow final : public BrokerSink {
                           [this](TaskId id) { return dispatch.tracker().publishing(id); },
                           left};
   StoreWatch store_watch{world.loop, health, [](const SystemEvent&) {}, "a"};
+  RefusedPublishes refused_publishes{[this](SystemEvent event) { events.push_back(std::move(event)); }};
+  std::vector<SystemEvent> events;  // of refused_publishes
   Attachments attachments{health, [](const SystemEvent&) {}};
   Dispatch dispatch;
   TaskUpdates updates{dispatch, horizon, names,  store_watch, attachments,
@@ -241,7 +243,7 @@ class Flow final : public BrokerSink {
   Recognized recognized{[this](SystemEvent event) { events.push_back(std::move(event)); }};
   Intake intake{world.loop,
                 {jobs, shards, transitions, outbox, acks, left, clock, proof, world.rules, updates,
-                 store_watch, broker, recognized},
+                 store_watch, refused_publishes, broker, recognized},
                 {"rung.parked", {"rung.delay", {}}, kIncarnation}};
   Janitor janitor{world.loop,
                   {jobs, shards, transitions, outbox, clock, horizon, dispatch, gates, names, proof,

@@ -12,6 +12,14 @@ namespace {
 
 constexpr Ms kPatience{300};
 
+struct Deliveries final : BrokerSink {
+  void on_deliveries(std::vector<Delivery> batch) override { count += batch.size(); }
+  void on_published(std::vector<PublishResult>) override {}
+  void on_status(const BrokerStatus&) override {}
+  void on_topology(const TopologyReport&) override {}
+  std::size_t count = 0;
+};
+
 class IntakePauseTest : public testing::Test {
  protected:
   bool until(const std::function<bool()>& condition, Ms within = Ms{10'000}) {
@@ -46,6 +54,22 @@ TEST_F(IntakePauseTest, AfterAsLongWithoutAnAnswerUntilThereIsOne) {
   pause.database_away(false);
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(events[0].kind, "intake_paused");
+}
+
+// A process that ends before the database has answered must not have used up deliveries.
+TEST_F(IntakePauseTest, ItBeginsWithTheDatabasesFirstAnswer) {
+  Deliveries sink;
+  pause.start();
+  ASSERT_TRUE(broker.start(sink));
+  broker.put("rung.failed", "", Message{});
+  pause.database_away(true);
+  EXPECT_FALSE(until([&] { return broker.pump(), sink.count > 0; }, kPatience * 3));
+  pause.database_away(false);
+  answers();
+  EXPECT_TRUE(until([&] { return broker.pump(), sink.count > 0; }));
+  EXPECT_TRUE(events.empty()) << "no pause of a database that was there";
+  EXPECT_FALSE(paused());
+  broker.stop(Ms{0});
 }
 
 // One kind of job waits while others complete: a table is locked, or a right is missing.

@@ -159,7 +159,8 @@ TEST(ReadDelay, DressSaysNothingOfAFailureThatWasNot) {
                           {"retry-level", std::int64_t{0}},
                           {"retry-levels", std::int64_t{3}},
                           {"retry-ladder", "default"},
-                          {"retry-token", "1-token"}};
+                          {"retry-token", "1-token"},
+                          {"retry-publish", std::int64_t{1}}};
   EXPECT_EQ(dress(Message{}, t, "1-token").headers, expected);
 }
 

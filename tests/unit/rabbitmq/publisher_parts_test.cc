@@ -10,6 +10,7 @@
 #include "plugin/rabbitmq/rights_check.h"
 #include "plugin/rabbitmq/routing.h"
 #include "plugin/rabbitmq/send_queue.h"
+#include "plugin/rabbitmq/unpublishable.h"
 
 namespace rung::rabbit {
 namespace {
@@ -223,6 +224,44 @@ TEST_F(RoutingTest, ABindingIsTheProofOfTheReturnExchange) {
   unproven_.answered();
   EXPECT_EQ(unproven_.binding_needed(by_return()), "");
   EXPECT_FALSE(main_.belongs_to_other(by_return()));
+}
+
+// The broker's limit (max_message_size) is unknown, and a message beyond it closes its channel.
+TEST_F(RoutingTest, ABodyLargerThanAnyBeforeGoesAlone) {
+  Outgoing large = to("");
+  large.message.body = std::string(100'000, 'x');
+  EXPECT_TRUE(main_.belongs_to_other(large));
+  EXPECT_FALSE(unproven_.belongs_to_other(large));
+  unproven_.sending(large);
+  unproven_.answered();
+  EXPECT_FALSE(main_.belongs_to_other(large));
+  large.message.body = std::string(100'001, 'x');
+  EXPECT_TRUE(main_.belongs_to_other(large));
+  proven_.clear();  // another connection: the limit may have changed
+  large.message.body = std::string(100'000, 'x');
+  EXPECT_TRUE(main_.belongs_to_other(large));
+  proven_.set_no_helper();
+  EXPECT_FALSE(main_.belongs_to_other(large)) << "it would go back and forth";
+}
+
+TEST_F(RoutingTest, AnUnreadableXDelayGoesAloneWhereAnExchangeMayReadIt) {
+  Outgoing outgoing = to("theirs");
+  proven_.add("theirs");
+  outgoing.message.headers = Table{{"x-delay", std::int64_t{5}}};
+  EXPECT_FALSE(main_.belongs_to_other(outgoing));
+  outgoing.message.headers = Table{{"x-delay", "soon"}};
+  EXPECT_TRUE(main_.belongs_to_other(outgoing));
+  outgoing.exchange.clear();  // to a queue: nobody reads it
+  EXPECT_FALSE(main_.belongs_to_other(outgoing));
+}
+
+TEST(Unpublishable, OnlyTheDirectReplyToItself) {
+  Message message;
+  EXPECT_EQ(unpublishable(message), "");
+  message.properties.reply_to = "amq.rabbitmq.reply-to.g1h2AA5yZXBseUA.x==";
+  EXPECT_EQ(unpublishable(message), "");
+  message.properties.reply_to = "amq.rabbitmq.reply-to";
+  EXPECT_NE(unpublishable(message), "");
 }
 
 TEST_F(RoutingTest, ARefusedBindingMeansTheDefaultExchange) {
