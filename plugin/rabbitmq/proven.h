@@ -3,6 +3,7 @@
 // proven; it is not stored here. Thread: any.
 #pragma once
 
+#include <cstddef>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -52,9 +53,14 @@ class ProvenExchanges {
     if (known == unbindable_.end() || clock_.boot() > known->second.until) return std::nullopt;
     return known->second.why;
   }
+  // Names that are remembered, of both kinds.
+  std::size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return names_.size() + unbindable_.size();
+  }
+  static constexpr std::size_t kMost = 10'000;  // of each kind; then all are proven anew
 
  private:
-  static constexpr std::size_t kMost = 10'000;
   static constexpr Ms kAgain{60'000};
   struct Unbindable {
     std::string why;
