@@ -53,7 +53,7 @@ class Breakers {
 
   // By queue. Beyond kMostTotals those that the config does not name are together in "(other)".
   const std::map<std::string, Totals>& totals() const { return totals_; }
-  static constexpr std::size_t kMostTotals = 1000;
+  static constexpr std::size_t kMostTotals = 500;
   // Queues with outcomes that the database does not have yet: at most kMostPending that the config does not
   // name.
   std::size_t pending() const { return pending_.size(); }

@@ -30,7 +30,7 @@ class Gates {
  public:
   using Names = std::set<std::string, std::less<>>;
   enum class By { pause, window, retry_after, breaker };
-  static constexpr std::size_t kMostUnlisted = 2000;
+  static constexpr std::size_t kMostUnlisted = 1000;
 
   // Why a queue gets nothing; of several reasons the first of By.
   struct Closed {

@@ -212,7 +212,8 @@ TEST_F(DispatchStory, AMessageThatCannotBeReadFailsNoOthersOfItsBatch) {
   ASSERT_TRUE(world.loop.run_until([&] { return flow.broker.depth("orders") == kTasks - 1; }));
   ASSERT_TRUE(world.loop.run_until([&] { return world.row(bad).state == State::parked; }));
   EXPECT_NE(world.row(bad).last_error.find("a message cannot be read"), std::string::npos);
-  EXPECT_TRUE(flow.dispatch.idle());
+  ASSERT_TRUE(world.loop.run_until([&] { return flow.dispatch.idle(); }));
+  world.loop.run_for(Ms{100});
   for (const TaskId id : ids) {
     if (id == bad) continue;
     ASSERT_EQ(world.row(id).state, State::awaiting);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 
 #include "plugin/rabbitmq/ack_window.h"
 #include "plugin/rabbitmq/message_writer.h"
@@ -314,6 +315,22 @@ TEST(AckWindow, OneThatIsNeverAckedKeepsNoOthersInMemory) {
   for (int i = 0; i < 3; ++i) window.delivered();
   window.ack({kMessages + 1, kMessages + 2}, frames);  // nothing is open before them any more
   EXPECT_EQ(frames, (std::vector<AckFrame>{{kMessages + 2, true}}));
+}
+
+TEST(NamesOfExchanges, AreBounded) {
+  SettableClock clock;
+  ProvenExchanges proven(clock);
+  RefusedExchanges refused;
+  for (std::size_t i = 0; i < 2 * ProvenExchanges::kMost + 10; ++i) {
+    const std::string name = "stranger-" + std::to_string(i);
+    proven.add(name);
+    proven.set_unbindable(name, "refused");
+    refused.add(name, "no such exchange", clock.now);
+    ASSERT_LE(proven.size(), 2 * ProvenExchanges::kMost);
+    ASSERT_LE(refused.size(), RefusedExchanges::kMost);
+  }
+  EXPECT_TRUE(proven.contains("")) << "the default exchange";
+  EXPECT_NE(refused.reason("stranger-" + std::to_string(2 * ProvenExchanges::kMost + 9), clock.now), nullptr);
 }
 
 }  // namespace
