@@ -1,8 +1,10 @@
 // Finds rules that move a message between queues in a circle by snoozes: since a snoozed attempt is not
 // counted, no ladder ends it.
 #include <algorithm>
-#include <map>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "src/config/draft.h"
 

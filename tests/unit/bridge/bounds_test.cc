@@ -95,7 +95,8 @@ TEST_F(Strangers, StatesOfTheirGatesAreBounded) {
   EXPECT_LE(states.size(), Gates::kMostUnlisted + 60) << "more only between two reads";
   EXPECT_EQ(flow->gates.states().size(), states.size());
   EXPECT_EQ(flow->breakers.totals().size(), Breakers::kMostTotals + 1);
-  EXPECT_EQ(flow->breakers.totals().at("(other)").opened, kThere - Breakers::kMostTotals);
+  EXPECT_EQ(flow->breakers.totals().at("(other)").opened,
+            static_cast<std::int64_t>(kThere - Breakers::kMostTotals));
   EXPECT_FALSE(flow->gates.keeps(stranger(kStrangers)));
   EXPECT_TRUE(flow->gates.keeps("orders"));
   fail("orders");
