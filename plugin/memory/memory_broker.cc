@@ -137,12 +137,17 @@ void MemoryBroker::publish_waiting(Told& told) {
   for (const Outgoing& outgoing : std::exchange(waiting_, {})) {
     if (fenced) {
       settle(told, outgoing, {outgoing.token, How::fenced, "not allowed to publish any more"});
-    } else if (auto result = publish_one(outgoing); confirms_held_) {
+    } else if (auto result = publish_one(outgoing); holds_confirm(outgoing)) {
       unanswered_.emplace_back(outgoing, std::move(result));
     } else {
       settle(told, outgoing, std::move(result));
     }
   }
+}
+
+bool MemoryBroker::holds_confirm(const Outgoing& outgoing) const {
+  const std::string& queue = outgoing.queue.empty() ? outgoing.routing_key : outgoing.queue;
+  return confirms_held_ && (confirms_held_for_.empty() || confirms_held_for_ == queue);
 }
 
 PublishResult MemoryBroker::publish_one(const Outgoing& outgoing) {
@@ -438,9 +443,10 @@ void MemoryBroker::lose_next(int count, bool arrived) {
   losses_arrive_ = arrived;
 }
 
-void MemoryBroker::hold_confirms() {
+void MemoryBroker::hold_confirms(std::string queue) {
   std::lock_guard lock(mutex_);
   confirms_held_ = true;
+  confirms_held_for_ = std::move(queue);
 }
 
 void MemoryBroker::release_confirms() {

@@ -85,7 +85,8 @@ class MemoryBroker final : public Broker {
   void nack_next(int count);  // nacks this many publishes, without delivering them
   // Loses this many publishes. The test says whether they arrived, since nobody else knows.
   void lose_next(int count, bool arrived);
-  void hold_confirms();  // publishes arrive, but their results wait
+  // Publishes arrive, but their results wait: all, or those to one queue.
+  void hold_confirms(std::string queue = {});
   void release_confirms();
 
   // --- inspection ---
@@ -133,6 +134,7 @@ class MemoryBroker final : public Broker {
   Intake* intake_of(const DeliveryTag& tag);  // nullptr: its session is over
   void lose_unanswered(std::string_view reason);
   void publish_waiting(Told& told);
+  bool holds_confirm(const Outgoing& outgoing) const;
   PublishResult publish_one(const Outgoing& outgoing);
   void settle(Told& told, const Outgoing& outgoing, PublishResult result);
   void deliver(Told& told);
@@ -154,6 +156,7 @@ class MemoryBroker final : public Broker {
   // All below: guarded by mutex_.
   bool stopping_ = false, stopped_ = false, intake_stopped_ = false, intake_paused_ = false,
        confirms_held_ = false;
+  std::string confirms_held_for_;  // a queue; "" = all
   BootMs allow_until_{0};
   std::map<std::string, std::deque<Stored>, std::less<>> queues_;
   std::deque<Outgoing> waiting_;                                // not sent yet

@@ -1,10 +1,16 @@
 // Tracks which deliveries of one channel are acked, and acks them in few frames: a contiguous run from the
 // oldest unacked goes as one ack with `multiple`, the rest one by one. `multiple` is correct only if all
-// lower tags are acked, so it is used up to the oldest gap and never beyond. Thread: one thread per object.
+// lower tags are acked, so it is used up to the oldest gap and never beyond.
+//
+// Memory is bounded by what is unacked: once more states behind a gap are settled than open, the open ones at
+// the front move into a set.
+//
+// Thread: one thread per object.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <set>
 #include <vector>
 
 namespace rung::rabbit {
@@ -17,20 +23,25 @@ struct AckFrame {
 
 class AckWindow {
  public:
-  void delivered() { states_.push_back(kOpen); }  // tags count up from 1
+  void delivered() {  // tags count up from 1
+    states_.push_back(kOpen);
+    ++open_;
+  }
 
   // Appends the frames that ack `tags`. Ignores tags that were never delivered or are already acked.
   void ack(const std::vector<std::uint64_t>& tags, std::vector<AckFrame>& frames) {
     for (const std::uint64_t tag : tags) {
-      if (tag >= base_ && tag - base_ < states_.size() && at(tag) == kOpen) at(tag) = kOwed;
+      if (old_.erase(tag) > 0) frames.push_back({tag, false});
+      settle(tag, kOwed);
     }
     std::uint64_t upto = 0;
     std::size_t run = 0;
-    for (; !states_.empty() && states_.front() != kOpen; ++base_, states_.pop_front()) {
+    while (old_.empty() && !states_.empty() && states_.front() != kOpen) {
       if (states_.front() == kOwed) {
         upto = base_;
         ++run;
       }
+      pop_front();
     }
     if (run > 0) frames.push_back({upto, run > 1});
     for (const std::uint64_t tag : tags) {
@@ -38,26 +49,57 @@ class AckWindow {
       at(tag) = kSent;
       frames.push_back({tag, false});
     }
+    drop_settled();
   }
 
   // Settled in another way: no ack is due for it.
   void settled(std::uint64_t tag) {
-    if (tag >= base_ && tag - base_ < states_.size()) at(tag) = kSent;
+    old_.erase(tag);
+    settle(tag, kSent);
+    drop_settled();
   }
 
   void settle_all() {
     base_ += states_.size();
     states_.clear();
+    old_.clear();
+    open_ = 0;
   }
 
-  std::size_t size() const { return states_.size(); }
+  // Entries in memory: at most 2 * those unacked + kMostSettled.
+  std::size_t size() const { return old_.size() + states_.size(); }
+  static constexpr std::size_t kMostSettled = 4096;
 
  private:
   enum State : std::uint8_t { kOpen, kOwed, kSent };
   State& at(std::uint64_t tag) { return states_[static_cast<std::size_t>(tag - base_)]; }
 
-  std::uint64_t base_ = 1;  // the tag of states_[0]
+  void settle(std::uint64_t tag, State state) {
+    if (tag < base_ || tag - base_ >= states_.size() || at(tag) != kOpen) return;
+    at(tag) = state;
+    --open_;
+  }
+  void pop_front() {
+    states_.pop_front();
+    ++base_;
+  }
+  // REQUIRES: no state is kOwed.
+  void drop_settled() {
+    while (!states_.empty() && states_.front() == kSent) pop_front();
+    if (states_.size() <= 2 * open_ + kMostSettled) return;
+    while (states_.size() > open_ + (open_ + kMostSettled) / 2) {
+      if (states_.front() == kOpen) {
+        old_.insert(old_.end(), base_);
+        --open_;
+      }
+      pop_front();
+    }
+  }
+
+  std::set<std::uint64_t> old_;  // tags before base_ that are unacked
+  std::uint64_t base_ = 1;       // the tag of states_[0]
   std::deque<State> states_;
+  std::size_t open_ = 0;  // number of kOpen in states_
 };
 
 }  // namespace rung::rabbit

@@ -73,6 +73,7 @@ void ErrorConsumers::down(const Error& why) {
 void ErrorConsumers::begin_channel() {
   consumed_.clear();
   queues_.clear();
+  next_tag_ = 0;
   prefetch_ = 0;
 }
 
@@ -114,8 +115,9 @@ Result<ConsumedQueues::Changed> ErrorConsumers::change(const Calls& calls, bool)
 Result<ConsumedQueues::Changed> ErrorConsumers::start(const std::string& queue, const Calls& calls) {
   if (auto done = set_prefetch(queue, calls); !done) return tl::unexpected(done.error());
   // Before the call: deliveries may come with its answer, and so may a cancel.
-  const std::string tag = std::string(kErrorTag) + std::to_string(queues_.size());
-  queues_.push_back(queue);
+  forget_ended();
+  const std::string tag = std::string(kErrorTag) + std::to_string(next_tag_);
+  queues_.emplace(next_tag_++, queue);
   consumed_[queue] = tag;
   amqp_basic_consume_t consume{};
   consume.queue = bytes(queue);
@@ -136,6 +138,19 @@ Result<ConsumedQueues::Changed> ErrorConsumers::start(const std::string& queue, 
   if (!calls.waker.stopping() && calls.waker.now() >= calls.deadline)
     give_up({Event::What::refused, queue, answer.error().message});
   return tl::unexpected(answer.error());
+}
+
+// A queue that rests is consumed anew each time. Deliveries of a consumer that has ended come soon after, if
+// at all: the latest are enough.
+void ErrorConsumers::forget_ended() {
+  constexpr std::size_t kMostEnded = 2000;
+  if (queues_.size() < consumed_.size() + 2 * kMostEnded) return;
+  std::erase_if(queues_, [&](const auto& one) {
+    const auto consumed = consumed_.find(one.second);
+    const bool current =
+        consumed != consumed_.end() && consumed->second == std::string(kErrorTag) + std::to_string(one.first);
+    return !current && one.first + kMostEnded < next_tag_;
+  });
 }
 
 Result<void> ErrorConsumers::set_prefetch(const std::string& queue, const Calls& calls) {
@@ -194,8 +209,8 @@ std::string ErrorConsumers::queue_of(std::string_view tag) const {
   tag.remove_prefix(kErrorTag.size());
   std::size_t number = 0;
   const auto [end, problem] = std::from_chars(tag.data(), tag.data() + tag.size(), number);
-  if (problem != std::errc{} || number >= queues_.size()) return {};
-  return queues_[number];
+  const auto known = problem == std::errc{} ? queues_.find(number) : queues_.end();
+  return known == queues_.end() ? std::string() : known->second;
 }
 
 }  // namespace rung::rabbit

@@ -71,6 +71,7 @@ class ErrorConsumers final : public ConsumedQueues {
  private:
   Result<Changed> start(const std::string& queue, const Calls& calls);
   Result<void> set_prefetch(const std::string& queue, const Calls& calls);
+  void forget_ended();
   void give_up(Event event);
   void tell(Event event);
   bool is_wanted(const std::string& queue) const;
@@ -86,7 +87,9 @@ class ErrorConsumers final : public ConsumedQueues {
 
   // Used by the consumer's thread only.
   std::map<std::string, std::string, std::less<>> consumed_;  // queue -> consumer tag
-  std::vector<std::string> queues_;                           // of this channel, by the number in the tag
+  // Of this channel, by the number in the tag: those that are consumed, and the latest that were.
+  std::map<std::size_t, std::string> queues_;
+  std::size_t next_tag_ = 0;
   Names accepted_;    // the broker let us consume them when we last tried, on this channel or an earlier one
   int prefetch_ = 0;  // of the next consumer of this channel; 0 = not set
 };

@@ -18,6 +18,9 @@ constexpr Ms kListAgain{seconds{5}};  // after a failure
 constexpr Ms kListTimeout{1500};  // each for connecting and for the answer; a heartbeat must not be missed
 constexpr Ms kReportDownAfter{seconds{5}};  // a connection that is back by then is no problem
 constexpr Ms kWatchCloses{seconds{1}};
+// Of those that patterns match: whoever may create queues names them.
+constexpr std::size_t kMostErrorQueues = 1000;
+constexpr std::size_t kMostProblems = 10;  // in the report
 
 }  // namespace
 
@@ -157,18 +160,27 @@ Result<std::vector<std::string>> ErrorQueueWatch::names() {
 }
 
 bool ErrorQueueWatch::list() {
-  const auto found = names();
+  auto found = names();
   if (!found) {
     list_problem_ = found.error().message;
     return false;
   }
   list_problem_.clear();
+  too_many_.clear();
+  if (found->size() > kMostErrorQueues) keep_some(*found);
   for (const std::string& name : *found) queues_.try_emplace(name);
   std::erase_if(queues_, [&](const auto& one) {
     const ErrorQueue* entry = options_.error_queues->find(one.first);
     return entry->is_pattern() && std::ranges::find(*found, one.first) == found->end();
   });
   return true;
+}
+
+void ErrorQueueWatch::keep_some(std::vector<std::string>& found) {
+  too_many_ = "the patterns match " + std::to_string(found.size()) + " queues, of which " +
+              std::to_string(kMostErrorQueues) + " are consumed";
+  std::ranges::stable_partition(found, [this](const std::string& name) { return queues_.contains(name); });
+  found.resize(kMostErrorQueues);
 }
 
 // Error: the connection has ended.
@@ -234,8 +246,10 @@ void ErrorQueueWatch::tell() {
 
 std::string ErrorQueueWatch::problem() const {
   std::string all;
+  std::size_t problems = 0;
   const auto add = [&](const std::string& what, const std::string& why) {
-    if (!why.empty()) all += (all.empty() ? "" : "; ") + what + ": " + why;
+    if (why.empty() || ++problems > kMostProblems) return;
+    all += (all.empty() ? "" : "; ") + what + ": " + why;
   };
   const auto add_down = [&](const std::string& what, const std::optional<ErrorConsumers::Down>& down) {
     if (down && loop_.now() - down->since >= kReportDownAfter) add(what, down->reason);
@@ -243,7 +257,9 @@ std::string ErrorQueueWatch::problem() const {
   add_down("no error queue is consumed", consumers_.down());
   add_down("new error queues are not found", down_);
   add("the error queues of a pattern cannot be listed, and new ones are not found", list_problem_);
+  add("too many error queues", too_many_);
   for (const auto& [name, queue] : queues_) add("error queue " + name, queue.problem());
+  if (problems > kMostProblems) all += "; and " + std::to_string(problems - kMostProblems) + " more";
   return all;
 }
 

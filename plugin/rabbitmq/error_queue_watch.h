@@ -44,6 +44,8 @@ class ErrorQueueWatch {
                            BootMs deadline);
   void tell();
   std::string problem() const;
+  // Those that are watched already first, then in the order found.
+  void keep_some(std::vector<std::string>& found);
 
   const BrokerOptions& options_;
   ErrorConsumers& consumers_;
@@ -56,7 +58,7 @@ class ErrorQueueWatch {
   // Used by the watch's thread only, after start().
   std::map<std::string, ErrorQueueState, std::less<>> queues_;
   BootMs next_list_{0};
-  std::string list_problem_;
+  std::string list_problem_, too_many_;
   ErrorQueueReport reported_;
   bool channel_open_ = false;
   std::optional<ErrorConsumers::Down> down_;  // this watch's own connection

@@ -5,6 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "plugin/rabbitmq/broker_endpoints.h"
+#include "plugin/rabbitmq/management_json.h"
+#include "plugin/rabbitmq/topology.h"
 #include "src/core/addresses.h"
 #include "src/core/url.h"
 #include "src/net/http_client.h"
@@ -12,30 +15,14 @@
 namespace rung::rabbit {
 namespace {
 
-using nlohmann::json;
-
 constexpr int kManagementPort = 15672;
+// Queues are listed in pages. Answers are bounded, in case something else listens there: policies come in one
+// answer, and `rung attach` makes one for each queue.
+constexpr std::size_t kPageQueues = 500, kMostQueues = 200'000;
+constexpr std::size_t kMostAnswer = 8UL * 1024 * 1024;   // bytes
+constexpr std::size_t kMostListed = 64UL * 1024 * 1024;  // bytes of all pages
 // Without statistics, which can be up to five seconds old.
 constexpr const char* kFresh = "?disable_stats=true&enable_queue_totals=true";
-
-std::string dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
-
-std::string text_at(const json& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
-}
-
-bool flag_at(const json& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_boolean() && it->get<bool>();
-}
-
-// The API returns an empty object sometimes as {}, sometimes as [].
-std::optional<std::string> text_in(const json& object, const char* table, const char* key) {
-  const auto it = object.find(table);
-  if (it == object.end() || !it->is_object() || !it->contains(key)) return std::nullopt;
-  return text_at(*it, key);
-}
 
 // One address of the API.
 struct Endpoint {
@@ -48,7 +35,8 @@ struct Endpoint {
                 .ca = options.ca,
                 .verify = options.verify_host,
                 .connecting = connecting,
-                .answering = answering}) {}
+                .answering = answering,
+                .max_answer = kMostAnswer}) {}
   const std::string address, user;
   net::HttpClient client;
 };
@@ -58,7 +46,7 @@ class ManagementAdmin final : public QueueAdmin {
   // `urls`: addresses of one API, the nodes of a cluster.
   ManagementAdmin(const std::vector<Url>& urls, const std::string& vhost, const BrokerOptions& options,
                   Ms timeout)
-      : base_(base_path(urls.front().path)), vhost_(vhost) {
+      : base_(base_path(urls.front().path)), vhost_(vhost), timeout_(timeout) {
     const Ms connecting = urls.size() > 1 ? std::min(timeout, Addresses::kSlice) : timeout;
     for (const Url& url : urls)
       endpoints_.push_back(std::make_unique<Endpoint>(url, options, connecting, timeout));
@@ -87,13 +75,30 @@ class ManagementAdmin final : public QueueAdmin {
   }
 
   Result<std::vector<QueueFacts>> queues() override {
-    auto answer = get(queues_path() + kFresh +
-                          "&columns=name,arguments,policy,type,exclusive,auto_delete,durable,node,members",
-                      "list queues");
-    if (!answer) return tl::unexpected(answer.error());
     std::vector<QueueFacts> all;
-    for (const json& row : *answer) {
-      if (row.is_object()) all.push_back(facts_of(row));
+    std::set<std::string> names;  // a queue that was created or deleted meanwhile moves others between pages
+    listed_bytes_ = 0;
+    listing_ = Ms{0};
+    for (std::size_t page = 1, pages = 1; page <= pages; ++page) {
+      auto answer = get(queues_path() + kFresh + "&page=" + std::to_string(page) +
+                            "&page_size=" + std::to_string(kPageQueues) +
+                            "&columns=name,arguments,policy,type,exclusive,auto_delete,durable,node,members",
+                        "list queues");
+      // The last page is gone: queues were deleted meanwhile.
+      if (!answer && page > 1 && answer.error().kind == Error::Kind::permanent) break;
+      if (!answer) return tl::unexpected(answer.error());
+      const auto items = answer->find("items");
+      if (!answer->is_object() || items == answer->end() || !items->is_array())
+        return transient(name() + " does not list queues in pages: is it RabbitMQ's?");
+      for (const json& row : *items) {
+        if (row.is_object() && names.insert(text_at(row, "name")).second) all.push_back(facts_of(row));
+      }
+      pages = static_cast<std::size_t>(std::max<std::int64_t>(number_at(*answer, "page_count"), 0));
+      if (pages > kMostQueues / kPageQueues || listed_bytes_ > kMostListed)
+        return transient(name() + " lists too many queues: more than " + std::to_string(kMostQueues) +
+                         ", or more than 64 MB");
+      if (listing_ > 10 * timeout_) return transient(name() + " takes too long to list the queues");
+      if (items->empty()) break;
     }
     return all;
   }
@@ -217,6 +222,8 @@ class ManagementAdmin final : public QueueAdmin {
     for (std::size_t tried = 1;; ++tried) {
       const net::HttpReply reply = endpoints_[at_]->client.send(method, base_ + path, body);
       const bool serves = reply.status > 0 && reply.status < 500;
+      listed_bytes_ += reply.body.size();
+      listing_ += reply.took;
       if (serves || tried == endpoints_.size() || interrupted_) return understood(reply, doing);
       at_ = (at_ + 1) % endpoints_.size();
     }
@@ -320,6 +327,8 @@ class ManagementAdmin final : public QueueAdmin {
 
   Result<json> understood(const net::HttpReply& answer, const char* doing) const {
     if (answer.status == 0) return transient(name() + " " + answer.error);
+    if (!nested_within(answer.body, kMostNesting))
+      return transient(name() + " answers with JSON that is nested too deep: is it RabbitMQ's?");
     const json body = json::parse(answer.body, nullptr, false);
     const std::string said = body.is_object() ? text_at(body, "reason") : std::string();
     if (answer.status == 401 || answer.status == 403)
@@ -337,8 +346,11 @@ class ManagementAdmin final : public QueueAdmin {
 
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::size_t at_ = 0;
+  std::size_t listed_bytes_ = 0;  // of answers, since queues() began
+  Ms listing_{0};                 // how long they took
   std::atomic<bool> interrupted_{false};
   const std::string base_, vhost_;
+  const Ms timeout_;
 };
 
 Result<Url> given_management(const std::string& text) {

@@ -37,7 +37,11 @@ std::uint64_t Outstanding::add(Sent sent) {
 }
 
 Sent* Outstanding::at(std::uint64_t tag) {
-  if (tag < base_ || tag - base_ >= sent_.size()) return nullptr;
+  if (tag < base_) {
+    const auto old = old_.find(tag);
+    return old == old_.end() ? nullptr : &old->second;
+  }
+  if (tag - base_ >= sent_.size()) return nullptr;
   Sent& sent = sent_[static_cast<std::size_t>(tag - base_)];
   return sent.settled ? nullptr : &sent;
 }
@@ -56,15 +60,33 @@ void Outstanding::settle(Sent& sent, bool ack, std::vector<PublishResult>& resul
   --open_;
 }
 
+void Outstanding::pop_front() {
+  if (sent_.front().settled) {
+    --settled_;
+  } else {
+    old_.emplace_hint(old_.end(), base_, std::move(sent_.front()));
+  }
+  sent_.pop_front();
+  ++base_;
+}
+
 void Outstanding::drop_settled() {
-  for (; !sent_.empty() && sent_.front().settled; ++base_) sent_.pop_front();
+  while (!sent_.empty() && sent_.front().settled) pop_front();
+  if (settled_ <= open_ + kMostSettled) return;
+  while (settled_ > (open_ + kMostSettled) / 2) pop_front();
 }
 
 void Outstanding::confirm(std::uint64_t tag, bool multiple, bool ack, std::vector<PublishResult>& results) {
   // AMQP: tag 0 with `multiple` means all messages.
   const std::uint64_t last = multiple && tag == 0 ? base_ + sent_.size() - 1 : tag;
+  const auto old_end = old_.upper_bound(last);
+  for (auto old = multiple ? old_.begin() : old_.lower_bound(last); old != old_end; old = old_.erase(old))
+    settle(old->second, ack, results);
   for (std::uint64_t t = multiple ? base_ : last; t <= last && t - base_ < sent_.size(); ++t) {
-    if (Sent* sent = at(t)) settle(*sent, ack, results);
+    Sent* sent = at(t);
+    if (sent == nullptr) continue;
+    settle(*sent, ack, results);
+    ++settled_;
   }
   drop_settled();
 }
@@ -77,16 +99,22 @@ bool Outstanding::returned(const std::string& exchange, const std::string& routi
     if (!exact) return same_name(s.outgoing.message, message);
     return s.outgoing.message.body == message.body && header_bytes(s.outgoing.message) == bytes;
   };
-  const auto search = [&](std::size_t from, bool exact) -> Sent* {
-    const auto begin = sent_.begin() + static_cast<std::ptrdiff_t>(std::min(from, sent_.size()));
-    const auto it = std::find_if(begin, sent_.end(), [&](const Sent& s) { return fits(s, exact); });
-    if (it == sent_.end()) return nullptr;
-    search_from_ = base_ + static_cast<std::uint64_t>(it - sent_.begin()) + 1;
-    return &*it;
+  const auto search = [&](std::uint64_t from, bool exact) -> Sent* {
+    for (auto old = old_.lower_bound(from); old != old_.end(); ++old) {
+      if (!fits(old->second, exact)) continue;
+      search_from_ = old->first + 1;
+      return &old->second;
+    }
+    for (std::uint64_t tag = std::max(from, base_); tag - base_ < sent_.size(); ++tag) {
+      Sent& sent = sent_[static_cast<std::size_t>(tag - base_)];
+      if (!fits(sent, exact)) continue;
+      search_from_ = tag + 1;
+      return &sent;
+    }
+    return nullptr;
   };
-  const auto start = static_cast<std::size_t>(search_from_ > base_ ? search_from_ - base_ : 0);
-  Sent* found = search(start, true);
-  if (found == nullptr) found = search(start, false);
+  Sent* found = search(search_from_, true);
+  if (found == nullptr) found = search(search_from_, false);
   if (found == nullptr) found = search(0, false);
   if (found == nullptr) return false;
   found->returned = true;
@@ -97,12 +125,14 @@ bool Outstanding::returned(const std::string& exchange, const std::string& routi
 std::vector<Sent> Outstanding::take_all() {
   std::vector<Sent> all;
   all.reserve(open_);
+  for (auto& [tag, sent] : old_) all.push_back(std::move(sent));
   for (Sent& sent : sent_) {
     if (!sent.settled) all.push_back(std::move(sent));
   }
+  old_.clear();
   sent_.clear();
   base_ = search_from_ = 1;
-  open_ = 0;
+  open_ = settled_ = 0;
   return all;
 }
 

@@ -11,11 +11,16 @@
 //      exchange, routing key, body size, message-id, retry-id and retry-attempt matches.
 // A return comes before its ack; the ack settles the message as returned.
 //
+// Memory is bounded by what has no answer: the latest messages are in a deque, in which a settled message
+// keeps its slot until those before it are settled too. Once settled slots outnumber the open ones, the open
+// ones at the front move into a map, and the slots go. A message moves at most once.
+//
 // Thread: one thread per object.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,15 +59,21 @@ class Outstanding {
   std::vector<Sent> take_all();
 
   std::size_t size() const { return open_; }
+  // Entries in memory, settled ones included: at most 2 * size() + kMostSettled.
+  std::size_t slots() const { return old_.size() + sent_.size(); }
+  static constexpr std::size_t kMostSettled = 512;
   bool empty() const { return open_ == 0; }
 
  private:
   void settle(Sent& sent, bool ack, std::vector<PublishResult>& results);
   void drop_settled();
+  void pop_front();
 
   std::string keep_returned_;  // "" = none
   std::vector<Outgoing> kept_;
+  std::map<std::uint64_t, Sent> old_;  // unsettled, by tag; all before base_
   std::deque<Sent> sent_;
+  std::size_t settled_ = 0;        // number of settled messages in sent_
   std::uint64_t base_ = 1;         // the tag of sent_[0]
   std::size_t open_ = 0;           // number of unsettled messages
   std::uint64_t search_from_ = 1;  // tag: returns before it have been matched

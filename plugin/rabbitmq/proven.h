@@ -72,9 +72,14 @@ class ProvenExchanges {
     if (known == unbindable_.end() || clock_.boot() > known->second.until) return std::nullopt;
     return known->second.why;
   }
+  // Names that are remembered, of both kinds.
+  std::size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return names_.size() + unbindable_.size();
+  }
+  static constexpr std::size_t kMost = 10'000;  // of each kind; then all are proven anew
 
  private:
-  static constexpr std::size_t kMost = 10'000;
   static constexpr std::size_t kSmall = std::size_t{64} * 1024;  // no limit is below this
   static constexpr Ms kAgain{60'000};
   struct Unbindable {

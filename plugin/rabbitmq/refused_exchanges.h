@@ -27,10 +27,11 @@ class RefusedExchanges {
     refusals_.erase(known);
     return nullptr;
   }
+  std::size_t size() const { return refusals_.size(); }
+  static constexpr std::size_t kMost = 1000;  // names come from messages
 
  private:
   static constexpr Ms kRememberFor{1000};
-  static constexpr std::size_t kMost = 1000;  // names come from messages
   struct Refusal {
     std::string why;
     BootMs until;

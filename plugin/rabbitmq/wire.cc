@@ -98,11 +98,12 @@ Result<std::shared_ptr<Tls>> Tls::load(const BrokerOptions& options) {
   SSL_CTX* context = SSL_CTX_new(TLS_client_method());
   if (context == nullptr) return permanent("TLS: " + tls_error());
   std::shared_ptr<Tls> tls(new Tls(context, options.verify_host));
-  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1) return permanent("TLS: " + tls_error());
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   if (options.ca.empty()) {
-    SSL_CTX_set_default_verify_paths(context);
+    if (SSL_CTX_set_default_verify_paths(context) != 1)
+      return permanent("cannot use the system's CAs: " + tls_error());
   } else if (SSL_CTX_load_verify_locations(context, options.ca.c_str(), nullptr) != 1) {
     return permanent("cannot read the CA from " + options.ca + ": " + tls_error());
   }

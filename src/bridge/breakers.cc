@@ -60,7 +60,7 @@ void Breakers::stop() {
 const BreakerRules* Breakers::rules(const std::string& queue) const {
   if (!deps_.rules->has_gates() || queue.empty()) return nullptr;
   const auto& breaker = deps_.rules->queue(queue).gate.breaker;
-  return breaker ? &*breaker : nullptr;
+  return breaker && deps_.gates.keeps(queue) ? &*breaker : nullptr;
 }
 
 Unanswered Breakers::silence(const std::string& queue) const {
@@ -92,7 +92,36 @@ void Breakers::decided(const Decision& decision) {
   if (auto outcome = outcome_of(task, *decision.attempt, *breaker)) add(queue, *std::move(outcome));
 }
 
+bool tells_something(const std::vector<DeliveryOutcome>& outcomes) {
+  return std::ranges::any_of(outcomes, [](const DeliveryOutcome& outcome) {
+    return outcome.probe != 0 || outcome.kind == DeliveryOutcome::Kind::failed;
+  });
+}
+
+// Successes wait here until there is a failure beside them: too many queues that had none are forgotten.
+bool Breakers::make_room(const std::string& queue) {
+  const std::size_t most = kMostPending + deps_.rules->queues().size();
+  if (pending_.size() < most || pending_.contains(queue) || is_listed(queue)) return true;
+  std::erase_if(pending_, [this](const auto& entry) {
+    return !is_listed(entry.first) && !tells_something(entry.second);
+  });
+  return pending_.size() < most;
+}
+
+Breakers::Totals& Breakers::totals_of(const std::string& queue) {
+  const bool own = totals_.size() < kMostTotals || totals_.contains(queue) || is_listed(queue);
+  return totals_[own ? queue : "(other)"];
+}
+
+// Of queues whose states the database no longer has.
+void Breakers::forget_gone() {
+  const auto gone = [this](const auto& entry) { return !deps_.gates.states().contains(entry.first); };
+  std::erase_if(seen_, gone);
+  std::erase_if(ask_again_, gone);
+}
+
 void Breakers::add(const std::string& queue, DeliveryOutcome outcome) {
+  if (!make_room(queue)) return;
   Outcomes& pending = pending_[queue];
   const bool is_probe = outcome.probe != 0;
   const bool failed = outcome.kind == DeliveryOutcome::Kind::failed;
@@ -120,12 +149,9 @@ void Breakers::flush() {
   urgent_ = false;
   std::vector<std::string> queues;
   for (const auto& [queue, outcomes] : pending_) {
-    const bool tells = std::ranges::any_of(outcomes, [](const DeliveryOutcome& outcome) {
-      return outcome.probe != 0 || outcome.kind == DeliveryOutcome::Kind::failed;
-    });
-    if (tells && !busy_.contains(queue)) queues.push_back(queue);
+    if (tells_something(outcomes) && !busy_.contains(queue)) queues.push_back(queue);
   }
-  for (const std::string& queue : queues) change(queue, std::exchange(pending_[queue], {}));
+  for (const std::string& queue : queues) change(queue, std::move(pending_.extract(queue).mapped()));
 }
 
 void Breakers::change(const std::string& queue, Outcomes outcomes) {
@@ -150,6 +176,7 @@ void Breakers::change(const std::string& queue, Outcomes outcomes) {
 
 // The states may have been changed by any instance.
 void Breakers::gates_changed() {
+  forget_gone();
   for (const auto& [queue, state] : deps_.gates.states()) {
     note(state);
     look_after(queue, state);
@@ -200,7 +227,7 @@ void Breakers::ask_for_probe(const std::string& queue, const BreakerRules& rules
         if (answer->probe != 0) {
           log::info("breaker probes", {{"queue", queue}, {"probe", answer->probe}});
           if (deps_.send_probe(queue, answer->probe)) {
-            ++totals_[queue].probes;
+            ++totals_of(queue).probes;
           } else {
             ask_again_[queue] = deps_.clock.here().boot() + kAskAgainLater;
             add(queue, {DeliveryOutcome::Kind::dropped, answer->probe, {}});
@@ -217,12 +244,12 @@ void Breakers::note(const GateState& state) {
   if (seen->second == breaker.state) return;
   const auto before = std::exchange(seen->second, breaker.state);
   if (breaker.state == Breaker::State::open) {
-    ++totals_[state.queue].opened;
+    ++totals_of(state.queue).opened;
     log::warn("breaker opened", {{"queue", state.queue},
                                  {"until", breaker.until ? format_utc(*breaker.until) : ""},
                                  {"reason", breaker.reason}});
   } else if (breaker.state == Breaker::State::closed && before != Breaker::State::closed) {
-    ++totals_[state.queue].closed;
+    ++totals_of(state.queue).closed;
     log::info("breaker closed", {{"queue", state.queue}, {"since", format_utc(breaker.since)}});
   }
 }

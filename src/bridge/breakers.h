@@ -1,6 +1,7 @@
 // The breakers of queues, as far as one instance has a part in them: reports the outcomes of deliveries to
 // the database, where the state of each breaker is kept for all instances, and asks for probes. What the
-// states mean for the flow is in Gates. Thread: the loop's.
+// states mean for the flow is in Gates. Queues that the config does not name are named by messages: how many
+// of them have a breaker is bounded (Gates::kMostUnlisted). Thread: the loop's.
 #pragma once
 
 #include <cstdint>
@@ -50,12 +51,23 @@ class Breakers {
   // The states may have changed.
   void gates_changed();
 
+  // By queue. Beyond kMostTotals those that the config does not name are together in "(other)".
   const std::map<std::string, Totals>& totals() const { return totals_; }
+  static constexpr std::size_t kMostTotals = 500;
+  // Queues with outcomes that the database does not have yet: at most kMostPending that the config does not
+  // name.
+  std::size_t pending() const { return pending_.size(); }
+  static constexpr std::size_t kMostPending = 2000;
 
  private:
   using Outcomes = std::vector<DeliveryOutcome>;
 
+  // nullptr: no breaker is kept for it.
   const BreakerRules* rules(const std::string& queue) const;
+  bool is_listed(const std::string& queue) const { return deps_.rules->queues().contains(queue); }
+  bool make_room(const std::string& queue);
+  Totals& totals_of(const std::string& queue);
+  void forget_gone();
   Unanswered silence(const std::string& queue) const;
   void add(const std::string& queue, DeliveryOutcome outcome);
   void tick();

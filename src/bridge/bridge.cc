@@ -76,8 +76,8 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
           loop, *jobs_, [this] { return shards_.fence(); }, rules_, [this] { acks_.flush(); },
           [this](TaskId id) { return dispatch_.tracker().publishing(id); }, left_),
       fence_(loop, broker, outbox_, health_),
-      dispatch_({loop, *jobs_, shards_, transitions_, outbox_, broker, clock_, names_, gates_, breakers_,
-                 proof_, rules_, horizon_, updates_, counts_, settings_.prefix, settings_.tracer},
+      dispatch_({loop, *jobs_, shards_, transitions_, outbox_, broker, clock_, names_, health_, gates_,
+                 breakers_, proof_, rules_, horizon_, updates_, counts_, settings_.prefix, settings_.tracer},
                 settings_.max_unconfirmed, broker.limits()),
       horizon_(loop, *jobs_, shards_, clock_, names_, dispatch_, {settings_.window, settings_.max_loaded}),
       updates_(dispatch_, horizon_, names_, store_watch_, attachments_, breakers_, notes_, counts_, clock_,
@@ -103,7 +103,9 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                     {health_, shards_, [this](SystemEvent event) { record(std::move(event)); },
                      [this] { dispatch_.release_unfetched(); }, broker.name()},
                     settings_.identity.name, settings_.lease),
-      drain_(loop, [this] { return idle(); }) {}
+      drain_(loop, [this] { return idle(); }) {
+  reserve_names();
+}
 
 Bridge::~Bridge() = default;
 
@@ -284,8 +286,14 @@ std::vector<std::string> Bridge::configured_queues() const {
   return names;
 }
 
+void Bridge::reserve_names() {
+  for (const auto& [queue, rules] : rules_->queues()) names_.reserve(queue);
+  for (const std::string& queue : rules_->targets().configured) names_.reserve(queue);
+}
+
 void Bridge::reload(const RuleBookPtr& rules, std::optional<Ms> retention) {
   rules_ = rules->with_attached(rules_->targets().attached);
+  reserve_names();
   counts_.configure(*rules_);
   retention_.reload(retention);
   router_.route_waiting();

@@ -122,6 +122,7 @@ class Bridge final : public BrokerSink {
   void publish_until(BootMs deadline);
   bool idle() const;
   std::vector<std::string> configured_queues() const;
+  void reserve_names();
   void record(SystemEvent event);  // into rung_events; lost if the process ends before the write
 
   io::Loop& loop_;

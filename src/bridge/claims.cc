@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "src/bridge/single_rows.h"
 #include "src/core/decider.h"
 #include "src/core/failpoint.h"
 #include "src/io/log.h"
@@ -35,7 +36,7 @@ void Claims::claim(std::vector<io::DueItem> items, PublishLane lane, int probe) 
   }
   const auto work = [events = std::move(claims), fence = deps_.shards.fence(),
                      decide = decider(deps_.rules)](TaskStore& store) -> Result<Answer> {
-    auto decisions = store.apply(events, fence, decide);
+    auto decisions = apply_claims(store, events, fence, decide);
     if (!decisions) return tl::unexpected(decisions.error());
     std::vector<TaskId> ours;
     std::size_t bytes = 0;  // messages beyond this are fetched when there is room
@@ -45,7 +46,7 @@ void Claims::claim(std::vector<io::DueItem> items, PublishLane lane, int probe) 
       if (!ours.empty() && bytes > kMostBytes) break;
       ours.push_back(decision.task.id);
     }
-    auto messages = store.messages(ours);
+    auto messages = read_messages(store, ours);
     if (!messages) return tl::unexpected(messages.error());
     return Answer{std::move(*decisions), std::move(*messages)};
   };
@@ -108,7 +109,7 @@ void Claims::fetch() {
   if (ids.empty()) return;
   ++jobs_;
   deps_.jobs.submit<Messages>(
-      Lane::flow, [ids = std::move(ids)](TaskStore& store) { return store.messages(ids); },
+      Lane::flow, [ids = std::move(ids)](TaskStore& store) { return read_messages(store, ids); },
       [this, batch](const Result<Messages>& messages) {
         --jobs_;
         fetched(*batch, messages);

@@ -13,7 +13,9 @@
 #include "src/bridge/claims.h"
 #include "src/bridge/flow_counts.h"
 #include "src/bridge/gates.h"
+#include "src/bridge/health.h"
 #include "src/bridge/linger.h"
+#include "src/bridge/silent_queues.h"
 #include "src/bridge/stall_detector.h"
 #include "src/bridge/targets.h"
 #include "src/bridge/task_publisher.h"
@@ -35,6 +37,7 @@ class Dispatch {
     Broker& broker;
     DbClock& clock;
     QueueNames& names;
+    Health& health;
     Gates& gates;
     Breakers& breakers;
     const DeliveryProof& proof;
@@ -105,6 +108,7 @@ class Dispatch {
   const std::size_t most_under_way_;
   Targets targets_;
   TaskTracker tracker_;
+  SilentQueues silent_queues_;
   StallDetector stalls_;
   TaskPublisher publisher_;
   Claims claims_;

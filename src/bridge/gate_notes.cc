@@ -32,6 +32,7 @@ void GateNotes::start() { tick_.start(kNoteTick, kNoteTick); }
 void GateNotes::stop() { tick_.stop(); }
 
 void GateNotes::hold_queue(const std::string& queue, Ms wait, TaskId task) {
+  if (!gates_.keeps(queue)) return;  // the task itself waits
   const std::string reason = describe_hold(task, wait);
   jobs_.submit<GateState>(
       Lane::control,
@@ -98,6 +99,7 @@ void GateNotes::note_limit(const std::string& queue, EpochMs now) {
 }
 
 void GateNotes::change(const std::string& queue, GateChange change) {
+  if (!gates_.keeps(queue)) return;
   if (!busy_.insert(queue).second) return;
   jobs_.submit<GateState>(
       Lane::control,

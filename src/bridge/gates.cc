@@ -59,6 +59,27 @@ void Gates::see(const std::string& queue) {
   if (seen_.insert(queue).second) check_ends();
 }
 
+bool Gates::keeps(std::string_view queue) const {
+  return unlisted_ < kMostUnlisted || is_listed(queue) || states_.contains(queue);
+}
+
+void Gates::count_unlisted() {
+  unlisted_ = static_cast<std::size_t>(
+      std::ranges::count_if(states_, [this](const auto& entry) { return !is_listed(entry.first); }));
+  const bool many = unlisted_ >= kMostUnlisted;
+  if (many && !told_of_many_)
+    log::warn("too many queues that the config does not name: gates of further ones are not kept",
+              {{"queues", unlisted_}});
+  told_of_many_ = many;
+}
+
+// Of queues that are neither paused nor have a state.
+void Gates::forget_times() {
+  std::erase_if(times_, [this](const auto& entry) {
+    return !pauses_.contains(entry.first) && !states_.contains(entry.first);
+  });
+}
+
 void Gates::tick() {
   check_ends();
   read();
@@ -97,15 +118,18 @@ void Gates::read_done(const Look& look, bool fresh) {
   }
   const auto states = std::exchange(states_, {});
   for (const GateState& state : look.states) states_[state.queue] = state;
+  count_unlisted();
+  forget_times();
   const bool first = fresh && !std::exchange(known_, true);
   if (update_closed() || first || states != states_) changed_();
   if (!fresh) read();
 }
 
 void Gates::arrived(const GateState& state) {
-  GateState& known = states_[state.queue];
-  if (known == state) return;
-  known = state;
+  const auto [known, first] = states_.try_emplace(state.queue);
+  if (first && !is_listed(state.queue)) ++unlisted_;
+  if (known->second == state) return;
+  known->second = state;
   update_closed();
   changed_();
 }

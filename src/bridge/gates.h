@@ -2,7 +2,11 @@
 // Read from the database twice a second, except for the windows, which are in the config. While the database
 // cannot be read, what was read last applies; an end at a time takes effect by the database's clock. Before
 // the first read nothing is known, and so it is after our leases were lost (the process may have been
-// suspended), until the next read: publish nothing meanwhile. Thread: the loop's.
+// suspended), until the next read: publish nothing meanwhile.
+//
+// Queues that the config does not name are named by messages. Of those, kMostUnlisted have a state; the gates
+// of others, except windows and pauses, are not kept, until states that are no longer in use are deleted from
+// the database (after a day). Thread: the loop's.
 #pragma once
 
 #include <functional>
@@ -26,6 +30,8 @@ class Gates {
  public:
   using Names = std::set<std::string, std::less<>>;
   enum class By { pause, window, retry_after, breaker };
+  static constexpr std::size_t kMostUnlisted = 1000;
+
   // Why a queue gets nothing; of several reasons the first of By.
   struct Closed {
     By by = By::pause;
@@ -54,6 +60,8 @@ class Gates {
   std::string_view word_of(std::string_view queue, const Closed& closed) const;
   // nullptr: it gets messages.
   const Closed* why_closed(std::string_view queue) const;
+  // Whether the state of this queue's gates is kept; see above.
+  bool keeps(std::string_view queue) const;
   // nullptr: as a queue is by default.
   const GateState* state(std::string_view queue) const;
   const std::map<std::string, GateState, std::less<>>& states() const { return states_; }
@@ -69,6 +77,9 @@ class Gates {
     std::vector<GateState> states;
   };
 
+  bool is_listed(std::string_view queue) const { return rules_->queues().contains(queue); }
+  void count_unlisted();
+  void forget_times();
   void tick();
   void read();
   void read_done(const Look& look, bool fresh);
@@ -89,7 +100,9 @@ class Gates {
   std::map<std::string, GateState, std::less<>> states_;   // as read last, or changed since
   std::map<std::string, ClosedTimes, std::less<>> times_;  // without windows
   ClosedQueues closed_;
-  Names seen_;  // not in the config
+  Names seen_;                 // not in the config
+  std::size_t unlisted_ = 0;   // of states_
+  bool told_of_many_ = false;  // that there are too many
   bool known_ = false;
   bool reading_ = false;
   int generation_ = 0;  // a read that began before the latest says nothing about now

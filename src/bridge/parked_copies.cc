@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "src/bridge/single_rows.h"
 #include "src/core/error_queues.h"
 #include "src/core/headers.h"
 #include "src/core/message_json.h"
@@ -56,13 +57,17 @@ Result<std::vector<ParkedCopies::Copy>> ParkedCopies::read(Store& store, const s
     const TaskId id = known.row.task.id;
     copies.push_back({std::move(known.row.task), {id, nullptr, "its body is not in the database"}});
   }
-  auto messages = store.messages(taken);
+  auto messages = read_messages(store, taken);
   if (!messages) return tl::unexpected(messages.error());
   for (Copy& copy : copies) {
     const auto stored = std::ranges::find(*messages, copy.task.id, &StoredMessage::id);
     if (stored != messages->end()) copy.stored = std::move(*stored);
     if (!rules.returns_parked(copy.task)) continue;
     const auto origin = store.origin(copy.task.id);
+    if (!origin && origin.error().kind == Error::Kind::permanent) {
+      copy.stored = {copy.task.id, nullptr, origin.error().message};
+      continue;
+    }
     if (!origin) return tl::unexpected(origin.error());
     if (auto removed = headers_from_json(*origin)) copy.removed = std::move(*removed);
   }

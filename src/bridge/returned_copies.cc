@@ -49,12 +49,20 @@ ReturnedCopies::ReturnedCopies(io::Loop& loop, Broker& broker, Outbox& outbox, A
 
 void ReturnedCopies::add(Delivery copy) {
   if (draining_) return;
+  if (!queues_.contains(copy.source)) forget_idle();
   const auto [place, first] =
       queues_.try_emplace(copy.source, loop_, [this, name = copy.source] { send_back(name); });
   Queue& queue = place->second;
   if (queue.held.empty()) queue.since = loop_.clock().boot();
   queue.held.push_back(std::move(copy));
   wait_for_quiet(queue);
+}
+
+// Whoever may create queues names error queues that a pattern matches.
+void ReturnedCopies::forget_idle() {
+  const auto idle = [](const auto& entry) { return entry.second.held.empty(); };
+  if (static_cast<std::size_t>(std::ranges::count_if(queues_, idle)) >= kMostIdle)
+    std::erase_if(queues_, idle);
 }
 
 void ReturnedCopies::failure_came(const std::string& error_queue) {

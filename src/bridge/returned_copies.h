@@ -31,6 +31,9 @@ class ReturnedCopies {
   // Sends no more.
   void drain();
   bool idle() const { return under_way_ == 0; }
+  // The error queues with copies, and at most kMostIdle others.
+  std::size_t queues() const { return queues_.size(); }
+  static constexpr std::size_t kMostIdle = 100;
 
  private:
   // What is held from one error queue.
@@ -41,6 +44,7 @@ class ReturnedCopies {
     io::Timer quiet;
   };
 
+  void forget_idle();
   void wait_for_quiet(Queue& queue);
   void send_back(const std::string& error_queue);
   void sent(const std::vector<DeliveryTag>& tags, const PublishResult& result);

@@ -2,6 +2,7 @@
 // because names come from messages. Thread: the loop's.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -22,20 +23,21 @@ class RouteLog {
   }
   // Once for each queue.
   void routing_key_lost(const std::string& queue, const std::string& reason) {
-    constexpr std::size_t kMost = 10'000;
-    if (queues_.size() >= kMost || !queues_.insert(queue).second) return;
+    if (queues_.size() >= kMostQueues || !queues_.insert(queue).second) return;
     log::warn("retries to a queue lose their routing key: binding refused",
               {{"queue", queue}, {"reason", reason}});
   }
+  // Names that are remembered.
+  std::size_t size() const { return said_.size() + queues_.size(); }
+  static constexpr std::size_t kMostExchanges = 1000, kMostQueues = 10'000;
 
  private:
   bool due(const std::string& name) {
     constexpr Ms kEvery{60'000};
-    constexpr std::size_t kMost = 1000;
     const BootMs now = clock_.boot();
     const auto known = said_.find(name);
     if (known != said_.end() && now - known->second < kEvery) return false;
-    if (said_.size() >= kMost) said_.clear();
+    if (said_.size() >= kMostExchanges) said_.clear();
     said_[name] = now;
     return true;
   }

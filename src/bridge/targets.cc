@@ -191,6 +191,15 @@ std::size_t Targets::silent(BootMs now, Ms most) const {
       std::ranges::count_if(targets_, [&](const auto& entry) { return is_silent(entry.second, now, most); }));
 }
 
+std::vector<Targets::Silent> Targets::all_silent(BootMs now, Ms most) const {
+  std::vector<Silent> out;
+  for (const auto& [queue, target] : targets_) {
+    if (target.quarantined || is_silent(target, now, most))
+      out.push_back({queue, target.unanswered, target.heard_at});
+  }
+  return out;
+}
+
 std::size_t Targets::unanswered() const {
   std::size_t count = 0;
   for (const auto& [queue, target] : targets_) count += target.unanswered;
@@ -199,7 +208,7 @@ std::size_t Targets::unanswered() const {
 
 void Targets::quarantine(BootMs now, Ms most) {
   for (auto& [queue, target] : targets_) {
-    if (!is_silent(target, now, most)) continue;
+    if (target.quarantined || !is_silent(target, now, most)) continue;
     target.quarantined = true;
     target.probe_at = {0};
     target.probe_pause = Ms{0};

@@ -1,10 +1,11 @@
 // The tasks that wait to be claimed, separately for each target queue, so that none delays another. Each
 // target has a window of claims and publishes under way (grows with each answer, reset after a loss), a pause
 // after the broker refused a publish to it, and a rate for overdue tasks. Within a queue the oldest goes
-// first, but tasks due now do not wait behind overdue ones. When a connection stalls, its targets go into
-// quarantine: one at a time is probed with a single message on a separate connection, and returns to normal
-// once it answers. A target behind a closed gate (src/bridge/gates.h) keeps its tasks until the gate opens.
-// Thread: the loop's.
+// first, but tasks due now do not wait behind overdue ones. A target that does not answer while others do,
+// and the targets of a connection that stalls, go into quarantine: one at a time is probed with a single
+// message on a separate connection, unless it has publishes under way. It returns to normal once it answers.
+// A target behind a closed gate (src/bridge/gates.h) keeps its tasks until the gate opens. Thread: the
+// loop's.
 #pragma once
 
 #include <cstddef>
@@ -67,9 +68,16 @@ class Targets {
   }
   // How many targets have had publishes under way without an answer for longer than `most`.
   std::size_t silent(BootMs now, Ms most) const;
+  // The same targets, and all in quarantine.
+  struct Silent {
+    std::uint32_t queue = 0;
+    std::size_t unanswered = 0;
+    BootMs since{0};  // its last answer, or when the first publish was sent after it
+  };
+  std::vector<Silent> all_silent(BootMs now, Ms most) const;
   // Publishes of all targets that have no answer yet.
   std::size_t unanswered() const;
-  // The connection answers nothing: quarantines the silent targets, since any of them may be the reason.
+  // Quarantines the silent targets. Of a connection that answers nothing, any of them may be the reason.
   void quarantine(BootMs now, Ms most);
   // Silence counts from now: no answers were possible until now.
   void begin_silence(BootMs now);
@@ -127,7 +135,7 @@ class Targets {
     return place->second;
   }
   static bool is_silent(const Target& target, BootMs now, Ms most) {
-    return !target.quarantined && target.unanswered > 0 && now - target.heard_at > most;
+    return target.unanswered > 0 && now - target.heard_at > most;
   }
   std::size_t room(const Target& target, BootMs now) const;
   static void sort_out(Target& target, EpochMs now);

@@ -58,6 +58,9 @@ Outgoing TaskPublisher::outgoing_for(const ClaimedTask& claimed, const Message& 
 
 void TaskPublisher::send(ClaimedTask claimed, const Message& message) {
   if (!is_covered(deps_.shards, claimed)) return release(claimed);
+  // The config may have named it after the task was made.
+  if (std::string why = error_queue_target(target_of(*claimed.task), deps_.rules->targets()); !why.empty())
+    return published(claimed, {0, How::rejected, std::move(why)});
   deps_.targets.sent(claimed.queue, deps_.clock.here().boot());
   Outgoing outgoing = outgoing_for(claimed, message);
   if (deps_.tracer != nullptr) deps_.tracer->sent(*claimed.task, outgoing, deps_.clock.now());

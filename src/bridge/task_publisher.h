@@ -23,6 +23,7 @@
 #include "src/bridge/tracer.h"
 #include "src/bridge/transitions.h"
 #include "src/core/db_clock.h"
+#include "src/core/policy.h"
 #include "src/store/tasks.h"
 
 namespace rung::bridge {
@@ -45,6 +46,7 @@ class TaskPublisher {
     Outbox& outbox;
     DbClock& clock;
     const DeliveryProof& proof;
+    const RuleBookPtr& rules;  // replaced by a reload
     TaskObserver& observer;
     Breakers& breakers;
     Targets& targets;

@@ -30,7 +30,8 @@ const GateRules& Throttle::rules(std::uint32_t queue) const {
 
 // Delays to an exchange have no queue: no gate applies to them.
 bool Throttle::holds(std::uint32_t queue) const {
-  return deps_.rules->limits() && !deps_.names.name(queue).empty() && rules(queue).limits();
+  const std::string& name = deps_.names.name(queue);
+  return deps_.rules->limits() && !name.empty() && rules(queue).limits() && deps_.gates.keeps(name);
 }
 
 void Throttle::put(Queue& queue, const std::string& value, const io::DueItem& item) {

@@ -33,7 +33,7 @@ struct RuleDraft {
   FailureRule rule;
   bool has_then = false;
   bool ladder_substituted = false;
-  Mark ladder_mark, to_mark, queue_mark, type_from_mark;
+  Mark ladder_mark, to_mark, queue_mark, type_from_mark, error_mark;
 };
 struct RuleListDraft {
   std::string name;
@@ -229,6 +229,8 @@ void use_group_store(Draft& draft);
 
 // "rung." if the name begins with Rung's prefix or that of a group; "" if it is a user's name.
 std::string own_prefix(const Config& config, std::string_view name);
+// Finds rules that snooze a message from queue to queue in a circle.
+void check_snooze_loops(const Draft& draft, const RuleBook& rules, Problems& problems);
 // Checks `delays`, and copies those of this process's group to the config.
 void complete_delays(Draft& draft, Problems& problems);
 

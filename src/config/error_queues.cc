@@ -141,6 +141,9 @@ class ErrorQueueCompletion {
       const ErrorQueueDraft& one = draft_.error_queues[i];
       if (one.to) check(*one.to, one.to_mark, "error_queues[" + std::to_string(i + 1) + "].to");
     }
+    for (const TagDraft& tag : draft_.tags) {
+      if (tag.queue) check(*tag.queue, tag.queue_mark, "tags." + tag.name + ".queue");
+    }
     for (const RuleListDraft& list : draft_.rule_lists) {
       for (const RuleDraft& rule : list.rules) {
         if (const std::string& to = rule.rule.then.to; !to.empty())

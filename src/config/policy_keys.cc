@@ -93,6 +93,11 @@ bool set_queues(Value& v) {
   return v.patterns(when(v).queues);
 }
 
+bool set_error(Value& v) {
+  rule(v).error_mark = v.node.mark;
+  return set_regex(v, when(v).error);
+}
+
 bool set_type_from(Value& v) {
   rule(v).type_from_mark = v.node.mark;
   return set_regex(v, rule(v).rule.type_from);
@@ -151,7 +156,7 @@ std::vector<Key> policy_keys() {
      [](Value& v) { return v.patterns(when(v).types); }},
     {{"rules.*.when.error", "/regular expression/", "", true, false,
       "condition: the expression matches somewhere in the error text; RE2 syntax; /.../i ignores case"},
-     [](Value& v) { return set_regex(v, when(v).error); }},
+     set_error},
     {{"rules.*.when.reason", "word, or list of words", "", true, false,
       "condition: why it failed: rejected, expired, maxlen, delivery_limit, returned or silent"},
      set_reasons},

@@ -27,7 +27,12 @@ class ListBuilder {
     }
     if (invalid || problems_.count() != before) return nullptr;
     if (draft_.reports_warnings()) warn(rules);
-    return std::make_shared<const FailureRules>(std::move(rules));
+    auto built = std::make_shared<const FailureRules>(std::move(rules));
+    const auto too_large = built->too_large();
+    if (!too_large) return built;
+    problems_.add(list_.rules[too_large->rule].error_mark,
+                  shown(too_large->rule) + ".when.error: " + too_large->why);
+    return nullptr;
   }
 
  private:

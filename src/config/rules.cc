@@ -269,9 +269,12 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
   RuleBook::RuleLists lists = build_rule_lists(draft, ladders, problems);
   ErrorQueuesPtr errors = build_error_queues(draft, ladders, problems);
   if (!problems.empty()) return nullptr;
-  return std::make_shared<const RuleBook>(std::move(ladders), std::move(queues), std::move(tags),
-                                          std::move(base), std::move(targets), std::move(lists),
-                                          std::move(errors));
+  auto book = std::make_shared<const RuleBook>(std::move(ladders), std::move(queues), std::move(tags),
+                                               std::move(base), std::move(targets), std::move(lists),
+                                               std::move(errors));
+  check_snooze_loops(draft, *book, problems);
+  if (!problems.empty()) return nullptr;
+  return book;
 }
 
 }  // namespace rung::confile

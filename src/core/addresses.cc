@@ -6,6 +6,11 @@
 #include "src/core/lookup.h"
 
 namespace rung {
+namespace {
+
+constexpr std::size_t kMostFailuresKept = 100;  // a name may resolve to ever new addresses
+
+}  // namespace
 
 Addresses::Addresses(std::vector<Url> urls, int usual_port, Order order, const Clock& clock,
                      std::uint32_t seed)
@@ -79,11 +84,10 @@ void Addresses::serves(const Address& address, const std::string& passed_over) {
 }
 
 void Addresses::failed(const Address& address, bool answered) {
-  constexpr std::size_t kMostKept = 100;  // a name may resolve to ever new addresses
   const std::lock_guard lock(mutex_);
   const std::string key = key_of(address);
   if (serving_ == key) serving_.clear();
-  if (failures_.size() >= kMostKept) failures_.clear();
+  if (failures_.size() >= kMostFailuresKept) failures_.clear();
   Failures& failures = failures_[key];
   failures.last = ++count_;
   if (answered) failures.silent = 0;
@@ -91,6 +95,7 @@ void Addresses::failed(const Address& address, bool answered) {
 
 void Addresses::was_silent(const Address& address, Ms given) {
   const std::lock_guard lock(mutex_);
+  if (failures_.size() >= kMostFailuresKept) failures_.clear();
   Failures& failures = failures_[key_of(address)];
   if (slice_after(failures.silent) == given) ++failures.silent;
 }

@@ -11,7 +11,7 @@
 namespace rung {
 namespace {
 
-constexpr std::string_view kBreakerRule = "breaker";
+constexpr std::string_view kBreakerRule = "breaker", kMoveLimitRule = "move_limit";
 
 void discard(Task& task, EpochMs now) {
   task.state = State::discarded;
@@ -39,6 +39,13 @@ std::string gives_up(const Task& task, const GiveUp& limit, EpochMs now, Ms wait
     return "gave up: the next retry would be later than " + levels::format_duration(*limit.after) +
            " after the first failure";
   return {};
+}
+
+// The action moves the task to another queue without counting the attempt, and too many attempts were not
+// counted: rules of several queues may move it in a circle for ever.
+bool moves_too_often(const Task& task, const RuleAction& action) {
+  return action.kind == RuleAction::Kind::snooze && !action.to.empty() && action.to != task.queue &&
+         task.uncounted_attempts >= kMostUncountedMoves;
 }
 
 // The attempt was a probe of the breaker, and the breaker counts its failure: the target is still down, which
@@ -136,6 +143,13 @@ void after_failure(Task& task, int level, const Directives& d, const RuleBook& r
   task.levels = used.levels();
   if (never || action.kind == RuleAction::Kind::park) return park(task, rules, now);
   if (action.kind == RuleAction::Kind::discard) return discard(task, now);
+  if (moves_too_often(task, action)) {
+    task.last_error = with_remark(task.last_error, "parked: after " + std::to_string(kMostUncountedMoves) +
+                                                       " uncounted attempts, the rule " + task.rule +
+                                                       " would move it to another queue once more");
+    task.rule = kMoveLimitRule;
+    return park(task, rules, now);
+  }
 
   const bool snooze = action.kind == RuleAction::Kind::snooze;
   const bool held = snooze || probe_failed(task, rules);

@@ -9,6 +9,9 @@
 
 namespace rung {
 
+// With more uncounted attempts, no rule moves a task to another queue by a snooze: it is parked.
+inline constexpr int kMostUncountedMoves = 100;
+
 // The task's ladder: the one pinned to it, else its queue's. Sets Task::ladder if it was another.
 const levels::Ladder& ladder_of(Task& task, const RuleBook& rules);
 

@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 
 #include <charconv>
+#include <stdexcept>
 
 namespace rung {
 namespace {
@@ -17,7 +18,9 @@ std::string_view as_text(const Sha256& digest) {
 
 Sha256 sha256(std::string_view data) {
   Sha256 digest{};
-  EVP_Digest(data.data(), data.size(), digest.data(), nullptr, EVP_sha256(), nullptr);
+  // A digest of zeros would make all messages equal.
+  if (EVP_Digest(data.data(), data.size(), digest.data(), nullptr, EVP_sha256(), nullptr) != 1)
+    throw std::runtime_error("OpenSSL computes no SHA-256");
   return digest;
 }
 

@@ -14,15 +14,15 @@ namespace {
 
 using levels::format_duration;
 
-// For one list of rules. Far more than 50 usual expressions need; beyond it, RE2 gets slower but stays
-// correct.
-constexpr std::int64_t kRegexMemory = 32LL * 1024 * 1024;
+// Bytes. Far more than 50 usual expressions need.
+constexpr std::int64_t kSetMemory = 32LL * 1024 * 1024;  // the expressions of one list, matched in one pass
+constexpr std::int64_t kRegexMemory =
+    8LL * 1024 * 1024;  // one expression; larger ones take seconds to compile
 
-RE2::Options options_for(bool ignore_case) {
+RE2::Options options_with(std::int64_t memory) {
   RE2::Options options;
-  options.set_case_sensitive(!ignore_case);
   options.set_log_errors(false);
-  options.set_max_mem(kRegexMemory);
+  options.set_max_mem(memory);
   return options;
 }
 
@@ -82,7 +82,13 @@ Result<RuleRegex> parse_rule_regex(std::string_view text) {
   if (!flags.empty() && flags != "i") return permanent(kForm);
   RuleRegex regex{std::string(text.substr(1, end - 1)), flags == "i"};
   if (regex.pattern.empty()) return permanent("the expression is empty and would match every error");
-  const RE2 compiled(with_flags(regex), options_for(false));
+  const RE2 compiled(with_flags(regex), options_with(kRegexMemory));
+  if (compiled.error_code() == RE2::ErrorPatternTooLarge) {
+    return permanent(
+        "the expression is too large: compiled, it needs more than 8 MB. Repeat fewer characters, e.g. "
+        "{0,100} "
+        "instead of {0,900}, or a simpler class: . instead of \\pL");
+  }
   if (!compiled.ok()) return permanent("not a regular expression (RE2 syntax): " + compiled.error());
   regex.groups = compiled.NumberOfCapturingGroups();
   return regex;
@@ -114,51 +120,101 @@ const std::vector<std::string>& failure_reasons() {
   return all;
 }
 
+// Not in an unnamed namespace: it is a member of FailureRules::Compiled.
+namespace rule_regexes {
+
+using RegexPtr = std::unique_ptr<const RE2>;
+
+inline RegexPtr compile(const std::optional<RuleRegex>& regex) {
+  return regex ? std::make_unique<const RE2>(with_flags(*regex), options_with(kRegexMemory)) : nullptr;
+}
+
+inline re2::StringPiece piece(std::string_view text) { return {text.data(), text.size()}; }
+
+// The conditions `error` of some rules.
+class ErrorSet {
+ public:
+  // Of the first `count` rules.
+  ErrorSet(const std::vector<FailureRule>& rules, std::size_t count) {
+    bool any = false;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto& error = rules[i].when.error;
+      number_of_.push_back(error ? set_.Add(with_flags(*error), nullptr) : kNone);
+      usable_ = usable_ && (!error || number_of_.back() >= 0);
+      any = any || error.has_value();
+    }
+    // RE2 must not be asked to match with a set that was not compiled: it ends the process.
+    if (any && usable_) usable_ = set_.Compile() && matches_anything();
+  }
+  bool usable() const { return usable_; }
+  int number_of(std::size_t rule) const { return number_of_[rule]; }
+  // The numbers of those that match. False: RE2 ran out of memory.
+  bool match(std::string_view text, std::vector<int>& found) const {
+    RE2::Set::ErrorInfo info{RE2::Set::kNoError};
+    return set_.Match(piece(text), &found, &info) || info.kind == RE2::Set::kNoError;
+  }
+
+ private:
+  static constexpr int kNone = -1;
+
+  // Too little memory for matching, with an expression that compiles, is noticed only by matching.
+  bool matches_anything() const {
+    std::vector<int> found;
+    return match("an error text", found);
+  }
+
+  RE2::Set set_{options_with(kSetMemory), RE2::UNANCHORED};
+  std::vector<int> number_of_;  // by rule; negative: it has no such condition
+  bool usable_ = true;
+};
+
+}  // namespace rule_regexes
+
+using rule_regexes::ErrorSet;
+using rule_regexes::RegexPtr;
+
 // One pass over the error text finds which of all expressions match: with 50 rules, matching each alone costs
 // more than 2 us.
 struct FailureRules::Compiled {
-  RE2::Set errors{options_for(false), RE2::UNANCHORED};
-  std::vector<int> error_of;                        // by rule: its number in `errors`; -1 = it has none
-  std::vector<std::unique_ptr<const RE2>> type_of;  // by rule: type_from, or nullptr
-  bool any_error = false;
+  explicit Compiled(const std::vector<FailureRule>& rules) : errors(rules, rules.size()) {
+    for (const FailureRule& rule : rules) {
+      error_of.push_back(rule_regexes::compile(rule.when.error));
+      type_of.push_back(rule_regexes::compile(rule.type_from));
+    }
+  }
+  ErrorSet errors;
+  // By rule; nullptr: it has none.
+  std::vector<RegexPtr> error_of;  // used if `errors` cannot be
+  std::vector<RegexPtr> type_of;
 };
 
-FailureRules::FailureRules(std::vector<FailureRule> rules) : rules_(std::move(rules)) {
-  auto compiled = std::make_unique<Compiled>();
-  for (const FailureRule& rule : rules_) {
-    int number = -1;
-    if (rule.when.error) number = compiled->errors.Add(with_flags(*rule.when.error), nullptr);
-    compiled->error_of.push_back(number);
-    compiled->any_error = compiled->any_error || number >= 0;
-    compiled->type_of.push_back(
-        rule.type_from ? std::make_unique<const RE2>(with_flags(*rule.type_from), options_for(false))
-                       : nullptr);
-  }
-  if (compiled->any_error) compiled->errors.Compile();
-  compiled_ = std::move(compiled);
-}
+FailureRules::FailureRules(std::vector<FailureRule> rules)
+    : rules_(std::move(rules)), compiled_(std::make_unique<const Compiled>(rules_)) {}
 
 FailureRules::~FailureRules() = default;
 
 namespace {
 
-// Whether each expression matches; filled when the first rule asks.
+// Whether the condition `error` of a rule matches; all are matched when the first rule asks.
 class ErrorMatches {
  public:
-  ErrorMatches(const RE2::Set& set, std::string_view error) : set_(set), error_(error) {}
-  bool has(int number) {
+  ErrorMatches(const ErrorSet& set, const std::vector<RegexPtr>& alone, std::string_view error)
+      : set_(set), alone_(alone), error_(error) {}
+  bool has(std::size_t rule) {
     if (!asked_) {
       asked_ = true;
-      set_.Match(re2::StringPiece(error_.data(), error_.size()), &found_);
+      one_by_one_ = !set_.usable() || !set_.match(error_, found_);
     }
-    return std::ranges::find(found_, number) != found_.end();
+    if (one_by_one_) return RE2::PartialMatch(rule_regexes::piece(error_), *alone_[rule]);
+    return std::ranges::find(found_, set_.number_of(rule)) != found_.end();
   }
 
  private:
-  const RE2::Set& set_;
+  const ErrorSet& set_;
+  const std::vector<RegexPtr>& alone_;
   const std::string_view error_;
   std::vector<int> found_;
-  bool asked_ = false;
+  bool asked_ = false, one_by_one_ = false;
 };
 
 // A condition that does not hold.
@@ -189,18 +245,30 @@ template <typename Compiled>
 Unmet unmet(const FailureRule& rule, std::size_t i, const Compiled& compiled, const FailureCase& failure,
             ErrorMatches& errors, std::string& type) {
   if (const Unmet other = unmet(rule.when, failure); other != Unmet::none) return other;
-  if (compiled.error_of[i] >= 0 && !errors.has(compiled.error_of[i])) return Unmet::error;
+  if (compiled.error_of[i] != nullptr && !errors.has(i)) return Unmet::error;
   type = failure.type;
   if (const RE2* from = compiled.type_of[i].get(); type.empty() && from != nullptr)
-    RE2::PartialMatch(re2::StringPiece(failure.error.data(), failure.error.size()), *from, &type);
+    RE2::PartialMatch(rule_regexes::piece(failure.error), *from, &type);
   if (!rule.when.types.empty() && !any_matches(rule.when.types, type)) return Unmet::type;
   return Unmet::none;
 }
 
 }  // namespace
 
+std::optional<FailureRules::TooLarge> FailureRules::too_large() const {
+  if (compiled_->errors.usable()) return std::nullopt;
+  std::size_t fit = 0, unfit = rules_.size();  // how many fit, and do not fit, together
+  while (unfit - fit > 1) {
+    const std::size_t half = fit + (unfit - fit) / 2;
+    (ErrorSet(rules_, half).usable() ? fit : unfit) = half;
+  }
+  return TooLarge{unfit - 1,
+                  "with this expression, those of the list are too large together: compiled, they need more "
+                  "than 32 MB. Repeat fewer characters, or use simpler classes: . instead of \\pL"};
+}
+
 FailureRules::Match FailureRules::match(const FailureCase& failure) const {
-  ErrorMatches errors(compiled_->errors, failure.error);
+  ErrorMatches errors(compiled_->errors, compiled_->error_of, failure.error);
   std::string type;
   for (std::size_t i = 0; i < rules_.size(); ++i) {
     if (unmet(rules_[i], i, *compiled_, failure, errors, type) == Unmet::none)
@@ -215,7 +283,7 @@ std::string FailureRules::why_not(const FailureRule& rule, const FailureCase& fa
   const auto differs = [](const std::string& what, std::string_view is, const std::string& wanted) {
     return what + (is.empty() ? " is not known" : " is " + std::string(is)) + ", not " + wanted;
   };
-  ErrorMatches errors(compiled_->errors, failure.error);
+  ErrorMatches errors(compiled_->errors, compiled_->error_of, failure.error);
   std::string type;
   switch (unmet(rule, i, *compiled_, failure, errors, type)) {
     case Unmet::none:

@@ -26,7 +26,7 @@ struct RuleRegex {
   int groups = 0;  // how many groups in parentheses it has
   bool operator==(const RuleRegex&) const = default;
 };
-// Why it is not a valid one. `text` includes the slashes.
+// Why it is not a valid one, or too large. `text` includes the slashes.
 Result<RuleRegex> parse_rule_regex(std::string_view text);
 
 // All conditions that are set must hold. In lists, one must match; * in a pattern matches any characters.
@@ -86,6 +86,14 @@ class FailureRules {
   // The first condition of `rule` that does not hold, for people; "" if all hold. REQUIRES: it is one of
   // rules().
   std::string why_not(const FailureRule& rule, const FailureCase& failure) const;
+
+  // Whether the conditions `error` of all rules together fit into memory. If not, each is matched alone,
+  // which is slower. `rule`: the first with which they do not fit, from 0.
+  struct TooLarge {
+    std::size_t rule = 0;
+    std::string why;
+  };
+  std::optional<TooLarge> too_large() const;
 
   const std::vector<FailureRule>& rules() const { return rules_; }
 

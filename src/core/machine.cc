@@ -305,6 +305,7 @@ struct Machine {
     if (!target.is_set()) return refused(task, "nothing says to which queue it belongs");
     std::string why =
         e.elsewhere.is_set() ? refused_target(target, rules.targets()) : own_target(target, rules.targets());
+    if (why.empty()) why = error_queue_target(target, rules.targets());
     if (!why.empty()) return refused(task, std::move(why));
     next.next_at = at.now;
     return rescheduled(std::move(next));

@@ -20,6 +20,7 @@ RuleBook::RuleBook(Ladders ladders, Queues queues, Tags tags, QueueRules default
       targets_(std::move(targets)),
       rules_(std::move(rules)),
       error_queues_(std::move(error_queues)) {
+  targets_.error_queues = error_queues_->patterns();
   std::set<std::string> headers;
   for (const auto& [name, list] : rules_) {
     for (const FailureRule& rule : list->rules()) {
@@ -64,6 +65,7 @@ bool RuleBook::only_parks(const Task& task) const {
 std::shared_ptr<const RuleBook> RuleBook::with_error_queues(ErrorQueuesPtr error_queues) const {
   auto copy = std::make_shared<RuleBook>(*this);
   copy->error_queues_ = std::move(error_queues);
+  copy->targets_.error_queues = copy->error_queues_->patterns();
   return copy;
 }
 
@@ -90,8 +92,16 @@ std::string own_target(const Target& target, const TargetRules& rules) {
          ": those queues and exchanges are Rung's own; name one of yours";
 }
 
+std::string error_queue_target(const Target& target, const TargetRules& rules) {
+  if (rules.error_queues.empty()) return {};
+  const std::string queue = normalised(target).queue;
+  if (!rules.is_error_queue(queue)) return {};
+  return "'" + queue + "' is an error queue: Rung would take its messages in again and again; name another";
+}
+
 std::string refused_target(const Target& target, const TargetRules& rules) {
   if (std::string why = own_target(target, rules); !why.empty()) return why;
+  if (std::string why = error_queue_target(target, rules); !why.empty()) return why;
   const std::string queue = normalised(target).queue;
   if (queue.starts_with(kReplyQueues))
     return "'" + queue + "' is no queue, but a client's direct reply: a message to it may be dropped";

@@ -103,9 +103,14 @@ using RuleBookPtr = std::shared_ptr<const RuleBook>;
 // Why nothing may be sent to `target`: it is one of Rung's own queues or exchanges. "" if it may.
 std::string own_target(const Target& target, const TargetRules& rules);
 
-// Why `target` is refused for a new task or for one that is redirected: it is Rung's own, or a queue of
-// another group. Its dead letters would go to that group, which does not know the task. "" if it is allowed.
-// Existing tasks continue when their queue moves to another group: only own_target() applies to them.
+// Why nothing may be sent to `target`: it is an error queue, whose messages Rung would take in again and
+// again. "" if it may.
+std::string error_queue_target(const Target& target, const TargetRules& rules);
+
+// Why `target` is refused for a new task or for one that is redirected: it is Rung's own, an error queue, or
+// a queue of another group, whose dead letters would go to that group, which does not know the task. "" if it
+// is allowed. Existing tasks continue when their queue moves to another group: only the functions above
+// apply.
 std::string refused_target(const Target& target, const TargetRules& rules);
 
 // The values of those headers, for Task::rule_headers.

@@ -20,7 +20,7 @@ Result<boost::asio::ssl::context> load_tls(const std::string& cert, const std::s
   ERR_clear_error();
   boost::asio::ssl::context context(boost::asio::ssl::context::tls_server);
   SSL_CTX* const ctx = context.native_handle();
-  SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
+  if (SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1) return permanent("TLS: " + reason());
   // TLS 1.3 has only authenticated encryption.
   if (SSL_CTX_set_cipher_list(ctx, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1) return permanent("TLS: " + reason());
   SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);

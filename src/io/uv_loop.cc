@@ -1,15 +1,22 @@
 #include "src/io/uv_loop.h"
 
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace rung::io {
 namespace {
 
+// Out of memory or of file descriptors: nothing works without these.
+void must(int result, const char* what) {
+  if (result != 0) throw std::runtime_error(std::string(what) + ": " + uv_strerror(result));
+}
+
 class UvAlarm final : public Loop::Alarm {
  public:
   UvAlarm(uv_loop_t* loop, std::function<void()> fire) : loop_(loop), fire_(std::move(fire)) {
     timer_.get()->data = this;
-    uv_timer_init(loop, timer_.get());
+    must(uv_timer_init(loop, timer_.get()), "uv_timer_init");
   }
   void start(Ms delay, Ms repeat) override {
     uv_update_time(loop_);  // libuv caches the time when a turn begins: after long work it is stale
@@ -34,9 +41,9 @@ class UvAlarm final : public Loop::Alarm {
 }  // namespace
 
 UvLoop::UvLoop(const Clock& clock) : clock_(clock) {
-  uv_loop_init(&loop_);
+  must(uv_loop_init(&loop_), "uv_loop_init");
   wake_.data = this;
-  uv_async_init(&loop_, &wake_, on_wake);
+  must(uv_async_init(&loop_, &wake_, on_wake), "uv_async_init");
 }
 
 UvLoop::~UvLoop() {
@@ -76,9 +83,9 @@ void UvLoop::on_wake(uv_async_t* async) {
 
 Signal::Signal(UvLoop& loop, int number, std::function<void()> caught) : caught_(std::move(caught)) {
   signal_.get()->data = this;
-  uv_signal_init(loop.raw(), signal_.get());
-  uv_signal_start(
-      signal_.get(), [](uv_signal_t* signal, int) { static_cast<Signal*>(signal->data)->caught_(); }, number);
+  must(uv_signal_init(loop.raw(), signal_.get()), "uv_signal_init");
+  const auto catch_it = [](uv_signal_t* signal, int) { static_cast<Signal*>(signal->data)->caught_(); };
+  must(uv_signal_start(signal_.get(), catch_it, number), "uv_signal_start");
 }
 
 }  // namespace rung::io

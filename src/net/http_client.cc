@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <new>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace rung::net {
@@ -13,9 +15,9 @@ namespace {
 constexpr int kLookAgainMs = 1000;
 constexpr curl_off_t kMostRetryAfterS = 24 * 60 * 60;
 
-std::size_t append(const char* from, std::size_t, std::size_t size, void* to) {
-  static_cast<std::string*>(to)->append(from, size);
-  return size;
+std::string shown_size(std::size_t bytes) {
+  constexpr std::size_t kKb = 1024, kMb = kKb * kKb;
+  return bytes % kMb == 0 ? std::to_string(bytes / kMb) + " MB" : std::to_string(bytes / kKb) + " KB";
 }
 
 }  // namespace
@@ -27,7 +29,10 @@ struct HttpClient::Impl {
     easy = curl_easy_init();
     multi = curl_multi_init();
     if (easy == nullptr || multi == nullptr) throw std::bad_alloc();
-    const auto set = [this](CURLoption option, auto value) { curl_easy_setopt(easy, option, value); };
+    const auto set = [this](CURLoption option, auto value) {
+      if (const CURLcode code = curl_easy_setopt(easy, option, value); code != CURLE_OK)
+        throw std::runtime_error(std::string("libcurl: ") + curl_easy_strerror(code));
+    };
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_PROTOCOLS_STR, "http,https");
     set(CURLOPT_PROXY, "");       // ignore the environment
@@ -47,9 +52,13 @@ struct HttpClient::Impl {
       set(CURLOPT_SSL_VERIFYHOST, 0L);
     }
     set(CURLOPT_ERRORBUFFER, static_cast<char*>(detail));
-    set(CURLOPT_WRITEFUNCTION, &append);
+    set(CURLOPT_WRITEFUNCTION, &Impl::take_body);
+    set(CURLOPT_HEADERFUNCTION, &Impl::take_header);
+    set(CURLOPT_WRITEDATA, this);
+    set(CURLOPT_HEADERDATA, this);
 #if LIBCURL_VERSION_NUM >= 0x075700
-    set(CURLOPT_QUICK_EXIT, 1L);  // an interrupted call does not wait for a name server
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT,
+                     1L);  // if it can: an interrupted call does not wait for a name server
 #endif
     for (const auto& [name, value] : options.headers)
       add(headers, value.empty() ? name + ";" : name + ": " + value);  // ";": libcurl's way to say empty
@@ -65,6 +74,21 @@ struct HttpClient::Impl {
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
+
+  // libcurl's callbacks. A result that is not `size` ends the call.
+  static std::size_t take_header(const char*, std::size_t, std::size_t size, void* self) {
+    return static_cast<Impl*>(self)->fits(size) ? size : 0;
+  }
+  static std::size_t take_body(const char* from, std::size_t, std::size_t size, void* self) {
+    auto& impl = *static_cast<Impl*>(self);
+    if (!impl.fits(size)) return 0;
+    impl.answer.append(from, size);
+    return size;
+  }
+  bool fits(std::size_t more) {
+    received += more;
+    return received <= options.max_answer;
+  }
 
   static void add(curl_slist*& list, const std::string& line) {
     curl_slist* const longer = curl_slist_append(list, line.c_str());
@@ -89,6 +113,7 @@ struct HttpClient::Impl {
   }
 
   std::string what_failed(CURLcode code) const {
+    if (received > options.max_answer) return "answers with more than " + shown_size(options.max_answer);
     curl_off_t connected_after = 0;  // us; 0 = never
     curl_easy_getinfo(easy, CURLINFO_CONNECT_TIME_T, &connected_after);
     const bool timed_out = code == CURLE_OPERATION_TIMEDOUT;
@@ -104,6 +129,8 @@ struct HttpClient::Impl {
   CURLM* multi = nullptr;
   curl_slist* headers = nullptr;       // of a request without a body
   curl_slist* body_headers = nullptr;  // of one with a body
+  std::string answer;                  // the body of the current call
+  std::size_t received = 0;            // bytes of headers and body of the current call
   char detail[CURL_ERROR_SIZE] = {};
   std::atomic<bool> interrupted{false};
 };
@@ -116,7 +143,13 @@ HttpReply HttpClient::send(const char* method, const std::string& path, const st
   CURL* const easy = impl_->easy;
   const std::string url = impl_->options.base + path;
   impl_->detail[0] = '\0';
-  curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
+  impl_->answer.clear();
+  impl_->received = 0;
+  // Else it would keep the URL of the call before.
+  if (const CURLcode code = curl_easy_setopt(easy, CURLOPT_URL, url.c_str()); code != CURLE_OK) {
+    reply.error = impl_->what_failed(code);
+    return reply;
+  }
   curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
   if (!body.empty()) {
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
@@ -124,11 +157,16 @@ HttpReply HttpClient::send(const char* method, const std::string& path, const st
   }
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, body.empty() ? impl_->headers : impl_->body_headers);
   curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
-  curl_easy_setopt(easy, CURLOPT_WRITEDATA, &reply.body);
-  if (const CURLcode code = impl_->perform(); code != CURLE_OK) {
+  const CURLcode code = impl_->perform();
+  curl_off_t us = 0;
+  curl_easy_getinfo(easy, CURLINFO_TOTAL_TIME_T, &us);
+  reply.took = Ms{us / 1000};
+  if (code != CURLE_OK) {
     reply.error = impl_->what_failed(code);
+    impl_->answer = {};
     return reply;
   }
+  reply.body = std::exchange(impl_->answer, {});
   long status = 0;
   curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
   reply.status = static_cast<int>(status);

@@ -1,7 +1,9 @@
 // An HTTP client, with libcurl: the management API, a collector of traces. It keeps its connection.
+// An answer is bounded: in bytes, whatever the server sends, and in time.
 // Thread: one, except interrupt(). send() blocks, bounded by the timeouts.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,13 +22,16 @@ struct HttpClientOptions {
   std::string ca = {};                            // PEM file; "" = the system's
   bool verify = true;                             // the server's certificate and its name
   Ms connecting, answering;                       // the complete answer must arrive within the sum of both
+  std::size_t max_answer = 64UL * 1024;           // bytes of its headers and its body
 };
 
 struct HttpReply {
   int status = 0;  // 0 = no answer; `error` says why
   std::string body;
   Ms retry_after{0};  // Retry-After, as seconds or as a date; 0 = none
-  std::string error;  // "is not reachable", "does not answer in time", "cannot be used: ..."
+  Ms took{0};
+  // "is not reachable", "does not answer in time", "answers with more than 64 KB", "cannot be used: ..."
+  std::string error;
 };
 
 class HttpClient {

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <chrono>
@@ -40,6 +41,17 @@ void write(asio::ip::tcp::socket& socket, const HttpScript::Answer& answer,
   response.body() = answer.body;
   response.prepare_payload();
   beast::http::write(socket, response, error);
+}
+
+// Until the client closes the connection, or the server ends.
+void write_for_ever(asio::ip::tcp::socket& socket, bool headers) {
+  std::string text = "HTTP/1.1 200 OK\r\n";
+  if (!headers) text += "Transfer-Encoding: chunked\r\n\r\n";
+  for (boost::system::error_code error; !error;) {
+    asio::write(socket, asio::buffer(text), error);
+    text =
+        headers ? "X-More: " + std::string(1000, 'x') + "\r\n" : "2000\r\n" + std::string(8192, 'x') + "\r\n";
+  }
 }
 
 }  // namespace
@@ -90,6 +102,8 @@ struct HttpScript::Impl {
         std::unique_lock lock(mutex);
         return changed.wait(lock, [&] { return ended; });
       }
+      if (answer.status == kEndlessBody || answer.status == kEndlessHeaders)
+        return write_for_ever(socket, answer.status == kEndlessHeaders);
       write(socket, answer, error);
     }
   }

@@ -17,11 +17,13 @@ class HttpScript {
     std::map<std::string, std::string> headers;  // names in lower case
   };
   struct Answer {
-    int status = 200;  // kCut: closes the connection; kSilent: does not answer until the server ends
+    // kCut: closes the connection; kSilent: does not answer until the server ends; kEndlessBody,
+    // kEndlessHeaders: writes for ever, as long as the client reads.
+    int status = 200;
     std::string body = {};
     std::map<std::string, std::string> headers = {};
   };
-  static constexpr int kCut = 0, kSilent = -1;
+  static constexpr int kCut = 0, kSilent = -1, kEndlessBody = -2, kEndlessHeaders = -3;
   // `number`: of the request, from 1.
   using Script = std::function<Answer(const Request&, std::size_t number)>;
 

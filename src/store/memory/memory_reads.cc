@@ -8,6 +8,10 @@
 namespace rung {
 
 Result<std::vector<StoredMessage>> MemoryStore::messages(std::span<const TaskId> ids) {
+  const auto unreadable =
+      call([&] { return std::ranges::any_of(ids, [&](TaskId id) { return db_.unreadable_.contains(id); }); });
+  if (!unreadable) return tl::unexpected(unreadable.error());
+  if (*unreadable) return permanent("the memory store was told that a message cannot be read");
   return call([&] {
     std::vector<StoredMessage> out;
     for (const TaskId id : ids) {

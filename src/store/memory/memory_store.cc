@@ -54,6 +54,11 @@ std::function<void()> MemoryDb::back_up() {
     pauses_ = pauses;
   };
 }
+void MemoryDb::make_unreadable(TaskId id) {
+  const std::lock_guard lock(mutex_);
+  unreadable_.insert(id);
+}
+
 void MemoryDb::set_max_body(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   max_body_ = bytes;

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -34,6 +35,8 @@ class MemoryDb {
   void fail_next(int calls, Error::Kind kind = Error::Kind::transient);
   // ... or do what they are asked and then fail, as a lost answer does.
   void lose_next_answers(int calls);
+  // Reading the message of this task fails with a permanent error, and so does any batch with it.
+  void make_unreadable(TaskId id);
   // Makes a backup, for tests: the returned function restores everything to the present state.
   std::function<void()> back_up();
   // Bodies larger than this are Inserted::too_large.
@@ -68,6 +71,7 @@ class MemoryDb {
   int fail_ = 0, lose_ = 0;
   Error::Kind fail_kind_ = Error::Kind::transient;
   std::size_t max_body_ = std::size_t{16} << 20U;
+  std::set<TaskId> unreadable_;
   bool migrated_ = false;
   std::vector<Node> nodes_;  // id = index + 1
   std::vector<ShardRow> shards_;

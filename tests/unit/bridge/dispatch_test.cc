@@ -197,5 +197,28 @@ TEST(DispatchWithASmallWindow, ClaimsAllThatIsDue) {
   EXPECT_EQ(flow.broker.depth("orders"), 100U);
 }
 
+TEST_F(DispatchStory, AMessageThatCannotBeReadFailsNoOthersOfItsBatch) {
+  constexpr std::size_t kTasks = 300;
+  std::vector<TaskId> ids;
+  for (std::size_t i = 0; i < kTasks; ++i) ids.push_back(world.insert("orders", world.now()));
+  const TaskId bad = ids[123];
+  world.db->make_unreadable(bad);
+  std::vector<io::DueItem> items;
+  for (const TaskId id : ids) {
+    const Task task = world.row(id);
+    items.push_back(flow.names.item(task, task.next_at.value()));
+  }
+  flow.dispatch.due(items);
+  ASSERT_TRUE(world.loop.run_until([&] { return flow.broker.depth("orders") == kTasks - 1; }));
+  ASSERT_TRUE(world.loop.run_until([&] { return world.row(bad).state == State::parked; }));
+  EXPECT_NE(world.row(bad).last_error.find("a message cannot be read"), std::string::npos);
+  ASSERT_TRUE(world.loop.run_until([&] { return flow.dispatch.idle(); }));
+  world.loop.run_for(Ms{100});
+  for (const TaskId id : ids) {
+    if (id == bad) continue;
+    ASSERT_EQ(world.row(id).state, State::awaiting);
+  }
+}
+
 }  // namespace
 }  // namespace rung::bridge

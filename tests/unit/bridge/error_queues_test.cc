@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -38,6 +39,7 @@ class ErrorQueueStory : public testing::Test {
     errors_ = std::make_shared<const ErrorQueues>(std::vector{std::move(entry)});
     BrokerOptions options;
     options.error_queues = errors_;
+    options.consume_delay = true;
     broker_ = std::make_unique<MemoryBroker>(options, MemoryBroker::Pace::by_hand, clock_);
     for (const char* queue : {"orders", "orders_error", "rung.parked"}) broker_->declare(queue);
     BridgeSettings settings;
@@ -210,6 +212,37 @@ TEST_F(ErrorQueueStory, AMessageThatNamesAnErrorQueueIsParked) {
   ASSERT_TRUE(parks());
   EXPECT_NE(rows()[0].task.last_error.find("which is an error queue itself"), std::string::npos)
       << rows()[0].task.last_error;
+}
+
+TEST_F(ErrorQueueStory, AFailureOrADelayForAnErrorQueueIsParked) {
+  start({.from = "*_error"});
+  ASSERT_TRUE(broker_->put("rung.failed", with_queue("orders_error", "failure")));
+  Message delay = with_queue("orders_error", "delay");
+  delay.headers->emplace_back("retry-after", "1s");
+  ASSERT_TRUE(broker_->put("rung.delay", delay));
+  ASSERT_TRUE(until([&] {
+    const auto all = rows();
+    return all.size() == 2 &&
+           std::ranges::all_of(all, [](const TaskRow& row) { return row.task.state == State::parked; });
+  }));
+  for (const TaskRow& row : rows())
+    EXPECT_NE(row.task.last_error.find("is an error queue"), std::string::npos) << row.task.last_error;
+  EXPECT_EQ(broker_->depth("orders_error"), 0U);
+}
+
+TEST_F(ErrorQueueStory, ATaskWhoseQueueBecomesAnErrorQueueIsParkedInsteadOfPublished) {
+  start({.from = "orders_error"});
+  fail(order(), "a");
+  ASSERT_TRUE(until([&] { return rows().size() == 1; }));
+  ASSERT_EQ(rows()[0].task.state, State::scheduled);
+  const auto now_one = std::make_shared<const ErrorQueues>(
+      std::vector{ErrorQueue{.from = "orders_error", .dialect = framework()},
+                  ErrorQueue{.from = "orders", .dialect = framework(), .to = "elsewhere"}});
+  bridge_->reload(rules_->with_error_queues(now_one), std::nullopt);
+  ASSERT_TRUE(parks());
+  EXPECT_NE(rows()[0].task.last_error.find("'orders' is an error queue"), std::string::npos)
+      << rows()[0].task.last_error;
+  EXPECT_EQ(broker_->depth("orders"), 0U);
 }
 
 TEST_F(ErrorQueueStory, AHeaderNamesOnlyAllowedQueuesTheConfigAnyone) {

@@ -124,8 +124,8 @@ class Flow final : public BrokerSink {
         shards(world.loop, jobs, clock,
                {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
                listener()),
-        dispatch({world.loop, jobs, shards, transitions, outbox, broker, clock, names, gates, breakers, proof,
-                  world.rules, horizon, updates, counts, "rung", tracer},
+        dispatch({world.loop, jobs, shards, transitions, outbox, broker, clock, names, health, gates,
+                  breakers, proof, world.rules, horizon, updates, counts, "rung", tracer},
                  options.max_unconfirmed, broker.limits()),
         horizon(world.loop, jobs, shards, clock, names, dispatch, options.horizon) {
     EXPECT_TRUE(proof.set({std::string(64, 'a'), ""}));

@@ -49,6 +49,8 @@ TEST_F(ErrorQueueConfig, RefusesWhatWouldTakeMessagesFromConsumersOrGoInACircle)
   EXPECT_THAT(with("error_queues: [ { from: a, to: b_error }, { from: \"*_error\" } ]\n"),
               ElementsAre(HasSubstr("error_queues[1].to: \"b_error\" is an error queue")));
   EXPECT_THAT(with("error_queues: [ { from: a, to: a } ]\n"), ElementsAre(HasSubstr("is an error queue")));
+  EXPECT_THAT(with("error_queues: [ { from: \"*_error\", to: a } ]\ntags: { mail: { queue: mail_error } }\n"),
+              ElementsAre(HasSubstr("rung.yaml:4:24: tags.mail.queue: \"mail_error\" is an error queue")));
   EXPECT_THAT(with("error_queues: [ { from: a, to: b, ladder: none, parked: return } ]\n"),
               ElementsAre(HasSubstr("remove one of them")));
   EXPECT_THAT(with("error_queues: [ { from: a }, { from: a } ]\n"),

@@ -124,5 +124,46 @@ TEST_F(ConfigPolicies, TheQueueOfARuleIsAnAllowedTarget) {
   EXPECT_TRUE(config.rules->targets().allows("slow"));
 }
 
+TEST_F(ConfigPolicies, ExpressionsThatAreTooLarge) {
+  EXPECT_THAT(of_rule("{ when: { error: '/E0\\pL{0,900}boom/' }, then: park }"), HasSubstr("too large"));
+  std::string many;
+  for (int i = 0; i < 6; ++i)
+    many += "    - { when: { error: '/E" + std::to_string(i) + "\\pL{0,150}boom/' }, then: park }\n";
+  const std::string found = problem("rules:\n  list:\n" + many + "queues: { orders: { rules: list } }\n");
+  EXPECT_THAT(found,
+              HasSubstr("].when.error: with this expression, those of the list are too large together"));
+  EXPECT_THAT(found, testing::StartsWith("rung.yaml:8:24: rules.list[4]"))
+      << "the position of the expression";
+}
+
+TEST_F(ConfigPolicies, SnoozesInACircle) {
+  const std::string circle =
+      "rules:\n  there: [{ then: { snooze: 1m, to: b } }]\n  back: [{ then: { snooze: 1m, to: a } }]\n";
+  EXPECT_EQ(problem(circle + "queues: { a: { rules: there }, b: { rules: back } }\n"),
+            "rung.yaml:5:36: rules.back[1].then.to: snoozes move a message in a circle (a -> b -> a), and a "
+            "snoozed attempt is not counted: remove one of these rules, or set give_up.after for one of the "
+            "queues");
+  // It ends.
+  good(kServers + circle + "queues: { a: { rules: there, give_up: { after: 1d } }, b: { rules: back } }\n");
+  good(kServers + circle + "queues: { a: { rules: there }, b: {} }\n");
+  // Not a move.
+  good(kServers + "rules: { all: [{ then: { snooze: 1m, to: a } }] }\nqueues: { a: { rules: all } }\n");
+  // Counted.
+  good(kServers +
+       "rules:\n  there: [{ then: { to: b } }]\n  back: [{ then: { to: a } }]\n"
+       "queues: { a: { rules: there }, b: { rules: back } }\n");
+}
+
+TEST_F(ConfigPolicies, SnoozesThatMayMoveInACircle) {
+  const std::string rules =
+      "rules:\n  all:\n    - { when: { type: X, queue: a }, then: { snooze: 1m, to: b } }\n"
+      "    - { when: { queue: b }, then: { snooze: 1m, to: c } }\n"
+      "    - { when: { queue: c }, then: { snooze: 1m, to: a } }\n";
+  good(kServers + rules + "defaults: { rules: all }\n");
+  EXPECT_THAT(warnings(rules + "defaults: { rules: all }\n"),
+              ElementsAre(testing::AllOf(HasSubstr("a -> b -> c -> a"), HasSubstr("after 100"))));
+  EXPECT_THAT(warnings(rules + "defaults: { rules: all, give_up: { after: 1d } }\n"), testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace rung

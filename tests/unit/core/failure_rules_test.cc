@@ -76,6 +76,31 @@ TEST(RuleRegex, NeedsSlashesAndAValidExpression) {
   EXPECT_FALSE(parse_rule_regex("/(?=a)/")) << "no look-ahead: it cannot be matched in linear time";
 }
 
+// It has a million instructions: RE2 compiles it alone, and refuses it in a set.
+TEST(RuleRegex, OneThatIsTooLargeIsRefused) {
+  EXPECT_THAT(parse_rule_regex("/E0\\pL{0,900}boom/").error().message, HasSubstr("too large"));
+  EXPECT_TRUE(parse_rule_regex("/E0.{0,900}boom/"));
+}
+
+// Each is fine alone.
+TEST(FailureRules, ThatAreTooLargeTogetherAreReportedAndStillMatch) {
+  std::vector<FailureRule> rules{rule(error("/^never$/"), action(Kind::park))};
+  for (const auto* name : {"E0", "E1", "E2", "E3"})
+    rules.push_back(rule(error("/" + std::string(name) + "\\pL{0,150}boom/"), action(Kind::park)));
+  const auto large = list(rules);
+  const auto problem = large.too_large();
+  ASSERT_TRUE(problem);
+  EXPECT_GE(problem->rule, 1U);
+  EXPECT_LT(problem->rule, rules.size());
+  EXPECT_THAT(problem->why, HasSubstr("32 MB"));
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(matched(large, with_type("", "x E" + std::to_string(i) + "abcboom x")), i + 2);
+  EXPECT_EQ(matched(large, with_type("", "E4abcboom")), 0U);
+  EXPECT_NE(large.why_not(large.rules()[0], with_type("", "x")), "");
+  rules.resize(problem->rule);
+  EXPECT_FALSE(list(rules).too_large());
+}
+
 TEST(FailureRules, MatchTypesByPattern) {
   const auto rules = list({rule(type({"ValidationError", "*.JsonException"}), action(Kind::park))});
   EXPECT_EQ(matched(rules, with_type("ValidationError")), 1u);
@@ -430,6 +455,36 @@ TEST(GiveUp, ARedriveStartsAnew) {
   EXPECT_EQ(counted_age(task, kNow), Ms{0});
   task = decide(task, event::Claim{}, rules, at()).task;
   EXPECT_EQ(after(rules, failed_with("x"), task).task.state, State::scheduled);
+}
+
+// Rules of two queues that move a task back and forth: no attempt is counted, so nothing else ends it.
+TEST(RuledFailure, SnoozesBetweenQueuesEnd) {
+  RuleAction there = snooze(minutes(1)), back = there;
+  there.to = "invoices";
+  back.to = "orders";
+  const RuleBook base = testing::rules();
+  RuleBook::Queues queues = base.queues();
+  queues["orders"].rules = "there";
+  queues["invoices"].rules = "back";
+  const auto list_of = [](RuleAction then, const char* name) {
+    FailureRule one = rule({}, std::move(then));
+    one.name = name;
+    return std::make_shared<const FailureRules>(std::vector{one});
+  };
+  const RuleBook rules(base.ladders(), queues, {}, {}, {},
+                       {{"there", list_of(there, "there[1]")}, {"back", list_of(back, "back[1]")}});
+  Task task = task_in(State::awaiting);
+  int moves = 0;
+  for (; moves < 1000 && task.state != State::parked; ++moves) {
+    task = after(rules, failed_with("x"), task).task;
+    if (task.state != State::scheduled) break;
+    task.next_at = kNow;
+    task = decide(task, event::Claim{}, rules, at()).task;
+  }
+  EXPECT_EQ(task.state, State::parked);
+  EXPECT_EQ(moves, 100);
+  EXPECT_EQ(task.rule, "move_limit");
+  EXPECT_THAT(task.last_error, HasSubstr("after 100 uncounted attempts, the rule there[1] would move it"));
 }
 
 }  // namespace

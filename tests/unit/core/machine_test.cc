@@ -584,6 +584,21 @@ TEST(Redrive, AScheduledOneIsDueNowAndKeepsItsLevel) {
   EXPECT_EQ(d.task.level, 2);
 }
 
+TEST(Redrive, NotIntoAnErrorQueue) {
+  const auto errors = std::make_shared<const ErrorQueues>(std::vector{ErrorQueue{.from = "*_error"}});
+  const RuleBookPtr book = rules().with_error_queues(errors);
+  Task parked = task_in(State::parked);
+  for (const Target& target : {Target{"orders_error", "", ""}, Target{"", "", "orders_error"}}) {
+    const Decision d = decide(parked, event::Redrive{target}, *book, at());
+    EXPECT_EQ(d.verdict, Verdict::refused);
+    EXPECT_NE(d.reason.find("'orders_error' is an error queue"), std::string::npos) << d.reason;
+  }
+  EXPECT_EQ(decide(parked, event::Redrive{{"orders", "", ""}}, *book, at()).verdict, Verdict::applied);
+  parked.queue = "orders_error";  // the config named it later
+  EXPECT_EQ(decide(parked, event::Redrive{}, *book, at()).verdict, Verdict::refused);
+  EXPECT_EQ(decide(parked, event::Redrive{{"orders", "", ""}}, *book, at()).verdict, Verdict::applied);
+}
+
 TEST(Redrive, NotWithoutAQueue) {
   Task t = task_in(State::parked);
   t.queue.clear();

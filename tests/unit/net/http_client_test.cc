@@ -106,6 +106,32 @@ TEST(HttpClient, InterruptEndsACallThatIsNotAnswered) {
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
+// A peer that sends for ever takes no memory: what exceeds the limit ends the call.
+TEST(HttpClient, AnAnswerIsBoundedInBytes) {
+  HttpScript server([](const HttpScript::Request& request, std::size_t) -> HttpScript::Answer {
+    if (request.target == "/body") return {.status = HttpScript::kEndlessBody};
+    if (request.target == "/headers") return {.status = HttpScript::kEndlessHeaders};
+    return {.status = 200, .body = std::string(request.target == "/fits" ? 60'000 : 70'000, 'x')};
+  });
+  HttpClient client(options_for(server));
+  for (const auto* path : {"/body", "/headers", "/known-length"}) {
+    const HttpReply reply = client.send("GET", path);
+    EXPECT_EQ(reply.status, 0) << path;
+    EXPECT_EQ(reply.error, "answers with more than 64 KB") << path;
+    EXPECT_EQ(reply.body, "") << path;
+  }
+  EXPECT_EQ(client.send("GET", "/fits").body.size(), 60'000U) << "and the next call works";
+}
+
+TEST(HttpClient, ACallerMayNeedMore) {
+  HttpScript server([](const HttpScript::Request&, std::size_t) -> HttpScript::Answer {
+    return {.status = 200, .body = std::string(1 << 20, 'x')};
+  });
+  HttpClientOptions options = options_for(server);
+  options.max_answer = std::size_t{8} << 20;
+  EXPECT_EQ(HttpClient(options).send("GET", "/").body.size(), std::size_t{1} << 20);
+}
+
 TEST(HttpClient, SaysThatNobodyListens) {
   int port = 0;
   {

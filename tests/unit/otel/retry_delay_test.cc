@@ -31,5 +31,11 @@ TEST(RetryDelay, WhatTheCollectorAskedForTakesPrecedence) {
   EXPECT_LE(delay.next(Ms{0}), Ms{1000});
 }
 
+TEST(RetryDelay, AnAskedPauseIsAtMostMinutes) {
+  RetryDelay delay(Ms{1000}, Ms{5000});
+  EXPECT_EQ(delay.next(std::chrono::hours{24}), RetryDelay::kMostAsked);
+  EXPECT_EQ(RetryDelay::kMostAsked, std::chrono::minutes{5});
+}
+
 }  // namespace
 }  // namespace rung::otel

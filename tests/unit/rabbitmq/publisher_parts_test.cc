@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
+#include "plugin/rabbitmq/ack_window.h"
 #include "plugin/rabbitmq/message_writer.h"
 #include "plugin/rabbitmq/publish_failures.h"
 #include "plugin/rabbitmq/publish_outcomes.h"
@@ -274,6 +278,98 @@ TEST_F(RoutingTest, ARefusedBindingMeansTheDefaultExchange) {
   EXPECT_EQ(outgoing.exchange, "");
   EXPECT_EQ(outgoing.routing_key, "orders");
   EXPECT_TRUE(outgoing.message.headers->empty());
+}
+
+TEST(Outstanding, OneWithoutAnAnswerKeepsNoSettledOnesInMemory) {
+  constexpr std::uint64_t kMessages = 100'000, kUnderWay = 100;
+  Outstanding outstanding;
+  std::vector<PublishResult> results;
+  std::size_t most = 0;
+  for (std::uint64_t tag = 1; tag <= kMessages; ++tag) {
+    ASSERT_EQ(outstanding.add(sent(tag)), tag);
+    // Tags 1 and 1000 are never answered; the others one by one, late.
+    if (tag > kUnderWay && tag != kUnderWay + 1 && tag != kUnderWay + 1000)
+      outstanding.confirm(tag - kUnderWay, false, true, results);
+    most = std::max(most, outstanding.slots());
+  }
+  EXPECT_EQ(outstanding.size(), kUnderWay + 2);
+  EXPECT_LE(most, 2 * (kUnderWay + 2) + Outstanding::kMostSettled);
+  ASSERT_NE(outstanding.at(1), nullptr);
+  EXPECT_EQ(outstanding.at(1)->outgoing.token, 1U);
+  EXPECT_EQ(outstanding.at(2), nullptr) << "settled";
+
+  // A return of an old one is found, and then its confirm.
+  results.clear();
+  Message message;
+  EXPECT_TRUE(outstanding.returned("", "orders", message, "no queue"));
+  outstanding.confirm(999, true, true, results);  // up to there: 1 alone
+  EXPECT_THAT(results, ElementsAre(testing::AllOf(testing::Field(&PublishResult::token, 1U),
+                                                  testing::Field(&PublishResult::how, How::returned))));
+  outstanding.confirm(kMessages - 1, true, true, results);
+  EXPECT_EQ(results.size(), kUnderWay + 1);
+  EXPECT_EQ(results[1].token, 1000U) << "in the order sent";
+  const std::vector<Sent> rest = outstanding.take_all();
+  ASSERT_EQ(rest.size(), 1U);
+  EXPECT_EQ(rest[0].outgoing.token, kMessages);
+  EXPECT_EQ(outstanding.slots(), 0U);
+}
+
+TEST(Outstanding, AnOldMessageIsStillMatchedWithItsReturn) {
+  Outstanding outstanding;
+  std::vector<PublishResult> results;
+  Sent old = sent(1);
+  old.outgoing.message.body = "old";
+  outstanding.add(std::move(old));
+  for (std::uint64_t tag = 2; tag <= 5000; ++tag) {
+    outstanding.add(sent(tag));
+    outstanding.confirm(tag, false, true, results);
+  }
+  Message message;
+  message.body = "old";
+  ASSERT_TRUE(outstanding.returned("", "orders", message, "no queue"));
+  results.clear();
+  outstanding.confirm(1, false, true, results);
+  ASSERT_EQ(results.size(), 1U);
+  EXPECT_EQ(results[0].how, How::returned);
+  EXPECT_EQ(results[0].reason, "no queue");
+}
+
+TEST(AckWindow, OneThatIsNeverAckedKeepsNoOthersInMemory) {
+  constexpr std::uint64_t kMessages = 100'000;
+  AckWindow window;
+  std::vector<AckFrame> frames;
+  for (std::uint64_t tag = 1; tag <= kMessages; ++tag) {
+    window.delivered();
+    if (tag == 1 || tag == 5000) continue;
+    window.ack({tag}, frames);
+    ASSERT_EQ(frames, (std::vector<AckFrame>{{tag, false}}));
+    frames.clear();
+    ASSERT_LE(window.size(), 2 * 2 + AckWindow::kMostSettled);
+  }
+  window.ack({5000}, frames);
+  window.ack({5000}, frames);
+  EXPECT_EQ(frames, (std::vector<AckFrame>{{5000, false}}));
+  frames.clear();
+  window.settled(1);
+  for (int i = 0; i < 3; ++i) window.delivered();
+  window.ack({kMessages + 1, kMessages + 2}, frames);  // nothing is open before them any more
+  EXPECT_EQ(frames, (std::vector<AckFrame>{{kMessages + 2, true}}));
+}
+
+TEST(NamesOfExchanges, AreBounded) {
+  SettableClock clock;
+  ProvenExchanges proven(clock);
+  RefusedExchanges refused;
+  for (std::size_t i = 0; i < 2 * ProvenExchanges::kMost + 10; ++i) {
+    const std::string name = "stranger-" + std::to_string(i);
+    proven.add(name);
+    proven.set_unbindable(name, "refused");
+    refused.add(name, "no such exchange", clock.now);
+    ASSERT_LE(proven.size(), 2 * ProvenExchanges::kMost);
+    ASSERT_LE(refused.size(), RefusedExchanges::kMost);
+  }
+  EXPECT_TRUE(proven.contains("")) << "the default exchange";
+  EXPECT_NE(refused.reason("stranger-" + std::to_string(2 * ProvenExchanges::kMost + 9), clock.now), nullptr);
 }
 
 }  // namespace

@@ -1,0 +1,20 @@
+// Store calls on many rows of which one may fail for good, because of its data: the batch is split, so that
+// only the bad row fails. Thread: a store thread's; the functions block.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "src/store/tasks.h"
+
+namespace rung::bridge {
+
+// TaskStore::messages(). A message whose reading fails for good has the reason in `broken`.
+Result<std::vector<StoredMessage>> read_messages(TaskStore& store, std::span<const TaskId> ids);
+
+// TaskStore::apply() of claims, in as few transactions as possible. A claim that fails for good is refused,
+// with the reason.
+Result<std::vector<Decision>> apply_claims(TaskStore& store, std::span<const Event> claims,
+                                           const Fence& fence, const Decider& decide);
+
+}  // namespace rung::bridge

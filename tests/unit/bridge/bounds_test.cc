@@ -1,0 +1,171 @@
+// What strangers name (queues, exchanges) takes bounded memory, and harms no queue of the config. Each
+// container of the table in docs/design.md is filled beyond its bound.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/bridge/breakers.h"
+#include "src/bridge/queue_names.h"
+#include "src/bridge/returned_copies.h"
+#include "src/bridge/route_log.h"
+#include "tests/unit/bridge/flow_fixture.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr std::size_t kStrangers = 5000;
+
+std::string stranger(std::size_t i) { return "stranger-" + std::to_string(i); }
+
+// Every queue, also one that the config does not name, has a breaker that opens after two failures.
+RuleBookPtr breakers_for_all() {
+  QueueRules defaults{.ladder = "default", .silence = {}, .catch_up = 1000};
+  defaults.gate.breaker = BreakerRules{};
+  defaults.gate.breaker->open_after = 2;
+  defaults.gate.breaker->of_last = 4;
+  return std::make_shared<RuleBook>(
+      RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}, Ms{2000}, Ms{5000}})}},
+      RuleBook::Queues{{"orders", defaults}}, RuleBook::Tags{}, defaults);
+}
+
+class Strangers : public testing::Test {
+ protected:
+  Strangers() {
+    world.rules = breakers_for_all();
+    flow = std::make_unique<Flow>(world);
+    flow->gates.start();
+    flow->breakers.start();
+    world.loop.run_for(Ms{1000});
+  }
+  static Task task_of(const std::string& queue) {
+    Task task;
+    task.id = TaskId{1};
+    task.queue = queue;
+    task.attempt = 1;
+    return task;
+  }
+  void succeed(const std::string& queue) { flow->breakers.decided(ended(queue, Outcome::succeeded)); }
+  void fail(const std::string& queue) { flow->breakers.decided(ended(queue, Outcome::failed)); }
+  static Decision ended(const std::string& queue, Outcome outcome) {
+    Decision decision;
+    decision.verdict = Decision::Verdict::applied;
+    decision.task = task_of(queue);
+    decision.attempt.emplace();
+    decision.attempt->outcome = outcome;
+    return decision;
+  }
+  bool is_open(const std::string& queue) const {
+    const GateState* state = flow->gates.state(queue);
+    return state != nullptr && state->breaker.state == Breaker::State::open;
+  }
+
+  World world;
+  std::unique_ptr<Flow> flow;
+};
+
+TEST_F(Strangers, OutcomesOfTheirDeliveriesAreBounded) {
+  fail("orders");
+  for (std::size_t i = 0; i < kStrangers; ++i) {
+    succeed(stranger(i));
+    ASSERT_LE(flow->breakers.pending(), Breakers::kMostPending + 1);
+  }
+  fail("orders");
+  ASSERT_TRUE(world.loop.run_until([&] { return is_open("orders"); }))
+      << "no outcome of a listed queue is lost";
+}
+
+TEST_F(Strangers, StatesOfTheirGatesAreBounded) {
+  // Almost all that the bound allows, opened by other instances.
+  constexpr std::size_t kThere = Gates::kMostUnlisted - 10;
+  for (std::size_t i = 0; i < kThere; ++i) {
+    ASSERT_TRUE(world.eyes->change_gate(stranger(i), [](GateState& state, EpochMs now) {
+      state.breaker.state = Breaker::State::open;
+      state.breaker.opened_at = state.breaker.since = state.seen_at = now;
+      state.breaker.until = now + Ms{3'600'000};
+      return std::vector<SystemEvent>{};
+    }));
+  }
+  world.loop.run_for(Ms{1000});  // the gates are read twice a second
+  for (std::size_t i = kThere; i < kThere + 200; ++i) {
+    fail(stranger(i));
+    if (i % 50 == 0) world.loop.run_for(Ms{600});
+  }
+  world.loop.run_for(Ms{1000});
+  const auto states = world.eyes->gate_states().value();
+  EXPECT_GE(states.size(), Gates::kMostUnlisted) << "those within the bound have one";
+  EXPECT_LE(states.size(), Gates::kMostUnlisted + 60) << "more only between two reads";
+  EXPECT_EQ(flow->gates.states().size(), states.size());
+  EXPECT_EQ(flow->breakers.totals().size(), Breakers::kMostTotals + 1);
+  EXPECT_EQ(flow->breakers.totals().at("(other)").opened,
+            static_cast<std::int64_t>(kThere - Breakers::kMostTotals));
+  EXPECT_FALSE(flow->gates.keeps(stranger(kStrangers)));
+  EXPECT_TRUE(flow->gates.keeps("orders"));
+  fail("orders");
+  fail("orders");
+  ASSERT_TRUE(world.loop.run_until([&] { return is_open("orders"); }));
+  EXPECT_EQ(flow->breakers.totals().at("orders").opened, 1);
+}
+
+TEST(Bounds, QueueNames) {
+  QueueNames names;
+  const std::uint32_t early = names.number("early");
+  for (std::size_t i = 0; i < QueueNames::kMost + kStrangers; ++i) names.number(stranger(i));
+  EXPECT_EQ(names.number("late"), QueueNames::kShared);
+  EXPECT_EQ(names.size(), QueueNames::kMost + 1);
+  names.reserve("orders");  // by a reload
+  names.reserve("early");
+  const std::uint32_t orders = names.number("orders");
+  EXPECT_NE(orders, QueueNames::kShared);
+  EXPECT_EQ(names.name(orders), "orders");
+  EXPECT_EQ(names.number("early"), early);
+  EXPECT_EQ(names.number("late"), QueueNames::kShared);
+  EXPECT_EQ(names.size(), QueueNames::kMost + 2);
+}
+
+TEST(Bounds, NamesInTheLog) {
+  const test::VirtualClock clock;
+  RouteLog route_log(clock);
+  for (std::size_t i = 0; i < 4 * kStrangers; ++i) {
+    route_log.exchange_refused(stranger(i), "");
+    route_log.routing_key_lost(stranger(i), "");
+    ASSERT_LE(route_log.size(), RouteLog::kMostExchanges + RouteLog::kMostQueues);
+  }
+}
+
+TEST(Bounds, AttachmentsOfQueuesThatTheConfigDoesNotName) {
+  test::VirtualClock clock;
+  Health health(clock, [] {});
+  Attachments attachments(health, [](const SystemEvent&) {});
+  for (std::size_t i = 0; i < kStrangers; ++i) attachments.seen(stranger(i));
+  const auto watched = attachments.to_watch({"orders"});
+  EXPECT_EQ(watched.size(), Attachments::kMostSeen + 1);
+  EXPECT_EQ(watched.front(), "orders");
+}
+
+TEST(Bounds, CountsByQueue) {
+  const RuleBookPtr rules = breakers_for_all();
+  FlowCounts counts(*rules);
+  Task task;
+  for (std::size_t i = 0; i < kStrangers; ++i) {
+    task.queue = stranger(i);
+    counts.published(task, PublishResult::How::confirmed, Ms{1});
+  }
+  EXPECT_LE(counts.by_queue().size(), rules->queues().size() + 1);
+}
+
+TEST(Bounds, ErrorQueuesWithReturnedCopies) {
+  World world;
+  Flow flow(world);
+  ReturnedCopies returned(world.loop, flow.broker, flow.outbox, flow.acks);
+  for (std::size_t i = 0; i < 1000; ++i) {
+    Delivery copy;
+    copy.source = stranger(i);
+    copy.returned_copy = true;
+    flow.broker.declare(copy.source);
+    returned.add(std::move(copy));
+    world.loop.run_for(Ms{400});  // quiet: it goes back
+    ASSERT_LE(returned.queues(), ReturnedCopies::kMostIdle + 1);
+  }
+}
+
+}  // namespace
+}  // namespace rung::bridge
