@@ -113,6 +113,8 @@ std::string_view name_of(const Happening& what);
 struct ByHand {
   std::string who;                          // "alice@host (cli)", "token full, 10.0.0.3 (http)"
   std::optional<std::uint32_t> if_version;  // only if the task still has this version
+  std::string reason = {};                  // as the person gave it; "" = none
+  std::int64_t bulk = 0;                    // the bulk that it is part of; 0 = none
 };
 
 struct Event {
