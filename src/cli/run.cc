@@ -312,7 +312,8 @@ class Sidecar {
     const std::string what =
         slow_reload(path_, std::chrono::floor<std::chrono::seconds>(clock_.boot() - *since));
     bridge_.report_config(what);
-    log::warn("reading the config takes long", {{"file", path_}, {"reason", what}});
+    if (clock_.boot() - *since < 2 * kSlowReload)
+      log::warn("reading the config takes long", {{"file", path_}, {"reason", what}});
   }
 
   // Returns the changed keys that need a restart.

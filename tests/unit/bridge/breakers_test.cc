@@ -399,7 +399,9 @@ RuleBookPtr gated_by_pattern(const GateRules& gate) {
 
 class PatternRateStory : public GateStory {
  protected:
-  PatternRateStory() : GateStory(gated_by_pattern(few_in_flight())) {}
+  PatternRateStory() : GateStory(gated_by_pattern(few_in_flight())) {
+    for (const char* queue : {"orders.a", "orders.b"}) flow->broker.declare(queue);
+  }
 };
 
 TEST_F(PatternRateStory, EachQueueThatMatchesHasAGateOfItsOwn) {
@@ -421,7 +423,7 @@ GateRules with_window() {
 
 class PatternWindowStory : public GateStory {
  protected:
-  PatternWindowStory() : GateStory(gated_by_pattern(with_window())) {}
+  PatternWindowStory() : GateStory(gated_by_pattern(with_window())) { flow->broker.declare("orders.a"); }
 };
 
 TEST_F(PatternWindowStory, AQueueThatMatchesWaitsOutsideTheWindow) {
