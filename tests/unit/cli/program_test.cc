@@ -64,6 +64,18 @@ TEST_F(Program, AConfigThatIsThereAndCannotBeReadIsNotMissing) {
   EXPECT_THAT(ran.err, AllOf(HasSubstr("rung.yaml: cannot be read: "), Not(HasSubstr("no config file"))));
 }
 
+TEST_F(Program, DoctorTellsOnceWhoCanReadThePasswordOfTheBroker) {
+  std::filesystem::permissions(write("pw", "x\n"), std::filesystem::perms{0644});
+  const Ran ran = rung({"doctor", "-c",
+                        write("doctor.yaml",
+                              "broker: { url: \"amqp://u@127.0.0.1:1/%2f\", password_file: pw, management: "
+                              "\"http://127.0.0.1:1\" }\n"
+                              "store: { url: \"mysql://u@127.0.0.1:1/rung\" }\n")});
+  EXPECT_THAT(ran.out, HasSubstr("files.broker_password"));
+  EXPECT_THAT(ran.out, HasSubstr("/pw contains a password and is readable by every user"));
+  EXPECT_THAT(ran.err, Not(HasSubstr("every user"))) << "the finding says it";
+}
+
 TEST_F(Program, WhichEntryAQueueFollows) {
   const std::string config = write("patterns.yaml",
                                    "broker: { url: \"amqp://u@127.0.0.1:1/%2f\" }\n"
