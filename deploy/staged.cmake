@@ -19,6 +19,12 @@ if(NOT RUNG_SHLIBDEPS)
   message(FATAL_ERROR "dpkg-shlibdeps is missing: apt-get install dpkg-dev")
 endif()
 
+# dpkg-shlibdeps finds the programs with it.
+find_program(RUNG_FILE file)
+if(NOT RUNG_FILE)
+  message(FATAL_ERROR "file is missing: apt-get install file")
+endif()
+
 function(gzip)
   execute_process(COMMAND gzip -9 --no-name ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()

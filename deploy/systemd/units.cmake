@@ -8,11 +8,15 @@ file(REMOVE ${work}/rung.service ${work}/rung@.service)
 
 set(RUNG_UNIT_NOTE "")
 set(RUNG_CONFIG_NAME rung)
+set(RUNG_RUNTIME_DIRECTORY rung)
+set(RUNG_UNIT_ENVIRONMENT "")
 set(RUNG_UNIT_EXAMPLE rung.service)
 configure_file(${source}/rung.service.in ${work}/rung.service @ONLY)
 
 set(RUNG_UNIT_NOTE " (%i)")
 set(RUNG_CONFIG_NAME %i)
+set(RUNG_RUNTIME_DIRECTORY rung-%i)
+set(RUNG_UNIT_ENVIRONMENT "# %i in the config's `node:`.\nEnvironment=RUNG_INSTANCE=%i")
 set(RUNG_UNIT_EXAMPLE rung@NAME.service)
 configure_file(${source}/rung.service.in ${work}/rung@.service @ONLY)
 

@@ -5,6 +5,8 @@
 // admin's timeout: never call it on the loop.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -93,12 +95,16 @@ class QueueAdmin {
 AttachedAnswer judge_attached(std::string_view prefix, const QueueFacts& facts,
                               const std::vector<Policy>& policies);
 struct AttachedLook {
+  std::vector<std::string> queues;              // those asked for, then the others
   std::vector<AttachedAnswer> answers;          // in the order of `queues`
   std::optional<std::vector<std::string>> all;  // every attached queue of the virtual host; none: unknown
 };
-// Two calls, however many queues there are. If a call fails, all answers are unknown.
+// Two calls, however many queues there are. If a call fails, all answers are unknown. `also`: looks at these
+// queues too, without exclusive ones and streams, and at most kMostOthers.
+inline constexpr std::size_t kMostOthers = 1000;
 AttachedLook look_at_attached(QueueAdmin& admin, std::string_view prefix,
-                              const std::vector<std::string>& queues);
+                              const std::vector<std::string>& queues,
+                              const std::function<bool(const std::string& queue)>& also = {});
 // One queue, through the management API. Waits at most `timeout` each for connecting and for the answer.
 AttachedAnswer ask_attached(const BrokerOptions& options, std::string_view queue,
                             Ms timeout = std::chrono::seconds{2});

@@ -54,16 +54,25 @@ AttachedAnswer judge_attached(std::string_view prefix, const QueueFacts& facts,
 }
 
 AttachedLook look_at_attached(QueueAdmin& admin, std::string_view prefix,
-                              const std::vector<std::string>& queues) {
+                              const std::vector<std::string>& queues,
+                              const std::function<bool(const std::string& queue)>& also) {
   const auto all_unknown = [&](const Error& error) {
-    return AttachedLook{std::vector<AttachedAnswer>(queues.size(), {Attached::unknown, error.message}), {}};
+    return AttachedLook{
+        queues, std::vector<AttachedAnswer>(queues.size(), {Attached::unknown, error.message}), {}};
   };
   auto facts = admin.queues();
   if (!facts) return all_unknown(facts.error());
   auto policies = admin.policies();
   if (!policies) return all_unknown(policies.error());
   AttachedLook look;
-  for (const std::string& queue : queues) {
+  look.queues = queues;
+  for (const QueueFacts& queue : *facts) {
+    if (!also || look.queues.size() >= queues.size() + kMostOthers) break;
+    const bool asked = std::ranges::find(queues, queue.name) != queues.end();
+    if (!asked && !queue.exclusive && queue.type != "stream" && also(queue.name))
+      look.queues.push_back(queue.name);
+  }
+  for (const std::string& queue : look.queues) {
     const auto it = std::ranges::find(*facts, queue, &QueueFacts::name);
     look.answers.push_back(it == facts->end()
                                ? AttachedAnswer{Attached::no_such_queue, "no queue '" + queue + "'"}

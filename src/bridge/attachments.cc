@@ -24,7 +24,7 @@ std::vector<std::string> Attachments::to_watch(const std::vector<std::string>& c
 }
 
 void Attachments::found(const AttachmentLook& look, const std::vector<std::string>& configured, BootMs now) {
-  compare(look.queues, configured, now);
+  compare(look, configured, now);
   told_ = told_ || look.attached.has_value();
   last_look_ = look.asked_at;
 }
@@ -34,13 +34,14 @@ void Attachments::connected(BootMs now) {
   if (ask_) ask_();
 }
 
-void Attachments::compare(const std::vector<QueueAttachment>& look,
-                          const std::vector<std::string>& configured, BootMs now) {
+void Attachments::compare(const AttachmentLook& look, const std::vector<std::string>& configured,
+                          BootMs now) {
   configured_.clear();
   std::vector<std::string> detached, commands;
   std::string unknown;
-  for (const QueueAttachment& one : look) {
-    const bool named = std::ranges::find(configured, one.queue) != configured.end();
+  for (const QueueAttachment& one : look.queues) {
+    const bool matched = look.matched.contains(one.queue);
+    const bool named = matched || std::ranges::find(configured, one.queue) != configured.end();
     if (one.state == State::unknown) {
       unknown = one.detail;
       continue;
@@ -53,21 +54,22 @@ void Attachments::compare(const std::vector<QueueAttachment>& look,
     }
     known.was_attached = known.was_attached || one.state == State::attached;
     if (named) configured_.emplace_back(one.queue, one.state == State::attached);
-    const bool ours = named ? known.was_attached || !seen_.contains(one.queue)
-                            : known.was_attached && now - known.since < kRemember;
+    const bool ours = matched ? known.was_attached
+                      : named ? known.was_attached || !seen_.contains(one.queue)
+                              : known.was_attached && now - known.since < kRemember;
     if (one.state == State::detached && ours) {
       detached.push_back(one.queue);
       commands.push_back(one.command);
     }
   }
   std::erase_if(known_, [&](const auto& entry) {
-    return std::ranges::find(look, entry.first, &QueueAttachment::queue) == look.end();
+    return std::ranges::find(look.queues, entry.first, &QueueAttachment::queue) == look.queues.end();
   });
   // Logged once: without the management API every check would log it.
   if (!unknown.empty() && !told_unknown_) {
     log::info("cannot check whether queues are attached: no answer from the management API",
               {{"reason", unknown}});
-    for (const QueueAttachment& one : look) {
+    for (const QueueAttachment& one : look.queues) {
       if (std::ranges::find(configured, one.queue) != configured.end())
         log::info("if the queue is not attached, run", {{"queue", one.queue}, {"attach", one.policy}});
     }

@@ -5,7 +5,8 @@
 //   - It was attached before. For a queue that the config does not name, the problem ends kRemember after the
 //     change: the detachment then counts as intended.
 //   - The config names it, and no failure from it has arrived. (A consumer that publishes its failures to
-//     <prefix>.failed needs no attachment.)
+//     <prefix>.failed needs no attachment.) A queue that only matches a pattern of the config may be one that
+//     needs no attachment, such as a dead-letter queue: it is logged and shown, but is no problem.
 // Thread: the loop's.
 #pragma once
 
@@ -43,12 +44,20 @@ struct HarmfulSetting {
 };
 
 // The result of checking all queues.
+// What to check.
+struct WatchedQueues {
+  std::vector<std::string> names;
+  // Further queues of the virtual host; empty function: none. Any thread.
+  std::function<bool(const std::string& queue)> also = {};
+};
+
 struct AttachmentLook {
-  std::vector<QueueAttachment> queues;  // those requested
+  std::vector<QueueAttachment> queues;  // those requested, and those that match a pattern of the config
   // Every attached queue of the virtual host; none: the management API did not tell.
   std::optional<std::set<std::string, std::less<>>> attached;
   BootMs asked_at{0};
   std::optional<std::vector<HarmfulSetting>> settings = {};  // none: the management API did not tell
+  std::set<std::string, std::less<>> matched = {};  // of `queues`: those that match a pattern
 };
 
 class Attachments {
@@ -73,13 +82,12 @@ class Attachments {
   // A check has found which queues are attached, or one requested on the current connection failed to.
   bool looked() const { return told_ || last_look_ >= connected_at_; }
 
-  // By queue: those that the config names and that could be checked.
+  // By queue: those that the config names, also by a pattern, and that could be checked.
   const std::vector<std::pair<std::string, bool>>& configured() const { return configured_; }
 
  private:
   using State = QueueAttachment::State;
-  void compare(const std::vector<QueueAttachment>& look, const std::vector<std::string>& configured,
-               BootMs now);
+  void compare(const AttachmentLook& look, const std::vector<std::string>& configured, BootMs now);
   struct Known {
     State state = State::unknown;
     bool was_attached = false;

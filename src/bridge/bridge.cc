@@ -59,7 +59,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                  [this](const std::string& queue, int probe) { return dispatch_.send_probe(queue, probe); },
                  [this](const std::string& queue) { return dispatch_.can_probe(queue); }}),
       notes_(loop, *jobs_, clock_, gates_, rules_, [this] { return dispatch_.limited(); }),
-      counts_(*rules_),
+      counts_(rules_),
       outbox_(broker, loop.clock()),
       acks_(broker, loop.clock()),
       shards_(loop, *jobs_, clock_, {settings_.identity, settings_.lease, settings_.heartbeat * 3 + Ms{1000}},
@@ -269,7 +269,8 @@ void Bridge::publish_until(BootMs deadline) {
   if (fence_.extend(deadline)) dispatch_.open(may_publish());
 }
 
-std::vector<std::string> Bridge::configured_queues() const {
+// Their failures come from there: they need no attachment.
+std::set<std::string, std::less<>> Bridge::queues_with_error_queue() const {
   std::set<std::string, std::less<>> fed;
   const ErrorQueues& errors = rules_->error_queues();
   for (const ErrorQueue& entry : errors.all()) {
@@ -278,9 +279,14 @@ std::vector<std::string> Bridge::configured_queues() const {
   for (const std::string& queue : error_queues_) {
     if (const ErrorQueue* entry = errors.find(queue)) fed.insert(target_by_name(*entry, queue));
   }
+  return fed;
+}
+
+std::vector<std::string> Bridge::configured_queues() const {
+  const auto fed = queues_with_error_queue();
   std::vector<std::string> names;
   for (const auto& [name, rules] : rules_->queues()) {
-    // A queue of another group is attached there, not here. A queue with an error queue needs no attachment.
+    // A queue of another group is attached there, not here.
     if (rules_->targets().groups.elsewhere(name) == nullptr && !fed.contains(name)) names.push_back(name);
   }
   return names;
@@ -291,10 +297,24 @@ void Bridge::reserve_names() {
   for (const std::string& queue : rules_->targets().configured) names_.reserve(queue);
 }
 
+void Bridge::report_config(const std::string& problem) {
+  if (problem.empty()) return health_.clear("config");
+  health_.set("config", problem);
+}
+
+WatchedQueues Bridge::queues_to_watch() const {
+  WatchedQueues watched{attachments_.to_watch(configured_queues())};
+  if (!rules_->patterns().empty())
+    watched.also = [rules = rules_, fed = queues_with_error_queue()](const std::string& queue) {
+      return rules->watches(queue) && !fed.contains(queue);
+    };
+  return watched;
+}
+
 void Bridge::reload(const RuleBookPtr& rules, std::optional<Ms> retention) {
   rules_ = rules->with_attached(rules_->targets().attached);
   reserve_names();
-  counts_.configure(*rules_);
+  counts_.configure(rules_);
   retention_.reload(retention);
   router_.route_waiting();
 }
@@ -303,6 +323,7 @@ void Bridge::attachments_found(const AttachmentLook& look) {
   if (drain_.begun()) return;
   attachments_.found(look, configured_queues(), loop_.clock().boot());
   if (look.settings) settings_watch_.found(*look.settings);
+  for (const std::string& queue : look.matched) counts_.know(queue);
   // While the management API does not answer, the last result applies.
   if (look.attached && *look.attached != rules_->targets().attached)
     rules_ = rules_->with_attached(*look.attached);

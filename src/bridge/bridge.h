@@ -98,8 +98,13 @@ class Bridge final : public BrokerSink {
   // New ladders and queues apply from each task's next step on, a new retention at once.
   void reload(const RuleBookPtr& rules, std::optional<Ms> retention);
 
+  // A fingerprint of the config in effect, for `rung nodes`.
+  void set_config(std::string fingerprint) { shards_.set_config(std::move(fingerprint)); }
+  // The last reload of the config failed, and why; "": it did not.
+  void report_config(const std::string& problem);
+
   // The queues to check for attachment, for a caller with access to the management API.
-  std::vector<std::string> queues_to_watch() const { return attachments_.to_watch(configured_queues()); }
+  WatchedQueues queues_to_watch() const;
   // If the config has broker.targets.allow, attached queues are allowed targets: intake waits until a check
   // has found them, or one requested on the current connection failed to.
   void attachments_found(const AttachmentLook& look);
@@ -123,6 +128,7 @@ class Bridge final : public BrokerSink {
   bool idle() const;
   std::vector<std::string> configured_queues() const;
   void reserve_names();
+  std::set<std::string, std::less<>> queues_with_error_queue() const;
   void record(SystemEvent event);  // into rung_events; lost if the process ends before the write
 
   io::Loop& loop_;

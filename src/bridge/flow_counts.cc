@@ -1,15 +1,27 @@
 #include "src/bridge/flow_counts.h"
 
+#include "src/core/utf8.h"
+
 namespace rung::bridge {
 
-void FlowCounts::configure(const RuleBook& rules) {
+std::string matched_label(const RuleBook& rules, const std::string& queue, bool room) {
+  const RuleBook::PatternRules* entry = rules.pattern_of(queue);
+  if (entry == nullptr) return FlowCounts::kOther;
+  return room && is_utf8(queue) ? queue : entry->pattern.text();
+}
+
+void FlowCounts::configure(const RuleBookPtr& rules) {
+  rules_ = rules;
   by_queue_.try_emplace(kOther);
-  for (const auto& [name, queue] : rules.queues()) by_queue_.try_emplace(name);
+  for (const auto& [name, queue] : rules->queues()) by_queue_.try_emplace(name);
 }
 
 FlowCounts::Queue& FlowCounts::of(const std::string& queue) {
   const auto place = by_queue_.find(queue);
-  return place != by_queue_.end() ? place->second : by_queue_.at(kOther);
+  if (place != by_queue_.end()) return place->second;
+  const auto [added, is_new] = by_queue_.try_emplace(matched_label(*rules_, queue, matched_ < kMostMatched));
+  if (is_new && added->first == queue) ++matched_;
+  return added->second;
 }
 
 void FlowCounts::inserted(const Task& task) {

@@ -1,6 +1,7 @@
 // What has gone through this instance since its start, by queue, for /metrics. Queues that the config names
-// are counted separately, all others together, so the number of queues is bounded. One look-up and an
-// addition for each event. Thread: the loop's; a copy of by_queue() is a value.
+// are counted separately, and so are the first kMostMatched that match one of its patterns; beyond that by
+// pattern. All others are counted together, so the number of queues is bounded. One look-up and an addition
+// for each event. Thread: the loop's; a copy of by_queue() is a value.
 #pragma once
 
 #include <array>
@@ -19,6 +20,7 @@ namespace rung::bridge {
 class FlowCounts {
  public:
   static constexpr const char* kOther = "(other)";
+  static constexpr std::size_t kMostMatched = 500;
   // How a delivery ended. presumed: silence meant success.
   enum class Ended : std::uint8_t { succeeded, presumed, failed, timed_out, returned };
   // What became of a task.
@@ -37,11 +39,13 @@ class FlowCounts {
   };
   using ByQueue = std::unordered_map<std::string, Queue>;
 
-  explicit FlowCounts(const RuleBook& rules) { configure(rules); }
+  explicit FlowCounts(const RuleBookPtr& rules) { configure(rules); }
   // Queues that the config no longer names keep their counts: counters never go back.
-  void configure(const RuleBook& rules);
+  void configure(const RuleBookPtr& rules);
 
   void inserted(const Task& task);
+  // A queue that matches a pattern exists: its counters begin at 0, so that rates see its first failures.
+  void know(const std::string& queue) { of(queue); }
   // REQUIRES: the decision was applied.
   void decided(const Decision& decision);
   // `late`: from its due time to the broker's answer.
@@ -54,7 +58,13 @@ class FlowCounts {
   Queue& of(const std::string& queue);
   void finish(const Task& task);
 
+  RuleBookPtr rules_;
   ByQueue by_queue_;
+  std::size_t matched_ = 0;  // entries of by_queue_ for queues that matched a pattern
 };
+
+// The label of a queue that is not in RuleBook::queues(): its name if there is `room` for another one that
+// matches a pattern, else its pattern; FlowCounts::kOther without a pattern.
+std::string matched_label(const RuleBook& rules, const std::string& queue, bool room);
 
 }  // namespace rung::bridge

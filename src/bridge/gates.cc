@@ -55,7 +55,8 @@ void Gates::invalidate() {
 }
 
 void Gates::see(const std::string& queue) {
-  if (queue.empty() || rules_->defaults().gate.window == nullptr || rules_->queues().contains(queue)) return;
+  if (queue.empty() || rules_->queues().contains(queue) || rules_->queue(queue).gate.window == nullptr)
+    return;
   if (seen_.insert(queue).second) check_ends();
 }
 

@@ -47,7 +47,8 @@ class Gates {
   void stop();
   // Our leases were lost: what we know may be old.
   void invalidate();
-  // This queue exists. Needed for queues that are not in the config, if the defaults have a window.
+  // This queue exists. Needed for queues that the config does not name, if a pattern or the defaults give
+  // them a window.
   void see(const std::string& queue);
   // An instance, maybe this one, has changed it to this.
   void arrived(const GateState& state);

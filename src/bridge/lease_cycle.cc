@@ -47,7 +47,8 @@ Result<void> look_back(LeaseCycle& c, const LeaseSettings& settings, const Clock
   if (!node) return tl::unexpected(node.error());
   c.node = *node;
   c.sent = here.boot();
-  auto again = store.heartbeat(c.node, settings.identity.incarnation, settings.lease, c.problems, c.link);
+  auto again =
+      store.heartbeat(c.node, settings.identity.incarnation, settings.lease, c.problems, c.link, c.config);
   if (!again) return tl::unexpected(again.error());
   beat = *std::move(again);
   return {};
@@ -96,7 +97,7 @@ Result<LeaseCycle> perform_cycle(LeaseCycle c, const LeaseSettings& settings, co
     c.node = *node;
   }
   c.sent = here.boot();
-  auto beat = store.heartbeat(c.node, identity.incarnation, settings.lease, c.problems, c.link);
+  auto beat = store.heartbeat(c.node, identity.incarnation, settings.lease, c.problems, c.link, c.config);
   if (!beat) return tl::unexpected(beat.error());
   if (auto looked = look_back(c, settings, here, store, *beat); !looked)
     return tl::unexpected(looked.error());

@@ -41,6 +41,7 @@ struct LeaseCycle {
   std::vector<Lease> renew, release;
   std::vector<HealthProblem> problems;
   BrokerLink link = BrokerLink::up;
+  std::string config;     // fingerprint
   DatabaseMemory memory;  // in: of the last cycle; out: of this one
 
   // The answer.

@@ -42,6 +42,7 @@ void Shards::begin_cycle() {
   LeaseCycle cycle;
   cycle.node = node_;
   cycle.problems = problems_;
+  cycle.config = config_;
   cycle.memory = memory_;
   cycle.link = link_;
   for (const Lease& lease : held_.leases()) {

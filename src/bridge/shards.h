@@ -60,6 +60,8 @@ class Shards {
 
   // Written to the database with each heartbeat, for `rung stats` and `rung nodes`.
   void set_problems(std::vector<HealthProblem> problems) { problems_ = std::move(problems); }
+  // Also written: a fingerprint of this instance's config.
+  void set_config(std::string fingerprint) { config_ = std::move(fingerprint); }
 
   int node() const { return node_; }
   bool any() const { return held_.count() > 0; }
@@ -97,6 +99,7 @@ class Shards {
   int node_ = 0;
   std::unique_ptr<IdSource> ids_;  // made when the node's number is known
   std::vector<HealthProblem> problems_;
+  std::string config_;
   DatabaseMemory memory_;
   ClockStep clock_step_;
   BrokerLink link_ = BrokerLink::up;

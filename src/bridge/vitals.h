@@ -40,6 +40,7 @@ struct Vitals {
   bool draining = false;
   int shards = 0;  // held
   RetentionState retention;
+  std::string config;  // fingerprint() of the config in effect
   std::vector<HealthProblem> problems;
   std::int64_t topology_repairs = 0;  // since the start
   std::size_t unconfirmed = 0;        // published, no answer yet

@@ -264,6 +264,16 @@ bool is_own_queue(const Config& config, std::string_view queue) {
   return queue.starts_with("amq.") || config.rules->targets().is_own(queue);
 }
 
+std::map<std::string, std::vector<std::string>> matched_queues(const Config& config,
+                                                               const std::vector<rabbit::QueueFacts>& all) {
+  std::map<std::string, std::vector<std::string>> matched;
+  for (const rabbit::QueueFacts& facts : all) {
+    if (facts.exclusive || facts.type == "stream" || !config.rules->watches(facts.name)) continue;
+    matched[config.rules->pattern_of(facts.name)->pattern.text()].push_back(facts.name);
+  }
+  return matched;
+}
+
 Result<std::string> prefix_of_queue(const Config& config, const std::string& queue) {
   const QueueGroups& groups = config.groups;
   if (groups.empty()) return config.broker.prefix;

@@ -2,6 +2,7 @@
 // Thread: one; the calls block, bounded by the admin's timeouts.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,10 @@ std::vector<Outcome> detach_queues(rabbit::QueueAdmin& admin, const BrokerOption
 
 // Queues that belong to Rung (<prefix>.*, of every group) or to the broker (amq.*).
 bool is_own_queue(const Config& config, std::string_view queue);
+// Existing queues that match a pattern of the config, by pattern, without those that have an entry of their
+// own, Rung's own, error queues, exclusive queues and streams.
+std::map<std::string, std::vector<std::string>> matched_queues(const Config& config,
+                                                               const std::vector<rabbit::QueueFacts>& all);
 // The prefix to attach the queue to: the config's, or that of its group. With --group, a queue that belongs
 // to no group is attached to that group.
 Result<std::string> prefix_of_queue(const Config& config, const std::string& queue);

@@ -44,7 +44,7 @@ void AttachWatch::start(Ms every) {
 
 // If a check takes longer than the interval, the pending ones are merged into one.
 void AttachWatch::ask() {
-  std::vector<std::string> queues = queues_();
+  bridge::WatchedQueues queues = queues_();
   {
     const std::lock_guard lock(mutex_);
     wanted_ = std::move(queues);
@@ -54,7 +54,7 @@ void AttachWatch::ask() {
 
 void AttachWatch::work() {
   for (;;) {
-    std::vector<std::string> queues;
+    bridge::WatchedQueues queues;
     {
       std::unique_lock lock(mutex_);
       asked_.wait(lock, [this] { return stopping_ || wanted_; });
@@ -70,13 +70,14 @@ void AttachWatch::work() {
   }
 }
 
-bridge::AttachmentLook AttachWatch::look(const std::vector<std::string>& queues) {
+bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
   using State = bridge::QueueAttachment::State;
   rabbit::AttachedLook seen;
   Result<rabbit::OwnState> own = not_found("");
   auto admin = rabbit::management_admin(broker_, kTimeout);
   if (!admin) {
-    seen.answers.assign(queues.size(), {rabbit::Attached::unknown, admin.error().message});
+    seen.queues = watched.names;
+    seen.answers.assign(seen.queues.size(), {rabbit::Attached::unknown, admin.error().message});
   } else {
     rabbit::QueueAdmin* asked = nullptr;
     {
@@ -84,7 +85,7 @@ bridge::AttachmentLook AttachWatch::look(const std::vector<std::string>& queues)
       admin_ = *std::move(admin);
       asked = admin_.get();
     }
-    seen = rabbit::look_at_attached(*asked, broker_.prefix, queues);
+    seen = rabbit::look_at_attached(*asked, broker_.prefix, watched.names, watched.also);
     own = asked->own_state(broker_.prefix);
     const std::lock_guard lock(mutex_);
     admin_.reset();
@@ -98,6 +99,10 @@ bridge::AttachmentLook AttachWatch::look(const std::vector<std::string>& queues)
                                  std::move(one.mend)});
   }
   if (seen.all) found.attached.emplace(seen.all->begin(), seen.all->end());
+  const std::vector<std::string>& queues = seen.queues;
+  for (const std::string& queue : queues) {
+    if (watched.also && watched.also(queue)) found.matched.insert(queue);
+  }
   for (std::size_t i = 0; i < queues.size(); ++i) {
     const rabbit::AttachedAnswer& answer = seen.answers[i];
     const State state = is_attached(answer.attached)                         ? State::attached

@@ -21,7 +21,7 @@ namespace rung::cli {
 class AttachWatch {
  public:
   // Both are called on the loop. `queues` returns the queues to check.
-  using Queues = std::function<std::vector<std::string>()>;
+  using Queues = std::function<bridge::WatchedQueues()>;
   using Found = std::function<void(const bridge::AttachmentLook&)>;
   AttachWatch(io::Loop& loop, BrokerOptions broker, Queues queues, Found found);
   // Interrupts a request in progress; connecting can block for up to kTimeout.
@@ -40,7 +40,7 @@ class AttachWatch {
  private:
   void ask();
   void work();
-  bridge::AttachmentLook look(const std::vector<std::string>& queues);
+  bridge::AttachmentLook look(const bridge::WatchedQueues& watched);
 
   io::Loop& loop_;
   const BrokerOptions broker_;
@@ -50,9 +50,9 @@ class AttachWatch {
   io::Timer timer_;
   std::mutex mutex_;
   std::condition_variable asked_;
-  std::optional<std::vector<std::string>> wanted_;  // guarded by mutex_; nullopt = no request pending
-  std::unique_ptr<rabbit::QueueAdmin> admin_;       // guarded by mutex_, except calls by its own thread
-  bool stopping_ = false;                           // guarded by mutex_
+  std::optional<bridge::WatchedQueues> wanted_;  // guarded by mutex_; nullopt = no request pending
+  std::unique_ptr<rabbit::QueueAdmin> admin_;    // guarded by mutex_, except calls by its own thread
+  bool stopping_ = false;                        // guarded by mutex_
   std::thread thread_;
 };
 

@@ -3,6 +3,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -22,8 +23,9 @@ using rabbit::Attached;
 struct Line {
   std::string queue;
   rabbit::AttachedAnswer answer;
-  bool configured = false;
-  std::string group = {};  // "" = it belongs to no group, or there are no groups
+  bool configured = false;   // the config names it, also by a pattern
+  std::string pattern = {};  // which one
+  std::string group = {};    // "" = it belongs to no group, or there are no groups
   std::vector<TargetNote> notes = {};
 };
 
@@ -49,6 +51,10 @@ Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
   auto policies = admin.policies();
   if (!policies) return tl::unexpected(policies.error());
   const std::set<std::string> configured = configured_queues(config);
+  std::map<std::string, std::string> pattern_of;
+  for (const auto& [pattern, names] : matched_queues(config, *queues)) {
+    for (const std::string& name : names) pattern_of[name] = pattern;
+  }
   std::set<std::string> wanted(only.begin(), only.end());
   if (only.empty()) {
     wanted = configured;
@@ -61,6 +67,10 @@ Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
   for (const std::string& queue : wanted) {
     const auto it = std::ranges::find(*queues, queue, &rabbit::QueueFacts::name);
     Line line{queue, {Attached::no_such_queue, "no such queue"}, configured.contains(queue)};
+    if (const auto by = pattern_of.find(queue); by != pattern_of.end()) {
+      line.configured = true;
+      line.pattern = by->second;
+    }
     if (const auto* group = config.groups.of_queue(queue); group != nullptr) line.group = group->name;
     const auto prefix = prefix_of_queue(config, queue);
     if (it != queues->end() && prefix) line.answer = rabbit::judge_attached(*prefix, *it, *policies);
@@ -79,6 +89,7 @@ Json line_json(const Line& line, bool groups) {
   Json json = {{"queue", line.queue},
                {"attached", is_attached(how)},
                {"configured", line.configured},
+               {"pattern", line.pattern.empty() ? Json() : Json(line.pattern)},
                {"exists", how != Attached::no_such_queue}};
   json["by"] = how == Attached::yes_by_policy     ? Json("policy")
                : how == Attached::yes_by_argument ? Json("argument")
@@ -108,7 +119,9 @@ std::string to_text(const std::vector<Line>& lines, bool groups) {
                                       {yes ? "yes" : "no", yes               ? Colour::green
                                                            : line.configured ? Colour::red
                                                                              : Colour::none},
-                                      line.configured ? "named" : "-"};
+                                      !line.configured       ? "-"
+                                      : line.pattern.empty() ? "named"
+                                                             : line.pattern};
     if (groups) cells.emplace_back(line.group.empty() ? "-" : line.group);
     cells.emplace_back(detail);
     table.row(std::move(cells));

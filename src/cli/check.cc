@@ -53,6 +53,8 @@ Json check_json(const LoadedConfig& loaded) {
   json["targets"] = {{"allow", targets.allow ? Json(*targets.allow) : Json()}, {"deny", targets.deny}};
   json["require_token"] = loaded.config.require_token ? Json(*loaded.config.require_token) : Json();
   for (const auto& [name, queue] : loaded.config.rules->queues()) json["queues"][name] = queue_json(queue);
+  for (const RuleBook::PatternRules& entry : loaded.config.rules->patterns())
+    json["patterns"].push_back({{"pattern", entry.pattern.text()}, {"rules", queue_json(entry.rules)}});
   for (const auto& [name, list] : loaded.config.rules->rule_lists()) {
     for (const FailureRule& rule : list->rules())
       json["rules"][name].push_back({{"rule", rule.name}, {"action", describe(rule.then)}});
@@ -121,6 +123,7 @@ void add_check(CLI::App& app, int* exit) {
   CLI::App& c = add_command(app, "check", "Validates the config and prints its ladders",
                             "Examples:\n"
                             "  rung check -c rung.yaml\n"
+                            "  rung check --queue orders.eu           which entry it follows\n"
                             "  rung check --explain --queue orders --error \"HTTP 429\" --attempt 2\n"
                             "Prints errors on stderr, one per line, as file:line:column: what. Contacts no "
                             "server. A file named in the\n"
@@ -128,8 +131,13 @@ void add_check(CLI::App& app, int* exit) {
                             *common);
   auto options = std::make_shared<ExplainOptions>();
   add_explain_options(c, *options);
-  c.callback(
-      [common, options, exit] { *exit = options->explain ? explain(*common, *options) : check(*common); });
+  c.callback([common, options, exit] {
+    if (options->explain) {
+      *exit = explain(*common, *options);
+    } else {
+      *exit = options->queue.empty() ? check(*common) : explain_queue(*common, *options);
+    }
+  });
 }
 
 }  // namespace rung::cli

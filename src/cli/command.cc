@@ -5,6 +5,7 @@
 
 #include <CLI/App.hpp>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -59,7 +60,8 @@ std::string find_config(const Common& common) {
   if (!common.config.empty()) return common.config;
   if (const char* named = std::getenv("RUNG_CONFIG"); named != nullptr && *named != '\0') return named;
   for (const char* path : {"rung.yaml", "/etc/rung/rung.yaml"}) {
-    if (access(path, F_OK) == 0) return path;
+    // One that exists and cannot be read is not passed over: reading it says why.
+    if (access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR)) return path;
   }
   return {};
 }
@@ -70,7 +72,8 @@ GroupChoice group_choice(const Common& common, const std::string& queue) {
   return {named != nullptr ? named : "", "RUNG_GROUP", queue};
 }
 
-int load(const Common& common, Config& config, ConfigFor purpose, const std::string& queue) {
+int load(const Common& common, Config& config, ConfigFor purpose, const std::string& queue,
+         bool file_rights) {
   const std::string path = find_config(common);
   if (path.empty()) {
     return report_error(kUserError,
@@ -84,6 +87,7 @@ int load(const Common& common, Config& config, ConfigFor purpose, const std::str
   };
   for (const ConfigProblem& problem : loaded.problems) tell(problem.str());
   for (ConfigProblem warning : loaded.warnings) {
+    if (warning.file_rights && !file_rights) continue;
     warning.what.insert(0, "warning: ");
     tell(warning.str());
   }

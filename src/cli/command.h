@@ -48,8 +48,10 @@ std::string find_config(const Common& common);
 GroupChoice group_choice(const Common& common, const std::string& queue = {});
 
 // Loads the config for this purpose. Prints errors and warnings, one per line; returns kUserError on errors.
-// `queue`: the queue that the command is about.
-int load(const Common& common, Config& config, ConfigFor purpose, const std::string& queue = {});
+// `queue`: the queue that the command is about. `file_rights`: also warns of files with secrets that others
+// can read.
+int load(const Common& common, Config& config, ConfigFor purpose, const std::string& queue = {},
+         bool file_rights = true);
 
 // The config, and a store with a matching schema. Only `rung migrate` and `rung run` create the schema: here
 // a typo in store.url would leave a database behind. Prints errors.

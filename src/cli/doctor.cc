@@ -80,7 +80,7 @@ std::string findings_json(const Findings& findings) {
 
 int run(const Common& common) {
   Config config;
-  if (const int code = load(common, config, ConfigFor::check); code != kSuccess) return code;
+  if (const int code = load(common, config, ConfigFor::check, {}, false); code != kSuccess) return code;
   if (!config.groups.empty() && config.groups.own.empty())
     return report_error(kUserError, which_group(config.groups));
   Findings all = {good("config", find_config(common) + " is valid")};

@@ -87,6 +87,15 @@ void check_file(const std::string& path, const char* name, const char* content, 
   }
 }
 
+// The loader replaces the password in the URLs by its content and does not keep its name.
+std::string broker_password_file(const Config& config, const std::string& config_path) {
+  const auto key = config.at_start.find("broker.password_file");
+  if (key == config.at_start.end() || key->second.value.empty()) return {};
+  const std::string& file = key->second.value;
+  const auto slash = config_path.rfind('/');
+  return file.starts_with('/') || slash == std::string::npos ? file : config_path.substr(0, slash + 1) + file;
+}
+
 bool has_password(const std::string& text, const std::vector<std::string>& others = {}) {
   const auto urls = parse_urls(text, others);
   return urls && std::ranges::any_of(*urls, [](const Url& url) { return !url.password.empty(); });
@@ -100,6 +109,7 @@ Findings check_machine(const Config& config, const std::string& config_path) {
       has_password(config.store.url, config.store.other_urls) ||
       has_password(config.broker.rabbitmq.management))
     check_file(config_path, "files.config", "a password, unless it comes from the environment,", all);
+  check_file(broker_password_file(config, config_path), "files.broker_password", "a password", all);
   check_file(config.store.password_file, "files.password", "a password", all);
   check_file(config.http.token_file, "files.token", "a token", all);
   check_file(config.http.read_token_file, "files.read_token", "a token", all);

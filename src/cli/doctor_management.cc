@@ -1,7 +1,10 @@
 // Checks over the management API: attachment of the queues in the config, policies, types of queues.
 #include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "plugin/rabbitmq/management.h"
+#include "src/cli/attach_run.h"
 #include "src/cli/attach_watch.h"
 #include "src/cli/doctor.h"
 #include "src/cli/quorum_notes.h"
@@ -12,6 +15,8 @@ namespace {
 
 using rabbit::Policy;
 using rabbit::QueueFacts;
+
+constexpr std::size_t kMostOfPattern = 20;  // findings for the queues of one pattern
 
 struct ManagementData {
   std::vector<QueueFacts> queues;
@@ -80,6 +85,32 @@ void check_queue_type(const Config& config, const ManagementData& data, Findings
   }
 }
 
+// A line for each pattern, and the findings of those of its queues that need something.
+void check_patterns(const Config& config, const ManagementData& data, Findings& all) {
+  const auto matched = matched_queues(config, data.queues);
+  for (const RuleBook::PatternRules& entry : config.rules->patterns()) {
+    const std::string& pattern = entry.pattern.text();
+    const std::string name = "queue." + pattern;
+    const auto its = matched.find(pattern);
+    if (its == matched.end()) {
+      all.push_back(warning(name, "no queue matches this pattern (in the config)",
+                            "see rung attached for the names of the queues"));
+      continue;
+    }
+    Findings each;
+    for (const std::string& queue : its->second) check_queue(config, queue, data, each);
+    std::erase_if(each, [](const Finding& finding) { return finding.status == Finding::Status::ok; });
+    all.push_back(good(
+        name, std::to_string(its->second.size()) + " queues match" + (each.empty() ? ", all attached" : "")));
+    const std::size_t more = each.size() - std::min(each.size(), kMostOfPattern);
+    each.resize(each.size() - more);
+    std::ranges::move(each, std::back_inserter(all));
+    if (more > 0)
+      all.push_back(warning(name, std::to_string(more) + " more findings for its queues",
+                            "mend those above, and run rung doctor again"));
+  }
+}
+
 }  // namespace
 
 Findings check_management(const Config& config, QueueList& list) {
@@ -106,6 +137,7 @@ Findings check_management(const Config& config, QueueList& list) {
   for (const auto& [queue, rules] : config.rules->queues()) {
     check_queue(config, queue, data, all);
   }
+  check_patterns(config, data, all);
   return all;
 }
 

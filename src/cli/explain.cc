@@ -160,7 +160,9 @@ void add_explain_options(CLI::App& check, ExplainOptions& o) {
   CLI::Option* explain =
       check.add_flag("--explain", o.explain, "Print what would happen to a failure, and which rule decides");
   const std::vector<CLI::Option*> all = {
-      check.add_option("--queue", o.queue, "The queue in which the message failed"),
+      check.add_option(
+          "--queue", o.queue,
+          "Print which entry of the config this queue follows; with --explain: where the message failed"),
       check.add_option("--error", o.error, "Error text (header retry-error)"),
       check.add_option("--type", o.type, "Error type (header retry-error-type)"),
       check.add_option("--reason", o.reason, "rejected, expired, maxlen, delivery_limit, returned or silent")
@@ -171,8 +173,31 @@ void add_explain_options(CLI::App& check, ExplainOptions& o) {
           ->check(CLI::Range(0, 1'000'000)),
       check.add_option("--age", o.age, "Time since the first failure, e.g. 2h"),
   };
-  for (CLI::Option* option : all) option->needs(explain);
+  // Alone, --queue says which entry the queue follows.
+  for (CLI::Option* option : all) {
+    if (option != all.front()) option->needs(explain);
+  }
   explain->needs(all.front());
+}
+
+int explain_queue(const Common& common, const ExplainOptions& options) {
+  Config config;
+  if (const int code = load(common, config, ConfigFor::check, options.queue); code != kSuccess) return code;
+  if (!common.json) {
+    print(lines(describe_queue(config, options.queue), 0));
+    return kSuccess;
+  }
+  const RuleBook& rules = *config.rules;
+  const auto* by_pattern = rules.pattern_of(options.queue);
+  const bool own = rules.queues().contains(options.queue);
+  print(dump({{"queue", options.queue},
+              {"follows", by_pattern != nullptr ? "pattern"
+                          : own                 ? "name"
+                                                : "defaults"},
+              {"pattern", by_pattern != nullptr ? Json(by_pattern->pattern.text()) : Json()},
+              {"ladder", rules.queue(options.queue).ladder}}) +
+        "\n");
+  return kSuccess;
 }
 
 int explain(const Common& common, const ExplainOptions& options) {

@@ -1,4 +1,5 @@
-// rung check --explain: what would happen to a failure, and which rule decides. Thread: main's.
+// rung check --queue: which entry the queue follows. With --explain: what would happen to a failure, and
+// which rule decides. Thread: main's.
 #pragma once
 
 #include <memory>
@@ -19,5 +20,7 @@ struct ExplainOptions {
 // Adds --explain, and the options that need it.
 void add_explain_options(CLI::App& check, ExplainOptions& options);
 int explain(const Common& common, const ExplainOptions& options);
+// --queue alone: which entry of the config the queue follows.
+int explain_queue(const Common& common, const ExplainOptions& options);
 
 }  // namespace rung::cli

@@ -62,6 +62,7 @@ int main(int argc, char** argv) {
     app.footer(kFooter);
     rung::cli::add_run(app, &exit);
     rung::cli::add_check(app, &exit);
+    rung::cli::add_reload(app, &exit);
     rung::cli::add_migrate(app, &exit);
     rung::cli::add_attach(app, &exit);
     rung::cli::add_detach(app, &exit);

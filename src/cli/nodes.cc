@@ -40,6 +40,8 @@ enum class NodeState { live, dead, left };
 
 struct Nodes {
   std::vector<NodeRow> rows;
+  std::string config;   // fingerprint that most live nodes have; "" = none is the most frequent
+  bool differ = false;  // live nodes have different ones
   std::map<int, OwnedShards> held;
   OwnedShards unowned;
   std::size_t hidden = 0;  // number of nodes not shown
@@ -60,6 +62,26 @@ std::string_view to_word(NodeState state) {
     default:
       return "left";
   }
+}
+
+// REQUIRES: rows are read.
+void compare_configs(Nodes& nodes, EpochMs now) {
+  std::map<std::string, int> count;
+  for (const NodeRow& node : nodes.rows) {
+    if (state_of(node, now) == NodeState::live && !node.config.empty()) ++count[node.config];
+  }
+  nodes.differ = count.size() > 1;
+  int most = 0;
+  for (const auto& [config, times] : count) {
+    if (times == most) nodes.config.clear();
+    if (times > most) nodes.config = config;
+    most = std::max(most, times);
+  }
+}
+
+bool differs(const Nodes& nodes, const NodeRow& node, EpochMs now) {
+  return nodes.differ && state_of(node, now) == NodeState::live && !node.config.empty() &&
+         node.config != nodes.config;
 }
 
 EpochMs since(const NodeRow& node, EpochMs now) {
@@ -111,6 +133,7 @@ Result<Nodes> read(Store& store, EpochMs now, bool all) {
       nodes.rows.push_back(std::move(row));
     }
   }
+  compare_configs(nodes, now);
   return nodes;
 }
 
@@ -120,6 +143,12 @@ std::vector<Table::Cell> owned_cells(const OwnedShards& owned, EpochMs now) {
           owned.changed_at ? relative(*owned.changed_at, now) : "-",
           {std::to_string(owned.overdue), owned.overdue > 0 ? Colour::yellow : Colour::none},
           owned.oldest ? age(*owned.oldest, now) : "-"};
+}
+
+Table::Cell config_cell(const Nodes& nodes, const NodeRow& node, EpochMs now) {
+  if (node.config.empty()) return "-";
+  const std::string shown = node.config.substr(0, 8);
+  return differs(nodes, node, now) ? Table::Cell{shown + " differs", Colour::yellow} : Table::Cell{shown};
 }
 
 std::string text(const Nodes& nodes, EpochMs now, const Terminal& terminal) {
@@ -134,13 +163,15 @@ std::string text(const Nodes& nodes, EpochMs now, const Terminal& terminal) {
                {"OVERDUE", right},
                {"OLDEST", right},
                {"VERSION", left},
-               {"ADDRESS", left}});
+               {"ADDRESS", left},
+               {"CONFIG", left}});
   static const OwnedShards kNothing;
-  const auto row = [&](std::vector<Table::Cell> cells, const OwnedShards& owned, const std::string& version,
-                       const std::string& address) {
+  const auto row = [&](std::vector<Table::Cell> cells, const OwnedShards& owned, Table::Cell config,
+                       const std::string& version, const std::string& address) {
     for (Table::Cell& cell : owned_cells(owned, now)) cells.push_back(std::move(cell));
     cells.emplace_back(version);
     cells.emplace_back(address);
+    cells.push_back(std::move(config));
     table.row(std::move(cells));
   };
   for (const NodeRow& node : nodes.rows) {
@@ -153,12 +184,13 @@ std::string text(const Nodes& nodes, EpochMs now, const Terminal& terminal) {
          {std::string(to_word(state)), colour},
          relative(since(node, now), now),
          relative(node.seen_at, now)},
-        held == nodes.held.end() ? kNothing : held->second, node.version, node.address);
+        held == nodes.held.end() ? kNothing : held->second, config_cell(nodes, node, now), node.version,
+        node.address);
   }
   if (!nodes.unowned.shards.empty()) {
     OwnedShards unowned = nodes.unowned;
     unowned.changed_at.reset();
-    row({"(unowned)", {"-", Colour::red}, "-", "-"}, unowned, "-", "-");
+    row({"(unowned)", {"-", Colour::red}, "-", "-"}, unowned, "-", "-", "-");
   }
   std::string out = table.str(terminal);
   for (const NodeRow& node : nodes.rows) {
@@ -167,6 +199,7 @@ std::string text(const Nodes& nodes, EpochMs now, const Terminal& terminal) {
       out += fmt::format("\n{}: {}: {}", one_line(node.name), one_line(p.name), one_line(p.detail));
     if (!node.problems.empty()) out += "\n";
   }
+  if (nodes.differ) out += "\nlive nodes have different configs: reload or restart those that are behind\n";
   if (nodes.hidden > 0)
     out += fmt::format("\nnot shown: {} nodes that ended over a day ago (see --all)\n", nodes.hidden);
   return out;
@@ -199,6 +232,8 @@ Json nodes_json(const Nodes& nodes, EpochMs now) {
                 {"expires_at", to_rfc3339(node.expires_at)},
                 {"version", node.version},
                 {"address", node.address},
+                {"config", node.config.empty() ? Json() : Json(node.config)},
+                {"config_differs", differs(nodes, node, now)},
                 {"problems", problems_of(node)},
                 {"taken_at", owned.changed_at ? Json(to_rfc3339(*owned.changed_at)) : Json()}};
     put(one, owned, now);

@@ -15,6 +15,7 @@
 #include "src/bridge/bridge.h"
 #include "src/bridge/store_threads.h"
 #include "src/cli/attach_watch.h"
+#include "src/cli/run_reload.h"
 #include "src/cli/run_settings.h"
 #include "src/cli/run_status.h"
 #include "src/cli/run_traces.h"
@@ -109,6 +110,7 @@ class Stores {
 };
 
 constexpr Ms kWatchStart{200};
+constexpr Ms kSlowReload{5000};  // the problem "config" begins after it
 
 class Sidecar {
  public:
@@ -134,12 +136,11 @@ class Sidecar {
             [this](const auto& look) { bridge_.attachments_found(look); }),
         term_(loop_, SIGTERM, [this] { drain("SIGTERM"); }),
         interrupt_(loop_, SIGINT, [this] { drain("SIGINT"); }),
-        hangup_(loop_, SIGHUP,
-                [this] {
-                  service_.reloading();
-                  reload();
-                  service_.ready();
-                }),
+        hangup_(loop_, SIGHUP, [this] { read_config(); }),
+        reader_(
+            loop_, [path = path_, choice = choice_] { return load_config(path, ConfigFor::sidecar, choice); },
+            [this](ConfigReader::Outcome& outcome) { config_read(outcome); }),
+        slow_reload_(loop_, [this] { report_slow_reload(); }),
         deadline_(loop_, [this] { cut_short(); }),
         connections_(loop_, [this] { answered(); }),
         start_watch_(loop_, [this] { watch_start(); }),
@@ -147,6 +148,7 @@ class Sidecar {
 
   int run() {
     log_settings(config_);
+    bridge_.set_config(fingerprint(config_));
     auto started = listen();
     if (started) started = bridge_.start();
     if (started) {
@@ -189,6 +191,7 @@ class Sidecar {
       loop_.post([this, answer = std::move(answer)] {
         bridge::Vitals vitals = bridge_.vitals();
         vitals.spans = traces_.counts();
+        vitals.config = fingerprint(config_);
         answer(std::move(vitals));
       });
     };
@@ -278,14 +281,43 @@ class Sidecar {
     bridge_.give_back([this] { loop_.stop(); });
   }
 
-  void reload() {
-    LoadedConfig loaded = load_config(path_, ConfigFor::sidecar, choice_);
-    if (!loaded.ok()) {
+  // SIGHUP.
+  void read_config() {
+    service_.reloading();
+    reader_.request();
+    if (!slow_reload_.active()) slow_reload_.start(kSlowReload, kSlowReload);
+  }
+
+  void config_read(ConfigReader::Outcome& outcome) {
+    LoadedConfig& loaded = outcome.loaded;
+    if (loaded.ok()) {
+      const std::string changes = describe_changes(config_, loaded.config);
+      publish(report_of(outcome, changes, reload(loaded, changes)));
+      bridge_.report_config("");
+    } else {
       for (const ConfigProblem& problem : loaded.problems)
         log::error("config rejected", {{"problem", problem.str()}});
       log::error("config has errors: the previous one stays in effect", {{"file", path_}});
-      return;
+      bridge_.report_config(failed_reload(loaded));
+      publish(report_of(outcome, "", {}));
     }
+    if (reader_.reading_since()) return;  // another SIGHUP came meanwhile
+    slow_reload_.stop();
+    service_.ready();
+  }
+
+  void report_slow_reload() {
+    const auto since = reader_.reading_since();
+    if (!since) return slow_reload_.stop();
+    const std::string what =
+        slow_reload(path_, std::chrono::floor<std::chrono::seconds>(clock_.boot() - *since));
+    bridge_.report_config(what);
+    if (clock_.boot() - *since < 2 * kSlowReload)
+      log::warn("reading the config takes long", {{"file", path_}, {"reason", what}});
+  }
+
+  // Returns the changed keys that need a restart.
+  std::vector<std::string> reload(LoadedConfig& loaded, const std::string& changes) {
     // Which error queues are consumed stays as it was at the start, and so does what becomes of their
     // messages.
     const bool other_sources = !loaded.config.broker.error_queues->same_sources(*config_.broker.error_queues);
@@ -294,13 +326,17 @@ class Sidecar {
     bridge_.reload(loaded.config.rules, loaded.config.retention);
     if (http_ != nullptr) http_->reload(loaded.config.rules);
     log::configure(loaded.config.log.level, loaded.config.log.format);
-    log::info("config reloaded: ladders, queues, tags, retention and log", {{"file", path_}});
-    warn_of_other_changes(loaded.config, other_sources);
+    log::info("config reloaded: ladders, queues, tags, retention and log",
+              {{"file", path_}, {"changes", changes.empty() ? "none" : changes}});
+    std::vector<std::string> restart = warn_of_other_changes(loaded.config, other_sources);
     config_.rules = loaded.config.rules;
     config_.retention = loaded.config.retention;
+    config_.reloadable = loaded.config.reloadable;
+    bridge_.set_config(fingerprint(config_));
+    return restart;
   }
 
-  void warn_of_other_changes(const Config& loaded, bool other_sources) const {
+  std::vector<std::string> warn_of_other_changes(const Config& loaded, bool other_sources) const {
     std::vector<std::string> keys = keys_for_restart(config_, loaded);
     // The keys may be the same while the files that they name are not.
     const auto is_of_errors = [](const std::string& key) {
@@ -309,9 +345,10 @@ class Sidecar {
     if (other_sources && std::ranges::none_of(keys, is_of_errors)) keys.emplace_back("dialects");
     if (loaded.http.token != config_.http.token) keys.emplace_back("http.token_file");
     if (loaded.http.read_token != config_.http.read_token) keys.emplace_back("http.read_token_file");
-    if (keys.empty()) return;
+    if (keys.empty()) return keys;
     log::warn("other changes in the config need a restart",
               {{"file", path_}, {"keys", fmt::format("{}", fmt::join(keys, ", "))}});
+    return keys;
   }
 
   const std::string path_;
@@ -326,6 +363,8 @@ class Sidecar {
   std::unique_ptr<http::Api> http_;  // none if nothing listens
   AttachWatch attach_watch_;
   io::Signal term_, interrupt_, hangup_;
+  ConfigReader reader_;
+  io::Timer slow_reload_;
   io::Timer deadline_;
   io::Timer connections_;  // polls until they are closed
   io::Timer start_watch_;

@@ -71,8 +71,10 @@ void log_settings(const Config& config) {
   for (const auto& [name, rules] : config.rules->queues()) {
     if (groups.elsewhere(name) == nullptr) log_rules(config, "queue", name, rules);
   }
+  for (const RuleBook::PatternRules& entry : config.rules->patterns())
+    log_rules(config, "queues by pattern", entry.pattern.text(), entry.rules);
   log_rules(config, "other queues", "(any other)", config.rules->defaults());
-  if (config.rules->queues().empty())
+  if (config.rules->queues().empty() && config.rules->patterns().empty())
     log::info("no queues in the config: every message uses the rules in defaults");
   for (const auto& [from, to] : config.delays) log::info("delayed exchange", {{"from", from}, {"to", to}});
   if (!config.rules->targets().allow) {

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <utility>
 
 #include "src/config/draft.h"
@@ -212,11 +213,10 @@ class Completion {
 
   void node() {
     if (draft_.present.contains("node")) return;
-    std::array<char, 256> host{};
-    if (gethostname(host.data(), host.size() - 1) == 0) {
+    if (const std::string host = host_name(); !host.empty()) {
       Node name;
       name.kind = Node::Kind::text;
-      name.text = name.written = host.data();
+      name.text = name.written = host;
       Problems ignored{""};
       if (Value{draft_, ignored, name, "node"}.name(config_.node, 64)) return;
     }
@@ -255,11 +255,14 @@ class Completion {
   void warn_readable(Mark at, const std::string& file, const std::string& why) {
     constexpr mode_t kOthers = S_IRWXO, kAll = 07777;
     struct stat about {};
+    if (!warned_of_.insert(file).second) return;  // several keys may name one file
     if (stat(file.c_str(), &about) != 0 || !S_ISREG(about.st_mode) || (about.st_mode & kOthers) == 0) return;
     std::array<char, 8> mode{};
     std::snprintf(mode.data(), mode.size(), "%04o", static_cast<unsigned>(about.st_mode & kAll));
-    problems_.warn(at, why + ", and every user of this machine can read " + file + " (mode " + mode.data() +
-                           "): chmod 640 " + file + " (or 600)");
+    problems_.warn(at,
+                   why + ", and every user of this machine can read " + file + " (mode " + mode.data() +
+                       "): chmod 640 " + file + " (or 600)",
+                   true);
   }
 
   void password(const std::string& section, const std::string& path, const std::string& file) {
@@ -351,14 +354,23 @@ class Completion {
   Draft& draft_;
   Config& config_;
   Problems& problems_;
+  std::set<std::string> warned_of_;  // files, by warn_readable()
 };
 
 }  // namespace
+
+std::string host_name() {
+  std::array<char, 256> host{};
+  return gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "";
+}
 
 void complete(Draft& draft, Problems& problems) {
   resolve_groups(draft, problems);
   Completion(draft, problems).run();
   draft.config.dialects = read_dialects(draft, problems);
+  for (const auto& [name, dialect] : draft.config.dialects) {
+    if (!draft.dialect_files.empty()) draft.config.not_reloadable["dialects " + name] = dialect->text;
+  }
   draft.config.rules = build_rules(draft, problems);
   if (draft.config.rules != nullptr)
     draft.config.broker.error_queues = draft.config.rules->error_queues_ptr();

@@ -73,12 +73,19 @@ struct Config {
   Dialects dialects;  // all that error_queues may name, by name
   // The keys in the file that SIGHUP does not apply: "lease", "error_queues[1].from". Secret.
   std::map<std::string, StartValue> at_start;
+  // The keys in the file as text without secrets, for describe_changes() and fingerprint(). Those that SIGHUP
+  // applies: by section and name ("queues", "orders"), or key ("log", "level"). Others: by key, without
+  // `node` and http.listen.
+  using Texts = std::map<std::string, std::string>;
+  std::map<std::string, Texts> reloadable;
+  Texts not_reloadable;
 };
 
 struct ConfigProblem {
   std::string file;
   int line = 0, column = 0;  // from 1; 0 = the file as a whole
   std::string what;          // the error, and what is accepted
+  bool file_rights = false;  // a warning: others can read a file with secrets; `rung doctor` says it itself
   std::string str() const;   // file:line:column: what
 };
 
@@ -113,6 +120,15 @@ struct LoadedConfig {
 // Keys of other groups do not matter. Files that a key names are not compared.
 std::vector<std::string> keys_for_restart(const Config& running, const Config& loaded);
 
+// What differs in what SIGHUP applies, for people: "queues: +orders, -invoices, ~payments; ladders:
+// ~default".
+// "" = nothing.
+std::string describe_changes(const Config& running, const Config& loaded);
+
+// The same for two instances with the same effective config, whatever their secrets, node names and HTTP
+// addresses. 16 hexadecimal digits.
+std::string fingerprint(const Config& config);
+
 // The dialects of the program, for use without a config.
 const Config::Dialects& built_in_dialects();
 
@@ -134,6 +150,9 @@ std::vector<ConfigKey> config_keys();
 // The output of `rung check`: each ladder as a timeline (level, delay, time since first failure), then
 // queues, tags and delayed exchanges.
 std::string describe(const Config& config);
+
+// The output of `rung check --queue`: which entry the queue follows, and what it says.
+std::string describe_queue(const Config& config, const std::string& queue);
 
 // The error if a group is required but not given; lists the groups.
 std::string which_group(const QueueGroups& groups);

@@ -121,21 +121,19 @@ std::string describe_rules(const Config& config) {
   return out;
 }
 
-std::string describe_queues(const Config& config) {
+struct QueueRow {
+  std::string name, group;
+  const QueueRules& rules;
+};
+
+std::string queue_table(const Config& config, const std::vector<QueueRow>& rows, bool policies) {
   const bool groups = !config.groups.empty();
-  const RuleBook& book = *config.rules;
-  const auto has_policy = [](const QueueRules& rules) {
-    return !rules.rules.empty() || rules.give_up != GiveUp{};
-  };
-  const bool policies =
-      has_policy(book.defaults()) ||
-      std::ranges::any_of(book.queues(), [&](const auto& queue) { return has_policy(queue.second); });
   Columns table(std::vector<bool>(7, false));
   std::vector<std::string> head = {"queue", "ladder", "silence after a retry", "parked"};
   if (groups) head.insert(head.begin() + 1, "group");
   if (policies) head.insert(head.end(), {"rules", "gives up"});
   table.row(std::move(head));
-  const auto row = [&](const std::string& name, const std::string& group, const QueueRules& rules) {
+  for (const auto& [name, group, rules] : rows) {
     const bool success = rules.silence.means == Silence::Means::success;
     std::vector<std::string> cells = {
         name, rules.ladder,
@@ -146,13 +144,37 @@ std::string describe_queues(const Config& config) {
     if (policies)
       cells.insert(cells.end(), {rules.rules.empty() ? "-" : rules.rules, give_up_text(rules.give_up)});
     table.row(std::move(cells));
+  }
+  return table.str();
+}
+
+std::string describe_queues(const Config& config) {
+  const RuleBook& book = *config.rules;
+  const auto has_policy = [](const QueueRules& rules) {
+    return !rules.rules.empty() || rules.give_up != GiveUp{};
   };
+  const bool policies =
+      has_policy(book.defaults()) ||
+      std::ranges::any_of(book.queues(), [&](const auto& queue) { return has_policy(queue.second); }) ||
+      std::ranges::any_of(book.patterns(), [&](const auto& entry) { return has_policy(entry.rules); });
+  std::vector<QueueRow> rows;
   for (const auto& [name, rules] : config.rules->queues()) {
     const auto* group = config.groups.of_queue(name);
-    row(printable(name), group != nullptr ? group->name : "none", rules);
+    rows.push_back({printable(name), group != nullptr ? group->name : "none", rules});
   }
-  row("(any other)", "", config.rules->defaults());
-  return "queues\n" + table.str();
+  for (const RuleBook::PatternRules& entry : book.patterns()) {
+    // A group's pattern that matches the text of this one matches every queue that this one matches.
+    const auto* group = config.groups.of_queue(entry.pattern.text());
+    rows.push_back(
+        {printable(entry.pattern.text()), group != nullptr ? group->name : "by queue", entry.rules});
+  }
+  rows.push_back({"(any other)", "", book.defaults()});
+  std::string out = "queues\n" + queue_table(config, rows, policies);
+  if (!book.patterns().empty())
+    out +=
+        "  (names with * ? [ ] are patterns: a queue without a line of its own follows the first that "
+        "matches)\n";
+  return out;
 }
 
 std::string breaker_text(const BreakerRules& breaker) {
@@ -194,11 +216,14 @@ std::string describe_gates(const Config& config) {
   const RuleBook& book = *config.rules;
   const auto has_gate = [](const QueueRules& rules) { return rules.gate != GateRules{}; };
   if (!has_gate(book.defaults()) &&
-      std::ranges::none_of(book.queues(), [&](const auto& queue) { return has_gate(queue.second); }))
+      std::ranges::none_of(book.queues(), [&](const auto& queue) { return has_gate(queue.second); }) &&
+      std::ranges::none_of(book.patterns(), [&](const auto& entry) { return has_gate(entry.rules); }))
     return {};
   Columns table({false, false, false});
   table.row({"queue", "gate", "meaning"});
   for (const auto& [name, rules] : book.queues()) add_gates(printable(name), rules.gate, table);
+  for (const RuleBook::PatternRules& entry : book.patterns())
+    add_gates("each " + printable(entry.pattern.text()), entry.rules.gate, table);
   add_gates("(any other)", book.defaults().gate, table);
   return "\ngates\n" + table.str();
 }
@@ -308,11 +333,28 @@ std::string describe_traces(const Config& config) {
 
 }  // namespace
 
+std::string describe_queue(const Config& config, const std::string& queue) {
+  const RuleBook& book = *config.rules;
+  const auto* by_pattern = book.pattern_of(queue);
+  const std::string entry = by_pattern != nullptr ? "queues." + by_pattern->pattern.text() + ", a pattern"
+                            : book.queues().contains(queue) ? "queues." + queue + ", its own name"
+                                                            : "the defaults";
+  const QueueRules& rules = book.queue(queue);
+  const auto* group = config.groups.of_queue(queue);
+  Columns gates({false, false, false});
+  gates.row({"queue", "gate", "meaning"});
+  add_gates(printable(queue), rules.gate, gates);
+  return "queue " + printable(queue) + " follows " + printable(entry) + "\n" +
+         queue_table(config, {{printable(queue), group != nullptr ? group->name : "none", rules}}, true) +
+         (rules.gate == GateRules{} ? "" : "\ngates\n" + gates.str());
+}
+
 std::string describe(const Config& config) {
   if (config.rules == nullptr) return {};
   const RuleBook& rules = *config.rules;
   std::set<std::string> used = {"default", rules.defaults().ladder};
   for (const auto& [name, queue] : rules.queues()) used.insert(queue.ladder);
+  for (const RuleBook::PatternRules& entry : rules.patterns()) used.insert(entry.rules.ladder);
   for (const auto& [name, tag] : rules.tags()) used.insert(tag.ladder);
   const auto& ready = confile::ready_ladders();
   std::string out;

@@ -46,8 +46,13 @@ struct Converter {
       for (const auto& item : from) to.items.push_back(convert(item, to.mark, depth + 1, false));
     } else if (from.IsMap()) {
       to.kind = Node::Kind::map;
+      std::vector<Node> merged;
       for (const auto& entry : from) {
         Node key = convert(entry.first, to.mark, depth + 1, true);
+        if (key.text == "<<" && entry.first.Tag() != "!") {
+          merged.push_back(convert(entry.second, key.mark, depth + 1, false, path));
+          continue;
+        }
         const std::string child = path.empty() ? key.text : path + "." + key.text;
         const bool was_unused = in_unused;
         in_unused = in_unused || (unused && unused(child));
@@ -55,8 +60,29 @@ struct Converter {
         in_unused = was_unused;
         to.entries.push_back({std::move(key), std::move(value)});
       }
+      for (Node& source : merged) merge(std::move(source), to);
     }
     return to;
+  }
+
+  // `<<: *anchor`, or a list of them: the keys that `to` has not itself; of several sources the first counts.
+  void merge(Node source, Node& to) {
+    if (source.kind == Node::Kind::list) {
+      for (Node& item : source.items) merge(std::move(item), to);
+    } else if (source.kind == Node::Kind::map) {
+      const auto own = to.entries.size();
+      const auto has = [&](const Node& key, std::size_t most) {
+        return std::any_of(to.entries.begin(), to.entries.begin() + static_cast<std::ptrdiff_t>(most),
+                           [&](const Entry& entry) { return entry.key.text == key.text; });
+      };
+      for (Entry& entry : source.entries) {
+        if (!has(entry.key, own)) to.entries.push_back(std::move(entry));
+      }
+    } else if (!source.invalid) {
+      problems.add(source.mark,
+                   "<<: expected keys to merge: write <<: *NAME, with the anchor &NAME before "
+                   "the keys elsewhere");
+    }
   }
 
   void set_text(const std::string& text, Node& to, bool is_key) {

@@ -76,6 +76,8 @@ struct GateDraft {
 };
 
 struct QueueDraft : RulesDraft {
+  // Its key: a pattern, or the name of a queue. `name` is the key as in the file.
+  QueuePattern key{""};
   std::optional<bool> publish_parked;
   std::optional<int> catch_up;
   std::optional<std::string> rules;
@@ -175,6 +177,8 @@ struct Value {
   bool choice(std::string& out, const std::vector<std::string>& words);
   // 1 to `most` letters, digits and . _ -
   bool name(std::string& out, std::size_t most);
+  // The same, with %H for the host name and %i for the variable RUNG_INSTANCE.
+  bool node_name(std::string& out, std::size_t most);
   // Any valid AMQP name: at most 255 bytes.
   bool amqp_name(std::string& out);
   // A file's path; relative paths start at the config's directory. file(): the file must also be readable, if
@@ -201,6 +205,11 @@ struct Value {
   bool expect_scalar(std::string_view wanted);
 };
 
+// How a value is compared with another config's: its text, a URL without its password, or only the keys.
+enum class Secrecy { none, url, hidden };
+// Equal for values that mean the same: sorted by key, durations in one form.
+std::string canonical_text(const Node& value, Secrecy secrecy = Secrecy::none);
+
 // One row of the key table, and its setter.
 struct Key {
   ConfigKey about;
@@ -219,6 +228,9 @@ std::vector<Key> otel_keys();
 // Reads the tree into a draft, by the key table.
 Draft walk(const Node& root, std::string folder, Problems& problems, ConfigFor purpose = ConfigFor::sidecar,
            GroupChoice choice = {});
+
+// "" if it is not known.
+std::string host_name();
 
 // The groups of the draft, with default prefixes filled in.
 QueueGroups groups_of(const Draft& draft);

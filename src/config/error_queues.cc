@@ -61,7 +61,9 @@ class ErrorQueueCompletion {
   // The config gives rules for the retries of these: they have consumers.
   void check_live_queues(const ErrorQueueDraft& one, bool pattern) {
     for (const QueueDraft& queue : draft_.queues) {
-      if (*one.from != queue.name && !(pattern && matches_pattern(*one.from, queue.name))) continue;
+      // An error queue may match a pattern of queues: it has no consumer of its own.
+      const std::string name = queue.key.only_name().value_or(queue.name);
+      if (*one.from != name && !(pattern && matches_pattern(*one.from, name))) continue;
       problems_.add(one.from_mark, path_ + ".from: " + (pattern ? "matches" : "is") + " the queue " +
                                        in_quotes(queue.name) +
                                        " of queues:, whose messages are for its consumer");

@@ -273,8 +273,8 @@ std::vector<Key> make_table() {
      [](Value& v) { return v.duration(config(v).http.timeout, Ms{100}, minutes{10}); }},
 
     {{"node", "name", "", false, false,
-      "name of this instance, unique among all that share the database; default: the host name"},
-     [](Value& v) { return v.name(config(v).node, kLongestName); }},
+      "name of this instance, unique among all that share the database; %H is the host name, %i the variable RUNG_INSTANCE; default: the host name"},
+     [](Value& v) { return v.node_name(config(v).node, kLongestName); }},
     {{"lease", "duration", "10s", false, false, "after this long without a heartbeat, another instance takes over; 1s to 1h"},
      [](Value& v) { return v.duration(config(v).lease, seconds{1}, hours{1}); }},
     {{"window", "duration", "10m", false, false,

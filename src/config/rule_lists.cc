@@ -68,13 +68,16 @@ class ListBuilder {
     }
     const bool inherited = draft_.defaults.rules == list_.name;
     std::vector<std::string> queues;
+    bool any_name = inherited;  // also of queues whose names are not known here
     for (const QueueDraft& queue : draft_.queues) {
-      if (queue.rules ? *queue.rules == list_.name : inherited) queues.push_back(queue.name);
+      if (queue.rules ? *queue.rules != list_.name : !inherited) continue;
+      queues.push_back(queue.key.only_name().value_or(queue.name));
+      any_name = any_name || !queue.key.only_name();
     }
     if (queues.empty() && !inherited)
       problems_.warn(list_.mark, "rules." + list_.name + ": not used: write rules: " + list_.name +
                                      " at a queue, or under defaults");
-    if (queues.empty() || inherited) return;
+    if (queues.empty() || any_name) return;
     for (std::size_t i = 0; i < rules.size(); ++i) {
       const auto& patterns = rules[i].when.queues;
       const bool any = std::ranges::any_of(patterns, [&](const std::string& pattern) {

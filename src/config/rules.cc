@@ -9,6 +9,9 @@ namespace {
 
 using Ladders = std::map<std::string, levels::Ladder, std::less<>>;
 
+// Each is tried for every failure of a queue that has no entry of its own.
+constexpr std::size_t kMostPatterns = 1000;
+
 // The position of the first delay that makes the ladder invalid.
 Mark first_invalid_delay(const LadderDraft& draft) {
   for (std::size_t n = 1; n <= draft.delays.size(); ++n) {
@@ -185,13 +188,28 @@ const QueueDraft* defaults_of(const Draft& draft, Problems& problems) {
   return &*old;
 }
 
+// broker.targets.allow restricts which queues headers may name, and every queue of this config is one.
+void warn_of_wide_pattern(const QueueDraft& queue, const Draft& draft, Problems& problems) {
+  if (!draft.reports_warnings() || !draft.allow || !queue.key.head().empty()) return;
+  problems.warn(queue.mark, "queues." + queue.name +
+                                ": headers may name every queue that matches, whatever broker.targets.allow "
+                                "says: begin the pattern with a part of the name, or use defaults:");
+}
+
 TargetRules targets_of(const Draft& draft, Problems& problems) {
   TargetRules targets;
   if (!draft.config.broker.prefix.empty()) targets.own = draft.config.broker.prefix + ".";
   targets.groups = draft.config.groups;
   targets.allow = draft.allow;
   targets.deny = draft.deny;
-  for (const QueueDraft& queue : draft.queues) targets.configured.insert(queue.name);
+  for (const QueueDraft& queue : draft.queues) {
+    if (queue.key.only_name()) {
+      targets.configured.insert(*queue.key.only_name());
+    } else {
+      targets.configured_patterns.push_back(queue.key);
+      warn_of_wide_pattern(queue, draft, problems);
+    }
+  }
   // Also those of other groups: existing tasks of a queue continue when the queue moves to another group.
   for (const GroupDraft& group : draft.groups) {
     for (const std::string& queue : group.queues) {
@@ -253,7 +271,8 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
     rules.gate = build_gate(queue, gate_defaults, section, rules.silence, draft, problems);
     return rules;
   };
-  std::map<std::string, QueueRules, std::less<>> queues;
+  RuleBook::Queues queues;
+  RuleBook::Patterns patterns;
   // Keys that a queue leaves out come from the defaults, then from the key table.
   const QueueDraft* defaults = defaults_of(draft, problems);
   if (defaults != nullptr) {
@@ -261,8 +280,17 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
     gate_defaults = &defaults->gate;
   }
   for (const auto& queue : draft.queues) {
-    if (&queue != defaults) queues.emplace(queue.name, rules_of(queue, base));
+    if (&queue == defaults) continue;
+    QueueRules rules = rules_of(queue, base);
+    if (!queue.key.only_name()) {
+      patterns.push_back({queue.key, std::move(rules)});
+    } else if (!queues.emplace(*queue.key.only_name(), std::move(rules)).second) {
+      problems.add(queue.mark, "queues." + queue.name + ": the queue " + in_quotes(*queue.key.only_name()) +
+                                   " has another entry: [c] stands for the character c");
+    }
   }
+  if (patterns.size() > kMostPatterns)
+    problems.add({}, "queues: more than " + std::to_string(kMostPatterns) + " patterns");
   RuleBook::Tags tags;
   for (const TagDraft& tag : draft.tags) tags.emplace(tag.name, tag_of(tag, ladders, draft, problems));
   TargetRules targets = targets_of(draft, problems);
@@ -271,7 +299,7 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
   if (!problems.empty()) return nullptr;
   auto book = std::make_shared<const RuleBook>(std::move(ladders), std::move(queues), std::move(tags),
                                                std::move(base), std::move(targets), std::move(lists),
-                                               std::move(errors));
+                                               std::move(errors), std::move(patterns));
   check_snooze_loops(draft, *book, problems);
   if (!problems.empty()) return nullptr;
   return book;

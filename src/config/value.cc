@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 
@@ -186,6 +187,37 @@ bool Value::name(std::string& out, std::size_t most) {
   return true;
 }
 
+// "%H-%i": one file for several instances. Not the process id: a restart under the same name takes back its
+// shards at once.
+bool Value::node_name(std::string& out, std::size_t most) {
+  if (node.kind != Node::Kind::text || node.invalid) return name(out, most);
+  Node filled = node;
+  filled.text.clear();
+  const std::string& from = node.text;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (from[i] != '%') {
+      filled.text += from[i];
+      continue;
+    }
+    const char which = i + 1 < from.size() ? from[++i] : ' ';
+    if (which == 'H') {
+      filled.text += host_name();
+    } else if (which == 'i') {
+      const char* instance = std::getenv("RUNG_INSTANCE");  // NOLINT: nobody in this program sets variables
+      const bool needed = draft.purpose == ConfigFor::sidecar;
+      if (needed && (instance == nullptr || *instance == '\0')) {
+        return add_error(
+            "%i is the value of the environment variable RUNG_INSTANCE, which is not set: "
+            "rung@NAME.service sets it to NAME; elsewhere set it to a name of this instance");
+      }
+      filled.text += instance == nullptr || *instance == '\0' ? "i" : instance;
+    } else {
+      return add_error("% begins %H (the host name) or %i (the variable RUNG_INSTANCE)");
+    }
+  }
+  return Value{draft, problems, filled, path, secret}.name(out, most);
+}
+
 bool Value::path_of_file(std::string& out) {
   std::string name;
   if (!text(name)) return false;
@@ -213,8 +245,10 @@ bool Value::url(std::string& out, const std::vector<std::string>& schemes) {
   const auto parsed = parse_url(node.text);
   if (!parsed) return add_error(parsed.error().message);
   if (std::ranges::find(schemes, parsed->scheme) == schemes.end()) {
-    return add_error("the URL must begin with " + join(schemes) +
-                     (schemes.size() > 1 ? ", followed by ://" : "://"));
+    std::string what =
+        "the URL must begin with " + join(schemes) + (schemes.size() > 1 ? ", followed by ://" : "://");
+    if (schemes.front() == "mysql") what += ": the databases supported are MySQL and MariaDB";
+    return add_error(std::move(what));
   }
   if (!parsed->query.empty()) return add_error("a ?query in the URL is not supported: use the config keys");
   out = node.text;

@@ -88,6 +88,7 @@ class Walker {
       return;
     const Key* row = find_key(path);
     if (row != nullptr) draft_.keys_used.insert(path);
+    record_text(value, path, shown, row);
     bool ok = true;
     const bool success = path == "queues.*.success" || path == "tags.*.success" || path == "defaults.success";
     if (path == "defaults") {
@@ -110,7 +111,11 @@ class Walker {
       Value taken{draft_, problems_, value, shown, row->about.secret};
       ok = row->apply(taken);
       if (!row->about.reloadable) draft_.config.at_start[shown] = {text_of(value), row->about.fallback};
-    } else if (value.kind != Node::Kind::nothing) {  // a section may be empty
+    } else if (value.kind == Node::Kind::nothing) {  // a section may be empty
+      const std::string hint = path == "queues.*" ? misplaced_key(shown) : "";
+      if (!hint.empty() && draft_.reports_warnings())
+        problems_.warn(key.mark, shown + ": a queue without keys: " + hint);
+    } else {
       ok = false;
       if (!value.invalid) not_a_section(value, path, shown);
     }
@@ -121,6 +126,32 @@ class Walker {
       draft_.queue->gate.present[path.substr(at + kGate.size())] = row != nullptr ? value.mark : key.mark;
     if (path.find('*') == std::string::npos || path.starts_with("groups."))
       draft_.present[shown] = {row != nullptr ? value.mark : key.mark, ok, substituted(value)};
+  }
+
+  // For describe_changes() and fingerprint(): a named item as a whole, other keys one by one.
+  void record_text(const Node& value, const std::string& path, const std::string& shown, const Key* row) {
+    constexpr std::string_view kOwnOfInstance[] = {"node", "http.listen", "groups.*.http.listen"};
+    Config& config = draft_.config;
+    for (const std::string_view section : {"ladders.*", "queues.*", "tags.*", "rules.*"}) {
+      const bool below = path.starts_with(std::string(section.substr(0, section.size() - 1)));
+      const std::string name(section.substr(0, section.size() - 2));
+      if (path == section) config.reloadable[name][shown.substr(name.size() + 1)] = canonical_text(value);
+      if (below) return;
+    }
+    if (row == nullptr || std::ranges::find(kOwnOfInstance, path) != std::end(kOwnOfInstance)) return;
+    const ConfigKey& about = row->about;
+    const Secrecy secrecy = !about.secret                                         ? Secrecy::none
+                            : about.type == "URL" || about.type == "list of URLs" ? Secrecy::url
+                                                                                  : Secrecy::hidden;
+    std::string text = canonical_text(value, secrecy);
+    if (!about.reloadable) {
+      config.not_reloadable[shown] = std::move(text);
+      return;
+    }
+    const auto dot = shown.find('.');
+    const bool in_section = dot != std::string::npos;
+    config.reloadable[in_section ? shown.substr(0, dot) : "top level"]
+                     [in_section ? shown.substr(dot + 1) : shown] = std::move(text);
   }
 
   static bool substituted(const Node& value) {
@@ -172,9 +203,20 @@ class Walker {
     return problems_.count() == before;
   }
 
+  // A queue that is called like a key of queues, as "queues.ladder": most likely that key of the queue above.
+  static std::string misplaced_key(const std::string& shown) {
+    constexpr std::string_view kSection = "queues.";
+    const std::string name = shown.starts_with(kSection) ? shown.substr(kSection.size()) : "";
+    const std::vector<std::string> keys = child_names("queues.*");
+    if (std::ranges::find(keys, name) == keys.end()) return {};
+    return "if " + name + " is a key of the queue above it, indent it further";
+  }
+
   void not_a_section(const Node& value, const std::string& path, const std::string& shown) {
     if (path == "queues.*" && value.kind == Node::Kind::text) {
-      problems_.add(value.mark, shown + ": expected keys: write { ladder: NAME }");
+      const std::string hint = misplaced_key(shown);
+      problems_.add(value.mark,
+                    shown + ": expected keys: " + (hint.empty() ? "write { ladder: NAME }" : hint));
       return;
     }
     if (path == "delays" || path == "error_queues") {
@@ -215,6 +257,7 @@ class Walker {
       }
       if (queue) {
         draft_.current_rules = draft_.queue = &draft_.queues.emplace_back();
+        draft_.queue->key = QueuePattern(key.text);
       } else {
         draft_.current_rules = &draft_.tags.emplace_back();
       }
@@ -246,8 +289,9 @@ class Walker {
           where + "unknown key without a value (not shown): a string that contains , : or # needs quotes");
       return;
     }
-    problems_.add(key.mark,
-                  where + "unknown key " + in_quotes(key.text) + advice(key.text, suggestion, path));
+    const std::string hint = path == "queues.*" ? misplaced_key(shown) : "";
+    problems_.add(key.mark, where + "unknown key " + in_quotes(key.text) +
+                                (hint.empty() ? advice(key.text, suggestion, path) : ": " + hint));
   }
 
   static std::string advice(const std::string& name, const std::string& suggestion, const std::string& path) {
@@ -255,7 +299,6 @@ class Walker {
       return ": nested keys are not written with a dot, write " + name.substr(0, name.find('.')) + ": { " +
              name.substr(name.find('.') + 1) + ": ... }";
     }
-    if (name == "<<") return ": merge keys are not supported";
     if (!suggestion.empty()) return ": did you mean " + suggestion + "?";
     // A known name in the wrong section.
     std::string elsewhere;

@@ -1,5 +1,7 @@
 #include "src/core/policy.h"
 
+#include <algorithm>
+#include <functional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -12,15 +14,18 @@ constexpr std::string_view kReplyQueues = "amq.rabbitmq.reply-to";
 }  // namespace
 
 RuleBook::RuleBook(Ladders ladders, Queues queues, Tags tags, QueueRules defaults, TargetRules targets,
-                   RuleLists rules, ErrorQueuesPtr error_queues)
+                   RuleLists rules, ErrorQueuesPtr error_queues, Patterns patterns)
     : ladders_(std::move(ladders)),
       queues_(std::move(queues)),
       tags_(std::move(tags)),
       defaults_(std::move(defaults)),
       targets_(std::move(targets)),
       rules_(std::move(rules)),
-      error_queues_(std::move(error_queues)) {
+      error_queues_(std::move(error_queues)),
+      patterns_(std::move(patterns)) {
   targets_.error_queues = error_queues_->patterns();
+  std::ranges::stable_sort(patterns_, std::greater{},
+                           [](const PatternRules& entry) { return entry.pattern.text().size(); });
   std::set<std::string> headers;
   for (const auto& [name, list] : rules_) {
     for (const FailureRule& rule : list->rules()) {
@@ -34,12 +39,29 @@ RuleBook::RuleBook(Ladders ladders, Queues queues, Tags tags, QueueRules default
   };
   add_gate(defaults_);
   for (const auto& [name, queue] : queues_) add_gate(queue);
+  for (const PatternRules& entry : patterns_) add_gate(entry.rules);
   rule_headers_.assign(headers.begin(), headers.end());
 }
 
 const QueueRules& RuleBook::queue(std::string_view name) const {
-  const auto it = queues_.find(name);
-  return it != queues_.end() ? it->second : defaults_;
+  if (const auto it = queues_.find(name); it != queues_.end()) return it->second;
+  const PatternRules* entry = pattern_of(name);
+  return entry != nullptr ? entry->rules : defaults_;
+}
+
+const RuleBook::PatternRules* RuleBook::pattern_of(std::string_view name) const {
+  if (patterns_.empty() || queues_.contains(name)) return nullptr;
+  // A queue that is called like the pattern itself: the exact name wins.
+  const auto same = [&](const PatternRules& entry) { return entry.pattern.text() == name; };
+  if (const auto it = std::ranges::find_if(patterns_, same); it != patterns_.end()) return &*it;
+  const auto matches = [&](const PatternRules& entry) { return entry.pattern.matches(name); };
+  const auto it = std::ranges::find_if(patterns_, matches);
+  return it != patterns_.end() ? &*it : nullptr;
+}
+
+bool RuleBook::watches(std::string_view name) const {
+  return pattern_of(name) != nullptr && !targets_.is_own(name) && !name.starts_with("amq.") &&
+         targets_.groups.elsewhere(name) == nullptr && error_queues_->find(name) == nullptr;
 }
 
 const FailureRules* RuleBook::failure_rules(std::string_view queue_name) const {

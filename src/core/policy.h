@@ -8,11 +8,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "levels/ladder.h"
 #include "src/core/error_queues.h"
 #include "src/core/failure_rules.h"
 #include "src/core/gate_rules.h"
+#include "src/core/queue_pattern.h"
 #include "src/core/target_rules.h"
 #include "src/core/task.h"
 #include "src/core/time.h"
@@ -51,20 +53,34 @@ class RuleBook {
  public:
   using Ladders = std::map<std::string, levels::Ladder, std::less<>>;
   using Queues = std::map<std::string, QueueRules, std::less<>>;
+  // An entry of `queues:` that names queues by a pattern.
+  struct PatternRules {
+    QueuePattern pattern;
+    QueueRules rules;
+  };
+  using Patterns = std::vector<PatternRules>;
   using Tags = std::map<std::string, TagRules, std::less<>>;
   using RuleLists = std::map<std::string, FailureRulesPtr, std::less<>>;
   // REQUIRES: ladders has "default"; it has every ladder that the others name, and `rules` every list that
-  // `queues` or `defaults` name. `defaults`: the rules of every queue that is not in `queues`.
+  // the queues or `defaults` name. `defaults`: the rules of every queue that is in neither `queues` nor
+  // `patterns`. Among `patterns` the longest that matches decides; of equal length, the first.
   RuleBook(Ladders ladders, Queues queues, Tags tags = {}, QueueRules defaults = {}, TargetRules targets = {},
-           RuleLists rules = {}, ErrorQueuesPtr error_queues = std::make_shared<const ErrorQueues>());
+           RuleLists rules = {}, ErrorQueuesPtr error_queues = std::make_shared<const ErrorQueues>(),
+           Patterns patterns = {});
 
   const QueueRules& queue(std::string_view name) const;
+  // The pattern whose rules are the queue's; nullptr: it has an entry of its own, or the defaults.
+  const PatternRules* pattern_of(std::string_view name) const;
+  // Whether its dead letters should come to us because it matches a pattern: it is no queue of Rung or of
+  // another group, and no error queue.
+  bool watches(std::string_view name) const;
   // nullptr if there is none of that name.
   const TagRules* tag(std::string_view name) const;
   // nullptr if there is none of that name.
   const levels::Ladder* ladder(std::string_view name) const;
   const Ladders& ladders() const { return ladders_; }
-  const Queues& queues() const { return queues_; }
+  const Queues& queues() const { return queues_; }        // without patterns
+  const Patterns& patterns() const { return patterns_; }  // in the order in which they are tried
   const Tags& tags() const { return tags_; }
   const QueueRules& defaults() const { return defaults_; }
   const TargetRules& targets() const { return targets_; }
@@ -95,6 +111,7 @@ class RuleBook {
   TargetRules targets_;
   RuleLists rules_;
   ErrorQueuesPtr error_queues_;
+  Patterns patterns_;
   std::vector<std::string> rule_headers_;
   bool has_gates_ = false, limits_ = false;
 };

@@ -42,6 +42,11 @@ bool TargetRules::allows(std::string_view name) const {
   const auto matches = [&](const std::string& pattern) { return matches_pattern(pattern, name); };
   if (is_own(name) || std::ranges::any_of(deny, matches)) return false;
   if (configured.contains(name) || attached.contains(name)) return true;
+  const auto by_config = [&](const QueuePattern& pattern) {
+    return (!name.starts_with(kBrokersOwn) || pattern.head().starts_with(kBrokersOwn)) &&
+           pattern.matches(name);
+  };
+  if (std::ranges::any_of(configured_patterns, by_config)) return true;
   if (name.starts_with(kBrokersOwn)) {
     return allow && std::ranges::any_of(*allow, [&](const std::string& pattern) {
              return pattern.starts_with(kBrokersOwn) && matches(pattern);

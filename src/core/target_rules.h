@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/core/queue_groups.h"
+#include "src/core/queue_pattern.h"
 
 namespace rung {
 
@@ -25,7 +26,8 @@ struct TargetRules {
   std::optional<Patterns> allow;  // none: allow every name that is not denied
   Patterns deny;                  // overrides `allow` and `configured`
   Names configured;               // queues and exchanges that the config names: allowed
-  Names attached;                 // queues that dead-letter to us, as last reported by the broker: allowed
+  std::vector<QueuePattern> configured_patterns;  // keys under queues: that are patterns: allowed
+  Names attached;  // queues that dead-letter to us, as last reported by the broker: allowed
 
   QueueGroups groups;  // their names are Rung's own, too
 

@@ -69,6 +69,10 @@ struct Metrics::Families {
             "When this instance last read rung_tasks and the other figures of all instances.");
   prometheus::Family<prometheus::Gauge>& up =
       gauge("rung_up", "1 if this instance reaches the service, by service.");
+  prometheus::Family<prometheus::Counter>& failures = counter(
+      "rung_failures_total", "Failures of this instance's tasks by queue: first failures and failed retries.");
+  prometheus::Family<prometheus::Gauge>& reload_failed =
+      gauge("rung_config_reload_failed", "1 if the config was not applied by the last reload.");
   prometheus::Family<prometheus::Gauge>& blocked =
       gauge("rung_broker_blocked", "1 while an alarm of the broker blocks publishing.");
   prometheus::Family<prometheus::Gauge>& shards =

@@ -71,7 +71,9 @@ void Metrics::totals(const Totals& totals, const std::vector<std::string>& queue
   oldest[kOther] = Ms{0};
   for (const std::string& queue : queues) oldest[queue] = Ms{0};
   for (const QueueStat& stat : totals.by_queue) {
-    const std::string& queue = oldest.contains(stat.queue) ? stat.queue : kOther;
+    const auto shared = totals.labels.find(stat.queue);
+    const std::string& label = shared != totals.labels.end() ? shared->second : stat.queue;
+    const std::string queue = oldest.contains(label) ? label : kOther;
     tasks[of(queue, stat.state)] += static_cast<double>(stat.tasks);
     overdue += static_cast<double>(stat.overdue);
     const bool held = std::ranges::find(totals.held_back, stat.queue) != totals.held_back.end();

@@ -2,10 +2,12 @@
 // queues that the config names or a person paused, no tags, nothing from a message. Thread: any.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/bridge/vitals.h"
 #include "src/core/clock.h"
@@ -41,9 +43,11 @@ class Metrics {
   struct Totals {
     std::vector<QueueStat> by_queue;
     std::vector<std::string> held_back;  // queues behind a gate: their tasks are late by intent
-    std::size_t nodes = 0;               // live
-    std::size_t unowned = 0;             // shards
-    EpochMs now;                         // its time
+    // The labels of queues that are counted with others, by pattern: bridge::matched_label().
+    std::map<std::string, std::string> labels = {};
+    std::size_t nodes = 0;    // live
+    std::size_t unowned = 0;  // shards
+    EpochMs now;              // its time
   };
   // `queues`: those in the config, which have their own label; all others are "(other)".
   void totals(const Totals& totals, const std::vector<std::string>& queues);

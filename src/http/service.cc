@@ -1,5 +1,6 @@
 // /healthz, /readyz, /metrics, /openapi.json; and the table of all routes.
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "src/api/gates.h"
 #include "src/api/owners.h"
@@ -34,6 +35,21 @@ Result<Metrics::Totals> read_totals(Store& store) {
   return totals;
 }
 
+// The queues with a label of their own. What matches a pattern beyond kMostMatched is counted by pattern.
+std::vector<std::string> label_queues(const RuleBook& rules, Metrics::Totals& totals) {
+  std::set<std::string> labels, matched;
+  for (const auto& [name, queue] : rules.queues()) labels.insert(name);
+  for (const QueueStat& stat : totals.by_queue) {
+    if (rules.pattern_of(stat.queue) == nullptr) continue;
+    const bool room = matched.contains(stat.queue) || matched.size() < bridge::FlowCounts::kMostMatched;
+    std::string label = bridge::matched_label(rules, stat.queue, room);
+    if (label == stat.queue) matched.insert(label);
+    if (label != stat.queue) totals.labels[stat.queue] = label;
+    labels.insert(std::move(label));
+  }
+  return {labels.begin(), labels.end()};
+}
+
 }  // namespace
 
 Response show_health(Context& context, const Call& call) {
@@ -60,7 +76,10 @@ Response show_ready(Context& context, const Call& call) {
   for (const auto& [name, ok] : checks.items()) {
     if (!ok.get<bool>()) missing.append(missing.empty() ? "" : ", ").append(name);
   }
-  if (missing.empty()) return answer(200, {{"status", "ready"}, {"checks", checks}, {"problems", problems}});
+  if (missing.empty()) {
+    return answer(200,
+                  {{"status", "ready"}, {"checks", checks}, {"problems", problems}, {"config", v.config}});
+  }
   return problem(503, "not ready: " + missing, call.request.path,
                  {{"checks", checks}, {"problems", problems}});
 }
@@ -70,11 +89,10 @@ Response show_metrics(Context& context, const Call&, int connections) {
   // merely slow is ready for the next caller.
   const auto count = [&context] {
     const BootMs began = context.clock.boot();
-    const auto totals = context.reads.run(read_totals);
+    auto totals = context.reads.run(read_totals);
     context.counts_failed = !totals;
     if (!totals) return context.metrics.tasks_failed();
-    std::vector<std::string> queues;
-    for (const auto& [name, rules] : context.rules()->queues()) queues.push_back(name);
+    const std::vector<std::string> queues = label_queues(*context.rules(), *totals);
     context.metrics.totals(*totals, queues);
     context.metrics.tasks_took(context.clock.boot() - began);
   };

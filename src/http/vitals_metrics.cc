@@ -3,6 +3,7 @@
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 
+#include <algorithm>
 #include <array>
 
 #include "src/http/metric_families.h"
@@ -34,6 +35,13 @@ void raise_each(prometheus::Family<prometheus::Counter>& family, const std::stri
   for (std::size_t i = 0; i < N; ++i) raise(family.Add({{"queue", queue}, {label, words[i]}}), counts[i]);
 }
 
+// First failures, and deliveries by us that failed. A delay's first failure is the latter.
+std::int64_t failures(const FlowCounts::Queue& counts) {
+  const auto of = [&](FlowCounts::Ended how) { return counts.ended[static_cast<std::size_t>(how)]; };
+  return counts.taken_in[0] + of(FlowCounts::Ended::failed) + of(FlowCounts::Ended::timed_out) +
+         of(FlowCounts::Ended::returned);
+}
+
 }  // namespace
 
 void Metrics::vitals(const Vitals* vitals, int connections) {
@@ -45,6 +53,9 @@ void Metrics::vitals(const Vitals* vitals, int connections) {
   // The loop does not answer: its other figures stay as they were, so that no alert resolves.
   if (vitals == nullptr) return problem("loop").Set(1);
   problems(vitals->problems);
+  const bool reload_failed =
+      std::ranges::find(vitals->problems, "config", &HealthProblem::name) != vitals->problems.end();
+  families_->reload_failed.Add({}).Set(reload_failed ? 1 : 0);
   attachments(*vitals);
   pauses(*vitals);
   gates(*vitals);
@@ -124,6 +135,7 @@ void Metrics::flow(const FlowCounts::ByQueue& by_queue) {
   for (const auto& [queue, counts] : by_queue) {
     raise_each(families_->taken_in, queue, "kind", kKinds, counts.taken_in);
     raise_each(families_->publishes, queue, "result", kAnswers, counts.published);
+    raise(families_->failures.Add({{"queue", queue}}), failures(counts));
     raise_each(families_->ended, queue, "outcome", kEnded, counts.ended);
     raise_each(families_->finished, queue, "state", kFinished, counts.finished);
     lateness(families_->late_by_queue, queue, counts.late);

@@ -42,6 +42,7 @@ struct NodeRow {
   std::string version, address;         // address: host and pid
   std::vector<HealthProblem> problems;  // as of its last heartbeat
   BrokerLink link = BrokerLink::up;     // the same
+  std::string config = {};              // the same: a fingerprint of its config; "" = not known
 };
 
 // The overdue tasks of a shard. `oldest` = the earliest due time among them; that task may just have been
@@ -74,8 +75,8 @@ class LeaseStore {
     std::uint64_t beats = 0;
   };
   virtual Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl,
-                                 const std::vector<HealthProblem>& problems,
-                                 BrokerLink link = BrokerLink::up) = 0;
+                                 const std::vector<HealthProblem>& problems, BrokerLink link = BrokerLink::up,
+                                 const std::string& config = {}) = 0;
   // Ends the node's heartbeat and frees all shards it owns, even those whose acquire() answer was lost. No
   // effect if another process has the name by now.
   virtual Result<void> leave(int node, std::uint64_t incarnation) = 0;

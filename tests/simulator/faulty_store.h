@@ -66,8 +66,9 @@ class FaultyStore final : public Store {
     return call([&] { return db_->register_node(identity, ttl); });
   }
   Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl,
-                         const std::vector<HealthProblem>& problems, BrokerLink link) override {
-    return call([&] { return db_->heartbeat(node, incarnation, ttl, problems, link); });
+                         const std::vector<HealthProblem>& problems, BrokerLink link,
+                         const std::string& config) override {
+    return call([&] { return db_->heartbeat(node, incarnation, ttl, problems, link, config); });
   }
   Result<void> leave(int node, std::uint64_t incarnation) override {
     return call([&] { return db_->leave(node, incarnation); });

@@ -18,7 +18,7 @@ WHERE id = :node
 -- name: node_beat
 UPDATE rung_nodes SET seen_at = UTC_TIMESTAMP(3),
   expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3)), problems = :problems,
-  broker_link = :broker_link, beats = beats + 1
+  broker_link = :broker_link, config = :config, beats = beats + 1
 WHERE id = :node AND incarnation = :incarnation
 
 -- name: node_beats
@@ -35,11 +35,11 @@ WHERE id = :node AND incarnation = :incarnation
 SELECT id FROM rung_nodes WHERE id = :node AND incarnation = :incarnation LOCK IN SHARE MODE
 
 -- name: nodes_live
-SELECT id, name, started_at, seen_at, expires_at, version, address, problems, broker_link FROM rung_nodes
+SELECT id, name, started_at, seen_at, expires_at, version, address, problems, broker_link, config FROM rung_nodes
 WHERE expires_at > UTC_TIMESTAMP(3) ORDER BY id
 
 -- name: nodes
-SELECT id, name, started_at, seen_at, expires_at, version, address, problems, broker_link FROM rung_nodes ORDER BY id
+SELECT id, name, started_at, seen_at, expires_at, version, address, problems, broker_link, config FROM rung_nodes ORDER BY id
 
 -- name: shards
 SELECT s.id, COALESCE(s.owner, 0), s.epoch, s.expires_at, s.acquired_at, COALESCE(n.name, '') FROM rung_shards s

@@ -88,7 +88,8 @@ Result<int> MemoryStore::register_node(const NodeIdentity& identity, Ms ttl) {
 }
 
 Result<Store::Beat> MemoryStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
-                                           const std::vector<HealthProblem>& problems, BrokerLink link) {
+                                           const std::vector<HealthProblem>& problems, BrokerLink link,
+                                           const std::string& config) {
   return call([&] {
     Beat beat{false, db_.now_locked(), {}, 0};
     for (auto& n : db_.nodes_) {
@@ -101,6 +102,7 @@ Result<Store::Beat> MemoryStore::heartbeat(int node, std::uint64_t incarnation, 
       n.row.expires_at = beat.now + ttl;
       n.row.problems = problems;
       n.row.link = link;
+      n.row.config = config;
       beat.still_ours = true;
     }
     return beat;

@@ -76,7 +76,8 @@ Result<int> MysqlStore::register_node(const NodeIdentity& identity, Ms ttl) {
 }
 
 Result<Store::Beat> MysqlStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
-                                          const std::vector<HealthProblem>& problems, BrokerLink link) {
+                                          const std::vector<HealthProblem>& problems, BrokerLink link,
+                                          const std::string& config) {
   return session_->transaction_for(
       [&] {
         Beat beat;
@@ -85,6 +86,7 @@ Result<Store::Beat> MysqlStore::heartbeat(int node, std::uint64_t incarnation, M
             session_->exec(render("node_beat", {{"ttl_us", micros(ttl)},
                                                 {"problems", Literal::text(problems_to_json(problems))},
                                                 {"broker_link", Literal::number(static_cast<int>(link))},
+                                                {"config", Literal::text(config)},
                                                 {"node", Literal::number(node)},
                                                 {"incarnation", Literal::number(incarnation)}})) == 1;
         auto row = session_->query(render("node_beats", {{"node", Literal::number(node)}}));
@@ -128,6 +130,7 @@ Result<std::vector<NodeRow>> MysqlStore::read_nodes(std::string_view statement) 
       n.address = text_at(*row, 7);
       n.problems = problems_from_json(text_at(*row, 8));
       n.link = static_cast<BrokerLink>(row->getInt(9));
+      n.config = text_at(*row, 10);
       nodes.push_back(std::move(n));
     }
     return nodes;

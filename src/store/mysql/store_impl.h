@@ -37,7 +37,8 @@ class MysqlStore final : public Store {
 
   Result<int> register_node(const NodeIdentity& identity, Ms ttl) override;
   Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl,
-                         const std::vector<HealthProblem>& problems, BrokerLink link) override;
+                         const std::vector<HealthProblem>& problems, BrokerLink link,
+                         const std::string& config) override;
   Result<void> leave(int node, std::uint64_t incarnation) override;
   Result<std::vector<NodeRow>> live_nodes() override;
   Result<std::vector<ShardRow>> shards() override;

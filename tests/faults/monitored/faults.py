@@ -41,11 +41,11 @@ class Fault:
 
 class ParkedGrowing(Fault):
     name = "a consumer rejects every message"
-    alerts = (("RungParkedGrowing", {"queue": "orders"}),)
+    alerts = (("RungParkedGrowing", {"queue": "orders"}), ("RungFailuresSurge", {"queue": "orders"}))
 
     def make(self):
         self.traffic.answers["orders"] = "reject"
-        self.traffic.send("orders", 25)
+        self.traffic.send("orders", 60)
 
     def mend(self):
         self.traffic.answers["orders"] = "ack"

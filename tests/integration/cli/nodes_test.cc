@@ -67,6 +67,28 @@ TEST_F(NodesCommand, TellsTheLivingFromTheDeadAndThoseThatLeft) {
   EXPECT_EQ(nodes["nobody"]["shards"].size(), 57U);
 }
 
+TEST_F(NodesCommand, ThoseWithAnotherConfigAreMarked) {
+  const std::string most = "0123456789abcdef", other = "fedcba9876543210";
+  for (const auto& [name, config] : std::map<std::string, std::string>{{"a", most}, {"b", most}, {"c", other}}) {
+    const int id = join(name, {});
+    ASSERT_TRUE(store().heartbeat(id, kIncarnation, 1h, {}, BrokerLink::up, config));
+  }
+  const int gone = join("gone", {});
+  ASSERT_TRUE(store().heartbeat(gone, kIncarnation, 1h, {}, BrokerLink::up, other));
+  ASSERT_TRUE(store().leave(gone, kIncarnation));
+  const Ran ran = rung({"nodes"});
+  EXPECT_THAT(ran.out, ContainsRegex("a +live .*host-a:77 +01234567\n"));
+  EXPECT_THAT(ran.out, ContainsRegex("c +live .*host-c:77 +fedcba98 differs\n"));
+  EXPECT_THAT(ran.out, ContainsRegex("gone +left .*host-gone:77 +fedcba98\n"));
+  EXPECT_THAT(ran.out, HasSubstr("live nodes have different configs"));
+  std::map<std::string, json> by_name;
+  for (const json& node : rung_json({"nodes"})["nodes"]) by_name[node["node"]] = node;
+  EXPECT_EQ(by_name["a"]["config"], most);
+  EXPECT_EQ(by_name["a"]["config_differs"], false);
+  EXPECT_EQ(by_name["c"]["config_differs"], true);
+  EXPECT_TRUE(by_name["test-node"]["config"].is_null());
+}
+
 TEST_F(NodesCommand, WhatNobodyHoldsIsLateToo) {
   insert(fresh("orders", -5min));
   db.exec("UPDATE rung_shards SET expires_at = UTC_TIMESTAMP(3) - INTERVAL 1 SECOND");

@@ -50,6 +50,23 @@ TEST_F(AttachmentsTest, AConfiguredQueueThatNeverWas) {
   EXPECT_THAT(events, ElementsAre());
 }
 
+// It may be a dead-letter queue, which needs no attachment.
+TEST_F(AttachmentsTest, AQueueThatMatchesAPattern) {
+  const auto look = [&](Found state) {
+    AttachmentLook seen;
+    seen.queues = {{"orders.eu", state, "detail", "rung attach orders.eu", "rabbitmqctl"}};
+    seen.matched = {"orders.eu"};
+    attachments.found(seen, {}, BootMs{1});
+  };
+  look(Found::detached);
+  EXPECT_FALSE(problem());
+  EXPECT_THAT(attachments.configured(), ElementsAre(std::pair<std::string, bool>("orders.eu", false)));
+  look(Found::attached);
+  EXPECT_THAT(attachments.configured(), ElementsAre(std::pair<std::string, bool>("orders.eu", true)));
+  look(Found::detached);
+  EXPECT_TRUE(problem()) << "it was attached";
+}
+
 TEST_F(AttachmentsTest, AQueueThatTheConfigDoesNotName) {
   attachments.seen("other");
   EXPECT_THAT(attachments.to_watch({"orders"}), ElementsAre("orders", "other"));

@@ -26,8 +26,9 @@ RuleBookPtr gated(const GateRules& gate, Silence silence = {Silence::Means::fail
 
 class GateStory : public testing::Test {
  protected:
-  explicit GateStory(const GateRules& gate) {
-    world.rules = gated(gate);
+  explicit GateStory(const GateRules& gate) : GateStory(gated(gate)) {}
+  explicit GateStory(RuleBookPtr rules) {
+    world.rules = std::move(rules);
     flow = std::make_unique<Flow>(world);
     flow->take_shards();
     start(*flow);
@@ -386,13 +387,56 @@ TEST_F(InFlightStory, TwoInstancesShareTheLimit) {
   EXPECT_GT(other.dispatch.held(), 0U);
 }
 
-// --- window
+// --- by pattern
+
+RuleBookPtr gated_by_pattern(const GateRules& gate) {
+  const RuleBookPtr one = gated(gate);
+  return std::make_shared<RuleBook>(one->ladders(), RuleBook::Queues{}, RuleBook::Tags{}, one->defaults(),
+                                    TargetRules{}, RuleBook::RuleLists{},
+                                    std::make_shared<const ErrorQueues>(),
+                                    RuleBook::Patterns{{QueuePattern("orders.*"), one->queue("orders")}});
+}
+
+class PatternRateStory : public GateStory {
+ protected:
+  PatternRateStory() : GateStory(gated_by_pattern(few_in_flight())) {
+    for (const char* queue : {"orders.a", "orders.b"}) flow->broker.declare(queue);
+  }
+};
+
+TEST_F(PatternRateStory, EachQueueThatMatchesHasAGateOfItsOwn) {
+  for (int i = 0; i < 30; ++i) scheduled("orders.a", Ms{100});
+  for (int i = 0; i < 3; ++i) scheduled("orders.b", Ms{100});
+  for (int i = 0; i < 10; ++i) scheduled("orders", Ms{100});
+  world.loop.run_for(kSecond * 5);
+  EXPECT_THAT(sent("orders.a"), SizeIs(5));
+  EXPECT_THAT(sent("orders.b"), SizeIs(3)) << "five of its own";
+  EXPECT_THAT(sent("orders"), SizeIs(10)) << "does not match";
+}
 
 GateRules with_window() {
   GateRules gate;
   gate.window =
       std::make_shared<const TimeWindow>(TimeWindow::parse({"08:00-08:30", "09:00-18:00"}, "UTC").value());
   return gate;
+}
+
+class PatternWindowStory : public GateStory {
+ protected:
+  PatternWindowStory() : GateStory(gated_by_pattern(with_window())) { flow->broker.declare("orders.a"); }
+};
+
+TEST_F(PatternWindowStory, AQueueThatMatchesWaitsOutsideTheWindow) {
+  const Ms in_day{world.now().ms % 86'400'000}, closes = kSecond * 60 * (8 * 60 + 30);
+  world.loop.run_for(closes - in_day + kSecond);
+  scheduled("orders.a", kSecond);
+  const TaskId other = scheduled("invoices", kSecond);
+  world.loop.run_for(kSecond * 5);
+  EXPECT_THAT(sent("orders.a"), IsEmpty());
+  EXPECT_EQ(sent("invoices"), std::vector<TaskId>{other});
+  const auto gates = world.eyes->queue_gates().value();
+  ASSERT_THAT(gates, SizeIs(1));
+  EXPECT_EQ(gates[0].queue, "orders.a");
 }
 
 class WindowStory : public GateStory {

@@ -27,13 +27,13 @@ Task task_of(const std::string& queue, State state = State::scheduled) {
 }
 
 TEST(FlowCounts, OnlyConfiguredQueuesHaveTheirOwn) {
-  FlowCounts counts(*rules_of({"orders"}));
+  FlowCounts counts(rules_of({"orders"}));
   for (const char* queue : {"orders", "a", "b", ""}) counts.inserted(task_of(queue));
   EXPECT_EQ(counts.by_queue().size(), 2U);
   EXPECT_EQ(counts.by_queue().at("orders").taken_in[0], 1);
   EXPECT_EQ(counts.by_queue().at(FlowCounts::kOther).taken_in[0], 3);
   // After a reload: the new one is counted, and the one that is gone keeps what it has.
-  counts.configure(*rules_of({"a"}));
+  counts.configure(rules_of({"a"}));
   counts.inserted(task_of("a"));
   counts.inserted(task_of("orders"));
   EXPECT_EQ(counts.by_queue().at("a").taken_in[0], 1);
@@ -41,8 +41,25 @@ TEST(FlowCounts, OnlyConfiguredQueuesHaveTheirOwn) {
   EXPECT_EQ(counts.by_queue().at(FlowCounts::kOther).taken_in[0], 3);
 }
 
+TEST(FlowCounts, AQueueThatMatchesAPatternHasItsOwnUpToABound) {
+  RuleBook::Patterns patterns;
+  patterns.push_back({QueuePattern("orders.*"), {}});
+  FlowCounts counts(
+      std::make_shared<RuleBook>(RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}},
+                                 RuleBook::Queues{}, RuleBook::Tags{}, QueueRules{}, TargetRules{},
+                                 RuleBook::RuleLists{}, std::make_shared<const ErrorQueues>(), patterns));
+  constexpr std::size_t kMore = 10;
+  for (std::size_t i = 0; i < FlowCounts::kMostMatched + kMore; ++i)
+    counts.inserted(task_of("orders." + std::to_string(i)));
+  counts.inserted(task_of("invoices"));
+  EXPECT_EQ(counts.by_queue().at("orders.7").taken_in[0], 1);
+  EXPECT_EQ(counts.by_queue().at("orders.*").taken_in[0], static_cast<std::int64_t>(kMore));
+  EXPECT_EQ(counts.by_queue().at(FlowCounts::kOther).taken_in[0], 1);
+  EXPECT_EQ(counts.by_queue().size(), FlowCounts::kMostMatched + 2);
+}
+
 TEST(FlowCounts, WhatIsParkedOnArrivalIsFinished) {
-  FlowCounts counts(*rules_of({"orders"}));
+  FlowCounts counts(rules_of({"orders"}));
   Task delay = task_of("orders", State::parked);
   delay.kind = Kind::delay;
   counts.inserted(delay);
@@ -52,7 +69,7 @@ TEST(FlowCounts, WhatIsParkedOnArrivalIsFinished) {
 }
 
 TEST(FlowCounts, Publishes) {
-  FlowCounts counts(*rules_of({"orders"}));
+  FlowCounts counts(rules_of({"orders"}));
   counts.published(task_of("orders"), How::confirmed, Ms{1500});
   counts.published(task_of("orders"), How::confirmed, Ms{-3});
   counts.published(task_of("orders"), How::lost, Ms{9000});

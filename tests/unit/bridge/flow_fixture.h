@@ -217,7 +217,7 @@ class Flow final : public BrokerSink {
   GateNotes notes{world.loop, jobs, clock, gates, world.rules, [this] { return dispatch.limited(); }};
   DeliveryProof proof{*world.clock, true};
   Outbox outbox{broker, *world.clock};
-  FlowCounts counts{*world.rules};
+  FlowCounts counts{world.rules};
   Acks acks{broker, *world.clock};
   Shards shards;
   LeftUnacked left{world.loop, health, [this] {

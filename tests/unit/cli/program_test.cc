@@ -53,6 +53,58 @@ class Program : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
+// errno is not ENOENT: as for one that may not be read. (The tests may run as root, who may read all.)
+TEST_F(Program, AConfigThatIsThereAndCannotBeReadIsNotMissing) {
+  std::filesystem::create_symlink("rung.yaml", folder_ / "rung.yaml");
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_);
+  const Ran ran = rung({"check"});
+  std::filesystem::current_path(before);
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("rung.yaml: cannot be read: "), Not(HasSubstr("no config file"))));
+}
+
+TEST_F(Program, DoctorTellsOnceWhoCanReadThePasswordOfTheBroker) {
+  std::filesystem::permissions(write("pw", "x\n"), std::filesystem::perms{0644});
+  const Ran ran = rung({"doctor", "-c",
+                        write("doctor.yaml",
+                              "broker: { url: \"amqp://u@127.0.0.1:1/%2f\", password_file: pw, management: "
+                              "\"http://127.0.0.1:1\" }\n"
+                              "store: { url: \"mysql://u@127.0.0.1:1/rung\" }\n")});
+  EXPECT_THAT(ran.out, HasSubstr("files.broker_password"));
+  EXPECT_THAT(ran.out, HasSubstr("/pw contains a password and is readable by every user"));
+  EXPECT_THAT(ran.err, Not(HasSubstr("every user"))) << "the finding says it";
+}
+
+TEST_F(Program, WhichEntryAQueueFollows) {
+  const std::string config = write("patterns.yaml",
+                                   "broker: { url: \"amqp://u@127.0.0.1:1/%2f\" }\n"
+                                   "store: { url: \"mysql://u@127.0.0.1:1/rung\" }\n"
+                                   "queues: { \"orders.*\": { ladder: quick } }\n");
+  EXPECT_THAT(rung({"check", "-c", config, "--queue", "orders.eu"}).out,
+              HasSubstr("queue orders.eu follows queues.orders.*, a pattern"));
+  const auto json =
+      nlohmann::json::parse(rung({"check", "-c", config, "--queue", "orders.eu", "--json"}).out);
+  EXPECT_EQ(json["follows"], "pattern");
+  EXPECT_EQ(json["pattern"], "orders.*");
+  EXPECT_EQ(json["ladder"], "quick");
+  EXPECT_EQ(nlohmann::json::parse(rung({"check", "-c", config, "--queue", "x", "--json"}).out)["follows"],
+            "defaults");
+  EXPECT_THAT(rung({"check", "-c", config, "--explain", "--queue", "orders.eu"}).out,
+              HasSubstr("level 1 of 5 of ladder quick"));
+  EXPECT_EQ(nlohmann::json::parse(rung({"check", "-c", config, "--json"}).out)["patterns"][0]["pattern"],
+            "orders.*");
+}
+
+TEST_F(Program, ReloadSaysWhatItNeeds) {
+  unsetenv("MAINPID");
+  unsetenv("RUNTIME_DIRECTORY");
+  EXPECT_THAT(rung({"reload"}).err, HasSubstr("which process?"));
+  const Ran ran = rung({"reload", "--pid", "2147000000"});
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_THAT(ran.err, HasSubstr("RUNTIME_DIRECTORY"));
+}
+
 TEST_F(Program, HelpAndVersion) {
   EXPECT_EQ(rung({"--version"}).out.substr(0, 5), "rung ");
   const Ran help = rung({"--help"});

@@ -84,8 +84,9 @@ TEST_F(ConfigErrors, UnknownKeys) {
             "rung.yaml:3:16: queues.a: unknown key \"sucess\": did you mean success?");
   EXPECT_EQ(problem("queues: { a: { success: { presumed: 1m } } }\n"),
             "rung.yaml:3:27: queues.a.success: unknown key \"presumed\": did you mean presumed_after?");
+  EXPECT_THAT(problems(kServers + "<<: { lease: 5s }\n"), ElementsAre()) << "merge keys work";
   EXPECT_EQ(
-      problem("<<: { lease: 5s }\n"),
+      problem("\"<\": { lease: 5s }\n"),
       "rung.yaml:3:1: unknown key without a value (not shown): a string that contains , : or # needs quotes");
   EXPECT_EQ(problem("? [a, b]\n: c\n"), "rung.yaml:3:3: a key must be a string");
 }

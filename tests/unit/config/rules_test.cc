@@ -282,12 +282,12 @@ TEST_F(ConfigRules, DelaysNameExchanges) {
 
 TEST_F(ConfigRules, QueuesMayHaveEveryLegalName) {
   const auto book = rules(
-      "queues:\n  \"ö a.b*#/${x}\": { ladder: quick }\n  42: { ladder: patient }\n  \"*\": { ladder: webhook "
-      "}\n");
+      "queues:\n  \"ö a.b*#/${x}\": { ladder: quick }\n  42: { ladder: patient }\n  \"[*]\": { ladder: "
+      "webhook }\n");
   EXPECT_EQ(book->queue("ö a.b*#/${x}").ladder, "quick");
   EXPECT_EQ(book->queue("42").ladder, "patient");
   EXPECT_EQ(book->queue("*").ladder, "webhook");
-  EXPECT_EQ(book->queue("x").ladder, "default");
+  EXPECT_EQ(book->queue("x").ladder, "default") << "a * alone would be a pattern";
   EXPECT_EQ(problem("queues: { \"\": {} }\n"), "rung.yaml:3:11: queues: a queue name has 1 to 255 bytes");
   EXPECT_THAT(problem("queues:\n  " + std::string(256, 'q') + ": {}\n"),
               HasSubstr("4:3: queues: a queue name has 1 to 255 bytes"));

@@ -69,6 +69,50 @@ TEST_F(MetricsText, WhatAnInstanceCounts) {
 }
 
 // A loop that does not answer must not look like a restart, nor resolve an alert.
+TEST_F(MetricsText, FailuresAreFirstOnesAndFailedRetries) {
+  Vitals v;
+  FlowCounts::Queue orders;
+  orders.taken_in = {10, 1000};
+  orders[FlowCounts::Ended::succeeded] = 1000;
+  orders[FlowCounts::Ended::presumed] = 1000;
+  orders[FlowCounts::Ended::failed] = 3;
+  orders[FlowCounts::Ended::timed_out] = 20;
+  orders[FlowCounts::Ended::returned] = 100;
+  v.flow["orders"] = orders;
+  metrics.vitals(&v, 0);
+  EXPECT_EQ(value("rung_failures_total{queue=\"orders\"}"), "133");
+}
+
+TEST_F(MetricsText, AFailedReloadUntilOneSucceeds) {
+  Vitals v;
+  metrics.vitals(&v, 0);
+  EXPECT_EQ(value("rung_config_reload_failed"), "0");
+  v.problems = {{"config", "the last reload failed: ...", {}, false}};
+  metrics.vitals(&v, 0);
+  EXPECT_EQ(value("rung_config_reload_failed"), "1");
+  EXPECT_EQ(value("rung_problem{problem=\"config\"}"), "1");
+  v.problems.clear();
+  metrics.vitals(&v, 0);
+  EXPECT_EQ(value("rung_config_reload_failed"), "0");
+}
+
+// Beyond a bound, queues that match a pattern are counted together.
+TEST_F(MetricsText, QueuesThatShareALabel) {
+  Metrics::Totals totals;
+  for (const char* queue : {"orders.1", "orders.2", "orders.3"}) {
+    QueueStat stat;
+    stat.queue = queue;
+    stat.state = State::parked;
+    stat.tasks = 5;
+    totals.by_queue.push_back(stat);
+  }
+  totals.labels = {{"orders.2", "orders.*"}, {"orders.3", "orders.*"}};
+  metrics.totals(totals, {"orders.*", "orders.1"});
+  EXPECT_EQ(value("rung_tasks{queue=\"orders.1\",state=\"parked\"}"), "5");
+  EXPECT_EQ(value("rung_tasks{queue=\"orders.*\",state=\"parked\"}"), "10");
+  EXPECT_EQ(value("rung_tasks{queue=\"(other)\",state=\"parked\"}"), "0");
+}
+
 TEST_F(MetricsText, ALoopThatDoesNotAnswerResetsNothing) {
   Vitals v;
   v.broker_consuming = v.broker_publishing = v.database = true;

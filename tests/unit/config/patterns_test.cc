@@ -1,0 +1,168 @@
+// `queues` by pattern, merge keys, placeholders of `node`, what a reload changes, and fingerprints.
+#include <unistd.h>
+
+#include <array>
+
+#include "tests/unit/config/fixture.h"
+
+namespace rung {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class ConfigPatterns : public ConfigTest {
+ protected:
+  std::vector<std::string> warnings(const std::string& text) const {
+    std::vector<std::string> out;
+    for (const auto& warning : load(text).warnings) out.push_back(warning.what);
+    return out;
+  }
+};
+
+TEST_F(ConfigPatterns, OneLineForManyQueues) {
+  const Config config = good(kServers + R"(
+ladders: { fast: [1s], slow: [1h] }
+queues:
+  "orders.*": { ladder: fast, gate: { rate: 5/s } }
+  orders.big: { ladder: slow }
+  "odd[*]": { ladder: slow }
+)");
+  EXPECT_EQ(config.rules->queue("orders.eu").ladder, "fast");
+  EXPECT_EQ(config.rules->queue("orders.big").ladder, "slow");
+  EXPECT_EQ(config.rules->queue("odd*").ladder, "slow");
+  EXPECT_EQ(config.rules->queue("odd-one").ladder, "default");
+  EXPECT_EQ(config.rules->queues().size(), 2U);
+  const std::string text = describe(config);
+  EXPECT_THAT(text, HasSubstr("\n  orders.*     fast "));
+  EXPECT_THAT(text, HasSubstr("are patterns"));
+  EXPECT_THAT(text, HasSubstr("each orders.*  rate"));
+  EXPECT_THAT(describe_queue(config, "orders.eu"),
+              HasSubstr("queue orders.eu follows queues.orders.*, a pattern\n"));
+  EXPECT_THAT(describe_queue(config, "orders.big"), HasSubstr("queues.orders.big, its own name"));
+  EXPECT_THAT(describe_queue(config, "x"), HasSubstr("queue x follows the defaults"));
+}
+
+TEST_F(ConfigPatterns, KeysLeftOutComeFromTheDefaultsNotFromAnotherPattern) {
+  const Config config = good(kServers + R"(
+defaults: { catch_up: 7 }
+queues:
+  "*": { parked: publish, catch_up: 5 }
+  "orders.*": { ladder: default }
+)");
+  EXPECT_FALSE(config.rules->queue("orders.eu").publish_parked);
+  EXPECT_EQ(config.rules->queue("orders.eu").catch_up, 7);
+  EXPECT_EQ(config.rules->queue("others").catch_up, 5);
+}
+
+TEST_F(ConfigPatterns, Errors) {
+  EXPECT_THAT(problems(kServers + "queues:\n  a: {}\n  \"[a]\": {}\n"),
+              ElementsAre(HasSubstr("rung.yaml:5:3: queues.[a]: the queue \"a\" has another entry")));
+  std::string many = kServers + "queues:\n";
+  for (int i = 0; i < 1001; ++i) many += "  \"q" + std::to_string(i) + "*\": {}\n";
+  EXPECT_THAT(problems(many), ElementsAre(HasSubstr("more than 1000 patterns")));
+  EXPECT_THAT(warnings(kServers + "broker: { targets: { allow: [] } }\n"), IsEmpty());
+}
+
+TEST_F(ConfigPatterns, AWidePatternLetsHeadersNameEveryQueue) {
+  const std::string servers =
+      "broker: { url: \"amqp://u@h\", targets: { allow: [] } }\nstore: { url: \"mysql://u@h/s\" }\n";
+  EXPECT_THAT(warnings(servers + "queues: { \"*\": {} }\n"), ElementsAre(HasSubstr("broker.targets.allow")));
+  EXPECT_THAT(warnings(servers + "queues: { \"orders.*\": {} }\n"), IsEmpty());
+}
+
+TEST_F(ConfigPatterns, RulesByQueueAreNotCheckedAgainstAPattern) {
+  EXPECT_THAT(warnings(kServers + "queues: { \"o*\": { rules: r } }\n"
+                                  "rules: { r: [{ when: { queue: orders }, then: park }] }\n"),
+              IsEmpty());
+}
+
+TEST_F(ConfigPatterns, AnErrorQueueMayMatchAPattern) {
+  EXPECT_THAT(problems(kServers + "queues: { \"orders*\": {} }\n"
+                                  "error_queues: [{ from: orders_error, dialect: masstransit }]\n"),
+              IsEmpty());
+}
+
+TEST_F(ConfigPatterns, MergeKeys) {
+  const Config config = good(kServers + R"(
+ladders: { fast: [1s] }
+queues:
+  orders: &base { ladder: fast, catch_up: 5 }
+  invoices: { <<: *base, catch_up: 6 }
+  returns: { parked: publish, <<: [*base] }
+)");
+  EXPECT_EQ(config.rules->queue("invoices").ladder, "fast");
+  EXPECT_EQ(config.rules->queue("invoices").catch_up, 6);
+  EXPECT_EQ(config.rules->queue("returns").catch_up, 5);
+  EXPECT_TRUE(config.rules->queue("returns").publish_parked);
+  EXPECT_THAT(problems(kServers + "queues: { a: { <<: 5 } }\n"), ElementsAre(HasSubstr("<<: expected keys")));
+}
+
+TEST_F(ConfigPatterns, AQueueThatIsCalledLikeAKeyIsSuspected) {
+  EXPECT_THAT(problems(kServers + "queues:\n  orders:\n  ladder: fast\n"),
+              ElementsAre(HasSubstr("5:11: queues.ladder: expected keys: if ladder is a key of the queue "
+                                    "above it, indent it further")));
+  EXPECT_THAT(problems(kServers + "queues:\n  orders:\n  success: { presumed_after: 1m }\n"),
+              ElementsAre(HasSubstr("if success is a key of the queue above it")));
+  EXPECT_THAT(warnings(kServers + "queues:\n  orders:\n  gate:\n"),
+              ElementsAre(HasSubstr("if gate is a key")));
+  EXPECT_THAT(warnings(kServers + "queues:\n  ladder: { ladder: default }\n"), IsEmpty());
+}
+
+TEST_F(ConfigPatterns, WhichDatabasesAreSupported) {
+  EXPECT_THAT(problems("broker: { url: \"amqp://u@h\" }\nstore: { url: \"postgres://u@h/s\" }\n"),
+              ElementsAre(HasSubstr("MySQL and MariaDB")));
+}
+
+TEST_F(ConfigPatterns, AFileThatOthersCanReadIsNamedOnce) {
+  write("secret", "x\n");
+  std::filesystem::permissions(path("secret"), std::filesystem::perms{0644});
+  EXPECT_THAT(warnings("broker: { url: \"amqp://u@h\", password_file: secret }\n"
+                       "store: { url: \"mysql://u@h/s\", password_file: secret }\n"),
+              ElementsAre(HasSubstr("every user of this machine can read")));
+}
+
+TEST_F(ConfigPatterns, NodePlaceholders) {
+  std::array<char, 256> host{};
+  ASSERT_EQ(gethostname(host.data(), host.size() - 1), 0);
+  const std::string text = kServers + "node: \"%H-%i\"\n";
+  unsetenv("RUNG_INSTANCE");
+  EXPECT_THAT(problems(text), ElementsAre(HasSubstr("RUNG_INSTANCE, which is not set")));
+  EXPECT_TRUE(load_config(write("rung.yaml", text), ConfigFor::database).ok());
+  env("RUNG_INSTANCE", "2");
+  EXPECT_EQ(good(text).node, std::string(host.data()) + "-2");
+  EXPECT_THAT(problems(kServers + "node: \"a%p\"\n"), ElementsAre(HasSubstr("% begins %H")));
+}
+
+TEST_F(ConfigPatterns, WhatAReloadChanges) {
+  const Config before = good(kServers + R"(
+catch_up: 100
+ladders: { fast: [1s], slow: [1h] }
+queues: { orders: { ladder: fast, success: { presumed_after: 60s } }, gone: {} }
+)");
+  const Config after = good(kServers + R"(
+catch_up: 100
+ladders: { fast: [2s], slow: [60m] }
+queues: { new: {}, orders: { success: { presumed_after: 1m }, ladder: fast } }
+rules: { r: [{ when: { type: A }, then: park }] }
+log: { level: debug }
+)");
+  EXPECT_EQ(describe_changes(before, after), "ladders: ~fast; log: +level; queues: +new, -gone; rules: +r");
+  EXPECT_EQ(describe_changes(before, before), "");
+}
+
+TEST_F(ConfigPatterns, AFingerprintIsThatOfTheEffectiveConfig) {
+  const auto of = [&](const std::string& text) { return fingerprint(good(text)); };
+  const std::string one = of(kServers + "node: a\nhttp: { listen: \"127.0.0.1:1\" }\nlease: 60s\n");
+  EXPECT_EQ(one.size(), 16U);
+  EXPECT_EQ(one, of("# other order\nlease: 1m\nnode: b\nhttp: { listen: \"127.0.0.1:2\" }\n"
+                    "store: { url: \"mysql://rung:other@127.0.0.1:3306/rung\" }\n"
+                    "broker: { url: \"amqp://guest:changed@127.0.0.1:5672/%2f\" }\n"));
+  EXPECT_NE(one, of(kServers + "lease: 61s\n"));
+  EXPECT_NE(one, of(kServers + "lease: 60s\nqueues: { a: {} }\n"));
+}
+
+}  // namespace
+}  // namespace rung
