@@ -141,6 +141,31 @@ class ManagementAdmin final : public QueueAdmin {
     return tl::unexpected(answer.error());
   }
 
+  Result<std::string> exchange_type(std::string_view name) override {
+    auto answer =
+        get("/api/exchanges/" + percent_encode(vhost_) + "/" + percent_encode(name), "look at an exchange");
+    if (answer) return text_at(*answer, "type");
+    if (answer.error().kind == Error::Kind::not_found) return std::string();
+    return tl::unexpected(answer.error());
+  }
+
+  Result<std::vector<Binding>> bindings(bool of_queue, std::string_view name) override {
+    auto answer = get(of_queue ? queues_path() + "/" + percent_encode(name) + "/bindings"
+                               : "/api/exchanges/" + percent_encode(vhost_) + "/" + percent_encode(name) +
+                                     "/bindings/destination",
+                      "list bindings");
+    std::vector<Binding> all;
+    if (!answer && answer.error().kind == Error::Kind::not_found) return all;
+    if (!answer) return tl::unexpected(answer.error());
+    for (const json& row : *answer) {
+      if (!row.is_object()) continue;
+      const auto arguments = row.find("arguments");
+      all.push_back({text_at(row, "source"), text_at(row, "routing_key"),
+                     arguments != row.end() && arguments->is_object() ? dump(*arguments) : "{}"});
+    }
+    return all;
+  }
+
   Result<std::vector<Policy>> policies() override {
     auto answer = get("/api/policies/" + percent_encode(vhost_), "list policies");
     if (!answer) return tl::unexpected(answer.error());
@@ -323,7 +348,9 @@ AttachedAnswer ask_attached(const BrokerOptions& options, std::string_view queue
   }
   auto policies = (*admin)->policies();
   if (!policies) return {Attached::unknown, policies.error().message};
-  return judge_attached(options.prefix, *facts, *policies);
+  auto routes = read_routes(**admin, options.prefix, any_foreign({*facts}, *policies, options.prefix));
+  if (!routes) return {Attached::unknown, routes.error().message};
+  return judge_attached(options.prefix, *facts, *policies, *routes);
 }
 
 std::vector<std::string> cluster_nodes(const BrokerOptions& options, const std::vector<QueueFacts>& queues,

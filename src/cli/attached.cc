@@ -3,9 +3,11 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "src/cli/attach_plan.h"
 #include "src/cli/attach_run.h"
 #include "src/cli/attach_watch.h"
 #include "src/cli/command.h"
@@ -23,6 +25,7 @@ struct Line {
   rabbit::AttachedAnswer answer;
   bool configured = false;
   std::string group = {};  // "" = it belongs to no group, or there are no groups
+  std::string drift = {};  // AttachPlan::drift
 };
 
 std::set<std::string> configured_queues(const Config& config) {
@@ -46,6 +49,7 @@ Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
   if (!queues) return tl::unexpected(queues.error());
   auto policies = admin.policies();
   if (!policies) return tl::unexpected(policies.error());
+  std::map<std::string, rabbit::DeadLetterRoutes> routes;  // by prefix
   const std::set<std::string> configured = configured_queues(config);
   std::set<std::string> wanted(only.begin(), only.end());
   if (only.empty()) {
@@ -61,7 +65,15 @@ Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
     Line line{queue, {Attached::no_such_queue, "no such queue"}, configured.contains(queue)};
     if (const auto* group = config.groups.of_queue(queue); group != nullptr) line.group = group->name;
     const auto prefix = prefix_of_queue(config, queue);
-    if (it != queues->end() && prefix) line.answer = rabbit::judge_attached(*prefix, *it, *policies);
+    if (it != queues->end() && prefix) {
+      if (!routes.contains(*prefix)) {
+        auto read = rabbit::read_routes(admin, *prefix, rabbit::any_foreign(*queues, *policies, *prefix));
+        if (!read) return tl::unexpected(read.error());
+        routes.emplace(*prefix, *std::move(read));
+      }
+      line.answer = rabbit::judge_attached(*prefix, *it, *policies, routes.at(*prefix));
+      line.drift = plan_attach(*prefix, queue, *it, *policies, routes.at(*prefix)).drift;
+    }
     if (it != queues->end() && !prefix) line.answer = {Attached::no, "it belongs to no group"};
     if (it != queues->end() && it->type == "stream")
       line.answer = {Attached::no, "a stream does not dead-letter"};
@@ -78,8 +90,10 @@ Json line_json(const Line& line, bool groups) {
                {"exists", how != Attached::no_such_queue}};
   json["by"] = how == Attached::yes_by_policy     ? Json("policy")
                : how == Attached::yes_by_argument ? Json("argument")
+               : how == Attached::yes_by_binding  ? Json("binding")
                                                   : Json();
   json["policy"] = how == Attached::yes_by_policy ? Json(line.answer.detail) : Json();
+  json["drift"] = line.drift.empty() ? Json() : Json(line.drift);
   json["why_not"] = is_attached(how) ? Json() : Json(line.answer.detail);
   if (groups) json["group"] = line.group.empty() ? Json() : Json(line.group);
   return json;
@@ -94,9 +108,7 @@ std::string to_text(const std::vector<Line>& lines, bool groups) {
   Table table(std::move(columns));
   for (const Line& line : lines) {
     const bool yes = is_attached(line.answer.attached);
-    std::string detail = line.answer.detail;
-    if (line.answer.attached == Attached::yes_by_policy) detail = "policy " + detail;
-    if (line.answer.attached == Attached::yes_by_argument) detail = "queue argument";
+    const std::string detail = describe(line.answer);
     std::vector<Table::Cell> cells = {line.queue,
                                       {yes ? "yes" : "no", yes               ? Colour::green
                                                            : line.configured ? Colour::red
@@ -110,6 +122,8 @@ std::string to_text(const std::vector<Line>& lines, bool groups) {
   for (const Line& line : lines) {
     if (line.configured && line.answer.attached == Attached::no)
       out += "\nto attach: " + attach_command(line.queue);
+    if (!line.drift.empty())
+      out += "\n" + one_line(line.drift) + "; to refresh it: " + attach_command(line.queue);
   }
   return out + (out.ends_with('\n') ? "" : "\n");
 }

@@ -34,7 +34,7 @@ struct ChangeOptions {
   BulkOptions bulk;
   std::string reason, error, executor, delay, at;
   Target elsewhere;
-  bool succeeded = false, failed = false;
+  bool succeeded = false, failed = false, even_reported = false;
   int attempt = 0;
 };
 
@@ -169,6 +169,7 @@ int run_by_ids_or_filter(const ChangeOptions& o, const Happening& what, BulkActi
     bulk.action = action;
     bulk.reason = o.reason;
     bulk.elsewhere = o.elsewhere;
+    bulk.even_reported = o.even_reported;
     return make_bulk(o.common, o.filter, o.bulk, std::move(bulk));
   }
   if (o.bulk.dry_run || o.bulk.rate > 0)
@@ -196,8 +197,10 @@ int run_reschedule(const ChangeOptions& o) {
 int run_finish(const ChangeOptions& o) {
   if (o.succeeded && !o.error.empty())
     return report_error(kUserError, "--error needs --failed, not --succeeded");
+  if (o.succeeded && o.even_reported)
+    return report_error(kUserError, "--even-reported needs --failed, not --succeeded");
   Session session;
-  return run(session, o, event::Finish{o.succeeded, o.error, o.executor, o.attempt});
+  return run(session, o, event::Finish{o.succeeded, o.error, o.executor, o.attempt, o.even_reported});
 }
 
 CLI::Option& add_ids(CLI::App& command, ChangeOptions& options) {
@@ -218,6 +221,10 @@ constexpr const char* kFilterHelp =
 
 void add_reason(CLI::App& c, ChangeOptions& o) {
   c.add_option("--reason", o.reason, "Recorded as the task's last error")->type_name("TEXT");
+}
+
+void add_even_reported(CLI::App& c, ChangeOptions& o) {
+  c.add_flag("--even-reported", o.even_reported, "Also tasks whose success was reported, not only presumed");
 }
 
 void add_cancel(CLI::App& app, int* exit) {
@@ -267,14 +274,20 @@ void add_fire(CLI::App& app, int* exit) {
 void add_retry(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
   CLI::App& c = add_command(
-      app, "retry", "Sends tasks now: parked ones start again at level 1",
-      std::string("Examples:\n"
-                  "  rung retry 249107395289088\n"
-                  "  rung retry --queue orders --error timeout          parked tasks, by a filter") +
+      app, "retry", "Sends tasks now: parked ones and presumed successes start again at level 1",
+      std::string(
+          "Examples:\n"
+          "  rung retry 249107395289088\n"
+          "  rung retry --queue orders --error timeout          parked tasks, by a filter\n"
+          "  rung retry --queue orders --state awaiting         deliveries whose silence is held open\n"
+          "A presumed success can be retried, too; a reported one only with --even-reported.") +
           kFilterHelp,
       o->common);
   add_selection(c, *o);
-  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Redrive{}, BulkAction::redrive); });
+  add_even_reported(c, *o);
+  c.callback([o, exit] {
+    *exit = run_by_ids_or_filter(*o, event::Redrive{{}, o->even_reported}, BulkAction::redrive);
+  });
 }
 
 void add_redrive(CLI::App& app, int* exit) {
@@ -295,8 +308,10 @@ void add_redrive(CLI::App& app, int* exit) {
   c.add_option("--to-routing-key", o->elsewhere.routing_key, "The routing key for --to-exchange")
       ->type_name("KEY")
       ->excludes(queue);
-  c.callback(
-      [o, exit] { *exit = run_by_ids_or_filter(*o, event::Redrive{o->elsewhere}, BulkAction::redrive); });
+  add_even_reported(c, *o);
+  c.callback([o, exit] {
+    *exit = run_by_ids_or_filter(*o, event::Redrive{o->elsewhere, o->even_reported}, BulkAction::redrive);
+  });
 }
 
 void add_reschedule(CLI::App& app, int* exit) {
@@ -322,7 +337,9 @@ void add_finish(CLI::App& app, int* exit) {
       "  rung finish 249107395289088 --succeeded\n"
       "  rung finish 249107395289088 --failed --error \"refused by the bank\" --executor app-3:8080\n"
       "  rung finish 249107395289088 --failed --attempt 2      safe to repeat: fails attempt 2 only\n"
-      "A success ends the task; a failure moves it to the next level. An attempt that is being published can "
+      "A success ends the task; a failure moves it to the next level, also after a presumed success (after "
+      "a\n"
+      "reported one only with --even-reported). An attempt that is being published can "
       "only\n"
       "be finished after the broker's confirm; the command waits up to 2 s for it.",
       o->common);
@@ -336,6 +353,7 @@ void add_finish(CLI::App& app, int* exit) {
                "The attempt that failed, as in retry-attempt (default: the current one)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000'000));
+  add_even_reported(c, *o);
   c.add_option("--executor", o->executor, "Who handled the attempt; recorded in the history")
       ->type_name("ADDRESS");
   c.callback([o, exit] { *exit = run_finish(*o); });

@@ -82,6 +82,7 @@ struct Facts {
   Json origin, properties, headers;
   MessagePtr message;             // nullptr: deleted by retention
   std::optional<QueueGate> gate;  // that holds it back
+  std::string silence_held;       // why its silence is held open; "" = it is not
 };
 
 int read_facts(Session& session, const Task& task, Facts& facts) {
@@ -89,6 +90,11 @@ int read_facts(Session& session, const Task& task, Facts& facts) {
   auto gate = api::holding_gate(*session.store, task);
   if (!gate) return report_error(gate.error());
   facts.gate = *std::move(gate);
+  if (is_silence_held(task)) {
+    auto history = session.store->history(id);
+    if (!history) return report_error(history.error());
+    if (!history->empty()) facts.silence_held = history->back().attempt.error;
+  }
   auto origin = session.store->origin(id);
   if (!origin && origin.error().kind != Error::Kind::not_found) return report_error(origin.error());
   facts.origin = origin && !origin->empty() ? parse(*origin) : Json();
@@ -140,6 +146,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
                    (t.uncounted_attempts > 0 ? fmt::format(", {} not counted", t.uncounted_attempts) : ""),
                terminal);
   out += field("silence", silence_line(t), terminal);
+  out += field("waits", one_line(facts.silence_held), terminal);
   if (t.first_failed_at.ms > 0) out += field("first failed", at(t.first_failed_at), terminal);
   out += field("received", at(t.created_at), terminal);
   if (t.finished_at)
@@ -199,6 +206,7 @@ int show(const ShowOptions& options) {
         {success ? "presumed_after" : "reported_within", levels::format_duration(silence->after)}};
   }
   json["held"] = facts.gate ? api::gate_json(*facts.gate) : Json();
+  json["silence_held"] = facts.silence_held.empty() ? Json() : Json(facts.silence_held);
   json["origin"] = facts.origin;
   json["properties"] = facts.properties;
   json["headers"] = facts.headers;

@@ -2,6 +2,7 @@
 // queues that the config names or a person paused, no tags, nothing from a message. Thread: any.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -41,9 +42,10 @@ class Metrics {
   struct Totals {
     std::vector<QueueStat> by_queue;
     std::vector<std::string> held_back;  // queues behind a gate: their tasks are late by intent
-    std::size_t nodes = 0;               // live
-    std::size_t unowned = 0;             // shards
-    EpochMs now;                         // its time
+    std::map<std::string, std::int64_t> silences_held;  // by queue
+    std::size_t nodes = 0;                              // live
+    std::size_t unowned = 0;                            // shards
+    EpochMs now;                                        // its time
   };
   // `queues`: those in the config, which have their own label; all others are "(other)".
   void totals(const Totals& totals, const std::vector<std::string>& queues);

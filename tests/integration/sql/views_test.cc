@@ -33,6 +33,9 @@ TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
                           "finished_at", "runner"));
   EXPECT_THAT(schema.columns("SELECT * FROM retry_queues"),
               ElementsAre("queue", "state", "since", "until", "reason", "by", "waiting", "next_at"));
+  EXPECT_THAT(
+      schema.columns("SELECT * FROM retry_attachments"),
+      ElementsAre("queue", "state", "since", "attached_at", "reason", "checked_at", "awaiting", "held"));
   for (const char* column : {"next_due_at", "first_failed_at", "created_at", "finished_at"}) {
     // MariaDB says more of a column that is computed: "datetime(3) /* mariadb-5.3 */".
     EXPECT_THAT(
