@@ -245,7 +245,7 @@ int run(const AttachOptions& options) {
     if (options.detach) {
       const int code = detach(options, config, *found.admin, prefix, names, outcomes);
       if (code == kSuccess) continue;
-      print_outcomes(options, outcomes);
+      if (!outcomes.empty()) print_outcomes(options, outcomes);
       return code;
     }
     BrokerOptions broker = config.broker;
