@@ -331,6 +331,20 @@ void MemoryBroker::remove(std::string_view queue) {
   if (const auto it = queues_.find(queue); it != queues_.end()) queues_.erase(it);
 }
 
+void MemoryBroker::attach(std::string_view queue, bool yes) {
+  std::lock_guard lock(mutex_);
+  if (yes) {
+    detached_.erase(std::string(queue));
+  } else {
+    detached_.emplace(queue);
+  }
+}
+
+bool MemoryBroker::attached(std::string_view queue) const {
+  std::lock_guard lock(mutex_);
+  return !detached_.contains(queue);
+}
+
 bool MemoryBroker::exists(std::string_view queue) const {
   std::lock_guard lock(mutex_);
   return queues_.contains(queue);
@@ -357,6 +371,7 @@ bool MemoryBroker::reject(std::string_view queue) {
   if (it == queues_.end() || it->second.empty()) return false;
   Stored stored = std::move(it->second.front());
   it->second.pop_front();
+  if (detached_.contains(queue)) return true;
   FailureFacts& failure = stored.failure;
   failure.reason = "rejected";
   failure.queue = it->first;

@@ -20,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -69,8 +70,12 @@ class MemoryBroker final : public Broker {
   bool put(std::string_view exchange, std::string_view routing_key, const Message& message);
   // A consumer: takes the oldest message and acks it.
   std::optional<Message> take(std::string_view queue);
-  // A consumer: rejects the oldest message, which goes to <prefix>.failed with the record of its failure.
+  // A consumer: rejects the oldest message, which goes to <prefix>.failed with the record of its failure, or
+  // is dropped if the queue is not attached.
   bool reject(std::string_view queue);
+  // Whether dead letters of the queue go to <prefix>.failed, as they do unless detached.
+  void attach(std::string_view queue, bool yes);
+  bool attached(std::string_view queue) const;
   std::vector<Message> contents(std::string_view queue) const;  // ready messages, oldest first
   std::size_t depth(std::string_view queue) const;
 
@@ -159,6 +164,7 @@ class MemoryBroker final : public Broker {
   std::string confirms_held_for_;  // a queue; "" = all
   BootMs allow_until_{0};
   std::map<std::string, std::deque<Stored>, std::less<>> queues_;
+  std::set<std::string, std::less<>> detached_;
   std::deque<Outgoing> waiting_;                                // not sent yet
   std::vector<std::pair<Outgoing, PublishResult>> unanswered_;  // arrived, confirm withheld
   std::map<std::string, std::size_t, std::less<>> resting_;     // error queues; wake up beyond this depth

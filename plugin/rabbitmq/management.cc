@@ -144,6 +144,31 @@ class ManagementAdmin final : public QueueAdmin {
     return tl::unexpected(answer.error());
   }
 
+  Result<std::string> exchange_type(std::string_view name) override {
+    auto answer =
+        get("/api/exchanges/" + percent_encode(vhost_) + "/" + percent_encode(name), "look at an exchange");
+    if (answer) return text_at(*answer, "type");
+    if (answer.error().kind == Error::Kind::not_found) return std::string();
+    return tl::unexpected(answer.error());
+  }
+
+  Result<std::vector<Binding>> bindings(bool of_queue, std::string_view name) override {
+    auto answer = get(of_queue ? queues_path() + "/" + percent_encode(name) + "/bindings"
+                               : "/api/exchanges/" + percent_encode(vhost_) + "/" + percent_encode(name) +
+                                     "/bindings/destination",
+                      "list bindings");
+    std::vector<Binding> all;
+    if (!answer && answer.error().kind == Error::Kind::not_found) return all;
+    if (!answer) return tl::unexpected(answer.error());
+    for (const json& row : *answer) {
+      if (!row.is_object()) continue;
+      const auto arguments = row.find("arguments");
+      all.push_back({text_at(row, "source"), text_at(row, "routing_key"),
+                     arguments != row.end() && arguments->is_object() ? dump(*arguments) : "{}"});
+    }
+    return all;
+  }
+
   Result<std::vector<Policy>> policies() override { return policies_at("/api/policies/"); }
   Result<std::vector<Policy>> policies_at(const char* path) {
     auto answer = get(path + percent_encode(vhost_), "list policies");
@@ -388,6 +413,21 @@ Result<std::unique_ptr<ManagementAdmin>> make_admin(const BrokerOptions& options
 
 Result<OwnState> QueueAdmin::own_state(std::string_view) {
   return not_found(name() + " does not show what is set on Rung's own queues");
+}
+
+AttachedAnswer ask_attached(const BrokerOptions& options, std::string_view queue, Ms timeout) {
+  auto admin = make_admin(options, timeout);
+  if (!admin) return {Attached::unknown, admin.error().message};
+  auto facts = (*admin)->queue(queue);
+  if (!facts) {
+    const bool gone = facts.error().kind == Error::Kind::not_found;
+    return {gone ? Attached::no_such_queue : Attached::unknown, facts.error().message};
+  }
+  auto policies = (*admin)->policies();
+  if (!policies) return {Attached::unknown, policies.error().message};
+  auto routes = read_routes(**admin, options.prefix, any_foreign({*facts}, *policies, options.prefix));
+  if (!routes) return {Attached::unknown, routes.error().message};
+  return judge_attached(options.prefix, *facts, *policies, *routes);
 }
 
 std::vector<std::string> cluster_nodes(const BrokerOptions& options, const std::vector<QueueFacts>& queues,

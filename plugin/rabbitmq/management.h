@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "plugin/broker_options.h"
+#include "plugin/rabbitmq/dead_letter_routes.h"
 #include "plugin/rabbitmq/own_settings.h"
 #include "src/core/clock.h"
 #include "src/core/result.h"
@@ -21,17 +22,20 @@
 namespace rung::rabbit {
 
 // Whether a queue's dead letters reach us.
-enum class Attached { yes_by_argument, yes_by_policy, no, no_such_queue, unknown };
+enum class Attached { yes_by_argument, yes_by_policy, yes_by_binding, no, no_such_queue, unknown };
 
 struct AttachedAnswer {
   Attached attached = Attached::unknown;
-  // yes_by_policy: the policy's name. no: where the dead letters go instead, and what is in the way. unknown:
-  // why it could not be found out.
+  // yes_by_policy: the policy's name. yes_by_binding: which exchange takes them to us. no: where the dead
+  // letters go instead, and what is in the way. unknown: why it could not be found out.
   std::string detail;
 };
 inline bool is_attached(Attached attached) {
-  return attached == Attached::yes_by_argument || attached == Attached::yes_by_policy;
+  return attached == Attached::yes_by_argument || attached == Attached::yes_by_policy ||
+         attached == Attached::yes_by_binding;
 }
+// "policy rung-orders", "queue argument": by what it is attached, else why it is not.
+std::string describe(const AttachedAnswer& answer);
 
 // <prefix>.failed
 std::string failed_exchange(std::string_view prefix);
@@ -44,6 +48,8 @@ std::string policy_definition(std::string_view prefix);
 // The command line for a person to run, quoted for bash: rabbitmqctl set_policy -p VHOST --apply-to queues
 // NAME PATTERN JSON.
 std::string policy_command(std::string_view prefix, std::string_view vhost, std::string_view queue);
+struct Policy;
+std::string policy_command(std::string_view vhost, const Policy& policy);
 // `text` as one bash word: unchanged if that is safe, else in '...' or, with control characters, $'...'.
 std::string shell_quote(std::string_view text);
 
@@ -82,6 +88,9 @@ class QueueAdmin {
   virtual Result<QueueFacts> queue(std::string_view name) = 0;
   virtual Result<std::vector<QueueFacts>> queues() = 0;  // all in the virtual host
   virtual Result<bool> exchange_exists(std::string_view name) = 0;
+  virtual Result<std::string> exchange_type(std::string_view name) = 0;  // "" = there is no such exchange
+  // Of this queue, or else exchange, as the destination; none if it does not exist.
+  virtual Result<std::vector<Binding>> bindings(bool of_queue, std::string_view name) = 0;
   virtual Result<std::vector<Policy>> policies() = 0;
   // Rung's own queues and exchanges, and what others have set on them. Not found: this admin cannot tell.
   virtual Result<OwnState> own_state(std::string_view prefix);
@@ -93,14 +102,17 @@ class QueueAdmin {
 
 // Evaluates what the administration reports. Pure.
 AttachedAnswer judge_attached(std::string_view prefix, const QueueFacts& facts,
-                              const std::vector<Policy>& policies);
+                              const std::vector<Policy>& policies, const DeadLetterRoutes& routes);
 struct AttachedLook {
-  std::vector<std::string> queues;              // those asked for, then the others
+  std::vector<std::string> queues;               // those asked for, then the others
+  std::vector<std::optional<QueueFacts>> facts;  // in the order of `queues`; none: no such queue, or unknown
+  std::vector<Policy> policies;
   std::vector<AttachedAnswer> answers;          // in the order of `queues`
   std::optional<std::vector<std::string>> all;  // every attached queue of the virtual host; none: unknown
 };
-// Two calls, however many queues there are. If a call fails, all answers are unknown. `also`: looks at these
-// queues too, without exclusive ones and streams, and at most kMostOthers.
+// Three calls, however many queues there are, and two for each exchange that is bound to <prefix>.failed. If
+// a call fails, all answers are unknown. `also`: looks at these queues too, without exclusive ones and
+// streams, and at most kMostOthers.
 inline constexpr std::size_t kMostOthers = 1000;
 AttachedLook look_at_attached(QueueAdmin& admin, std::string_view prefix,
                               const std::vector<std::string>& queues,

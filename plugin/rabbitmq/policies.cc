@@ -23,28 +23,38 @@ bool is_ascii(std::string_view text) {
 }  // namespace
 
 AttachedAnswer judge_attached(std::string_view prefix, const QueueFacts& facts,
-                              const std::vector<Policy>& policies) {
+                              const std::vector<Policy>& policies, const DeadLetterRoutes& routes) {
+  using Reach = DeadLetterRoutes::Reach;
   const std::string ours = failed_exchange(prefix);
-  if (const auto& argument = facts.dead_letter_argument) {
-    if (*argument == ours) return {Attached::yes_by_argument, {}};
-    return {Attached::no,
-            "its argument x-dead-letter-exchange is '" + *argument + "', which overrides any policy"};
+  if (facts.type == "stream") return {Attached::no, "a stream does not dead-letter"};
+  const DeadLetters dead = dead_letters_of(facts, policies);
+  const Reach reach = dead.exchange ? routes.reach(*dead.exchange, dead.routing_key) : Reach::no;
+  if (dead.exchange == ours) {
+    if (reach == Reach::no)
+      return {Attached::no, "the exchange " + ours + " is not bound to the queue " + ours +
+                                " (a running sidecar restores that)"};
+    return {dead.by_argument ? Attached::yes_by_argument : Attached::yes_by_policy,
+            dead.by_argument ? "" : facts.policy};
   }
+  if (reach != Reach::no)
+    return {Attached::yes_by_binding, "exchange '" + *dead.exchange + "', which is bound to " + ours +
+                                          (reach == Reach::some ? " for some routing keys" : "")};
+  // A binding that this routing key does not match.
+  const bool wrong_key = dead.exchange && dead.routing_key && routes.reach(*dead.exchange, {}) != Reach::no;
+  const std::string key = wrong_key ? " with the routing key '" + *dead.routing_key +
+                                          "', which its bindings to " + ours + " do not match"
+                                    : "";
+  if (dead.by_argument)
+    return {Attached::no, "its argument x-dead-letter-exchange is '" + *dead.exchange +
+                              "', which overrides any policy" + key};
   const auto find = [&](std::string_view name) -> const Policy* {
     const auto it = std::ranges::find(policies, name, &Policy::name);
     return name.empty() || it == policies.end() ? nullptr : &*it;
   };
   const Policy* effective = find(facts.policy);
-  std::optional<std::string> goes_to;
-  if (effective != nullptr) {
-    const json definition = json::parse(effective->definition, nullptr, false);
-    if (definition.is_object() && definition.contains(kDeadLetterKey))
-      goes_to = definition[kDeadLetterKey].is_string() ? definition[kDeadLetterKey].get<std::string>()
-                                                       : std::string();
-  }
-  if (goes_to == ours) return {Attached::yes_by_policy, facts.policy};
   std::string detail = "nothing says where its dead letters go";
-  if (goes_to) detail = "policy '" + facts.policy + "' sends its dead letters to '" + *goes_to + "'";
+  if (dead.exchange)
+    detail = "policy '" + facts.policy + "' sends its dead letters to '" + *dead.exchange + "'" + key;
   const Policy* made = find(policy_name(facts.name));
   if (effective != nullptr && made != nullptr && made != effective) {
     detail = "policy '" + effective->name + "' (priority " + std::to_string(effective->priority) +
@@ -53,17 +63,33 @@ AttachedAnswer judge_attached(std::string_view prefix, const QueueFacts& facts,
   return {Attached::no, detail};
 }
 
+std::string describe(const AttachedAnswer& answer) {
+  switch (answer.attached) {
+    case Attached::yes_by_argument:
+      return "queue argument";
+    case Attached::yes_by_policy:
+      return "policy " + answer.detail;
+    default:
+      return answer.detail;
+  }
+}
+
 AttachedLook look_at_attached(QueueAdmin& admin, std::string_view prefix,
                               const std::vector<std::string>& queues,
                               const std::function<bool(const std::string& queue)>& also) {
   const auto all_unknown = [&](const Error& error) {
-    return AttachedLook{
-        queues, std::vector<AttachedAnswer>(queues.size(), {Attached::unknown, error.message}), {}};
+    AttachedLook none;
+    none.queues = queues;
+    none.answers.assign(queues.size(), {Attached::unknown, error.message});
+    none.facts.resize(queues.size());
+    return none;
   };
   auto facts = admin.queues();
   if (!facts) return all_unknown(facts.error());
   auto policies = admin.policies();
   if (!policies) return all_unknown(policies.error());
+  auto routes = read_routes(admin, prefix, any_foreign(*facts, *policies, prefix));
+  if (!routes) return all_unknown(routes.error());
   AttachedLook look;
   look.queues = queues;
   for (const QueueFacts& queue : *facts) {
@@ -74,14 +100,17 @@ AttachedLook look_at_attached(QueueAdmin& admin, std::string_view prefix,
   }
   for (const std::string& queue : look.queues) {
     const auto it = std::ranges::find(*facts, queue, &QueueFacts::name);
+    look.facts.push_back(it == facts->end() ? std::nullopt : std::optional(*it));
     look.answers.push_back(it == facts->end()
                                ? AttachedAnswer{Attached::no_such_queue, "no queue '" + queue + "'"}
-                               : judge_attached(prefix, *it, *policies));
+                               : judge_attached(prefix, *it, *policies, *routes));
   }
   look.all.emplace();
   for (const QueueFacts& queue : *facts) {
-    if (is_attached(judge_attached(prefix, queue, *policies).attached)) look.all->push_back(queue.name);
+    if (is_attached(judge_attached(prefix, queue, *policies, *routes).attached))
+      look.all->push_back(queue.name);
   }
+  look.policies = *std::move(policies);
   return look;
 }
 
@@ -138,12 +167,19 @@ std::string shell_quote(std::string_view text) {
 }
 
 std::string policy_command(std::string_view prefix, std::string_view vhost, std::string_view queue) {
+  return policy_command(vhost,
+                        {policy_name(queue), policy_pattern(queue), "queues", policy_definition(prefix)});
+}
+
+std::string policy_command(std::string_view vhost, const Policy& policy) {
   // rabbitmqctl reads its arguments in the locale's encoding: in C, a non-ASCII name would turn into another.
-  std::string out = is_ascii(queue) && is_ascii(vhost) && is_ascii(prefix) ? "" : "LC_ALL=C.UTF-8 ";
+  const bool ascii = is_ascii(policy.name) && is_ascii(vhost) && is_ascii(policy.definition);
+  std::string out = ascii ? "" : "LC_ALL=C.UTF-8 ";
   out += "rabbitmqctl set_policy ";
   out += vhost.starts_with('-') ? "--vhost=" + shell_quote(vhost) : "-p " + shell_quote(vhost);
-  out += " --apply-to queues " + shell_quote(policy_name(queue)) + " " + shell_quote(policy_pattern(queue)) +
-         " " + shell_quote(policy_definition(prefix));
+  if (policy.priority != 0) out += " --priority " + std::to_string(policy.priority);
+  out += " --apply-to " + shell_quote(policy.apply_to) + " " + shell_quote(policy.name) + " " +
+         shell_quote(policy.pattern) + " " + shell_quote(policy.definition);
   return out;
 }
 

@@ -168,6 +168,7 @@ Json to_json(const Bulk& b) {
           {"filter", filter_of(b.filter_text)},
           {"reason", text_or_null(b.reason)},
           {"elsewhere", elsewhere},
+          {"even_reported", b.even_reported},
           {"rate", b.rate},
           {"total", b.total},
           {"done", b.done},

@@ -1,6 +1,7 @@
 #include "src/bridge/attachments.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "src/io/log.h"
 
@@ -8,18 +9,73 @@ namespace rung::bridge {
 namespace {
 
 constexpr std::size_t kMostNamed = 5;  // queues in the problem's detail
+// What does not change is noted again after this, for the row's checked_at.
+constexpr Ms kNoteAgain{std::chrono::minutes{1}};
+
+std::optional<AttachmentState> state_of(QueueAttachment::State state) {
+  switch (state) {
+    case QueueAttachment::State::attached:
+      return AttachmentState::attached;
+    case QueueAttachment::State::detached:
+      return AttachmentState::detached;
+    case QueueAttachment::State::no_queue:
+      return AttachmentState::gone;
+    case QueueAttachment::State::unknown:
+      break;
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
 void Attachments::seen(const std::string& queue) {
-  if (!queue.empty() && seen_.size() < kMostSeen) seen_.insert(queue);
+  if (!queue.empty() && seen_.size() < kMostSeen && seen_.insert(queue).second) ask();
+}
+
+void Attachments::failed(const Task& task, const DbClock& clock) {
+  seen(task.queue);
+  // As read_failure() writes it. A failure that its consumer published, or that came through an error queue,
+  // does not tell that the queue is attached.
+  const bool dead_letter = task.error_queue.empty() && task.last_error.starts_with("dead-lettered: ");
+  if (!dead_letter || task.queue.empty() || !note_ || by_failure_.size() >= kMostSeen) return;
+  if (!by_failure_.insert(task.queue).second) return;
+  note_({{task.queue, AttachmentState::attached, std::string(kDeadLetterArrived), clock.now(), true}});
+}
+
+void Attachments::delivered(const std::string& queue) {
+  if (!queue.empty() && delivered_.size() < kMostSeen && delivered_.insert(queue).second) ask();
+}
+
+bool Attachments::look_at(std::vector<std::string> queues) {
+  if (!ask_) return false;
+  wanted_ = std::move(queues);
+  ask();
+  return true;
+}
+
+bool Attachments::answered_for(std::string_view queue, BootMs since) const {
+  const auto it = sighted_.find(queue);
+  return it != sighted_.end() && it->second.asked_at >= since;
+}
+
+std::vector<AttachmentSighting> Attachments::sightings(const std::vector<std::string>& queues, BootMs since,
+                                                       const DbClock& clock) const {
+  std::vector<AttachmentSighting> out;
+  for (const std::string& queue : queues) {
+    const auto it = sighted_.find(queue);
+    if (it == sighted_.end() || it->second.asked_at < since) continue;
+    out.push_back({queue, it->second.state, it->second.detail, clock.at(it->second.asked_at)});
+  }
+  return out;
 }
 
 std::vector<std::string> Attachments::to_watch(const std::vector<std::string>& configured) const {
+  std::set<std::string, std::less<>> others = seen_;
+  others.insert(delivered_.begin(), delivered_.end());
+  others.insert(wanted_.begin(), wanted_.end());
+  for (const std::string& queue : configured) others.erase(queue);
   std::vector<std::string> all = configured;
-  for (const std::string& queue : seen_) {
-    if (std::ranges::find(configured, queue) == configured.end()) all.push_back(queue);
-  }
+  std::ranges::copy(others, std::back_inserter(all));
   return all;
 }
 
@@ -27,11 +83,51 @@ void Attachments::found(const AttachmentLook& look, const std::vector<std::strin
   compare(look, configured, now);
   told_ = told_ || look.attached.has_value();
   last_look_ = look.asked_at;
+  decide(look, now);
+}
+
+void Attachments::decide(const AttachmentLook& look, BootMs now) {
+  std::map<std::string, Sighted, std::less<>> sighted;
+  bool doubts = false;
+  for (const QueueAttachment& one : look.queues) {
+    const auto before = sighted_.find(one.queue);
+    const auto state = state_of(one.state);
+    Sighted next = before == sighted_.end() ? Sighted{} : before->second;
+    const bool knew_none = before == sighted_.end() || before->second.asked_at == BootMs{0};
+    const bool differs = knew_none || next.state != state;
+    if (!state) {
+      doubtful_.erase(one.queue);
+    } else if (*state != AttachmentState::attached && differs && doubtful_.insert(one.queue).second) {
+      doubts = true;  // a second look decides
+    } else {
+      doubtful_.erase(one.queue);
+      if (differs && *state != AttachmentState::attached) eager_until_ = now + kEager;
+      if (differs) next.noted_at = {};
+      next.state = *state;
+      next.detail = one.detail;
+      next.asked_at = look.asked_at;
+    }
+    sighted.emplace(one.queue, std::move(next));
+  }
+  std::erase_if(doubtful_, [&](const std::string& queue) { return !sighted.contains(queue); });
+  sighted_ = std::move(sighted);
+  if (doubts) ask();
+}
+
+std::vector<AttachmentSighting> Attachments::news(const DbClock& clock, BootMs now) {
+  std::vector<AttachmentSighting> out;
+  for (auto& [queue, sighted] : sighted_) {
+    if (sighted.asked_at == BootMs{0}) continue;
+    if (sighted.noted_at != BootMs{0} && now - sighted.noted_at < kNoteAgain) continue;
+    sighted.noted_at = now;
+    out.push_back({queue, sighted.state, sighted.detail, clock.at(sighted.asked_at)});
+  }
+  return out;
 }
 
 void Attachments::connected(BootMs now) {
   connected_at_ = now;
-  if (ask_) ask_();
+  ask();
 }
 
 void Attachments::compare(const AttachmentLook& look, const std::vector<std::string>& configured,

@@ -96,7 +96,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       janitor_(loop,
                {*jobs_, shards_, transitions_, outbox_, clock_, horizon_, dispatch_, gates_, names_, proof_,
                 rules_, updates_, [this] { return broker_watch_.takes_messages() && proof_.ready(); },
-                settings_.prefix + ".parked"}),
+                settings_.prefix + ".parked", attachments_}),
       bulks_(loop, {*jobs_, shards_, rules_, updates_, "node " + settings_.identity.name}),
       retention_(loop, {*jobs_, shards_, clock_}, settings_.retention),
       broker_watch_(loop,
@@ -111,12 +111,15 @@ Bridge::~Bridge() = default;
 
 Result<void> Bridge::start() {
   intake_pause_.start();
+  attachments_.note_by([this](std::vector<AttachmentSighting> seen) { note_attachments(std::move(seen)); });
   if (auto started = broker_.start(*this); !started) return started;
   key_reader_.read();  // also reveals a wrong password or a missing right, whether or not the broker answers
   gates_.start();
   breakers_.start();
   notes_.start();
   broker_watch_.start();
+  janitor_.silence().wait_for_removed();
+  name_queues();
   janitor_.start();
   bulks_.start();
   retention_.start();
@@ -144,6 +147,7 @@ Vitals Bridge::vitals() const {
   v.targets = dispatch_.targets();
   v.lateness = dispatch_.lateness();
   v.attached = attachments_.configured();
+  v.silence = janitor_.silence_counts();
   v.closed = closed_queues(gates_);
   v.behind_gates = dispatch_.held();
   v.breakers = breakers_.totals();
@@ -317,6 +321,33 @@ void Bridge::reload(const RuleBookPtr& rules, std::optional<Ms> retention) {
   counts_.configure(rules_);
   retention_.reload(retention);
   router_.route_waiting();
+  name_queues();
+}
+
+// Tells the database which queues the config names. What silence meant for one that it does not name any more
+// still holds for what has been delivered.
+void Bridge::name_queues() {
+  std::vector<NamedQueue> named;
+  for (const auto& [queue, rules] : rules_->queues()) {
+    if (rules_->targets().groups.elsewhere(queue) == nullptr) named.push_back({queue, rules.silence});
+  }
+  jobs_->submit<std::vector<RemovedQueue>>(
+      Lane::flow, [named = std::move(named)](AttachmentStore& store) { return store.name_queues(named); },
+      [this](const Result<std::vector<RemovedQueue>>& removed) {
+        if (!removed) {
+          log::error("recording the queues of the config failed", {{"reason", removed.error().message}});
+          return janitor_.silence().remove({});
+        }
+        for (const RemovedQueue& one : *removed) {
+          if (!event_of(one)) continue;
+          log::warn("the config no longer names a queue of which tasks are under way",
+                    {{"queue", one.queue},
+                     {"scheduled", one.scheduled},
+                     {"publishing", one.publishing},
+                     {"awaiting", one.awaiting}});
+        }
+        janitor_.silence().remove(*removed);
+      });
 }
 
 void Bridge::attachments_found(const AttachmentLook& look) {
@@ -328,6 +359,18 @@ void Bridge::attachments_found(const AttachmentLook& look) {
   if (look.attached && *look.attached != rules_->targets().attached)
     rules_ = rules_->with_attached(*look.attached);
   router_.route_waiting();
+  // Before that the database's clock is not known.
+  if (shards_.node() != 0) note_attachments(attachments_.news(clock_, loop_.clock().boot()));
+  janitor_.attachments_looked();
+}
+
+void Bridge::note_attachments(std::vector<AttachmentSighting> seen) {
+  if (seen.empty()) return;
+  jobs_->submit<std::vector<AttachmentRecord>>(
+      Lane::upkeep, [seen = std::move(seen)](AttachmentStore& store) { return store.see_attachments(seen); },
+      [](const Result<std::vector<AttachmentRecord>>& done) {
+        if (!done) log::warn("attachments not recorded", {{"reason", done.error().message}});
+      });
 }
 
 void Bridge::record(SystemEvent event) {

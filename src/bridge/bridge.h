@@ -108,7 +108,9 @@ class Bridge final : public BrokerSink {
   // If the config has broker.targets.allow, attached queues are allowed targets: intake waits until a check
   // has found them, or one requested on the current connection failed to.
   void attachments_found(const AttachmentLook& look);
-  // `ask` requests an immediate check; called on each new connection to the broker.
+  // Whether a queue has become detached a short while ago: checks should be frequent.
+  bool watches_attachments_eagerly() const { return attachments_.is_eager(loop_.clock().boot()); }
+  // `ask` requests an immediate check; called on each new connection to the broker, and when silence ends.
   void on_connected(std::function<void()> ask) { attachments_.ask_by(std::move(ask)); }
 
   // BrokerSink: called on the broker's threads, posts to the loop.
@@ -129,6 +131,8 @@ class Bridge final : public BrokerSink {
   std::vector<std::string> configured_queues() const;
   void reserve_names();
   std::set<std::string, std::less<>> queues_with_error_queue() const;
+  void name_queues();
+  void note_attachments(std::vector<AttachmentSighting> seen);
   void record(SystemEvent event);  // into rung_events; lost if the process ends before the write
 
   io::Loop& loop_;

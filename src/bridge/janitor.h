@@ -36,6 +36,7 @@ class Janitor {
     TaskObserver& observer;
     std::function<bool()> can_publish;
     std::string parked_exchange;
+    Attachments& attachments;
   };
 
   Janitor(io::Loop& loop, const Deps& deps);
@@ -43,6 +44,10 @@ class Janitor {
   void stop();
   // Shards were gained: looks for their stranded rows once the former owner's connection must be dead.
   void gained(const std::vector<Gained>& gained) { stranded_.gained(gained); }
+  SilenceCheck& silence() { return silence_; }
+  // A look at the attachments has been taken in.
+  void attachments_looked() { silence_.looked(); }
+  const SilenceCounts& silence_counts() const { return silence_.counts(); }
 
  private:
   void tick();

@@ -6,7 +6,7 @@ namespace rung::bridge {
 
 void TaskUpdates::inserted(const NewTask& fresh) {
   const Task& task = fresh.task;
-  if (task.kind == Kind::retry) attachments_.seen(task.queue);
+  if (task.kind == Kind::retry) attachments_.failed(task, clock_);
   count(task.rule);
   counts_.inserted(task);
   schedule(task);
@@ -19,6 +19,7 @@ void TaskUpdates::decided(const Decision& decision) {
   const Task& task = decision.task;
   if (!decision.reason.empty()) store_watch_.behind(task.id, decision.reason);
   counts_.decided(decision);
+  if (decision.was == State::publishing && task.state == State::awaiting) attachments_.delivered(task.queue);
   dispatch_.changed(task);
   schedule(task);
   if (decision.attempt) count(decision.attempt->rule);

@@ -18,6 +18,7 @@
 #include "src/bridge/results.h"
 #include "src/bridge/retention_report.h"
 #include "src/bridge/settings_watch.h"
+#include "src/bridge/silence_check.h"
 #include "src/bridge/targets.h"
 #include "src/core/health.h"
 
@@ -48,6 +49,7 @@ struct Vitals {
   Lateness lateness;
   std::vector<std::pair<std::string, bool>>
       attached;  // by queue of the config; only those that could be checked
+  SilenceCounts silence;
   // Queues that get nothing, and why: a state of the view retry_queues.
   std::vector<std::pair<std::string, std::string>> closed;
   std::size_t behind_gates = 0;  // tasks that are due and wait behind a gate, as far as they are in memory

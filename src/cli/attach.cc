@@ -13,6 +13,7 @@
 #include "src/cli/attach_run.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
+#include "src/cli/detach_guard.h"
 #include "src/cli/task_text.h"
 #include "src/cli/text.h"
 #include "src/core/url.h"
@@ -27,6 +28,7 @@ struct AttachOptions {
   std::vector<std::string> queues;
   std::string pattern;
   bool all = false, print = false, detach = false;
+  DetachChoice choice;
   bool named() const { return !all && pattern.empty(); }
 };
 
@@ -188,6 +190,36 @@ Result<ByPrefix> selected_queues(const AttachOptions& options, const Config& con
   return found;
 }
 
+// Of one group, or of all queues if there are no groups.
+int detach(const AttachOptions& options, const Config& config, QueueAdmin& admin, const std::string& prefix,
+           const std::vector<std::string>& queues, std::vector<Outcome>& outcomes) {
+  BrokerOptions broker = config.broker;
+  broker.prefix = prefix;
+  Common common = options.common;
+  for (const auto& group : config.groups.all) {
+    if (group.prefix == prefix) common.group = group.name;
+  }
+  // Only those that attach has attached: the others are left alone.
+  auto policies = admin.policies();
+  if (!policies) return report_error(policies.error());
+  std::vector<std::string> attached;
+  for (const rabbit::Policy& policy : *policies) {
+    const auto queue = attached_by(policy, prefix);
+    if (queue && std::ranges::find(queues, *queue) != queues.end()) attached.push_back(*queue);
+  }
+  Session session;
+  const int code = attached.empty() ? kSuccess : before_detach(common, options.choice, attached, session);
+  if (code != kSuccess) return code;
+  const auto done = detach_queues(admin, broker, queues);
+  std::vector<std::string> gone;
+  for (const Outcome& outcome : done) {
+    if (std::string_view(outcome.result) == "detached") gone.push_back(outcome.queue);
+  }
+  after_detach(admin, prefix, gone, session);
+  std::ranges::copy(done, std::back_inserter(outcomes));
+  return kSuccess;
+}
+
 int run(const AttachOptions& options) {
   if (const std::string problem = selection_error(options); !problem.empty())
     return report_error(kUserError, problem);
@@ -210,10 +242,15 @@ int run(const AttachOptions& options) {
   if (!queues) return report_error(queues.error());
   std::vector<Outcome> outcomes;
   for (const auto& [prefix, names] : *queues) {
+    if (options.detach) {
+      const int code = detach(options, config, *found.admin, prefix, names, outcomes);
+      if (code == kSuccess) continue;
+      if (!outcomes.empty()) print_outcomes(options, outcomes);
+      return code;
+    }
     BrokerOptions broker = config.broker;
     broker.prefix = prefix;
-    auto done = options.detach ? detach_queues(*found.admin, broker, names)
-                               : attach_queues(*found.admin, broker, names, options.named());
+    auto done = attach_queues(*found.admin, broker, names, options.named());
     std::ranges::move(done, std::back_inserter(outcomes));
   }
   return print_outcomes(options, outcomes);
@@ -225,6 +262,19 @@ void add_selection(CLI::App& c, AttachOptions& o, const char* all) {
                "Instead of names: all queues whose name matches this regular expression");
   c.add_flag("--all", o.all, all);
   c.add_flag("--print", o.print, "Print the rabbitmqctl commands only; do not contact the broker");
+}
+
+void add_detach_choice(CLI::App& c, DetachChoice& choice) {
+  CLI::Option* force = c.add_flag("--force", choice.force, "Detach although tasks are under way");
+  CLI::Option* drain = c.add_flag("--drain", choice.drain,
+                                  "Pause the queues, wait until their deliveries are answered, then detach");
+  drain->excludes(force);
+  c.add_flag("--send-back", choice.send_back, "With --drain: first deliver what is scheduled, once")
+      ->needs(drain);
+  c.add_option("--wait", choice.wait, "With --drain: wait at most this long")
+      ->type_name("DURATION")
+      ->needs(drain)
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -245,6 +295,7 @@ void add_attach(CLI::App& app, int* exit) {
       o->common);
   add_selection(c, *o, "Instead of names: all queues of the virtual host");
   c.add_flag("--detach", o->detach, "Same as rung detach");
+  add_detach_choice(c, o->choice);
   c.callback([o, exit] { *exit = run(*o); });
 }
 
@@ -257,9 +308,13 @@ void add_detach(CLI::App& app, int* exit) {
       "  rung detach orders\n"
       "  rung detach --pattern '^shop\\.'\n"
       "  rung detach --all\n"
-      "The previous policy takes effect again. Policies that rung attach did not create are kept.",
+      "  rung detach orders --drain            pause it, wait for the answers to what is delivered, detach\n"
+      "The previous policy takes effect again. Policies that rung attach did not create are kept.\n"
+      "If tasks of a queue are under way it asks first, or refuses without a terminal: once detached, their\n"
+      "failures are lost, and silence is no success.",
       o->common);
   add_selection(c, *o, "Instead of names: all queues that rung attach has attached");
+  add_detach_choice(c, o->choice);
   c.callback([o, exit] { *exit = run(*o); });
 }
 

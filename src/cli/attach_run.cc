@@ -70,6 +70,12 @@ Result<void> declare_topology(QueueAdmin& admin, const BrokerOptions& broker) {
 }
 
 Outcome attached(QueueAdmin& admin, const std::string& queue, const AttachPlan& plan) {
+  if (!plan.drift.empty()) {
+    return {queue, kSuccess, "refreshed",
+            fmt::format("queue {} is attached; {}; it is copied anew (priority {}, set by {})", queue,
+                        plan.drift, plan.policy.priority, admin.name()),
+            plan.policy};
+  }
   std::string detail = fmt::format("queue {} is attached by policy {} (priority {}, set by {})", queue,
                                    plan.policy.name, plan.policy.priority, admin.name());
   if (!plan.overridden.empty()) {
@@ -113,7 +119,7 @@ std::optional<Outcome> outcome_without_policy(const std::string& queue, const Qu
     if (!named) return skipped(plan.reason);
     return failed(queue, kUserError, "queue " + queue + " cannot be attached by a policy: " + plan.reason);
   }
-  if (!named && !plan.previous_exchange.empty())
+  if (!named && plan.drift.empty() && !plan.previous_exchange.empty())
     return skipped("its dead letters go to " + plan.previous_exchange +
                    "; name the queue to attach it anyway");
   return std::nullopt;
@@ -202,6 +208,10 @@ std::vector<Outcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broke
   if (!facts) return all_failed(queues, facts.error());
   auto policies = admin.policies();
   if (!policies) return all_failed(queues, policies.error());
+  std::vector<QueueFacts> all;
+  for (const auto& [queue, its] : *facts) all.push_back(its);
+  auto routes = rabbit::read_routes(admin, broker.prefix, rabbit::any_foreign(all, *policies, broker.prefix));
+  if (!routes) return all_failed(queues, routes.error());
   std::vector<Outcome> done;
   std::vector<std::pair<std::string, AttachPlan>> to_put;
   for (const std::string& queue : queues) {
@@ -210,7 +220,7 @@ std::vector<Outcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broke
       done.push_back(failed(queue, kNotFound, "no queue '" + queue + "' in the virtual host of broker.url"));
       continue;
     }
-    AttachPlan plan = plan_attach(broker.prefix, queue, it->second, *policies);
+    AttachPlan plan = plan_attach(broker.prefix, queue, it->second, *policies, *routes);
     if (auto outcome = outcome_without_policy(queue, it->second, plan, named)) {
       if (plan.action == AttachPlan::Action::nothing) outcome->notes = notes_of(it->second, *policies);
       done.push_back(*std::move(outcome));

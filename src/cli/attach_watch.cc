@@ -1,7 +1,9 @@
 #include "src/cli/attach_watch.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "src/cli/attach_plan.h"
 #include "src/core/url.h"
 
 namespace rung::cli {
@@ -11,6 +13,10 @@ std::string attach_command(const std::string& queue) {
 }
 
 namespace {
+
+// Between two checks: this many times as long as the last one took.
+constexpr int kPause = 9;
+constexpr Ms kLongestPause{30'000};
 
 std::string vhost_of(const BrokerOptions& broker) {
   const auto url = parse_url(broker.url);
@@ -25,7 +31,8 @@ AttachWatch::AttachWatch(io::Loop& loop, BrokerOptions broker, Queues queues, Fo
       vhost_(vhost_of(broker_)),
       queues_(std::move(queues)),
       found_(std::move(found)),
-      timer_(loop, [this] { ask(); }) {}
+      timer_(loop, [this] { ask(); }),
+      soon_(loop, [this] { ask(); }) {}
 
 AttachWatch::~AttachWatch() {
   {
@@ -64,10 +71,23 @@ void AttachWatch::work() {
     const BootMs asked_at = loop_.clock().boot();
     auto answers = look(queues);
     answers.asked_at = asked_at;
-    const std::lock_guard lock(mutex_);
+    const Ms took = loop_.clock().boot() - asked_at;
+    std::unique_lock lock(mutex_);
     if (stopping_) return;
     loop_.post([this, answers = std::move(answers)] { found_(answers); });
+    asked_.wait_for(lock, std::min(took * kPause, kLongestPause), [this] { return stopping_; });
   }
+}
+
+// How to attach it without Rung: with the policy that attach would set, which keeps what others say.
+std::string AttachWatch::by_hand(const rabbit::AttachedLook& seen, std::size_t i,
+                                 const std::string& queue) const {
+  if (!seen.facts[i]) return rabbit::policy_command(broker_.prefix, vhost_, queue);
+  const AttachPlan plan =
+      plan_attach(broker_.prefix, queue, *seen.facts[i], seen.policies, rabbit::DeadLetterRoutes(""));
+  if (plan.action == AttachPlan::Action::refuse) return "not by a policy: " + plan.reason;
+  return plan.action == AttachPlan::Action::put ? rabbit::policy_command(vhost_, plan.policy)
+                                                : rabbit::policy_command(broker_.prefix, vhost_, queue);
 }
 
 bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
@@ -78,6 +98,7 @@ bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
   if (!admin) {
     seen.queues = watched.names;
     seen.answers.assign(seen.queues.size(), {rabbit::Attached::unknown, admin.error().message});
+    seen.facts.resize(seen.queues.size());
   } else {
     rabbit::QueueAdmin* asked = nullptr;
     {
@@ -109,11 +130,8 @@ bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
                         : answer.attached == rabbit::Attached::no            ? State::detached
                         : answer.attached == rabbit::Attached::no_such_queue ? State::no_queue
                                                                              : State::unknown;
-    std::string detail = answer.detail;
-    if (answer.attached == rabbit::Attached::yes_by_argument) detail = "queue argument";
-    if (answer.attached == rabbit::Attached::yes_by_policy) detail = "policy " + answer.detail;
-    found.queues.push_back({queues[i], state, std::move(detail), attach_command(queues[i]),
-                            rabbit::policy_command(broker_.prefix, vhost_, queues[i])});
+    found.queues.push_back(
+        {queues[i], state, describe(answer), attach_command(queues[i]), by_hand(seen, i, queues[i])});
   }
   return found;
 }

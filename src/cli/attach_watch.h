@@ -32,8 +32,10 @@ class AttachWatch {
   // Checks now, then every `every`.
   void start(Ms every);
 
-  // Also checks now, after a check in progress.
+  // Also checks now, after a check in progress. Checks take at most a tenth of the time: if they come faster,
+  // they wait.
   void look_now() { ask(); }
+  void look_within(Ms delay) { soon_.start(delay); }
 
   static constexpr Ms kTimeout{std::chrono::seconds{2}};  // for connecting, and for the response
 
@@ -41,13 +43,14 @@ class AttachWatch {
   void ask();
   void work();
   bridge::AttachmentLook look(const bridge::WatchedQueues& watched);
+  std::string by_hand(const rabbit::AttachedLook& seen, std::size_t i, const std::string& queue) const;
 
   io::Loop& loop_;
   const BrokerOptions broker_;
   const std::string vhost_;
   const Queues queues_;
   const Found found_;
-  io::Timer timer_;
+  io::Timer timer_, soon_;
   std::mutex mutex_;
   std::condition_variable asked_;
   std::optional<bridge::WatchedQueues> wanted_;  // guarded by mutex_; nullopt = no request pending

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "src/cli/attach_plan.h"
 #include "src/cli/attach_run.h"
 #include "src/cli/attach_watch.h"
 #include "src/cli/command.h"
@@ -27,6 +28,7 @@ struct Line {
   std::string pattern = {};  // which one
   std::string group = {};    // "" = it belongs to no group, or there are no groups
   std::vector<TargetNote> notes = {};
+  std::string drift = {};  // AttachPlan::drift
 };
 
 std::set<std::string> configured_queues(const Config& config) {
@@ -50,6 +52,7 @@ Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
   if (!queues) return tl::unexpected(queues.error());
   auto policies = admin.policies();
   if (!policies) return tl::unexpected(policies.error());
+  std::map<std::string, rabbit::DeadLetterRoutes> routes;  // by prefix
   const std::set<std::string> configured = configured_queues(config);
   std::map<std::string, std::string> pattern_of;
   for (const auto& [pattern, names] : matched_queues(config, *queues)) {
@@ -73,7 +76,15 @@ Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
     }
     if (const auto* group = config.groups.of_queue(queue); group != nullptr) line.group = group->name;
     const auto prefix = prefix_of_queue(config, queue);
-    if (it != queues->end() && prefix) line.answer = rabbit::judge_attached(*prefix, *it, *policies);
+    if (it != queues->end() && prefix) {
+      if (!routes.contains(*prefix)) {
+        auto read = rabbit::read_routes(admin, *prefix, rabbit::any_foreign(*queues, *policies, *prefix));
+        if (!read) return tl::unexpected(read.error());
+        routes.emplace(*prefix, *std::move(read));
+      }
+      line.answer = rabbit::judge_attached(*prefix, *it, *policies, routes.at(*prefix));
+      line.drift = plan_attach(*prefix, queue, *it, *policies, routes.at(*prefix)).drift;
+    }
     if (it != queues->end() && !prefix) line.answer = {Attached::no, "it belongs to no group"};
     if (it != queues->end() && (is_attached(line.answer.attached) || line.configured))
       line.notes = target_notes(*it, *policies);
@@ -93,8 +104,10 @@ Json line_json(const Line& line, bool groups) {
                {"exists", how != Attached::no_such_queue}};
   json["by"] = how == Attached::yes_by_policy     ? Json("policy")
                : how == Attached::yes_by_argument ? Json("argument")
+               : how == Attached::yes_by_binding  ? Json("binding")
                                                   : Json();
   json["policy"] = how == Attached::yes_by_policy ? Json(line.answer.detail) : Json();
+  json["drift"] = line.drift.empty() ? Json() : Json(line.drift);
   json["why_not"] = is_attached(how) ? Json() : Json(line.answer.detail);
   json["notes"] = Json::array();
   for (const TargetNote& note : line.notes)
@@ -112,9 +125,7 @@ std::string to_text(const std::vector<Line>& lines, bool groups) {
   Table table(std::move(columns));
   for (const Line& line : lines) {
     const bool yes = is_attached(line.answer.attached);
-    std::string detail = line.answer.detail;
-    if (line.answer.attached == Attached::yes_by_policy) detail = "policy " + detail;
-    if (line.answer.attached == Attached::yes_by_argument) detail = "queue argument";
+    const std::string detail = describe(line.answer);
     std::vector<Table::Cell> cells = {line.queue,
                                       {yes ? "yes" : "no", yes               ? Colour::green
                                                            : line.configured ? Colour::red
@@ -130,6 +141,8 @@ std::string to_text(const std::vector<Line>& lines, bool groups) {
   for (const Line& line : lines) {
     if (line.configured && line.answer.attached == Attached::no)
       out += "\nto attach: " + attach_command(line.queue);
+    if (!line.drift.empty())
+      out += "\n" + one_line(line.drift) + "; to refresh it: " + attach_command(line.queue);
   }
   for (const Line& line : lines) {
     for (const TargetNote& note : line.notes)

@@ -35,7 +35,7 @@ struct ChangeOptions {
   BulkOptions bulk;
   std::string reason, error, executor, delay, at;
   Target elsewhere;
-  bool succeeded = false, failed = false;
+  bool succeeded = false, failed = false, even_reported = false;
   int attempt = 0;
 };
 
@@ -171,6 +171,7 @@ int run_by_ids_or_filter(const ChangeOptions& o, const Happening& what, BulkActi
     bulk.action = action;
     bulk.reason = clean_utf8(o.reason, kErrorBytes);
     bulk.elsewhere = o.elsewhere;
+    bulk.even_reported = o.even_reported;
     return make_bulk(o.common, o.filter, o.bulk, std::move(bulk));
   }
   if (o.bulk.dry_run || o.bulk.rate > 0 || o.bulk.limit > 0)
@@ -198,8 +199,10 @@ int run_reschedule(const ChangeOptions& o) {
 int run_finish(const ChangeOptions& o) {
   if (o.succeeded && !o.error.empty())
     return report_error(kUserError, "--error needs --failed, not --succeeded");
+  if (o.succeeded && o.even_reported)
+    return report_error(kUserError, "--even-reported needs --failed, not --succeeded");
   Session session;
-  return run(session, o, event::Finish{o.succeeded, o.error, o.executor, o.attempt});
+  return run(session, o, event::Finish{o.succeeded, o.error, o.executor, o.attempt, o.even_reported});
 }
 
 CLI::Option& add_ids(CLI::App& command, ChangeOptions& options) {
@@ -223,6 +226,10 @@ void add_reason(CLI::App& c, ChangeOptions& o, const char* what = "Why; recorded
   c.add_option("--reason", o.reason, what)->type_name("TEXT");
 }
 constexpr const char* kReasonToo = "Why; recorded in the task's audit, and as its last error";
+
+void add_even_reported(CLI::App& c, ChangeOptions& o) {
+  c.add_flag("--even-reported", o.even_reported, "Also tasks whose success was reported, not only presumed");
+}
 
 void add_cancel(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
@@ -272,18 +279,23 @@ void add_fire(CLI::App& app, int* exit) {
 void add_retry(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
   CLI::App& c = add_command(
-      app, "retry", "Sends tasks now: parked ones start again at level 1",
+      app, "retry", "Sends tasks now: parked ones and presumed successes start again at level 1",
       std::string(
           "Examples:\n"
           "  rung retry 249107395289088\n"
           "  rung retry --queue orders --error timeout          parked tasks, by a filter\n"
           "  rung retry --queue orders --error '/HTTP 5[0-9][0-9]/' --limit 10 --reason \"bank is back\"\n"
-          "  rung retry --queue orders --dry-run --by error_type") +
+          "  rung retry --queue orders --dry-run --by error_type\n"
+          "  rung retry --queue orders --state awaiting         deliveries whose silence is held open\n"
+          "A presumed success can be retried, too; a reported one only with --even-reported.") +
           kFilterHelp,
       o->common);
   add_selection(c, *o);
   add_reason(c, *o);
-  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Redrive{}, BulkAction::redrive); });
+  add_even_reported(c, *o);
+  c.callback([o, exit] {
+    *exit = run_by_ids_or_filter(*o, event::Redrive{{}, o->even_reported}, BulkAction::redrive);
+  });
 }
 
 void add_redrive(CLI::App& app, int* exit) {
@@ -305,8 +317,10 @@ void add_redrive(CLI::App& app, int* exit) {
       ->type_name("KEY")
       ->excludes(queue);
   add_reason(c, *o);
-  c.callback(
-      [o, exit] { *exit = run_by_ids_or_filter(*o, event::Redrive{o->elsewhere}, BulkAction::redrive); });
+  add_even_reported(c, *o);
+  c.callback([o, exit] {
+    *exit = run_by_ids_or_filter(*o, event::Redrive{o->elsewhere, o->even_reported}, BulkAction::redrive);
+  });
 }
 
 void add_reschedule(CLI::App& app, int* exit) {
@@ -333,7 +347,9 @@ void add_finish(CLI::App& app, int* exit) {
       "  rung finish 249107395289088 --succeeded\n"
       "  rung finish 249107395289088 --failed --error \"refused by the bank\" --executor app-3:8080\n"
       "  rung finish 249107395289088 --failed --attempt 2      safe to repeat: fails attempt 2 only\n"
-      "A success ends the task; a failure moves it to the next level. An attempt that is being published can "
+      "A success ends the task; a failure moves it to the next level, also after a presumed success (after "
+      "a\n"
+      "reported one only with --even-reported). An attempt that is being published can "
       "only\n"
       "be finished after the broker's confirm; the command waits up to 2 s for it.",
       o->common);
@@ -347,6 +363,7 @@ void add_finish(CLI::App& app, int* exit) {
                "The attempt that failed, as in retry-attempt (default: the current one)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000'000));
+  add_even_reported(c, *o);
   c.add_option("--executor", o->executor, "Who handled the attempt; recorded in the history")
       ->type_name("ADDRESS");
   add_reason(c, *o);

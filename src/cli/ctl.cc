@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -136,6 +137,22 @@ std::string first_line(const Ran& ran) {
   return "exit code " + std::to_string(ran.exit);
 }
 
+std::string text_at(const PlainJson& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+// arguments: [["x-max-length","signedint",5], ...] or {"x-max-length": 5, ...}
+PlainJson as_object(const PlainJson& arguments) {
+  PlainJson object = arguments.is_object() ? arguments : PlainJson::object();
+  if (!arguments.is_array()) return object;
+  for (const PlainJson& entry : arguments) {
+    if (entry.is_array() && entry.size() == 3 && entry[0].is_string())
+      object[entry[0].get<std::string>()] = entry[2];
+  }
+  return object;
+}
+
 class CtlAdmin final : public rabbit::QueueAdmin {
  public:
   explicit CtlAdmin(const BrokerOptions& options) : words_(ctl_words(&named_)) {
@@ -185,6 +202,37 @@ class CtlAdmin final : public rabbit::QueueAdmin {
     return false;
   }
 
+  Result<std::string> exchange_type(std::string_view name) override {
+    auto out = run({"list_exchanges", vhost(), "--formatter", "json", "name", "type"});
+    if (!out) return tl::unexpected(out.error());
+    const PlainJson rows = PlainJson::parse(*out, nullptr, false);
+    if (!rows.is_array()) return transient("rabbitmqctl list_exchanges: the output is not JSON");
+    for (const PlainJson& row : rows) {
+      if (row.is_object() && row.value("name", PlainJson()) == PlainJson(name)) return text_at(row, "type");
+    }
+    return std::string();
+  }
+
+  // One call of the program lists all bindings.
+  Result<std::vector<rabbit::Binding>> bindings(bool of_queue, std::string_view name) override {
+    if (!bindings_) {
+      auto out = run({"list_bindings", vhost(), "--formatter", "json", "source_name", "destination_name",
+                      "destination_kind", "routing_key", "arguments"});
+      if (!out) return tl::unexpected(out.error());
+      bindings_ = PlainJson::parse(*out, nullptr, false);
+      if (!bindings_->is_array()) return transient("rabbitmqctl list_bindings: the output is not JSON");
+    }
+    std::vector<rabbit::Binding> all;
+    for (const PlainJson& row : *bindings_) {
+      if (!row.is_object() || text_at(row, "destination_name") != name ||
+          (text_at(row, "destination_kind") == "queue") != of_queue)
+        continue;
+      all.push_back({text_at(row, "source_name"), text_at(row, "routing_key"),
+                     as_object(row.value("arguments", PlainJson())).dump()});
+    }
+    return all;
+  }
+
   Result<std::vector<Policy>> policies() override {
     auto out = run({"list_policies", vhost(), "--formatter", "json"});
     if (!out) return tl::unexpected(out.error());
@@ -226,26 +274,11 @@ class CtlAdmin final : public rabbit::QueueAdmin {
                                               : Result<std::string>(transient(what));
   }
 
+  std::optional<PlainJson> bindings_;
   bool named_ = false;
   const std::vector<std::string> words_;
   std::vector<Url> urls_ = {Url{}};
 };
-
-std::string text_at(const PlainJson& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
-}
-
-// arguments: [["x-max-length","signedint",5], ...] or {"x-max-length": 5, ...}
-PlainJson as_object(const PlainJson& arguments) {
-  PlainJson object = arguments.is_object() ? arguments : PlainJson::object();
-  if (!arguments.is_array()) return object;
-  for (const PlainJson& entry : arguments) {
-    if (entry.is_array() && entry.size() == 3 && entry[0].is_string())
-      object[entry[0].get<std::string>()] = entry[2];
-  }
-  return object;
-}
 
 }  // namespace
 

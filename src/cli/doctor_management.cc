@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "plugin/rabbitmq/management.h"
+#include "src/cli/attach_plan.h"
 #include "src/cli/attach_run.h"
 #include "src/cli/attach_watch.h"
 #include "src/cli/doctor.h"
@@ -21,6 +22,7 @@ constexpr std::size_t kMostOfPattern = 20;  // findings for the queues of one pa
 struct ManagementData {
   std::vector<QueueFacts> queues;
   std::vector<Policy> policies;
+  rabbit::DeadLetterRoutes routes;
 };
 
 void check_queue(const Config& config, const std::string& queue, const ManagementData& data, Findings& all) {
@@ -31,15 +33,19 @@ void check_queue(const Config& config, const std::string& queue, const Managemen
                           "declare it, then run: " + attach_command(queue)));
     return;
   }
-  const auto answer = rabbit::judge_attached(config.broker.prefix, *it, data.policies);
+  const auto answer = rabbit::judge_attached(config.broker.prefix, *it, data.policies, data.routes);
   if (is_attached(answer.attached)) {
-    all.push_back(good(name, answer.attached == rabbit::Attached::yes_by_policy
-                                 ? "attached by policy " + answer.detail
-                                 : "attached by its argument"));
+    all.push_back(good(name, answer.attached == rabbit::Attached::yes_by_argument
+                                 ? "attached by its argument"
+                                 : "attached by " + describe(answer)));
+    const AttachPlan plan = plan_attach(config.broker.prefix, queue, *it, data.policies, data.routes);
+    if (!plan.drift.empty()) all.push_back(warning(name + ".policy", plan.drift, attach_command(queue)));
   } else if (it->dead_letter_argument) {
     all.push_back(warning(
         name, "not attached: " + answer.detail,
-        "redeclare the queue with x-dead-letter-exchange: " + rabbit::failed_exchange(config.broker.prefix)));
+        "redeclare the queue with x-dead-letter-exchange: " + rabbit::failed_exchange(config.broker.prefix) +
+            ", or bind " + rabbit::failed_exchange(config.broker.prefix) + " to '" +
+            *it->dead_letter_argument + "'"));
   } else {
     // Only a warning: its consumer may publish failures itself.
     all.push_back(warning(name, "not attached: " + answer.detail, attach_command(queue)));
@@ -130,7 +136,10 @@ Findings check_management(const Config& config, QueueList& list) {
   if (!queues) return unavailable(queues.error());
   auto policies = (*admin)->policies();
   if (!policies) return unavailable(policies.error());
-  const ManagementData data{*queues, *std::move(policies)};
+  auto routes = rabbit::read_routes(**admin, config.broker.prefix,
+                                    rabbit::any_foreign(*queues, *policies, config.broker.prefix));
+  if (!routes) return unavailable(routes.error());
+  const ManagementData data{*queues, *std::move(policies), *std::move(routes)};
   Findings all = {good("management", (*admin)->name() + " lists queues and policies")};
   check_own(config, **admin, all);
   check_queue_type(config, data, all);

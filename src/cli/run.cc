@@ -111,6 +111,7 @@ class Stores {
 
 constexpr Ms kWatchStart{200};
 constexpr Ms kSlowReload{5000};  // the problem "config" begins after it
+constexpr Ms kEagerCheck{2000};  // after a queue became detached
 
 class Sidecar {
  public:
@@ -133,7 +134,10 @@ class Sidecar {
             }),
         attach_watch_(
             loop_, config_.broker, [this] { return bridge_.queues_to_watch(); },
-            [this](const auto& look) { bridge_.attachments_found(look); }),
+            [this](const auto& look) {
+              bridge_.attachments_found(look);
+              if (bridge_.watches_attachments_eagerly()) attach_watch_.look_within(kEagerCheck);
+            }),
         term_(loop_, SIGTERM, [this] { drain("SIGTERM"); }),
         interrupt_(loop_, SIGINT, [this] { drain("SIGINT"); }),
         hangup_(loop_, SIGHUP, [this] { read_config(); }),

@@ -87,6 +87,7 @@ struct Facts {
   std::optional<QueueGate> gate;    // that holds it back
   std::vector<std::string> denied;  // views that the user may not read
   std::string denial;               // the database's message for the body
+  std::string silence_held;         // why its silence is held open; "" = it is not
 };
 
 // Whether the user has no right to read `view`, which is then noted.
@@ -113,6 +114,11 @@ int read_facts(Session& session, const Task& task, Facts& facts) {
     facts.gate = *std::move(gate);
   } else if (!is_denied(gate.error(), "retry_queues", facts)) {
     return report_error(gate.error());
+  }
+  if (is_silence_held(task)) {
+    auto history = session.store->history(id);
+    if (!history) return report_error(history.error());
+    if (!history->empty()) facts.silence_held = history->back().attempt.error;
   }
   auto origin = session.store->origin(id);
   if (!origin && origin.error().kind != Error::Kind::not_found &&
@@ -169,6 +175,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
                    (t.uncounted_attempts > 0 ? fmt::format(", {} not counted", t.uncounted_attempts) : ""),
                terminal);
   out += field("silence", silence_line(t), terminal);
+  out += field("waits", one_line(facts.silence_held), terminal);
   if (t.first_failed_at.ms > 0) out += field("first failed", at(t.first_failed_at), terminal);
   out += field("received", at(t.created_at), terminal);
   if (t.finished_at)
@@ -242,6 +249,7 @@ int show(const ShowOptions& options) {
   }
   if (!facts.denied.empty()) json["denied"] = facts.denied;
   json["held"] = facts.gate ? api::gate_json(*facts.gate) : Json();
+  json["silence_held"] = facts.silence_held.empty() ? Json() : Json(facts.silence_held);
   json["origin"] = facts.origin;
   json["properties"] = facts.properties;
   json["headers"] = facts.headers;

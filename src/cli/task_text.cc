@@ -39,7 +39,11 @@ std::string target_text(const Task& task) {
 std::string awaiting(const Task& task, const RuleBook& rules, EpochMs now) {
   std::string text = fmt::format("awaiting: attempt {} ({}) {} {}", task.attempt, level_text(task),
                                  task.queue.empty() ? "went to" : "is in", target_text(task));
-  if (!task.next_at) return text;
+  if (!task.next_at)
+    return text + fmt::format(
+                      "; whether it succeeded is not known, its silence is held open: `rung finish {0} "
+                      "--succeeded` or --failed decides, `rung redrive {0}` sends it again",
+                      task.id.str());
   const bool success = silence_of(task, rules).means == Silence::Means::success;
   return text + fmt::format("; silence until {} means {}", moment(*task.next_at, now),
                             success ? "success" : "failure, and the next level");
@@ -106,6 +110,7 @@ std::string destination(const Task& task) {
 }
 
 std::string due_cell(const Task& task, EpochMs now) {
+  if (is_silence_held(task)) return "silence open";
   if (!task.next_at) return "-";
   const Ms away = *task.next_at - now;
   switch (task.state) {

@@ -84,6 +84,7 @@ struct QueueDraft : RulesDraft {
   Mark rules_mark;
   std::optional<int> give_up_attempts;
   std::optional<Ms> give_up_after;
+  std::optional<bool> needs_attachment;
   GateDraft gate;
 };
 

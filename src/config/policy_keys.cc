@@ -132,6 +132,13 @@ bool set_give_up_attempts(Value& v) {
   return true;
 }
 
+bool set_attachment(Value& v) {
+  std::string word;
+  if (!v.choice(word, {"required", "ignored"})) return false;
+  policy_queue(v).needs_attachment = word == "required";
+  return true;
+}
+
 }  // namespace
 
 std::vector<Key> policy_keys() {
@@ -142,6 +149,12 @@ std::vector<Key> policy_keys() {
      set_give_up_attempts},
     {{"defaults.give_up.after", "duration", "", true, false, "as for queues, for every queue that does not set it"},
      [](Value& v) { return set_duration(v, policy_queue(v).give_up_after, Ms{1}); }},
+    {{"defaults.attachment", "required or ignored", "required", true, false,
+      "as for queues, for every queue that does not set it"},
+     set_attachment},
+    {{"queues.*.attachment", "required or ignored", "required", true, false,
+      "required: while a queue that was attached is not, silence is no success. ignored: its consumer publishes its failures itself"},
+     set_attachment},
     {{"queues.*.rules", "name", "", true, false, "list under rules that decides about failures in this queue; see docs/policies.md"},
      set_rules},
     {{"queues.*.give_up.attempts", "1 to 1000000", "", true, false,

@@ -44,6 +44,10 @@ Attempt history(const Task& task, int attempt, Outcome outcome, const Circumstan
   return row;
 }
 
+// Reason of a refusal.
+constexpr std::string_view kReported =
+    "its success was reported, not presumed: only with even_reported (--even-reported)";
+
 std::string clean_name(const std::string& name) { return clean_utf8(name, 255); }
 
 // The current attempt did not succeed.
@@ -237,13 +241,21 @@ struct Machine {
     return applied(finished(), succeeded(attempt, e.executor));
   }
 
-  Decision operator()(const event::SilenceOver&) const {
+  Decision operator()(const event::SilenceOver& e) const {
     if (task.state != State::awaiting || !task.next_at || *task.next_at > at.now)
       return stale(task, task.state == State::awaiting ? "it may still be answered" : is_in(task));
-    const Silence& silence = silence_of(task, rules);
+    const Silence silence = !task.silence && e.queue_said ? *e.queue_said : silence_of(task, rules);
     if (silence.means == Silence::Means::failure) {
       return fail(task, Outcome::timed_out, "no word within " + levels::format_duration(silence.after),
                   "timed_out", {}, rules, at);
+    }
+    if (e.unchecked) return stale(task, std::string(kAttachmentUnchecked));
+    if (!e.held.empty()) {
+      Task next = task;
+      next.next_at.reset();
+      return applied(std::move(next),
+                     history(task, task.attempt, Outcome::pending, at,
+                             "silence is held open: " + clean_utf8(e.held, kErrorBytes / 4)));
     }
     Task next = finished();
     next.finished_by = FinishedBy::presumed;
@@ -286,20 +298,25 @@ struct Machine {
     Task next = task;
     if (e.elsewhere.is_set()) direct(next, e.elsewhere);
     const bool same = target_of(next) == target_of(task);
-    if (same && under_way(task)) return stale(task, "it is under way already");  // a repeat
+    const bool held = is_silence_held(task);
+    if (same && under_way(task) && !held) return stale(task, "it is under way already");  // a repeat
     if (same && task.state == State::scheduled && task.next_at && *task.next_at <= at.now)
       return stale(task, "it is due already");
-    if (task.state == State::parked) {
+    if (task.state == State::parked || held || may_undo_success(e.even_reported)) {
       // Restart at the first rung; attempt numbers continue, so that every delivery has its own.
       next.state = State::scheduled;
+      next.finished_by = FinishedBy::nobody;
       next.level = 1;
       next.max_attempts = 0;
       next.uncounted_attempts = next.attempt;
       if (task.first_failed_at.ms != 0) next.uncounted_time = at.now - task.first_failed_at;
       next.levels = ladder_of(next, rules).levels();
       next.finished_at.reset();
+    } else if (task.state == State::succeeded) {
+      return refused(task, std::string(kReported));
     } else if (task.state != State::scheduled) {
-      return refused(task, "only a parked or scheduled task can be retried: " + is_in(task));
+      return refused(task,
+                     "only a parked or scheduled task or a presumed success can be retried: " + is_in(task));
     }
     const Target target = target_of(next);
     if (!target.is_set()) return refused(task, "nothing says to which queue it belongs");
@@ -308,7 +325,12 @@ struct Machine {
     if (why.empty()) why = error_queue_target(target, rules.targets());
     if (!why.empty()) return refused(task, std::move(why));
     next.next_at = at.now;
-    return rescheduled(std::move(next));
+    Decision d = rescheduled(std::move(next));
+    if (held)
+      d.attempt =
+          history(task, task.attempt, Outcome::timed_out, at,
+                  "how it ended is not known: its silence was held open when it was sent again by hand");
+    return d;
   }
 
   Decision operator()(const event::Reschedule& e) const {
@@ -343,8 +365,9 @@ struct Machine {
     if (e.attempt > task.attempt)
       return refused(task, "no such attempt: it had " + std::to_string(task.attempt));
     if (e.attempt > 0 && e.attempt < task.attempt) return stale(task, "a later attempt is under way");
-    if (!under_way(task)) {
+    if (!under_way(task) && !(task.attempt > 0 && may_undo_success(e.even_reported))) {
       if (e.attempt > 0) return stale(task, "that attempt is over: " + is_in(task));
+      if (task.state == State::succeeded && task.attempt > 0) return refused(task, std::string(kReported));
       return refused(task, "only an attempt under way can be finished as failed: " + is_in(task));
     }
     if (const auto why = copy_may_leave(); !why.empty()) return refused(task, std::string(why));
@@ -415,6 +438,11 @@ struct Machine {
       d.overtaken = history(task, task.attempt, Outcome::failed, at,
                             "how it ended was lost: attempt " + std::to_string(attempt) + " came after it");
     return d;
+  }
+
+  // Whether a person may declare the success wrong.
+  bool may_undo_success(bool even_reported) const {
+    return presumed() || (even_reported && task.state == State::succeeded);
   }
 
   bool presumed() const { return task.state == State::succeeded && task.finished_by == FinishedBy::presumed; }

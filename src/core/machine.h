@@ -77,20 +77,34 @@ struct Succeeded {
   bool proven = false;       // as in Failed
   bool asked_again = false;  // as in Failed
 };
-struct SilenceOver {};     // next_at of an awaiting task has passed
+// next_at of an awaiting task has passed.
+struct SilenceOver {
+  // Why silence is no success: a failure of this delivery could not have arrived, or may have been dropped
+  // (its queue was not attached). The task then stays awaiting without an end, until it is answered or a
+  // person decides. "" = a failure would have arrived. Without effect where silence means failure.
+  std::string held = {};
+  // Nobody has looked yet: only a silence that means failure ends, else the answer is kAttachmentUnchecked.
+  bool unchecked = false;
+  // What the queue's rules said when it was delivered, if they say something else since: the config no longer
+  // names the queue.
+  std::optional<Silence> queue_said = {};
+};
 struct ParkedCopySent {};  // rung.parked confirmed the copy
 struct Cancel {
   std::string reason;
 };  // by a person
 struct Redrive {
   Target elsewhere = {};
-};  // by a person: parked (or scheduled: at once) -> due now, to the same target or `elsewhere`
+  bool even_reported = false;  // also a success that a consumer or a person has reported
+};  // by a person: parked, a presumed success or a held silence (or scheduled: at once) -> due now, to the
+    // same target or `elsewhere`
 struct Finish {
   bool succeeded;
   std::string error;
   std::string executor = {};
   int attempt = 0;  // which one failed: a repeat fails no later one. 0 = not given: the current one
-};                  // by a person: succeeded, or failed (= next level)
+  bool even_reported = false;  // failed: as for Redrive
+};  // by a person: succeeded, or failed (= next level; also after a presumed success)
 struct Reschedule {
   std::optional<EpochMs> at;  // else `delay` from now
   Ms delay{0};
@@ -168,6 +182,10 @@ inline constexpr std::string_view kRowBehind = "the row is older than the delive
 inline constexpr std::string_view kRefusedPublish =
     "its queue was full and refused this publish: no consumer has seen it";
 
+// Not applied: whether a failure could have arrived must be known first (SilenceOver::unchecked).
+inline constexpr std::string_view kAttachmentUnchecked =
+    "whether its queue is attached has not been checked yet";
+
 struct Decision {
   enum class Verdict {
     applied,  // write `task`, and `attempt` if set
@@ -205,6 +223,9 @@ inline bool changed_meanwhile(const Event& event, const Task& task) {
   return event.by_hand && event.by_hand->if_version && *event.by_hand->if_version != task.version;
 }
 Decision refuse_changed(const Task& task);
+
+// Its silence has ended, but was no success (SilenceOver::held): it waits for an answer or a person.
+inline bool is_silence_held(const Task& task) { return task.state == State::awaiting && !task.next_at; }
 
 // What silence after one of its attempts means.
 const Silence& silence_of(const Task& task, const RuleBook& rules);

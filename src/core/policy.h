@@ -37,6 +37,9 @@ struct QueueRules {
   std::string rules = {};       // one of RuleBook::rule_lists(); "" = none
   GiveUp give_up = {};
   GateRules gate = {};
+  // Silence is a success only while the queue is attached, if it ever was. False: its consumer publishes its
+  // failures itself.
+  bool needs_attachment = true;
   bool operator==(const QueueRules&) const = default;
 };
 

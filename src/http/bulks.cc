@@ -64,6 +64,9 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
     if (wish.bulk.action != BulkAction::redrive)
       fields.wrong("elsewhere", "only valid with the action redrive");
   }
+  wish.bulk.even_reported = fields.flag("even_reported").value_or(false);
+  if (wish.bulk.even_reported && wish.bulk.action != BulkAction::redrive)
+    fields.wrong("even_reported", "only valid with the action redrive");
   if (errors.empty()) {
     if (std::string why = refused_states(wish.bulk); !why.empty())
       fields.wrong("filter.state", std::move(why));

@@ -124,13 +124,18 @@ Response finish_task(Context& context, const Call& call) {
       fields.wrong("error", "only valid with \"result\": \"failed\"");
     what.executor = fields.name("executor").value_or("");
     what.attempt = static_cast<int>(fields.integer("attempt", 1, kMostAttempt).value_or(0));
+    what.even_reported = fields.flag("even_reported").value_or(false);
+    if (what.succeeded && what.even_reported)
+      fields.wrong("even_reported", "only valid with \"result\": \"failed\"");
     return what;
   });
 }
 
 Response redrive_task(Context& context, const Call& call) {
   return change(context, call, [rules = context.rules()](api::Fields& fields, const std::string&) {
-    return event::Redrive{fields.target(rules->targets())};
+    event::Redrive what{fields.target(rules->targets())};
+    what.even_reported = fields.flag("even_reported").value_or(false);
+    return what;
   });
 }
 

@@ -69,8 +69,9 @@ struct Metrics::Families {
             "When this instance last read rung_tasks and the other figures of all instances.");
   prometheus::Family<prometheus::Gauge>& up =
       gauge("rung_up", "1 if this instance reaches the service, by service.");
-  prometheus::Family<prometheus::Counter>& failures = counter(
-      "rung_failures_total", "Failures of this instance's tasks by queue: first failures and failed retries.");
+  prometheus::Family<prometheus::Counter>& failures =
+      counter("rung_failures_total",
+              "Failures of this instance's tasks by queue: first failures and failed retries.");
   prometheus::Family<prometheus::Gauge>& reload_failed =
       gauge("rung_config_reload_failed", "1 if the config was not applied by the last reload.");
   prometheus::Family<prometheus::Gauge>& blocked =
@@ -155,6 +156,17 @@ struct Metrics::Families {
       "rung_quarantined_queues", "Queues that held up a connection and are probed one message at a time.");
   GaugesByLabels attached{gauge(
       "rung_queue_attached", "1 if the queue's dead letters reach Rung; only queues that the config names.")};
+  GaugesByLabels silences_held{gauge(
+      "rung_silences_held",
+      "Deliveries whose silence is held open, by queue, all instances: their queue was not attached, so "
+      "silence is no success.")};
+  prometheus::Family<prometheus::Counter>& held_silences =
+      counter("rung_silences_held_total",
+              "Deliveries whose silence this instance held open instead of presuming success.");
+  prometheus::Family<prometheus::Counter>& unverified = counter(
+      "rung_silences_unverified_total",
+      "Successes that this instance presumed although the management API did not say whether the queue "
+      "was attached.");
   prometheus::Family<prometheus::Gauge>& error_queues =
       gauge("rung_error_queues", "Error queues that exist and that this instance consumes, or that rest.");
   GaugesByLabels paused{

@@ -81,8 +81,13 @@ void Metrics::totals(const Totals& totals, const std::vector<std::string>& queue
       oldest[queue] = std::max(oldest[queue], totals.now - *stat.oldest_due_at);
   }
   for (const auto& [queue, age] : oldest) ages[{{"queue", queue}}] = static_cast<double>(age.count()) / 1000;
+  std::map<prometheus::Labels, double> silences;
+  for (const auto& [queue, age] : oldest) silences[{{"queue", queue}}] = 0;
+  for (const auto& [queue, count] : totals.silences_held)
+    silences[{{"queue", oldest.contains(queue) ? queue : kOther}}] += static_cast<double>(count);
   const std::lock_guard lock(mutex_);
   families_->tasks.set(tasks);
+  families_->silences_held.set(silences);
   families_->oldest_overdue.set(ages);
   families_->overdue.Add({}).Set(overdue);
   families_->nodes.Add({}).Set(static_cast<double>(totals.nodes));

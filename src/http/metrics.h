@@ -45,9 +45,10 @@ class Metrics {
     std::vector<std::string> held_back;  // queues behind a gate: their tasks are late by intent
     // The labels of queues that are counted with others, by pattern: bridge::matched_label().
     std::map<std::string, std::string> labels = {};
-    std::size_t nodes = 0;    // live
-    std::size_t unowned = 0;  // shards
-    EpochMs now;              // its time
+    std::map<std::string, std::int64_t> silences_held;  // by queue
+    std::size_t nodes = 0;                              // live
+    std::size_t unowned = 0;                            // shards
+    EpochMs now;                                        // its time
   };
   // `queues`: those in the config, which have their own label; all others are "(other)".
   void totals(const Totals& totals, const std::vector<std::string>& queues);

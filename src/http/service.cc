@@ -23,6 +23,9 @@ Result<Metrics::Totals> read_totals(Store& store) {
   auto queues = store.by_queue();
   if (!queues) return tl::unexpected(queues.error());
   totals.by_queue = *std::move(queues);
+  auto held = store.held_silences();
+  if (!held) return tl::unexpected(held.error());
+  totals.silences_held = *std::move(held);
   const auto gates = api::gates_in_force(store);
   if (!gates) return tl::unexpected(gates.error());
   for (const QueueGate& gate : *gates) totals.held_back.push_back(gate.queue);

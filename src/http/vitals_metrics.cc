@@ -161,6 +161,8 @@ void Metrics::attachments(const Vitals& vitals) {
   std::map<prometheus::Labels, double> attached;
   for (const auto& [queue, is] : vitals.attached) attached[{{"queue", queue}}] = is ? 1 : 0;
   families_->attached.set(attached);
+  raise(families_->held_silences.Add({}), vitals.silence.held);
+  raise(families_->unverified.Add({}), vitals.silence.unverified);
 }
 
 void Metrics::pauses(const Vitals& vitals) {

@@ -28,11 +28,12 @@ inline constexpr double kLeastBulkRate = 0.01;
 
 struct NewBulk {
   BulkAction action = BulkAction::cancel;
-  Filter filter;            // its limit, below and order are ignored
-  std::string filter_text;  // the filter as the user wrote it: for people
-  std::string reason;       // as the person gave it
-  Target elsewhere;         // of a redrive
-  double rate = 0;          // tasks a second; 0 = as fast as it goes
+  Filter filter;               // its limit, below and order are ignored
+  std::string filter_text;     // the filter as the user wrote it: for people
+  std::string reason;          // as the person gave it
+  Target elsewhere;            // of a redrive
+  bool even_reported = false;  // of a redrive
+  double rate = 0;             // tasks a second; 0 = as fast as it goes
   std::string who;
   bool paused = false;     // created paused, until set_bulk(): a person confirms first
   std::int64_t limit = 0;  // at most so many tasks, the oldest; 0 = all that match
@@ -44,6 +45,7 @@ struct Bulk {
   BulkState state = BulkState::running;
   std::string filter_text, reason, who;
   Target elsewhere;
+  bool even_reported = false;
   double rate = 0;
   std::int64_t total = 0, done = 0;       // done: processed, whatever the result
   std::int64_t applied = 0, refused = 0;  // the others needed no change

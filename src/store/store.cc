@@ -91,7 +91,7 @@ std::string refused_states(const NewBulk& bulk) {
 Event event_of(const Bulk& bulk, TaskId id) {
   Event event{id, event::Cancel{bulk.reason}, ByHand{bulk.who, {}, bulk.reason, bulk.id}};
   if (bulk.action == BulkAction::fire) event.what = event::Fire{};
-  if (bulk.action == BulkAction::redrive) event.what = event::Redrive{bulk.elsewhere};
+  if (bulk.action == BulkAction::redrive) event.what = event::Redrive{bulk.elsewhere, bulk.even_reported};
   if (bulk.action == BulkAction::discard) event.what = event::Discard{bulk.reason};
   return event;
 }

@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "src/core/result.h"
+#include "src/store/attachments.h"
 #include "src/store/bulks.h"
 #include "src/store/gates.h"
 #include "src/store/leases.h"
@@ -29,6 +30,7 @@ class Store : public TaskStore,
               public LeaseStore,
               public BulkStore,
               public GateStore,
+              public AttachmentStore,
               public RetentionStore,
               public QueryStore,
               public SchemaStore,

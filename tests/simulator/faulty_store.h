@@ -152,6 +152,21 @@ class FaultyStore final : public Store {
   Result<void> forget_rates(EpochMs before) override {
     return call([&] { return db_->forget_rates(before); });
   }
+  Result<std::vector<AttachmentRecord>> attachments(std::span<const std::string> queues) override {
+    return call([&] { return db_->attachments(queues); });
+  }
+  Result<std::vector<AttachmentRecord>> see_attachments(std::span<const AttachmentSighting> seen) override {
+    return call([&] { return db_->see_attachments(seen); });
+  }
+  Result<std::map<TaskId, EpochMs>> published_at(std::span<const TaskId> ids) override {
+    return call([&] { return db_->published_at(ids); });
+  }
+  Result<std::map<std::string, std::int64_t>> held_silences() override {
+    return call([&] { return db_->held_silences(); });
+  }
+  Result<std::vector<RemovedQueue>> name_queues(std::span<const NamedQueue> named) override {
+    return call([&] { return db_->name_queues(named); });
+  }
   Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override {
     return call([&] { return db_->purge_finished(before, from, limit); });
   }

@@ -12,9 +12,10 @@ SELECT audit_id, at, who, what, retry_id, before_change, after_change, reason, b
 WHERE retry_id = :id ORDER BY audit_id
 
 -- name: bulk_insert
-INSERT INTO rung_bulks (action, state, filter, reason, queue, exchange, routing_key, rate, who, next_at, created_at)
-VALUES (:action, :state, :filter, :reason, :queue, :exchange, :routing_key, :rate, :who, UTC_TIMESTAMP(3),
-  UTC_TIMESTAMP(3))
+INSERT INTO rung_bulks (action, state, filter, reason, queue, exchange, routing_key, even_reported, rate, who, next_at,
+  created_at)
+VALUES (:action, :state, :filter, :reason, :queue, :exchange, :routing_key, :even_reported, :rate, :who,
+  UTC_TIMESTAMP(3), UTC_TIMESTAMP(3))
 
 -- name: bulk_id
 SELECT LAST_INSERT_ID()
@@ -38,7 +39,7 @@ UPDATE rung_bulks SET total = :total WHERE id = :bulk
 
 -- name: bulks
 SELECT id, action, state, filter, reason, queue, exchange, routing_key, rate, who, total, done, applied, refused,
-  created_at, finished_at, runner, last_id
+  created_at, finished_at, runner, last_id, even_reported
 FROM rung_bulks WHERE TRUE
 
 -- name: bulks.id

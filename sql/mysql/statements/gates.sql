@@ -46,12 +46,13 @@ UPDATE rung_gates SET breaker = :breaker, breaker_since = :breaker_since, breake
 WHERE queue = :queue AND length = CHAR_LENGTH(:queue)
 
 -- name: gate_in_flight
--- Waiting for an answer: next_due_at is NULL, so by_due finds them by queue. Being published: few; epoch 0: refused,
+-- Waiting for an answer: next_due_at is NULL, so by_due finds them by queue; without an end of silence (next_at) it
+-- is held open, and they are not in flight any more. Being published: few; epoch 0: refused,
 -- waits to be claimed again.
 -- Counts no further than needed.
 SELECT (SELECT COUNT(*) FROM (
           SELECT 1 FROM rung_tasks FORCE INDEX (by_due)
-          WHERE state = 'awaiting' AND next_due_at IS NULL AND queue = :queue AND CHAR_LENGTH(queue) = CHAR_LENGTH(:queue)
+          WHERE state = 'awaiting' AND next_due_at IS NULL AND next_at IS NOT NULL AND queue = :queue AND CHAR_LENGTH(queue) = CHAR_LENGTH(:queue)
           LIMIT :most) a)
      + (SELECT COUNT(*) FROM (
           SELECT 1 FROM rung_tasks FORCE INDEX (by_due)

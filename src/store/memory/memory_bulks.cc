@@ -39,6 +39,7 @@ Result<Bulk> MemoryStore::create_bulk(const NewBulk& asked) {
     bulk.reason = asked.reason;
     bulk.who = asked.who;
     bulk.elsewhere = asked.elsewhere;
+    bulk.even_reported = asked.even_reported;
     bulk.rate = asked.rate;
     bulk.created_at = row.next = db_.now_locked();
     const Filter filter = of_bulk(asked);

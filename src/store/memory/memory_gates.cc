@@ -101,7 +101,7 @@ Result<PermitCounts> MemoryStore::permits(const NewPermits& wanted) {
       for (const auto& [id, row] : db_.tasks_) {
         const State state = row.task.state;
         const bool claimed = state == State::publishing && row.task.epoch > 0;
-        const bool out = claimed || state == State::awaiting;
+        const bool out = claimed || (state == State::awaiting && row.task.next_at);
         if (out && row.task.queue == wanted.queue) ++book.in_flight;
       }
     }

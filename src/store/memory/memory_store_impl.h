@@ -76,6 +76,12 @@ class MemoryStore final : public Store {
                                                       const std::string& header) override;
   Result<void> forget_rates(EpochMs before) override;
 
+  Result<std::vector<AttachmentRecord>> attachments(std::span<const std::string> queues) override;
+  Result<std::vector<AttachmentRecord>> see_attachments(std::span<const AttachmentSighting> seen) override;
+  Result<std::map<TaskId, EpochMs>> published_at(std::span<const TaskId> ids) override;
+  Result<std::map<std::string, std::int64_t>> held_silences() override;
+  Result<std::vector<RemovedQueue>> name_queues(std::span<const NamedQueue> named) override;
+
   Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
   Result<std::vector<Partition>> partitions() override {
     return call([&] { return db_.partitions_; });

@@ -45,6 +45,7 @@ std::optional<Bulk> bulk_at(const ::sql::ResultSet& row) {
   b.finished_at = time_at(row, ++c);
   b.runner = text_at(row, ++c);
   b.last = {row.getInt64(++c)};
+  b.even_reported = row.getInt(++c) != 0;
   return b;
 }
 
@@ -77,6 +78,7 @@ Result<Bulk> MysqlStore::create_bulk(const NewBulk& asked) {
                     {"queue", Literal::text(asked.elsewhere.queue)},
                     {"exchange", Literal::text(asked.elsewhere.exchange)},
                     {"routing_key", Literal::text(asked.elsewhere.routing_key)},
+                    {"even_reported", Literal::number(asked.even_reported ? 1 : 0)},
                     {"rate", decimal(asked.rate)},
                     {"who", Literal::text(asked.who)}}));
         auto made = session_->query(render("bulk_id"));

@@ -27,7 +27,7 @@ failures_are_recorded() {
   sidecar_ends -c new.yaml
 }
 another_policy_applies() {
-  rung detach orders
+  rung detach orders --force
   rabbitmqctl set_policy base '^orders$' '{"max-length":100000}' --apply-to queues
 }
 a_policy_overrides() {

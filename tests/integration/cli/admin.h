@@ -53,9 +53,22 @@ class BrokerAdmin {
              .dump());
   }
   // Takes the queue's messages: payload, redelivered and others, as the API shows them.
-  json take(const std::string& queue) {
-    return call("POST", "/api/queues/" + vhost + "/" + percent_encode(queue) + "/get",
-                json{{"count", 100}, {"ackmode", "ack_requeue_false"}, {"encoding", "auto"}}.dump());
+  json take(const std::string& queue) { return get_messages(queue, "ack_requeue_false"); }
+  // The same, but rejects them: they are dead-lettered, or dropped.
+  json reject(const std::string& queue) { return get_messages(queue, "reject_requeue_false"); }
+  // An exchange, and a binding of a queue to it.
+  void exchange(const std::string& name, const std::string& type) {
+    call("PUT", "/api/exchanges/" + vhost + "/" + percent_encode(name), json{{"type", type}}.dump());
+  }
+  void bind(const std::string& exchange, const std::string& queue, const std::string& key) {
+    call("POST", "/api/bindings/" + vhost + "/e/" + percent_encode(exchange) + "/q/" + percent_encode(queue),
+         json{{"routing_key", key}}.dump());
+  }
+  void unbind(const std::string& exchange, const std::string& queue, const std::string& key) {
+    call("DELETE",
+         "/api/bindings/" + vhost + "/e/" + percent_encode(exchange) + "/q/" + percent_encode(queue) + "/" +
+             (key.empty() ? "~" : percent_encode(key)),
+         {});
   }
   void policy(const std::string& name, const std::string& pattern, const json& definition, int priority = 0) {
     call("PUT", "/api/policies/" + vhost + "/" + percent_encode(name),
@@ -84,6 +97,10 @@ class BrokerAdmin {
   const std::string vhost = test::unique_name("v");
 
  private:
+  json get_messages(const std::string& queue, const char* ackmode) {
+    return call("POST", "/api/queues/" + vhost + "/" + percent_encode(queue) + "/get",
+                json{{"count", 1000}, {"ackmode", ackmode}, {"encoding", "auto"}}.dump());
+  }
   static test::HttpClient::Headers headers() {
     return {{"authorization", "Basic Z3Vlc3Q6Z3Vlc3Q="}};  // guest:guest
   }

@@ -35,7 +35,12 @@ TEST_F(AttachRights, TheTagPolicymakerIsEnough) {
   EXPECT_EQ(ran.exit, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("is attached by policy rung-orders"));
   EXPECT_THAT(admin.policies(), ElementsAre("rung-orders"));
-  EXPECT_EQ(rung({"detach", "orders"}).exit, 0);
+  // Without the database nobody knows what is under way.
+  const Ran uncounted = rung({"detach", "orders"});
+  EXPECT_NE(uncounted.exit, 0);
+  EXPECT_THAT(uncounted.err, HasSubstr("--force"));
+  EXPECT_THAT(admin.policies(), ElementsAre("rung-orders"));
+  EXPECT_EQ(rung({"detach", "orders", "--force"}).exit, 0);
   EXPECT_THAT(admin.policies(), ElementsAre());
 }
 
@@ -83,7 +88,7 @@ TEST_F(AttachRights, SeveralPatternAndAll) {
 
   EXPECT_EQ(rung({"attach", "shop.a", "post"}).exit, 0);
   EXPECT_THAT(admin.policies(), ElementsAre("elsewhere", "rung-post", "rung-shop.a"));
-  EXPECT_EQ(rung({"detach", "--all"}).exit, 0);
+  EXPECT_EQ(rung({"detach", "--all", "--force"}).exit, 0);
   EXPECT_THAT(admin.policies(), ElementsAre("elsewhere"));
 
   EXPECT_EQ(rung({"attach", "--pattern", "^shop"}).exit, 0);
@@ -93,7 +98,7 @@ TEST_F(AttachRights, SeveralPatternAndAll) {
   EXPECT_EQ(all.size(), 5U) << all.dump();
   EXPECT_THAT(admin.policies(), ElementsAre("elsewhere", "rung-post", "rung-shop.a", "rung-shop.b"));
 
-  EXPECT_EQ(rung({"detach", "--pattern", "a$"}).exit, 0);
+  EXPECT_EQ(rung({"detach", "--pattern", "a$", "--force"}).exit, 0);
   EXPECT_THAT(admin.policies(), ElementsAre("elsewhere", "rung-post", "rung-shop.b"));
 }
 

@@ -120,7 +120,7 @@ TEST_P(Attach, TheQueuesOfEachGroupGoToItsPrefix) {
               HasSubstr("its dead letters previously went to " + prefix + ".failed"));
   EXPECT_FALSE(dead_letter_arrives(shop));
   EXPECT_TRUE(amqp_.get_within(prefix + "-us.failed"));
-  EXPECT_EQ(rung({"detach", "--pattern", shop + "|" + bank}).exit, 0);
+  EXPECT_EQ(rung({"detach", "--pattern", shop + "|" + bank, "--force"}).exit, 0);
   policies_.clear();
   for (const char* name : {"-us.failed", "-us.results", "-us.delay", "-us.parked"}) {
     amqp_.remove(prefix + name);

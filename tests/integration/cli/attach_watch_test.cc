@@ -54,7 +54,8 @@ TEST_F(AttachWatch, ADetachAtRunTimeIsTold) {
     events.clear();
     for (const Row& row : rows("SELECT kind, subject FROM retry_events ORDER BY event_id"))
       events += row.at("kind") + " " + row.at("subject") + "; ";
-    return events == "queue_detached orders; queue_attached orders; ";
+    return events ==
+           "queue_detached orders; silence_held orders; queue_attached orders; silence_resumed orders; ";
   })) << events;
 }
 

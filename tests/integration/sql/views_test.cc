@@ -19,8 +19,8 @@ TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
                           "state", "attempt", "level", "levels", "ladder", "next_due_at", "first_failed_at",
                           "created_at", "finished_at", "finished_by", "last_error", "body_bytes", "shard",
                           "node", "version", "error_type", "correlation_id", "rule", "uncounted_attempts",
-                          "error_queue", "parent_id", "silence_ends_at", "silence_means", "silence_ms", "max_attempts",
-                          "ladder_pinned", "by_exchange"));
+                          "error_queue", "parent_id", "silence_ends_at", "silence_means", "silence_ms",
+                          "max_attempts", "ladder_pinned", "by_exchange"));
   EXPECT_THAT(schema.columns("SELECT * FROM retry_history"),
               ElementsAre("retry_id", "queue", "message_id", "attempt", "level", "due_at", "published_at",
                           "late_ms", "outcome", "outcome_at", "error", "node", "executor", "rule"));
@@ -35,6 +35,9 @@ TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
                           "finished_at", "runner"));
   EXPECT_THAT(schema.columns("SELECT * FROM retry_queues"),
               ElementsAre("queue", "state", "since", "until", "reason", "by", "waiting", "next_at"));
+  EXPECT_THAT(
+      schema.columns("SELECT * FROM retry_attachments"),
+      ElementsAre("queue", "state", "since", "attached_at", "reason", "checked_at", "awaiting", "held"));
   for (const char* column : {"next_due_at", "first_failed_at", "created_at", "finished_at"}) {
     // MariaDB says more of a column that is computed: "datetime(3) /* mariadb-5.3 */".
     EXPECT_THAT(

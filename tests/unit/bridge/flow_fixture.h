@@ -247,7 +247,7 @@ class Flow final : public BrokerSink {
                 {"rung.parked", {"rung.delay", {}}, kIncarnation}};
   Janitor janitor{world.loop,
                   {jobs, shards, transitions, outbox, clock, horizon, dispatch, gates, names, proof,
-                   world.rules, updates, [] { return true; }, "rung.parked"}};
+                   world.rules, updates, [] { return true; }, "rung.parked", attachments}};
   IntakeSession session;  // of the last delivery
 
  private:

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -80,8 +81,24 @@ TEST(PolicyCommand, IsTheLineThatDoesIt) {
   EXPECT_THAT(rabbit::policy_command("rung", "/", "é"), ::testing::StartsWith("LC_ALL=C.UTF-8 rabbitmqctl "));
 }
 
+// <prefix>.failed with its binding, and nothing else.
+rabbit::DeadLetterRoutes own_routes(const std::string& prefix) {
+  const std::string ours = rabbit::failed_exchange(prefix);
+  rabbit::DeadLetterRoutes routes(ours);
+  routes.add_exchange(ours, "fanout");
+  routes.add_exchange("", "direct");
+  routes.add_binding({"", ours}, "");
+  routes.add_binding({ours, ""}, "");
+  return routes;
+}
+
+AttachPlan planned(const std::string& prefix, rabbit::QueueFacts facts, const std::vector<Policy>& policies) {
+  facts.name = "orders";
+  return plan_attach(prefix, "orders", facts, policies, own_routes(prefix));
+}
+
 TEST(Plan, NothingStandsYet) {
-  const AttachPlan plan = plan_attach("rung", "orders", {}, {});
+  const AttachPlan plan = planned("rung", {}, {});
   EXPECT_EQ(plan.action, AttachPlan::Action::put);
   EXPECT_EQ(plan.policy.name, "rung-orders");
   EXPECT_EQ(plan.policy.pattern, "^orders$");
@@ -95,7 +112,7 @@ TEST(Plan, TakesOverThePolicyInEffect) {
   const std::vector<Policy> policies = {
       {"other", "^x", "queues", R"({"max-length":1})", 9},
       {"base", "^o", "all", R"({"max-length":100,"dead-letter-exchange":"dlx"})", 7}};
-  const AttachPlan plan = plan_attach("rung", "orders", {std::nullopt, "base", "classic"}, policies);
+  const AttachPlan plan = planned("rung", {std::nullopt, "base", "classic"}, policies);
   EXPECT_EQ(plan.action, AttachPlan::Action::put);
   EXPECT_EQ(plan.policy.priority, 8);
   EXPECT_EQ(json::parse(plan.policy.definition),
@@ -106,7 +123,7 @@ TEST(Plan, TakesOverThePolicyInEffect) {
 
 TEST(Plan, MendsOurOwnPolicyInItsPlace) {
   const std::vector<Policy> policies = {{"rung-orders", "^orders$", "queues", R"({"max-length":1})", 3}};
-  const AttachPlan plan = plan_attach("rung", "orders", {std::nullopt, "rung-orders", ""}, policies);
+  const AttachPlan plan = planned("rung", {std::nullopt, "rung-orders", ""}, policies);
   EXPECT_EQ(plan.action, AttachPlan::Action::put);
   EXPECT_EQ(plan.policy.priority, 3);
   EXPECT_EQ(plan.overridden, "");
@@ -115,26 +132,102 @@ TEST(Plan, MendsOurOwnPolicyInItsPlace) {
 TEST(Plan, KnowsWhatIsAttached) {
   const std::vector<Policy> policies = {
       {"all", ".*", "queues", R"({"dead-letter-exchange":"rung.failed"})", 0}};
-  const AttachPlan by_policy = plan_attach("rung", "orders", {std::nullopt, "all", ""}, policies);
+  const AttachPlan by_policy = planned("rung", {std::nullopt, "all", ""}, policies);
   EXPECT_EQ(by_policy.action, AttachPlan::Action::nothing);
   EXPECT_EQ(by_policy.reason, "by policy all");
-  EXPECT_EQ(plan_attach("rung", "orders", {"rung.failed", "", ""}, {}).action, AttachPlan::Action::nothing);
+  EXPECT_EQ(planned("rung", {"rung.failed", "", ""}, {}).action, AttachPlan::Action::nothing);
   // Another prefix is somebody else's.
-  EXPECT_EQ(plan_attach("other", "orders", {std::nullopt, "all", ""}, policies).action,
-            AttachPlan::Action::put);
+  EXPECT_EQ(planned("other", {std::nullopt, "all", ""}, policies).action, AttachPlan::Action::put);
 }
 
 TEST(Plan, ArgumentsWinOverPolicies) {
   const std::vector<Policy> policies = {
       {"all", ".*", "queues", R"({"dead-letter-exchange":"rung.failed"})", 0}};
-  const AttachPlan plan = plan_attach("rung", "orders", {"dlx", "all", ""}, policies);
+  const AttachPlan plan = planned("rung", {"dlx", "all", ""}, policies);
   EXPECT_EQ(plan.action, AttachPlan::Action::refuse);
   EXPECT_THAT(plan.reason, HasSubstr("'dlx'"));
   EXPECT_THAT(plan.reason, HasSubstr("overrides any policy"));
   // The empty name is the default exchange: an argument like any other.
-  EXPECT_EQ(plan_attach("rung", "orders", {"", "", ""}, {}).action, AttachPlan::Action::refuse);
-  EXPECT_EQ(plan_attach("rung", "orders", {std::nullopt, "", "stream"}, {}).action,
-            AttachPlan::Action::refuse);
+  EXPECT_EQ(planned("rung", {"", "", ""}, {}).action, AttachPlan::Action::refuse);
+  EXPECT_EQ(planned("rung", {std::nullopt, "", "stream"}, {}).action, AttachPlan::Action::refuse);
+}
+
+TEST(Plan, CopiesThePolicyAnewThatItHasCopied) {
+  const auto refreshed = [](const std::string& base, int priority) {
+    const std::vector<Policy> policies = {
+        {"rung-orders", "^orders$", "queues", R"({"dead-letter-exchange":"rung.failed","max-length":5})", 3},
+        {"lower", ".*", "all", R"({"max-length":1})", 1},
+        {"base", "^o", "queues", base, priority}};
+    return planned("rung", {std::nullopt, "rung-orders", "classic"}, policies);
+  };
+  EXPECT_EQ(refreshed(R"({"max-length":5})", 2).action, AttachPlan::Action::nothing);
+  const AttachPlan changed = refreshed(R"({"max-length":6,"message-ttl":1})", 2);
+  ASSERT_EQ(changed.action, AttachPlan::Action::put);
+  EXPECT_EQ(changed.drift,
+            "policy rung-orders differs from policy base, which it copies: max-length is 6 there and 5 here, "
+            "message-ttl is only there");
+  EXPECT_EQ(json::parse(changed.policy.definition),
+            (json{{"dead-letter-exchange", "rung.failed"}, {"max-length", 6}, {"message-ttl", 1}}));
+  EXPECT_EQ(changed.policy.priority, 3);
+  EXPECT_EQ(refreshed(R"({"max-length":5})", 3).policy.priority, 4);
+  EXPECT_THAT(refreshed("{}", 2).drift, HasSubstr("max-length is only here"));
+}
+
+TEST(Routes, FollowBindingsToRungFailed) {
+  using Reach = rabbit::DeadLetterRoutes::Reach;
+  rabbit::DeadLetterRoutes routes = own_routes("rung");
+  for (const auto& [name, type] : std::map<std::string, std::string>{{"fan", "fanout"},
+                                                                     {"direct", "direct"},
+                                                                     {"topic", "topic"},
+                                                                     {"headers", "headers"},
+                                                                     {"outer", "topic"},
+                                                                     {"plugin", "x-random"},
+                                                                     {"all", "topic"},
+                                                                     {"any", "headers"},
+                                                                     {"round", "fanout"}})
+    routes.add_exchange(name, type);
+  routes.add_binding({"fan", "x"}, "");
+  routes.add_binding({"direct", "dead"}, "");
+  routes.add_binding({"topic", "shop.*.dead"}, "");
+  routes.add_binding({"headers", "", R"({"x-match":"all","tier":"gold"})"}, "");
+  routes.add_binding({"any", "", R"({"x-match":"all"})"}, "");
+  routes.add_binding({"plugin", ""}, "");
+  routes.add_binding({"all", "#"}, "");
+  routes.add_binding({"outer", "a.#"}, "direct");
+  routes.add_binding({"round", ""}, "round");
+  EXPECT_EQ(routes.reach("rung.failed", "anything"), Reach::all);
+  EXPECT_EQ(routes.reach("fan", {}), Reach::all);
+  EXPECT_EQ(routes.reach("direct", "dead"), Reach::all);
+  EXPECT_EQ(routes.reach("direct", "other"), Reach::no);
+  EXPECT_EQ(routes.reach("direct", {}), Reach::some);
+  EXPECT_EQ(routes.reach("topic", "shop.eu.dead"), Reach::all);
+  EXPECT_EQ(routes.reach("topic", "shop.dead"), Reach::no);
+  EXPECT_EQ(routes.reach("headers", "k"), Reach::some);
+  EXPECT_EQ(routes.reach("any", "k"), Reach::all);
+  EXPECT_EQ(routes.reach("plugin", "k"), Reach::some);
+  EXPECT_EQ(routes.reach("all", {}), Reach::all);
+  EXPECT_EQ(routes.reach("outer", "a.b"), Reach::no) << "outer takes it, direct does not";
+  EXPECT_EQ(routes.reach("outer", {}), Reach::some);
+  EXPECT_EQ(routes.reach("round", {}), Reach::no);
+  EXPECT_EQ(routes.reach("unknown", {}), Reach::no);
+  EXPECT_EQ(routes.reach("", "rung.failed"), Reach::all) << "the default exchange, by the queue's name";
+  EXPECT_EQ(routes.reach("", "other"), Reach::no);
+}
+
+TEST(Routes, TopicPatterns) {
+  const auto matches = [](const char* pattern, const char* key) {
+    return rabbit::matches_topic(pattern, key);
+  };
+  EXPECT_TRUE(matches("#", ""));
+  EXPECT_TRUE(matches("#", "a.b.c"));
+  EXPECT_TRUE(matches("a.#", "a"));
+  EXPECT_TRUE(matches("a.#.c", "a.c"));
+  EXPECT_TRUE(matches("a.#.c", "a.b.b.c"));
+  EXPECT_TRUE(matches("*.*", "a.b"));
+  EXPECT_FALSE(matches("*", "a.b"));
+  EXPECT_FALSE(matches("*", ""));
+  EXPECT_FALSE(matches("a.b", "a"));
+  EXPECT_TRUE(matches("#.#.#", "a"));
 }
 
 // As RabbitMQ 3.10 prints it, and as an object, which later ones may.

@@ -90,12 +90,14 @@ inline event::Failed failed(int attempt, Directives d = {}, std::string error = 
   return {attempt, std::move(error), "Timeout", std::move(d)};
 }
 
-// Invariants of every task.
-inline void expect_sound(const Task& t, const std::string& where = {}) {
+// Invariants of every task. `held`: its silence is held open, so that only an answer or a person moves it.
+inline void expect_sound(const Task& t, const std::string& where = {}, bool held = false) {
   EXPECT_EQ(is_finished(t.state), t.finished_at.has_value()) << where;
   const bool moves =
       t.state == State::scheduled || t.state == State::publishing || t.state == State::awaiting;
-  if (moves) {
+  if (held) {
+    EXPECT_TRUE(is_silence_held(t)) << where;
+  } else if (moves) {
     EXPECT_TRUE(t.next_at.has_value()) << where << ": nobody would move it";
   } else if (t.state != State::parked) {
     EXPECT_FALSE(t.next_at.has_value()) << where << ": somebody would move it";

@@ -1,5 +1,7 @@
 // Every (state, happening): the table of docs/state-machine.md, cell by cell. An arrow that changes fails
 // here.
+#include <gmock/gmock.h>
+
 #include <array>
 #include <sstream>
 
@@ -64,7 +66,10 @@ void check(const Row& row, const Start& start, const Circumstances& c, const std
   task.queue = queue;
   const Decision d = decide(task, row.what, rules(), c);
   EXPECT_EQ(cell(d), expected) << where << " (" << d.reason << ")";
-  expect_sound(d.task, where);
+  const auto* silence = std::get_if<event::SilenceOver>(&row.what);
+  const bool held = silence != nullptr && !silence->held.empty() && d.verdict == Verdict::applied &&
+                    d.task.state == State::awaiting;
+  expect_sound(d.task, where, held);
   EXPECT_EQ(d.task.id, task.id);
   const auto* redrive = std::get_if<event::Redrive>(&row.what);
   const bool elsewhere = redrive != nullptr && redrive->elsewhere.is_set();
@@ -143,9 +148,13 @@ TEST(MachineTable, TheConsumersWord) {
     {"succeeded older",  event::Succeeded{1},           "Y+ Y+ Y+ Y+ Y+ Y+ Y+ =  Y+ Y+ Y+ =  = "},
     {"succeeded forged", event::Succeeded{3},           "x  x  x  x  x  x  x  x  x  x  x  x  x "},
     {"silence over",     event::SilenceOver{},          "=  =  =  =  =  =  Y+ =  =  =  =  =  = "},
+    {"silence over, detached", event::SilenceOver{"detached"}, "=  =  =  =  =  =  A+ =  =  =  =  =  = "},
+    {"silence over, unchecked", event::SilenceOver{"", true}, "=  =  =  =  =  =  =  =  =  =  =  =  = "},
   }, at());
   check_all({
     {"silence over, which means failure", event::SilenceOver{}, "=  =  =  =  =  =  S+ =  =  =  =  =  = "},
+    {"silence means failure, detached", event::SilenceOver{"detached"}, "=  =  =  =  =  =  S+ =  =  =  =  =  = "},
+    {"silence means failure, unchecked", event::SilenceOver{"", true}, "=  =  =  =  =  =  S+ =  =  =  =  =  = "},
   }, at(), "invoices");
   // clang-format on
 }
@@ -156,16 +165,67 @@ TEST(MachineTable, PeopleAndTheParkingLot) {
     //                                                   Sn Sd Pus Pold Pnew An Ad Yr Yp K  Kc C  D
     {"parked copy sent", event::ParkedCopySent{},       "=  =  =  =  =  =  =  =  =  =  K  =  = "},
     {"cancel",           event::Cancel{"no"},           "C  C  x  x  x  x  x  x  x  x  x  =  x "},
-    {"redrive",          event::Redrive{},              "S  =  =  =  =  =  =  x  x  S  S  x  x "},
-    {"redrive elsewhere", event::Redrive{{"", "x", "k"}}, "S  S  x  x  x  x  x  x  x  S  S  x  x "},
+    {"redrive",          event::Redrive{},              "S  =  =  =  =  =  =  x  S  S  S  x  x "},
+    {"redrive, even reported", event::Redrive{{}, true}, "S  =  =  =  =  =  =  S  S  S  S  x  x "},
+    {"redrive elsewhere", event::Redrive{{"", "x", "k"}}, "S  S  x  x  x  x  x  x  S  S  S  x  x "},
     {"reschedule",       event::Reschedule{{}, hours(1)}, "S  S  x  x  x  x  x  x  x  x  x  x  x "},
     {"reschedule, same", event::Reschedule{kNow + seconds(20), Ms{0}}, "=  S  x  x  x  x  x  x  x  x  x  x  x "},
     {"fire",             event::Fire{},                 "S  =  =  =  =  =  =  x  x  x  x  x  x "},
     {"discard",          event::Discard{},              "D  D  x  x  x  x  x  x  x  D  D  x  = "},
     {"finish, succeeded", event::Finish{true, ""},      "Y  Y  Y+ Y+ Y+ Y+ Y+ =  Y  Y  Y  x  x "},
-    {"finish, failed",   event::Finish{false, "e"},     "x  x  S+ S+ S+ S+ S+ x  x  x  x  x  x "},
+    {"finish, failed",   event::Finish{false, "e"},     "x  x  S+ S+ S+ S+ S+ x  S+ x  x  x  x "},
+    {"finish, even reported", event::Finish{false, "e", "", 0, true},
+                                                        "x  x  S+ S+ S+ S+ S+ S+ S+ x  x  x  x "},
+    {"finish 2, failed", event::Finish{false, "e", "", 2}, "=  =  S+ S+ S+ S+ S+ =  S+ =  =  =  = "},
+    {"finish older, failed", event::Finish{false, "e", "", 1}, "=  =  =  =  =  =  =  =  =  =  =  =  = "},
   }, at());
   // clang-format on
+}
+
+// Silence that is held open ends with an answer or by a person, and by nothing else.
+TEST(MachineTable, WhenSilenceIsHeldOpen) {
+  const Decision held =
+      decide(task_in(State::awaiting, kNow), event::SilenceOver{"orders is not attached"}, rules(), at());
+  ASSERT_EQ(cell(held), "A+");
+  EXPECT_FALSE(held.task.next_at);
+  EXPECT_TRUE(is_silence_held(held.task));
+  EXPECT_EQ(held.attempt->outcome, Outcome::pending);
+  EXPECT_EQ(held.attempt->error, "silence is held open: orders is not attached");
+  expect_sound(held.task, "held", true);
+  const std::vector<std::pair<Happening, std::string>> cases = {{event::SilenceOver{}, "="},
+                                                                {event::SilenceOver{"still"}, "="},
+                                                                {event::Claim{}, "="},
+                                                                {event::Confirmed{2, kNow}, "A+"},
+                                                                {failed(2), "S+"},
+                                                                {event::Succeeded{2}, "Y+"},
+                                                                {event::Finish{true, ""}, "Y+"},
+                                                                {event::Finish{false, "it failed"}, "S+"},
+                                                                {event::Redrive{}, "S+"},
+                                                                {event::Redrive{{"", "x", "k"}}, "S+"},
+                                                                {event::Fire{}, "="},
+                                                                {event::Cancel{""}, "x"},
+                                                                {event::Discard{}, "x"}};
+  for (const auto& [what, expected] : cases) {
+    const Decision d = decide(held.task, what, rules(), at());
+    EXPECT_EQ(cell(d), expected) << name_of(what) << " (" << d.reason << ")";
+    expect_sound(d.task, std::string(name_of(what)), d.task.state == State::awaiting);
+  }
+  const Decision again = decide(held.task, event::Redrive{}, rules(), at());
+  EXPECT_EQ(again.attempt->outcome, Outcome::timed_out);
+  EXPECT_EQ(again.task.level, 1);
+  EXPECT_EQ(again.task.next_at, kNow);
+}
+
+TEST(MachineTable, ASuccessThatWasReportedNeedsTheWordToBeUndone) {
+  const Task reported = task_in(State::succeeded);
+  for (const Happening& what : {Happening{event::Redrive{}}, Happening{event::Finish{false, "e"}}})
+    EXPECT_THAT(decide(reported, what, rules(), at()).reason, ::testing::HasSubstr("even_reported"));
+  const Decision d = decide(presumed_task(), event::Redrive{}, rules(), at());
+  ASSERT_EQ(cell(d), "S");
+  EXPECT_EQ(d.task.finished_by, FinishedBy::nobody);
+  EXPECT_FALSE(d.task.finished_at);
+  EXPECT_EQ(d.task.level, 1);
+  EXPECT_EQ(d.task.uncounted_attempts, d.task.attempt);
 }
 
 // The same failures on the last rung: the parking lot.

@@ -25,6 +25,7 @@ class Walk {
   void begin_task() {
     task_ = Task{};
     history_ = History{};
+    held_ = false;
     task_.id = {1 + pick(1'000'000)};
     task_.queue = std::vector<std::string>{"orders", "invoices", "billed", "shaky", "unknown"}[index(5)];
     task_.created_at = now_;
@@ -54,7 +55,10 @@ class Walk {
     const Task before = task_;
     const Decision d = decide(task_, what, book(), c);
     task_ = d.task;
-    expect_sound(task_);
+    const auto* silence = std::get_if<event::SilenceOver>(&what);
+    if (silence != nullptr && d.verdict == Verdict::applied) held_ = !silence->held.empty();
+    held_ = held_ && task_.state == State::awaiting;
+    expect_sound(task_, "", held_);
     check(before, what, d);
     check_history(d);
     epoch_ = std::max(epoch_, task_.epoch);
@@ -111,7 +115,7 @@ class Walk {
       case 9:
         return event::Succeeded{some_attempt()};
       case 10:
-        return event::SilenceOver{};
+        return event::SilenceOver{pick(3) == 0 ? "its queue was detached" : ""};
       case 11:
         return event::ParkedCopySent{};
       case 12:
@@ -165,7 +169,8 @@ class Walk {
     }
     // Climbing sets the level by the ladder of the day; nothing else but a redrive moves it.
     if (task_.level != before.level) {
-      EXPECT_TRUE(task_.level == before.level + 1 || (task_.level == 1 && before.state == State::parked));
+      const bool redriven = std::holds_alternative<event::Redrive>(what);
+      EXPECT_TRUE(task_.level == before.level + 1 || (task_.level == 1 && redriven));
       EXPECT_LE(task_.level, task_.levels);
       EXPECT_EQ(task_.levels, book().ladder(task_.ladder)->levels());
     }
@@ -196,6 +201,7 @@ class Walk {
   std::mt19937 dice_;
   std::vector<RuleBook> books_;
   std::size_t book_ = 0;
+  bool held_ = false;  // its silence is held open
   Task task_;
   History history_;
   EpochMs now_ = kNow;

@@ -1,0 +1,47 @@
+-- Whether the failures of queues reach us: 0017_attachments.sql.
+
+-- name: attachments
+SELECT queue, state, since, attached_at, detail, checked_at FROM rung_attachments WHERE TRUE
+
+-- name: attachments.queues
+-- The collation pads with spaces: the caller drops a queue that differs in them.
+AND queue IN (:queues)
+
+-- name: attachments.lock
+FOR UPDATE
+
+-- name: attachments_write
+INSERT INTO rung_attachments (queue, length, state, since, attached_at, detail, checked_at) VALUES :rows
+ON DUPLICATE KEY UPDATE state = VALUES(state), since = VALUES(since), attached_at = VALUES(attached_at),
+  detail = VALUES(detail), checked_at = VALUES(checked_at)
+
+-- name: attachments_forget
+DELETE FROM rung_attachments WHERE checked_at < :before LIMIT 1000
+
+-- name: published_at
+SELECT a.task_id, a.published_at
+FROM rung_tasks t STRAIGHT_JOIN rung_attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+WHERE t.id IN (:ids) AND a.published_at > '1970-01-01'
+
+-- name: held_silences
+-- FORCE INDEX: by_shard has state, shard, next_at and queue, and rows without an end of silence come first in it.
+SELECT t.queue, COUNT(*) FROM rung_tasks t FORCE INDEX (by_shard)
+WHERE t.state = 'awaiting' AND t.shard BETWEEN 0 AND 63 AND t.next_at IS NULL
+GROUP BY t.queue, CHAR_LENGTH(t.queue)
+
+-- name: named_queues
+-- FOR UPDATE: of several instances that reload, one notices what was removed.
+SELECT queue, silence_means, silence_ms, removed_at FROM rung_queues FOR UPDATE
+
+-- name: named_queues_write
+INSERT INTO rung_queues (queue, length, silence_means, silence_ms, removed_at) VALUES :rows
+ON DUPLICATE KEY UPDATE silence_means = VALUES(silence_means), silence_ms = VALUES(silence_ms),
+  removed_at = VALUES(removed_at)
+
+-- name: named_queues_forget
+DELETE FROM rung_queues WHERE removed_at < :before
+
+-- name: under_way
+SELECT state, COUNT(*) FROM rung_tasks
+WHERE queue = :queue AND CHAR_LENGTH(queue) = CHAR_LENGTH(:queue) AND state IN ('scheduled','publishing','awaiting')
+GROUP BY state

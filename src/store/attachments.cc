@@ -1,0 +1,94 @@
+#include "src/store/attachments.h"
+
+#include <array>
+
+namespace rung {
+namespace {
+
+constexpr std::array<std::string_view, 3> kWords{"attached", "detached", "gone"};
+// checked_at is not written with each look.
+constexpr Ms kCheckedWithin{std::chrono::minutes{1}};
+
+std::string what_is(const AttachmentRecord& record) {
+  if (record.state == AttachmentState::gone) return "there is no queue " + record.queue;
+  return "queue " + record.queue + " is not attached (" + record.detail + ")";
+}
+
+// "silence_held" and "silence_resumed": see docs/events.md.
+SystemEvent event_of(const AttachmentRecord& now) {
+  if (now.state != AttachmentState::attached) {
+    return {0,         {},
+            "",        "silence_held",
+            now.queue, what_is(now) + ": silence of its deliveries is held open, it is no success"};
+  }
+  return {
+      0,
+      {},
+      "",
+      "silence_resumed",
+      now.queue,
+      "attached again: silence counts for deliveries from now on; those made before stay open until they are "
+      "answered or a person decides: rung list --state awaiting --queue " +
+          now.queue};
+}
+
+}  // namespace
+
+std::string_view to_word(AttachmentState state) { return kWords[static_cast<std::size_t>(state) - 1]; }
+std::optional<AttachmentState> attachment_state_from(std::string_view word) {
+  for (std::size_t i = 0; i < kWords.size(); ++i) {
+    if (kWords[i] == word) return static_cast<AttachmentState>(i + 1);
+  }
+  return std::nullopt;
+}
+
+AttachmentChange see_attachment(const std::optional<AttachmentRecord>& before, const AttachmentSighting& seen,
+                                EpochMs now) {
+  if (!before) {
+    if (seen.state != AttachmentState::attached && !seen.was_attached) return {};  // it never was
+    AttachmentRecord record{seen.queue, seen.state, now, {}, seen.detail, now};
+    if (seen.state == AttachmentState::attached) return {record, {}};
+    return {record, event_of(record)};
+  }
+  // Another instance has looked later, or a failure says nothing about the present.
+  if (seen.by_failure || seen.seen_at < before->since) return {};
+  AttachmentRecord record = *before;
+  record.detail = seen.detail;
+  const bool was = before->state == AttachmentState::attached;
+  const bool is = seen.state == AttachmentState::attached;
+  if (seen.state != before->state) {
+    record.state = seen.state;
+    record.since = now;
+    if (is) record.attached_at = now;
+  }
+  const bool differs = !(record == *before);
+  if (!differs && now - before->checked_at < kCheckedWithin) return {};
+  record.checked_at = now;
+  if (was == is) return {record, {}};
+  return {record, event_of(record)};
+}
+
+std::optional<SystemEvent> event_of(const RemovedQueue& removed) {
+  if (removed.scheduled + removed.publishing + removed.awaiting == 0) return std::nullopt;
+  const bool success = removed.silence.means == Silence::Means::success;
+  return SystemEvent{
+      0,
+      {},
+      "",
+      "queue_removed",
+      removed.queue,
+      "the config no longer names it; under way: " + std::to_string(removed.scheduled) + " scheduled, " +
+          std::to_string(removed.publishing) + " being published, " + std::to_string(removed.awaiting) +
+          " awaiting an answer, for which silence still means " + (success ? "success" : "failure")};
+}
+
+std::string held_because(const AttachmentRecord* known, EpochMs delivered_at) {
+  if (known == nullptr) return {};
+  if (known->state != AttachmentState::attached)
+    return what_is(*known) + " since " + format_utc(known->since) + " UTC";
+  if (!known->attached_at || delivered_at >= *known->attached_at) return {};
+  return "queue " + known->queue + " was not attached until " + format_utc(*known->attached_at) +
+         " UTC, after the delivery: a failure may have been dropped";
+}
+
+}  // namespace rung

@@ -1,0 +1,194 @@
+// Whether the failures of queues reach us.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "src/core/utf8.h"
+#include "src/store/mysql/render.h"
+#include "src/store/mysql/rows.h"
+#include "src/store/mysql/store_impl.h"
+
+namespace rung::mysql {
+namespace {
+
+constexpr std::size_t kDetailBytes = 1000;
+using Records = std::map<std::string, AttachmentRecord>;
+
+Literal names_of(std::span<const std::string> queues) {
+  std::vector<Literal> names;
+  for (const std::string& queue : queues) names.push_back(Literal::text(queue));
+  return Literal::list(names);
+}
+
+Records read_records(Session& session, std::span<const std::string> queues, bool lock) {
+  std::string sql = render("attachments");
+  if (!queues.empty()) sql += ' ' + render("attachments.queues", {{"queues", names_of(queues)}});
+  if (lock) sql += ' ' + render("attachments.lock");
+  Records records;
+  auto row = session.query(sql);
+  while (row->next()) {
+    const auto state = attachment_state_from(text_at(*row, 2));
+    if (!state) continue;  // a later version's word
+    std::string queue = text_at(*row, 1);
+    if (!queues.empty() && std::ranges::find(queues, queue) == queues.end()) continue;
+    records[queue] = {queue,
+                      *state,
+                      time_at(*row, 3).value_or(EpochMs{}),
+                      time_at(*row, 4),
+                      text_at(*row, 5),
+                      time_at(*row, 6).value_or(EpochMs{})};
+  }
+  return records;
+}
+
+std::optional<AttachmentRecord> record_of(const Records& records, const std::string& queue) {
+  const auto it = records.find(queue);
+  return it == records.end() ? std::nullopt : std::optional(it->second);
+}
+
+std::vector<AttachmentRecord> values_of(Records records) {
+  std::vector<AttachmentRecord> out;
+  for (auto& [queue, record] : records) out.push_back(std::move(record));
+  return out;
+}
+
+void write_record(Session& session, const AttachmentRecord& record) {
+  const Literal queue = Literal::text(record.queue);
+  Rows rows;
+  rows.row() << queue << Literal::rendered(render("length_of", {{"text", queue}}))
+             << Literal::text(to_word(record.state)) << Literal::time(record.since)
+             << Literal::time(record.attached_at) << Literal::text(clean_utf8(record.detail, kDetailBytes))
+             << Literal::time(record.checked_at);
+  session.exec(render("attachments_write", {{"rows", rows.done()}}));
+}
+
+using Silences = std::map<std::string, std::pair<Silence, std::optional<EpochMs>>>;  // removed_at
+
+void count_under_way(Session& session, RemovedQueue& removed) {
+  auto row = session.query(render("under_way", {{"queue", Literal::text(removed.queue)}}));
+  while (row->next()) {
+    const auto state = state_from(text_at(*row, 1));
+    if (state == State::scheduled) removed.scheduled = row->getInt64(2);
+    if (state == State::publishing) removed.publishing = row->getInt64(2);
+    if (state == State::awaiting) removed.awaiting = row->getInt64(2);
+  }
+}
+
+Silences read_named(Session& session) {
+  Silences known;
+  auto row = session.query(render("named_queues"));
+  while (row->next()) {
+    const bool success = text_at(*row, 2) == "success";
+    known[text_at(*row, 1)] = {
+        {success ? Silence::Means::success : Silence::Means::failure, Ms{row->getInt64(3)}},
+        time_at(*row, 4)};
+  }
+  return known;
+}
+
+void write_named(Session& session, const std::string& name, const Silence& silence,
+                 const std::optional<EpochMs>& removed_at) {
+  const Literal queue = Literal::text(name);
+  Rows rows;
+  rows.row() << queue << Literal::rendered(render("length_of", {{"text", queue}}))
+             << Literal::text(silence.means == Silence::Means::success ? "success" : "failure")
+             << Literal::number(silence.after.count()) << Literal::time(removed_at);
+  session.exec(render("named_queues_write", {{"rows", rows.done()}}));
+}
+
+void write_event(Session& session, const SystemEvent& event) {
+  session.exec(render("event_insert", {{"node", Literal::number(0)},
+                                       {"kind", Literal::text(event.kind)},
+                                       {"subject", Literal::text(event.subject)},
+                                       {"detail", Literal::text(clean_utf8(event.detail, kDetailBytes))}}));
+}
+
+}  // namespace
+
+Result<std::vector<RemovedQueue>> MysqlStore::name_queues(std::span<const NamedQueue> named) {
+  return session_->transaction_for([&] {
+    Silences known = read_named(*session_);
+    for (const NamedQueue& one : named) {
+      const auto it = known.find(one.queue);
+      const bool same = it != known.end() && it->second.first == one.silence && !it->second.second;
+      if (!same) write_named(*session_, one.queue, one.silence, std::nullopt);
+      if (it != known.end()) known.erase(it);
+    }
+    const EpochMs now = session_->now();
+    std::vector<RemovedQueue> out;
+    for (const auto& [queue, it] : known) {
+      RemovedQueue removed{queue, it.first, it.second.value_or(now), !it.second};
+      if (removed.is_new) {
+        write_named(*session_, queue, it.first, now);
+        count_under_way(*session_, removed);
+        if (const auto event = event_of(removed)) write_event(*session_, *event);
+      }
+      out.push_back(std::move(removed));
+    }
+    session_->exec(render("named_queues_forget", {{"before", Literal::time(now - kAttachmentsKept)}}));
+    return out;
+  });
+}
+
+Result<std::vector<AttachmentRecord>> MysqlStore::attachments(std::span<const std::string> queues) {
+  return session_->run_for([&] { return values_of(read_records(*session_, queues, false)); });
+}
+
+// Usually nothing changes: then nothing is locked.
+Result<std::vector<AttachmentRecord>> MysqlStore::see_attachments(std::span<const AttachmentSighting> seen) {
+  if (seen.empty()) return std::vector<AttachmentRecord>{};
+  std::vector<std::string> queues;
+  std::vector<AttachmentSighting> ordered;
+  for (const AttachmentSighting& one : seen) {
+    ordered.push_back(one);
+    ordered.back().detail = clean_utf8(one.detail, kDetailBytes);
+  }
+  std::ranges::sort(ordered, {}, &AttachmentSighting::queue);  // every transaction locks in the same order
+  for (const AttachmentSighting& one : ordered) queues.push_back(one.queue);
+  const auto changes = [&](const Records& records, EpochMs now) {
+    return std::ranges::any_of(ordered, [&](const AttachmentSighting& one) {
+      return see_attachment(record_of(records, one.queue), one, now).record.has_value();
+    });
+  };
+  auto read =
+      session_->run_for([&] { return std::pair(read_records(*session_, queues, false), session_->now()); });
+  if (!read) return tl::unexpected(read.error());
+  if (!changes(read->first, read->second)) return values_of(std::move(read->first));
+  return session_->transaction_for([&] {
+    Records records = read_records(*session_, queues, true);
+    const EpochMs now = session_->now();
+    for (const AttachmentSighting& one : ordered) {
+      const AttachmentChange change = see_attachment(record_of(records, one.queue), one, now);
+      if (!change.record) continue;
+      write_record(*session_, *change.record);
+      records[one.queue] = *change.record;
+      if (!change.event) continue;
+      write_event(*session_, *change.event);
+    }
+    session_->exec(render("attachments_forget", {{"before", Literal::time(now - kAttachmentsKept)}}));
+    return values_of(std::move(records));
+  });
+}
+
+Result<std::map<TaskId, EpochMs>> MysqlStore::published_at(std::span<const TaskId> ids) {
+  if (ids.empty()) return std::map<TaskId, EpochMs>{};
+  return session_->run_for([&] {
+    std::map<TaskId, EpochMs> out;
+    auto row = session_->query(render("published_at", {{"ids", Literal::ids(ids)}}));
+    while (row->next()) {
+      if (const auto at = time_at(*row, 2)) out.emplace(TaskId{row->getInt64(1)}, *at);
+    }
+    return out;
+  });
+}
+
+Result<std::map<std::string, std::int64_t>> MysqlStore::held_silences() {
+  return session_->run_for([&] {
+    std::map<std::string, std::int64_t> out;
+    auto row = session_->query(render("held_silences"));
+    while (row->next()) out.emplace(text_at(*row, 1), row->getInt64(2));
+    return out;
+  });
+}
+
+}  // namespace rung::mysql

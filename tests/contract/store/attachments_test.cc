@@ -1,0 +1,179 @@
+// What instances share about attached queues, held silences, and queues that the config names no more.
+#include "tests/contract/store/world.h"
+
+namespace rung::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using enum AttachmentState;
+
+class AttachmentContract : public StoreContract {
+ protected:
+  EpochMs now() { return must(store_->now()); }
+  AttachmentSighting seen(AttachmentState state, const std::string& queue = "orders", Ms ago = Ms{0}) {
+    return {queue, state, "as seen", now() - ago};
+  }
+  std::optional<AttachmentRecord> see(const AttachmentSighting& one) {
+    const auto records = must(store_->see_attachments({&one, 1}));
+    return records.empty() ? std::nullopt : std::optional(records.at(0));
+  }
+  // A later look.
+  std::optional<AttachmentRecord> see_later(AttachmentState state) {
+    const EpochMs before = now();
+    wait_until([&] { return now() > before; });
+    return see(seen(state));
+  }
+  std::vector<std::string> kinds() {
+    std::vector<std::string> out;
+    for (const SystemEvent& event : must(store_->events(10))) out.insert(out.begin(), event.kind);
+    return out;
+  }
+  TaskId awaiting(const Fence& fence, const std::string& queue = "orders") {
+    const TaskId id = due_task(*store_, fence, queue);
+    EXPECT_EQ(apply_one(*store_, fence, id, event::Claim{}).verdict, Decision::Verdict::applied);
+    EXPECT_EQ(apply_one(*store_, fence, id, event::Confirmed{1, now()}).verdict, Decision::Verdict::applied);
+    return id;
+  }
+};
+
+TEST_P(AttachmentContract, OfAQueueThatWasNeverAttachedNothingIsKnown) {
+  EXPECT_FALSE(see(seen(detached)));
+  EXPECT_FALSE(see(seen(gone)));
+  EXPECT_THAT(must(store_->attachments({})), IsEmpty());
+  EXPECT_THAT(kinds(), IsEmpty());
+}
+
+TEST_P(AttachmentContract, ADetachmentIsKeptAndItsEnd) {
+  const auto first = see(seen(attached));
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(first->attached_at);
+  EXPECT_EQ(held_because(&*first, {}), "");
+  const auto away = see_later(detached);
+  EXPECT_EQ(away->state, detached);
+  EXPECT_THAT(held_because(&*away, now()), HasSubstr("queue orders is not attached (as seen) since"));
+  EXPECT_EQ(see_later(detached)->since, away->since);
+  const auto back = see_later(attached);
+  EXPECT_EQ(back->state, attached);
+  ASSERT_TRUE(back->attached_at);
+  EXPECT_THAT(held_because(&*back, *back->attached_at - Ms{1}), HasSubstr("was not attached until"));
+  EXPECT_EQ(held_because(&*back, *back->attached_at), "");
+  EXPECT_EQ(kinds(), (std::vector<std::string>{"silence_held", "silence_resumed"}));
+  const std::string other = "other";
+  EXPECT_THAT(must(store_->attachments({&other, 1})), IsEmpty());
+  EXPECT_EQ(must(store_->attachments({})), (std::vector<AttachmentRecord>{*back}));
+}
+
+TEST_P(AttachmentContract, ALookThatIsOlderThanTheStateChangesNothing) {
+  const auto old = seen(attached, "orders", Ms{5000});
+  see(seen(attached));
+  see_later(detached);
+  EXPECT_EQ(see(old)->state, detached);
+  auto failure = seen(attached);
+  failure.by_failure = true;
+  EXPECT_EQ(see(failure)->state, detached) << "it may have waited in rung.failed";
+}
+
+TEST_P(AttachmentContract, AFailureOrRungDetachTellsThatItWasAttached) {
+  auto failure = seen(attached);
+  failure.by_failure = true;
+  EXPECT_EQ(see(failure)->state, attached);
+  auto by_hand = seen(detached, "invoices");
+  by_hand.was_attached = true;
+  EXPECT_EQ(see(by_hand)->state, detached);
+}
+
+TEST_P(AttachmentContract, QueuesThatDifferInABlankAreTwo) {
+  see(seen(attached, "orders"));
+  see(seen(attached, "orders "));
+  const std::string one = "orders";
+  EXPECT_EQ(must(store_->attachments({&one, 1})).size(), 1U);
+  EXPECT_EQ(must(store_->attachments({})).size(), 2U);
+}
+
+TEST_P(AttachmentContract, HeldSilencesAreCountedAndNotFoundAgain) {
+  const Fence fence = join(*store_, "a");
+  const TaskId held = awaiting(fence, "presumed"), other = awaiting(fence, "presumed");
+  EXPECT_EQ(must(store_->published_at(std::vector{held, TaskId{4711}})).size(), 1U);
+  wait_until([&] {
+    return apply_one(*store_, fence, held, event::SilenceOver{"it is detached"}).verdict ==
+           Decision::Verdict::applied;
+  });
+  EXPECT_EQ(must(store_->held_silences()), (std::map<std::string, std::int64_t>{{"presumed", 1}}));
+  EXPECT_EQ(must(store_->history(held)).at(0).attempt.error, "silence is held open: it is detached");
+  EXPECT_EQ(must(store_->history(held)).at(0).attempt.outcome, Outcome::pending);
+  const auto due = must(store_->due(State::awaiting, all_shards(), std::nullopt, now() + Ms{60'000}, 100));
+  ASSERT_EQ(due.size(), 1U);
+  EXPECT_EQ(due[0].id, other);
+  // It is in flight no more.
+  NewPermits permits;
+  permits.queue = "presumed";
+  permits.rules.in_flight = 2;
+  permits.request.wanted[""] = 5;
+  permits.node = fence.node;
+  EXPECT_EQ(must(store_->permits(permits))[""], 1);
+  EXPECT_EQ(apply_one(*store_, fence, held, event::Redrive{}).verdict, Decision::Verdict::applied);
+  EXPECT_EQ(must(store_->history(held)).at(0).attempt.outcome, Outcome::timed_out);
+}
+
+TEST_P(AttachmentContract, AQueueThatTheConfigNamesNoMoreIsKept) {
+  const Fence fence = join(*store_, "a");
+  awaiting(fence, "orders");
+  const Silence failure{Silence::Means::failure, Ms{5000}}, success{Silence::Means::success, Ms{1000}};
+  const std::vector<NamedQueue> both = {{"orders", failure}, {"invoices", success}};
+  EXPECT_THAT(must(store_->name_queues(both)), IsEmpty());
+  const std::vector<NamedQueue> one = {{"invoices", success}};
+  const auto removed = must(store_->name_queues(one));
+  ASSERT_EQ(removed.size(), 1U);
+  EXPECT_EQ(removed[0].queue, "orders");
+  EXPECT_EQ(removed[0].silence, failure);
+  EXPECT_TRUE(removed[0].is_new);
+  EXPECT_EQ(removed[0].awaiting, 1);
+  EXPECT_EQ(kinds(), (std::vector<std::string>{"queue_removed"}));
+  // Another instance: it is known already.
+  const auto again = must(store_->name_queues(one));
+  ASSERT_EQ(again.size(), 1U);
+  EXPECT_FALSE(again[0].is_new);
+  EXPECT_EQ(again[0].removed_at, removed[0].removed_at);
+  EXPECT_EQ(again[0].silence, failure);
+  // Named again, it is forgotten; without tasks it leaves no event.
+  EXPECT_THAT(must(store_->name_queues(both)), IsEmpty());
+  const std::vector<NamedQueue> orders = {{"orders", failure}};
+  EXPECT_EQ(must(store_->name_queues(orders)).at(0).queue, "invoices");
+  EXPECT_EQ(kinds(), (std::vector<std::string>{"queue_removed"}));
+}
+
+// S3: a bulk redrives presumed successes, and reported ones only with the word.
+TEST_P(AttachmentContract, ABulkRedrivesSuccesses) {
+  const Fence fence = join(*store_, "a");
+  const TaskId presumed = awaiting(fence, "presumed"), reported = awaiting(fence, "presumed");
+  wait_until([&] {
+    return apply_one(*store_, fence, presumed, event::SilenceOver{}).verdict == Decision::Verdict::applied;
+  });
+  apply_one(*store_, fence, reported, event::Succeeded{1});
+  NewBulk asked;
+  asked.action = BulkAction::redrive;
+  asked.filter.state = State::succeeded;
+  asked.who = "ann";
+  const Bulk plain = must(store_->create_bulk(asked));
+  EXPECT_FALSE(plain.even_reported);
+  asked.even_reported = true;
+  const Bulk bulk = must(store_->bulk(must(store_->create_bulk(asked)).id)).value();
+  EXPECT_TRUE(bulk.even_reported);
+  const auto verdict = [&](const Bulk& of, TaskId id) {
+    const Event event = event_of(of, id);
+    return must(store_->apply({&event, 1}, fence, decider())).at(0).verdict;
+  };
+  EXPECT_EQ(verdict(plain, reported), Decision::Verdict::refused);
+  EXPECT_EQ(verdict(plain, presumed), Decision::Verdict::applied);
+  EXPECT_EQ(verdict(bulk, reported), Decision::Verdict::applied);
+  const auto audit = must(store_->audit(reported));
+  ASSERT_FALSE(audit.empty());
+  EXPECT_EQ(audit.back().what, "redrive");
+  EXPECT_THAT(audit.back().before, HasSubstr("reported"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, AttachmentContract, testing::Values("memory", "mysql"));
+
+}  // namespace
+}  // namespace rung::test

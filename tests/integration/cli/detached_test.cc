@@ -1,0 +1,188 @@
+// A queue is detached while deliveries are under way: silence is no success. With a real broker and its
+// management API.
+#include <chrono>
+
+#include "tests/integration/cli/admin.h"
+#include "tests/support/sidecar.h"
+
+namespace rung::test {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+class Detached : public SidecarTest {
+ protected:
+  Detached() {
+    config.broker_url = admin.url("guest", "guest");
+    config.broker =
+        "  management: \"" + cli::needed("RUNG_TEST_MANAGEMENT") + "\"\n  attachment_check: 60s\n";
+    config.queue("orders", "{ success: { presumed_after: 3s } }");
+    admin.queue("orders");
+  }
+  void run() {
+    sidecar_ = std::make_unique<Sidecar>(config);
+    rung().start();
+    ASSERT_TRUE(rung().logged("shards acquired")) << rung().log_tail();
+    ASSERT_TRUE(eventually([&] { return consumes(); })) << rung().log_tail();
+  }
+  bool consumes() {
+    const auto queue = admin.get("/api/queues/" + admin.vhost + "/" + failed());
+    return queue.value("consumers", 0) > 0;
+  }
+  void attach() { admin.policy("a", "^orders$", {{"dead-letter-exchange", failed()}}); }
+  // That many messages fail once, and their first retries are delivered.
+  void deliver(int count) {
+    for (int i = 0; i < count; ++i) admin.publish("orders", "body " + std::to_string(i));
+    int rejected = 0;
+    ASSERT_TRUE(
+        eventually([&] { return (rejected += static_cast<int>(admin.reject("orders").size())) == count; }));
+    ASSERT_TRUE(eventually([&] { return in("awaiting") == count; })) << rung().log_tail();
+  }
+  int in(const std::string& state) {
+    return std::stoi(
+        rows("SELECT COUNT(*) AS n FROM retry_current WHERE state = '" + state + "'")[0].at("n"));
+  }
+  int held() {
+    const auto found = rows("SELECT held FROM retry_attachments WHERE queue = 'orders'");
+    return found.empty() ? 0 : std::stoi(found[0].at("held"));
+  }
+  // The consumer fails all that it has.
+  void reject_all(int count) {
+    int rejected = 0;
+    ASSERT_TRUE(
+        eventually([&] { return (rejected += static_cast<int>(admin.reject("orders").size())) == count; }));
+  }
+  std::string tell(const std::string& words) {
+    return run_shell(rung_program() + " " + words + " -c " + rung().config_path()).out;
+  }
+
+  cli::BrokerAdmin admin;
+};
+
+// S1. Between two periodic looks, by somebody who does not use rung detach.
+TEST_F(Detached, FailuresOfADetachedQueueAreNoSuccesses) {
+  attach();
+  run();
+  deliver(50);
+  admin.remove_policy("a");
+  reject_all(50);
+  ASSERT_TRUE(eventually([&] { return held() == 50; })) << rung().log_tail();
+  EXPECT_EQ(in("succeeded"), 0);
+  const auto events = rows("SELECT kind FROM retry_events WHERE subject = 'orders' AND kind LIKE 'silence%'");
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].at("kind"), "silence_held");
+  EXPECT_TRUE(rung().logged("silence is held open: no success is presumed"));
+  const std::string id = rows("SELECT retry_id FROM retry_current LIMIT 1")[0].at("retry_id");
+  EXPECT_THAT(tell("show " + id), HasSubstr("queue orders is not attached (nothing says where"));
+  // Attached again. Nothing ends by itself; what a person decides does, and new deliveries count.
+  attach();
+  ASSERT_TRUE(eventually([&] {
+    return rows("SELECT 1 AS x FROM retry_attachments WHERE queue = 'orders' AND state = 'attached'")
+               .size() == 1;
+  })) << rung().log_tail();
+  EXPECT_THAT(tell("finish " + id + " --failed --error gone"), HasSubstr("level 2"));
+  EXPECT_THAT(tell("retry --queue orders --state awaiting --yes"), HasSubstr("50"));
+  ASSERT_TRUE(eventually([&] { return in("succeeded") == 50; }, 60s)) << rung().log_tail();
+}
+
+// Its own dead-letter exchange is bound to rung.failed; the binding goes; its routing key leads elsewhere.
+TEST_F(Detached, ABindingThatIsGoneDetaches) {
+  run();
+  admin.exchange("dlx", "direct");
+  admin.policy("own", "^orders$", {{"dead-letter-exchange", "dlx"}, {"dead-letter-routing-key", "dead"}});
+  admin.bind("dlx", failed(), "dead");
+  EXPECT_THAT(tell("attached"), HasSubstr("exchange 'dlx', which is bound to " + failed()));
+  EXPECT_THAT(tell("attach orders"), HasSubstr("is already attached, by the exchange 'dlx'"));
+  EXPECT_THAT(tell("doctor"), HasSubstr("attached by exchange 'dlx'"));
+  deliver(3);
+  admin.unbind("dlx", failed(), "dead");
+  ASSERT_TRUE(eventually([&] { return held() == 3; })) << rung().log_tail();
+  admin.bind("dlx", failed(), "dead");
+  ASSERT_TRUE(eventually([&] {
+    return rows("SELECT 1 AS x FROM retry_attachments WHERE state = 'attached'").size() == 1;
+  })) << rung().log_tail();
+  admin.policy("own", "^orders$", {{"dead-letter-exchange", "dlx"}, {"dead-letter-routing-key", "other"}});
+  EXPECT_THAT(tell("attached"), HasSubstr("which its bindings to " + failed() + " do not match"));
+  ASSERT_TRUE(eventually([&] {
+    return rows("SELECT 1 AS x FROM retry_attachments WHERE state = 'detached'").size() == 1;
+  })) << rung().log_tail();
+}
+
+// S2. rung detach counts, refuses without a terminal, and tells the sidecars at once.
+TEST_F(Detached, DetachCountsWhatIsUnderWay) {
+  run();
+  ASSERT_THAT(tell("attach orders"), HasSubstr("is attached by policy"));
+  deliver(4);
+  const std::string program = rung_program() + " detach orders -c " + rung().config_path();
+  const Ran refused = run_shell(program + " < /dev/null");
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.out,
+              HasSubstr("orders has 4 tasks under way (0 scheduled, 0 being published, 4 awaiting"));
+  const Ran forced = run_shell(program + " --force");
+  EXPECT_EQ(forced.code, 0) << forced.out;
+  EXPECT_THAT(rows("SELECT state, reason FROM retry_attachments")[0].at("reason"),
+              HasSubstr("rung detach by"));
+  ASSERT_TRUE(eventually([&] { return held() == 4; })) << rung().log_tail();
+}
+
+TEST_F(Detached, DrainWaitsForTheAnswersAndThenDetaches) {
+  run();
+  ASSERT_THAT(tell("attach orders"), HasSubstr("is attached by policy"));
+  deliver(2);
+  const std::string program = rung_program() + " detach orders --drain -c " + rung().config_path();
+  const Ran late = run_shell(program + " --wait 1ms");
+  EXPECT_EQ(late.code, late.out.find("still to be answered") == std::string::npos ? 0 : 1) << late.out;
+  const Ran drained = run_shell(program);
+  EXPECT_EQ(drained.code, 0) << drained.out;
+  EXPECT_EQ(in("awaiting"), 0);
+  EXPECT_EQ(in("succeeded"), 2) << "their silence ended while it was attached";
+  EXPECT_EQ(rows("SELECT state FROM retry_queues WHERE queue = 'orders'")[0].at("state"), "paused");
+  EXPECT_THAT(tell("attached orders"), HasSubstr("no"));
+}
+
+// A queue that the config does not name any more: what is under way keeps its meaning of silence.
+TEST_F(Detached, AQueueThatIsRemovedFromTheConfigKeepsItsMeaningOfSilence) {
+  config.queues.clear();
+  config.queue("orders", "{ success: { reported_within: 5s } }");
+  attach();
+  run();
+  deliver(2);
+  config.queues.clear();
+  rung().rewrite(config.text());
+  rung().signal(SIGHUP);
+  ASSERT_TRUE(rung().logged("the config no longer names a queue of which tasks are under way"))
+      << rung().log_tail();
+  ASSERT_TRUE(eventually([&] {
+    return rows("SELECT 1 AS x FROM retry_history WHERE outcome = 'timed_out'").size() == 2;
+  })) << rung().log_tail();
+  EXPECT_EQ(rows("SELECT subject FROM retry_events WHERE kind = 'queue_removed'")[0].at("subject"), "orders");
+}
+
+// The policy that was copied changes: the drift is shown, and attach copies it anew.
+TEST_F(Detached, ACopiedPolicyIsRefreshed) {
+  run();
+  admin.policy("base", "^orders$", {{"max-length", 10}}, 3);
+  ASSERT_THAT(tell("attach orders"), HasSubstr("it copies policy base"));
+  admin.policy("base", "^orders$", {{"max-length", 20}, {"message-ttl", 60000}}, 3);
+  EXPECT_THAT(tell("attached"),
+              HasSubstr("differs from policy base, which it copies: max-length is 20 there and 10 here"));
+  EXPECT_THAT(tell("doctor"), HasSubstr("differs from policy base"));
+  EXPECT_THAT(tell("attach orders"), HasSubstr("it is copied anew"));
+  EXPECT_THAT(tell("attach orders"), HasSubstr("already attached"));
+  const auto copy = admin.get("/api/policies/" + admin.vhost + "/rung-orders")["definition"];
+  EXPECT_EQ(copy,
+            (cli::json{{"dead-letter-exchange", failed()}, {"max-length", 20}, {"message-ttl", 60000}}));
+}
+
+// The command in the log keeps what other policies say.
+TEST_F(Detached, TheHintInTheLogKeepsOtherPolicies) {
+  admin.policy("base", "^orders$", {{"max-length", 10}}, 3);
+  run();
+  ASSERT_TRUE(rung().logged("not attached: its dead letters do not come here")) << rung().log_tail();
+  EXPECT_THAT(rung().log(), HasSubstr("--priority 4"));
+  EXPECT_THAT(rung().log(), HasSubstr("max-length"));
+}
+
+}  // namespace
+}  // namespace rung::test

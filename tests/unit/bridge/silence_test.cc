@@ -1,0 +1,333 @@
+// Silence is a success only for deliveries after which a failure could have arrived.
+#include <gmock/gmock.h>
+
+#include "src/bridge/silence_check.h"
+#include "tests/unit/bridge/flow_fixture.h"
+
+namespace rung::bridge {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// An instance that can look at the broker's attachments. A look takes `takes`.
+struct Looking {
+  explicit Looking(World& its_world, Flow::Options options = {})
+      : world(its_world), flow(its_world, std::move(options)) {
+    flow.attachments.ask_by([this] { ask(); });
+    flow.attachments.note_by([this](const std::vector<AttachmentSighting>& seen) {
+      EXPECT_TRUE(world.eyes->see_attachments(seen));
+    });
+  }
+  void start(int shards = kShards) {
+    flow.take_shards(shards);
+    flow.janitor.start();
+    ask();
+    world.loop.run_for(takes * 2 + Ms{10});
+  }
+  // What is asked for while a look is under way is answered by the next one.
+  void ask() {
+    if (looking) {
+      again = true;
+      return;
+    }
+    looking = true;
+    looked_at = world.clock->boot();
+    answer.start(takes);
+  }
+  void found() {
+    looking = false;
+    ++looks;
+    AttachmentLook look;
+    look.asked_at = looked_at;
+    using State = QueueAttachment::State;
+    for (const std::string& queue : flow.attachments.to_watch(configured)) {
+      const State state = !answers                      ? State::unknown
+                          : !flow.broker.exists(queue)  ? State::no_queue
+                          : wrong-- > 0                 ? State::detached
+                          : flow.broker.attached(queue) ? State::attached
+                                                        : State::detached;
+      look.queues.push_back({queue, state, "its dead letters go nowhere", "", ""});
+    }
+    if (answers) look.attached.emplace();
+    flow.attachments.found(look, configured, world.clock->boot());
+    for (AttachmentSighting& one : flow.attachments.news(flow.clock, world.clock->boot()))
+      EXPECT_TRUE(world.eyes->see_attachments({&one, 1}));
+    flow.janitor.attachments_looked();
+    if (std::exchange(again, false)) ask();
+  }
+  const SilenceCounts& counts() const { return flow.janitor.silence_counts(); }
+
+  World& world;
+  Flow flow;
+  io::Timer answer{world.loop, [this] { found(); }};
+  std::vector<std::string> configured{"orders", "invoices"};
+  bool answers = true, looking = false, again = false;
+  int looks = 0, wrong = 0;
+  Ms takes{20};
+  BootMs looked_at{0};
+};
+
+class Silences : public testing::Test {
+ protected:
+  // Delivered now; silence for ten minutes is a success.
+  TaskId deliver(const std::string& queue) {
+    const TaskId id = world.insert(queue, world.now());
+    EXPECT_TRUE(world.loop.run_until([&] { return world.row(id).state == State::awaiting; }));
+    return id;
+  }
+  void pass(Ms time) { world.loop.run_for(time); }
+  // Detaches it, or attaches it again, and lets the instance notice.
+  void attach(Looking& at, bool yes) {
+    at.flow.broker.attach("orders", yes);
+    for (int i = 0; i < 2; ++i) {
+      at.ask();
+      pass(at.takes + Ms{5});
+    }
+  }
+  bool is_held(TaskId id) { return is_silence_held(world.row(id)); }
+  bool is_presumed(TaskId id) {
+    const Task task = world.row(id);
+    return task.state == State::succeeded && task.finished_by == FinishedBy::presumed;
+  }
+  std::vector<std::string> events() {
+    std::vector<std::string> kinds;
+    for (const SystemEvent& event : world.eyes->events(100).value()) kinds.push_back(event.kind);
+    std::ranges::reverse(kinds);
+    return kinds;
+  }
+  static constexpr Ms kOver{605'000};
+
+  World world;
+};
+
+TEST_F(Silences, AnAttachedQueuesSilenceIsASuccess) {
+  Looking a(world);
+  a.start();
+  const TaskId id = deliver("orders");
+  pass(kOver);
+  EXPECT_TRUE(is_presumed(id));
+  EXPECT_EQ(a.counts().unverified, 0);
+  EXPECT_THAT(events(), IsEmpty());
+}
+
+// S1: 3,000 under way, detached, all rejected: dropped by the broker, and they were taken for successes.
+TEST_F(Silences, FailuresOfADetachedQueueAreNoSuccesses) {
+  Looking a(world);
+  a.start();
+  std::vector<TaskId> ids;
+  for (int i = 0; i < 300; ++i) ids.push_back(world.insert("orders", world.now()));
+  ASSERT_TRUE(world.loop.run_until([&] { return a.flow.broker.depth("orders") == 300; }));
+  a.flow.broker.attach("orders", false);
+  while (a.flow.broker.reject("orders")) {
+  }
+  const int before = a.looks;
+  pass(kOver);
+  for (const TaskId id : ids) EXPECT_TRUE(is_held(id));
+  EXPECT_LT(a.looks - before, 10) << "one look a batch, not one a task";
+  EXPECT_EQ(a.counts().held, 300);
+  EXPECT_EQ(world.eyes->held_silences().value(), (std::map<std::string, std::int64_t>{{"orders", 300}}));
+  EXPECT_THAT(world.eyes->history(ids[0]).value().at(0).attempt.error,
+              HasSubstr("queue orders is not attached (its dead letters go nowhere) since"));
+  // Attached again: their failures are lost all the same.
+  attach(a, true);
+  pass(kOver * 3);
+  for (const TaskId id : ids) EXPECT_TRUE(is_held(id));
+  EXPECT_EQ(events(), (std::vector<std::string>{"silence_held", "silence_resumed"}));
+  // A person decides.
+  EXPECT_EQ(a.flow.say({ids[0], event::Finish{false, "it failed"}, ByHand{"ann", {}}})->task.level, 2);
+  EXPECT_EQ(a.flow.say({ids[1], event::Redrive{}, ByHand{"ann", {}}})->task.state, State::scheduled);
+  EXPECT_EQ(a.flow.say({ids[2], event::Finish{true, ""}, ByHand{"ann", {}}})->task.state, State::succeeded);
+  // What is delivered from now on counts as ever.
+  const TaskId later = deliver("orders");
+  pass(kOver);
+  EXPECT_TRUE(is_presumed(later));
+}
+
+TEST_F(Silences, ADetachmentInTheMiddleOfTheSilenceIsNotForgottenAtItsEnd) {
+  Looking a(world);
+  a.start();
+  const TaskId before = deliver("orders");
+  pass(Ms{60'000});
+  attach(a, false);
+  const TaskId within = deliver("orders");
+  pass(Ms{60'000});
+  attach(a, true);
+  const TaskId after = deliver("orders");
+  pass(kOver);
+  EXPECT_TRUE(is_held(before));
+  EXPECT_TRUE(is_held(within));
+  EXPECT_TRUE(is_presumed(after));
+  EXPECT_THAT(world.eyes->history(before).value().at(0).attempt.error, HasSubstr("was not attached until"));
+}
+
+TEST_F(Silences, AFailureThatArrivesEndsAHeldSilence) {
+  Looking a(world);
+  a.start();
+  const TaskId id = deliver("orders");
+  attach(a, false);
+  pass(kOver);
+  ASSERT_TRUE(is_held(id));
+  attach(a, true);
+  ASSERT_TRUE(a.flow.broker.reject("orders"));
+  EXPECT_TRUE(world.loop.run_until([&] { return world.row(id).level == 2; }));
+}
+
+TEST_F(Silences, AQueueThatIsGoneIsNotAttachedEither) {
+  Looking a(world);
+  a.start();
+  const TaskId id = deliver("orders");
+  a.flow.broker.remove("orders");
+  pass(kOver);
+  EXPECT_TRUE(is_held(id));
+}
+
+// Delays, and consumers that publish their failures themselves.
+TEST_F(Silences, AQueueThatHasNeverBeenAttachedNeedsNoAttachment) {
+  Looking a(world);
+  a.flow.broker.attach("orders", false);
+  a.start();
+  const TaskId id = deliver("orders");
+  pass(kOver);
+  EXPECT_TRUE(is_presumed(id));
+  EXPECT_THAT(events(), IsEmpty());
+}
+
+// The first failure arrived, and the queue was detached before anybody looked.
+TEST_F(Silences, ADeadLetterTellsThatTheQueueWasAttached) {
+  Looking a(world);
+  a.configured = {};
+  a.takes = Ms{5000};
+  a.flow.take_shards();
+  a.flow.janitor.start();
+  ASSERT_TRUE(a.flow.broker.put("orders", Message{{}, {}, "body"}));
+  ASSERT_TRUE(a.flow.broker.reject("orders"));
+  ASSERT_TRUE(world.loop.run_until([&] { return world.rows().size() == 1; }));
+  a.flow.broker.attach("orders", false);
+  const TaskId id = world.rows().at(0).task.id;
+  ASSERT_TRUE(world.loop.run_until([&] { return world.row(id).state == State::awaiting; }));
+  pass(kOver + a.takes * 3);
+  EXPECT_TRUE(is_held(id));
+}
+
+// Between its two requests a policy is replaced: the look sees neither.
+TEST_F(Silences, ASingleLookDoesNotDetach) {
+  Looking a(world);
+  a.start();
+  const TaskId id = deliver("orders");
+  pass(Ms{599'000});
+  a.wrong = 1;
+  pass(kOver - Ms{599'000});
+  EXPECT_TRUE(is_presumed(id));
+  EXPECT_THAT(events(), IsEmpty());
+}
+
+TEST_F(Silences, WithoutAnAnswerTheLastKnownStateCountsAndASuccessWaits) {
+  Looking a(world);
+  a.start();
+  const TaskId attached = deliver("orders");
+  attach(a, true);
+  a.answers = false;
+  pass(kOver);
+  EXPECT_EQ(world.row(attached).state, State::awaiting) << "it was attached, and an answer may come";
+  EXPECT_FALSE(is_held(attached));
+  pass(SilenceCheck::kUnverified + Ms{15'000});
+  EXPECT_TRUE(is_presumed(attached));
+  EXPECT_EQ(a.counts().unverified, 1);
+
+  a.answers = true;
+  attach(a, false);
+  const TaskId detached = deliver("orders");
+  a.answers = false;
+  pass(kOver);
+  EXPECT_TRUE(is_held(detached));
+}
+
+TEST_F(Silences, WhereNobodyCanLookSilenceIsASuccessAndCounted) {
+  Flow flow(world);
+  flow.attachments.note_by([this](const std::vector<AttachmentSighting>& seen) {
+    EXPECT_TRUE(world.eyes->see_attachments(seen));
+  });
+  flow.take_shards();
+  flow.janitor.start();
+  ASSERT_TRUE(flow.broker.put("orders", Message{{}, {}, "body"}));
+  ASSERT_TRUE(flow.broker.reject("orders"));
+  ASSERT_TRUE(world.loop.run_until([&] { return world.rows().size() == 1; }));
+  const TaskId id = world.rows().at(0).task.id;
+  pass(kOver + Ms{2000});
+  EXPECT_TRUE(is_presumed(id));
+  EXPECT_EQ(flow.janitor.silence_counts().unverified, 1);
+}
+
+// One has access to the management API, the other has not; and one is started again.
+TEST_F(Silences, AllInstancesConcludeTheSame) {
+  Looking a(world, {.name = "a"});
+  a.start();
+  const TaskId id = deliver("orders");
+  attach(a, false);
+  a.flow.janitor.stop();
+  Flow b(world, {.name = "b"});
+  SilenceCheck check({b.jobs, a.flow.shards, b.transitions, b.clock, b.updates, b.attachments, world.rules});
+  pass(kOver);
+  b.clock.measured(EpochUs{world.now().ms * 1000}, world.clock->boot_us(), world.clock->boot_us());
+  check.check();
+  pass(Ms{100});
+  EXPECT_TRUE(is_held(id));
+}
+
+TEST_F(Silences, WhereSilenceMeansFailureTheQueueNeedNotBeAttached) {
+  QueueRules reported;
+  reported.silence = {Silence::Means::failure, Ms{600'000}};
+  world.rules = std::make_shared<RuleBook>(world.rules->ladders(), RuleBook::Queues{{"orders", reported}},
+                                           RuleBook::Tags{}, QueueRules{});
+  Looking a(world);
+  a.start();
+  attach(a, false);
+  const TaskId id = deliver("orders");
+  const TaskId own = world.insert("orders", world.now(), 5, [](Task& task) {
+    task.silence = Silence{Silence::Means::success, Ms{600'000}};
+  });
+  const int looks = a.looks;
+  pass(kOver);
+  EXPECT_EQ(world.row(id).level, 2);
+  EXPECT_TRUE(is_held(own)) << "its own silence means success";
+  EXPECT_LT(a.looks - looks, 6);
+}
+
+TEST_F(Silences, AQueueWhoseAttachmentIsIgnored) {
+  QueueRules ignored;
+  ignored.needs_attachment = false;
+  world.rules = std::make_shared<RuleBook>(world.rules->ladders(), RuleBook::Queues{{"orders", ignored}},
+                                           RuleBook::Tags{}, QueueRules{});
+  Looking a(world);
+  a.start();
+  const TaskId id = deliver("orders");
+  attach(a, false);
+  pass(kOver);
+  EXPECT_TRUE(is_presumed(id));
+}
+
+// Thousands are held: the others' silence still ends, and so does that of another queue.
+TEST_F(Silences, HeldTasksAreNotLookedAtAgainAndKeepNobodyBack) {
+  Looking a(world);
+  a.start();
+  attach(a, false);
+  for (int i = 0; i < 1500; ++i)
+    world.insert("orders", world.now() + Ms{1000}, 5, [](Task& task) {
+      task.state = State::awaiting;
+      task.attempt = 1;
+    });
+  const TaskId other = world.insert("invoices", world.now() + Ms{2000}, 5, [](Task& task) {
+    task.state = State::awaiting;
+    task.attempt = 1;
+  });
+  pass(Ms{10'000});
+  EXPECT_TRUE(is_presumed(other));
+  EXPECT_EQ(a.counts().held, 1500);
+  const int looks = a.looks;
+  pass(Ms{60'000});
+  EXPECT_EQ(a.looks, looks);
+}
+
+}  // namespace
+}  // namespace rung::bridge
