@@ -35,10 +35,10 @@ ORDER BY retry_id;
 -- The hundred newest, for a header that `index_headers` of the config names.
 SET @header = 'tenant', @value = 'acme';
 SELECT t.retry_id, t.queue, t.message_id, t.state, t.attempt, t.next_due_at, t.last_error
-FROM rung_task_headers h
-JOIN retry_current t ON t.retry_id = h.task_id
+FROM retry_headers h
+JOIN retry_current t ON t.retry_id = h.retry_id
 WHERE h.name = @header AND h.value = @value
-ORDER BY h.task_id DESC
+ORDER BY h.retry_id DESC
 LIMIT 100;
 
 -- ## What is due in the next hour

@@ -37,9 +37,9 @@ Result<Pause> pause_queue(Store& store, const PauseRequest& request, const Targe
 }
 
 Result<Pause> resume_queue(Store& store, const std::string& queue, const std::string& who,
-                           const TargetRules& rules) {
+                           const std::string& reason, const TargetRules& rules) {
   if (std::string why = refused_name(queue, rules); !why.empty()) return permanent(std::move(why));
-  auto ended = store.resume(queue, who);
+  auto ended = store.resume(queue, who, reason);
   if (!ended) return tl::unexpected(ended.error());
   if (*ended) return **ended;
   std::string why = "the queue " + shown(queue) + " is not paused";

@@ -24,7 +24,7 @@ struct PauseRequest {
 Result<Pause> pause_queue(Store& store, const PauseRequest& request, const TargetRules& rules);
 // Ends the pause; not_found: there is none in force. The error says what else holds the queue back.
 Result<Pause> resume_queue(Store& store, const std::string& queue, const std::string& who,
-                           const TargetRules& rules);
+                           const std::string& reason, const TargetRules& rules);
 // "until 2026-11-23 08:00:00.000 UTC by ann (the shop is down)"
 std::string pause_text(const Pause& pause);
 

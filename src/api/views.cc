@@ -68,7 +68,8 @@ Json filter_of(const std::string& text) {
   for (std::size_t i = 0; i + 1 < words.size(); i += 2) {
     std::string name = words[i].substr(std::min(words[i].find_first_not_of('-'), words[i].size()));
     std::ranges::replace(name, '-', '_');
-    json[name == "created_since" ? "created_after" : name] = words[i + 1];
+    if (name.ends_with("_since")) name.replace(name.size() - 5, 5, "after");
+    json[name] = words[i + 1];
   }
   return json;
 }
@@ -143,9 +144,15 @@ Json to_json_with_task(const AttemptRow& row) {
 }
 
 Json to_json(const AuditRow& row) {
-  return {{"audit_id", row.id},         {"at", to_rfc3339(row.at)},   {"who", row.who},
-          {"what", row.what},           {"retry_id", row.task.str()}, {"before", as_json(row.before)},
-          {"after", as_json(row.after)}};
+  return {{"audit_id", row.id},
+          {"at", to_rfc3339(row.at)},
+          {"who", row.who},
+          {"what", row.what},
+          {"retry_id", row.task.str()},
+          {"before", as_json(row.before)},
+          {"after", as_json(row.after)},
+          {"reason", text_or_null(row.reason)},
+          {"bulk_id", row.bulk == 0 ? Json(nullptr) : Json(row.bulk)}};
 }
 
 Json to_json(const Bulk& b) {
@@ -170,6 +177,13 @@ Json to_json(const Bulk& b) {
           {"runner", text_or_null(b.runner)},
           {"created_at", to_rfc3339(b.created_at)},
           {"finished_at", time_or_null(b.finished_at)}};
+}
+
+Json to_json(const TaskCounts& counts, const CountBy& by) {
+  Json groups = Json::array();
+  for (const TaskCounts::Group& group : counts.groups)
+    groups.push_back({{"value", text_or_null(group.value)}, {"count", group.tasks}});
+  return {{"by", by.str()}, {"groups", std::move(groups)}, {"others", counts.others}};
 }
 
 Json columns_of(const Bulk& b) {

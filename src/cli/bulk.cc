@@ -65,7 +65,7 @@ int list(const BulkCommandOptions& o) {
 }
 
 std::string show_text(const Bulk& b, EpochMs now) {
-  const auto at = [&](EpochMs t) { return fmt::format("{} UTC ({})", format_utc(t), relative(t, now)); };
+  const auto at = [&](EpochMs t) { return moment(t, now); };
   std::string out;
   const auto field = [&](std::string_view name, const std::string& text) {
     if (!text.empty()) out += fmt::format("{:<12}  {}\n", name, one_line(text));
@@ -161,13 +161,14 @@ void add_bulk(CLI::App& app, int* exit) {
   auto o = std::make_shared<BulkCommandOptions>();
   CLI::App& all = add_command(bulk, "list", "Lists bulks, newest first",
                               "Examples:\n  rung bulk list --limit 5", o->common);
+  add_utc(all);
   all.add_option("--limit", o->limit, "Maximum number of rows")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
   all.callback([o, exit] { *exit = list(*o); });
-  add_one(bulk, "show", "Shows one bulk in detail", "Examples:\n  rung bulk show 7", *o).callback([o, exit] {
-    *exit = show(*o);
-  });
+  CLI::App& one = add_one(bulk, "show", "Shows one bulk in detail", "Examples:\n  rung bulk show 7", *o);
+  add_utc(one);
+  one.callback([o, exit] { *exit = show(*o); });
   add_one(bulk, "pause", "Pauses a bulk, wherever it runs", "Examples:\n  rung bulk pause 7", *o)
       .callback([o, exit] { *exit = set_state(*o, BulkState::paused); });
   add_one(bulk, "abort", "Ends a bulk; tasks already changed stay changed", "Examples:\n  rung bulk abort 7",

@@ -16,6 +16,7 @@
 
 #include "src/api/views.h"
 #include "src/bridge/bulk.h"
+#include "src/cli/count.h"
 #include "src/cli/progress.h"
 #include "src/cli/retry.h"
 #include "src/cli/text.h"
@@ -158,21 +159,38 @@ bool confirmed(const Bulk& bulk) {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-int dry_run(Session& session, const Common& common, const NewBulk& asked) {
-  auto matching = session.store->count(of_bulk(asked), kMaxCount);
-  if (!matching) return report_error(matching.error());
+int dry_run(Session& session, const Common& common, const NewBulk& asked, const std::optional<CountBy>& by) {
+  const std::int64_t most = asked.limit > 0 ? asked.limit : kMaxCount;
+  const auto counted = count_tasks(*session.store, of_bulk(asked), by, most);
+  if (!counted) return report_error(counted.error());
   if (common.json) {
-    print(dump(Json{{"dry_run", true},
-                    {"action", to_word(asked.action)},
-                    {"filter", asked.filter_text},
-                    {"matching", *matching}}) +
-          "\n");
-  } else {
-    print(fmt::format("{}{} {} ({}): nothing was changed\n", *matching >= kMaxCount ? "at least " : "",
-                      *matching, *matching == 1 ? "task matches" : "tasks match",
-                      one_line(asked.filter_text)));
+    Json json = {{"dry_run", true},
+                 {"action", to_word(asked.action)},
+                 {"filter", asked.filter_text},
+                 {"matching", counted->total}};
+    if (by) json.update(api::to_json(*counted, *by));
+    print(dump(json) + "\n");
+    return kSuccess;
   }
+  print(fmt::format("{}{} {} ({}): nothing was changed\n",
+                    asked.limit == 0 && counted->total >= kMaxCount ? "at least " : "", counted->total,
+                    counted->total == 1 ? "task matches" : "tasks match", one_line(asked.filter_text)));
+  if (by) print("\n" + counts_text(*counted, *by));
   return kSuccess;
+}
+
+// Why the states of the filter make no sense for the action, and what would; "" if they do.
+std::string refused_filter(const FilterOptions& filter, const NewBulk& asked) {
+  NewBulk states = asked;
+  read_states(filter, states.filter);
+  std::string why = refused_states(states);
+  if (why.empty()) return {};
+  why += ": leave --state out";
+  const auto has = [&](const char* word) {
+    return std::ranges::find(filter.states, word) != filter.states.end();
+  };
+  if (has("parked")) why += "; `rung retry` sends parked tasks again";
+  return why;
 }
 
 int print_result(const Bulk& bulk, bool json) {
@@ -196,7 +214,11 @@ int print_result(const Bulk& bulk, bool json) {
 
 void add_bulk_options(CLI::App& c, BulkOptions& o) {
   c.add_flag("-y,--yes", o.yes, "With a filter: do not ask for confirmation");
-  c.add_flag("--dry-run", o.dry_run, "With a filter: only count the tasks");
+  CLI::Option* dry = c.add_flag("--dry-run,--count", o.dry_run, "With a filter: only count the tasks");
+  add_count_by(c, o.by)->needs(dry);
+  c.add_option("--limit", o.limit, "With a filter: at most so many tasks, those received first")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000'000));
   c.add_option("--rate", o.rate, "With a filter: maximum rate, in tasks per second")
       ->type_name("N")
       ->check(CLI::Range(kLeastBulkRate, 1e6));
@@ -230,6 +252,10 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
         "changing many tasks needs confirmation, and there is no terminal: use --yes (--dry-run "
         "only counts)");
   }
+  if (const std::string why = refused_filter(filter, asked); !why.empty())
+    return report_error(kUserError, why);
+  std::optional<CountBy> by;
+  if (const int code = read_count_by(options.by, by); code != kSuccess) return code;
   Session session;
   if (const int code = open_session(common, session); code != kSuccess) return code;
   if (const std::string why = refused_target(asked.elsewhere, session.config.rules->targets()); !why.empty())
@@ -237,9 +263,11 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   if (const int code = read_filter(filter, session.now, asked.filter); code != kSuccess) return code;
   asked.filter = of_bulk(asked);
   asked.filter_text = to_flags(asked.filter);
+  if (options.limit > 0) asked.filter_text += fmt::format(" --limit {}", options.limit);
+  asked.limit = options.limit;
   asked.rate = options.rate;
   asked.who = cli_user();
-  if (options.dry_run) return dry_run(session, common, asked);
+  if (options.dry_run) return dry_run(session, common, asked, by);
   asked.paused = !options.yes;  // no sidecar starts it before the answer
   auto made = session.store->create_bulk(asked);
   if (!made) return report_error(made.error());

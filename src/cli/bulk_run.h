@@ -18,7 +18,9 @@ namespace rung::cli {
 
 struct BulkOptions {
   bool yes = false, dry_run = false;
-  double rate = 0;  // tasks per second; 0 = unlimited
+  double rate = 0;         // tasks per second; 0 = unlimited
+  std::int64_t limit = 0;  // at most so many tasks; 0 = all that match
+  std::string by;          // of a dry run: what to count by
 };
 void add_bulk_options(CLI::App& command, BulkOptions& options);
 

@@ -20,6 +20,7 @@
 #include "src/cli/text.h"
 #include "src/cli/when.h"
 #include "src/core/decider.h"
+#include "src/core/utf8.h"
 
 namespace rung::cli {
 namespace {
@@ -67,9 +68,10 @@ int read_ids(const std::vector<std::string>& words, std::vector<TaskId>& ids) {
   return kSuccess;
 }
 
-Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& ids, const Happening& what) {
+Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& ids, const Happening& what,
+                                  const std::string& reason) {
   std::vector<Event> events;
-  const ByHand by_hand{cli_user(), std::nullopt};
+  const ByHand by_hand{cli_user(), std::nullopt, reason};
   for (const TaskId id : ids) events.push_back({id, what, by_hand});
   // Without a lease: row locks and decide() protect against concurrent changes by sidecars.
   const auto decide = [&](const std::vector<Event>& some) {
@@ -137,7 +139,7 @@ int run(Session& session, const ChangeOptions& options, const Happening& what) {
   if (session.store == nullptr) {
     if (const int code = open_session(options.common, session); code != kSuccess) return code;
   }
-  auto changes = apply(session, ids, what);
+  auto changes = apply(session, ids, what, clean_utf8(options.reason, kErrorBytes));
   if (!changes) return report_error(changes.error());
   if (auto now = session.store->now()) session.now = *now;
   Exit exit = kSuccess;
@@ -167,12 +169,12 @@ int run_by_ids_or_filter(const ChangeOptions& o, const Happening& what, BulkActi
   if (o.ids.empty()) {
     NewBulk bulk;
     bulk.action = action;
-    bulk.reason = o.reason;
+    bulk.reason = clean_utf8(o.reason, kErrorBytes);
     bulk.elsewhere = o.elsewhere;
     return make_bulk(o.common, o.filter, o.bulk, std::move(bulk));
   }
-  if (o.bulk.dry_run || o.bulk.rate > 0)
-    return report_error(kUserError, "--dry-run and --rate need a filter, not retry-ids");
+  if (o.bulk.dry_run || o.bulk.rate > 0 || o.bulk.limit > 0)
+    return report_error(kUserError, "--dry-run, --rate and --limit need a filter, not retry-ids");
   Session session;
   return run(session, o, what);
 }
@@ -201,6 +203,7 @@ int run_finish(const ChangeOptions& o) {
 }
 
 CLI::Option& add_ids(CLI::App& command, ChangeOptions& options) {
+  add_utc(command);
   return *command.add_option("ID", options.ids, "Retry-ids, as listed by rung list");
 }
 
@@ -216,9 +219,10 @@ constexpr const char* kFilterHelp =
     "given.\n"
     "Ctrl-C pauses it (see rung bulk resume). If this process dies, a sidecar completes the change.";
 
-void add_reason(CLI::App& c, ChangeOptions& o) {
-  c.add_option("--reason", o.reason, "Recorded as the task's last error")->type_name("TEXT");
+void add_reason(CLI::App& c, ChangeOptions& o, const char* what = "Why; recorded in the task's audit") {
+  c.add_option("--reason", o.reason, what)->type_name("TEXT");
 }
+constexpr const char* kReasonToo = "Why; recorded in the task's audit, and as its last error";
 
 void add_cancel(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
@@ -233,7 +237,7 @@ void add_cancel(CLI::App& app, int* exit) {
           kFilterHelp,
       o->common);
   add_selection(c, *o);
-  add_reason(c, *o);
+  add_reason(c, *o, kReasonToo);
   c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Cancel{o->reason}, BulkAction::cancel); });
 }
 
@@ -248,7 +252,7 @@ void add_discard(CLI::App& app, int* exit) {
           kFilterHelp,
       o->common);
   add_selection(c, *o);
-  add_reason(c, *o);
+  add_reason(c, *o, kReasonToo);
   c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Discard{o->reason}, BulkAction::discard); });
 }
 
@@ -261,6 +265,7 @@ void add_fire(CLI::App& app, int* exit) {
                                 kFilterHelp,
                             o->common);
   add_selection(c, *o);
+  add_reason(c, *o);
   c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Fire{}, BulkAction::fire); });
 }
 
@@ -268,12 +273,16 @@ void add_retry(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
   CLI::App& c = add_command(
       app, "retry", "Sends tasks now: parked ones start again at level 1",
-      std::string("Examples:\n"
-                  "  rung retry 249107395289088\n"
-                  "  rung retry --queue orders --error timeout          parked tasks, by a filter") +
+      std::string(
+          "Examples:\n"
+          "  rung retry 249107395289088\n"
+          "  rung retry --queue orders --error timeout          parked tasks, by a filter\n"
+          "  rung retry --queue orders --error '/HTTP 5[0-9][0-9]/' --limit 10 --reason \"bank is back\"\n"
+          "  rung retry --queue orders --dry-run --by error_type") +
           kFilterHelp,
       o->common);
   add_selection(c, *o);
+  add_reason(c, *o);
   c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Redrive{}, BulkAction::redrive); });
 }
 
@@ -295,6 +304,7 @@ void add_redrive(CLI::App& app, int* exit) {
   c.add_option("--to-routing-key", o->elsewhere.routing_key, "The routing key for --to-exchange")
       ->type_name("KEY")
       ->excludes(queue);
+  add_reason(c, *o);
   c.callback(
       [o, exit] { *exit = run_by_ids_or_filter(*o, event::Redrive{o->elsewhere}, BulkAction::redrive); });
 }
@@ -311,6 +321,7 @@ void add_reschedule(CLI::App& app, int* exit) {
   when.add_option("--delay", o->delay, "Due after this time")->type_name("DURATION");
   when.add_option("--at", o->at, "Due at this time (UTC unless it has an offset)")->type_name("TIME");
   when.require_option(1);
+  add_reason(c, *o);
   c.callback([o, exit] { *exit = run_reschedule(*o); });
 }
 
@@ -338,6 +349,7 @@ void add_finish(CLI::App& app, int* exit) {
       ->check(CLI::Range(1, 1'000'000'000));
   c.add_option("--executor", o->executor, "Who handled the attempt; recorded in the history")
       ->type_name("ADDRESS");
+  add_reason(c, *o);
   c.callback([o, exit] { *exit = run_finish(*o); });
 }
 

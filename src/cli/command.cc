@@ -111,6 +111,12 @@ Result<void> connect(Session& session) {
   return {};
 }
 
+void add_utc(CLI::App& command) {
+  command.add_flag_callback(
+      "--utc", [] { set_time_style(TimeStyle::utc); },
+      "Print times as timestamps (UTC) instead of relative to now");
+}
+
 CLI::Option* add_watch(CLI::App& command, bool& watch) {
   return command.add_flag("--watch", watch, "Refresh every 2 s until Ctrl-C");
 }
@@ -138,16 +144,26 @@ int watch(const std::function<Result<EpochMs>()>& now, const std::function<int()
   }
 }
 
-std::string cli_user() {
-  std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) host = {"?"};
+namespace {
+
+// The real user: environment variables can be forged. Only root may name another: sudo says who called it.
+std::string user_name() {
+  if (getuid() == 0) {
+    if (const char* caller = std::getenv("SUDO_USER"); caller != nullptr && *caller != '\0') return caller;
+  }
   std::array<char, 4096> room{};
   passwd entry{};
   passwd* found = nullptr;
-  // The real user: environment variables can be forged.
   const bool known = getpwuid_r(getuid(), &entry, room.data(), room.size(), &found) == 0 && found != nullptr;
-  const std::string user = known ? found->pw_name : "uid " + std::to_string(getuid());
-  return clean_utf8(user + "@" + host.data(), 240) + " (cli)";
+  return known ? found->pw_name : "uid " + std::to_string(getuid());
+}
+
+}  // namespace
+
+std::string cli_user() {
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host = {"?"};
+  return clean_utf8(user_name() + "@" + host.data(), 240) + " (cli)";
 }
 
 void print(std::string_view text) {

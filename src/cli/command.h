@@ -63,6 +63,8 @@ int open_session(const Common& common, Session& session, const std::string& queu
 // Connects with the session's config; does not print errors.
 Result<void> connect(Session& session);
 
+// Adds --utc, for commands that print relative times.
+void add_utc(CLI::App& command);
 // Adds --watch. Use the returned option for excludes().
 CLI::Option* add_watch(CLI::App& command, bool& watch);
 // Redraws every 2 s until Ctrl-C, or until the database is unreachable; then returns that exit code.
@@ -71,7 +73,7 @@ int watch(Session& session, const std::function<int()>& draw);
 // The same with another clock: calls `now` before each output.
 int watch(const std::function<Result<EpochMs>()>& now, const std::function<int()>& draw);
 
-// The user for the audit: "alice@host (cli)".
+// The user for the audit: "alice@host (cli)". Through sudo: the user who called it.
 std::string cli_user();
 
 // Writes to stdout; a closed pipe ends the program silently.

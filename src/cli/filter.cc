@@ -42,10 +42,20 @@ void add_filter(CLI::App& c, FilterOptions& o) {
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
   c.add_option("--ladder", f.ladder, "Tasks on this ladder")->type_name("NAME");
-  c.add_option("--error", f.error_contains, "Tasks whose last error contains this text")->type_name("TEXT");
+  c.add_option("--error", o.error,
+               "Tasks whose last error contains this text, or matches it: /HTTP 5..|reset/, or /.../i to "
+               "ignore case (RE2 syntax)")
+      ->type_name("TEXT");
+  c.add_option("--error-type", f.error_type, "Tasks whose last error has this type")->type_name("TYPE");
   c.add_option("--due-before", o.due_before, "Due before this time; a duration counts from now")
       ->type_name("TIME");
   c.add_option("--due-after", o.due_after, "Due after this time; a duration counts from now")
+      ->type_name("TIME");
+  c.add_option("--first-failed-since,--first-failed-after", o.first_failed_since,
+               "First failed since this time; a duration counts back from now")
+      ->type_name("TIME");
+  c.add_option("--first-failed-before", o.first_failed_before,
+               "First failed before this time; a duration counts back from now")
       ->type_name("TIME");
   c.add_option("--created-since,--created-after", o.created_since,
                "Received since this time; a duration counts back from now")
@@ -58,12 +68,37 @@ void add_filter(CLI::App& c, FilterOptions& o) {
 bool is_set(const FilterOptions& o) {
   const Filter& f = o.filter;
   for (const std::string* text :
-       {&o.kind, &o.due_before, &o.due_after, &o.created_since, &o.created_before, &f.queue, &f.exchange,
-        &f.tag, &f.message_id, &f.ladder, &f.error_contains, &f.correlation_id}) {
+       {&o.kind, &o.due_before, &o.due_after, &o.created_since, &o.created_before, &o.first_failed_since,
+        &o.first_failed_before, &o.error, &f.queue, &f.exchange, &f.tag, &f.message_id, &f.ladder,
+        &f.error_type, &f.correlation_id}) {
     if (!text->empty()) return true;
   }
   return !o.states.empty() || !o.headers.empty();
 }
+
+void read_states(const FilterOptions& o, Filter& filter) {
+  for (const std::string& word : o.states) {
+    const State state = state_from(word).value_or(State::scheduled);
+    if (o.states.size() == 1) filter.state = state;
+    if (o.states.size() > 1) filter.states.push_back(state);
+  }
+}
+
+namespace {
+
+// A text that the error contains, or /an expression/.
+int read_error(const std::string& text, Filter& filter) {
+  if (!ErrorPattern::is_one(text)) {
+    filter.error_contains = text;
+    return kSuccess;
+  }
+  auto pattern = ErrorPattern::parse(text);
+  if (!pattern) return report_error(kUserError, "--error: " + pattern.error().message);
+  filter.error_matches = *std::move(pattern);
+  return kSuccess;
+}
+
+}  // namespace
 
 int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
   const auto limit = filter.limit;
@@ -71,11 +106,8 @@ int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
   filter = o.filter;
   filter.limit = limit;
   filter.below = below;
-  for (const std::string& word : o.states) {  // validated by the parser
-    const State state = state_from(word).value_or(State::scheduled);
-    if (o.states.size() == 1) filter.state = state;
-    if (o.states.size() > 1) filter.states.push_back(state);
-  }
+  read_states(o, filter);
+  if (const int code = read_error(o.error, filter); code != kSuccess) return code;
   for (const std::string& header : o.headers) {
     const auto equals = header.find('=');
     if (equals == 0 || equals == std::string::npos || equals + 1 == header.size())
@@ -86,6 +118,8 @@ int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
   const Time times[] = {
       {"--due-before", o.due_before, Direction::future, filter.due_before},
       {"--due-after", o.due_after, Direction::future, filter.due_after},
+      {"--first-failed-since", o.first_failed_since, Direction::past, filter.first_failed_after},
+      {"--first-failed-before", o.first_failed_before, Direction::past, filter.first_failed_before},
       {"--created-since", o.created_since, Direction::past, filter.created_after},
       {"--created-before", o.created_before, Direction::past, filter.created_before},
   };
@@ -123,9 +157,12 @@ std::string to_flags(const Filter& f) {
   flag("--correlation-id", f.correlation_id);
   for (const auto& [name, value] : f.headers) flag("--header", name + "=" + value);
   flag("--ladder", f.ladder);
-  flag("--error", f.error_contains);
+  flag("--error", f.error_matches ? f.error_matches->text() : f.error_contains);
+  flag("--error-type", f.error_type);
   time("--due-before", f.due_before);
   time("--due-after", f.due_after);
+  time("--first-failed-since", f.first_failed_after);
+  time("--first-failed-before", f.first_failed_before);
   time("--created-since", f.created_after);
   time("--created-before", f.created_before);
   return out;

@@ -15,6 +15,7 @@ namespace rung::cli {
 
 struct FilterOptions {
   std::string kind, due_before, due_after, created_since, created_before;
+  std::string first_failed_since, first_failed_before, error;
   std::vector<std::string> states, headers;  // headers: NAME=VALUE
   Filter filter;                             // options that need no parsing
 };
@@ -22,6 +23,9 @@ void add_filter(CLI::App& command, FilterOptions& options);
 
 // Whether any filter option was given.
 bool is_set(const FilterOptions& options);
+
+// Only the states. Prints nothing: the parser has validated them.
+void read_states(const FilterOptions& options, Filter& filter);
 
 // Parses the options into `filter`; prints errors and returns the exit code.
 int read_filter(const FilterOptions& options, EpochMs now, Filter& filter);

@@ -4,6 +4,8 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "src/api/views.h"
@@ -16,8 +18,26 @@
 namespace rung::cli {
 namespace {
 
+// By how many attempts each change by hand came after: those published (or, before that, due) before it.
+int attempts_before(const AuditRow& change, const std::vector<AttemptRow>& attempts) {
+  int before = 0;
+  for (const AttemptRow& row : attempts) {
+    const Attempt& a = row.attempt;
+    if (a.published_at.value_or(a.due_at) < change.at) before = std::max(before, a.attempt);
+  }
+  return before;
+}
+
+// "2026-11-21 17:05:00.000  redrive by ann@desk (cli), bulk 7: the bank is back"
+std::string change_text(const AuditRow& change) {
+  return fmt::format("{}  {} by {}{}{}", format_utc(change.at), change.what, change.who,
+                     change.bulk == 0 ? "" : fmt::format(", bulk {}", change.bulk),
+                     change.reason.empty() ? "" : ": " + change.reason);
+}
+
 std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& attempts,
-                         const std::string& first, const Session& session) {
+                         const std::vector<AuditRow>& changes, const std::string& first,
+                         const Session& session) {
   using enum Table::Align;
   const Terminal terminal = Terminal::of_stdout();
   const Task& t = row.task;
@@ -34,6 +54,12 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
       {"EXECUTOR", left, 8, 6}, {"ERROR", left}};
   if (rules) columns.insert(columns.end() - 1, {"RULE", left, 8, 7});
   Table table(std::move(columns));
+  table.wrap_last();
+  auto change = changes.begin();
+  const auto add_changes = [&](int attempt) {
+    for (; change != changes.end() && attempts_before(*change, attempts) < attempt; ++change)
+      table.note(change_text(*change), Colour::bold);
+  };
   const auto add = [&](std::vector<Table::Cell> cells, const std::string& rule) {
     if (rules) cells.insert(cells.end() - 1, rule.empty() ? "-" : rule);
     table.row(std::move(cells));
@@ -55,6 +81,7 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
   }
   for (const AttemptRow& each : attempts) {
     const Attempt& a = each.attempt;
+    add_changes(a.attempt);
     const bool answered = a.published_at && a.outcome_at;
     add({std::to_string(a.attempt),
          std::to_string(a.level),
@@ -68,10 +95,18 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
          a.error},
         a.rule);
   }
-  out += table.str(terminal);
+  add_changes(std::numeric_limits<int>::max());
+  out += table.str(terminal, terminal.width > 0);
   return out + "\n" +
          paint(one_line(what_next(row, *session.config.rules, session.now)), colour_of(t.state), terminal) +
          "\n";
+}
+
+// A user who may read only some of the views gets the rest.
+bool may_be_left_out(const Error& error) {
+  if (error.kind != Error::Kind::refused) return false;
+  report_error(kUserError, "not shown: " + error.message);
+  return true;
 }
 
 int history(const TaskOptions& options) {
@@ -81,19 +116,29 @@ int history(const TaskOptions& options) {
   auto attempts = session.store->history(row.task.id);
   if (!attempts) return report_error(attempts.error());
   auto origin = session.store->origin(row.task.id);
-  if (!origin && origin.error().kind != Error::Kind::not_found) return report_error(origin.error());
+  if (!origin && origin.error().kind != Error::Kind::not_found && !may_be_left_out(origin.error()))
+    return report_error(origin.error());
   std::string first = origin && row.task.kind == Kind::retry ? first_error(*origin) : "";
   // Without attempts, the task still has the error it arrived with.
   if (first.empty() && attempts->empty()) first = row.task.last_error;
+  auto changes = session.store->audit(row.task.id);
+  if (!changes && !may_be_left_out(changes.error())) return report_error(changes.error());
+  if (!changes) changes.emplace();
   if (!options.common.json) {
-    print(history_text(row, *attempts, first, session));
+    print(history_text(row, *attempts, *changes, first, session));
     return kSuccess;
   }
   Json json = {{"task", api::to_json(row)},
                {"first_error", first.empty() ? Json() : Json(first)},
                {"attempts", Json::array()},
+               {"changes", Json::array()},
                {"next", what_next(row, *session.config.rules, session.now)}};
   for (const AttemptRow& each : *attempts) json["attempts"].push_back(api::to_json_with_task(each));
+  for (const AuditRow& each : *changes) {
+    Json change = api::to_json(each);
+    change["after_attempt"] = attempts_before(each, *attempts);
+    json["changes"].push_back(std::move(change));
+  }
   print(dump(json) + "\n");
   return kSuccess;
 }
@@ -130,8 +175,15 @@ int audit(const TaskOptions& options) {
     return kSuccess;
   }
   using enum Table::Align;
-  Table table({{"AT (UTC)", left}, {"WHO", left}, {"WHAT", left}, {"CHANGED", left}});
-  for (const AuditRow& each : *rows) table.row({format_utc(each.at), each.who, each.what, change_line(each)});
+  Table table({{"AT (UTC)", left},
+               {"WHO", left},
+               {"WHAT", left},
+               {"BULK", right},
+               {"REASON", left},
+               {"CHANGED", left}});
+  for (const AuditRow& each : *rows)
+    table.row({format_utc(each.at), each.who, each.what, each.bulk == 0 ? "-" : std::to_string(each.bulk),
+               each.reason.empty() ? "-" : each.reason, change_line(each)});
   print(table.str(Terminal::of_stdout(), false));
   return kSuccess;
 }
@@ -152,13 +204,15 @@ void add_audit(CLI::App& app, int* exit) {
 void add_history(CLI::App& app, int* exit) {
   auto o = std::make_shared<TaskOptions>();
   CLI::App& c = add_command(
-      app, "history", "Shows the history of a task: every attempt, and what happens next",
+      app, "history",
+      "Shows the history of a task: every attempt, every change by hand, and what happens next",
       "Examples:\n"
       "  rung history 249107395289088\n"
       "  rung history order-17                 by message-id: the newest task\n"
       "LATE: delay between the due time and the publish. AFTER: time until the consumer's result.",
       o->common);
   c.add_option("ID", o->id, "A retry-id or a message-id")->required();
+  add_utc(c);
   c.callback([o, exit] { *exit = history(*o); });
 }
 

@@ -10,6 +10,7 @@
 #include "src/api/views.h"
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
+#include "src/cli/count.h"
 #include "src/cli/filter.h"
 #include "src/cli/task_text.h"
 #include "src/cli/text.h"
@@ -20,7 +21,7 @@ namespace {
 struct ListOptions {
   Common common;
   FilterOptions filter;
-  std::string below, sort = "newest";
+  std::string below, sort = "newest", by;
   int limit = 50;
   bool all = false, count = false, watch = false;
 };
@@ -36,7 +37,7 @@ void add_row(Table& table, const TaskRow& row, EpochMs now, const Filter& filter
   cells.emplace_back(fmt::format("{}/{}", t.level, t.levels));
   cells.emplace_back(fmt::format("{}", t.attempt));
   cells.emplace_back(due_cell(t, now));
-  cells.emplace_back(humanise(now - (t.first_failed_at.ms > 0 ? t.first_failed_at : t.created_at)));
+  cells.emplace_back(age(t.first_failed_at.ms > 0 ? t.first_failed_at : t.created_at, now));
   cells.emplace_back(fmt::format("{}", t.version));
   cells.emplace_back(t.message_id.empty() ? "-" : shorten(one_line(t.message_id), 36));
   cells.emplace_back(t.last_error);
@@ -47,15 +48,16 @@ Table make_table(const Filter& filter) {
   using enum Table::Align;
   std::vector<Table::Column> columns = {{"RETRY-ID", left}};
   if (filter.queue.empty()) columns.push_back({"QUEUE", left, 8});
-  for (Table::Column column : std::initializer_list<Table::Column>{{"KIND", left, 0, 4},
-                                                                   {"STATE", left},
-                                                                   {"LEVEL", right, 0, 2},
-                                                                   {"RETRIES", right, 0, 3},
-                                                                   {"DUE", left},
-                                                                   {"AGE", right, 0, 1},
-                                                                   {"VER", right, 0, 5},
-                                                                   {"MESSAGE-ID", left, 10},
-                                                                   {"LAST ERROR", left}}) {
+  for (Table::Column column :
+       std::initializer_list<Table::Column>{{"KIND", left, 0, 4},
+                                            {"STATE", left},
+                                            {"LEVEL", right, 0, 2},
+                                            {"RETRIES", right, 0, 3},
+                                            {"DUE", left},
+                                            {time_style() == TimeStyle::utc ? "SINCE" : "AGE", right, 0, 1},
+                                            {"VER", right, 0, 5},
+                                            {"MESSAGE-ID", left, 10},
+                                            {"LAST ERROR", left}}) {
     columns.push_back(std::move(column));
   }
   return Table(std::move(columns));
@@ -100,10 +102,16 @@ int print_pages(Session& session, Filter filter, const ListOptions& options) {
   return kSuccess;
 }
 
-int print_count(Session& session, const Filter& filter, bool json) {
-  const auto count = session.store->count(filter, std::numeric_limits<std::int64_t>::max());
-  if (!count) return report_error(count.error());
-  print(json ? dump(Json{{"count", *count}}) + "\n" : std::to_string(*count) + "\n");
+int print_count(Session& session, const Filter& filter, const std::optional<CountBy>& by, bool json) {
+  const auto counts = count_tasks(*session.store, filter, by, std::numeric_limits<std::int64_t>::max());
+  if (!counts) return report_error(counts.error());
+  if (json) {
+    Json out = {{"count", counts->total}};
+    if (by) out.update(api::to_json(*counts, *by));
+    print(dump(out) + "\n");
+  } else {
+    print(by ? counts_text(*counts, *by) : std::to_string(counts->total) + "\n");
+  }
   return kSuccess;
 }
 
@@ -118,7 +126,9 @@ int show(Session& session, const ListOptions& options) {
   if (!options.below.empty()) filter.below = TaskId::parse(options.below);
   if (!options.below.empty() && !filter.below)
     return report_error(kUserError, "--below: '" + options.below + "' is not a retry-id (digits)");
-  if (options.count) return print_count(session, filter, options.common.json);
+  std::optional<CountBy> by;
+  if (const int code = read_count_by(options.by, by); code != kSuccess) return code;
+  if (options.count) return print_count(session, filter, by, options.common.json);
   filter.order = order_of(options.sort);
   if (filter.order != Filter::Order::newest && (options.all || filter.below))
     return report_error(kUserError, "--sort " + options.sort +
@@ -145,12 +155,14 @@ void add_list(CLI::App& app, int* exit) {
       "  rung list --error timeout --created-since 1h\n"
       "  rung list --state parked,scheduled --sort oldest\n"
       "  rung list --correlation-id 4711       also --header tenant=acme, if index_headers lists tenant\n"
-      "  rung list --state parked --count\n"
+      "  rung list --error '/HTTP (429|503)/' --first-failed-since 2h\n"
+      "  rung list --state parked --count --by error_type\n"
       "  rung list --sort due --watch          refreshed every 2 s\n"
       "  rung list --kind delay --tag order.close\n"
       "  rung list --all --json | jq -r '.tasks[].retry_id'\n"
       "A TIME is 2026-11-21T17:05:00Z (UTC unless it has an offset) or a duration such as 90m.",
       o->common);
+  add_utc(c);
   add_filter(c, o->filter);
   c.add_option("--limit", o->limit, "Rows per page")->check(CLI::Range(1, 10000))->capture_default_str();
   c.add_option("--below,--cursor", o->below, "Next page: only ids below this one")->type_name("ID");
@@ -158,7 +170,8 @@ void add_list(CLI::App& app, int* exit) {
   c.add_option("--sort", o->sort, "newest or oldest: by the time received; due: the next due first")
       ->check(CLI::IsMember({"newest", "oldest", "due"}))
       ->capture_default_str();
-  c.add_flag("--count", o->count, "Print only the number of tasks")->excludes(all);
+  CLI::Option* count = c.add_flag("--count", o->count, "Print only the number of tasks")->excludes(all);
+  add_count_by(c, o->by)->needs(count);
   add_watch(c, o->watch)->excludes(all)->excludes("--json")->excludes("--count");
   c.callback([o, exit] { *exit = run(*o); });
 }

@@ -6,12 +6,11 @@
 #include <csignal>
 #include <exception>
 #include <string>
-#include <vector>
 
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
 #include "src/cli/help.h"
-#include "src/config/document.h"
+#include "src/cli/suggest.h"
 
 namespace {
 
@@ -39,19 +38,6 @@ std::string command_name(const CLI::App& app) {
   return "rung";
 }
 
-// The error for an unknown command; "" if the error is a different one.
-std::string unknown_command(const CLI::App& app) {
-  const CLI::App* at = &app;
-  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
-  const std::vector<std::string> words = at->remaining();
-  if (at->get_require_subcommand_min() == 0 || words.empty() || words.front().starts_with('-')) return {};
-  std::vector<std::string> names;
-  for (const CLI::App* command : rung::cli::commands_of(*at)) names.push_back(command->get_name());
-  const std::string suggestion = rung::confile::closest(words.front(), names);
-  return "unknown command " + rung::confile::in_quotes(words.front()) +
-         (suggestion.empty() ? "" : ": did you mean " + suggestion + "?");
-}
-
 int parse(CLI::App& app, int argc, char** argv, const int& exit) {
   try {
     app.parse(argc, argv);
@@ -59,8 +45,7 @@ int parse(CLI::App& app, int argc, char** argv, const int& exit) {
   } catch (const CLI::Success& success) {  // --help, --version
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    std::string what = unknown_command(app);
-    if (what.empty()) what = error.what();
+    std::string what = rung::cli::explain_mistake(app, error.what());
     for (char& c : what) c = c == '\n' ? ' ' : c;
     return rung::cli::report_error(rung::cli::kUserError, what + " (see " + command_name(app) + " --help)");
   }

@@ -119,7 +119,7 @@ std::vector<Table::Cell> owned_cells(const OwnedShards& owned, EpochMs now) {
           ranges(owned.shards),
           owned.changed_at ? relative(*owned.changed_at, now) : "-",
           {std::to_string(owned.overdue), owned.overdue > 0 ? Colour::yellow : Colour::none},
-          owned.oldest ? humanise(now - *owned.oldest) : "-"};
+          owned.oldest ? age(*owned.oldest, now) : "-"};
 }
 
 std::string text(const Nodes& nodes, EpochMs now, const Terminal& terminal) {
@@ -242,6 +242,7 @@ void add_nodes(CLI::App& app, int* exit) {
       "shutdown. OVERDUE counts scheduled tasks that are due. For a health check use rung stats.",
       o->common);
   c.add_flag("--all", o->all, "Include nodes that ended over a day ago");
+  add_utc(c);
   add_watch(c, o->watch)->excludes("--json");
   c.callback([o, exit] { *exit = run(*o); });
 }

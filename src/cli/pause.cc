@@ -63,7 +63,8 @@ int resume(const PauseOptions& options) {
   Session session;
   if (const int code = open_session(options.common, session, options.queue); code != kSuccess) return code;
   const auto ended =
-      api::resume_queue(*session.store, options.queue, cli_user(), session.config.rules->targets());
+      api::resume_queue(*session.store, options.queue, cli_user(), clean_utf8(options.reason, kErrorBytes),
+                        session.config.rules->targets());
   if (!ended) return report_error(ended.error());
   if (options.common.json) {
     print(dump(api::to_json(*ended)) + "\n");
@@ -140,6 +141,7 @@ void add_queues(CLI::App& app, int* exit) {
                   "STATE says what holds the queue back: a pause, its window, its breaker, or its rate.\n"
                   "WAITING counts scheduled tasks, due or not. NEXT is the earliest due time.",
                   o->common);
+  add_utc(c);
   add_watch(c, o->watch)->excludes("--json");
   c.callback([o, exit] { *exit = queues(*o); });
 }
@@ -172,6 +174,8 @@ void add_pause(CLI::App& app, int* exit) {
                                 "What is overdue goes out oldest first, at the queue's catch-up rate.",
                                 r->common);
   again.add_option("QUEUE", r->queue, "The queue")->required();
+  again.add_option("--reason", r->reason, "Why; recorded in the audit and in retry_events")
+      ->type_name("TEXT");
   again.callback([r, exit] { *exit = resume(*r); });
 
   add_queues(app, exit);

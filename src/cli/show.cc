@@ -17,6 +17,7 @@
 #include "src/cli/text.h"
 #include "src/core/headers.h"
 #include "src/core/message_json.h"
+#include "src/core/url.h"
 #include "src/core/utf8.h"
 
 namespace rung::cli {
@@ -78,23 +79,53 @@ std::string table_lines(const Json& object) {
 
 Json parse(const std::string& text) { return Json::parse(text, nullptr, false); }
 
+constexpr const char* kBodies = "retry_bodies";
+
 struct Facts {
   Json origin, properties, headers;
-  MessagePtr message;             // nullptr: deleted by retention
-  std::optional<QueueGate> gate;  // that holds it back
+  MessagePtr message;               // nullptr: deleted by retention
+  std::optional<QueueGate> gate;    // that holds it back
+  std::vector<std::string> denied;  // views that the user may not read
+  std::string denial;               // the database's message for the body
 };
+
+// Whether the user has no right to read `view`, which is then noted.
+bool is_denied(const Error& error, const char* view, Facts& facts) {
+  if (error.kind != Error::Kind::refused) return false;
+  facts.denied.emplace_back(view);
+  return true;
+}
+
+// The grant that is missing.
+std::string grant_for(const std::string& view, const Session& session) {
+  std::string schema = "rung", user = "USER";
+  if (const auto url = parse_urls(session.config.store.url, {}); url && !url->empty()) {
+    schema = url->front().path;
+    user = url->front().user;
+  }
+  return fmt::format("GRANT SELECT ON `{}`.`{}` TO '{}'@'%'", schema, view, user);
+}
 
 int read_facts(Session& session, const Task& task, Facts& facts) {
   const TaskId id = task.id;
   auto gate = api::holding_gate(*session.store, task);
-  if (!gate) return report_error(gate.error());
-  facts.gate = *std::move(gate);
+  if (gate) {
+    facts.gate = *std::move(gate);
+  } else if (!is_denied(gate.error(), "retry_queues", facts)) {
+    return report_error(gate.error());
+  }
   auto origin = session.store->origin(id);
-  if (!origin && origin.error().kind != Error::Kind::not_found) return report_error(origin.error());
+  if (!origin && origin.error().kind != Error::Kind::not_found &&
+      !is_denied(origin.error(), "retry_origins", facts))
+    return report_error(origin.error());
   facts.origin = origin && !origin->empty() ? parse(*origin) : Json();
   if (facts.origin.is_discarded()) facts.origin = Json();
   const TaskId ids[] = {id};
   auto messages = session.store->messages(ids);
+  if (!messages && is_denied(messages.error(), kBodies, facts)) {
+    facts.denial = messages.error().message;
+    return kSuccess;
+  }
   if (!messages) return report_error(messages.error());
   if (messages->empty()) return kSuccess;
   if (const StoredMessage& stored = messages->front(); stored.message == nullptr)
@@ -117,9 +148,7 @@ std::string silence_line(const Task& task) {
 std::string show_text(const TaskRow& row, const Facts& facts, const Session& session) {
   const Terminal terminal = Terminal::of_stdout();
   const Task& t = row.task;
-  const auto at = [&](EpochMs time) {
-    return fmt::format("{} UTC ({})", format_utc(time), relative(time, session.now));
-  };
+  const auto at = [&](EpochMs time) { return moment(time, session.now); };
   std::string out = field("retry-id", t.id.str(), terminal);
   out += field("state", paint(to_word(t.state), Colour::none, terminal), terminal);
   out += field("next", what_next(row, *session.config.rules, session.now), terminal);
@@ -160,9 +189,19 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
   out += field("body", fmt::format("{} bytes", t.body_bytes), terminal);
   out += field("properties", table_lines(facts.properties), terminal);
   out += field("headers", table_lines(facts.headers), terminal);
+  std::string denied;
+  for (const std::string& view : facts.denied)
+    denied += (denied.empty() ? "" : "\n") + grant_for(view, session);
+  out += field("not readable", denied, terminal);
   out += field("version", std::to_string(t.version), terminal);
   out += field("shard", joined({std::to_string(t.shard), named("last processed by", row.node)}), terminal);
   return out;
+}
+
+// The body was asked for, and may not be read.
+int report_denied_body(const Facts& facts, const Session& session) {
+  return report_error(kUserError, "this user may not read bodies: " + grant_for(kBodies, session) + " (" +
+                                      facts.denial + ")");
 }
 
 // Prints only the body's bytes.
@@ -172,6 +211,7 @@ int show_raw(const ShowOptions& options) {
   if (const int code = open_task(options.task, session, row); code != kSuccess) return code;
   Facts facts;
   if (const int code = read_facts(session, row.task, facts); code != kSuccess) return code;
+  if (!facts.denial.empty()) return report_denied_body(facts, session);
   if (facts.message == nullptr)
     return report_error(kNotFound, "the body of " + row.task.id.str() + " has been deleted");
   print(facts.message->body);
@@ -185,6 +225,7 @@ int show(const ShowOptions& options) {
   if (const int code = open_task(options.task, session, row); code != kSuccess) return code;
   Facts facts;
   if (const int code = read_facts(session, row.task, facts); code != kSuccess) return code;
+  if (options.body && !facts.denial.empty()) return report_denied_body(facts, session);
   if (!options.task.common.json) {
     print(show_text(row, facts, session));
     if (options.body && facts.message != nullptr) print("\n" + printable_body(facts.message->body) + "\n");
@@ -199,6 +240,7 @@ int show(const ShowOptions& options) {
     json["success"] = {
         {success ? "presumed_after" : "reported_within", levels::format_duration(silence->after)}};
   }
+  if (!facts.denied.empty()) json["denied"] = facts.denied;
   json["held"] = facts.gate ? api::gate_json(*facts.gate) : Json();
   json["origin"] = facts.origin;
   json["properties"] = facts.properties;
@@ -224,6 +266,7 @@ void add_show(CLI::App& app, int* exit) {
                             "  rung show order-17                    by message-id: the newest task\n"
                             "  rung show 249107395289088 --json | jq .origin",
                             o->task.common);
+  add_utc(c);
   c.add_option("ID", o->task.id, "A retry-id or a message-id")->required();
   CLI::Option* raw = c.add_flag("--raw", o->raw, "Print only the body, as raw bytes");
   c.add_flag("--body", o->body, "Include the body; unprintable bytes are escaped")->excludes(raw);

@@ -146,7 +146,7 @@ std::string nodes_text(const Stats& stats, EpochMs now, const Terminal& terminal
   for (const NodeRow& n : stats.nodes) {
     const auto it = stats.owners.shards_of.find(n.id);
     table.row({n.name, std::to_string(it == stats.owners.shards_of.end() ? 0 : it->second),
-               humanise(now - n.started_at), relative(n.seen_at, now), n.version, n.address});
+               age(n.started_at, now), relative(n.seen_at, now), n.version, n.address});
   }
   return out + table.str(terminal);
 }
@@ -328,6 +328,7 @@ void add_stats(CLI::App& app, int* exit) {
   c.add_option("--max-overdue", o->max_overdue, "Fail if a task is overdue by more than this")
       ->type_name("DURATION")
       ->capture_default_str();
+  add_utc(c);
   add_watch(c, o->watch)->excludes("--json");
   c.add_flag("--all", o->all, "Every group in the config (if it has groups)")->excludes("--group");
   c.callback([o, exit] { *exit = run(*o); });

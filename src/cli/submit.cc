@@ -309,6 +309,7 @@ void add_submit(CLI::App& app, int* exit) {
   add_flags(c, *o);
   c.add_option("--jsonl", o->jsonl, "Submit many tasks: one JSON object per line; - is stdin")
       ->type_name("FILE");
+  add_utc(c);
   c.callback([o, exit, &c] {
     o->flags.has_body = c.count("--body") > 0;
     const bool one = o->jsonl.empty();

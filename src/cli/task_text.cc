@@ -14,8 +14,6 @@
 namespace rung::cli {
 namespace {
 
-std::string at(EpochMs t, EpochMs now) { return fmt::format("{} UTC ({})", format_utc(t), relative(t, now)); }
-
 // The first delivery of a delay is not a retry.
 std::string attempts_text(const Task& task) {
   const bool delay = task.kind == Kind::delay;
@@ -43,7 +41,7 @@ std::string awaiting(const Task& task, const RuleBook& rules, EpochMs now) {
                                  task.queue.empty() ? "went to" : "is in", target_text(task));
   if (!task.next_at) return text;
   const bool success = silence_of(task, rules).means == Silence::Means::success;
-  return text + fmt::format("; silence until {} means {}", at(*task.next_at, now),
+  return text + fmt::format("; silence until {} means {}", moment(*task.next_at, now),
                             success ? "success" : "failure, and the next level");
 }
 
@@ -55,12 +53,12 @@ std::string succeeded(const Task& task, EpochMs now) {
   const bool failed = task.first_failed_at.ms > 0;
   return text + fmt::format(", {} after {}, at {}",
                             humanise(*task.finished_at - (failed ? task.first_failed_at : task.created_at)),
-                            failed ? "the first failure" : "it was received", at(*task.finished_at, now));
+                            failed ? "the first failure" : "it was received", moment(*task.finished_at, now));
 }
 
 std::string parked(const Task& task, EpochMs now) {
   std::string text = "parked " + attempts_text(task);
-  if (task.finished_at) text += ", at " + at(*task.finished_at, now);
+  if (task.finished_at) text += ", at " + moment(*task.finished_at, now);
   const bool known = target_of(task).is_set();
   if (!known)
     return text +
@@ -77,7 +75,7 @@ std::string what_next(const TaskRow& row, const RuleBook& rules, EpochMs now) {
     case State::scheduled: {
       std::string text = "scheduled: " + level_text(task);
       if (task.level == 0) text += " to " + target_text(task);
-      if (task.next_at) text += ", due " + at(*task.next_at, now);
+      if (task.next_at) text += ", due " + moment(*task.next_at, now);
       return text;
     }
     case State::publishing:
@@ -96,7 +94,7 @@ std::string what_next(const TaskRow& row, const RuleBook& rules, EpochMs now) {
       return "unknown state, written by a newer version of Rung";
   }
   std::string text = std::string(to_word(task.state)) + " " + attempts_text(task);
-  if (task.finished_at) text += ", at " + at(*task.finished_at, now);
+  if (task.finished_at) text += ", at " + moment(*task.finished_at, now);
   return text;
 }
 
@@ -113,7 +111,7 @@ std::string due_cell(const Task& task, EpochMs now) {
   switch (task.state) {
     case State::scheduled:
     case State::publishing:
-      if (away <= Ms{-1000}) return humanise(-away) + " late";
+      if (away <= Ms{-1000} && time_style() == TimeStyle::relative) return humanise(-away) + " late";
       return relative(*task.next_at, now);
     case State::awaiting:
       return "silence " + relative(*task.next_at, now);

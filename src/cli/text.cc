@@ -7,12 +7,15 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "src/core/rfc3339.h"
 #include "src/core/utf8.h"
 
 namespace rung::cli {
 namespace {
 
 constexpr std::string_view kEllipsis = "…";
+
+TimeStyle style_of_times = TimeStyle::relative;
 
 // Not wcwidth(): it depends on the locale, and the C locale only covers ASCII.
 std::size_t width_of(char32_t c) {
@@ -114,7 +117,20 @@ std::string humanise(Ms duration) {
   return hours == 0 ? fmt::format("{}d", s / 86400) : fmt::format("{}d{}h", s / 86400, hours);
 }
 
+void set_time_style(TimeStyle style) { style_of_times = style; }
+TimeStyle time_style() { return style_of_times; }
+
+std::string age(EpochMs since, EpochMs now) {
+  return time_style() == TimeStyle::utc ? relative(since, now) : humanise(now - since);
+}
+
+std::string moment(EpochMs t, EpochMs now) {
+  const std::string text = format_utc(t) + " UTC";
+  return time_style() == TimeStyle::utc ? text : text + " (" + relative(t, now) + ")";
+}
+
 std::string relative(EpochMs t, EpochMs now) {
+  if (time_style() == TimeStyle::utc) return to_rfc3339(t).substr(0, 19) + "Z";
   const Ms away = t - now;
   if (away < Ms{500} && away > Ms{-500}) return "now";
   return away.count() > 0 ? "in " + humanise(away) : humanise(-away) + " ago";
@@ -163,6 +179,36 @@ std::string shorten(std::string_view text, std::size_t columns) {
   return std::string(text.substr(0, at)) + std::string(kEllipsis);
 }
 
+std::vector<std::string> wrapped(std::string_view text, std::size_t columns, std::size_t most) {
+  std::vector<std::string> out;
+  if (columns == 0) return {std::string(text)};
+  while (width(text) > columns) {
+    if (out.size() + 1 == most) {
+      out.push_back(shorten(text, columns));
+      return out;
+    }
+    std::size_t used = 0, at = 0;
+    while (at < text.size()) {
+      std::size_t next = at;
+      const std::size_t more = width_of(next_char(text, next));
+      if (used + more > columns && at > 0) break;
+      used += more;
+      at = next;
+    }
+    const std::size_t blank = text.substr(0, at + 1).rfind(' ');
+    const bool between_words = blank != std::string_view::npos && blank >= at - at / 3;
+    if (between_words) at = blank;
+    out.emplace_back(text.substr(0, at));
+    text.remove_prefix(between_words ? at + 1 : at);
+  }
+  out.emplace_back(text);
+  return out;
+}
+
+void Table::note(std::string text, Colour colour) {
+  notes_.push_back({rows_.size(), Cell(one_line(text), colour)});
+}
+
 void Table::row(std::vector<Cell> cells) {
   for (Cell& cell : cells) cell.text = one_line(cell.text);
   rows_.push_back(std::move(cells));
@@ -181,7 +227,7 @@ void Table::fit(std::vector<std::size_t>& widths, std::size_t room) const {
       widths[i] -= less;
       over -= less;
     };
-    cut(last, kLeastOfLast);
+    cut(last, wraps_ ? kWrapped : kLeastOfLast);
     for (std::size_t i = 0; i < last; ++i) {
       if (columns_[i].least > 0 && widths[i] > 0)
         cut(i, std::max(columns_[i].least, width(columns_[i].title)));
@@ -208,12 +254,20 @@ std::vector<std::size_t> Table::widths(const Terminal& terminal, bool cut) const
 
 std::string Table::str(const Terminal& terminal, bool cut) const {
   const std::vector<std::size_t> room = widths(terminal, cut);
+  const std::size_t last = columns_.size() - 1;
+  const bool wraps = wraps_ && cut && terminal.width > 0;
   std::string out;
+  // Returns what the last column has no room for.
   const auto line = [&](const auto& text_of, const auto& colour_at) {
     std::string text;
+    std::vector<std::string> more;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       if (room[i] == 0) continue;
-      const std::string cell = shorten(text_of(i), room[i]);
+      std::string cell = shorten(text_of(i), room[i]);
+      if (wraps && i == last) {
+        more = wrapped(text_of(i), room[i], kWrappedLines);
+        cell = more.front();
+      }
       const std::string painted = paint(cell, colour_at(i), terminal);
       const std::string pad(room[i] - width(cell), ' ');
       if (!text.empty()) text += std::string(kGap, ' ');
@@ -221,10 +275,27 @@ std::string Table::str(const Terminal& terminal, bool cut) const {
     }
     text.erase(text.find_last_not_of(' ') + 1);
     out += text + "\n";
+    return more;
+  };
+  std::size_t indent = 0;
+  for (std::size_t i = 0; i < last; ++i) indent += room[i] > 0 ? room[i] + kGap : 0;
+  std::size_t noted = 0;
+  const auto add_notes = [&](std::size_t rows) {
+    for (; noted < notes_.size() && notes_[noted].after == rows; ++noted) {
+      const Cell& text = notes_[noted].text;
+      for (const std::string& part : wrapped(text.text, cut ? terminal.width : 0, kWrappedLines))
+        out += paint(part, text.colour, terminal) + "\n";
+    }
   };
   line([&](std::size_t i) { return columns_[i].title; }, [](std::size_t) { return Colour::bold; });
-  for (const auto& row : rows_) {
-    line([&](std::size_t i) { return row[i].text; }, [&](std::size_t i) { return row[i].colour; });
+  add_notes(0);
+  for (std::size_t n = 0; n < rows_.size(); ++n) {
+    const auto& row = rows_[n];
+    const auto more =
+        line([&](std::size_t i) { return row[i].text; }, [&](std::size_t i) { return row[i].colour; });
+    for (std::size_t i = 1; i < more.size(); ++i)
+      out += std::string(indent, ' ') + paint(more[i], row[last].colour, terminal) + "\n";
+    add_notes(n + 1);
   }
   return out;
 }

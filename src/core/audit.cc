@@ -56,7 +56,12 @@ std::optional<AuditRow> audit_of(const Event& event, const Task& before, const T
     was.erase(name);
     is.erase(name);
   }
-  return AuditRow{0, at, std::move(who), std::string(name_of(event.what)), after.id, text(was), text(is)};
+  AuditRow row{0, at, std::move(who), std::string(name_of(event.what)), after.id, text(was), text(is)};
+  if (event.by_hand) {
+    row.reason = clean_utf8(event.by_hand->reason, kErrorBytes);
+    row.bulk = event.by_hand->bulk;
+  }
+  return row;
 }
 
 }  // namespace rung

@@ -18,6 +18,8 @@ struct AuditRow {
   std::string who, what;  // what: name_of(Happening)
   TaskId task;
   std::string before, after;  // JSON objects of the changed fields, named as in retry_current
+  std::string reason = {};    // ByHand::reason
+  std::int64_t bulk = 0;      // ByHand::bulk
 };
 
 // None if `event` is neither by hand nor a result for a finished task.

@@ -2,6 +2,7 @@
 // its result. docs/state-machine.md draws it. Thread: pure functions.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -108,6 +109,8 @@ std::string_view name_of(const Happening& what);
 struct ByHand {
   std::string who;                          // "alice@host (cli)", "token full, 10.0.0.3 (http)"
   std::optional<std::uint32_t> if_version;  // only if the task still has this version
+  std::string reason = {};                  // as the person gave it; "" = none
+  std::int64_t bulk = 0;                    // the bulk that it is part of; 0 = none
 };
 
 struct Event {

@@ -12,7 +12,6 @@ namespace rung::http {
 namespace {
 
 constexpr const char* kBulkPath = "/v1/bulk";
-constexpr std::int64_t kMostCounted = 1'000'000;
 constexpr double kMostRate = 1'000'000;
 constexpr int kMostShown = 100;
 
@@ -27,6 +26,7 @@ std::optional<double> read_rate(api::Fields& fields) {
 struct Wish {
   NewBulk bulk;
   bool dry_run = false;
+  std::optional<CountBy> by;  // of a dry run
 };
 
 Wish read_wish(const Json& json, const std::string& who, const TargetRules& targets, FieldErrors& errors) {
@@ -47,9 +47,12 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
   wish.bulk.rate = read_rate(fields).value_or(0);
   wish.dry_run = fields.flag("dry_run").value_or(false);
   wish.bulk.reason = fields.text("reason", kErrorBytes).value_or("");
-  const bool ends = wish.bulk.action == BulkAction::cancel || wish.bulk.action == BulkAction::discard;
-  if (!wish.bulk.reason.empty() && !ends)
-    fields.wrong("reason", "only valid with the actions cancel and discard");
+  wish.bulk.limit = fields.integer("limit", 1, kMostCounted).value_or(0);
+  if (const auto by = fields.text("by", kCountByBytes)) {
+    wish.by = CountBy::parse(*by);
+    if (!wish.by) fields.wrong("by", "must be " + std::string(kCountByWords));
+    if (wish.by && !wish.dry_run) fields.wrong("by", "only valid with \"dry_run\": true");
+  }
   if (const Json* elsewhere = fields.get("elsewhere")) {
     if (!elsewhere->is_object()) {
       fields.wrong("elsewhere", "must be {\"queue\": ...}, or {\"exchange\": ..., \"routing_key\": ...}");
@@ -60,6 +63,10 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
     }
     if (wish.bulk.action != BulkAction::redrive)
       fields.wrong("elsewhere", "only valid with the action redrive");
+  }
+  if (errors.empty()) {
+    if (std::string why = refused_states(wish.bulk); !why.empty())
+      fields.wrong("filter.state", std::move(why));
   }
   fields.finish();
   wish.bulk.who = who;
@@ -112,10 +119,15 @@ Response create_bulk(Context& context, const Call& call) {
   const Wish wish = read_wish(*json, call.who, context.rules()->targets(), errors);
   if (!errors.empty()) return problem(errors, kBulkPath);
   if (wish.dry_run) {
+    const std::int64_t most = wish.bulk.limit > 0 ? wish.bulk.limit : kMostCounted;
     const Filter filter = of_bulk(wish.bulk);
-    auto count = context.reads.run([&](QueryStore& store) { return store.count(filter, kMostCounted); });
-    if (!count) return filter_problem(filter, count.error(), kBulkPath);
-    return answer(200, {{"dry_run", true}, {"matches", *count}, {"or_more", *count >= kMostCounted}});
+    auto counts = context.reads.run(
+        [&](QueryStore& store) { return count_json(store, filter, wish.by, most, "matches"); });
+    if (!counts) return filter_problem(wish.bulk.filter, counts.error(), kBulkPath, wish.by.has_value());
+    Json counted = {{"dry_run", true}};
+    counted.update(*counts);
+    if (wish.bulk.limit > 0) counted["or_more"] = false;
+    return answer(200, counted);
   }
   auto made = context.reads.run_once([&](BulkStore& store) { return store.create_bulk(wish.bulk); });
   if (!made) return filter_problem(wish.bulk.filter, made.error(), kBulkPath);

@@ -57,7 +57,7 @@ Metrics::Changed metric_of(Decision::Verdict verdict) {
   return Metrics::Changed::refused;
 }
 
-// `read`: turns the body's fields into the event.
+// `read(fields, reason)`: turns the body's fields into the event.
 template <typename Read>
 Response change(Context& context, const Call& call, const Read& read) {
   const std::string& path = call.request.path;
@@ -72,11 +72,12 @@ Response change(Context& context, const Call& call, const Read& read) {
   if (!json->is_object()) return problem(400, "the body must be an object, or empty", path);
   FieldErrors errors;
   api::Fields fields(*json, "", errors);
-  const Happening what = read(fields);
+  const std::string reason = fields.text("reason", kErrorBytes).value_or("");
+  const Happening what = read(fields, reason);
   fields.finish();
   if (!errors.empty()) return problem(errors, path);
   const std::string_view name = name_of(what);
-  auto decisions = context.writes.change({{*id, what, ByHand{call.who, *version}}});
+  auto decisions = context.writes.change({{*id, what, ByHand{call.who, *version, reason}}});
   if (!decisions || decisions->empty()) {
     context.metrics.changed(name, Metrics::Changed::failed);
     return problem(decisions ? Error{Error::Kind::transient, "no answer"} : decisions.error(), path);
@@ -88,19 +89,16 @@ Response change(Context& context, const Call& call, const Read& read) {
 }  // namespace
 
 Response cancel_task(Context& context, const Call& call) {
-  return change(context, call, [](api::Fields& fields) {
-    return event::Cancel{fields.text("reason", kErrorBytes).value_or("")};
-  });
+  return change(context, call, [](api::Fields&, const std::string& reason) { return event::Cancel{reason}; });
 }
 
 Response discard_task(Context& context, const Call& call) {
-  return change(context, call, [](api::Fields& fields) {
-    return event::Discard{fields.text("reason", kErrorBytes).value_or("")};
-  });
+  return change(context, call,
+                [](api::Fields&, const std::string& reason) { return event::Discard{reason}; });
 }
 
 Response reschedule_task(Context& context, const Call& call) {
-  return change(context, call, [](api::Fields& fields) {
+  return change(context, call, [](api::Fields& fields, const std::string&) {
     event::Reschedule what;
     what.at = fields.time("at");
     what.delay = fields.duration("delay", Ms{0}).value_or(Ms{0});
@@ -112,11 +110,11 @@ Response reschedule_task(Context& context, const Call& call) {
 }
 
 Response fire_task(Context& context, const Call& call) {
-  return change(context, call, [](api::Fields&) { return event::Fire{}; });
+  return change(context, call, [](api::Fields&, const std::string&) { return event::Fire{}; });
 }
 
 Response finish_task(Context& context, const Call& call) {
-  return change(context, call, [](api::Fields& fields) {
+  return change(context, call, [](api::Fields& fields, const std::string&) {
     event::Finish what{};
     const std::string result = fields.text("result", 20).value_or("");
     what.succeeded = result == "succeeded";
@@ -131,7 +129,7 @@ Response finish_task(Context& context, const Call& call) {
 }
 
 Response redrive_task(Context& context, const Call& call) {
-  return change(context, call, [rules = context.rules()](api::Fields& fields) {
+  return change(context, call, [rules = context.rules()](api::Fields& fields, const std::string&) {
     return event::Redrive{fields.target(rules->targets())};
   });
 }

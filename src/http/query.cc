@@ -12,9 +12,8 @@ namespace rung::http {
 namespace {
 
 constexpr std::string_view kNames =
-    "queue, exchange, tag, state, kind, message_id, correlation_id, header.NAME, ladder, error, due_after, "
-    "due_before, created_after, "
-    "created_before";
+    "queue, exchange, tag, state, kind, message_id, correlation_id, header.NAME, ladder, error, error_type, "
+    "due_after, due_before, created_after, created_before, first_failed_after, first_failed_before";
 
 constexpr std::string_view kHeader = "header.";
 
@@ -60,6 +59,15 @@ struct Reader {
     filter.states.clear();
   }
 
+  // A text that the error contains, or /an expression/.
+  void error(const std::string& name, const std::string& value) {
+    if (!ErrorPattern::is_one(value)) return text(name, value, filter.error_contains);
+    if (!is_utf8(value)) return wrong(name, "must be UTF-8 text");
+    auto pattern = ErrorPattern::parse(value);
+    if (!pattern) return wrong(name, pattern.error().message);
+    filter.error_matches = *std::move(pattern);
+  }
+
   bool take(const std::string& name, const std::string& value) {
     if (name == "queue") return text(name, value, filter.queue), true;
     if (name == "exchange") return text(name, value, filter.exchange), true;
@@ -73,7 +81,10 @@ struct Reader {
       return true;
     }
     if (name == "ladder") return text(name, value, filter.ladder), true;
-    if (name == "error") return text(name, value, filter.error_contains), true;
+    if (name == "error") return error(name, value), true;
+    if (name == "error_type") return text(name, value, filter.error_type), true;
+    if (name == "first_failed_after") return time(name, value, filter.first_failed_after), true;
+    if (name == "first_failed_before") return time(name, value, filter.first_failed_before), true;
     if (name == "due_after") return time(name, value, filter.due_after), true;
     if (name == "due_before") return time(name, value, filter.due_before), true;
     if (name == "created_after") return time(name, value, filter.created_after), true;
@@ -130,9 +141,45 @@ Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors
 
 Filter read_page(const Pairs& query, FieldErrors& errors) { return read(query, "", true, errors); }
 
-Response filter_problem(const Filter& filter, const Error& error, std::string_view instance) {
-  // The header is not indexed: only the store knows which ones are.
-  const bool ours = error.kind == Error::Kind::permanent && !filter.headers.empty();
+CountWanted take_count(Pairs& query, FieldErrors& errors) {
+  CountWanted wanted;
+  std::erase_if(query, [&](const auto& condition) {
+    const auto& [name, value] = condition;
+    if (name == "count") {
+      wanted.count = value == "true";
+      if (value != "true" && value != "false") errors.push_back({name, "must be true or false"});
+    } else if (name == "by") {
+      wanted.by = CountBy::parse(value);
+      if (!wanted.by) errors.push_back({name, "must be " + std::string(kCountByWords)});
+    } else {
+      return false;
+    }
+    return true;
+  });
+  if (wanted.by && !wanted.count) errors.push_back({"by", "only valid with count=true"});
+  return wanted;
+}
+
+Result<Json> count_json(QueryStore& store, const Filter& filter, const std::optional<CountBy>& by,
+                        std::int64_t most, const char* name) {
+  if (!by) {
+    const auto count = store.count(filter, most);
+    if (!count) return tl::unexpected(count.error());
+    return Json{{name, *count}, {"or_more", *count >= most}};
+  }
+  const auto counts = store.count_by(filter, *by, most);
+  if (!counts) return tl::unexpected(counts.error());
+  Json json = {{name, counts->total}, {"or_more", counts->total >= most}};
+  json.update(api::to_json(*counts, *by));
+  return json;
+}
+
+Response filter_problem(const Filter& filter, const Error& error, std::string_view instance,
+                        bool counted_by) {
+  // The header is not indexed (only the store knows which ones are), or there is too much to try an
+  // expression on.
+  const bool ours =
+      error.kind == Error::Kind::permanent && (!filter.headers.empty() || filter.error_matches || counted_by);
   return ours ? problem(400, error.message, instance) : problem(error, instance);
 }
 

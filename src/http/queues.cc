@@ -54,10 +54,12 @@ Response resume_queue(Context& context, const Call& call) {
   const auto json = body_of(call);
   if (!json) return problem(400, json.error().message, call.request.path);
   FieldErrors errors;
-  api::Fields(*json, "", errors).finish();
+  api::Fields fields(*json, "", errors);
+  const std::string reason = fields.text("reason", kErrorBytes).value_or("");
+  fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
   return tell(call, context.reads.run_once([&](Store& store) {
-    return api::resume_queue(store, queue_of(call), call.who, context.rules()->targets());
+    return api::resume_queue(store, queue_of(call), call.who, reason, context.rules()->targets());
   }));
 }
 

@@ -201,8 +201,16 @@ Response submit_tasks(Context& context, const Call& call) {
 
 Response list_tasks(Context& context, const Call& call) {
   FieldErrors errors;
-  Filter filter = read_page(call.request.query, errors);
+  Pairs query = call.request.query;
+  const CountWanted wanted = take_count(query, errors);
+  Filter filter = read_page(query, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
+  if (wanted.count) {
+    auto counts = context.reads.run(
+        [&](QueryStore& store) { return count_json(store, filter, wanted.by, kMostCounted, "count"); });
+    return counts ? answer(200, *counts)
+                  : filter_problem(filter, counts.error(), call.request.path, wanted.by.has_value());
+  }
   const int limit = filter.limit++;
   auto rows = context.reads.run([&](QueryStore& store) { return store.list(filter); });
   if (!rows) return filter_problem(filter, rows.error(), call.request.path);

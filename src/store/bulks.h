@@ -28,13 +28,14 @@ inline constexpr double kLeastBulkRate = 0.01;
 
 struct NewBulk {
   BulkAction action = BulkAction::cancel;
-  Filter filter;            // limit and below are ignored
+  Filter filter;            // its limit, below and order are ignored
   std::string filter_text;  // the filter as the user wrote it: for people
-  std::string reason;       // of a cancel or a discard
+  std::string reason;       // as the person gave it
   Target elsewhere;         // of a redrive
   double rate = 0;          // tasks a second; 0 = as fast as it goes
   std::string who;
-  bool paused = false;  // created paused, until set_bulk(): a person confirms first
+  bool paused = false;     // created paused, until set_bulk(): a person confirms first
+  std::int64_t limit = 0;  // at most so many tasks, the oldest; 0 = all that match
 };
 
 struct Bulk {
@@ -55,6 +56,8 @@ struct Bulk {
 // The tasks it freezes: those that match its filter; if that names no state, in the state that the action is
 // for.
 Filter of_bulk(const NewBulk& bulk);
+// Why none of the states in its filter allows the action, and which do; "" if one does.
+std::string refused_states(const NewBulk& bulk);
 // The event it applies to one task.
 Event event_of(const Bulk& bulk, TaskId id);
 

@@ -35,25 +35,27 @@ std::optional<Pause> resumed(const std::optional<Pause>& before, const std::stri
   return after;
 }
 
-AuditRow audit_of(const std::optional<Pause>& before, const Pause& after, EpochMs now) {
+AuditRow audit_of(const std::optional<Pause>& before, const Pause& after, const std::string& reason,
+                  EpochMs now) {
   return {0,
           now,
           after.over ? after.resumed_by : after.who,
           after.over ? "resume" : "pause",
           TaskId{0},
           before && !before->over ? json_of(*before) : "{}",
-          json_of(after)};
+          json_of(after),
+          reason};
 }
 
-SystemEvent event_of(const Pause& after) {
+SystemEvent event_of(const Pause& after, const std::string& reason) {
   std::string detail;
   if (after.over) {
     detail = "by " + after.resumed_by;
   } else {
     detail =
         "until " + (after.until ? format_utc(*after.until) + " UTC" : "it is resumed") + ", by " + after.who;
-    if (!after.reason.empty()) detail += ": " + after.reason;
   }
+  if (!reason.empty()) detail += ": " + reason;
   return {0, {}, "", after.over ? "queue_resumed" : "queue_paused", after.queue, detail};
 }
 

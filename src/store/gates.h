@@ -94,7 +94,8 @@ class GateStore {
   // event, unless the pause in force is the same already.
   virtual Result<Pause> pause(const NewPause& request) = 0;
   // Ends the pause in force, with a row in the audit and an event. None: there is none in force.
-  virtual Result<std::optional<Pause>> resume(const std::string& queue, const std::string& who) = 0;
+  virtual Result<std::optional<Pause>> resume(const std::string& queue, const std::string& who,
+                                              const std::string& reason) = 0;
   // Those in force, and for each queue without one its last, unless that ended more than kPausesKept ago.
   virtual Result<std::vector<Pause>> pauses() = 0;
   virtual Result<std::vector<QueueGate>> queue_gates() = 0;  // by queue
@@ -124,8 +125,9 @@ PermitCounts permit(GateState& state, PermitBook& book, const NewPermits& wanted
 // What the view retry_queues shows of a queue with its latest pause and its state, without waiting and
 // next_at; nullptr: it has none. None: it flows.
 std::optional<QueueGate> gate_in_force(const Pause* pause, const GateState* state, EpochMs now);
-// What pause() and resume() write beside it. `after.over`: it was resumed.
-AuditRow audit_of(const std::optional<Pause>& before, const Pause& after, EpochMs now);
-SystemEvent event_of(const Pause& after);
+// What pause() and resume() write beside it. `after.over`: it was resumed. `reason`: of this change.
+AuditRow audit_of(const std::optional<Pause>& before, const Pause& after, const std::string& reason,
+                  EpochMs now);
+SystemEvent event_of(const Pause& after, const std::string& reason);
 
 }  // namespace rung

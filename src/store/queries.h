@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "src/core/audit.h"
+#include "src/core/error_pattern.h"
 #include "src/core/result.h"
 #include "src/core/task.h"
 #include "src/store/leases.h"
@@ -28,7 +30,7 @@ struct Filter {
   std::vector<State> states = {};  // any of these; empty = use `state`
   std::optional<Kind> kind = {};
   std::string queue = {}, exchange = {}, tag = {}, message_id = {}, ladder = {};
-  std::string error_contains = {};
+  std::string error_contains = {}, error_type = {};
   std::optional<EpochMs> due_before = {}, due_after = {}, created_before = {}, created_after = {};
   std::optional<TaskId> below = {};  // cursor: only ids smaller than this
   int limit = 50;
@@ -36,7 +38,34 @@ struct Filter {
   // Name and value of headers in StoreOptions::index_headers; all have to match.
   std::vector<std::pair<std::string, std::string>> headers = {};
   Order order = Order::newest;
+  // Of the last error. The program tries it on the rows that match everything else, so that both databases
+  // agree. A query that would try it on more than kMostTried rows, or
+  // for longer than the store's timeout, returns a permanent error.
+  ErrorPatternPtr error_matches = {};
+  std::optional<EpochMs> first_failed_before = {}, first_failed_after = {};
 };
+inline constexpr std::int64_t kMostTried = 1'000'000;
+
+// What to count tasks by.
+struct CountBy {
+  enum class Field : std::uint8_t { queue, error_type, tag, header };
+  Field field = Field::queue;
+  std::string header = {};  // its name, one of StoreOptions::index_headers
+
+  // "queue", "error_type", "tag", "header.NAME".
+  static std::optional<CountBy> parse(std::string_view text);
+  std::string str() const;
+};
+struct TaskCounts {
+  struct Group {
+    std::string value;  // "" = the tasks without one
+    std::int64_t tasks = 0;
+  };
+  std::int64_t total = 0;     // counted tasks, in all groups
+  std::vector<Group> groups;  // the largest first, at most kMostGroups
+  std::int64_t others = 0;    // tasks in groups that are left out
+};
+inline constexpr int kMostGroups = 1000;
 
 // Rows of retry_current and retry_history, for people: with the node's name instead of its number.
 struct TaskRow {
@@ -71,6 +100,8 @@ class QueryStore {
 
   // The number of matches; counting stops at `most`.
   virtual Result<std::int64_t> count(const Filter& filter, std::int64_t most) = 0;
+  // The same, by the values of a field.
+  virtual Result<TaskCounts> count_by(const Filter& filter, const CountBy& by, std::int64_t most) = 0;
   virtual Result<std::vector<AuditRow>> audit(TaskId id) = 0;  // the oldest first
   virtual Result<std::vector<TaskRow>> list(const Filter& filter) = 0;
   virtual Result<std::optional<TaskRow>> find(TaskId id) = 0;

@@ -1,5 +1,6 @@
 #include "src/store/store.h"
 
+#include <algorithm>
 #include <array>
 #include <variant>
 
@@ -19,7 +20,44 @@ std::optional<Enum> from(const std::array<std::string_view, N>& words, std::stri
   return std::nullopt;
 }
 
+// In which states decide() may allow it.
+std::vector<State> states_of(BulkAction action) {
+  switch (action) {
+    case BulkAction::cancel:
+    case BulkAction::fire:
+      return {State::scheduled};
+    case BulkAction::redrive:
+    case BulkAction::discard:
+      break;
+  }
+  return {State::parked, State::scheduled};
+}
+
+constexpr std::string_view kHeaderField = "header.";
+
 }  // namespace
+
+std::optional<CountBy> CountBy::parse(std::string_view text) {
+  if (text == "queue") return CountBy{Field::queue};
+  if (text == "error_type") return CountBy{Field::error_type};
+  if (text == "tag") return CountBy{Field::tag};
+  if (!text.starts_with(kHeaderField) || text.size() == kHeaderField.size()) return std::nullopt;
+  return CountBy{Field::header, std::string(text.substr(kHeaderField.size()))};
+}
+
+std::string CountBy::str() const {
+  switch (field) {
+    case Field::queue:
+      return "queue";
+    case Field::error_type:
+      return "error_type";
+    case Field::tag:
+      return "tag";
+    case Field::header:
+      break;
+  }
+  return std::string(kHeaderField) + header;
+}
 
 std::string_view to_word(BulkAction action) { return kActions[static_cast<std::size_t>(action) - 1]; }
 std::string_view to_word(BulkState state) { return kStates[static_cast<std::size_t>(state) - 1]; }
@@ -36,8 +74,22 @@ Filter of_bulk(const NewBulk& bulk) {
   return filter;
 }
 
+std::string refused_states(const NewBulk& bulk) {
+  const std::vector<State> allowed = states_of(bulk.action);
+  const Filter filter = of_bulk(bulk);
+  std::vector<State> asked = filter.states;
+  if (asked.empty()) asked.push_back(*filter.state);
+  const auto is_allowed = [&](State state) { return std::ranges::find(allowed, state) != allowed.end(); };
+  if (std::ranges::any_of(asked, is_allowed)) return {};
+  std::string words, possible;
+  for (const State state : asked) words.append(words.empty() ? "" : " or ").append(to_word(state));
+  for (const State state : allowed) possible.append(possible.empty() ? "" : " or ").append(to_word(state));
+  return std::string(to_word(bulk.action)) + " changes only tasks that are " + possible + ", none that is " +
+         words;
+}
+
 Event event_of(const Bulk& bulk, TaskId id) {
-  Event event{id, event::Cancel{bulk.reason}, ByHand{bulk.who, {}}};
+  Event event{id, event::Cancel{bulk.reason}, ByHand{bulk.who, {}, bulk.reason, bulk.id}};
   if (bulk.action == BulkAction::fire) event.what = event::Fire{};
   if (bulk.action == BulkAction::redrive) event.what = event::Redrive{bulk.elsewhere};
   if (bulk.action == BulkAction::discard) event.what = event::Discard{bulk.reason};

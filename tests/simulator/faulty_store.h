@@ -125,8 +125,9 @@ class FaultyStore final : public Store {
   Result<Pause> pause(const NewPause& wish) override {
     return call([&] { return db_->pause(wish); });
   }
-  Result<std::optional<Pause>> resume(const std::string& queue, const std::string& who) override {
-    return call([&] { return db_->resume(queue, who); });
+  Result<std::optional<Pause>> resume(const std::string& queue, const std::string& who,
+                                      const std::string& reason) override {
+    return call([&] { return db_->resume(queue, who, reason); });
   }
   Result<std::vector<Pause>> pauses() override {
     return call([&] { return db_->pauses(); });
@@ -185,6 +186,9 @@ class FaultyStore final : public Store {
   }
   Result<std::int64_t> count(const Filter& filter, std::int64_t most) override {
     return call([&] { return db_->count(filter, most); });
+  }
+  Result<TaskCounts> count_by(const Filter& filter, const CountBy& by, std::int64_t most) override {
+    return call([&] { return db_->count_by(filter, by, most); });
   }
   Result<std::vector<AuditRow>> audit(TaskId id) override {
     return call([&] { return db_->audit(id); });

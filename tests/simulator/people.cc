@@ -125,7 +125,7 @@ void People::pause() {
   if (dice_.one_in(2)) until = world_.db->now() + Ms{lasts / kMs};
   (void)store_->pause({queue, until, "ann", ""});
   judge_.paused(queue);
-  world_.events.after(lasts, nullptr, [this, queue] { (void)store_->resume(queue, "ann"); });
+  world_.events.after(lasts, nullptr, [this, queue] { (void)store_->resume(queue, "ann", ""); });
 }
 
 void People::set_unknown() {

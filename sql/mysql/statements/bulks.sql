@@ -1,10 +1,15 @@
 -- Bulks (actions on many tasks), and the audit of changes by hand.
 
 -- name: write_audit
-INSERT INTO rung_audit (at, who, what, task_id, before_change, after_change) VALUES :rows
+INSERT INTO rung_audit (at, who, what, task_id, before_change, after_change, reason, bulk_id) VALUES :rows
 
 -- name: audit
-SELECT id, at, who, what, task_id, before_change, after_change FROM rung_audit WHERE task_id = :id ORDER BY id
+SELECT id, at, who, what, task_id, before_change, after_change, reason, bulk_id FROM rung_audit WHERE task_id = :id
+ORDER BY id
+
+-- name: audit_by_views
+SELECT audit_id, at, who, what, retry_id, before_change, after_change, reason, bulk_id FROM retry_audit
+WHERE retry_id = :id ORDER BY audit_id
 
 -- name: bulk_insert
 INSERT INTO rung_bulks (action, state, filter, reason, queue, exchange, routing_key, rate, who, next_at, created_at)
@@ -21,6 +26,9 @@ INSERT INTO rung_bulk_items (bulk_id, task_id) SELECT :bulk, t.id FROM rung_task
 
 -- name: bulk_freeze.end
 ORDER BY t.id LIMIT :limit
+
+-- name: bulk_freeze_ids
+INSERT INTO rung_bulk_items (bulk_id, task_id) VALUES :rows
 
 -- name: bulk_frozen_to
 SELECT COALESCE(MAX(task_id), 0) FROM rung_bulk_items WHERE bulk_id = :bulk
@@ -79,7 +87,35 @@ UPDATE rung_bulks SET last_id = :last, done = done + :done, applied = applied + 
 WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from
 
 -- name: count_matching
-SELECT COUNT(*) FROM (SELECT 1 FROM rung_tasks t WHERE TRUE
+SELECT COUNT(*) FROM (SELECT 1 FROM :tasks t WHERE TRUE
 
 -- name: count_matching.end
 LIMIT :most) matching
+
+-- name: count_by
+-- Counts the matching tasks by a value, at most :most. The length distinguishes 'a' from 'a '.
+SELECT m.value, COUNT(*) AS tasks, SUM(COUNT(*)) OVER () AS total
+FROM (SELECT :value AS value FROM :tasks t WHERE TRUE
+
+-- name: count_by.end
+LIMIT :most) m
+GROUP BY m.value, CHAR_LENGTH(m.value) ORDER BY tasks DESC, m.value LIMIT :groups
+
+-- name: count_by.queue
+t.queue
+
+-- name: count_by.error_type
+t.error_type
+
+-- name: count_by.tag
+t.tag
+
+-- name: count_by.header
+(SELECT v.value FROM rung_task_headers v WHERE v.task_id = t.id AND v.name = :name)
+
+-- name: count_by.header_by_views
+(SELECT v.value FROM retry_headers v WHERE v.retry_id = t.id AND v.name = :name)
+
+-- name: try
+-- What the program tries an expression on, in pages: the last errors of tasks that match everything else.
+SELECT t.id, t.last_error, :value FROM :tasks t WHERE TRUE

@@ -3,6 +3,9 @@
 -- name: messages
 SELECT task_id, properties, headers, body FROM rung_bodies WHERE task_id IN (:ids)
 
+-- name: messages_by_views
+SELECT retry_id, properties, headers, body FROM retry_bodies WHERE retry_id IN (:ids)
+
 -- name: due_few
 -- All shards at once, unsorted: fewer rows than the limit means these are all, which is nearly always so. In
 -- stage 1 (scheduled, publishing) it returns claimed tasks too; the statement `claimed` identifies them, so
@@ -48,6 +51,25 @@ SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, 
 FROM rung_tasks t LEFT JOIN rung_nodes n ON n.id = t.node
 WHERE TRUE
 
+-- name: tasks_by_tables
+rung_tasks
+
+-- name: tasks_by_views
+-- For users who may read the views alone. Both servers merge it into the statement around it.
+(SELECT v.*, v.retry_id AS id FROM retry_current v)
+
+-- name: list_by_views
+-- The columns of list, as far as the views have them: change both together.
+SELECT t.id, t.shard, t.state, t.kind, COALESCE(t.next_due_at, t.silence_ends_at), t.attempt, t.level, t.levels,
+  t.max_attempts, t.ladder, t.ladder_pinned, 0, 0, t.queue, t.exchange, t.routing_key, t.tag, t.message_id,
+  t.first_failed_at, t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, t.version,
+  t.silence_means, t.silence_ms, t.by_exchange, '', COALESCE(t.parent_id, 0),
+  CASE WHEN LENGTH(t.rule) + LENGTH(t.error_queue) + t.uncounted_attempts > 0
+    THEN CAST(JSON_ARRAY(t.rule, t.uncounted_attempts, 0, '', 0, NULL, t.error_queue) AS CHAR) END,
+  t.node, t.correlation_id
+FROM (SELECT v.*, v.retry_id AS id FROM retry_current v) t
+WHERE TRUE
+
 -- name: list.id
 AND t.id = :id
 
@@ -56,6 +78,9 @@ AND t.id IN (:ids)
 
 -- name: list.below
 AND t.id < :id
+
+-- name: list.above
+AND t.id > :id
 
 -- name: list.state
 AND t.state = :state
@@ -89,6 +114,13 @@ AND t.correlation_id = :correlation_id AND CHAR_LENGTH(t.correlation_id) = CHAR_
 AND t.id IN (SELECT h.task_id FROM rung_task_headers h
   WHERE h.name = :name AND h.value = :value AND CHAR_LENGTH(h.value) = CHAR_LENGTH(:value))
 
+-- name: list.header_by_views
+AND t.id IN (SELECT h.retry_id FROM retry_headers h
+  WHERE h.name = :name AND h.value = :value AND CHAR_LENGTH(h.value) = CHAR_LENGTH(:value))
+
+-- name: list.error_type
+AND t.error_type = :type AND CHAR_LENGTH(t.error_type) = CHAR_LENGTH(:type)
+
 -- name: list.error
 AND LOCATE(:text, t.last_error) > 0
 
@@ -97,6 +129,13 @@ AND t.next_due_at < :time
 
 -- name: list.due_after
 AND t.next_due_at > :time
+
+-- name: list.first_failed_before
+-- 1970: it has not failed.
+AND t.first_failed_at < :time AND t.first_failed_at > '1970-01-01'
+
+-- name: list.first_failed_after
+AND t.first_failed_at > :time
 
 -- name: list.created_before
 AND t.created_at < :time
@@ -119,6 +158,14 @@ SELECT a.task_id, a.attempt, a.level, a.due_at,
   a.executor, a.rule, t.queue, t.message_id, n.name
 FROM rung_attempts a JOIN rung_tasks t ON t.id = a.task_id LEFT JOIN rung_nodes n ON n.id = a.node
 WHERE a.task_id IN (:ids) ORDER BY a.task_id, a.attempt
+
+-- name: history_by_views
+SELECT h.retry_id, h.attempt, h.level, h.due_at, h.published_at, h.outcome, h.outcome_at, h.error, 0, h.executor,
+  h.rule, h.queue, h.message_id, h.node
+FROM retry_history h WHERE h.retry_id IN (:ids) ORDER BY h.retry_id, h.attempt
+
+-- name: origin_by_views
+SELECT origin FROM retry_origins WHERE retry_id = :id
 
 -- name: origin
 SELECT origin FROM rung_bodies WHERE task_id = :id

@@ -36,3 +36,7 @@ SELECT t.table_name, COALESCE(t.table_rows, 0), COALESCE(t.data_length, 0), COAL
         WHERE s.table_schema = t.table_schema AND s.table_name = t.table_name AND s.index_name <> 'PRIMARY')
 FROM information_schema.tables t
 WHERE t.table_schema = DATABASE() AND t.table_type = 'BASE TABLE'
+
+-- name: views_probe
+-- Opens a view: fails if its definer is gone.
+SELECT queue FROM retry_by_queue LIMIT 0

@@ -43,6 +43,7 @@ Result<Bulk> MemoryStore::create_bulk(const NewBulk& asked) {
     bulk.created_at = row.next = db_.now_locked();
     const Filter filter = of_bulk(asked);
     for (const auto& [id, task] : db_.tasks_) {
+      if (asked.limit > 0 && static_cast<std::int64_t>(row.ids.size()) == asked.limit) break;
       if (shows(filter, task.task) && has_headers(filter, *task.message)) row.ids.push_back(id);
     }
     bulk.total = static_cast<std::int64_t>(row.ids.size());

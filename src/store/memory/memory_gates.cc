@@ -12,11 +12,11 @@ bool is_over(const Pause& pause, EpochMs now) { return pause.until && *pause.unt
 }  // namespace
 
 // Beside the pause that it keeps, the audit row and the event.
-void MemoryStore::keep(const std::optional<Pause>& before, const Pause& after) {
+void MemoryStore::keep(const std::optional<Pause>& before, const Pause& after, const std::string& reason) {
   const EpochMs now = db_.now_locked();
-  db_.audit_.push_back(audit_of(before, after, now));
+  db_.audit_.push_back(audit_of(before, after, reason, now));
   db_.audit_.back().id = ++db_.audited_;
-  record(event_of(after));
+  record(event_of(after, reason));
   db_.pauses_[after.queue] = after;
 }
 
@@ -39,7 +39,7 @@ Result<Pause> MemoryStore::pause(const NewPause& request) {
     const auto before = latest_pause(request.queue);
     const auto after = paused(before, request, db_.now_locked());
     if (!after) return *before;
-    keep(before, *after);
+    keep(before, *after, after->reason);
     std::erase_if(db_.pauses_, [&](const auto& entry) {
       return entry.second.until && *entry.second.until < db_.now_locked() - kPausesKept;
     });
@@ -47,11 +47,12 @@ Result<Pause> MemoryStore::pause(const NewPause& request) {
   });
 }
 
-Result<std::optional<Pause>> MemoryStore::resume(const std::string& queue, const std::string& who) {
+Result<std::optional<Pause>> MemoryStore::resume(const std::string& queue, const std::string& who,
+                                                 const std::string& reason) {
   return call([&] {
     const auto before = latest_pause(queue);
     auto after = resumed(before, who, db_.now_locked());
-    if (after) keep(before, *after);
+    if (after) keep(before, *after, reason);
     return after;
   });
 }

@@ -81,6 +81,11 @@ bool MemoryStore::shows(const Filter& f, const Task& t) {
          (f.tag.empty() || t.tag == f.tag) && (f.message_id.empty() || t.message_id == f.message_id) &&
          (f.ladder.empty() || t.ladder == f.ladder) &&
          (f.error_contains.empty() || t.last_error.find(f.error_contains) != std::string::npos) &&
+         (f.error_type.empty() || t.error_type == f.error_type) &&
+         (!f.error_matches || f.error_matches->matches(t.last_error)) &&
+         (!f.first_failed_before ||
+          (t.first_failed_at.ms > 0 && t.first_failed_at < *f.first_failed_before)) &&
+         (!f.first_failed_after || t.first_failed_at > *f.first_failed_after) &&
          (!f.due_before || (is_due && due < *f.due_before)) &&
          (!f.due_after || (is_due && due > *f.due_after)) &&
          (!f.created_before || t.created_at < *f.created_before) &&
@@ -93,6 +98,35 @@ Result<std::int64_t> MemoryStore::count(const Filter& filter, std::int64_t most)
       return shows(filter, row.second.task) && has_headers(filter, *row.second.message);
     });
     return std::min<std::int64_t>(n, most);
+  });
+}
+
+Result<TaskCounts> MemoryStore::count_by(const Filter& filter, const CountBy& by, std::int64_t most) {
+  return call([&] {
+    const auto value_of = [&](const Row& row) {
+      switch (by.field) {
+        case CountBy::Field::queue:
+          return row.task.queue;
+        case CountBy::Field::error_type:
+          return row.task.error_type;
+        case CountBy::Field::tag:
+          return row.task.tag;
+        case CountBy::Field::header:
+          break;
+      }
+      return indexed_value(*row.message, by.header);
+    };
+    TaskCounts out;
+    std::map<std::string, std::int64_t> values;
+    for (const auto& [id, row] : db_.tasks_) {
+      if (out.total == most || !shows(filter, row.task) || !has_headers(filter, *row.message)) continue;
+      ++values[value_of(row)];
+      ++out.total;
+    }
+    for (const auto& [value, tasks] : values) out.groups.push_back({value, tasks});
+    std::ranges::stable_sort(out.groups, std::ranges::greater{}, &TaskCounts::Group::tasks);
+    for (; out.groups.size() > kMostGroups; out.groups.pop_back()) out.others += out.groups.back().tasks;
+    return out;
   });
 }
 

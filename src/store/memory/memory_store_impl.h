@@ -64,7 +64,8 @@ class MemoryStore final : public Store {
   Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override;
 
   Result<Pause> pause(const NewPause& wish) override;
-  Result<std::optional<Pause>> resume(const std::string& queue, const std::string& who) override;
+  Result<std::optional<Pause>> resume(const std::string& queue, const std::string& who,
+                                      const std::string& reason) override;
   Result<std::vector<Pause>> pauses() override;
   Result<std::vector<QueueGate>> queue_gates() override;
   Result<std::vector<GateState>> gate_states() override;
@@ -90,6 +91,7 @@ class MemoryStore final : public Store {
   Result<void> set_setting(std::string_view name, std::string_view value) override;
 
   Result<std::int64_t> count(const Filter& filter, std::int64_t most) override;
+  Result<TaskCounts> count_by(const Filter& filter, const CountBy& by, std::int64_t most) override;
   Result<std::vector<AuditRow>> audit(TaskId id) override;
 
   Result<std::vector<TaskRow>> list(const Filter& filter) override;
@@ -151,7 +153,7 @@ class MemoryStore final : public Store {
                      AttemptChanges& attempts);
 
   std::optional<Pause> latest_pause(const std::string& queue) const;
-  void keep(const std::optional<Pause>& before, const Pause& after);
+  void keep(const std::optional<Pause>& before, const Pause& after, const std::string& reason);
   void record(SystemEvent event);
   GateState& gate_of(const std::string& queue);
 

@@ -288,7 +288,8 @@ class Application {
   void write_audit() {
     write("write_audit", audit_, [](Rows& rows, const AuditRow& a) {
       rows.row() << Literal::time(a.at) << Literal::text(clean_utf8(a.who, 255)) << Literal::text(a.what)
-                 << Literal::number(a.task.value) << Literal::text(a.before) << Literal::text(a.after);
+                 << Literal::number(a.task.value) << Literal::text(a.before) << Literal::text(a.after)
+                 << Literal::text(a.reason) << Literal::number(a.bulk);
     });
   }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
@@ -81,19 +82,28 @@ Result<Bulk> MysqlStore::create_bulk(const NewBulk& asked) {
         auto made = session_->query(render("bulk_id"));
         made->next();
         const Literal bulk = Literal::number(made->getInt64(1));
-        std::int64_t total = 0, page = 0, after = 0;
-        do {
-          page = session_->exec(render("bulk_freeze", {{"bulk", bulk}, {"after", Literal::number(after)}}) +
-                                conditions(filter) + ' ' +
-                                render("bulk_freeze.end", {{"limit", Literal::number(kFrozenAtOnce)}}));
-          total += page;
-          auto last = session_->query(render("bulk_frozen_to", {{"bulk", bulk}}));
-          after = last->next() ? last->getInt64(1) : 0;
-        } while (page == kFrozenAtOnce);
+        const std::int64_t most = asked.limit > 0 ? asked.limit : std::numeric_limits<std::int64_t>::max();
+        const std::int64_t total =
+            filter.error_matches ? freeze_matching(bulk, filter, most) : freeze(bulk, filter, most);
         session_->exec(render("bulk_total", {{"bulk", bulk}, {"total", Literal::number(total)}}));
         return read_bulks(render("bulks") + ' ' + render("bulks.id", {{"bulk", bulk}})).at(0);
       },
       "bulk");
+}
+
+std::int64_t MysqlStore::freeze(const Literal& bulk, const Filter& filter, std::int64_t most) {
+  std::int64_t total = 0, after = 0;
+  while (total < most) {
+    const std::int64_t wanted = std::min(kFrozenAtOnce, most - total);
+    const std::int64_t page = session_->exec(
+        render("bulk_freeze", {{"bulk", bulk}, {"after", Literal::number(after)}}) + conditions(filter) +
+        ' ' + render("bulk_freeze.end", {{"limit", Literal::number(wanted)}}));
+    total += page;
+    if (page < wanted) break;
+    auto last = session_->query(render("bulk_frozen_to", {{"bulk", bulk}}));
+    after = last->next() ? last->getInt64(1) : 0;
+  }
+  return total;
 }
 
 Result<std::optional<Bulk>> MysqlStore::bulk(std::int64_t id) {
@@ -162,7 +172,8 @@ Result<std::vector<TaskId>> MysqlStore::bulk_next(const BulkStep& step, int limi
 Result<std::vector<AuditRow>> MysqlStore::audit(TaskId id) {
   return session_->run_for([&] {
     std::vector<AuditRow> out;
-    auto row = session_->query(render("audit", {{"id", Literal::number(id.value)}}));
+    auto row =
+        session_->query(render(either("audit", "audit_by_views"), {{"id", Literal::number(id.value)}}));
     while (row->next()) {
       out.push_back({row->getInt64(1),
                      time_at(*row, 2).value_or(EpochMs{}),
@@ -170,7 +181,9 @@ Result<std::vector<AuditRow>> MysqlStore::audit(TaskId id) {
                      text_at(*row, 4),
                      {row->getInt64(5)},
                      text_at(*row, 6),
-                     text_at(*row, 7)});
+                     text_at(*row, 7),
+                     text_at(*row, 8),
+                     row->getInt64(9)});
     }
     return out;
   });

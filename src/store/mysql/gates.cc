@@ -23,8 +23,8 @@ std::optional<Pause> lock_pause(Session& session, const Literal& queue) {
 void record(Session& session, const AuditRow& audit, const SystemEvent& event) {
   Rows rows;
   rows.row() << Literal::time(audit.at) << Literal::text(audit.who) << Literal::text(audit.what)
-             << Literal::number(audit.task.value) << Literal::text(audit.before)
-             << Literal::text(audit.after);
+             << Literal::number(audit.task.value) << Literal::text(audit.before) << Literal::text(audit.after)
+             << Literal::text(audit.reason) << Literal::number(audit.bulk);
   session.exec(render("write_audit", {{"rows", rows.done()}}));
   session.exec(render("event_insert", {{"node", Literal::number(0)},
                                        {"kind", Literal::text(event.kind)},
@@ -49,12 +49,13 @@ Result<Pause> MysqlStore::pause(const NewPause& asked) {
                                           {"who", Literal::text(after->who)},
                                           {"reason", Literal::text(after->reason)}}));
     session_->exec(render("pauses_forget", {{"before", Literal::time(now - kPausesKept)}}));
-    record(*session_, audit_of(before, *after, now), event_of(*after));
+    record(*session_, audit_of(before, *after, after->reason, now), event_of(*after, after->reason));
     return *after;
   });
 }
 
-Result<std::optional<Pause>> MysqlStore::resume(const std::string& name, const std::string& by) {
+Result<std::optional<Pause>> MysqlStore::resume(const std::string& name, const std::string& by,
+                                                const std::string& reason) {
   const std::string who = clean_utf8(by, 255);
   return session_->transaction_for([&] {
     const Literal queue = Literal::text(name);
@@ -64,7 +65,7 @@ Result<std::optional<Pause>> MysqlStore::resume(const std::string& name, const s
     if (!after) return after;
     session_->exec(
         render("pause_end", {{"queue", queue}, {"until", Literal::time(now)}, {"who", Literal::text(who)}}));
-    record(*session_, audit_of(before, *after, now), event_of(*after));
+    record(*session_, audit_of(before, *after, reason, now), event_of(*after, reason));
     return after;
   });
 }

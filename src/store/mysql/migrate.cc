@@ -18,7 +18,8 @@ constexpr std::chrono::seconds kLockWait{60};  // for another process that migra
 // For a table. Meanwhile every other session waits for it too: shorter than the sidecars' store.timeout.
 constexpr std::chrono::seconds kTableWait{5};
 constexpr std::chrono::hours kMigration{6};  // read timeout of one statement: an ALTER of a big table is slow
-constexpr int kNoTable = 1146, kColumnIsThere = 1060, kIndexIsThere = 1061;
+constexpr int kNoTable = 1146, kColumnIsThere = 1060, kIndexIsThere = 1061, kDenied = 1142;
+constexpr int kNoDefiner = 1449, kDefinerMayNot = 1356;
 
 std::vector<int> applied_versions(Session& session) {
   std::vector<int> versions;
@@ -102,6 +103,33 @@ std::vector<std::string> upgrade(Session& session, const OnMigration& tell) {
   return applied;
 }
 
+// False: the user who created the views was dropped, or has lost a right; they run with that user's rights.
+bool views_work(Session& session) {
+  try {
+    session.query(render("views_probe"));
+    return true;
+  } catch (const ::sql::SQLException& e) {
+    if (e.getErrorCode() != kNoDefiner && e.getErrorCode() != kDefinerMayNot) throw;
+    return false;
+  }
+}
+
+// Creates all views again, each as its last migration does, with the rights of this user.
+std::vector<std::string> create_views(Session& session) {
+  constexpr std::string_view kBegin = "CREATE OR REPLACE SQL SECURITY ", kView = " VIEW ";
+  std::map<std::string_view, std::string_view> views;  // by name
+  for (const auto& migration : sql::migrations()) {
+    for (const std::string_view statement : migration.statements) {
+      const auto view = statement.find(kView);
+      if (!statement.starts_with(kBegin) || view == std::string_view::npos) continue;
+      const std::string_view rest = statement.substr(view + kView.size());
+      views[rest.substr(0, rest.find_first_of(" \n"))] = statement;
+    }
+  }
+  for (const auto& [name, statement] : views) session.exec(std::string(statement));
+  return {"views"};
+}
+
 struct TableSize {
   std::int64_t rows = 0, bytes = 0;  // with its indexes
   std::int64_t bytes_per_index = 0;  // on average, without the primary key
@@ -165,7 +193,13 @@ Result<std::vector<std::string>> migrate(Session& checked, const OnMigration& te
     return first_missing(versions) == nullptr;
   });
   if (!up_to_date) return tl::unexpected(up_to_date.error());
-  if (*up_to_date) return std::vector<std::string>{};
+  if (*up_to_date) {
+    return checked.run_for([&] {
+      std::vector<std::string> mended;
+      if (!views_work(checked)) mended = create_views(checked);
+      return mended;
+    });
+  }
   // A connection of its own: it waits longer, and its end releases the lock whatever happens.
   Session session(checked.options(), checked.addresses(), kMigration);
   return session.run_for([&] {
@@ -190,7 +224,14 @@ Result<void> MysqlStore::check_schema() {
         Error{Error::Kind::refused, "the database '" + session_->schema() + "' is missing" + advice});
   }
   return session_->run([&] {
-    const std::vector<int> versions = versions_if_any(*session_);
+    std::vector<int> versions;
+    try {
+      versions = versions_if_any(*session_);
+    } catch (const ::sql::SQLException& e) {
+      if (e.getErrorCode() != kDenied) throw;
+      by_views_ = true;  // a reader: the views are a contract, whatever the version
+      return;
+    }
     refuse_newer(versions);
     if (const sql::Migration* missing = first_missing(versions)) {
       throw Abort{

@@ -36,7 +36,7 @@ Result<std::vector<DueEntry>> at_most(std::size_t per_shard, Result<std::vector<
 }  // namespace
 
 // `f` as SQL conditions, for a statement in which rung_tasks is t.
-std::string conditions(const Filter& f) {
+std::string conditions(const Filter& f, bool by_views) {
   std::string sql;
   auto also = [&](std::string_view name, Place place) { sql += ' ' + render(name, {std::move(place)}); };
   if (f.below) also("list.below", {"id", Literal::number(f.below->value)});
@@ -54,23 +54,28 @@ std::string conditions(const Filter& f) {
   if (!f.correlation_id.empty())
     also("list.correlation_id", {"correlation_id", Literal::text(f.correlation_id)});
   for (const auto& [header, value] : f.headers) {
-    sql += ' ' + render("list.header", {{"name", Literal::text(header)},
-                                        {"value", Literal::text(clean_utf8(value, kIndexedBytes))}});
+    sql += ' ' + render(by_views ? "list.header_by_views" : "list.header",
+                        {{"name", Literal::text(header)},
+                         {"value", Literal::text(clean_utf8(value, kIndexedBytes))}});
   }
   if (!f.ladder.empty()) also("list.ladder", {"ladder", Literal::text(f.ladder)});
+  if (!f.error_type.empty()) also("list.error_type", {"type", Literal::text(f.error_type)});
   if (!f.error_contains.empty()) also("list.error", {"text", Literal::text(f.error_contains)});
   if (f.due_before) also("list.due_before", {"time", Literal::time(*f.due_before)});
   if (f.due_after) also("list.due_after", {"time", Literal::time(*f.due_after)});
+  if (f.first_failed_before)
+    also("list.first_failed_before", {"time", Literal::time(*f.first_failed_before)});
+  if (f.first_failed_after) also("list.first_failed_after", {"time", Literal::time(*f.first_failed_after)});
   if (f.created_before) also("list.created_before", {"time", Literal::time(*f.created_before)});
   if (f.created_after) also("list.created_after", {"time", Literal::time(*f.created_after)});
   return sql;
 }
 
-namespace {
-
 TaskRow task_row_at(const ::sql::ResultSet& row) {
   return {task_at(row), text_at(row, kTaskColumns + 1), text_at(row, kTaskColumns + 2)};
 }
+
+namespace {
 
 std::string_view end_of(Filter::Order order) {
   switch (order) {
@@ -119,7 +124,7 @@ Result<std::vector<StoredMessage>> MysqlStore::messages(std::span<const TaskId> 
   if (ids.empty()) return std::vector<StoredMessage>{};
   return session_->run_for([&] {
     std::vector<StoredMessage> out;
-    auto row = session_->query(render("messages", {{"ids", Literal::ids(ids)}}));
+    auto row = session_->query(render(either("messages", "messages_by_views"), {{"ids", Literal::ids(ids)}}));
     while (row->next()) out.push_back(message_at(*row));
     return out;
   });
@@ -225,19 +230,22 @@ Result<void> MysqlStore::check_headers(const Filter& filter) const {
 
 Result<std::int64_t> MysqlStore::count(const Filter& filter, std::int64_t most) {
   if (auto good = check_headers(filter); !good) return tl::unexpected(good.error());
+  if (filter.error_matches) return count_matching(filter, most);
   return session_->run_for([&] {
-    auto row = session_->query(render("count_matching") + conditions(filter) + ' ' +
-                               render("count_matching.end", {{"most", Literal::number(most)}}));
+    auto row =
+        session_->query(render("count_matching", {{"tasks", tasks()}}) + conditions(filter, by_views_) + ' ' +
+                        render("count_matching.end", {{"most", Literal::number(most)}}));
     return row->next() ? row->getInt64(1) : std::int64_t{0};
   });
 }
 
 Result<std::vector<TaskRow>> MysqlStore::list(const Filter& filter) {
   if (auto good = check_headers(filter); !good) return tl::unexpected(good.error());
+  if (filter.error_matches) return list_matching(filter);
   return session_->run_for([&] {
     std::vector<TaskRow> out;
     auto row = session_->query(
-        render("list") + conditions(filter) + ' ' +
+        render(either("list", "list_by_views")) + conditions(filter, by_views_) + ' ' +
         render(end_of(filter.order), {{"limit", Literal::number(std::max(0, filter.limit))}}));
     while (row->next()) out.push_back(task_row_at(*row));
     return out;
@@ -247,7 +255,8 @@ Result<std::vector<TaskRow>> MysqlStore::list(const Filter& filter) {
 Result<std::optional<TaskRow>> MysqlStore::find(TaskId id) {
   return session_->run_for([&] {
     std::optional<TaskRow> out;
-    auto row = session_->query(render("list") + ' ' + render("list.id", {{"id", Literal::number(id.value)}}));
+    auto row = session_->query(render(either("list", "list_by_views")) + ' ' +
+                               render("list.id", {{"id", Literal::number(id.value)}}));
     if (row->next()) out = task_row_at(*row);
     return out;
   });
@@ -259,7 +268,7 @@ Result<std::vector<AttemptRow>> MysqlStore::histories(std::span<const TaskId> id
   if (ids.empty()) return std::vector<AttemptRow>{};
   return session_->run_for([&] {
     std::vector<AttemptRow> out;
-    auto row = session_->query(render("history", {{"ids", Literal::ids(ids)}}));
+    auto row = session_->query(render(either("history", "history_by_views"), {{"ids", Literal::ids(ids)}}));
     while (row->next()) {
       out.push_back({attempt_at(*row), text_at(*row, 12), text_at(*row, 13), text_at(*row, 14)});
     }
@@ -269,7 +278,8 @@ Result<std::vector<AttemptRow>> MysqlStore::histories(std::span<const TaskId> id
 
 Result<std::string> MysqlStore::origin(TaskId id) {
   return session_->run_for([&] {
-    auto row = session_->query(render("origin", {{"id", Literal::number(id.value)}}));
+    auto row =
+        session_->query(render(either("origin", "origin_by_views"), {{"id", Literal::number(id.value)}}));
     if (!row->next()) throw Abort{{Error::Kind::not_found, "no task " + id.str()}};
     return text_at(*row, 1);
   });
@@ -285,7 +295,8 @@ Result<std::vector<KnownTask>> MysqlStore::known(std::span<const TaskId> ids) {
       auto row = session_->query(render("origins", {{"ids", these}}));
       while (row->next()) origins[row->getInt64(1)] = text_at(*row, 2);
     }
-    auto row = session_->query(render("list") + ' ' + render("list.ids", {{"ids", these}}));
+    auto row =
+        session_->query(render(either("list", "list_by_views")) + ' ' + render("list.ids", {{"ids", these}}));
     while (row->next()) {
       TaskRow task = task_row_at(*row);
       std::string& origin = origins[task.task.id.value];

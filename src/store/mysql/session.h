@@ -85,6 +85,7 @@ class Session {
 
   // Largest statement or row that the server accepts, bytes; 0 before the first connection.
   std::int64_t max_packet() const { return max_packet_; }
+  Ms timeout() const { return timeout_; }
   const StoreOptions& options() const { return options_; }
   const std::shared_ptr<Addresses>& addresses() const { return addresses_; }
   const Clock& clock() const { return addresses_->clock(); }

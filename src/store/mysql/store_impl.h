@@ -1,5 +1,5 @@
-// MysqlStore. Its methods are in leases.cc, insert.cc, apply.cc, reads.cc, bulks.cc, gates.cc, retention.cc,
-// partitions.cc and migrate.cc.
+// MysqlStore. Its methods are in leases.cc, insert.cc, apply.cc, reads.cc, matching.cc, bulks.cc, gates.cc,
+// retention.cc, partitions.cc and migrate.cc.
 // Thread: as Store says, one at a time.
 #pragma once
 
@@ -12,15 +12,19 @@
 #include <vector>
 
 #include "src/store/mysql/mysql_store.h"
+#include "src/store/mysql/render.h"
 #include "src/store/mysql/session.h"
 
 namespace rung::mysql {
 
+// Inside Session::run(): a row of `list`.
+TaskRow task_row_at(const ::sql::ResultSet& row);
 // Inside Session::run().
 ServerVariables read_variables(Session& session);
 
 // The filter as SQL conditions, for a statement in which rung_tasks is t. Begins with a blank, or is empty.
-std::string conditions(const Filter& filter);
+// `by_views`: for a user who may read the views alone; t is `tasks_by_views` then.
+std::string conditions(const Filter& filter, bool by_views = false);
 
 class MysqlStore final : public Store {
  public:
@@ -61,7 +65,8 @@ class MysqlStore final : public Store {
   Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override;
 
   Result<Pause> pause(const NewPause& wish) override;
-  Result<std::optional<Pause>> resume(const std::string& queue, const std::string& who) override;
+  Result<std::optional<Pause>> resume(const std::string& queue, const std::string& who,
+                                      const std::string& reason) override;
   Result<std::vector<Pause>> pauses() override;
   Result<std::vector<QueueGate>> queue_gates() override;
   Result<std::vector<GateState>> gate_states() override;
@@ -85,6 +90,7 @@ class MysqlStore final : public Store {
   Result<void> set_setting(std::string_view name, std::string_view value) override;
 
   Result<std::int64_t> count(const Filter& filter, std::int64_t most) override;
+  Result<TaskCounts> count_by(const Filter& filter, const CountBy& by, std::int64_t most) override;
   Result<std::vector<AuditRow>> audit(TaskId id) override;
 
   Result<std::vector<TaskRow>> list(const Filter& filter) override;
@@ -106,11 +112,30 @@ class MysqlStore final : public Store {
                                  std::optional<EpochMs>* now = nullptr);
   // Runs `body` on a connection of its own, which waits a second for a table. False: the table is in use.
   Result<bool> change_tables(const std::function<void(Session&)>& body);
+  // For a filter with an expression (matching.cc).
+  Result<std::vector<TaskRow>> list_matching(const Filter& filter);
+  Result<std::int64_t> count_matching(const Filter& filter, std::int64_t most);
+  Result<TaskCounts> count_matching_by(const Filter& filter, const CountBy& by, std::int64_t most);
+  // Inside run(): calls `take` for each task that matches, with the value of the expression `value`, until it
+  // returns false.
+  void each_matching(const Filter& filter, const Literal& value,
+                     const std::function<bool(const std::string& value)>& take);
+  // Inside a transaction: stores the ids that match, at most `most`; returns how many.
+  std::int64_t freeze(const Literal& bulk, const Filter& filter, std::int64_t most);
+  std::int64_t freeze_matching(const Literal& bulk, const Filter& filter, std::int64_t most);
   std::vector<Bulk> read_bulks(const std::string& sql);  // inside run()
   Result<std::vector<NodeRow>> read_nodes(std::string_view statement);
   Result<std::vector<DueEntry>> due_entries(const std::string& sql);
 
+  // The name of the statement that reads the tables, or for a user who may read the views alone, the views.
+  std::string_view either(std::string_view tables, std::string_view views) const {
+    return by_views_ ? views : tables;
+  }
+  Literal tasks() const { return Literal::rendered(render(either("tasks_by_tables", "tasks_by_views"))); }
+  Literal value_of(const CountBy& by) const;
+
   const std::unique_ptr<Session> session_;
+  bool by_views_ = false;       // the user may not read the tables; check_schema() finds out
   int doubts_ = 0;              // number of insert() calls that still look for existing rows first
   int optimistic_backoff_ = 0;  // number of apply() calls that still read the rows despite `expected`
 };

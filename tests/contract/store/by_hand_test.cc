@@ -118,6 +118,22 @@ TEST_P(ByHandTest, EachChangeMakesAVersionAndAnAuditRow) {
   EXPECT_FALSE(json::parse(rows[1].after).contains("queue")) << "did not change";
 }
 
+TEST_P(ByHandTest, TheReasonAndTheBulkStandInTheAudit) {
+  const TaskId id = waiting();
+  const Event fire{id, event::Fire{}, ByHand{"ann@desk (test)", {}, "the bank is back"}};
+  ASSERT_EQ(must(store_->apply(std::span(&fire, 1), Fence{}, decider())).at(0).verdict, Verdict::applied);
+  const TaskId other = waiting("invoices");
+  const Bulk bulk = must(store_->create_bulk(cancel_all("invoices")));
+  const Bulk taken = *must(store_->take_bulk("us", kTtl, bulk.id));
+  must(step(taken, "us", 10));
+  const AuditRow by_id = must(store_->audit(id)).at(0), by_bulk = must(store_->audit(other)).at(0);
+  EXPECT_EQ(by_id.reason, "the bank is back");
+  EXPECT_EQ(by_id.bulk, 0);
+  EXPECT_EQ(get(*store_, id).last_error, "") << "only a cancel and a discard end with their reason";
+  EXPECT_EQ(by_bulk.reason, "season is over");
+  EXPECT_EQ(by_bulk.bulk, bulk.id);
+}
+
 TEST_P(ByHandTest, AChangeOfTheSidecarsLeavesNoAudit) {
   const TaskId id = due_task(*store_, fence);
   ASSERT_EQ(apply_one(*store_, fence, id, event::Claim{}).verdict, Verdict::applied);

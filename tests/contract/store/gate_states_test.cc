@@ -248,7 +248,7 @@ TEST_P(GateStateContract, OfSeveralGatesTheStrongestIsShownWithAllThatWaits) {
     EXPECT_EQ(shown("orders ").waiting, 1);
   };
   expect("paused", "down");
-  must(store_->resume("orders", "ann"));
+  must(store_->resume("orders", "ann", ""));
   expect("outside_window", "outside");
   change("orders", [](GateState& state, EpochMs) { state.outside.reset(); });
   expect("paused", "retry-after");

@@ -44,7 +44,7 @@ TEST_P(PauseContract, APauseIsKeptUntilItIsResumed) {
   EXPECT_EQ(read[0].who, "ann@desk (test)");
   EXPECT_FALSE(read[0].until);
 
-  const auto ended = must(other->resume("orders", "bob"));
+  const auto ended = must(other->resume("orders", "bob", ""));
   ASSERT_TRUE(ended);
   EXPECT_EQ(ended->resumed_by, "bob");
   const auto last = latest("orders");
@@ -56,11 +56,11 @@ TEST_P(PauseContract, APauseIsKeptUntilItIsResumed) {
 }
 
 TEST_P(PauseContract, OnlyAPauseInForceIsResumed) {
-  EXPECT_FALSE(must(store_->resume("orders", "bob")));
+  EXPECT_FALSE(must(store_->resume("orders", "bob", "")));
   pause("orders");
-  EXPECT_FALSE(must(store_->resume("orders ", "bob"))) << "a blank makes it another queue";
-  EXPECT_TRUE(must(store_->resume("orders", "bob")));
-  EXPECT_FALSE(must(store_->resume("orders", "bob")));
+  EXPECT_FALSE(must(store_->resume("orders ", "bob", ""))) << "a blank makes it another queue";
+  EXPECT_TRUE(must(store_->resume("orders", "bob", "")));
+  EXPECT_FALSE(must(store_->resume("orders", "bob", "")));
   EXPECT_EQ(audit().size(), 2U);
 }
 
@@ -70,7 +70,7 @@ TEST_P(PauseContract, APauseEndsByItself) {
   EXPECT_EQ(latest("orders")->until, until);
   wait_until([&] { return latest("orders")->over; });
   EXPECT_GE(must(store_->now()), until);
-  EXPECT_FALSE(must(store_->resume("orders", "bob")));
+  EXPECT_FALSE(must(store_->resume("orders", "bob", "")));
   EXPECT_TRUE(must(store_->queue_gates()).empty());
 }
 
@@ -92,7 +92,7 @@ TEST_P(PauseContract, APauseInForceIsChangedAndKeepsItsBeginning) {
 
 TEST_P(PauseContract, APauseAfterAnotherBeginsAnew) {
   pause("orders");
-  must(store_->resume("orders", "bob"));
+  must(store_->resume("orders", "bob", ""));
   const EpochMs resumed = *latest("orders")->until;
   const Pause again = pause("orders");
   EXPECT_GE(again.since, resumed);
@@ -105,7 +105,7 @@ TEST_P(PauseContract, QueuesThatDifferInABlankArePausedSeparately) {
   pause("orders ", {}, "b");
   pause("Orders", {}, "c");
   EXPECT_EQ(must(store_->pauses()).size(), 3U);
-  EXPECT_TRUE(must(store_->resume("orders ", "bob")));
+  EXPECT_TRUE(must(store_->resume("orders ", "bob", "")));
   EXPECT_FALSE(latest("orders")->over);
   EXPECT_TRUE(latest("orders ")->over);
   EXPECT_EQ(must(store_->queue_gates()).size(), 2U);
@@ -114,7 +114,7 @@ TEST_P(PauseContract, QueuesThatDifferInABlankArePausedSeparately) {
 TEST_P(PauseContract, WhoPausedAndResumedIsInTheAuditAndInTheEvents) {
   const EpochMs until = must(store_->now()) + kHour;
   pause("orders", until, "deploy");
-  must(store_->resume("orders", "bob"));
+  must(store_->resume("orders", "bob", ""));
   const auto rows = audit();
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows[0].what, "pause");

@@ -161,6 +161,137 @@ TEST_P(StoreContract, ListShowsWhatItsFilterSays) {
       {});
 }
 
+// Five tasks; three failed with errors of two types.
+class FilterContract : public StoreContract {
+ protected:
+  void SetUp() override {
+    StoreContract::SetUp();
+    const Fence fence = join(*store_, "a");
+    now_ = must(store_->now());
+    for (int i = 0; i < 5; ++i) {
+      tasks_.push_back(task(i < 4 ? "orders" : "invoices"));
+      tasks_.back().task.first_failed_at = {};  // none yet
+    }
+    fail(0, "HTTP 503 from bank", "Unavailable", Ms{5'000'000});
+    fail(1, "http 429\nslow down", "RateLimited", Ms{3'000'000});
+    fail(3, "HTTP 500 from bank", "Unavailable", Ms{1'000'000});
+    tasks_[3].task.next_at = now_ - Ms{60'000};
+    must(store_->insert(tasks_, fence));
+  }
+  void fail(std::size_t i, const char* error, const char* type, Ms ago) {
+    Task& t = tasks_[i].task;
+    t.last_error = error;
+    t.error_type = type;
+    t.first_failed_at = now_ - ago;
+    t.tag = "bank";
+  }
+  void only(const std::function<void(Filter&)>& set, const std::vector<std::size_t>& wanted) {
+    Filter f;
+    set(f);
+    std::vector<TaskId> ids;
+    for (const std::size_t i : wanted) ids.push_back(tasks_[i].task.id);
+    EXPECT_EQ(ids_of(must(store_->list(f))), ids);
+    if (f.limit < 50) return;
+    EXPECT_EQ(must(store_->count(f, 10)), static_cast<std::int64_t>(wanted.size()));
+  }
+  static ErrorPatternPtr pattern(const char* text) { return must(ErrorPattern::parse(text)); }
+
+  EpochMs now_;
+  std::vector<NewTask> tasks_;
+};
+
+TEST_P(FilterContract, ListsByErrorTypeExpressionAndFirstFailure) {
+  only([](Filter& f) { f.error_type = "Unavailable"; }, {3, 0});
+  only([](Filter& f) { f.error_type = "unavailable"; }, {});
+  only([](Filter& f) { f.error_matches = pattern("/HTTP 5../"); }, {3, 0});
+  only([](Filter& f) { f.error_matches = pattern("/http.*slow|503/i"); }, {1, 0});
+  only([](Filter& f) { f.error_matches = pattern("/^bank/"); }, {});
+  only(
+      [](Filter& f) {
+        f.error_matches = pattern("/bank/");
+        f.error_type = "Unavailable";
+        f.queue = "invoices";
+      },
+      {});
+  only([&](Filter& f) { f.first_failed_after = now_ - Ms{4'000'000}; }, {3, 1});
+  only([&](Filter& f) { f.first_failed_before = now_ - Ms{2'000'000}; },
+       {1, 0});  // not those that never failed
+}
+
+TEST_P(FilterContract, AnExpressionWorksWithEachOrderAndLimit) {
+  const auto all = pattern("/HTTP/i");
+  only([&](Filter& f) { f.error_matches = all; }, {3, 1, 0});
+  only(
+      [&](Filter& f) {
+        f.error_matches = all;
+        f.limit = 2;
+      },
+      {3, 1});
+  only(
+      [&](Filter& f) {
+        f.error_matches = all;
+        f.order = Filter::Order::oldest;
+        f.limit = 2;
+      },
+      {0, 1});
+  only(
+      [&](Filter& f) {
+        f.error_matches = all;
+        f.order = Filter::Order::due;
+        f.limit = 1;
+      },
+      {3});
+  Filter f;
+  f.error_matches = all;
+  EXPECT_EQ(must(store_->count(f, 2)), 2);
+  // It takes exponential time in an engine that backtracks.
+  f.error_matches = pattern("/^(([a-zA-Z0-9 ]+)+)+!$/");
+  EXPECT_EQ(must(store_->count(f, 10)), 0);
+}
+
+TEST_P(FilterContract, CountsByAField) {
+  const auto counts = [&](const CountBy& by, const Filter& f = {}, std::int64_t most = 100) {
+    std::vector<std::pair<std::string, std::int64_t>> out;
+    const TaskCounts all = must(store_->count_by(f, by, most));
+    std::int64_t sum = all.others;
+    for (const auto& group : all.groups) {
+      out.emplace_back(group.value, group.tasks);
+      sum += group.tasks;
+    }
+    EXPECT_EQ(sum, all.total);
+    return out;
+  };
+  using Pairs = std::vector<std::pair<std::string, std::int64_t>>;
+  EXPECT_EQ(counts({CountBy::Field::queue}), (Pairs{{"orders", 4}, {"invoices", 1}}));
+  EXPECT_EQ(counts({CountBy::Field::error_type}), (Pairs{{"", 2}, {"Unavailable", 2}, {"RateLimited", 1}}));
+  EXPECT_EQ(counts({CountBy::Field::tag}), (Pairs{{"bank", 3}, {"", 2}}));
+  Filter f;
+  f.error_matches = pattern("/bank/");
+  EXPECT_EQ(counts({CountBy::Field::error_type}, f), (Pairs{{"Unavailable", 2}}));
+  f.error_matches.reset();
+  f.queue = "invoices";
+  EXPECT_EQ(counts({CountBy::Field::queue}, f), (Pairs{{"invoices", 1}}));
+  EXPECT_EQ(must(store_->count_by({}, {CountBy::Field::queue}, 3)).total, 3) << "stops at `most`";
+}
+
+TEST_P(FilterContract, ABulkFreezesTheOldestThatMatchAnExpression) {
+  NewBulk bulk;
+  bulk.action = BulkAction::cancel;
+  bulk.filter.error_matches = pattern("/HTTP/i");
+  bulk.filter_text = "--error /HTTP/i";
+  bulk.who = "ann@desk (test)";
+  EXPECT_EQ(must(store_->create_bulk(bulk)).total, 3);
+  bulk.limit = 2;
+  const Bulk two = must(store_->create_bulk(bulk));
+  EXPECT_EQ(two.total, 2);
+  EXPECT_EQ(must(store_->bulk_next({two.id, "us", {}}, 10)),
+            (std::vector{tasks_[0].task.id, tasks_[1].task.id}));
+  bulk.filter.error_matches.reset();
+  const Bulk any = must(store_->create_bulk(bulk));
+  EXPECT_EQ(must(store_->bulk_next({any.id, "us", {}}, 10)),
+            (std::vector{tasks_[0].task.id, tasks_[1].task.id}));
+}
+
 TEST_P(StoreContract, ListFindsACorrelationId) {
   const Fence fence = join(*store_, "a");
   std::vector<NewTask> tasks;
@@ -214,6 +345,9 @@ TEST_P(StoreContract, TheSchemaIsMigratedOnce) {
   EXPECT_TRUE(store_->check_schema());
   EXPECT_TRUE(must(store_->migrate()).empty());
 }
+
+INSTANTIATE_TEST_SUITE_P(Stores, FilterContract, testing::Values("memory", "mysql"),
+                         [](const auto& p) { return p.param; });
 
 }  // namespace
 }  // namespace rung::test

@@ -50,6 +50,30 @@ TEST_F(HttpBulk, ADryRunOnlyCounts) {
   EXPECT_EQ(get("/v1/bulk").json().at("bulks"), json::array());
 }
 
+TEST_F(HttpBulk, ALimitTakesTheOldestAndTheReasonIsInEachAudit) {
+  up();
+  submit_many(4);
+  submit_many(2, "other");
+  const json dry = post("/v1/bulk", {{"action", "fire"},
+                                     {"filter", {{"kind", "delay"}}},
+                                     {"dry_run", true},
+                                     {"by", "queue"},
+                                     {"limit", 5}})
+                       .json();
+  EXPECT_EQ(dry.at("matches"), 5);
+  EXPECT_EQ(dry.at("or_more"), false);
+  EXPECT_EQ(dry.at("groups").size(), 2U);
+  const int id =
+      create({{"action", "cancel"}, {"filter", {{"kind", "delay"}}}, {"limit", 3}, {"reason", "too many"}});
+  EXPECT_EQ(wait_done(id).at("applied"), 3);
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit WHERE reason = 'too many' AND bulk_id = " +
+                     std::to_string(id)),
+            "3");
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current WHERE state = 'scheduled' AND retry_id > (SELECT "
+                     "MAX(retry_id) FROM retry_current WHERE state = 'cancelled')"),
+            "3");
+}
+
 TEST_F(HttpBulk, CancelsAFrozenSetAndSaysSo) {
   up();
   submit_many(40);
@@ -183,15 +207,17 @@ TEST_F(HttpBulk, BadInput) {
       refused(call("POST", "/v1/bulk", R"({"action": "cancel", "action": "fire", "filter": {"queue": "q"}})"),
               400),
       HasSubstr("duplicate key 'action' in one object"));
-  EXPECT_THAT(detail({{"action", "fire"}, {"filter", {{"queue", "q"}}}, {"reason", "x"}}),
-              HasSubstr("reason: only valid"));
+  EXPECT_THAT(detail({{"action", "fire"}, {"filter", {{"state", "succeeded"}}}}),
+              HasSubstr("filter.state: fire changes only tasks that are scheduled, none that is succeeded"));
+  EXPECT_THAT(detail({{"action", "fire"}, {"filter", {{"queue", "q"}}}, {"by", "queue"}}),
+              HasSubstr("by: only valid with \"dry_run\": true"));
   EXPECT_THAT(detail({{"action", "fire"}, {"filter", {{"queue", "q"}}}, {"elsewhere", {{"queue", "x"}}}}),
               HasSubstr("elsewhere: only valid with the action redrive"));
   EXPECT_THAT(
       detail({{"action", "redrive"}, {"filter", {{"queue", "q"}}}, {"elsewhere", {{"queue", failed()}}}}),
       HasSubstr("elsewhere.queue: '" + failed() + "' begins with " + config.prefix + "."));
-  EXPECT_THAT(detail({{"action", "fire"}, {"filter", {{"queue", "q"}}}, {"limit", 5}}),
-              HasSubstr("limit: unknown field"));
+  EXPECT_THAT(detail({{"action", "fire"}, {"filter", {{"queue", "q"}}}, {"limit", 0}}),
+              HasSubstr("limit: must be an integer"));
   EXPECT_THAT(detail(json::array()), HasSubstr("an object"));
   for (const auto* id : {"1", "x", "-1", "99999999999999999999"}) {
     EXPECT_EQ(get("/v1/bulk/" + std::string(id)).status, 404);

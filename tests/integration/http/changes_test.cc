@@ -201,13 +201,15 @@ TEST_F(HttpChanges, EachIsInTheAudit) {
   up();
   const std::string id = in_an_hour();
   EXPECT_EQ(get("/v1/tasks/" + id + "/audit").json().at("changes"), json::array());
-  ASSERT_EQ(change(id, "reschedule", {{"delay", "2h"}}).status, 200);
+  ASSERT_EQ(change(id, "reschedule", {{"delay", "2h"}, {"reason", "not yet"}}).status, 200);
   ASSERT_EQ(change(id, "cancel", {{"reason", "paid"}}).status, 200);
   ASSERT_EQ(change(id, "cancel").status, 200);   // nothing to do: no row
   ASSERT_EQ(change(id, "redrive").status, 409);  // refused: no row
   const json changes = get("/v1/tasks/" + id + "/audit").json().at("changes");
   ASSERT_EQ(changes.size(), 2U) << changes.dump(1);
   EXPECT_EQ(changes[0].at("what"), "reschedule");
+  EXPECT_EQ(changes[0].at("reason"), "not yet");
+  EXPECT_EQ(changes[0].at("bulk_id"), nullptr);
   EXPECT_EQ(changes[1].at("what"), "cancel");
   EXPECT_EQ(changes[1].at("who"), "no token, 127.0.0.1 (http)");
   EXPECT_EQ(changes[1].at("before").at("state"), "scheduled");

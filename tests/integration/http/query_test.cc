@@ -79,6 +79,31 @@ TEST_F(HttpQuery, ByCorrelationIdHeaderAndSeveralStates) {
   EXPECT_NE(other.body.find("index_headers"), std::string::npos);
 }
 
+TEST_F(HttpQuery, ByErrorAndCounted) {
+  up();
+  submit({{"queue", "q"}, {"body", "x"}, {"delay", "1h"}});
+  submit({{"queue", "q"}, {"body", "x"}, {"delay", "1h"}});
+  submit({{"queue", "other"}, {"body", "x"}, {"delay", "1h"}});
+  db.exec("UPDATE rung_tasks SET last_error = 'HTTP 503', error_type = 'Down', first_failed_at = '2026-11-20' "
+          "WHERE queue = 'q'");
+  const auto found = [&](const std::string& query) {
+    return get("/v1/tasks?" + query).json().at("tasks").size();
+  };
+  EXPECT_EQ(found("error=/http%205../i"), 2U);
+  EXPECT_EQ(found("error=/http/"), 0U);
+  EXPECT_EQ(found("error_type=Down"), 2U);
+  EXPECT_EQ(found("first_failed_after=2026-11-19T00:00:00Z"), 2U);
+  EXPECT_EQ(found("first_failed_before=2026-11-19T00:00:00Z"), 0U);
+  EXPECT_EQ(get("/v1/tasks?count=true").json(), (json{{"count", 3}, {"or_more", false}}));
+  EXPECT_EQ(get("/v1/tasks?count=true&by=error_type&error=/503/").json().at("groups"),
+            (json::array({{{"value", "Down"}, {"count", 2}}})));
+  EXPECT_EQ(get("/v1/tasks?count=true&by=error_type").json().at("groups")[1],
+            (json{{"value", nullptr}, {"count", 1}}));
+  EXPECT_THAT(refused(get("/v1/tasks?count=true&by=header.tenant"), 400), HasSubstr("not indexed"));
+  EXPECT_THAT(refused(get("/v1/tasks?error=/(/"), 400), HasSubstr("not a regular expression"));
+  EXPECT_THAT(refused(get("/v1/tasks?by=queue"), 400), HasSubstr("count=true"));
+}
+
 TEST_F(HttpQuery, PagesStayWhileRowsMove) {
   up();
   json tasks = json::array();

@@ -105,7 +105,7 @@ TEST_F(HttpQueues, WhatIsWrongIsSaid) {
   EXPECT_THAT(refused(post("/v1/queues/" + std::string(256, 'q') + "/pause"), 400),
               HasSubstr("1 to 255 bytes"));
   EXPECT_THAT(refused(post("/v1/queues/%ff/pause"), 400), HasSubstr("UTF-8"));
-  EXPECT_THAT(refused(post("/v1/queues/orders/resume", {{"reason", "x"}}), 400), HasSubstr("reason"));
+  EXPECT_THAT(refused(post("/v1/queues/orders/resume", {{"reasn", "x"}}), 400), HasSubstr("reasn"));
   EXPECT_THAT(refused(get("/v1/queues?state=paused"), 400), HasSubstr("unknown parameter"));
   EXPECT_EQ(get("/v1/queues").json().at("queues"), json::array());
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit"), "0");

@@ -26,7 +26,8 @@ TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
   EXPECT_THAT(schema.columns("SELECT * FROM retry_by_queue"),
               ElementsAre("queue", "state", "tasks", "oldest_due_at", "overdue"));
   EXPECT_THAT(schema.columns("SELECT * FROM retry_audit"),
-              ElementsAre("audit_id", "at", "who", "what", "retry_id", "before_change", "after_change"));
+              ElementsAre("audit_id", "at", "who", "what", "retry_id", "before_change", "after_change",
+                          "reason", "bulk_id"));
   EXPECT_THAT(schema.columns("SELECT * FROM retry_bulks"),
               ElementsAre("bulk_id", "action", "state", "filter", "reason", "queue", "exchange",
                           "routing_key", "rate", "who", "total", "done", "applied", "refused", "created_at",

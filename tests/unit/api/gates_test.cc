@@ -87,7 +87,7 @@ TEST_F(HeldBack, EveryQueueThatIsHeldBackIsListed) {
 TEST_F(HeldBack, WhoResumesAQueueIsToldWhatElseHoldsIt) {
   const TargetRules rules;
   const auto refused = [&] {
-    const auto resumed = resume_queue(*store_, "orders", "ann", rules);
+    const auto resumed = resume_queue(*store_, "orders", "ann", "", rules);
     EXPECT_FALSE(resumed);
     EXPECT_EQ(resumed.error().kind, Error::Kind::not_found);
     return resumed.error().message;
@@ -99,7 +99,7 @@ TEST_F(HeldBack, WhoResumesAQueueIsToldWhatElseHoldsIt) {
                                   "open until "));
   EXPECT_THAT(refused(), HasSubstr("(20 of the last 100 deliveries failed). This ends by itself"));
   ASSERT_TRUE(store_->pause({"orders", {}, "ann", ""}));
-  EXPECT_TRUE(resume_queue(*store_, "orders", "ann", rules));
+  EXPECT_TRUE(resume_queue(*store_, "orders", "ann", "", rules));
 }
 
 TEST(GateText, IsASentenceForEachGate) {

@@ -25,7 +25,7 @@ class GatesTest : public testing::Test {
   Pause pause(const std::string& queue, std::optional<EpochMs> until = {}) {
     return world.eyes->pause({queue, until, "ann", "down"}).value();
   }
-  void resume(const std::string& queue) { ASSERT_TRUE(world.eyes->resume(queue, "ann").value()); }
+  void resume(const std::string& queue) { ASSERT_TRUE(world.eyes->resume(queue, "ann", "").value()); }
 
   World world;
   DbClock clock{*world.clock};
@@ -158,7 +158,7 @@ class PauseStory : public testing::Test {
     ASSERT_TRUE(world.eyes->pause({queue, until, "ann", ""}));
     world.loop.run_for(Ms{600});
   }
-  void resume(const std::string& queue) { ASSERT_TRUE(world.eyes->resume(queue, "ann").value()); }
+  void resume(const std::string& queue) { ASSERT_TRUE(world.eyes->resume(queue, "ann", "").value()); }
   TaskId scheduled(const std::string& queue, Ms delay, int shard = 5) {
     const TaskId id = world.insert(queue, world.now() + delay, shard);
     flow.schedule(id);

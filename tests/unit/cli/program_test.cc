@@ -74,6 +74,25 @@ TEST_F(Program, HelpAndVersion) {
   }
 }
 
+// The database is not reached: it is refused before.
+TEST_F(Program, AStateThatACommandIsNeverForIsRefusedAtOnce) {
+  const std::string config = good();
+  const auto refused = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--yes", "-c", config});
+    const Ran ran = rung(words);
+    EXPECT_EQ(ran.exit, 1);
+    return ran.err;
+  };
+  EXPECT_EQ(refused({"fire", "--state", "succeeded"}),
+            "rung: fire changes only tasks that are scheduled, none that is succeeded: leave --state out\n");
+  EXPECT_THAT(refused({"fire", "--state", "parked"}), HasSubstr("`rung retry` sends parked tasks again"));
+  EXPECT_THAT(refused({"cancel", "--queue", "orders", "--state", "cancelled,parked"}),
+              HasSubstr("none that is cancelled or parked"));
+  EXPECT_THAT(refused({"discard", "--state", "succeeded"}), HasSubstr("parked or scheduled"));
+  EXPECT_EQ(rung({"fire", "--state", "scheduled", "--yes", "-c", config}).exit, 2)
+      << "goes on to the database";
+}
+
 TEST_F(Program, MistakesAreOneLineOnStderrAndExit1) {
   const std::vector<std::vector<std::string>> mistakes = {
       {},
@@ -106,6 +125,11 @@ TEST_F(Program, MistakesAreOneLineOnStderrAndExit1) {
 }
 
 TEST_F(Program, AWordThatIsNoCommandIsNamed) {
+  EXPECT_EQ(rung({"list", "--queu", "orders"}).err,
+            "rung: unknown option --queu: did you mean --queue? (see rung list --help)\n");
+  EXPECT_THAT(rung({"finish", "1", "--suceeded"}).err,
+              HasSubstr("unknown option --suceeded: did you mean --succeeded?"));
+  EXPECT_THAT(rung({"list", "--state", "parkd"}).err, HasSubstr("did you mean parked?"));
   EXPECT_EQ(rung({"lst"}).err, "rung: unknown command \"lst\": did you mean list? (see rung --help)\n");
   EXPECT_EQ(rung({"bulk", "pausse", "7"}).err,
             "rung: unknown command \"pausse\": did you mean pause? (see rung bulk --help)\n");

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <sstream>
+
 namespace rung::cli {
 namespace {
 
@@ -115,6 +118,50 @@ TEST(Table, ColoursDoNotCount) {
   table.row({{"parked", Colour::red}, "1"});
   EXPECT_THAT(table.str({.colour = true, .width = 80}), HasSubstr("\x1b[31mparked\x1b[0m  1\n"));
   EXPECT_THAT(table.str({.colour = false, .width = 80}), Not(HasSubstr("\x1b")));
+}
+
+TEST(Text, WithUtcEachTimeIsATimestamp) {
+  const EpochMs now{1'764'056'145'123};
+  set_time_style(TimeStyle::utc);
+  EXPECT_EQ(relative(now + 252s, now), "2025-11-25T07:39:57Z");
+  EXPECT_EQ(age(now - 252s, now), "2025-11-25T07:31:33Z");
+  EXPECT_EQ(moment(now, now), "2025-11-25 07:35:45.123 UTC");
+  set_time_style(TimeStyle::relative);
+  EXPECT_EQ(age(now - 252s, now), "4m12s");
+  EXPECT_EQ(moment(now - 252s, now), "2025-11-25 07:31:33.123 UTC (4m12s ago)");
+}
+
+TEST(Text, LongTextIsBrokenIntoLines) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(wrapped("one two three", 7, 9), (Lines{"one two", "three"}));
+  EXPECT_EQ(wrapped("abcdefghij", 4, 9), (Lines{"abcd", "efgh", "ij"}));
+  EXPECT_EQ(wrapped("a bcdefghij", 6, 9), (Lines{"a bcde", "fghij"}))
+      << "a break there would waste most of the line";
+  EXPECT_EQ(wrapped("one two three four", 5, 2), (Lines{"one", "two …"}));
+  EXPECT_EQ(wrapped("one two", 0, 9), (Lines{"one two"}));
+  EXPECT_EQ(wrapped("", 5, 9), (Lines{""}));
+}
+
+TEST(Table, GivesTheLastColumnTheRoomThatIsThere) {
+  const std::string error(100, 'x');
+  const auto make = [&] {
+    Table table(
+        {{"RETRY", Table::Align::right}, {"DUE", Table::Align::left, 0, 5}, {"ERROR", Table::Align::left}});
+    table.wrap_last();
+    table.row({"1", std::string(23, 'd'), error});
+    table.note("redrive by ann");
+    table.row({"2", "d", "short"});
+    return table;
+  };
+  const std::string wide = make().str(Terminal{false, 140});
+  EXPECT_NE(wide.find(error), std::string::npos);
+  std::string narrow = make().str(Terminal{false, 60});
+  EXPECT_EQ(std::ranges::count(narrow, 'x'), 100) << "all of it, in lines\n" << narrow;
+  EXPECT_EQ(narrow.find("dd"), std::string::npos) << "the spare column goes first";
+  std::istringstream lines(narrow);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(width(line), 60U);
+  EXPECT_LT(narrow.find("redrive by ann"), narrow.find("short"));
+  EXPECT_NE(make().str(Terminal{}, false).find(error), std::string::npos) << "whole if it is not a terminal";
 }
 
 }  // namespace

@@ -42,6 +42,47 @@ TEST(Query, AllConditions) {
   EXPECT_EQ(f.below, TaskId{99});
 }
 
+TEST(Query, ErrorsByTypeExpressionAndFirstFailure) {
+  FieldErrors errors;
+  const Filter f = read_filter({{"error", "/HTTP 5..|reset/i"},
+                                {"error_type", "Unavailable"},
+                                {"first_failed_after", "1970-01-01T00:00:01Z"},
+                                {"first_failed_before", "1970-01-01T00:00:02Z"}},
+                               "", errors);
+  EXPECT_EQ(errors, FieldErrors{});
+  ASSERT_TRUE(f.error_matches);
+  EXPECT_TRUE(f.error_matches->matches("peer: connection Reset"));
+  EXPECT_EQ(f.error_contains, "");
+  EXPECT_EQ(f.error_type, "Unavailable");
+  EXPECT_EQ(f.first_failed_after, EpochMs{1000});
+  EXPECT_EQ(f.first_failed_before, EpochMs{2000});
+  EXPECT_EQ(read_filter({{"error", "/var/log"}}, "", errors).error_contains, "/var/log");
+  EXPECT_EQ(errors, FieldErrors{});
+  for (const char* wrong : {"/(/", "/\\pL{0,900}/", "/(?=x)/"}) {
+    errors.clear();
+    read_filter({{"error", wrong}}, "", errors);
+    ASSERT_EQ(errors.size(), 1U) << wrong;
+    EXPECT_EQ(errors[0].field, "error");
+  }
+}
+
+TEST(Query, CountsAreAskedForByTheirField) {
+  FieldErrors errors;
+  Pairs query{{"queue", "q"}, {"count", "true"}, {"by", "header.tenant"}};
+  const CountWanted wanted = take_count(query, errors);
+  EXPECT_EQ(errors, FieldErrors{});
+  EXPECT_TRUE(wanted.count);
+  ASSERT_TRUE(wanted.by);
+  EXPECT_EQ(wanted.by->str(), "header.tenant");
+  EXPECT_EQ(query, (Pairs{{"queue", "q"}}));
+  for (Pairs wrong :
+       {Pairs{{"by", "queue"}}, Pairs{{"count", "yes"}}, Pairs{{"count", "true"}, {"by", "header."}}}) {
+    errors.clear();
+    take_count(wrong, errors);
+    EXPECT_EQ(errors.size(), 1U);
+  }
+}
+
 TEST(Query, MistakesAreNamed) {
   const auto field = [](const Pairs& query) {
     FieldErrors errors;
