@@ -14,12 +14,13 @@ using testing::ElementsAre;
 TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
   const auto shared = MysqlSchema::shared();
   MysqlSchema& schema = *shared;
-  EXPECT_THAT(
-      schema.columns("SELECT * FROM retry_current"),
-      ElementsAre("retry_id", "kind", "queue", "exchange", "routing_key", "tag", "message_id", "state",
-                  "attempt", "level", "levels", "ladder", "next_due_at", "first_failed_at", "created_at",
-                  "finished_at", "finished_by", "last_error", "body_bytes", "shard", "node", "version",
-                  "error_type", "correlation_id", "rule", "uncounted_attempts", "error_queue", "parent_id"));
+  EXPECT_THAT(schema.columns("SELECT * FROM retry_current"),
+              ElementsAre("retry_id", "kind", "queue", "exchange", "routing_key", "tag", "message_id",
+                          "state", "attempt", "level", "levels", "ladder", "next_due_at", "first_failed_at",
+                          "created_at", "finished_at", "finished_by", "last_error", "body_bytes", "shard",
+                          "node", "version", "error_type", "correlation_id", "rule", "uncounted_attempts",
+                          "error_queue", "parent_id", "silence_ends_at", "silence_means", "silence_ms",
+                          "max_attempts", "ladder_pinned", "by_exchange"));
   EXPECT_THAT(schema.columns("SELECT * FROM retry_history"),
               ElementsAre("retry_id", "queue", "message_id", "attempt", "level", "due_at", "published_at",
                           "late_ms", "outcome", "outcome_at", "error", "node", "executor", "rule"));
@@ -84,11 +85,12 @@ TEST(Views, ShowWhatTheStoreWrote) {
   n.message = std::make_shared<const Message>(Message{{}, {}, "abc"});
   n.origin_json = "{}";
   must(store->insert(std::span(&n, 1), fence));
-  EXPECT_THAT(schema.query("SELECT * FROM retry_current"),
-              ElementsAre(ElementsAre("4711", "retry", "orders", "shop", "order.created", "Order", "m-1",
-                                      "scheduled", "0", "1", "9", "default", "2026-09-10 00:26:40.123",
-                                      "2026-09-10 00:26:39.001", "2026-09-10 00:26:39.001", "NULL", "NULL",
-                                      "boom", "3", "7", "NULL", "1", "", "NULL", "", "0", "")));
+  EXPECT_THAT(
+      schema.query("SELECT * FROM retry_current"),
+      ElementsAre(ElementsAre("4711", "retry", "orders", "shop", "order.created", "Order", "m-1", "scheduled",
+                              "0", "1", "9", "default", "2026-09-10 00:26:40.123", "2026-09-10 00:26:39.001",
+                              "2026-09-10 00:26:39.001", "NULL", "NULL", "boom", "3", "7", "NULL", "1", "",
+                              "NULL", "", "0", "", "NULL", "NULL", "NULL", "NULL", "0", "0", "0")));
   EXPECT_THAT(schema.query("SELECT * FROM retry_by_queue"),
               ElementsAre(ElementsAre("orders", "scheduled", "1", "2026-09-10 00:26:40.123", "1")));
 
@@ -113,6 +115,7 @@ TEST(Views, ShowWhatTheStoreWrote) {
                                       "", "")));
   // The end of silence is no due time.
   EXPECT_EQ(schema.value("SELECT next_due_at FROM retry_current"), "NULL");
+  EXPECT_NE(schema.value("SELECT silence_ends_at FROM retry_current"), "NULL");
   EXPECT_EQ(schema.value("SELECT node FROM retry_current"), "sidecar-1");
   EXPECT_EQ(schema.value("SELECT state FROM retry_current"), "awaiting");
   // What has not failed has no such time.
