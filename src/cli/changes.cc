@@ -230,7 +230,6 @@ constexpr const char* kReasonToo = "Why; recorded in the task's audit, and as it
 void add_even_reported(CLI::App& c, ChangeOptions& o) {
   c.add_flag("--even-reported", o.even_reported, "Also tasks whose success was reported, not only presumed");
 }
-constexpr const char* kReasonToo = "Why; recorded in the task's audit, and as its last error";
 
 void add_cancel(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();

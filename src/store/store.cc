@@ -27,6 +27,7 @@ std::vector<State> states_of(BulkAction action) {
     case BulkAction::fire:
       return {State::scheduled};
     case BulkAction::redrive:
+      return {State::parked, State::scheduled, State::awaiting, State::succeeded};
     case BulkAction::discard:
       break;
   }
