@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/core/broker_facts.h"
+#include "src/core/broker_place.h"
 #include "src/core/message.h"
 #include "src/core/result.h"
 #include "src/core/time.h"
@@ -128,6 +129,8 @@ class BrokerSink {
   // After each check of the topology, and when the broker refuses to declare it.
   virtual void on_topology(const TopologyReport& report) = 0;
   virtual void on_error_queues(const ErrorQueueReport&) {}
+  // After each claim(), and then with each check of the topology.
+  virtual void on_place(const PlaceReport&) {}
 };
 
 // Limits that the broker's design imposes on publishers.
@@ -149,6 +152,12 @@ class Broker {
   // backoff. Fails only for errors that waiting cannot fix (a URL that does not parse, a missing CA file).
   // REQUIRES: the sink outlives stop().
   virtual Result<void> start(BrokerSink& sink) = 0;
+
+  // Reads whose place this is (on_place); if `mark`, and nobody has marked it yet, marks it as the
+  // database's. The mark outlives every process, and anybody who connects to the place can read it.
+  virtual void claim(std::string database, bool mark) = 0;
+  // From now on only connections to the broker of that name consume and publish; one to another is dropped.
+  virtual void serve_only(std::string cluster) = 0;
 
   // Each message gets exactly one PublishResult: once the broker surely has it, or when the connection is
   // lost, or at stop.

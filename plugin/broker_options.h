@@ -17,6 +17,8 @@ struct BrokerOptions {
   std::string url;  // its scheme chooses the plugin: amqp:// or amqps://user:password@host:port/vhost
   // Further addresses of the same broker, e.g. cluster nodes, with the same scheme and path.
   std::vector<std::string> other_urls;
+  // Read anew for each login; its first line takes the place of the password in the URLs. "" = none.
+  std::string password_file;
   std::string prefix = "rung";              // of every name that Rung declares
   std::vector<std::string> group_prefixes;  // of all groups of the config: patterns skip their queues
   // TLS: files; the host's name is checked against the certificate.

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "plugin/delivery_facts.h"
+#include "src/core/url.h"
 
 namespace rung {
 namespace {
@@ -33,6 +34,20 @@ Result<void> MemoryBroker::start(BrokerSink& sink) {
   set_status(true, {});
   if (pace_ == Pace::own_thread) thread_ = std::thread([this] { run(); });
   return {};
+}
+
+void MemoryBroker::claim(std::string database, bool mark) {
+  std::lock_guard lock(mutex_);
+  if (owner_.empty() && mark) owner_ = database;
+  const auto url = parse_url(options_.url);
+  place_ =
+      PlaceReport{{cluster_, url ? url->vhost() : "/", options_.prefix}, std::move(database), owner_, {}};
+  changed_.notify_all();
+}
+
+void MemoryBroker::serve_only(std::string cluster) {
+  std::lock_guard lock(mutex_);
+  served_ = std::move(cluster);
 }
 
 void MemoryBroker::publish(std::vector<Outgoing> batch) {
@@ -100,6 +115,7 @@ bool MemoryBroker::pump() {
     std::lock_guard lock(mutex_);
     if (sink_ == nullptr || stopped_) return false;
     if (std::exchange(status_changed_, false)) told.status = status_;
+    if (status_.consuming) told.place = std::exchange(place_, std::nullopt);
     told.results.swap(cut_results_);
     publish_waiting(told);
     deliver(told);
@@ -110,6 +126,7 @@ bool MemoryBroker::pump() {
 
 void MemoryBroker::tell(Told& told) {
   if (told.status) sink_->on_status(*told.status);
+  if (told.place) sink_->on_place(*told.place);
   if (!told.results.empty()) sink_->on_published(std::vector(told.results));
   for (const auto* deliveries : {&told.deliveries, &told.from_error_queues}) {
     if (!deliveries->empty()) sink_->on_deliveries(std::vector(*deliveries));
@@ -470,7 +487,23 @@ void MemoryBroker::release_confirms() {
   changed_.notify_all();
 }
 
+void MemoryBroker::become(std::string cluster, std::string owner) {
+  std::lock_guard lock(mutex_);
+  cluster_ = std::move(cluster);
+  owner_ = std::move(owner);
+}
+
 // --- inspection ---
+
+std::string MemoryBroker::owner() const {
+  std::lock_guard lock(mutex_);
+  return owner_;
+}
+
+std::string MemoryBroker::served() const {
+  std::lock_guard lock(mutex_);
+  return served_;
+}
 
 std::vector<MemoryBroker::Published> MemoryBroker::published() const {
   std::lock_guard lock(mutex_);

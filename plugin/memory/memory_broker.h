@@ -47,6 +47,8 @@ class MemoryBroker final : public Broker {
   std::string_view name() const override { return "the broker in memory"; }
   BrokerLimits limits() const override { return {}; }
   Result<void> start(BrokerSink& sink) override;
+  void claim(std::string database, bool mark) override;
+  void serve_only(std::string cluster) override;
   void publish(std::vector<Outgoing> batch) override;
   void ack(std::vector<DeliveryTag> tags) override;
   void stop_intake() override;
@@ -94,7 +96,12 @@ class MemoryBroker final : public Broker {
   void hold_confirms(std::string queue = {});
   void release_confirms();
 
+  // It has this name and owner, as if the connections led elsewhere; reported at the next claim().
+  void become(std::string cluster, std::string owner);
+
   // --- inspection ---
+  std::string owner() const;   // the database that this broker is marked with; "" = none
+  std::string served() const;  // as in serve_only()
   struct Published {
     Outgoing outgoing;
     PublishResult::How how;
@@ -124,8 +131,9 @@ class MemoryBroker final : public Broker {
     std::vector<Delivery> deliveries, from_error_queues;
     std::vector<PublishResult> results;
     std::optional<BrokerStatus> status;
+    std::optional<PlaceReport> place;
     bool empty() const {
-      return deliveries.empty() && from_error_queues.empty() && results.empty() && !status;
+      return deliveries.empty() && from_error_queues.empty() && results.empty() && !status && !place;
     }
   };
 
@@ -174,6 +182,8 @@ class MemoryBroker final : public Broker {
   std::vector<Published> published_;
   BrokerStatus status_;
   bool status_changed_ = false;
+  std::string cluster_ = "memory", owner_, served_;
+  std::optional<PlaceReport> place_;        // to report
   std::vector<PublishResult> cut_results_;  // of what drop_connection() lost
 };
 

@@ -17,11 +17,8 @@ Result<BrokerEndpoints> make_endpoints(const BrokerOptions& options, const Clock
   }
   BrokerEndpoints endpoints;
   const bool tls = scheme == "amqps";
-  if (tls) {
-    auto loaded = Tls::load(options);
-    if (!loaded) return tl::unexpected(loaded.error());
-    endpoints.tls = *std::move(loaded);
-  }
+  endpoints.access = std::make_unique<Access>(options, tls);
+  if (auto loaded = endpoints.access->tls(); !loaded) return tl::unexpected(loaded.error());
   endpoints.addresses =
       std::make_unique<Addresses>(*std::move(urls), usual_port(tls), Addresses::Order::shuffled, clock);
   return endpoints;

@@ -57,14 +57,14 @@ Connection::Connection(std::unique_ptr<Wire> wire, const Clock& clock, Address a
 
 Connection::~Connection() { empty_amqp_pool(&pool_); }
 
-Result<std::unique_ptr<Connection>> Connection::open(Addresses& addresses, const Tls* tls, Ms heartbeat,
+Result<std::unique_ptr<Connection>> Connection::open(Addresses& addresses, const Access& access, Ms heartbeat,
                                                      const std::string& name, Waker& waker, Ms most,
                                                      const SetUp& set_up) {
   using Opened = Result<std::unique_ptr<Connection>>;
   return addresses.connect(
       most, [&] { return waker.stopping(); },
       [&](const Address& address, BootMs until) -> Opened {
-        auto connection = open_at(address, tls, heartbeat, name, waker, until);
+        auto connection = open_at(address, access, heartbeat, name, waker, until);
         if (!connection || !set_up) return connection;
         auto done = set_up(**connection);
         if (done) return connection;
@@ -73,15 +73,18 @@ Result<std::unique_ptr<Connection>> Connection::open(Addresses& addresses, const
       });
 }
 
-Result<std::unique_ptr<Connection>> Connection::open_at(const Address& address, const Tls* tls, Ms heartbeat,
-                                                        const std::string& name, Waker& waker,
+Result<std::unique_ptr<Connection>> Connection::open_at(const Address& address, const Access& access,
+                                                        Ms heartbeat, const std::string& name, Waker& waker,
                                                         BootMs deadline) {
-  const Url& url = address.url;
-  const int port = url.port != 0 ? url.port : usual_port(tls != nullptr);
-  auto wire = Wire::open(address, port, tls, waker, deadline);
+  const auto url = access.login(address.url);
+  if (!url) return tl::unexpected(url.error());
+  const auto tls = access.tls();
+  if (!tls) return tl::unexpected(tls.error());
+  const int port = url->port != 0 ? url->port : usual_port(access.uses_tls());
+  auto wire = Wire::open(address, port, *tls, waker, deadline);
   if (!wire) return tl::unexpected(wire.error());
   std::unique_ptr<Connection> connection(new Connection(std::move(*wire), waker.clock(), address, heartbeat));
-  if (auto done = connection->login(url, name, waker, deadline); !done) {
+  if (auto done = connection->login(*url, name, waker, deadline); !done) {
     Error error = done.error();
     error.message = address.shown + ": " + error.message;
     return tl::unexpected(std::move(error));

@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 
+#include "plugin/rabbitmq/access.h"
 #include "plugin/rabbitmq/frame.h"
 #include "plugin/rabbitmq/waker.h"
 #include "plugin/rabbitmq/wire.h"
@@ -52,12 +53,13 @@ class Connection {
   using SetUp = std::function<Result<void>(Connection&)>;
   // Connects to the first address that accepts us and where `set_up` succeeds. `most`: login timeout for an
   // address that has no alternative.
-  static Result<std::unique_ptr<Connection>> open(Addresses& addresses, const Tls* tls, Ms heartbeat,
+  static Result<std::unique_ptr<Connection>> open(Addresses& addresses, const Access& access, Ms heartbeat,
                                                   const std::string& name, Waker& waker, Ms most,
                                                   const SetUp& set_up = {});
   // Connects to this address.
-  static Result<std::unique_ptr<Connection>> open_at(const Address& address, const Tls* tls, Ms heartbeat,
-                                                     const std::string& name, Waker& waker, BootMs deadline);
+  static Result<std::unique_ptr<Connection>> open_at(const Address& address, const Access& access,
+                                                     Ms heartbeat, const std::string& name, Waker& waker,
+                                                     BootMs deadline);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;

@@ -59,10 +59,13 @@ void ConnectionLoop::run() {
 
 Result<std::unique_ptr<Connection>> ConnectionLoop::connect() {
   closed_by_peer_.reset();
-  auto connection =
-      Connection::open(deps_.addresses, deps_.tls.get(), deps_.options.heartbeat,
-                       deps_.options.connection_name + " (" + settings_.purpose + ")", waker_, kSetUpTimeout,
-                       settings_.prepare_decides_on_address ? callbacks_.prepare : Connection::SetUp{});
+  const auto set_up = [this](Connection& connection) -> Result<void> {
+    if (auto ours = accepts(connection); !ours || !settings_.prepare_decides_on_address) return ours;
+    return callbacks_.prepare(connection);
+  };
+  auto connection = Connection::open(deps_.addresses, deps_.access, deps_.options.heartbeat,
+                                     deps_.options.connection_name + " (" + settings_.purpose + ")", waker_,
+                                     kSetUpTimeout, set_up);
   if (!connection || settings_.prepare_decides_on_address || !callbacks_.prepare) return connection;
   if (auto done = callbacks_.prepare(**connection); !done) {
     deps_.addresses.failed((*connection)->address());  // login worked, but then it did not serve
@@ -71,9 +74,19 @@ Result<std::unique_ptr<Connection>> ConnectionLoop::connect() {
   return connection;
 }
 
+Result<void> ConnectionLoop::accepts(const Connection& connection) const {
+  if (settings_.any_broker) return {};
+  return deps_.access.accepts(connection.cluster(), connection.address().shown);
+}
+
 Error ConnectionLoop::serve(Connection& connection) {
   (void)waker_.dropped();  // referred to the previous connection
+  std::optional<std::uint32_t> accepted;
   for (;;) {
+    if (const std::uint32_t version = deps_.access.version(); accepted != version) {
+      if (auto ours = accepts(connection); !ours) return ours.error();
+      accepted = version;
+    }
     if (auto reason = waker_.dropped()) return Error{Error::Kind::transient, *std::move(reason)};
     const auto next = callbacks_.turn(connection);
     if (!next) return next.error();

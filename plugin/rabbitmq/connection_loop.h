@@ -15,11 +15,11 @@
 
 #include "plugin/broker.h"
 #include "plugin/broker_options.h"
+#include "plugin/rabbitmq/access.h"
 #include "plugin/rabbitmq/backoff.h"
 #include "plugin/rabbitmq/connection.h"
 #include "plugin/rabbitmq/sink_adapter.h"
 #include "plugin/rabbitmq/waker.h"
-#include "plugin/rabbitmq/wire.h"
 #include "src/core/addresses.h"
 #include "src/core/result.h"
 #include "src/core/time.h"
@@ -32,7 +32,7 @@ class ConnectionLoop {
   struct Deps {
     const BrokerOptions& options;  // heartbeat and connection_name
     Addresses& addresses;
-    std::shared_ptr<Tls> tls;  // nullptr: amqp://
+    Access& access;
     SinkAdapter& sink;
   };
 
@@ -41,6 +41,7 @@ class ConnectionLoop {
     std::string purpose;                      // "publish": part of the connection's name
     std::optional<SinkAdapter::Side> side;    // whose status the loop reports as down; none = no side
     bool prepare_decides_on_address = false;  // an error of `prepare` tries the next address at once
+    bool any_broker = false;                  // true: not only the one of Broker::serve_only()
     bool address_failed_when_over = true;     // false: a connection that ends says nothing about its address
   };
 
@@ -125,6 +126,7 @@ class ConnectionLoop {
  private:
   void run();
   Result<std::unique_ptr<Connection>> connect();
+  Result<void> accepts(const Connection& connection) const;
   Error serve(Connection& connection);
   void wait_until(BootMs until);
   void report_down(const Error& why);

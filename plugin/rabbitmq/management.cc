@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "plugin/rabbitmq/access.h"
 #include "plugin/rabbitmq/broker_endpoints.h"
 #include "plugin/rabbitmq/management_json.h"
 #include "plugin/rabbitmq/topology.h"
@@ -390,14 +391,17 @@ Result<std::unique_ptr<ManagementAdmin>> make_admin(const BrokerOptions& options
   const auto brokers = parse_urls(options.url, options.other_urls);
   if (!brokers) return permanent("broker.url: " + brokers.error().message);
   std::vector<Url> urls;
-  for (const Url& broker : *brokers) {
+  for (const Url& given : *brokers) {
+    const auto login = with_password(options, given);
+    if (!login) return tl::unexpected(login.error());
+    const Url& broker = *login;
     Url url;
     url.scheme = "http";
     url.host = broker.host;
     if (!options.rabbitmq.management.empty()) {
-      auto given = given_management(options.rabbitmq.management);
-      if (!given) return tl::unexpected(given.error());
-      url = *std::move(given);
+      auto management = given_management(options.rabbitmq.management);
+      if (!management) return tl::unexpected(management.error());
+      url = *std::move(management);
     }
     if (url.user.empty()) {
       url.user = broker.user.empty() ? "guest" : broker.user;

@@ -31,8 +31,7 @@ Result<std::unique_ptr<Probe>> Probe::open(const BrokerOptions& options, const C
   if (!endpoints) return tl::unexpected(endpoints.error());
   std::unique_ptr<Probe> probe(new Probe(clock));
   probe->timeout_ = timeout;
-  probe->tls_ = endpoints->tls;
-  auto opened = Connection::open(*endpoints->addresses, probe->tls_.get(), options.heartbeat,
+  auto opened = Connection::open(*endpoints->addresses, *endpoints->access, options.heartbeat,
                                  options.connection_name + " (doctor)", probe->waker_, timeout);
   if (!opened) return tl::unexpected(opened.error());
   probe->connection_ = *std::move(opened);
@@ -46,7 +45,7 @@ std::vector<AddressFacts> look_at_addresses(const BrokerOptions& options, const 
   const auto found = endpoints->addresses->find(clock.boot() + timeout, {});
   for (const Address& address : found.all) {
     Waker waker(clock);
-    auto opened = Connection::open_at(address, endpoints->tls.get(), options.heartbeat,
+    auto opened = Connection::open_at(address, *endpoints->access, options.heartbeat,
                                       options.connection_name + " (doctor)", waker, clock.boot() + timeout);
     if (!opened) {
       all.push_back({address.shown, opened.error(), ""});
@@ -133,6 +132,18 @@ Result<void> Probe::may_consume(std::string_view queue) {
   if (auto ready = channel(); !ready) return ready;
   channel_open_ = false;
   return rabbit::may_consume(*connection_, queue, waker_, waker_.now() + timeout_, others());
+}
+
+Result<PlaceReport> Probe::owner(const BrokerOptions& options, const OwnerClaim& claim) {
+  if (auto ready = channel(); !ready) return tl::unexpected(ready.error());
+  return read_owner(options, claim, *connection_, waker_, waker_.now() + timeout_);
+}
+
+Result<void> Probe::remove_mark(const BrokerOptions& options) {
+  if (auto ready = channel(); !ready) return ready;
+  auto done = delete_owner(options, *connection_, waker_, waker_.now() + timeout_);
+  if (!done) channel_open_ = false;
+  return done;
 }
 
 Result<void> Probe::may_publish(std::string_view exchange, std::string_view unbound_key) {

@@ -1,7 +1,7 @@
-// A connection that tests over AMQP what its user may do. It leaves nothing behind: it declares others'
-// exchanges and queues passively, its own declarations end with the connection, and it tests the right to
-// bind by removing a binding that does not exist. Thread: one. Every call blocks, bounded by the timeout
-// given to open().
+// A connection that tests over AMQP what its user may do. Only a mark that it is told to set stays behind: it
+// declares others' exchanges and queues passively, its own declarations end with the connection, and it tests
+// the right to bind by removing a binding that does not exist. Thread: one. Every call blocks, bounded by the
+// timeout given to open().
 #pragma once
 
 #include <memory>
@@ -11,6 +11,7 @@
 
 #include "plugin/broker_options.h"
 #include "plugin/rabbitmq/connection.h"
+#include "plugin/rabbitmq/owner_mark.h"
 #include "src/core/result.h"
 
 namespace rung::rabbit {
@@ -45,6 +46,10 @@ class Probe {
   // During an alarm the broker stops reading from a connection that publishes: the check then fails after the
   // timeout, and so do all later ones. So ask this last, and see blocked().
   Result<void> may_publish(std::string_view exchange, std::string_view unbound_key);
+  // Whose the prefix is. If `claim.mark`, a free one becomes that database's.
+  Result<PlaceReport> owner(const BrokerOptions& options, const OwnerClaim& claim);
+  // Removes the mark of whoever has it.
+  Result<void> remove_mark(const BrokerOptions& options);
   // Why the broker blocks this connection; "" = it does not.
   const std::string& blocked() const { return blocked_; }
 
@@ -57,7 +62,6 @@ class Probe {
 
   Waker waker_;
   Ms timeout_{0};
-  std::shared_ptr<Tls> tls_;
   std::unique_ptr<Connection> connection_;
   bool channel_open_ = false;
   std::string blocked_;

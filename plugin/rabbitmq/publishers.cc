@@ -20,7 +20,7 @@ Publishers::Publishers(const BrokerOptions& options, const BrokerEndpoints& endp
       sink_(sink),
       helpers_sink_(sink.sink(), SinkAdapter::Status::silent),
       proven_(endpoints.addresses->clock()),
-      main_({options, *endpoints.addresses, endpoints.tls, sink}, Role::main,
+      main_({options, *endpoints.addresses, *endpoints.access, sink}, Role::main,
             {.proven = proven_,
              .pass_on = [this](std::vector<Outgoing> batch) { publish_unproven(std::move(batch)); },
              .rights_lost = {}}),
@@ -52,7 +52,7 @@ Publisher* Publishers::started(Helper& helper) {
   if (stopping_) return nullptr;
   if (!helper.publisher) {
     helper.publisher = std::make_unique<Publisher>(
-        ConnectionLoop::Deps{helper.options, *endpoints_.addresses, endpoints_.tls, helpers_sink_},
+        ConnectionLoop::Deps{helper.options, *endpoints_.addresses, *endpoints_.access, helpers_sink_},
         helper.role,
         PublisherPeers{.proven = proven_,
                        .pass_on = [this](std::vector<Outgoing> batch) { main_.publish(std::move(batch)); },

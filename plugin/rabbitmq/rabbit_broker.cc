@@ -62,7 +62,7 @@ struct Connections {
   Connections(const BrokerOptions& options, rabbit::BrokerEndpoints at, BrokerSink& to)
       : endpoints(std::move(at)),
         sink(to),
-        deps{options, *endpoints.addresses, endpoints.tls, sink},
+        deps{options, *endpoints.addresses, *endpoints.access, sink},
         own(deps),
         errors(options.error_queues->empty() ? nullptr : std::make_unique<ErrorIntake>(deps)),
         publishers(options, endpoints, sink),
@@ -132,6 +132,12 @@ class RabbitBroker final : public Broker {
   // With so few publishes in flight, a dead queue never gets there.
   BrokerLimits limits() const override { return {.first_window = 16}; }
 
+  void claim(std::string database, bool mark) override {
+    if (connections_) connections_->topology.claim(std::move(database), mark);
+  }
+  void serve_only(std::string cluster) override {
+    if (connections_) connections_->endpoints.access->serve_only(std::move(cluster));
+  }
   void publish(std::vector<Outgoing> batch) override {
     if (!connections_) return;
     for (Outgoing& outgoing : batch) rabbit::route_to_queue(outgoing, return_exchange_);

@@ -39,6 +39,9 @@ class SinkAdapter {
   void topology(const TopologyReport& report) {
     if (reported_) sink_.on_topology(report);
   }
+  void place(const PlaceReport& report) {
+    if (reported_) sink_.on_place(report);
+  }
   void error_queues(const ErrorQueueReport& report) {
     if (reported_) sink_.on_error_queues(report);
   }

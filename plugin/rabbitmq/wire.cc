@@ -125,24 +125,24 @@ Result<std::shared_ptr<Tls>> Tls::load(const BrokerOptions& options) {
   return tls;
 }
 
-Result<std::unique_ptr<Wire>> Wire::open(const Address& address, int port, const Tls* tls, Waker& waker,
-                                         BootMs deadline) {
+Result<std::unique_ptr<Wire>> Wire::open(const Address& address, int port, std::shared_ptr<Tls> tls,
+                                         Waker& waker, BootMs deadline) {
   const auto to = socket_address(address.ip, port);
   const auto fd = to ? connect_to(*to, waker, deadline) : tl::unexpected(to.error());
   if (!fd) return transient("connecting to " + address.shown + ": " + fd.error().message);
-  std::unique_ptr<Wire> wire(new Wire(*fd));
-  if (tls != nullptr) {
-    if (auto shaken = wire->shake_hands(address.url.host, *tls, waker, deadline); !shaken)
+  std::unique_ptr<Wire> wire(new Wire(*fd, std::move(tls)));
+  if (wire->tls_ != nullptr) {
+    if (auto shaken = wire->shake_hands(address.url.host, waker, deadline); !shaken)
       return transient(address.shown + ": TLS: " + shaken.error().message);
   }
   return wire;
 }
 
-Result<void> Wire::shake_hands(const std::string& host, const Tls& tls, Waker& waker, BootMs deadline) {
-  ssl_ = SSL_new(tls.context());
+Result<void> Wire::shake_hands(const std::string& host, Waker& waker, BootMs deadline) {
+  ssl_ = SSL_new(tls_->context());
   if (ssl_ == nullptr || SSL_set_fd(ssl_, fd_) != 1) return transient(tls_error());
   SSL_set_tlsext_host_name(ssl_, host.c_str());
-  if (tls.verify_host() && !expect_host(ssl_, host)) return transient(tls_error());
+  if (tls_->verify_host() && !expect_host(ssl_, host)) return transient(tls_error());
   for (;;) {
     ERR_clear_error();
     const int result = SSL_connect(ssl_);

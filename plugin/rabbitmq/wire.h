@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "plugin/broker_options.h"
 #include "plugin/rabbitmq/waker.h"
@@ -18,7 +19,7 @@
 
 namespace rung::rabbit {
 
-// The TLS configuration, read from files once.
+// The TLS configuration, as its files were when it was loaded.
 class Tls {
  public:
   // Permanent errors: a file is missing or is no certificate, a key does not match.
@@ -40,8 +41,8 @@ class Wire {
  public:
   // Connects to a resolved address and performs the handshake. `tls` may be null. Gives up at `deadline` or
   // when `waker` says stop.
-  static Result<std::unique_ptr<Wire>> open(const Address& address, int port, const Tls* tls, Waker& waker,
-                                            BootMs deadline);
+  static Result<std::unique_ptr<Wire>> open(const Address& address, int port, std::shared_ptr<Tls> tls,
+                                            Waker& waker, BootMs deadline);
   ~Wire();
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
@@ -53,11 +54,12 @@ class Wire {
   Result<std::size_t> write(const char* from, std::size_t size);
 
  private:
-  explicit Wire(int fd) : fd_(fd) {}
-  Result<void> shake_hands(const std::string& host, const Tls& tls, Waker& waker, BootMs deadline);
+  Wire(int fd, std::shared_ptr<Tls> tls) : fd_(fd), tls_(std::move(tls)) {}
+  Result<void> shake_hands(const std::string& host, Waker& waker, BootMs deadline);
   Result<std::size_t> tls_outcome(int result);
 
   const int fd_;
+  const std::shared_ptr<Tls> tls_;  // nullptr: plain TCP
   SSL* ssl_ = nullptr;
 };
 

@@ -34,14 +34,18 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
           loop, health_, [this](SystemEvent event) { record(std::move(event)); }, settings_.identity.name),
       refused_publishes_([this](SystemEvent event) { record(std::move(event)); }),
       settings_watch_(health_, [this](SystemEvent event) { record(std::move(event)); }),
+      intake_holds_(broker),
       intake_pause_(loop,
-                    {broker, health_, [this] { return jobs_->answered(); }, [this] { router_.drop_all(); },
-                     [this](SystemEvent event) { record(std::move(event)); }, settings_.identity.name},
+                    {intake_holds_, broker.name(), health_, [this] { return jobs_->answered(); },
+                     [this] { router_.drop_all(); }, [this](SystemEvent event) { record(std::move(event)); },
+                     settings_.identity.name},
                     settings_.lease),
       jobs_(make_jobs([this](const StoreJobs::Status& status) {
         store_watch_.changed(status);
         intake_pause_.database_away(status.away);
       })),
+      ownership_(loop, {broker, *jobs_, health_, [this](SystemEvent event) { record(std::move(event)); },
+                        [this](bool ours) { ownership_changed(ours); }}),
       proof_(loop.clock(), settings_.require_token),
       key_reader_(loop, *jobs_, proof_,
                   [this] {
@@ -110,9 +114,11 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
 Bridge::~Bridge() = default;
 
 Result<void> Bridge::start() {
+  intake_holds_.hold(IntakeHolds::Why::place);  // until we know whose it is
   intake_pause_.start();
   attachments_.note_by([this](std::vector<AttachmentSighting> seen) { note_attachments(std::move(seen)); });
   if (auto started = broker_.start(*this); !started) return started;
+  ownership_.start();
   key_reader_.read();  // also reveals a wrong password or a missing right, whether or not the broker answers
   gates_.start();
   breakers_.start();
@@ -120,7 +126,6 @@ Result<void> Bridge::start() {
   broker_watch_.start();
   janitor_.silence().wait_for_removed();
   name_queues();
-  janitor_.start();
   bulks_.start();
   retention_.start();
   return {};
@@ -203,6 +208,10 @@ void Bridge::on_topology(const TopologyReport& report) {
   loop_.post([this, report] { broker_watch_.checked(report); });
 }
 
+void Bridge::on_place(const PlaceReport& report) {
+  loop_.post([this, report] { ownership_.reported(report); });
+}
+
 void Bridge::on_error_queues(const ErrorQueueReport& report) {
   loop_.post([this, report] { error_queues(report); });
 }
@@ -226,15 +235,36 @@ void Bridge::error_queues(const ErrorQueueReport& report) {
 }
 
 bool Bridge::may_publish() const {
-  return broker_watch_.takes_messages() && !fence_.is_closed() && proof_.ready() && gates_.known();
+  return broker_watch_.takes_messages() && ownership_.ours() && !fence_.is_closed() && proof_.ready() &&
+         gates_.known();
 }
 
 void Bridge::broker_status(const BrokerStatus& status) {
   const bool connected = status.consuming && !broker_watch_.status().consuming;
   broker_watch_.changed(status);
   if (connected) attachments_.connected(loop_.clock().boot());
-  // Only a process that can publish may take the name and shards.
-  if (status.publishing && !drain_.begun()) shards_.start();
+  start_shards();
+  dispatch_.open(may_publish());
+}
+
+// Only a process that can publish may take the name and shards.
+void Bridge::start_shards() {
+  if (broker_watch_.status().publishing && ownership_.ours() && !drain_.begun()) shards_.start();
+}
+
+// During a conflict the silence of tasks proves nothing either: their failures are not taken in.
+void Bridge::ownership_changed(bool ours) {
+  broker_watch_.set_ours(ours);
+  if (ours) {
+    intake_holds_.release(IntakeHolds::Why::place);
+    janitor_.start();
+    start_shards();
+  } else {
+    intake_holds_.hold(IntakeHolds::Why::place);
+    router_.drop_all();
+    janitor_.stop();
+    publish_until({0});  // until the next renewal of the leases after it has ended
+  }
   dispatch_.open(may_publish());
 }
 
@@ -270,7 +300,7 @@ void Bridge::lost(const std::vector<int>& shards) {
 }
 
 void Bridge::publish_until(BootMs deadline) {
-  if (fence_.extend(deadline)) dispatch_.open(may_publish());
+  if (fence_.extend(ownership_.ours() ? deadline : BootMs{0})) dispatch_.open(may_publish());
 }
 
 // Their failures come from there: they need no attachment.
@@ -389,6 +419,7 @@ void Bridge::drain(std::function<void()> done) {
   if (drain_.begun()) return;
   failpoint("drain.begun");
   broker_watch_.stop();
+  ownership_.drain();
   intake_pause_.drain();
   key_reader_.drain();
   router_.drain();

@@ -28,10 +28,12 @@
 #include "src/bridge/health.h"
 #include "src/bridge/horizon.h"
 #include "src/bridge/intake.h"
+#include "src/bridge/intake_holds.h"
 #include "src/bridge/intake_pause.h"
 #include "src/bridge/janitor.h"
 #include "src/bridge/left_unacked.h"
 #include "src/bridge/outbox.h"
+#include "src/bridge/ownership_watch.h"
 #include "src/bridge/publish_fence.h"
 #include "src/bridge/refused_publishes.h"
 #include "src/bridge/results.h"
@@ -119,6 +121,7 @@ class Bridge final : public BrokerSink {
   void on_status(const BrokerStatus& status) override;
   void on_topology(const TopologyReport& report) override;
   void on_error_queues(const ErrorQueueReport& report) override;
+  void on_place(const PlaceReport& report) override;
 
  private:
   bool may_publish() const;
@@ -127,6 +130,8 @@ class Bridge final : public BrokerSink {
   void gained(const std::vector<Gained>& shards);
   void lost(const std::vector<int>& shards);
   void publish_until(BootMs deadline);
+  void start_shards();
+  void ownership_changed(bool ours);
   bool idle() const;
   std::vector<std::string> configured_queues() const;
   void reserve_names();
@@ -148,8 +153,10 @@ class Bridge final : public BrokerSink {
   StoreWatch store_watch_;
   RefusedPublishes refused_publishes_;
   SettingsWatch settings_watch_;
+  IntakeHolds intake_holds_;
   IntakePause intake_pause_;
   const std::unique_ptr<StoreJobs> jobs_;
+  OwnershipWatch ownership_;
   DeliveryProof proof_;
   TokenKeyReader key_reader_;
   Gates gates_;

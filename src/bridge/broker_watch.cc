@@ -42,7 +42,7 @@ void BrokerWatch::changed(const BrokerStatus& status) {
     has_served_ = true;
     if (!stepped_back_) deps_.health.clear("broker");
   }
-  ability_.publishing(status.publishing, clock_.boot());
+  ability_.publishing(status.publishing && ours_, clock_.boot());
   if (status.blocked == before.blocked) return;
   if (status.blocked) {
     log::warn("broker blocks publishing (memory or disk alarm): retries wait, no attempt is counted",
@@ -86,11 +86,16 @@ void BrokerWatch::checked(const TopologyReport& report) {
   deps_.health.set("topology", report.problem);
 }
 
+void BrokerWatch::set_ours(bool yes) {
+  ours_ = yes;
+  ability_.publishing(status_.publishing && ours_, clock_.boot());
+}
+
 void BrokerWatch::look() {
   BrokerLink link = ability_.link(clock_.boot());
   // Reconnected, if only recently, and still holding all its shards: after an outage for all instances, the
   // first to reconnect must not get the shards of the others.
-  if (link == BrokerLink::lost && status_.publishing && !deps_.shards.stepped_back())
+  if (link == BrokerLink::lost && status_.publishing && ours_ && !deps_.shards.stepped_back())
     link = BrokerLink::interrupted;
   deps_.shards.set_link(link);
   const bool back = deps_.shards.stepped_back();

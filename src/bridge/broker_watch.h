@@ -33,6 +33,8 @@ class BrokerWatch {
   void stop();
   void changed(const BrokerStatus& status);
   void checked(const TopologyReport& report);
+  // Whether we may publish to this broker (OwnershipWatch). If not, another instance may get our shards.
+  void set_ours(bool yes);
 
   const BrokerStatus& status() const { return status_; }
   bool takes_messages() const { return status_.publishing && !status_.blocked; }
@@ -49,6 +51,7 @@ class BrokerWatch {
   BrokerStatus status_;
   Ability ability_;
   io::Timer timer_;
+  bool ours_ = false;
   bool has_served_ = false;
   bool stepped_back_ = false;  // as last reported
   BootMs away_since_{0};       // 0 = not away

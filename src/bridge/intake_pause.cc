@@ -24,7 +24,7 @@ void IntakePause::start() {
   begun_ = false;
   paused_ = true;
   paused_at_ = clock_.boot();
-  deps_.broker.pause_intake(true);
+  deps_.holds.hold(IntakeHolds::Why::database_away);
   timer_.start(kLookForAnAnswer);
 }
 
@@ -32,7 +32,7 @@ void IntakePause::begin(BootMs now) {
   paused_ = false;
   begun_ = true;
   log::info("database answered: intake begins", {{"waited_ms", (now - paused_at_).count()}});
-  deps_.broker.pause_intake(false);
+  deps_.holds.release(IntakeHolds::Why::database_away);
 }
 
 void IntakePause::database_away(bool yes) {
@@ -65,9 +65,9 @@ void IntakePause::pause(BootMs now) {
   least_ = lasted ? Ms{0} : std::clamp(least_ * 2, outage_timeout_, outage_timeout_ * kLongestLeast);
   paused_ = true;
   paused_at_ = now;
-  deps_.broker.pause_intake(true);
+  deps_.holds.hold(IntakeHolds::Why::database_away);
   deps_.forget();
-  const std::string broker(deps_.broker.name());
+  const std::string broker(deps_.broker);
   log::warn("database does not answer: intake paused, unacked messages returned to " + broker,
             {{"for_ms", outage_timeout_.count()}});
   deps_.health.set("intake",
@@ -81,7 +81,7 @@ void IntakePause::resume(BootMs now) {
   resumed_at_ = now;
   const std::string length = std::to_string((now - paused_at_).count());
   log::info("intake resumed", {{"paused_ms", (now - paused_at_).count()}});
-  deps_.broker.pause_intake(false);
+  deps_.holds.release(IntakeHolds::Why::database_away);
   deps_.health.clear("intake");
   // It could not be written before.
   deps_.record({0,
@@ -91,7 +91,7 @@ void IntakePause::resume(BootMs now) {
                 deps_.node,
                 "intake was paused for " + length +
                     " ms because the database did not answer: unacked messages were returned to " +
-                    std::string(deps_.broker.name())});
+                    std::string(deps_.broker)});
 }
 
 }  // namespace rung::bridge

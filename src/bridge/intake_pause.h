@@ -10,9 +10,10 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
-#include "plugin/broker.h"
 #include "src/bridge/health.h"
+#include "src/bridge/intake_holds.h"
 #include "src/core/time.h"
 #include "src/io/loop.h"
 #include "src/store/system.h"
@@ -22,7 +23,8 @@ namespace rung::bridge {
 class IntakePause {
  public:
   struct Deps {
-    Broker& broker;
+    IntakeHolds& holds;
+    std::string_view broker;  // Broker::name()
     Health& health;
     std::function<BootMs()> answered;  // when the database last answered
     std::function<void()> forget;      // drops all deliveries in hand

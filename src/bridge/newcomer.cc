@@ -1,6 +1,8 @@
 #include "src/bridge/newcomer.h"
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 #include <utility>
 
 #include "src/core/climb.h"
@@ -26,6 +28,19 @@ Directives with_error_queue(Directives directives, const std::string& source, co
   return directives;
 }
 
+// When it failed, by the broker's record; none: as far as we know, just now. The record may be of an earlier
+// life of the message: RabbitMQ to 3.13 keeps x-death when a message is published again, and counts further
+// deaths in the same entry, which keeps the time of the first one.
+std::optional<EpochMs> failed_long_ago(const Failure& f, const Delivery& delivery, EpochMs now) {
+  constexpr Ms kPrecision{2000};  // the record has whole seconds: within two our own clock is more precise
+  constexpr Ms kLongestStay = std::chrono::days{30};  // in <prefix>.failed; in an error queue there is none
+  if (!f.failed_at_s || *f.failed_at_s <= 0 || delivery.facts.failure.count > 1) return std::nullopt;
+  const EpochMs at{*f.failed_at_s * 1000};
+  if (at + kPrecision >= now) return std::nullopt;
+  if (delivery.inlet != Inlet::error && now - at > kLongestStay) return std::nullopt;
+  return at;
+}
+
 void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, const Maker& maker) {
   Task& task = fresh.task;
   const Message& message = newcomer.delivery->message;
@@ -33,10 +48,10 @@ void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, co
   task.exchange = short_text(f.exchange);
   task.routing_key = short_text(f.routing_key);
   task.first_failed_at = maker.now;
-  // The broker reports whole seconds: within two of them our own clock is more precise.
-  const bool long_ago =
-      f.failed_at_s && *f.failed_at_s > 0 && EpochMs{*f.failed_at_s * 1000} + Ms{2000} < maker.now;
-  if (long_ago) task.first_failed_at = {*f.failed_at_s * 1000};
+  if (const auto failed_at = failed_long_ago(f, *newcomer.delivery, maker.now)) {
+    task.first_failed_at = *failed_at;
+    task.uncounted_time = maker.now - *failed_at;  // limits count from when we saw it: it waited for us
+  }
   task.last_error = f.error;
   task.error_queue = short_text(newcomer.delivery->source);
   int level = 1;
@@ -47,7 +62,10 @@ void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, co
     task.ladder = c.ladder;
     task.ladder_pinned = !c.ladder.empty();
     task.max_attempts = c.max_attempts;
-    if (c.first_failed_at && *c.first_failed_at <= maker.now) task.first_failed_at = *c.first_failed_at;
+    if (c.first_failed_at && *c.first_failed_at <= maker.now) {
+      task.first_failed_at = *c.first_failed_at;
+      task.uncounted_time = Ms{0};
+    }
     if (!c.remark.empty()) task.last_error = with_remark(f.error, c.remark);
   }
   task.error_type = f.error_type;

@@ -65,6 +65,8 @@ Findings check_management(const Config& config, QueueList& list);
 // error_queues of the config: whether they exist and can be read, and where their messages go back to.
 Findings check_error_queues(const Config& config, QueueList& list, const Clock& clock);
 Findings check_database(const Config& config, const Clock& clock);
+// Whether the two belong together.
+Findings check_ownership(const Config& config, const Clock& clock);
 // The collector of traces; nothing without otel.endpoint.
 Findings check_collector(const Config& config);
 // On this machine: the HTTP address, permissions of files with secrets.

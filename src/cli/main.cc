@@ -64,6 +64,7 @@ int main(int argc, char** argv) {
     rung::cli::add_check(app, &exit);
     rung::cli::add_reload(app, &exit);
     rung::cli::add_migrate(app, &exit);
+    rung::cli::add_adopt(app, &exit);
     rung::cli::add_attach(app, &exit);
     rung::cli::add_detach(app, &exit);
     rung::cli::add_attached(app, &exit);

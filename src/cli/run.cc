@@ -202,8 +202,7 @@ class Sidecar {
     parts.rules = config_.rules;
     parts.reserved_headers = reserved_headers(config_.broker);
     parts.version = RUNG_VERSION;
-    parts.full_token = http.token;
-    parts.read_token = http.read_token;
+    parts.tokens = {http.tokens, http.read_tokens};
     parts.server = {http.host,
                     http.port,
                     http.cert,
@@ -217,7 +216,7 @@ class Sidecar {
     http_ = *std::move(api);
     log::info("HTTP API listening", {{"address", http.listen},
                                      {"tls", !http.cert.empty()},
-                                     {"token", http.token.empty() ? "not required" : "required"}});
+                                     {"token", http.tokens.empty() ? "not required" : "required"}});
     return {};
   }
 
@@ -329,6 +328,7 @@ class Sidecar {
       loaded.config.rules = loaded.config.rules->with_error_queues(config_.broker.error_queues);
     bridge_.reload(loaded.config.rules, loaded.config.retention);
     if (http_ != nullptr) http_->reload(loaded.config.rules);
+    reload_secrets(loaded.config.http);
     log::configure(loaded.config.log.level, loaded.config.log.format);
     log::info("config reloaded: ladders, queues, tags, retention and log",
               {{"file", path_}, {"changes", changes.empty() ? "none" : changes}});
@@ -340,6 +340,13 @@ class Sidecar {
     return restart;
   }
 
+  // Passwords, and TLS files of broker and database, are read with each login.
+  void reload_secrets(const HttpOptions& loaded) {
+    if (http_ == nullptr) return;
+    if (auto done = http_->reload_secrets({loaded.tokens, loaded.read_tokens}); !done)
+      log::error("the previous HTTP certificate stays in use", {{"reason", done.error().message}});
+  }
+
   std::vector<std::string> warn_of_other_changes(const Config& loaded, bool other_sources) const {
     std::vector<std::string> keys = keys_for_restart(config_, loaded);
     // The keys may be the same while the files that they name are not.
@@ -347,8 +354,6 @@ class Sidecar {
       return key.starts_with("error_queues") || key == "dialects";
     };
     if (other_sources && std::ranges::none_of(keys, is_of_errors)) keys.emplace_back("dialects");
-    if (loaded.http.token != config_.http.token) keys.emplace_back("http.token_file");
-    if (loaded.http.read_token != config_.http.read_token) keys.emplace_back("http.read_token_file");
     if (keys.empty()) return keys;
     log::warn("other changes in the config need a restart",
               {{"file", path_}, {"keys", fmt::format("{}", fmt::join(keys, ", "))}});

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -13,12 +12,13 @@
 #include <utility>
 
 #include "src/config/draft.h"
+#include "src/core/secret_file.h"
 #include "src/core/url.h"
 
 namespace rung::confile {
 namespace {
 
-constexpr std::size_t kMostOfPassword = 4096;
+constexpr std::size_t kMostTokens = 8;
 
 class Completion {
  public:
@@ -37,7 +37,7 @@ class Completion {
     heartbeat_and_lease();
     node();
     if (draft_.reports_warnings()) file_rights();
-    password("broker", "broker.password_file", draft_.broker_password_file);
+    password("broker", "broker.password_file", config_.broker.password_file);
     store_passwords();
     use_group_store(draft_);
     complete_delays(draft_, problems_);
@@ -237,7 +237,7 @@ class Completion {
       break;  // the same file
     }
     std::vector<std::pair<std::string, std::string>> files = {
-        {"broker.password_file", draft_.broker_password_file},
+        {"broker.password_file", config_.broker.password_file},
         {"store.password_file", config_.store.password_file},
         {"http.token_file", config_.http.token_file},
         {"http.read_token_file", config_.http.read_token_file},
@@ -275,8 +275,8 @@ class Completion {
       return;
     }
     if (all.empty()) return;
-    const auto line = first_line(path, file, "password");
-    if (!line) return;
+    const auto line = read_password_file(file);
+    if (!line) return problem(path, line.error().message);
     const auto texts = url_texts(section);
     for (std::size_t i = 0; i < texts.size(); ++i) {
       all[i].password = *line;
@@ -284,40 +284,15 @@ class Completion {
     }
   }
 
-  // The first line of a file with a secret; nullopt: the error is reported.
-  std::optional<std::string> first_line(std::string_view path, const std::string& file,
-                                        const std::string& what) {
-    std::ifstream in(file, std::ios::binary);
-    std::string line(kMostOfPassword + 1, '\0');  // bounded, e.g. for /dev/zero
-    in.read(line.data(), static_cast<std::streamsize>(line.size()));
-    if (in.bad() || (in.fail() && !in.eof())) {
-      problem(path, std::string("cannot be read: ") + std::strerror(errno));  // NOLINT: one thread loads
-      return std::nullopt;
-    }
-    line.resize(std::min(line.find('\n'), static_cast<std::size_t>(in.gcount())));
-    if (line.size() > kMostOfPassword) {
-      problem(path, "the first line of the file is longer than " + std::to_string(kMostOfPassword) +
-                        " bytes: not a " + what);
-      return std::nullopt;
-    }
-    if (line.ends_with('\r')) line.pop_back();
-    if (line.empty()) {
-      problem(path, "the first line of the file is empty: it must be the " + what);
-    } else if (line.find('\0') != std::string::npos) {
-      problem(path, "the first line of the file contains a NUL byte: not a " + what);
-    } else {
-      return line;
-    }
-    return std::nullopt;
-  }
-
   void http() {
     check_pair("http");
-    token("http.token_file", config_.http.token_file, config_.http.token);
-    token("http.read_token_file", config_.http.read_token_file, config_.http.read_token);
+    tokens("http.token_file", config_.http.token_file, config_.http.tokens);
+    tokens("http.read_token_file", config_.http.read_token_file, config_.http.read_tokens);
     if (draft_.present.contains("http.read_token_file") && !draft_.present.contains("http.token_file"))
       problem("http.read_token_file", "requires http.token_file: otherwise everyone may write");
-    if (!config_.http.token.empty() && config_.http.token == config_.http.read_token)
+    const auto& full = config_.http.tokens;
+    if (std::ranges::any_of(config_.http.read_tokens,
+                            [&](const std::string& one) { return std::ranges::count(full, one) > 0; }))
       problem("http.read_token_file", "contains the same token as http.token_file: use different tokens");
     if (has("http.listen")) {
       const auto at = parse_url("tcp://" + config_.http.listen);
@@ -341,14 +316,17 @@ class Completion {
     }
   }
 
-  void token(const std::string& path, const std::string& file, std::string& out) {
+  // One token a line: while they are changed, the old one and the new one are valid.
+  void tokens(const std::string& path, const std::string& file, std::vector<std::string>& out) {
     if (!has(path) || !draft_.reads_files_of(path)) return;
-    const auto line = first_line(path, file, "token");
-    if (!line) return;
-    // It is sent in a header.
-    if (std::ranges::any_of(*line, [](char c) { return c <= ' ' || c >= 0x7f; }))
-      return problem(path, "the token must contain only visible ASCII characters");
-    out = *line;
+    auto lines = read_secret_lines(file, "token", kMostTokens);
+    if (!lines) return problem(path, lines.error().message);
+    // They are sent in a header.
+    for (const std::string& line : *lines) {
+      if (std::ranges::any_of(line, [](char c) { return c <= ' ' || c >= 0x7f; }))
+        return problem(path, "a token must contain only visible ASCII characters");
+    }
+    out = *std::move(lines);
   }
 
   Draft& draft_;

@@ -25,8 +25,8 @@ struct HttpOptions {
   std::string host;    // of `listen`, without an IPv6 address's brackets
   int port = 0;
   std::string token_file, read_token_file;
-  std::string token, read_token;  // content of the files; "" = none. Secret
-  std::string cert, key;          // both: TLS
+  std::vector<std::string> tokens, read_tokens;  // content of the files; empty = none. Secret
+  std::string cert, key;                         // both: TLS
   int connections = 64;
   int connections_per_address = 0;  // 0 = three quarters of connections
   int max_body = 16;                // MB

@@ -124,7 +124,6 @@ struct GroupDraft {
 
 struct Draft {
   Config config;
-  std::string broker_password_file;
   bool publish_parked = false;
   std::optional<int> catch_up;
   std::optional<TargetRules::Patterns> allow;  // broker.targets

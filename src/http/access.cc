@@ -29,21 +29,23 @@ bool is_loopback_host(std::string_view host) {
   return name.starts_with("127.") && name.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
-Access::Kind Access::kind_of(const Request& request) const {
+Access::Kind Access::kind_of(const Request& request, const Tokens& tokens) {
   constexpr std::string_view kBearer = "bearer ";  // any case
   if (request.authorization.empty()) return Kind::none;
   if (request.authorization.size() <= kBearer.size() ||
       strncasecmp(request.authorization.c_str(), kBearer.data(), kBearer.size()) != 0)
     return Kind::unknown;
   const std::string token = request.authorization.substr(kBearer.size());
-  // Always compare both, whichever matches.
-  const bool full = same_secret(token, full_) && !full_.empty();
-  const bool read = same_secret(token, read_) && !read_.empty();
+  // Always compare all, whichever matches.
+  bool full = false, read = false;
+  for (const std::string& one : tokens.full) full = (same_secret(token, one) && !one.empty()) || full;
+  for (const std::string& one : tokens.read) read = (same_secret(token, one) && !one.empty()) || read;
   return full ? Kind::full : read ? Kind::read : Kind::unknown;
 }
 
 std::optional<Response> Access::refuse(const Request& request, bool writes) const {
-  if (full_.empty() && read_.empty()) {
+  const auto valid = tokens();
+  if (valid->empty()) {
     // A web page in a browser on this machine could reach the port: by DNS rebinding, or by a cross-origin
     // request.
     if (!is_loopback_host(request.host))
@@ -54,7 +56,7 @@ std::optional<Response> Access::refuse(const Request& request, bool writes) cons
                      request.path);
     return std::nullopt;
   }
-  const Kind kind = kind_of(request);
+  const Kind kind = kind_of(request, *valid);
   if (kind == Kind::full || (kind == Kind::read && !writes)) return std::nullopt;
   if (kind == Kind::read) {
     return problem(403, "this token is read-only: a change needs the token of http.token_file", request.path);
@@ -71,7 +73,8 @@ std::optional<Response> Access::refuse(const Request& request, bool writes) cons
 
 std::string Access::who(const Request& request) const {
   const char* words[] = {"no token", "no token", "token read", "token full"};
-  const Kind kind = full_.empty() && read_.empty() ? Kind::none : kind_of(request);
+  const auto valid = tokens();
+  const Kind kind = valid->empty() ? Kind::none : kind_of(request, *valid);
   return std::string(words[static_cast<int>(kind)]) + ", " + request.peer + " (http)";
 }
 

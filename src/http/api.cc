@@ -24,7 +24,7 @@ class ApiImpl final : public Api {
       : context_(std::move(parts.bridging), std::move(parts.store), std::move(parts.ask_vitals),
                  std::move(parts.rules), parts.reserved_headers, parts.version, parts.read_connections,
                  parts.server.timeout, clock),
-        access_(std::move(parts.full_token), std::move(parts.read_token)),
+        access_(std::move(parts.tokens)),
         router_(all_routes(context_, [this] {
           const Server* server = listening_;
           return server != nullptr ? server->connections() : 0;
@@ -41,6 +41,10 @@ class ApiImpl final : public Api {
   }
 
   void reload(RuleBookPtr rules) override { context_.reload(std::move(rules)); }
+  Result<void> reload_secrets(Tokens tokens) override {
+    access_.replace(std::move(tokens));
+    return server_->reload_certificate();
+  }
   int port() const override { return server_->port(); }
   void drain() override { server_->drain(); }
   int connections() const override { return server_->connections(); }
@@ -131,7 +135,7 @@ class ApiImpl final : public Api {
   }
 
   Context context_;
-  const Access access_;
+  Access access_;
   const Router router_;
   Budget parsed_{kMostParsed};
   std::unique_ptr<Server> server_;
@@ -142,7 +146,7 @@ class ApiImpl final : public Api {
 
 Result<std::unique_ptr<Api>> Api::start(ApiParts parts, const Clock& clock) {
   ServerOptions options = parts.server;
-  options.beyond_this_machine = !parts.full_token.empty();
+  options.beyond_this_machine = !parts.tokens.full.empty();
   auto api = std::make_unique<ApiImpl>(std::move(parts), clock);
   if (auto begun = api->begin(options); !begun) return tl::unexpected(begun.error());
   return std::unique_ptr<Api>(std::move(api));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "src/http/access.h"
 #include "src/http/context.h"
 #include "src/http/server.h"
 
@@ -17,7 +18,7 @@ struct ApiParts {
   RuleBookPtr rules;
   ReservedHeaders reserved_headers;  // the broker's
   std::string version;
-  std::string full_token, read_token;  // "" = none
+  Tokens tokens;
   ServerOptions server;
   int read_connections = 4;
 };
@@ -28,6 +29,9 @@ class Api {
   static Result<std::unique_ptr<Api>> start(ApiParts parts, const Clock& clock);
   virtual ~Api() = default;  // REQUIRES: stop() has returned true
   virtual void reload(RuleBookPtr rules) = 0;
+  // From now on these tokens are valid, and new connections get what the files of certificate and key hold
+  // now. Error: the files; the certificate stays as it was, the tokens are replaced all the same.
+  virtual Result<void> reload_secrets(Tokens tokens) = 0;
   virtual int port() const = 0;
   virtual void drain() = 0;
   virtual int connections() const = 0;  // number of open connections

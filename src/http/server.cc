@@ -59,6 +59,16 @@ class HttpServer final : public Server {
     return {};
   }
 
+  Result<void> reload_certificate() override {
+    const ServerOptions& options = shared_.options;
+    if (options.cert.empty()) return {};
+    auto tls = load_tls(options.cert, options.key);
+    if (!tls) return tl::unexpected(tls.error());
+    auto fresh = std::make_shared<net::ssl::context>(*std::move(tls));
+    net::post(io_, [this, fresh] { *tls_ = std::move(*fresh); });  // open connections keep the old one
+    return {};
+  }
+
   int port() const override { return port_; }
   int connections() const override { return shared_.places.count(); }
 

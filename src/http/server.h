@@ -44,6 +44,8 @@ class Server {
   static Result<std::unique_ptr<Server>> start(const ServerOptions& options, Admit admit, Handle handle);
   virtual ~Server() = default;  // REQUIRES: stop() has returned true
 
+  // Reads certificate and key again, for connections accepted from now on. Error: as load_tls().
+  virtual Result<void> reload_certificate() = 0;
   virtual int port() const = 0;
   virtual int connections() const = 0;
   // Accepts no new connection; each existing one ends with the response to its current request.

@@ -20,6 +20,19 @@ std::vector<ServerRisk> server_risks(const ServerVariables& variables) {
                          ": a replica or a restored backup may lack the last commits",
                      "SET GLOBAL sync_binlog = 1"});
   }
+  if (value("log_bin") == "ON" && value("binlog_format") == "STATEMENT") {
+    risks.push_back(
+        {"database.binlog_format",
+         "the binary log has statements (binlog_format = STATEMENT), and the server refuses writes at "
+         "READ COMMITTED then, unless Rung's user may set it for its sessions",
+         "SET GLOBAL binlog_format = 'ROW', and set it in the server's config"});
+  }
+  if (const std::string format = value("innodb_default_row_format"); !format.empty() && format != "dynamic") {
+    risks.push_back({"database.row_format",
+                     "innodb_default_row_format is " + format +
+                         ": Rung's own tables are DYNAMIC, but one that is rebuilt by hand may no longer be",
+                     "SET GLOBAL innodb_default_row_format = dynamic"});
+  }
   if (value("wsrep_on") == "ON") {
     risks.push_back(
         {"database.wsrep",

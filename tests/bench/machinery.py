@@ -1,6 +1,7 @@
 """What the benches share: servers of the run's own, sidecars as processes, and what they use of the machine."""
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -83,6 +84,12 @@ class Servers:
         with self.db.cursor() as cursor:
             cursor.execute(sql, values or None)
             return list(cursor.fetchall())
+
+    def drop_database(self, schema: str = "rung_bench", prefix: str = PREFIX) -> None:
+        """And the broker's mark: the prefix is free for the next one."""
+        self.rows(f"DROP DATABASE IF EXISTS {schema}")
+        with contextlib.closing(self.broker()) as connection:
+            connection.channel().exchange_delete(f"{prefix}.owner")
 
     def balanced(self, instances: int) -> bool:
         """Each instance holds its fair share."""

@@ -81,7 +81,7 @@ class Bench:
     def sidecars(self, count: int, ladder: str = "[5s, 30s]", fresh: bool = True, wait: bool = True,
                  settings: tuple[str, ...] = ()) -> None:
         if fresh:  # a database and queues that nobody had before, of whatever type
-            self.servers.rows("DROP DATABASE IF EXISTS rung_bench")
+            self.servers.drop_database()
             for name in ("failed", "delay", "results", "parked"):
                 self.channel.queue_delete(f"{PREFIX}.{name}")
         lines: dict[str, str] = {"broker": "", "store": ""}

@@ -23,6 +23,12 @@ Result<void> SimBroker::start(BrokerSink& sink) {
   return {};
 }
 
+void SimBroker::claim(std::string database, bool /*mark*/) {
+  deps_.world.events.after(kMs, deps_.process, [this, database = std::move(database)] {
+    if (!stopped_) sink_->on_place({{"simulated", "/", "rung"}, database, database, {}});
+  });
+}
+
 void SimBroker::tell(bool consuming, bool publishing, const std::string& reason) {
   const BrokerStatus before = status_;
   status_.consuming = consuming;

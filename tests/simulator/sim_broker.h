@@ -29,6 +29,9 @@ class SimBroker final : public Broker {
   std::string_view name() const override { return "RabbitMQ"; }
   BrokerLimits limits() const override { return {}; }
   Result<void> start(BrokerSink& sink) override;
+  // All nodes serve one place: there is one broker and one database.
+  void claim(std::string database, bool mark) override;
+  void serve_only(std::string /*cluster*/) override {}
   void publish(std::vector<Outgoing> batch) override;
   void ack(std::vector<DeliveryTag> tags) override;
   void stop_intake() override;

@@ -2,7 +2,7 @@
 
 -- name: doctor_variables
 SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'innodb_flush_log_at_trx_commit',
-  'log_bin', 'sync_binlog', 'wsrep_on', 'max_allowed_packet', 'read_only', 'super_read_only', 'innodb_doublewrite',
+  'log_bin', 'binlog_format', 'innodb_default_row_format', 'innodb_page_size', 'sync_binlog', 'wsrep_on', 'max_allowed_packet', 'read_only', 'super_read_only', 'innodb_doublewrite',
   'group_replication_single_primary_mode', 'group_replication_group_name')
 
 -- name: doctor_group_members

@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS rung_schema (
   name       VARCHAR(255) NOT NULL,
   applied_at DATETIME(3) NOT NULL,
   PRIMARY KEY (version)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin
 
 -- name: schema_versions
 SELECT version FROM rung_schema ORDER BY version

@@ -1,16 +1,31 @@
 -- Connection setup and transactions. Each statement runs on MariaDB 10.6+ and MySQL 8.
 
 -- name: session_isolation
--- No gap locks: rows are guarded by their ids, by intake_key and by the leases.
-SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED
+-- No gap locks: rows are guarded by their ids, by intake_key and by the leases. READ WRITE: the server's default
+-- may be read-only transactions.
+SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE
 
 -- name: session_names
 SET NAMES utf8mb4 COLLATE utf8mb4_bin
 
 -- name: session_settings
-SET SESSION autocommit = 1, time_zone = '+00:00',
+-- Whatever an administrator sets for all sessions, or init_connect for this one. completion_type: COMMIT neither
+-- begins another transaction nor ends the session. sql_big_selects: max_join_size does not apply. unique_checks:
+-- intake_key must stay unique. The last line names what only one of the two servers knows: MariaDB skips comments
+-- of the versions 50700 to 99999.
+SET SESSION autocommit = 1, completion_type = 0, time_zone = '+00:00',
   sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',
-  innodb_lock_wait_timeout = :lock_wait_s
+  sql_select_limit = 18446744073709551615, sql_big_selects = 1, sql_safe_updates = 0, sql_auto_is_null = 0,
+  unique_checks = 1, foreign_key_checks = 1, max_sort_length = 1024, innodb_lock_wait_timeout = :lock_wait_s
+  /*M!100101 , max_statement_time = 0 */ /*!80000 , max_execution_time = 0 */
+
+-- name: session_binlog
+-- Rows of a READ COMMITTED transaction cannot be logged as statements.
+SHOW SESSION VARIABLES WHERE Variable_name IN ('log_bin', 'binlog_format')
+
+-- name: session_binlog_rows
+-- Needs a right that Rung's user may lack: then each write is refused, and `rung doctor` says what to do.
+SET SESSION binlog_format = 'ROW'
 
 -- name: session_silence
 SET SESSION wait_timeout = :silence_s, net_read_timeout = :silence_s, net_write_timeout = :silence_s
@@ -19,7 +34,7 @@ SET SESSION wait_timeout = :silence_s, net_read_timeout = :silence_s, net_write_
 SELECT @@max_allowed_packet, CONNECTION_ID()
 
 -- name: session_read_only
--- Queried first, before anything is set. super_read_only implies it.
+-- super_read_only implies it.
 SELECT @@GLOBAL.read_only
 
 -- name: session_is_galera

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <random>
 #include <thread>
 #include <utility>
 
 #include "src/core/failpoint.h"
+#include "src/core/secret_file.h"
 #include "src/store/mysql/errors.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
@@ -34,6 +34,10 @@ std::string_view advice(int code) {
     case 1698:
       return "; check the user and the password in store.url (or store.password_file). MariaDB gives "
              "the same error if it accepts only encrypted connections: then set store.tls: verify";
+    case 1665:
+      return "; the binary log of this server has statements, not rows: SET GLOBAL binlog_format = 'ROW', "
+             "and "
+             "set it in the server's config";
     case 1049:
       return "; create the database, or check its name in store.url";
     case 3159:
@@ -68,13 +72,12 @@ void pause_before(int attempt) {
 
 std::string read_password(const StoreOptions& options, const Url& url) {
   if (options.password_file.empty()) return url.password;
-  std::ifstream file(options.password_file);
-  std::string line;
-  if (!file || !std::getline(file, line)) {
-    throw Abort{{Error::Kind::refused, "cannot read the password file " + options.password_file}};
+  auto password = read_password_file(options.password_file);
+  if (!password) {
+    throw Abort{{Error::Kind::refused,
+                 "store.password_file (" + options.password_file + "): " + password.error().message}};
   }
-  if (line.ends_with('\r')) line.pop_back();
-  return line;
+  return *std::move(password);
 }
 
 }  // namespace
@@ -115,6 +118,13 @@ void Session::open(const Address& address, Ms most) {
   statement_.reset(connection_->createStatement());
 }
 
+// First: the server's own limits would also apply to the questions that follow.
+void Session::set_limits() {
+  // A lock wait ends well before the read timeout, so that the connection survives.
+  const auto lock_wait = std::clamp<std::int64_t>(timeout_.count() / 2000, 1, 50);
+  exec(render("session_settings", {{"lock_wait_s", Literal::number(lock_wait)}}));
+}
+
 void Session::set_up() {
   if (options_.tls == "verify") {
     auto row = query(render("session_cipher"));
@@ -123,11 +133,9 @@ void Session::set_up() {
           {Error::Kind::refused, "the database did not encrypt the connection, and tls: verify asks for it"}};
     }
   }
-  // A lock wait ends well before the read timeout, so that the connection survives.
-  const auto lock_wait = std::clamp<std::int64_t>(timeout_.count() / 2000, 1, 50);
   exec(render("session_names"));
-  exec(render("session_settings", {{"lock_wait_s", Literal::number(lock_wait)}}));
   exec(render("session_isolation"));
+  log_rows();
   if (silence_.count() > 0) {
     exec(render("session_silence", {{"silence_s", Literal::number(silence_.count())}}));
   }
@@ -139,6 +147,21 @@ void Session::set_up() {
     has_database_ = true;
   } catch (const ::sql::SQLException& e) {
     if (e.getErrorCode() != kNoDatabase) throw;
+  }
+}
+
+void Session::log_rows() {
+  bool logs = false, statements = false;
+  auto row = query(render("session_binlog"));
+  while (row->next()) {
+    logs = logs || text_at(*row, 2) == "ON";
+    statements = statements || text_at(*row, 2) == "STATEMENT";
+  }
+  if (!logs || !statements) return;
+  try {
+    exec(render("session_binlog_rows"));
+  } catch (const ::sql::SQLException&) {
+    // No right to: the first write is refused, with advice. A lost connection fails at the next statement.
   }
 }
 
@@ -181,6 +204,7 @@ Result<void> Session::connect_to(const Address& address, Ms most, bool choosy) {
   is_read_only_ = false;
   try {
     open(address, most);
+    set_limits();
     if (choosy) expect_writable();
     set_up();
     return {};

@@ -94,7 +94,9 @@ class Session {
  private:
   void open(const Address& address, Ms most);  // throws
   void set_up();                               // throws
+  void set_limits();                           // throws
   void expect_writable();                      // throws
+  void log_rows();                             // throws
   Result<void> ensure();
   Result<void> connect_anywhere();
   // One try. `choosy`: reject a server that does not accept writes.

@@ -47,7 +47,7 @@ TEST_F(Refusals, AClosedChannelIsAnsweredAtOnce) {
   const auto deadline = test_clock().boot() + kSoon;
   const rabbit::Connection::Others nobody = [](const rabbit::Frame&) {};
   auto connection =
-      rabbit::Connection::open(*endpoints->addresses, endpoints->tls.get(), Ms{5000}, "test", waker, kSoon);
+      rabbit::Connection::open(*endpoints->addresses, *endpoints->access, Ms{5000}, "test", waker, kSoon);
   ASSERT_TRUE(connection);
   ASSERT_TRUE((*connection)->open_channel(waker, deadline, nobody));
   const std::string missing = options_.prefix + "-missing";

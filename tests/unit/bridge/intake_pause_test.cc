@@ -35,8 +35,9 @@ class IntakePauseTest : public testing::Test {
   BootMs answered = clock->boot();
   int forgotten = 0;
   std::vector<SystemEvent> events;
+  IntakeHolds holds{broker};
   IntakePause pause{loop,
-                    {broker, health, [this] { return answered; }, [this] { ++forgotten; },
+                    {holds, broker.name(), health, [this] { return answered; }, [this] { ++forgotten; },
                      [this](SystemEvent event) { events.push_back(std::move(event)); }, "node-1"},
                     kPatience};
 };

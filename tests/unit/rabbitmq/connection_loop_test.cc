@@ -19,7 +19,7 @@ class ConnectionLoopTest : public testing::Test {
     options_.url = "amqp://127.0.0.1:1/";  // nobody listens there
     endpoints_ = *make_endpoints(options_, test_clock());
   }
-  ConnectionLoop::Deps deps() { return {options_, *endpoints_.addresses, endpoints_.tls, adapter_}; }
+  ConnectionLoop::Deps deps() { return {options_, *endpoints_.addresses, *endpoints_.access, adapter_}; }
   ConnectionLoop::Callbacks callbacks() {
     return {.prepare = {},
             .turn = [](Connection&) -> Result<BootMs> { return transient("there is no connection"); },

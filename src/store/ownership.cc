@@ -1,0 +1,71 @@
+#include "src/store/ownership.h"
+
+#include <random>
+#include <utility>
+
+#include "src/core/digest.h"
+
+namespace rung {
+namespace {
+
+constexpr std::string_view kId = "database_id", kServes = "serves_broker";
+
+// Short: it is part of an error text of RabbitMQ, which is cut after 255 bytes.
+std::string new_id() {
+  std::random_device random;
+  std::string bytes;
+  for (int i = 0; i < 6; ++i) bytes += static_cast<char>(random() & 0xFF);
+  return to_hex(bytes);
+}
+
+Result<Ownership> read(SystemStore& store, std::string_view id_if_none, std::string_view place_if_none) {
+  auto id = store.setting(kId, id_if_none);
+  if (!id) return tl::unexpected(id.error());
+  const auto serves = store.setting(kServes, place_if_none);
+  if (!serves) return tl::unexpected(serves.error());
+  Ownership ownership{*std::move(id), std::nullopt};
+  // A text that somebody else wrote is a place that no broker is.
+  if (!serves->empty()) ownership.serves = place_from_text(*serves).value_or(BrokerPlace{*serves, "", ""});
+  return ownership;
+}
+
+constexpr std::string_view kAdopt =
+    "If this broker and this database do belong together (a renamed or new cluster, a new or restored "
+    "database), run `rung adopt`. See docs/ownership.md";
+
+}  // namespace
+
+Result<Ownership> read_ownership(SystemStore& store, const std::optional<BrokerPlace>& if_none) {
+  auto there = look_at_ownership(store);  // nearly always complete: then nothing is written
+  if (!there || (!there->database.empty() && (there->serves || !if_none))) return there;
+  return read(store, new_id(), if_none ? to_text(*if_none) : "");
+}
+
+Result<Ownership> look_at_ownership(SystemStore& store) { return read(store, "", ""); }
+
+Result<std::string> change_ownership(SystemStore& store, const BrokerPlace& place) {
+  std::string id = new_id();
+  if (auto done = store.set_setting(kId, id); !done) return tl::unexpected(done.error());
+  if (auto done = store.set_setting(kServes, to_text(place)); !done) return tl::unexpected(done.error());
+  return id;
+}
+
+std::string conflict(const Ownership& ownership, const PlaceReport& report) {
+  if (ownership.serves && to_text(*ownership.serves) != to_text(report.place)) {
+    return "this database serves " + describe(*ownership.serves) + ", but this config names " +
+           describe(report.place) +
+           ". Correct broker or store in the config (was it copied?): each broker, virtual host and prefix "
+           "needs a database of its own. " +
+           std::string(kAdopt);
+  }
+  if (!report.owner.empty() && report.owner != report.asked_for) {
+    return "another database (id " + report.owner + ", this one is " + report.asked_for + ") serves " +
+           describe(report.place) +
+           ". Correct broker or store in the config (was it copied?), or give this installation a "
+           "broker.prefix of its own. " +
+           std::string(kAdopt);
+  }
+  return "";
+}
+
+}  // namespace rung

@@ -1,0 +1,33 @@
+// Which place of which broker this database serves: two rows of rung_settings. `database_id` is random, and
+// the broker's mark (Broker::claim) shows it; `serves_broker` is the place (to_text()), written by the first
+// instance that finds the place free. From then on only a person changes them (`rung adopt`).
+// Thread, errors: store.h.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "src/core/broker_place.h"
+#include "src/core/result.h"
+#include "src/store/system.h"
+
+namespace rung {
+
+struct Ownership {
+  std::string database;               // its id; "" = it has none yet
+  std::optional<BrokerPlace> serves;  // none = no place yet
+};
+
+// Creates the id if there is none; remembers `if_none` if the database serves no place yet. Concurrent calls
+// get the same answer.
+Result<Ownership> read_ownership(SystemStore& store, const std::optional<BrokerPlace>& if_none);
+// Changes nothing.
+Result<Ownership> look_at_ownership(SystemStore& store);
+// Gives the database a new id, so that no copy of it is taken for it, and this place. Returns the id.
+Result<std::string> change_ownership(SystemStore& store, const BrokerPlace& place);
+
+// Why an instance must not serve the reported place with this database, and what to do; "" = it may, as far
+// as is known. REQUIRES: report.asked_for is the database's id.
+std::string conflict(const Ownership& ownership, const PlaceReport& report);
+
+}  // namespace rung

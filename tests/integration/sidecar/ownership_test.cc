@@ -1,0 +1,167 @@
+// A database serves one broker, virtual host and prefix, and each of these has one database.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/core/url.h"
+#include "tests/integration/sidecar/messages.h"
+#include "tests/support/http_client.h"
+
+namespace rung::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class OwnershipOfABroker : public SidecarTest {
+ protected:
+  OwnershipOfABroker() { config.broker += "  topology_check: 1s\n"; }
+  ~OwnershipOfABroker() override {
+    second_.reset();
+    for (const std::string& vhost : vhosts_) ctl("delete_vhost " + vhost);
+  }
+
+  // A second sidecar with a config of its own.
+  Sidecar& start_second(const SidecarConfig& its) {
+    second_ = std::make_unique<Sidecar>(its);
+    second_->start();
+    return *second_;
+  }
+  SidecarConfig copied(const std::string& node = "node-2") {
+    SidecarConfig its = config;
+    its.node = node;
+    port_ = free_port();
+    its.more = "http: { listen: \"127.0.0.1:" + std::to_string(port_) + "\" }\n";
+    return its;
+  }
+  // The second one says what is wrong everywhere, and does nothing.
+  void expect_conflict(const SidecarConfig& its, AmqpProbe& there, const std::string& named) {
+    there.publish(its.prefix + ".failed", "", with_queue("orders"));
+    ASSERT_TRUE(second_->logged("broker and database do not belong together")) << second_->log_tail();
+    EXPECT_THAT(second_->log(), HasSubstr(named));
+    HttpAnswer ready;
+    ASSERT_TRUE(eventually(
+        [&] {
+          ready = HttpClient(port_).call("GET", "/readyz");
+          return ready.status == 503 && ready.body.find("ownership") != std::string::npos;
+        },
+        kBound))
+        << ready.body;
+    EXPECT_THAT(ready.body, HasSubstr("rung adopt"));
+    EXPECT_TRUE(eventually(
+        [&] {
+          return HttpClient(port_)
+                     .call("GET", "/metrics")
+                     .body.find("rung_problem{problem=\"ownership\"} 1") != std::string::npos;
+        },
+        kBound));
+    const Ran doctor = run_shell(rung_program() + " doctor -c " + second_->config_path());
+    EXPECT_THAT(doctor.out, testing::ContainsRegex("wrong +ownership"));
+    EXPECT_THAT(second_->log(), Not(HasSubstr("shards acquired")));
+    EXPECT_EQ(there.depth(its.prefix + ".failed"), 1U);
+    EXPECT_EQ(there.consumers(its.prefix + ".failed"), 0U);
+    EXPECT_TRUE(second_->running());
+  }
+  Message with_queue(const std::string& queue) {
+    Message message = order(unique_name("body"));
+    message.headers->emplace_back("retry-queue", queue);
+    return message;
+  }
+  std::string adopt(Sidecar& sidecar, const std::string& options = "--yes") {
+    const Ran ran = run_shell(rung_program() + " adopt " + options + " -c " + sidecar.config_path());
+    return std::to_string(ran.code) + ": " + ran.out;
+  }
+  std::string new_vhost() {
+    vhosts_.push_back(unique_name("v"));
+    ctl("add_vhost " + vhosts_.back());
+    ctl("set_permissions -p " + vhosts_.back() + " guest '.*' '.*' '.*'");
+    return vhosts_.back();
+  }
+  static void ctl(const std::string& command) {
+    const Ran ran = run_shell(std::string(std::getenv("RUNG_TEST_RABBITMQCTL")) + " -q " + command);
+    EXPECT_EQ(ran.code, 0) << command << ": " << ran.out;
+  }
+
+  std::unique_ptr<Sidecar> second_;
+  int port_ = 0;
+
+ private:
+  std::vector<std::string> vhosts_;
+};
+
+TEST_F(OwnershipOfABroker, ACopiedConfigWithAnotherVirtualHostServesNothing) {
+  const std::string vhost = new_vhost();
+  start();
+  SidecarConfig its = copied();
+  const auto at = parse_url(amqp_url());
+  its.broker_url = "amqp://guest:guest@" + at->host + ":" + std::to_string(at->port) + "/" + vhost;
+  AmqpProbe there(its.broker_url);
+  start_second(its);
+  ASSERT_TRUE(eventually([&] { return there.consumers(its.prefix + ".failed").has_value(); }, kBound));
+  expect_conflict(its, there, "virtual host '" + vhost + "'");
+  EXPECT_EQ(rows("SELECT * FROM retry_events WHERE kind = 'ownership_conflict'").size(), 1U);
+}
+
+TEST_F(OwnershipOfABroker, ACopiedConfigWithAnotherPrefixServesNothing) {
+  start();
+  SidecarConfig its = copied();
+  its.prefix = unique_name("q");
+  start_second(its);
+  ASSERT_TRUE(eventually([&] { return amqp.consumers(its.prefix + ".failed").has_value(); }, kBound));
+  expect_conflict(its, amqp, "prefix '" + its.prefix + "'");
+}
+
+TEST_F(OwnershipOfABroker, OfAnotherNameIsServedOnlyOnceItIsAdopted) {
+  start();
+  sidecar_.reset();
+  const std::string here = "CONCAT('\"cluster\":', JSON_EXTRACT(value, '$.cluster'))";
+  db.exec("USE " + db.name());
+  db.exec("UPDATE rung_settings SET value = REPLACE(value, " + here +
+          ", '\"cluster\":\"rabbit@old\"') WHERE name = 'serves_broker'");
+  SidecarConfig its = copied();
+  start_second(its);
+  expect_conflict(its, amqp, "this database serves broker 'rabbit@old'");
+  EXPECT_THAT(adopt(*second_, ""), HasSubstr("1: this database"));
+  EXPECT_THAT(adopt(*second_), HasSubstr("0: this database"));
+  EXPECT_TRUE(second_->logged("broker and database belong together again")) << second_->log_tail();
+  EXPECT_TRUE(eventually([&] { return current("orders").size() == 1; }, kBound));
+  EXPECT_EQ(rows("SELECT * FROM retry_events WHERE kind = 'ownership_changed'").size(), 1U);
+  EXPECT_THAT(adopt(*second_, ""), HasSubstr("nothing to do"));
+}
+
+TEST_F(OwnershipOfABroker, APrefixHasOneDatabaseUntilAnotherIsAdopted) {
+  start();
+  const MysqlSchema other;
+  SidecarConfig its = copied();
+  its.store_url = other.url();
+  start_second(its);
+  ASSERT_TRUE(second_->logged("another database (id ")) << second_->log_tail();
+  EXPECT_EQ(amqp.consumers(failed()), 1U) << "the first one alone";
+  EXPECT_THAT(adopt(*second_), HasSubstr("0: "));
+  EXPECT_TRUE(second_->logged("broker and database belong together again")) << second_->log_tail();
+  EXPECT_TRUE(rung().logged("broker and database do not belong together")) << rung().log_tail();
+  EXPECT_TRUE(eventually([&] { return amqp.consumers(failed()) == 1U; }, kBound)) << "the second one alone";
+}
+
+TEST_F(OwnershipOfABroker, TwoThatStartAtOnceWithTwoDatabasesGetOnePrefix) {
+  const MysqlSchema other;
+  sidecar_ = std::make_unique<Sidecar>(config);
+  SidecarConfig its = copied();
+  its.store_url = other.url();
+  rung().start();
+  start_second(its);
+  const std::string_view conflict = "broker and database do not belong together";
+  ASSERT_TRUE(eventually(
+      [&] {
+        return (rung().log().find(conflict) != std::string::npos) !=
+               (second_->log().find(conflict) != std::string::npos);
+      },
+      kBound));
+  EXPECT_TRUE(eventually([&] { return amqp.consumers(failed()) == 1U; }, kBound));
+}
+
+}  // namespace
+}  // namespace rung::test

@@ -1,0 +1,152 @@
+// Secrets are replaced while the sidecar runs: the steps of docs/rotating-secrets.md.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "src/core/url.h"
+#include "tests/integration/sidecar/messages.h"
+#include "tests/support/http_client.h"
+
+namespace rung::test {
+namespace {
+
+class Secrets : public SidecarTest {
+ protected:
+  Secrets() : folder_(std::filesystem::temp_directory_path() / unique_name("rung-secrets")) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~Secrets() override {
+    sidecar_.reset();
+    if (!user_.empty()) (void)run_shell(ctl() + " delete_user " + user_);
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::string path(const std::string& name) const { return folder_ / name; }
+  // As the page says: beside it, then renamed.
+  std::string replace(const std::string& name, const std::string& text) {
+    std::ofstream(path(name + ".new")) << text;
+    std::filesystem::rename(path(name + ".new"), path(name));
+    return path(name);
+  }
+  static std::string ctl() { return std::string(std::getenv("RUNG_TEST_RABBITMQCTL")) + " -q"; }
+  static void must_run(const std::string& command) {
+    const Ran ran = run_shell(command);
+    ASSERT_EQ(ran.code, 0) << command << ": " << ran.out;
+  }
+  // A message goes the whole way.
+  void expect_flow(const std::string& queue) {
+    fail(queue, order(unique_name("body")));
+    EXPECT_EQ(int_header(delivery(queue).message, "retry-attempt"), 1) << rung().log_tail();
+  }
+  void new_broker_user(const std::string& password) {
+    user_ = unique_name("u");
+    must_run(ctl() + " add_user " + user_ + " " + password);
+    must_run(ctl() + " set_permissions -p / " + user_ + " '.*' '.*' '.*'");
+  }
+  static HttpClient::Headers bearer(const std::string& token) {
+    return {{"Authorization", "Bearer " + token}};
+  }
+  // The subject of the certificate that the HTTP API shows.
+  static std::string shown_certificate(int port) {
+    return run_shell("openssl s_client -connect 127.0.0.1:" + std::to_string(port) +
+                     " </dev/null 2>/dev/null | openssl x509 -noout -subject")
+        .out;
+  }
+  void make_certificate(const std::string& name) {
+    must_run("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=" +
+             name + " -keyout " + path("key.new") + " -out " + path("cert.new") + " 2>&1");
+    std::filesystem::rename(path("key.new"), path("key.pem"));
+    std::filesystem::rename(path("cert.new"), path("cert.pem"));
+  }
+
+  std::string user_;  // at the broker
+
+ private:
+  const std::filesystem::path folder_;
+};
+
+TEST_F(Secrets, TheBrokersPasswordIsReadAnewForEachLogin) {
+  new_broker_user("first");
+  const auto at = parse_url(amqp_url());
+  config.broker_url = "amqp://" + user_ + "@" + at->host + ":" + std::to_string(at->port) + "/%2f";
+  config.broker += "  password_file: " + yaml(replace("broker", "first\n")) + "\n";
+  const std::string queue = attached();
+  start();
+  expect_flow(queue);
+  must_run(ctl() + " change_password " + user_ + " second");
+  replace("broker", "second\nmore lines are not read\n");
+  must_run(ctl() + " close_all_user_connections " + user_ + " rotated");
+  ASSERT_TRUE(rung().logged("broker reconnected")) << rung().log_tail();
+  expect_flow(queue);
+}
+
+TEST_F(Secrets, TheDatabasesPasswordIsReadAnewForEachLogin) {
+  const std::string name = unique_name("u").substr(0, 30);
+  const std::string user = "'" + name + "'@'127.0.0.1'";
+  db.exec("CREATE USER " + user + " IDENTIFIED BY 'first'");
+  db.exec("GRANT ALL ON `" + db.name() + "`.* TO " + user);
+  Url url = *parse_url(db.url());
+  url.user = name;
+  url.password.clear();
+  config.store_url = format_url(url);
+  config.store += "  password_file: " + yaml(replace("store", "first\n")) + "\n";
+  const std::string queue = attached();
+  start();
+  expect_flow(queue);
+  db.exec("ALTER USER " + user + " IDENTIFIED BY 'second'");
+  replace("store", "second\n");
+  for (const auto& row :
+       db.query("SELECT id FROM information_schema.processlist WHERE user = '" + name + "'")) {
+    try {
+      db.exec("KILL " + row[0]);
+    } catch (const std::exception&) {
+      // it was gone by then
+    }
+  }
+  expect_flow(queue);
+  sidecar_.reset();
+  db.exec("DROP USER " + user);
+}
+
+TEST_F(Secrets, TwoHttpTokensAreValidUntilAReloadTakesTheOldOneAway) {
+  const int port = free_port();
+  config.more = "http: { listen: \"127.0.0.1:" + std::to_string(port) +
+                "\", token_file: " + yaml(replace("token", "old-token\n")) + " }\n";
+  start();
+  HttpClient http(port);
+  const auto status = [&](const std::string& token) {
+    return http.call("GET", "/v1/tasks", {}, bearer(token)).status;
+  };
+  const auto reload = [&] { rung().signal(SIGHUP); };
+  EXPECT_EQ(status("old-token"), 200);
+  EXPECT_EQ(status("new-token"), 401);
+  replace("token", "old-token\nnew-token\n");
+  reload();
+  EXPECT_TRUE(eventually([&] { return status("new-token") == 200; }, kBound)) << rung().log_tail();
+  EXPECT_EQ(status("old-token"), 200);
+  replace("token", "new-token\n");
+  reload();
+  EXPECT_TRUE(eventually([&] { return status("old-token") == 401; }, kBound)) << rung().log_tail();
+  EXPECT_EQ(status("new-token"), 200);
+  EXPECT_EQ(rung().log().find("-token\n"), std::string::npos) << "no token is logged";
+}
+
+TEST_F(Secrets, TheHttpCertificateIsReadAtAReload) {
+  const int port = free_port();
+  make_certificate("first");
+  config.more = "http: { listen: \"127.0.0.1:" + std::to_string(port) +
+                "\", cert: " + yaml(path("cert.pem")) + ", key: " + yaml(path("key.pem")) + " }\n";
+  start();
+  EXPECT_NE(shown_certificate(port).find("first"), std::string::npos);
+  make_certificate("second");
+  rung().signal(SIGHUP);
+  EXPECT_TRUE(eventually([&] { return shown_certificate(port).find("second") != std::string::npos; }, kBound))
+      << rung().log_tail();
+  replace("cert.pem", "no certificate\n");
+  rung().signal(SIGHUP);
+  EXPECT_TRUE(rung().logged("the previous HTTP certificate stays in use"));
+  EXPECT_NE(shown_certificate(port).find("second"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rung::test

@@ -1,0 +1,171 @@
+// What an administrator sets for all sessions of a server must not break ours. On a server of its own: these
+// settings are the server's.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "sql/sql.h"
+#include "src/core/url.h"
+#include "tests/integration/sql/fixture.h"
+#include "tests/support/clock.h"
+
+namespace rung::test {
+namespace {
+
+struct GlobalSetting {
+  const char* name;      // of the test
+  const char* variable;  // unknown to the other server: then there is nothing to test
+  const char* value;
+};
+
+class ServerSettings : public testing::TestWithParam<GlobalSetting> {
+ protected:
+  static void SetUpTestSuite() {
+    former_ = std::getenv("RUNG_TEST_MYSQL") != nullptr ? std::getenv("RUNG_TEST_MYSQL") : "";
+    folder_ = "/tmp/rung-sql-" + std::to_string(getpid());
+    const std::string options = "RUNG_DB_OPTIONS=\"${RUNG_DB_OPTIONS:-} --log-bin --server-id=1\" ";
+    if (std::system((options + "'" RUNG_SOURCE_DIR "/tests/servers' start " + folder_ +
+                     " --db-only --owner-pid " + std::to_string(getpid()))
+                        .c_str()) != 0)
+      throw std::runtime_error("tests/servers start --db-only failed");
+    const std::string read = ". " + folder_ + "/env && printf %s \"$RUNG_TEST_MYSQL\"";
+    std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(read.c_str(), "r"), pclose);
+    char text[256] = "";
+    if (!pipe || std::fgets(text, sizeof text, pipe.get()) == nullptr)
+      throw std::runtime_error("no address of the server");
+    setenv("RUNG_TEST_MYSQL", text, 1);
+  }
+  static void TearDownTestSuite() {
+    setenv("RUNG_TEST_MYSQL", former_.c_str(), 1);
+    (void)std::system(("'" RUNG_SOURCE_DIR "/tests/servers' stop " + folder_).c_str());
+  }
+
+  // A user with the rights of docs/permissions.md: no init_connect and no limit applies to a superuser.
+  StoreOptions plain_user(MysqlSchema& schema) {
+    schema.exec("CREATE DATABASE " + schema.name() + " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin");
+    schema.exec("CREATE USER IF NOT EXISTS rung@'127.0.0.1' IDENTIFIED BY 'secret'");
+    schema.exec(
+        "GRANT SELECT, INSERT, UPDATE, DELETE, LOCK TABLES, CREATE, ALTER, DROP, INDEX, CREATE VIEW ON `" +
+        schema.name() + "`.* TO rung@'127.0.0.1'");
+    StoreOptions options = schema.options();
+    Url url = *parse_url(options.url);
+    url.user = "rung";
+    url.password = "secret";
+    options.url = format_url(url);
+    return options;
+  }
+
+  // From an empty schema to a claimed task; throws what fails.
+  static void use(const StoreOptions& options) {
+    const auto store = must(open_mysql_store(options, test_clock()));
+    EXPECT_EQ(must(store->migrate()).size(), sql::migrations().size());
+    must(store->check_schema());
+    Fence fence{must(store->register_node({"a", "0.1.0", "h:1", 1}, Ms{60'000})), {}, {}};
+    std::vector<int> shards(kShards);
+    for (int shard = 0; shard < kShards; ++shard) shards[static_cast<std::size_t>(shard)] = shard;
+    fence.leases = must(store->acquire(fence.node, 1, shards, Ms{60'000}));
+    EXPECT_EQ(fence.leases.size(), shards.size());
+    std::vector<NewTask> tasks(3);
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      tasks[i].task.id = {static_cast<std::int64_t>(i) + 1};
+      tasks[i].task.queue = "q";
+      tasks[i].task.next_at = EpochMs{1'789'000'000'000};
+      tasks[i].message = std::make_shared<const Message>(Message{{}, {}, "body"});
+      tasks[i].origin_json = "{}";
+    }
+    must(store->insert(tasks, fence));
+    must(store->set_setting("of-a-test", "kept"));
+    // Another connection sees it: it is committed.
+    const auto other = must(open_mysql_store(options, test_clock()));
+    EXPECT_EQ(must(other->list({})).size(), tasks.size());
+    EXPECT_EQ(must(other->setting("of-a-test", "")), "kept");
+    EXPECT_EQ(must(other->setting("of-a-test", "")), "kept");
+  }
+
+  static inline std::string former_, folder_;
+};
+
+TEST_P(ServerSettings, DoesNotReachOurSessions) {
+  const GlobalSetting& setting = GetParam();
+  MysqlSchema schema;
+  if (schema.query(std::string("SHOW GLOBAL VARIABLES LIKE '") + setting.variable + "'").empty()) return;
+  const StoreOptions options = plain_user(schema);
+  const std::string before = schema.value(std::string("SELECT @@GLOBAL.") + setting.variable);
+  schema.exec(std::string("SET GLOBAL ") + setting.variable + " = " + setting.value);
+  try {
+    use(options);
+  } catch (const std::exception& e) {
+    ADD_FAILURE() << e.what();
+  }
+  const bool number = before.find_first_not_of("0123456789.") == std::string::npos && !before.empty();
+  schema.exec(std::string("SET GLOBAL ") + setting.variable + " = " + (number ? before : "'" + before + "'"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, ServerSettings,
+    testing::Values(GlobalSetting{"row_format", "innodb_default_row_format", "compact"},
+                    GlobalSetting{"redundant_rows", "innodb_default_row_format", "redundant"},
+                    GlobalSetting{"max_join_size", "max_join_size", "1"},
+                    GlobalSetting{"sql_select_limit", "sql_select_limit", "1"},
+                    GlobalSetting{"sql_safe_updates", "sql_safe_updates", "1"},
+                    GlobalSetting{"sql_mode", "sql_mode",
+                                  "'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT,IGNORE_SPACE,"
+                                  "NO_UNSIGNED_SUBTRACTION,ONLY_FULL_GROUP_BY,NO_ZERO_DATE,NO_ZERO_IN_DATE'"},
+                    GlobalSetting{"autocommit", "autocommit", "0"},
+                    GlobalSetting{"completion_chain", "completion_type", "1"},
+                    GlobalSetting{"completion_release", "completion_type", "2"},
+                    GlobalSetting{"tx_read_only", "tx_read_only", "1"},
+                    GlobalSetting{"transaction_read_only", "transaction_read_only", "1"},
+                    GlobalSetting{"unique_checks", "unique_checks", "0"},
+                    GlobalSetting{"foreign_key_checks", "foreign_key_checks", "0"},
+                    GlobalSetting{"max_statement_time", "max_statement_time", "0.001"},
+                    GlobalSetting{"max_execution_time", "max_execution_time", "1"},
+                    GlobalSetting{"sql_auto_is_null", "sql_auto_is_null", "1"},
+                    GlobalSetting{"max_sort_length", "max_sort_length", "64"},
+                    GlobalSetting{"time_zone", "time_zone", "'-11:00'"},
+                    GlobalSetting{"init_connect", "init_connect",
+                                  "'SET autocommit = 0, sql_select_limit = 1, sql_safe_updates = 1'"}),
+    [](const auto& one) { return std::string(one.param.name); });
+
+TEST_F(ServerSettings, ABinaryLogOfStatementsIsNamedWithWhatToDo) {
+  MysqlSchema schema;
+  if (schema.query("SHOW GLOBAL VARIABLES LIKE 'binlog_format'").empty()) return;
+  const StoreOptions options = plain_user(schema);
+  const std::string before = schema.value("SELECT @@GLOBAL.binlog_format");
+  schema.exec("SET GLOBAL binlog_format = 'STATEMENT'");
+  std::string refusal;
+  try {
+    use(options);
+  } catch (const std::exception& e) {
+    refusal = e.what();
+  }
+  EXPECT_THAT(refusal, testing::HasSubstr("SET GLOBAL binlog_format = 'ROW'"));
+  EXPECT_THAT(refusal, testing::HasSubstr("(1665)"));
+  schema.exec("DROP DATABASE " + schema.name());
+  try {
+    use(schema.options());  // a user who may set it for the session
+  } catch (const std::exception& e) {
+    ADD_FAILURE() << e.what();
+  }
+  schema.exec("SET GLOBAL binlog_format = '" + before + "'");
+}
+
+TEST(Migrations, EachNamesTheRowFormatOfItsTables) {
+  int tables = 0;
+  for (const sql::Migration& migration : sql::migrations()) {
+    for (const std::string& statement : migration.statements) {
+      if (!statement.starts_with("CREATE TABLE")) continue;
+      ++tables;
+      EXPECT_THAT(statement, testing::HasSubstr("ROW_FORMAT=DYNAMIC")) << migration.name;
+    }
+  }
+  EXPECT_GE(tables, 14);
+}
+
+}  // namespace
+}  // namespace rung::test
