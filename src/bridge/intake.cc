@@ -56,7 +56,10 @@ void Intake::forget_before(const IntakeSession& session) { waiting_.forget_befor
 void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
   auto item = std::make_shared<Known>();
   item->proven = deps_.proof.proven({*failure.id, failure.attempt, failure.token});
-  if (item->proven) failure.attempt = attempt_of_token(failure.token);
+  if (item->proven) {
+    failure.attempt = attempt_of_token(failure.token);
+    failure.publish = publish_of_token(failure.token);
+  }
   auto received = std::make_shared<ReceivedMessage>();
   auto message = std::make_shared<Message>(strip(delivery->message, nullptr, delivery->facts));
   received->digest = message_digest(*message);

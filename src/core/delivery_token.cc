@@ -61,14 +61,10 @@ std::optional<DeliveryTokens> DeliveryTokens::from_hex(std::string_view key) {
   return DeliveryTokens(std::move(context));
 }
 
-std::string DeliveryTokens::token(TaskId id, int attempt, std::string_view digest) const {
-  std::string facts = id.str() + "/" + std::to_string(attempt);
-  std::string token = std::to_string(attempt) + "-";
-  if (!digest.empty()) {
-    const std::string hex = to_hex(digest);
-    facts += "/" + hex;
-    token += hex + "-";
-  }
+std::string DeliveryTokens::token(TaskId id, int attempt, std::string_view digest, std::uint32_t publish) const {
+  std::string token = std::to_string(attempt);
+  if (!digest.empty()) token += "-" + to_hex(digest) + "-" + std::to_string(publish);
+  const std::string facts = id.str() + "/" + token;
   Sha256 mac{};
   std::size_t size = 0;
   // Without a key: the same key again, from the start.
@@ -77,13 +73,13 @@ std::string DeliveryTokens::token(TaskId id, int attempt, std::string_view diges
                                    facts.size()) == 1 &&
                     EVP_MAC_final(context_->keyed, mac.data(), &size, mac.size()) == 1;
   if (!made || size != mac.size()) throw std::runtime_error("OpenSSL cannot compute an HMAC");
-  return token + to_hex(mac, kTokenBytes);
+  return token + "-" + to_hex(mac, kTokenBytes);
 }
 
 bool DeliveryTokens::proves(std::string_view token, TaskId id, int attempt) const {
   const int said = attempt_of_token(token);
   if (said == 0 || (attempt != 0 && attempt != said)) return false;
-  const std::string right = this->token(id, said, digest_of_token(token));
+  const std::string right = this->token(id, said, digest_of_token(token), publish_of_token(token));
   return right.size() == token.size() && CRYPTO_memcmp(right.data(), token.data(), right.size()) == 0;
 }
 
@@ -95,10 +91,17 @@ int attempt_of_token(std::string_view token) {
 }
 
 std::string digest_of_token(std::string_view token) {
-  const std::size_t begin = token.find('-');
-  const std::size_t end = token.find('-', begin + 1);
-  if (begin == std::string_view::npos || end != begin + 1 + kMessageDigestBytes * 2) return {};
-  return from_hex_digits(token.substr(begin + 1, kMessageDigestBytes * 2)).value_or("");
+  const std::size_t begin = token.find('-') + 1;
+  if (begin == 0 || token.find('-', begin) != begin + kMessageDigestBytes * 2) return {};
+  return from_hex_digits(token.substr(begin, kMessageDigestBytes * 2)).value_or("");
+}
+
+std::uint32_t publish_of_token(std::string_view token) {
+  if (digest_of_token(token).empty()) return 0;
+  const std::size_t begin = token.find('-') + kMessageDigestBytes * 2 + 2;
+  std::uint32_t publish = 0;
+  const auto [end, error] = std::from_chars(token.data() + begin, token.data() + token.size(), publish);
+  return error == std::errc{} && end != token.data() + token.size() && *end == '-' ? publish : 0;
 }
 
 }  // namespace rung

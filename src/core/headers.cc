@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <utility>
 
 #include "src/core/digest.h"
@@ -17,12 +16,11 @@ namespace {
 
 using namespace reading;
 
-constexpr std::array<std::string_view, 21> kOurs = {
+constexpr std::array<std::string_view, 20> kOurs = {
     header::kId,       header::kAttempt,    header::kLevel,  header::kLevels,      header::kLadder,
     header::kQueue,    header::kError,      header::kAfter,  header::kMaxAttempts, header::kFirstFailedAt,
     header::kNever,    header::kErrorType,  header::kResult, header::kNotBefore,   header::kExecutor,
-    header::kExchange, header::kRoutingKey, header::kToken,  header::kParked,      header::kPublish,
-    "retry-complaint"};
+    header::kExchange, header::kRoutingKey, header::kToken,  header::kParked,      "retry-complaint"};
 
 constexpr std::array<std::string_view, 3> kOurOrigin = {header::kOriginExchange, header::kOriginRoutingKey,
                                                         header::kReason};
@@ -42,12 +40,6 @@ std::optional<int> level_of(const std::optional<Table>& headers) {
   const auto number = int_of(find(headers, header::kLevel));
   if (!number || *number < 0 || *number > 1'000'000) return std::nullopt;
   return static_cast<int>(*number);
-}
-std::uint32_t publish_of(const std::optional<Table>& headers) {
-  const auto number = int_of(find(headers, header::kPublish));
-  return number && *number > 0 && *number <= std::numeric_limits<std::uint32_t>::max()
-             ? static_cast<std::uint32_t>(*number)
-             : 0;
 }
 std::optional<EpochMs> first_failed_of(const std::optional<Table>& headers) {
   constexpr std::int64_t kTooLate = 253'402'300'800'000;  // the year 10000: no column can store it
@@ -108,7 +100,6 @@ Failure read_failure(const Message& message, std::string_view exchange, std::str
   f.id = id_of(message.headers);
   f.attempt = attempt_of(message.headers, f.directives.complaint);
   f.token = text_of(find(message.headers, header::kToken));
-  f.publish = publish_of(message.headers);
   f.level = level_of(message.headers);
   f.first_failed_at = first_failed_of(message.headers);
   if (const std::string said = text_of(find(message.headers, header::kError)); !said.empty()) {
@@ -192,7 +183,6 @@ Message dress(const Message& message, const Task& task, std::string token) {
   headers.emplace_back(header::kLadder, task.ladder);
   add_origin(headers, task);
   headers.emplace_back(header::kToken, std::move(token));
-  headers.emplace_back(header::kPublish, static_cast<std::int64_t>(task.version));
   // A delay that has not failed yet has no such time.
   if (task.first_failed_at.ms != 0) headers.emplace_back(header::kFirstFailedAt, task.first_failed_at.ms);
   return out;

@@ -25,7 +25,6 @@ inline constexpr std::string_view kLadder = "retry-ladder";  // also accepted fr
 inline constexpr std::string_view kFirstFailedAt = "retry-first-failed-at";
 inline constexpr std::string_view kToken = "retry-token";  // also accepted, with a result or a failure
 // Tells copies of the same attempt apart: it is published again if the broker refused it or did not answer.
-inline constexpr std::string_view kPublish = "retry-publish";
 // Accepted from a consumer.
 inline constexpr std::string_view kQueue = "retry-queue";
 inline constexpr std::string_view kError = "retry-error";
@@ -46,7 +45,7 @@ struct Failure {
   std::optional<TaskId> id;   // retry-id: it comes from one of our deliveries
   int attempt = 0;            // retry-attempt; 0 = not there
   std::string token;          // retry-token; "" = not there
-  std::uint32_t publish = 0;  // retry-publish; 0 = not there
+  std::uint32_t publish = 0;  // the number of the publish, by a valid token; 0 = not known
   std::optional<int> level;   // retry-level, and retry-first-failed-at: as our delivery had them
   std::optional<EpochMs> first_failed_at;
   std::string queue;                  // retry-queue, else the broker's record; "" = unknown

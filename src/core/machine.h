@@ -66,7 +66,7 @@ struct Failed {
   std::optional<int> level = {};  // of the attempt, from its delivery; none = not given
   bool asked_again = false;       // retried after a kRowBehind answer and a pause
   // The queue was full and evicted or refused the message: no consumer failed it. `publish`: the copy's
-  // retry-publish; 0 = not given.
+  // number by its token; 0 = not known.
   bool unseen = false;
   std::uint32_t publish = 0;
   std::shared_ptr<const ReceivedMessage> received = {};  // nullptr: a result, which has no message

@@ -148,7 +148,7 @@ TEST_F(Climb, AddedHeadersHaveTheirTypes) {
   EXPECT_EQ(headers.size(), 2U + 11U);
   EXPECT_TRUE(std::holds_alternative<std::string>(find(headers, "retry-id")->v));
   EXPECT_TRUE(std::holds_alternative<std::string>(find(headers, "retry-ladder")->v));
-  for (const char* name : {"retry-attempt", "retry-level", "retry-levels", "retry-first-failed-at", "retry-publish"}) {
+  for (const char* name : {"retry-attempt", "retry-level", "retry-levels", "retry-first-failed-at"}) {
     EXPECT_TRUE(find(headers, name)->as_int().has_value()) << name;
   }
   const std::int64_t at = int_header(back.message, "retry-first-failed-at");

@@ -159,8 +159,7 @@ TEST(ReadDelay, DressSaysNothingOfAFailureThatWasNot) {
                           {"retry-level", std::int64_t{0}},
                           {"retry-levels", std::int64_t{3}},
                           {"retry-ladder", "default"},
-                          {"retry-token", "1-token"},
-                          {"retry-publish", std::int64_t{1}}};
+                          {"retry-token", "1-token"}};
   EXPECT_EQ(dress(Message{}, t, "1-token").headers, expected);
 }
 

@@ -19,11 +19,12 @@ DeliveryTokens tokens(const std::string& key = std::string(64, 'a')) {
 TEST(DeliveryToken, ProvesItsDeliveryAndNoOther) {
   const DeliveryTokens ours = tokens();
   const TaskId id{4711};
-  const std::string token = ours.token(id, 2, std::string(16, 'd'));
+  const std::string token = ours.token(id, 2, std::string(16, 'd'), 7);
   EXPECT_TRUE(ours.proves(token, id, 2));
   EXPECT_TRUE(ours.proves(token, id, 0));  // the attempt was not said: the token's own
   EXPECT_EQ(attempt_of_token(token), 2);
   EXPECT_EQ(digest_of_token(token), std::string(16, 'd'));
+  EXPECT_EQ(publish_of_token(token), 7U);
   EXPECT_FALSE(ours.proves(token, id, 1));
   EXPECT_FALSE(ours.proves(token, {4712}, 2));
   EXPECT_FALSE(ours.proves("1" + token.substr(1), id, 0));
@@ -43,13 +44,13 @@ TEST(DeliveryToken, ProvesItsDeliveryAndNoOther) {
 TEST(DeliveryToken, HoldsAtLeast64BitsAndIsTheSameForAllInstances) {
   std::set<std::string> seen;
   for (int attempt = 1; attempt <= 100; ++attempt) {
-    const std::string token = tokens().token({7}, attempt, "");
-    EXPECT_EQ(token, tokens().token({7}, attempt, ""));
+    const std::string token = tokens().token({7}, attempt, "", 0);
+    EXPECT_EQ(token, tokens().token({7}, attempt, "", 0));
     EXPECT_EQ(token.substr(token.find('-') + 1).size(), 32U);  // 128 bits in hex
     EXPECT_TRUE(seen.insert(token.substr(token.find('-') + 1)).second);
   }
   // HMAC-SHA256 by another program: printf %s 7/1 | openssl dgst -sha256 -mac HMAC -macopt hexkey:aa...
-  EXPECT_EQ(tokens().token({7}, 1, ""), "1-16dd7f753e1a65e17f664a2fb1464b24");
+  EXPECT_EQ(tokens().token({7}, 1, "", 0), "1-16dd7f753e1a65e17f664a2fb1464b24");
 }
 
 // Deliveries of before the digest are under way while Rung is upgraded.

@@ -404,7 +404,6 @@ TEST(Dress, PutsOnWhatTheContractNames) {
                           {"retry-origin-routing-key", "order.paid"},
                           {"retry-reason", "expired"},
                           {"retry-token", "1-token"},
-                          {"retry-publish", std::int64_t{1}},
                           {"retry-first-failed-at", std::int64_t{1'800'000'000'123}}};
   EXPECT_EQ(out.headers, expected);
   EXPECT_TRUE(dress(Message{}, t, "1-token").headers);
