@@ -43,7 +43,9 @@ class DeliveryProof {
   bool ready() const { return tokens_.has_value(); }
 
   // The token header for the current attempt. REQUIRES: ready().
-  std::string token(const Task& task) const { return tokens_->token(task.id, task.attempt, task.digest, task.version); }
+  std::string token(const Task& task) const {
+    return tokens_->token(task.id, task.attempt, task.digest, task.version);
+  }
   // Whether the claim carries the right token. REQUIRES: ready().
   bool proven(const Claim& claim) const { return tokens_->proves(claim.token, claim.id, claim.attempt); }
 

@@ -61,7 +61,8 @@ std::optional<DeliveryTokens> DeliveryTokens::from_hex(std::string_view key) {
   return DeliveryTokens(std::move(context));
 }
 
-std::string DeliveryTokens::token(TaskId id, int attempt, std::string_view digest, std::uint32_t publish) const {
+std::string DeliveryTokens::token(TaskId id, int attempt, std::string_view digest,
+                                  std::uint32_t publish) const {
   std::string token = std::to_string(attempt);
   if (!digest.empty()) token += "-" + to_hex(digest) + "-" + std::to_string(publish);
   const std::string facts = id.str() + "/" + token;

@@ -1,9 +1,9 @@
-// The header retry-token: proves that a result or a failure comes from a consumer that had the delivery. It is
-// "ATTEMPT-DIGEST-PUBLISH-MAC": the digest of the delivered message (identity.h) as 32 hex digits, the number of
-// the publish (Task::version after the claim, which each claim raises), and 128 bits of HMAC-SHA256 over retry-id
-// and these three, under a key that all instances share. "ATTEMPT-MAC" where the task's row is older than the
-// digest. No row stores it, and publishing reads nothing for it. Thread: call const functions of DeliveryTokens on
-// the owner's thread only (one OpenSSL context); the rest is pure.
+// The header retry-token: proves that a result or a failure comes from a consumer that had the delivery. It
+// is "ATTEMPT-DIGEST-PUBLISH-MAC": the digest of the delivered message (identity.h) as 32 hex digits, the
+// number of the publish (Task::version after the claim, which each claim raises), and 128 bits of HMAC-SHA256
+// over retry-id and these three, under a key that all instances share. "ATTEMPT-MAC" where the task's row is
+// older than the digest. No row stores it, and publishing reads nothing for it. Thread: call const functions
+// of DeliveryTokens on the owner's thread only (one OpenSSL context); the rest is pure.
 #pragma once
 
 #include <cstdint>

@@ -73,7 +73,9 @@ Failure hold_failure(const Message& message, const BrokerFacts& facts) {
   hold(!after || (*after >= Ms::zero() && *after <= levels::kLongest), "retry-after is a delay");
   hold(f.directives.max_attempts >= 0 && f.directives.max_attempts <= 1'000'000, "most attempts");
   hold(!f.failed_at_s || (*f.failed_at_s >= 0 && *f.failed_at_s < kYear10000), "a failure has a date");
-  hold(intake_key(f, message, message_digest(strip(message, nullptr))).size() == (message.properties.message_id.value_or("").empty() ? 0 : 16), "key");
+  hold(intake_key(f, message, message_digest(strip(message, nullptr))).size() ==
+           (message.properties.message_id.value_or("").empty() ? 0 : 16),
+       "key");
   return f;
 }
 

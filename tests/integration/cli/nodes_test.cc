@@ -69,7 +69,8 @@ TEST_F(NodesCommand, TellsTheLivingFromTheDeadAndThoseThatLeft) {
 
 TEST_F(NodesCommand, ThoseWithAnotherConfigAreMarked) {
   const std::string most = "0123456789abcdef", other = "fedcba9876543210";
-  for (const auto& [name, config] : std::map<std::string, std::string>{{"a", most}, {"b", most}, {"c", other}}) {
+  for (const auto& [name, config] :
+       std::map<std::string, std::string>{{"a", most}, {"b", most}, {"c", other}}) {
     const int id = join(name, {});
     ASSERT_TRUE(store().heartbeat(id, kIncarnation, 1h, {}, BrokerLink::up, config));
   }

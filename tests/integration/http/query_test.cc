@@ -84,8 +84,9 @@ TEST_F(HttpQuery, ByErrorAndCounted) {
   submit({{"queue", "q"}, {"body", "x"}, {"delay", "1h"}});
   submit({{"queue", "q"}, {"body", "x"}, {"delay", "1h"}});
   submit({{"queue", "other"}, {"body", "x"}, {"delay", "1h"}});
-  db.exec("UPDATE rung_tasks SET last_error = 'HTTP 503', error_type = 'Down', first_failed_at = '2026-11-20' "
-          "WHERE queue = 'q'");
+  db.exec(
+      "UPDATE rung_tasks SET last_error = 'HTTP 503', error_type = 'Down', first_failed_at = '2026-11-20' "
+      "WHERE queue = 'q'");
   const auto found = [&](const std::string& query) {
     return get("/v1/tasks?" + query).json().at("tasks").size();
   };

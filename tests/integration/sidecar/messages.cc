@@ -7,10 +7,16 @@
 namespace rung::test {
 namespace {
 
-constexpr std::array<std::string_view, 10> kAdded = {
-    "retry-id",     "retry-attempt",         "retry-level",           "retry-levels",
-    "retry-ladder", "retry-first-failed-at", "retry-origin-exchange", "retry-origin-routing-key",
-    "retry-reason", "retry-token"};
+constexpr std::array<std::string_view, 10> kAdded = {"retry-id",
+                                                     "retry-attempt",
+                                                     "retry-level",
+                                                     "retry-levels",
+                                                     "retry-ladder",
+                                                     "retry-first-failed-at",
+                                                     "retry-origin-exchange",
+                                                     "retry-origin-routing-key",
+                                                     "retry-reason",
+                                                     "retry-token"};
 
 std::uint64_t below(std::mt19937_64& random, std::uint64_t most) { return most == 0 ? 0 : random() % most; }
 
