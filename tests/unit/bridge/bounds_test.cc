@@ -155,7 +155,7 @@ TEST(Bounds, CountsByQueue) {
 TEST(Bounds, ErrorQueuesWithReturnedCopies) {
   World world;
   Flow flow(world);
-  ReturnedCopies returned(world.loop, flow.broker, flow.outbox, flow.acks);
+  ReturnedCopies returned(world.loop, flow.broker, flow.outbox, flow.acks, flow.recognized);
   for (std::size_t i = 0; i < 1000; ++i) {
     Delivery copy;
     copy.source = stranger(i);
