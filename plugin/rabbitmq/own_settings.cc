@@ -17,6 +17,8 @@ using enum Harm;
 
 // Fewer deliveries than this can be used up by restarts.
 constexpr std::int64_t kEnoughDeliveries = 1'000'000;
+// A limit that no queue reaches.
+constexpr std::int64_t kUnlimited = std::numeric_limits<std::int32_t>::max();
 // While the database is away, messages wait unacked for a lease before they are returned.
 constexpr std::int64_t kShortestConsumerTimeoutMs = 120'000;
 // Rung has up to seven connections, and a second instance or a restart needs as many again.
@@ -106,6 +108,9 @@ std::optional<Setting> setting_of(const json& arguments, const json& definition,
 bool hurts(const SettingRule& rule, const OwnObject& object, const Setting& setting,
            std::string_view return_exchange) {
   const auto number = number_of(setting.value);
+  const bool of_exchanges = rule.key == "alternate-exchange" || rule.key.starts_with("federation-");
+  if (!object.is_queue && !of_exchanges) return false;
+  if (rule.key.starts_with("max-length")) return !number || *number < kUnlimited;
   if (rule.key == "alternate-exchange")
     return !object.is_queue && object.name == return_exchange && setting.value != json(object.name);
   if (rule.key == "delivery-limit")
@@ -255,19 +260,22 @@ class Judge {
     return commands;
   }
 
-  // A policy of a higher priority for Rung's own: only one policy and one operator policy apply at a time.
+  // A policy of a higher priority for Rung's own: only one policy and one operator policy apply at a time. It
+  // must have a key that the type of queue knows: otherwise RabbitMQ passes it over.
   std::string override_policy(const OwnObject& object, bool as_operator) const {
     std::string pattern = policy_pattern(prefix_);  // ^prefix$
     pattern.pop_back();
     pattern += object.is_queue ? "\\.(failed|delay|results|parked)$" : "\\.return$";
-    const std::string definition = object.is_queue ? R"({"delivery-limit":2147483647})"
-                                                   : json{{"alternate-exchange", object.name}}.dump(
-                                                         -1, ' ', false, json::error_handler_t::replace);
+    const json definition = !object.is_queue          ? json{{"alternate-exchange", object.name}}
+                            : object.type == "quorum" ? json{{"delivery-limit", kUnlimited}}
+                                                      : json{{"max-length", kUnlimited}};
+    const std::string name = std::string(prefix_) + (object.is_queue ? "-own" : "-return");
     return std::string("rabbitmqctl ") + (as_operator ? "set_operator_policy" : "set_policy") + " -p " +
            shell_quote(state_.vhost) + " --priority " +
            (as_operator ? "1000" : std::to_string(std::max(object.priority + 1, 100))) + " --apply-to " +
            (object.is_queue ? "queues" : "exchanges") + " " + shell_quote(std::string(prefix_) + "-own") +
-           " " + shell_quote(pattern) + " " + shell_quote(definition);
+           " " + shell_quote(pattern) + " " +
+           shell_quote(definition.dump(-1, ' ', false, json::error_handler_t::replace));
   }
 
   std::string delete_queue(const std::string& name) const {

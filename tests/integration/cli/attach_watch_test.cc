@@ -65,6 +65,7 @@ TEST_F(AttachWatch, ASettingThatHarmsItsOwnQueuesIsToldUntilItIsMended) {
   admin.policy("all", ".*", {{"message-ttl", 60000}});
   sidecar_ = std::make_unique<Sidecar>(config);
   rung().start();
+  ASSERT_TRUE(rung().logged("shards acquired")) << rung().log_tail();  // the tables are there
   ASSERT_TRUE(rung().logged("a setting in the broker can lose messages")) << rung().log_tail();
   EXPECT_THAT(problems(), HasSubstr("policy 'all' sets message-ttl to 60000"));
   EXPECT_THAT(problems(), HasSubstr("rabbitmqctl set_policy"));

@@ -107,7 +107,15 @@ TEST(OwnSettings, ThatLoseMessagesAreFatal) {
   }
 }
 
+TEST(OwnSettings, AreOverriddenByAKeyThatTheTypeOfQueueKnows) {
+  EXPECT_THAT(judge(queue({{"message-ttl", 1}}))[0].mend, HasSubstr(R"('{"max-length":2147483647}')"));
+  EXPECT_THAT(judge(queue({{"delivery-limit", 1}}, json::object(), "quorum"))[0].mend,
+              HasSubstr(R"('{"delivery-limit":2147483647}')"));
+}
+
 TEST(OwnSettings, ThatDoNoHarmAreNotTold) {
+  EXPECT_THAT(judge(queue({{"max-length", 2147483647}})), IsEmpty()) << "what our own advice sets";
+  EXPECT_THAT(judge(exchange("rung.failed", {{"message-ttl", 5000}})), IsEmpty()) << "for queues only";
   EXPECT_THAT(judge(queue()), IsEmpty());
   EXPECT_THAT(judge(queue({{"dead-letter-exchange", "x"},
                            {"queue-mode", "lazy"},
