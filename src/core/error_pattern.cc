@@ -2,9 +2,8 @@
 
 #include <re2/re2.h>
 
+#include <string>
 #include <utility>
-
-#include "src/core/failure_rules.h"
 
 namespace rung {
 namespace {
@@ -27,15 +26,17 @@ bool ErrorPattern::is_one(std::string_view text) {
 Result<ErrorPatternPtr> ErrorPattern::parse(std::string_view text) {
   if (text.size() > kPatternBytes)
     return permanent("the expression is longer than " + std::to_string(kPatternBytes) + " bytes");
-  auto regex = parse_rule_regex(text);
-  if (!regex) return tl::unexpected(regex.error());
+  // Compiled with this limit only, not as a rule first: a rule may take more memory and time than a request
+  // should.
+  const std::size_t end = text.rfind('/');
+  if (!is_one(text) || end < 2) return permanent("an expression stands between slashes: /HTTP 5..|reset/");
   RE2::Options options;
-  options.set_case_sensitive(!regex->ignore_case);
+  options.set_case_sensitive(end + 1 == text.size());
   options.set_dot_nl(true);
   options.set_log_errors(false);
   options.set_max_mem(kPatternMemory);
-  auto compiled = std::make_unique<const RE2>(regex->pattern, options);
-  if (!compiled->ok()) return permanent("the expression is too large: repeat less in it");
+  auto compiled = std::make_unique<const RE2>(text.substr(1, end - 1), options);
+  if (!compiled->ok()) return permanent("not a regular expression (RE2 syntax): " + compiled->error());
   return std::make_shared<const ErrorPattern>(std::string(text), std::move(compiled));
 }
 

@@ -137,7 +137,7 @@ TEST(Text, LongTextIsBrokenIntoLines) {
   EXPECT_EQ(wrapped("abcdefghij", 4, 9), (Lines{"abcd", "efgh", "ij"}));
   EXPECT_EQ(wrapped("a bcdefghij", 6, 9), (Lines{"a bcde", "fghij"}))
       << "a break there would waste most of the line";
-  EXPECT_EQ(wrapped("one two three four", 5, 2), (Lines{"one", "two …"}));
+  EXPECT_EQ(wrapped("one two three four", 7, 2), (Lines{"one two", "three …"}));
   EXPECT_EQ(wrapped("one two", 0, 9), (Lines{"one two"}));
   EXPECT_EQ(wrapped("", 5, 9), (Lines{""}));
 }
