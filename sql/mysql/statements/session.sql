@@ -8,6 +8,9 @@ SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE
 -- name: session_names
 SET NAMES utf8mb4 COLLATE utf8mb4_bin
 
+-- name: session_first
+SET SESSION sql_big_selects = 1, sql_select_limit = 18446744073709551615
+
 -- name: session_settings
 -- Whatever an administrator sets for all sessions, or init_connect for this one. completion_type: COMMIT neither
 -- begins another transaction nor ends the session. sql_big_selects: max_join_size does not apply. unique_checks:

@@ -106,6 +106,8 @@ void Session::open(const Address& address, Ms most) {
   map["OPT_CONNECT_TIMEOUT"] = whole_seconds(most);  // for TCP, and for each answer until we are logged in
   map["OPT_READ_TIMEOUT"] = seconds;
   map["OPT_WRITE_TIMEOUT"] = seconds;
+  // Before the connector's own questions at a login, to which the server's limits would apply.
+  map["preInit"] = ::sql::SQLString(render("session_first"));
   map["OPT_CHARSET_NAME"] = ::sql::SQLString("utf8mb4");
   if (options_.tls == "verify") {
     // Only both together make it reject plain text, another CA and another host.
