@@ -11,7 +11,7 @@ Result<void> declare_once(const BrokerOptions& options, const Clock& clock, Ms t
   if (!endpoints) return tl::unexpected(endpoints.error());
   Waker waker(clock);
   const Connection::Others nothing = [](const Frame&) {};
-  auto opened = Connection::open(*endpoints->addresses, endpoints->tls.get(), options.heartbeat,
+  auto opened = Connection::open(*endpoints->addresses, *endpoints->access, options.heartbeat,
                                  options.connection_name + " (attach)", waker, timeout);
   if (!opened) return tl::unexpected(opened.error());
   const auto deadline = waker.now() + timeout;

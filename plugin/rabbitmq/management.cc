@@ -419,21 +419,6 @@ Result<OwnState> QueueAdmin::own_state(std::string_view) {
   return not_found(name() + " does not show what is set on Rung's own queues");
 }
 
-AttachedAnswer ask_attached(const BrokerOptions& options, std::string_view queue, Ms timeout) {
-  auto admin = make_admin(options, timeout);
-  if (!admin) return {Attached::unknown, admin.error().message};
-  auto facts = (*admin)->queue(queue);
-  if (!facts) {
-    const bool gone = facts.error().kind == Error::Kind::not_found;
-    return {gone ? Attached::no_such_queue : Attached::unknown, facts.error().message};
-  }
-  auto policies = (*admin)->policies();
-  if (!policies) return {Attached::unknown, policies.error().message};
-  auto routes = read_routes(**admin, options.prefix, any_foreign({*facts}, *policies, options.prefix));
-  if (!routes) return {Attached::unknown, routes.error().message};
-  return judge_attached(options.prefix, *facts, *policies, *routes);
-}
-
 std::vector<std::string> cluster_nodes(const BrokerOptions& options, const std::vector<QueueFacts>& queues,
                                        Ms timeout) {
   if (auto admin = make_admin(options, timeout)) {

@@ -124,7 +124,9 @@ AttachedAnswer ask_attached(const BrokerOptions& options, std::string_view queue
   }
   auto policies = (*admin)->policies();
   if (!policies) return {Attached::unknown, policies.error().message};
-  return judge_attached(options.prefix, *facts, *policies);
+  auto routes = read_routes(**admin, options.prefix, any_foreign({*facts}, *policies, options.prefix));
+  if (!routes) return {Attached::unknown, routes.error().message};
+  return judge_attached(options.prefix, *facts, *policies, *routes);
 }
 
 std::string failed_exchange(std::string_view prefix) { return std::string(prefix) + ".failed"; }

@@ -8,7 +8,7 @@
 namespace rung::bridge {
 namespace {
 
-constexpr Ms kLookAgain{5000};  // while there is a conflict, or no answer
+constexpr Ms kOwnershipLookAgain{5000};  // while there is a conflict, or no answer
 constexpr const char* kConflict = "ownership";
 constexpr const char* kUnchecked = "ownership_unchecked";
 
@@ -33,7 +33,7 @@ void OwnershipWatch::ask_database() {
       Lane::flow, [](SystemStore& store) { return read_ownership(store, std::nullopt); },
       [this](const Result<Ownership>& ownership) {
         if (draining_) return;
-        if (!ownership) return look_again(kLookAgain);
+        if (!ownership) return look_again(kOwnershipLookAgain);
         database_ = ownership->database;
         marking_ = false;
         deps_.broker.claim(database_, false);
@@ -50,7 +50,7 @@ void OwnershipWatch::reported(const PlaceReport& report) {
       [this, report](const Result<Ownership>& ownership) {
         judging_ = false;
         if (draining_) return;
-        if (!ownership) return look_again(kLookAgain);
+        if (!ownership) return look_again(kOwnershipLookAgain);
         judge(report, *ownership);
       });
 }
@@ -94,7 +94,7 @@ void OwnershipWatch::refuse(const std::string& why, const PlaceReport& report) {
     deps_.record({0, {}, "", "ownership_conflict", report.place.prefix, why});
   }
   if (std::exchange(ours_, false)) deps_.changed(false);
-  look_again(kLookAgain);
+  look_again(kOwnershipLookAgain);
 }
 
 void OwnershipWatch::tell_unchecked(const std::string& problem) {

@@ -29,7 +29,7 @@ ALTER TABLE rung_bulks ADD COLUMN even_reported TINYINT NOT NULL DEFAULT 0;
 
 -- awaiting: deliveries under way. held: those whose silence is held open until they are answered, or a person
 -- decides. reason: where its dead letters go, or by what it is attached.
-CREATE OR REPLACE SQL SECURITY INVOKER VIEW retry_attachments AS
+CREATE OR REPLACE SQL SECURITY DEFINER VIEW retry_attachments AS
 SELECT a.queue, a.state, a.since, a.attached_at, a.detail AS reason, a.checked_at,
        (SELECT COUNT(*) FROM rung_tasks t WHERE t.state = 'awaiting' AND t.next_due_at IS NULL AND t.queue = a.queue
           AND CHAR_LENGTH(t.queue) = a.length) AS awaiting,
