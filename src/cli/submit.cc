@@ -196,11 +196,11 @@ int submit_one(const SubmitOptions& o) {
 
 // -------------------------------------------------------------------------------------- many, by JSON lines
 
-struct Totals {
+struct SubmitTotals {
   std::size_t created = 0, duplicates = 0, wrong = 0;
 };
 
-void print_result(const SubmitResult& result, bool json, Totals& totals) {
+void print_result(const SubmitResult& result, bool json, SubmitTotals& totals) {
   totals.created += result.result == "created" ? 1 : 0;
   totals.duplicates += result.result == "duplicate" ? 1 : 0;
   totals.wrong += result.good() ? 0 : 1;
@@ -218,7 +218,7 @@ bool input_is_idle(std::istream& in) {
   return poll(&input, 1, kIdleMs) == 0;
 }
 
-Result<void> read_lines(std::istream& in, Submitter& submitter, bool json, Totals& totals) {
+Result<void> read_lines(std::istream& in, Submitter& submitter, bool json, SubmitTotals& totals) {
   const auto flush = [&]() -> Result<void> {
     auto results = submitter.flush();
     if (!results) return tl::unexpected(results.error());
@@ -247,7 +247,7 @@ int submit_lines(const SubmitOptions& o) {
     if (!file) return report_error(kUserError, "cannot read " + o.jsonl);
   }
   Submitter submitter(session);
-  Totals totals;
+  SubmitTotals totals;
   const auto done = read_lines(o.jsonl == "-" ? std::cin : file, submitter, o.common.json, totals);
   if (!o.common.json)
     print(fmt::format("{} submitted, {} duplicates, {} refused\n", totals.created, totals.duplicates,
