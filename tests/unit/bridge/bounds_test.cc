@@ -143,7 +143,7 @@ TEST(Bounds, AttachmentsOfQueuesThatTheConfigDoesNotName) {
 
 TEST(Bounds, CountsByQueue) {
   const RuleBookPtr rules = breakers_for_all();
-  FlowCounts counts(*rules);
+  FlowCounts counts(rules);
   Task task;
   for (std::size_t i = 0; i < kStrangers; ++i) {
     task.queue = stranger(i);

@@ -232,14 +232,13 @@ class Flow final : public BrokerSink {
                           [this](TaskId id) { return dispatch.tracker().publishing(id); },
                           left};
   StoreWatch store_watch{world.loop, health, [](const SystemEvent&) {}, "a"};
+  std::vector<SystemEvent> events;  // of refused_publishes and recognized
   RefusedPublishes refused_publishes{[this](SystemEvent event) { events.push_back(std::move(event)); }};
-  std::vector<SystemEvent> events;  // of refused_publishes
   Attachments attachments{health, [](const SystemEvent&) {}};
   Dispatch dispatch;
   TaskUpdates updates{dispatch, horizon, names,  store_watch, attachments,
                       breakers, notes,   counts, clock,       tracer};
   Horizon horizon;
-  std::vector<SystemEvent> events;
   Recognized recognized{[this](SystemEvent event) { events.push_back(std::move(event)); }};
   Intake intake{world.loop,
                 {jobs, shards, transitions, outbox, acks, left, clock, proof, world.rules, updates,

@@ -86,10 +86,10 @@ BrokerOptions with_prefix(const std::string& prefix) {
 class OwnershipTest : public testing::Test {
  protected:
   std::shared_ptr<MemoryDb> database() { return std::make_shared<MemoryDb>(world.clock, ++seed_); }
-  bool put_failed(MemoryBroker& broker) {
+  static bool put_failed(MemoryBroker& to) {
     Message message{{}, Table{}, "body"};
     message.headers->emplace_back(std::string(header::kQueue), "orders");
-    return broker.put("rung.failed", "", message);
+    return to.put("rung.failed", "", message);
   }
   std::size_t tasks(const std::shared_ptr<MemoryDb>& db) {
     return open_memory_store(db)->list({}).value().size();

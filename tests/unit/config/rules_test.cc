@@ -93,7 +93,7 @@ TEST_F(ConfigRules, TheContractsExampleLoads) {
   const auto config = good(text);
   EXPECT_EQ(config.node, "sidecar-1");
   EXPECT_EQ(config.http.listen, "127.0.0.1:8025");
-  EXPECT_EQ(config.http.token, "geheim");
+  EXPECT_EQ(config.http.tokens, std::vector<std::string>{"geheim"});
   EXPECT_EQ(delays(config.rules->ladder("default")), "5s 30s 1m 10m 30m 1h 6h 1d 2d");
   EXPECT_EQ(delays(config.rules->ladder("webhook")),
             "10s 20s 40s 1m20s 2m40s 5m20s 10m40s 21m20s 42m40s 1h 1h 1h ~0.20");

@@ -12,10 +12,10 @@
 namespace rung {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class SecretFile : public testing::Test {
+class SecretFile : public ::testing::Test {
  protected:
   ~SecretFile() override { std::filesystem::remove(path_); }
   const std::string& with(const std::string& text) {

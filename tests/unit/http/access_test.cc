@@ -20,7 +20,7 @@ int status(const Access& access, const Request& r, bool writes) {
 }
 
 TEST(Access, TokensSayWhoMayWhat) {
-  const Access access("full", "read");
+  const Access access(Tokens{{"full"}, {"read"}});
   EXPECT_EQ(status(access, request("Bearer full"), true), 200);
   EXPECT_EQ(status(access, request("Bearer read"), false), 200);
   EXPECT_EQ(status(access, request("Bearer read"), true), 403);
@@ -34,13 +34,13 @@ TEST(Access, TokensSayWhoMayWhat) {
 }
 
 TEST(Access, WithoutAReadTokenAnEmptyOneIsNone) {
-  const Access access("full", "");
+  const Access access(Tokens{{"full"}, {}});
   EXPECT_EQ(status(access, request("Bearer "), false), 401);
   EXPECT_EQ(status(access, request("Bearer full"), false), 200);
 }
 
 TEST(Access, WithoutTokensOnlyThisMachinesNames) {
-  const Access access("", "");
+  const Access access(Tokens{});
   EXPECT_EQ(status(access, request(""), true), 200);
   EXPECT_EQ(access.who(request("")), "no token, 10.0.0.3 (http)");
   EXPECT_EQ(status(access, request("", "evil.example"), false), 403);
