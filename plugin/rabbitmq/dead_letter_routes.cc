@@ -88,6 +88,8 @@ DeadLetterRoutes::Reach DeadLetterRoutes::reach(const std::string& exchange,
                                                 const std::optional<std::string>& key, int depth) const {
   const auto it = exchanges_.find(exchange);
   if (it == exchanges_.end() || depth > kMostHops) return Reach::no;
+  // The default exchange: messages keep the key with which they came, which is not the name of Rung's queue.
+  if (exchange.empty() && !key) return Reach::no;
   const std::string& type = it->second.type;
   Reach best = Reach::no;
   for (const Edge& edge : it->second.edges) {

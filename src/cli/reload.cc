@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -78,7 +79,7 @@ void add_reload(CLI::App& app, int* exit) {
   CLI::App& c =
       *app.add_subcommand("reload", "Makes a sidecar read its config anew, and waits for the outcome");
   c.add_option("--pid", options->pid, "The sidecar's process (default: $MAINPID)")
-      ->check(CLI::Range(2, 1 << 30));
+      ->check(CLI::Range(2, std::numeric_limits<int>::max()));
   c.add_option("--timeout", options->timeout, "How long to wait for the outcome (default: 30s)");
   c.footer(
       "\nFor ExecReload= of a systemd unit: systemctl reload then fails if the config has errors. The "
