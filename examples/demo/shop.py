@@ -41,9 +41,11 @@ def handle(channel, method, properties, body, started):
     except ValueError as error:
         # Or report the error: publish it with the error text, wait for the confirm, then ack.
         say(f"{name} {error}")
+        headers.setdefault("retry-origin-exchange", method.exchange)  # a retry says that itself
+        headers.setdefault("retry-origin-routing-key", method.routing_key)
         headers.update({"retry-queue": QUEUE, "retry-error": str(error), "retry-error-type": "ValueError"})
         properties.headers = headers
-        channel.basic_publish("rung.failed", QUEUE, body, properties)
+        channel.basic_publish("rung.failed", method.routing_key, body, properties)
         channel.basic_ack(method.delivery_tag)
         return
     say(f"{name} charged")

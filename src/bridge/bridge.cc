@@ -30,6 +30,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       clock_(loop.clock()),
       health_(loop.clock(), [this] { shards_.set_problems(health_.problems()); }),
       attachments_(health_, [this](SystemEvent event) { record(std::move(event)); }),
+      missing_origins_(settings_.prefix, [this](SystemEvent event) { record(std::move(event)); }),
       store_watch_(
           loop, health_, [this](SystemEvent event) { record(std::move(event)); }, settings_.identity.name),
       refused_publishes_([this](SystemEvent event) { record(std::move(event)); }),
@@ -85,7 +86,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                 settings_.max_unconfirmed, broker.limits()),
       horizon_(loop, *jobs_, shards_, clock_, names_, dispatch_, {settings_.window, settings_.max_loaded}),
       updates_(dispatch_, horizon_, names_, store_watch_, attachments_, breakers_, notes_, counts_, clock_,
-               settings_.tracer),
+               settings_.tracer, &missing_origins_),
       recognized_([this](SystemEvent event) { record(std::move(event)); }),
       intake_(loop,
               {*jobs_, shards_, transitions_, outbox_, acks_, left_, clock_, proof_, rules_, updates_,
@@ -158,6 +159,7 @@ Vitals Bridge::vitals() const {
   v.breakers = breakers_.totals();
   v.refused = proof_.refused();
   v.recognized = recognized_.counts();
+  v.without_origin = missing_origins_.count();
   v.rows_behind = store_watch_.rows_behind();
   v.refused_publishes = refused_publishes_.count();
   v.settings = settings_watch_.counts();

@@ -150,6 +150,7 @@ class Bridge final : public BrokerSink {
   // The state of this instance and its services.
   Health health_;
   Attachments attachments_;
+  MissingOrigins missing_origins_;
   StoreWatch store_watch_;
   RefusedPublishes refused_publishes_;
   SettingsWatch settings_watch_;

@@ -9,6 +9,7 @@ void TaskUpdates::inserted(const NewTask& fresh) {
   if (task.kind == Kind::retry) attachments_.failed(task, clock_);
   count(task.rule);
   counts_.inserted(task);
+  if (missing_origins_ != nullptr) missing_origins_->inserted(task);
   schedule(task);
   if (tracer_ != nullptr) tracer_->received(fresh, clock_.now());
 }

@@ -12,6 +12,7 @@
 #include "src/bridge/flow_counts.h"
 #include "src/bridge/gate_notes.h"
 #include "src/bridge/horizon.h"
+#include "src/bridge/missing_origins.h"
 #include "src/bridge/queue_names.h"
 #include "src/bridge/store_watch.h"
 #include "src/bridge/task_observer.h"
@@ -24,7 +25,7 @@ class TaskUpdates final : public TaskObserver {
  public:
   TaskUpdates(Dispatch& dispatch, Horizon& horizon, QueueNames& names, StoreWatch& store_watch,
               Attachments& attachments, Breakers& breakers, GateNotes& notes, FlowCounts& counts,
-              const DbClock& clock, Tracer* tracer)
+              const DbClock& clock, Tracer* tracer, MissingOrigins* missing_origins = nullptr)
       : dispatch_(dispatch),
         horizon_(horizon),
         names_(names),
@@ -34,7 +35,8 @@ class TaskUpdates final : public TaskObserver {
         notes_(notes),
         counts_(counts),
         clock_(clock),
-        tracer_(tracer) {}
+        tracer_(tracer),
+        missing_origins_(missing_origins) {}
 
   void inserted(const NewTask& fresh) override;
   void decided(const Decision& decision) override;
@@ -57,6 +59,7 @@ class TaskUpdates final : public TaskObserver {
   FlowCounts& counts_;
   const DbClock& clock_;
   Tracer* const tracer_;  // nullptr: traces are off
+  MissingOrigins* const missing_origins_;
   std::map<std::string, std::int64_t> by_rule_;
 };
 

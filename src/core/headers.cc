@@ -82,11 +82,15 @@ Failure read_failure(const Message& message, std::string_view exchange, std::str
   if (!facts.error.empty()) f.error = facts.error;
   // From our own retry, whose row may be gone, or from a consumer that names the message's origin.
   const Value* origin = find(message.headers, header::kOriginExchange);
-  f.routed_by_record = facts.routing_key.has_value() && !facts.routing_key->empty();
-  if (origin != nullptr && (f.exchange == label(exchange) || f.exchange.ends_with(".return"))) {
+  // A consumer that names the queue published this: what x-death says is of the message's earlier life.
+  const bool published = said(message.headers, header::kQueue) != nullptr;
+  f.routed_by_record = !published && facts.routing_key.has_value() && !facts.routing_key->empty();
+  if (origin != nullptr && (published || f.exchange == label(exchange) || f.exchange.ends_with(".return"))) {
     f.routed_by_record = false;
     f.exchange = label(text_of(origin));
-    f.routing_key = label(text_of(find(message.headers, header::kOriginRoutingKey)));
+    // The consumer published with the original key, if it names none.
+    const Value* key = find(message.headers, header::kOriginRoutingKey);
+    f.routing_key = label(key != nullptr ? text_of(key) : std::string(routing_key));
   }
   f.directives = read_directives(message.headers);
   if (const Value* queue = facts.queue_by_config ? nullptr : said(message.headers, header::kQueue)) {

@@ -142,6 +142,9 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Counter>& refused_publishes = counter(
       "rung_refused_publishes_dead_lettered_total",
       "Publishes that a full queue refused and dead-lettered all the same: acked, no attempt counted.");
+  prometheus::Family<prometheus::Counter>& without_origin =
+      counter("rung_failures_without_origin_total",
+              "Failures that a consumer published without the exchange and routing key of its message.");
   prometheus::Family<prometheus::Counter>& rules =
       counter("rung_rule_decisions_total", "Failures that a rule decided about, by rule, at this instance.");
   prometheus::Family<prometheus::Histogram>& lateness = histogram(

@@ -22,8 +22,8 @@ async function handle(order, attempt) {
   throw order.why ? new ShopError(order.why, order.after) : new Error('failed');
 }
 
-async function publish(channel, exchange, body, properties) {
-  channel.publish(exchange, '', body, { ...properties, persistent: true });
+async function publish(channel, exchange, body, properties, routingKey = '') {
+  channel.publish(exchange, routingKey, body, { ...properties, persistent: true });
   await channel.waitForConfirms(); // throws if the broker refuses it
 }
 
@@ -40,12 +40,14 @@ async function onMessage(channel, message) {
       console.log(`${said} rejected`);
       return;
     }
-    // Say why: all properties and headers, plus these. Ack after the confirm.
+    // Say why, and where the message came from: all properties and headers, plus these. Ack after the confirm.
+    const { exchange, routingKey } = message.fields;
+    const origin = { 'retry-origin-exchange': exchange, 'retry-origin-routing-key': routingKey }; // a retry says that itself
     const why = { 'retry-queue': QUEUE, 'retry-error': error.message, 'retry-error-type': error.constructor.name };
     if (error.after) why['retry-after'] = error.after;
     // The broker refuses another user's id, and an expiration could run out in rung.failed.
     const { userId, expiration, ...properties } = message.properties;
-    await publish(channel, 'rung.failed', message.content, { ...properties, headers: { ...headers, ...why } });
+    await publish(channel, 'rung.failed', message.content, { ...properties, headers: { ...origin, ...headers, ...why } }, routingKey);
     channel.ack(message);
     console.log(`${said} failed: ${error.message}`);
     return;

@@ -26,8 +26,8 @@ def handle(order, attempt)
 end
 
 # Publishes, and waits for the confirm.
-def publish(channel, exchange, body, properties)
-  channel.basic_publish(body, exchange, "", { persistent: true }.merge(properties))
+def publish(channel, exchange, body, properties, routing_key = "")
+  channel.basic_publish(body, exchange, routing_key, { persistent: true }.merge(properties))
   raise "the broker refused it" unless channel.wait_for_confirms
 end
 
@@ -39,13 +39,15 @@ def on_message(channel, delivery, properties, body)
   begin
     handle(order, attempt)
   rescue ShopError => error
-    # Say why: all properties and headers, plus these. Ack after the confirm.
+    # Say why, and where the message came from, unless it is a retry, which says that itself: all properties and headers,
+    # plus these. Ack after the confirm.
+    origin = { "retry-origin-exchange" => delivery.exchange, "retry-origin-routing-key" => delivery.routing_key }
     why = { "retry-queue" => QUEUE, "retry-error" => error.message, "retry-error-type" => error.class.name }
     why["retry-after"] = error.after if error.after
     # The broker refuses another user's id, and an expiration could run out in rung.failed. Bunny has no :persistent
     # among the received properties, but delivery_mode.
     received = properties.to_hash.reject { |name, _| %i[user_id expiration delivery_mode].include?(name) }
-    publish(channel, "rung.failed", body, received.merge(headers: headers.merge(why)))
+    publish(channel, "rung.failed", body, received.merge(headers: origin.merge(headers, why)), delivery.routing_key)
     channel.ack(delivery.delivery_tag)
     return puts("#{said} failed: #{error.message}")
   rescue StandardError

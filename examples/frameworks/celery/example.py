@@ -39,14 +39,18 @@ class SaysWhy(Request):
         error = getattr(exc_info.exception, "exc", exc_info.exception)
         if isinstance(error, ShopError):
             text, after = error.args
-            headers = {**self.message.headers, "retry-queue": QUEUE, "retry-error": text, "retry-error-type": type(error).__name__}
+            exchange, key = self.message.delivery_info["exchange"], self.message.delivery_info["routing_key"]
+            # Where it came from first: a retry says that itself.
+            headers = {"retry-origin-exchange": exchange, "retry-origin-routing-key": key, **self.message.headers,
+                       "retry-queue": QUEUE, "retry-error": text, "retry-error-type": type(error).__name__}
             if after:
                 headers["retry-after"] = after
             # The broker refuses another user's id, and an expiration could run out in rung.failed.
             left_out = ("application_headers", "user_id", "expiration")
             properties = {k: v for k, v in self.message.properties.items() if k not in left_out}
             with app.producer_pool.acquire(block=True) as producer:
-                producer.publish(self.message.body, exchange="rung.failed", headers=headers, retry=True, mandatory=True, **properties)
+                producer.publish(self.message.body, exchange="rung.failed", routing_key=key, headers=headers, retry=True, mandatory=True,
+                                 **properties)
             self.acknowledge()  # Celery's own reject then does nothing
         return super().on_failure(exc_info, *args, **kwargs)
 

@@ -58,9 +58,10 @@ func onMessage(ch *amqp.Channel, queue string, d amqp.Delivery) error {
 	err := handle(o, attempt)
 	var shop *ShopError
 	if errors.As(err, &shop) {
-		// Say why: all properties and headers, plus these. Not UserId: the broker refuses another user's. Not Expiration: it could
+		// Say why, and where the message came from, unless it is a retry, which says that itself: all properties and headers,
+		// plus these. Not UserId: the broker refuses another user's. Not Expiration: it could
 		// run out in rung.failed. Ack after the confirm.
-		headers := amqp.Table{}
+		headers := amqp.Table{"retry-origin-exchange": d.Exchange, "retry-origin-routing-key": d.RoutingKey}
 		for name, value := range d.Headers {
 			headers[name] = value
 		}
@@ -68,7 +69,7 @@ func onMessage(ch *amqp.Channel, queue string, d amqp.Delivery) error {
 		if shop.after != "" {
 			headers["retry-after"] = shop.after
 		}
-		if err := publish(ch, "rung.failed", "", amqp.Publishing{Headers: headers, Body: d.Body, ContentType: d.ContentType,
+		if err := publish(ch, "rung.failed", d.RoutingKey, amqp.Publishing{Headers: headers, Body: d.Body, ContentType: d.ContentType,
 			ContentEncoding: d.ContentEncoding, Priority: d.Priority, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo,
 			MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type, AppId: d.AppId}); err != nil {
 			return err

@@ -24,13 +24,15 @@ export const rungErrorHandler: MessageErrorHandler = async (channel, message, er
       await defaultNackErrorHandler(channel, m, error);
       continue;
     }
+    const { exchange, routingKey } = m.fields;
+    const origin = { 'retry-origin-exchange': exchange, 'retry-origin-routing-key': routingKey }; // a retry says that itself
     const why: Record<string, unknown> = { 'retry-queue': QUEUE, 'retry-error': error.message, 'retry-error-type': error.constructor.name };
     if (error.after) why['retry-after'] = error.after;
     // The broker refuses another user's id, and an expiration could run out in rung.failed.
     const { userId, expiration, headers, ...properties } = m.properties;
     // The library's channel is a confirm channel: ack when the broker has taken the copy.
-    await new Promise<void>((resolve, reject) => (channel as any).publish('rung.failed', '', m.content,
-      { ...properties, persistent: true, headers: { ...headers, ...why } }, (refused: unknown) => (refused ? reject(refused) : resolve())));
+    await new Promise<void>((resolve, reject) => (channel as any).publish('rung.failed', routingKey, m.content,
+      { ...properties, persistent: true, headers: { ...origin, ...headers, ...why } }, (refused: unknown) => (refused ? reject(refused) : resolve())));
     channel.ack(m);
   }
 };

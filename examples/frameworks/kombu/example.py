@@ -60,13 +60,16 @@ class Worker(ConsumerProducerMixin):
 
     def say_why(self, message, error):
         """The same bytes, properties and headers, plus these. publish() waits for the confirm."""
-        headers = {**message.headers, "retry-queue": QUEUE.name, "retry-error": str(error), "retry-error-type": type(error).__name__}
+        exchange, key = message.delivery_info["exchange"], message.delivery_info["routing_key"]
+        # Where it came from first: a retry says that itself.
+        headers = {"retry-origin-exchange": exchange, "retry-origin-routing-key": key, **message.headers,
+                   "retry-queue": QUEUE.name, "retry-error": str(error), "retry-error-type": type(error).__name__}
         if error.after:
             headers["retry-after"] = error.after
         # The broker refuses another user's id, and an expiration could run out in rung.failed.
         left_out = ("application_headers", "user_id", "expiration")
         properties = {k: v for k, v in message.properties.items() if k not in left_out}
-        self.producer.publish(message.body, exchange="rung.failed", headers=headers, mandatory=True, **properties)
+        self.producer.publish(message.body, exchange="rung.failed", routing_key=key, headers=headers, mandatory=True, **properties)
 
 
 # Without confirm_publish, kombu does not wait for confirms.

@@ -38,11 +38,11 @@ const broker = new ServiceBroker({
 
 // Publishes on a confirm channel, which the adapter's own is not, and waits for the confirm.
 const confirmed = new WeakMap(); // by connection: the adapter opens a new one when it reconnects
-async function publish(exchange, body, properties) {
+async function publish(exchange, body, properties, routingKey = '') {
   const { connection } = broker.channelAdapter;
   if (!confirmed.has(connection)) confirmed.set(connection, connection.createConfirmChannel());
   const channel = await confirmed.get(connection);
-  await new Promise((resolve, reject) => channel.publish(exchange, '', body,
+  await new Promise((resolve, reject) => channel.publish(exchange, routingKey, body,
     { ...properties, persistent: true }, (refused) => (refused ? reject(refused) : resolve())));
 }
 
@@ -57,9 +57,11 @@ function withRung(handler) {
       await handler(order, attempt, message.content);
     } catch (error) {
       if (!(error instanceof ShopError)) throw error; // nack without requeue: the broker dead-letters it to rung.failed
+      const { exchange, routingKey } = message.fields;
+      const origin = { 'retry-origin-exchange': exchange, 'retry-origin-routing-key': routingKey }; // a retry says that itself
       const why = { 'retry-queue': `shop.${CHANNEL}`, 'retry-error': error.message, 'retry-error-type': error.constructor.name };
       if (error.after) why['retry-after'] = error.after;
-      await publish('rung.failed', message.content, { ...properties, headers: { ...headers, ...why } });
+      await publish('rung.failed', message.content, { ...properties, headers: { ...origin, ...headers, ...why } }, routingKey);
       return; // acked
     }
     if (attempt && order.why) { // otherwise silence means success

@@ -20,8 +20,8 @@ class ShopError extends Error {
 }
 
 // Nest's channel is a confirm channel: resolves when the broker has taken the message.
-function publish(channel: any, exchange: string, body: Buffer, properties: object) {
-  return new Promise<void>((resolve, reject) => channel.publish(exchange, '', body, { ...properties, persistent: true },
+function publish(channel: any, exchange: string, body: Buffer, properties: object, routingKey = '') {
+  return new Promise<void>((resolve, reject) => channel.publish(exchange, routingKey, body, { ...properties, persistent: true },
     (refused: unknown) => (refused ? reject(refused) : resolve())));
 }
 
@@ -49,11 +49,13 @@ class RungInterceptor implements NestInterceptor {
 
   private async failed(channel: any, message: any, error: unknown) {
     if (!(error instanceof ShopError)) return channel.nack(message, false, false); // the broker dead-letters it to rung.failed
+    const { exchange, routingKey } = message.fields;
+    const origin = { 'retry-origin-exchange': exchange, 'retry-origin-routing-key': routingKey }; // a retry says that itself
     const why: Record<string, unknown> = { 'retry-queue': QUEUE, 'retry-error': error.message, 'retry-error-type': error.constructor.name };
     if (error.after) why['retry-after'] = error.after;
     // The broker refuses another user's id, and an expiration could run out in rung.failed.
     const { userId, expiration, headers, ...properties } = message.properties;
-    await publish(channel, 'rung.failed', message.content, { ...properties, headers: { ...headers, ...why } });
+    await publish(channel, 'rung.failed', message.content, { ...properties, headers: { ...origin, ...headers, ...why } }, routingKey);
     channel.ack(message); // after the confirm
   }
 }

@@ -34,13 +34,15 @@ def on_message(channel, method, properties, body):
     try:
         handle(order, attempt)
     except ShopError as error:
-        # Say why: all headers, plus these. basic_publish returns after the confirm; then ack.
+        # Say why, and where the message came from, unless it is a retry, which says that itself: all headers, plus these.
+        # basic_publish returns after the confirm; then ack.
+        headers = {"retry-origin-exchange": method.exchange, "retry-origin-routing-key": method.routing_key} | headers
         headers |= {"retry-queue": QUEUE, "retry-error": str(error), "retry-error-type": type(error).__name__}
         if error.after:
             headers["retry-after"] = error.after
         # The broker refuses another user's id, and an expiration could run out in rung.failed.
         properties.headers, properties.user_id, properties.expiration = headers, None, None
-        channel.basic_publish("rung.failed", QUEUE, body, properties, mandatory=True)  # an error if no queue takes it
+        channel.basic_publish("rung.failed", method.routing_key, body, properties, mandatory=True)  # an error if no queue takes it
         channel.basic_ack(method.delivery_tag)
         print(said, "failed:", error, flush=True)
     except Exception:

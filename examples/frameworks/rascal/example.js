@@ -67,6 +67,9 @@ async function onMessage(broker, message, order, ackOrNack) {
     // Say why: the strategy `forward` publishes the message with its headers and these, waits for the confirm, and acks.
     const why = { 'retry-queue': QUEUE, 'retry-error': error.message, 'retry-error-type': error.constructor.name };
     if (error.after) why['retry-after'] = error.after;
+    // Where it came from, unless it is a retry, which says that itself. Rascal keeps the routing key.
+    why['retry-origin-exchange'] = headers['retry-origin-exchange'] ?? message.fields.exchange;
+    why['retry-origin-routing-key'] = headers['retry-origin-routing-key'] ?? message.fields.routingKey;
     delete message.properties.expiration; // it could run out in rung.failed
     ackOrNack(error, [{ strategy: 'forward', publication: 'failed', options: { options: { headers: why } } }]);
     console.log(`${said} failed: ${error.message}`);

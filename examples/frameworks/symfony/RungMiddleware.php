@@ -35,13 +35,15 @@ final class RungMiddleware implements MiddlewareInterface
             $why = ['retry-queue' => $received->getQueueName(), 'retry-error' => $error->getMessage(), 'retry-error-type' => ShopError::class];
             $why += null === $error->after ? [] : ['retry-after' => $error->after];
             $message = $received->getAmqpEnvelope();
+            // Where it came from, unless it is a retry, which says that itself.
+            $origin = ['retry-origin-exchange' => $message->getExchangeName(), 'retry-origin-routing-key' => $message->getRoutingKey()];
             $this->publish('rung.failed', $message->getBody(), array_filter([
-                'headers' => $why + $headers,
+                'headers' => $why + $headers + $origin,
                 'message_id' => $message->getMessageId(), 'correlation_id' => $message->getCorrelationId(),
                 'content_type' => $message->getContentType(), 'content_encoding' => $message->getContentEncoding(),
                 'type' => $message->getType(), 'app_id' => $message->getAppId(), 'reply_to' => $message->getReplyTo(),
                 'priority' => $message->getPriority(), 'timestamp' => $message->getTimestamp(), // no expiration: it could run out in rung.failed
-            ]));
+            ]), $message->getRoutingKey());
 
             return $envelope; // the worker acks
         }
@@ -54,7 +56,7 @@ final class RungMiddleware implements MiddlewareInterface
     }
 
     /** Returns after the broker's confirm. */
-    private function publish(string $exchange, string $body, array $properties): void
+    private function publish(string $exchange, string $body, array $properties, string $routingKey = ''): void
     {
         if (!$this->channel?->isConnected()) {
             $connection = new AMQPConnection($this->login);
@@ -65,7 +67,7 @@ final class RungMiddleware implements MiddlewareInterface
         }
         $to = new AMQPExchange($this->channel);
         $to->setName($exchange);
-        $to->publish($body, '', AMQP_NOPARAM, $properties + ['delivery_mode' => 2]);
+        $to->publish($body, $routingKey, AMQP_NOPARAM, $properties + ['delivery_mode' => 2]);
         $this->channel->waitForConfirm(10);
     }
 }

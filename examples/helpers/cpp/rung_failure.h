@@ -145,7 +145,25 @@ inline std::string executor() {
   return std::string(host.data()) + ":" + std::to_string(getpid());
 }
 
-// Headers to set on the message for rung.failed, which keeps its own.
+constexpr const char* kOriginExchange = "retry-origin-exchange";
+constexpr const char* kOriginKey = "retry-origin-routing-key";
+
+// How the message came. `says_origin`: it has both headers above.
+struct Delivery {
+  std::string exchange, routing_key;
+  bool says_origin = false;
+};
+
+// Adds where the message came from. A retry comes by rung.return or directly, and says that itself.
+inline void add_origin(Headers& headers, const Delivery& delivery, const std::string& prefix = "rung") {
+  const bool ours = delivery.exchange.empty() || delivery.exchange == prefix + ".return";
+  if (ours && delivery.says_origin) return;
+  headers[kOriginExchange] = delivery.exchange;
+  headers[kOriginKey] = delivery.routing_key;
+}
+
+// Headers to set on the message for rung.failed, which keeps its own; with those of add_origin(), and the
+// delivery's routing key.
 inline Headers failure_headers(const std::string& queue, const std::exception_ptr& error) {
   std::string text, type;
   try {

@@ -55,6 +55,7 @@ class Retry {
         queue_(std::move(queue)),
         failed_(prefix + ".failed"),
         results_(prefix + ".results"),
+        prefix_(prefix),
         pause_(pause) {
     open();
   }
@@ -70,7 +71,7 @@ class Retry {
       why = failure_headers(queue_, std::current_exception());
     }
     const std::string error = why.empty() ? "" : why["retry-error"];
-    if (!why.empty() && !report_failure(envelope.message, why)) {
+    if (!why.empty() && !report_failure(envelope, why)) {
       std::this_thread::sleep_for(pause_);
       amqp_basic_nack(connection_, envelope.channel, envelope.delivery_tag, 0,
                       1);  // requeue: nothing is lost
@@ -84,8 +85,16 @@ class Retry {
   }
 
  private:
-  bool report_failure(const amqp_message_t& message, const Headers& why) {
+  bool report_failure(const amqp_envelope_t& envelope, Headers why) {
+    const amqp_message_t& message = envelope.message;
     const amqp_table_t headers = headers_of(message);
+    int origin = 0;
+    for (int i = 0; i < headers.num_entries; ++i) {
+      const std::string_view name = view(headers.entries[i].key);
+      if (name == kOriginExchange || name == kOriginKey) ++origin;
+    }
+    const std::string key(view(envelope.routing_key));
+    add_origin(why, {std::string(view(envelope.exchange)), key, origin == 2}, prefix_);
     std::vector<amqp_table_entry_t> entries;
     for (int i = 0; i < headers.num_entries; ++i) {
       const std::string name(view(headers.entries[i].key));
@@ -96,7 +105,7 @@ class Retry {
     amqp_basic_properties_t properties = message.properties;
     // user-id: the broker refuses one that is not our user. expiration: it would run out in rung.failed.
     properties._flags &= ~static_cast<amqp_flags_t>(AMQP_BASIC_USER_ID_FLAG | AMQP_BASIC_EXPIRATION_FLAG);
-    return publish(failed_, entries, properties, message.body);
+    return publish(failed_, key, entries, properties, message.body);
   }
 
   void report_success(const amqp_table_t& headers) {
@@ -112,18 +121,19 @@ class Retry {
     const std::string by = executor();
     entries.push_back(text_entry("retry-result", "succeeded"));
     entries.push_back(text_entry("retry-executor", by));
-    publish(results_, entries, {}, amqp_empty_bytes);
+    publish(results_, queue_, entries, {}, amqp_empty_bytes);
   }
 
   // True when the broker has taken it. In a transaction: rabbitmq-c 0.11 cannot wait for a confirm on a
   // connection that consumes, and commit-ok says at least as much.
-  bool publish(const std::string& exchange, std::vector<amqp_table_entry_t>& entries,
-               amqp_basic_properties_t properties, amqp_bytes_t body) {
+  bool publish(const std::string& exchange, const std::string& routing_key,
+               std::vector<amqp_table_entry_t>& entries, amqp_basic_properties_t properties,
+               amqp_bytes_t body) {
     properties._flags |= AMQP_BASIC_HEADERS_FLAG | AMQP_BASIC_DELIVERY_MODE_FLAG;
     properties.delivery_mode = 2;
     properties.headers = {static_cast<int>(entries.size()), entries.data()};
-    if (amqp_basic_publish(connection_, channel_, bytes(exchange), bytes(queue_), 0, 0, &properties, body) !=
-        0)
+    if (amqp_basic_publish(connection_, channel_, bytes(exchange), bytes(routing_key), 0, 0, &properties,
+                           body) != 0)
       throw ConnectionLost();
     amqp_tx_commit(connection_, channel_);
     const amqp_rpc_reply_t reply = amqp_get_rpc_reply(connection_);
@@ -144,7 +154,7 @@ class Retry {
 
   amqp_connection_state_t connection_;
   amqp_channel_t channel_;
-  std::string queue_, failed_, results_;
+  std::string queue_, failed_, results_, prefix_;
   std::chrono::milliseconds pause_;
 };
 

@@ -34,8 +34,15 @@ export class Rung {
 }
 
 export type Headers = Record<string, unknown>;
-/** The headers for rung.failed: all of the message, and why it failed. */
-export function failureHeaders(queue: string, headers: Headers | undefined, error: unknown): Headers;
+/** How a message came: of ConsumeMessage, fields.exchange, fields.routingKey and properties.headers. */
+export interface Delivery {
+  exchange: string;
+  routingKey: string;
+  headers?: Headers;
+}
+/** The headers for rung.failed: all of the message, where it came from, and why it failed. Publish with the same routing key.
+ *  returns: the exchanges by which Rung delivers; default: the default exchange and rung.return. */
+export function failureHeaders(queue: string, delivery: Delivery, error: unknown, returns?: readonly string[]): Headers;
 /** The headers for rung.results; undefined: not a delivery from Rung, nothing to report. */
 export function successHeaders(headers: Headers | undefined): Headers | undefined;
 /** The delay that the error asks for, as Rung reads it. */

@@ -4,6 +4,7 @@ const os = require('node:os');
 
 const TEXT_BYTES = 8 * 1024, ERROR_BYTES = 16 * 1024; // Rung keeps 16 KiB
 const CONFIRM_MS = 30_000;
+const ORIGIN_EXCHANGE = 'retry-origin-exchange', ORIGIN_KEY = 'retry-origin-routing-key';
 
 // Retries cannot succeed: Rung parks the message at once. `error.retryNever = true` does it for any error.
 class GiveUp extends Error {
@@ -24,7 +25,8 @@ class Rung {
   // connect: returns an amqplib connection, or a promise of one. It is called again when the channel is gone.
   // prefix: broker.prefix of rung.yaml. pauseMs: before a message that could not be reported is requeued.
   constructor({ connect, prefix = 'rung', pauseMs = 1000, log = console }) {
-    Object.assign(this, { connect, failed: `${prefix}.failed`, results: `${prefix}.results`, pauseMs, log });
+    Object.assign(this, { connect, failed: `${prefix}.failed`, results: `${prefix}.results`, pauseMs, log,
+      returns: ['', `${prefix}.return`] });
   }
 
   // For channel.consume(). The work returns: a success; it throws: a failure. Acks; the work must not.
@@ -45,9 +47,10 @@ class Rung {
       this.log.warn(`${queue}: ${nameOf(error)}: ${textOf(error)}`);
       // userId: the broker refuses one that is not our user. expiration: it would run out in rung.failed.
       const { userId, expiration, deliveryMode, clusterId, ...properties } = message.properties;
-      const headers = failureHeaders(queue, properties.headers, error);
+      const { exchange, routingKey } = message.fields;
+      const headers = failureHeaders(queue, { exchange, routingKey, headers: properties.headers }, error, this.returns);
       try {
-        await this.#publish(this.failed, queue, message.content, { ...properties, headers });
+        await this.#publish(this.failed, routingKey, message.content, { ...properties, headers });
       } catch (refused) {
         this.log.error(`${this.failed} refused a failed message, it is requeued: ${textOf(refused)}`);
         await new Promise((resolve) => setTimeout(resolve, this.pauseMs));
@@ -74,7 +77,7 @@ class Rung {
   }
 
   // Resolves when the broker has confirmed.
-  async #publish(exchange, queue, content, properties) {
+  async #publish(exchange, routingKey, content, properties) {
     this.#channel ??= this.#open();
     const opened = this.#channel;
     let timer, fail, returned;
@@ -86,7 +89,7 @@ class Rung {
         returned = (message) => message.fields.exchange === exchange && reject(new Error('unroutable'));
         timer = setTimeout(() => reject(new Error(`no confirm within ${CONFIRM_MS} ms`)), CONFIRM_MS);
         channel.on('return', returned).on('error', fail).on('close', fail);
-        channel.publish(exchange, queue, content, { ...properties, persistent: true, mandatory: true },
+        channel.publish(exchange, routingKey, content, { ...properties, persistent: true, mandatory: true },
           (refused) => (refused ? reject(refused) : resolve()));
       }).finally(() => channel.off('return', returned).off('error', fail).off('close', fail));
     } catch (error) {
@@ -104,9 +107,13 @@ class Rung {
   }
 }
 
-// The headers for rung.failed: all of the message, and why it failed.
-function failureHeaders(queue, headers, error) {
-  const { 'retry-never': _never, 'retry-after': _after, ...kept } = headers ?? {}; // of an earlier failure
+// The headers for rung.failed: all of the message, where it came from, and why it failed. delivery: { exchange, routingKey,
+// headers }. Publish with the same routing key. returns: the exchanges by which Rung delivers.
+function failureHeaders(queue, delivery, error, returns = ['', 'rung.return']) {
+  const { 'retry-never': _never, 'retry-after': _after, ...kept } = delivery.headers ?? {}; // of an earlier failure
+  // A retry says itself where its message came from.
+  if (!returns.includes(delivery.exchange) || kept[ORIGIN_EXCHANGE] === undefined || kept[ORIGIN_KEY] === undefined)
+    Object.assign(kept, { [ORIGIN_EXCHANGE]: delivery.exchange, [ORIGIN_KEY]: delivery.routingKey });
   const text = cut(`${nameOf(error)}: ${textOf(error)}`, TEXT_BYTES);
   const frames = String(error?.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line)).join('\n');
   const found = { ...kept, 'retry-queue': queue, 'retry-error': cut(frames ? `${text}\n${frames}` : text, ERROR_BYTES),

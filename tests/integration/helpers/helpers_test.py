@@ -17,6 +17,8 @@ from world import CLIENTS, TRACEPARENT
 
 PROGRAM = ""
 WORDS = ("ok", "fail", "twice", "never", "flag", "later", "seconds", "date", "long")
+ORIGIN = ("retry-origin-exchange", "retry-origin-routing-key")
+ROUTED = ("fail", "twice", "never")  # by a topic exchange; the others directly
 STOLEN = {"bunny": "Stolen", "cpp": "rung_retry::GiveUp"}  # Ruby: a method of the class; C++ has no flag
 DECLINED = {"cpp": "(anonymous namespace)::CardDeclined"}
 GIVE_UP = {"bunny": "Rung::GiveUp", "cpp": "rung_retry::GiveUp"} | dict.fromkeys(
@@ -44,10 +46,13 @@ class Helpers(unittest.TestCase):
         cls.world = the.World(PROGRAM, folder)
         cls.addClassCleanup(cls.world.close)
         # All workers at once: most of their time is start and waiting.
+        cls.world.channel.exchange_declare("shop", "topic", durable=True)
         for client in CLIENTS:
             cls.world.channel.queue_declare(client, durable=True)
+            cls.world.channel.queue_bind(client, "shop", f"{client}.#")
             for word in WORDS:
-                cls.world.publish(client, client, word)
+                routed = {"exchange": "shop", "key": f"{client}.{word}"} if word in ROUTED else {}
+                cls.world.publish(client, client, word, **routed)
             cls.world.work(client, client)
 
     def current(self, client, word):
@@ -80,6 +85,9 @@ class Helpers(unittest.TestCase):
             self.assertEqual((ends[word]["state"], ends[word]["attempt"], ends[word]["finished_by"]),
                              ("parked", 0, None) if parked else ("succeeded", attempts, "reported"), f"{word}\n{told}")
             self.assertEqual(ends[word]["queue"], client)
+            # Also after a retry that failed: it comes by rung.return.
+            self.assertEqual((ends[word]["exchange"], ends[word]["routing_key"]),
+                             ("shop", f"{client}.{word}") if word in ROUTED else ("", client), word)
         self.assertEqual(ends["fail"]["error_type"], declined)
         self.assertEqual(ends["never"]["error_type"], give_up)
         self.assertEqual(ends["flag"]["error_type"], STOLEN.get(client, declined))
@@ -144,8 +152,9 @@ class Helpers(unittest.TestCase):
         before.update(LOSSES.get(client, {}))
         self.assertEqual({name: arrived.headers[name] for name in before}, before)
         added = {name for name in arrived.headers if name not in before}
-        self.assertEqual(added, {"retry-queue", "retry-error", "retry-error-type", "retry-executor"})
+        self.assertEqual(added, {"retry-queue", "retry-error", "retry-error-type", "retry-executor", *ORIGIN})
         self.assertEqual(arrived.headers["retry-queue"], queue)
+        self.assertEqual([arrived.headers[name] for name in ORIGIN], ["", queue])
         expected = {name: value for name, value in sent.properties.items() if name not in ("application_headers", "expiration")}
         found = {name: value for name, value in arrived.properties.items() if name != "application_headers"}
         self.assertEqual(found, {**ADDED.get(client, {}), **expected, "delivery_mode": 2})
@@ -159,7 +168,7 @@ class Helpers(unittest.TestCase):
         from rung_retry import Rung, reason
         world, rung = self.world, Rung()
         world.channel.queue_declare("by-hand", durable=True)
-        headers = rung.failure("by-hand", {}, reason(ValueError("once")))
+        headers = rung.failure("by-hand", "", "by-hand", {}, reason(ValueError("once")))
         world.channel.basic_publish("rung.failed", "", b"x", pika.BasicProperties(message_id="by-hand-x", headers=headers))
         got = []
         world.until(lambda: got.append(world.channel.basic_get("by-hand", auto_ack=True)) or got[-1][0], "it comes back")
@@ -173,6 +182,31 @@ class Helpers(unittest.TestCase):
         row, = self.history("by-hand", "x")
         # Results are read in order: had a forged one been accepted, it would stand here.
         self.assertEqual((row["outcome"], row["executor"]), ("succeeded", report["retry-executor"]))
+
+    def test_routing_key(self):
+        """A failure that is reported keeps exchange and key: each retry comes back under them. Headers that were copied from
+        another delivery do not count."""
+        sys.path.insert(0, str(the.ROOT / "examples" / "helpers" / "python"))
+        from rung_retry import Rung, reason
+        world, rung = self.world, Rung()
+        world.channel.queue_declare("routed", durable=True)
+        world.channel.queue_bind("routed", "shop", "order.#")
+        copied = {"retry-origin-exchange": "elsewhere", "retry-origin-routing-key": "of.another"}
+        world.channel.basic_publish("shop", "order.paid", b"x", pika.BasicProperties(message_id="routed-x", headers=copied))
+        for attempt in range(3):
+            got = []
+            world.until(lambda: got.append(world.channel.basic_get("routed", auto_ack=True)) or got[-1][0], "it comes back")
+            method, properties, body = got[-1]
+            self.assertEqual(method.routing_key, "order.paid", f"attempt {attempt}")
+            self.assertEqual(method.exchange, "rung.return" if attempt else "shop")
+            headers = rung.failure("routed", method.exchange, method.routing_key, properties.headers, reason(ValueError("no")))
+            self.assertEqual([headers[name] for name in ORIGIN], ["shop", "order.paid"])
+            properties.headers = headers
+            world.channel.basic_publish("rung.failed", method.routing_key, body, properties)
+        world.until(lambda: (self.current("routed", "x") or {}).get("attempt") == 2, "the failures count")
+        row = self.current("routed", "x")
+        self.assertEqual((row["exchange"], row["routing_key"]), ("shop", "order.paid"))
+        self.assertEqual(world.sql("SELECT subject FROM retry_events WHERE kind = 'origin_missing' AND subject = 'routed'"), [])
 
     def test_celery_worker_lost(self):
         """The pool's process is killed: Celery reports WorkerLostError, and the task comes back."""

@@ -134,12 +134,12 @@ queues: {{ default: {{ success: {{ presumed_after: 10m }} }} }}
             return body.stdout, {"content_type": "application/x-php-serialized"}, {}
         return word.encode(), {"content_type": "text/plain"}, {}
 
-    def publish(self, client, queue, word, headers=None, **fields):
-        """With py-amqp: pika does not encode floating-point headers."""
+    def publish(self, client, queue, word, headers=None, exchange="", key=None, **fields):
+        """With py-amqp: pika does not encode floating-point headers. key: the routing key, the queue's name if not given."""
         body, own, framework = self.body(client, word)
         message = amqp.Message(body, message_id=f"{queue}-{word}", **{**own, **fields}, application_headers={
             "traceparent": TRACEPARENT, "tracestate": "congo=t61rcWkgMzE", **framework, **(headers or {})})
-        self.typed.basic_publish(message, exchange="", routing_key=queue)
+        self.typed.basic_publish(message, exchange=exchange, routing_key=queue if key is None else key)
         return message
 
     def take(self, queue):

@@ -149,6 +149,58 @@ TEST_F(Routes, RetryKeepsItsRoutingKey) {
   amqp.remove_exchange(exchange);
 }
 
+// A consumer that says why publishes the failure itself, and with it where the message came from.
+TEST_F(Routes, RetryOfAReportedFailureKeepsItsRoutingKey) {
+  start();
+  const std::string queue = attached(), careless = attached("careless");
+  const std::string exchange = unique_name("topic");
+  amqp.declare_exchange(exchange, "topic");
+  const auto report_failure = [&](const Received& received, const std::string& of, bool with_origin) {
+    Message message = received.message;
+    if (!message.headers) message.headers.emplace();
+    message.headers->emplace_back("retry-queue", of);
+    message.headers->emplace_back("retry-error", "no stock");
+    if (with_origin && !has_header(message, "retry-origin-exchange")) {
+      message.headers->emplace_back("retry-origin-exchange", received.exchange);
+      message.headers->emplace_back("retry-origin-routing-key", received.routing_key);
+    }
+    ASSERT_TRUE(amqp.publish(config.prefix + ".failed", with_origin ? received.routing_key : of, message));
+    amqp.ack(received);
+  };
+  for (const std::string& one : {queue, careless}) {
+    const bool with_origin = one == queue;
+    const std::string key = with_origin ? "order.paid" : "order.late";
+    amqp.bind(one, exchange, key);
+    ASSERT_TRUE(amqp.publish(exchange, key, order()));
+    report_failure(delivery(one), one, with_origin);
+    for (int attempt = 1; attempt <= 2; ++attempt) {
+      const Received back = delivery(one);
+      EXPECT_EQ(int_header(back.message, "retry-attempt"), attempt);
+      EXPECT_EQ(back.routing_key, with_origin ? key : one);
+      if (with_origin) {
+        EXPECT_EQ(text_header(back.message, "retry-origin-exchange"), exchange);
+        EXPECT_EQ(text_header(back.message, "retry-origin-routing-key"), key);
+        EXPECT_EQ(current(one)[0]["exchange"], exchange);
+        EXPECT_EQ(current(one)[0]["routing_key"], key);
+      }
+      if (attempt == 1) {
+        report_failure(back, one, with_origin);
+      } else {
+        amqp.ack(back);
+      }
+    }
+  }
+  EXPECT_TRUE(rung().logged("a failure came without its origin"));
+  const auto missing = [&] {
+    return rows("SELECT subject FROM retry_events WHERE kind = 'origin_missing' AND subject IN ('" + queue +
+                "', '" + careless + "')");
+  };
+  ASSERT_TRUE(eventually([&] { return !missing().empty(); }, kBound));
+  ASSERT_EQ(missing().size(), 1U);
+  EXPECT_EQ(missing()[0].at("subject"), careless);
+  amqp.remove_exchange(exchange);
+}
+
 // A routing key that looks like a binding of ours must not reach that other queue.
 TEST_F(Routes, RoutingKeyThatLooksLikeABindingGetsNoCopy) {
   start();

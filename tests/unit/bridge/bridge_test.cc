@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -80,6 +81,43 @@ class BridgeTest : public testing::Test {
   test::VirtualLoop loop_{*clock_};
   std::unique_ptr<Bridge> bridge_;
 };
+
+// Nothing knows the original routing key any more: the consumer has to send it.
+TEST_F(BridgeTest, SaysOnceForEachQueueThatFailuresComeWithoutTheirOrigin) {
+  start();
+  const auto fail = [&](const char* queue, Table more) {
+    Message message{{}, Table{{"retry-queue", queue}}, "body"};
+    message.headers->insert(message.headers->end(), more.begin(), more.end());
+    ASSERT_TRUE(broker_.put("rung.failed", queue, message));
+  };
+  const Table origin{{"retry-origin-exchange", "topics"}, {"retry-origin-routing-key", "order.paid"}};
+  const Table direct{{"retry-origin-exchange", ""}, {"retry-origin-routing-key", "orders"}};
+  for (int i = 0; i < 3; ++i) fail("orders", {});
+  fail("stuck", {});
+  fail("named", origin);
+  fail("direct", direct);
+  ASSERT_TRUE(broker_.put("orders", Message{{}, {}, "rejected"}));
+  ASSERT_TRUE(broker_.reject("orders"));
+  const auto store = open_memory_store(db_);
+  ASSERT_TRUE(until([&] { return store->list({}).value().size() == 7; }));
+  EXPECT_TRUE(until([&] { return bridge_->vitals().without_origin == 4; }));
+  std::vector<std::string> queues;
+  const auto recorded = [&] {
+    queues.clear();
+    for (const SystemEvent& event : store->events(100).value())
+      if (event.kind == "origin_missing") queues.push_back(event.subject);
+    return queues.size() >= 2;
+  };
+  ASSERT_TRUE(until(recorded));
+  std::ranges::sort(queues);
+  EXPECT_EQ(queues, (std::vector<std::string>{"orders", "stuck"}));
+  for (const TaskRow& row : store->list({}).value()) {
+    if (row.task.queue == "named") {
+      EXPECT_EQ(row.task.exchange, "topics");
+      EXPECT_EQ(row.task.routing_key, "order.paid");
+    }
+  }
+}
 
 // One queue that never answers must not keep the fence closed for all the others.
 TEST_F(BridgeTest, APublishWithoutAnAnswerDoesNotOutliveTheLeases) {

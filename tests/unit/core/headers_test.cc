@@ -95,6 +95,30 @@ TEST(ReadFailure, RetryQueueBeatsTheBrokersRecord) {
   EXPECT_EQ(failure_of(Table{{"retry-queue", Bytes{"mine"}}}).queue, "mine");
 }
 
+TEST(ReadFailure, TheSenderNamesTheOrigin) {
+  const Table said{{"retry-queue", "orders"},
+                   {"retry-origin-exchange", "topics"},
+                   {"retry-origin-routing-key", "order.paid"}};
+  EXPECT_EQ(failure_of(said).exchange, "topics");
+  EXPECT_EQ(failure_of(said).routing_key, "order.paid");
+  // RabbitMQ 3 lets a client publish x-death, here of another queue that the message passed before.
+  EXPECT_EQ(failure_of(said, facts_of("orders")).exchange, "topics");
+  EXPECT_EQ(failure_of(said, facts_of("orders")).routing_key, "order.paid");
+  // Dead-lettered by the broker: the headers are a copy of another message's.
+  const Failure dead = failure_of(Table{{"retry-origin-exchange", "topics"}}, facts_of("orders"));
+  EXPECT_EQ(dead.exchange, "shop");
+}
+
+TEST(ReadFailure, TheOriginalKeyIsTheOneItWasPublishedWith) {
+  const Failure f = failure_of(Table{{"retry-queue", "orders"}, {"retry-origin-exchange", "topics"}});
+  EXPECT_EQ(f.exchange, "topics");
+  EXPECT_EQ(f.routing_key, "rk");
+  // The default exchange is an origin too; the empty key is one of a fanout exchange.
+  const Failure direct = failure_of(Table{{"retry-origin-exchange", ""}, {"retry-origin-routing-key", ""}});
+  EXPECT_EQ(direct.exchange, "");
+  EXPECT_EQ(direct.routing_key, "");
+}
+
 TEST(ReadFailure, AQueueThatCannotBeIsNoQueue) {
   for (const Value& name :
        {Value{""}, Value{std::string(256, 'q')}, Value{"\xFF\xFE"}, Value{5}, Value{Table{}}}) {

@@ -73,8 +73,10 @@ final class AmqpExt
             'reply_to' => $message->getReplyTo(),
             'correlation_id' => $message->getCorrelationId(),
         ]);
+        [$exchange, $key] = [(string) $message->getExchangeName(), (string) $message->getRoutingKey()];
+        $why += $this->rung->origin($exchange, $key, $message->getHeaders());
         $headers = array_filter($why + $message->getHeaders(), static fn ($value): bool => null !== $value);
-        $this->publish($this->rung->failed, $queue, (string) $message->getBody(), ['headers' => $headers] + $attributes);
+        $this->publish($this->rung->failed, $key, (string) $message->getBody(), ['headers' => $headers] + $attributes);
     }
 
     /** Nothing happens if it fails: Rung has the row, and takes silence as the queue's settings say. */
@@ -92,7 +94,7 @@ final class AmqpExt
     }
 
     /** Returns when the broker has confirmed. @param array<string, mixed> $attributes */
-    private function publish(string $exchange, string $queue, string $body, array $attributes): void
+    private function publish(string $exchange, string $routingKey, string $body, array $attributes): void
     {
         try {
             $channel = $this->channel();
@@ -104,7 +106,7 @@ final class AmqpExt
             $channel->setReturnCallback(static function () use (&$outcome): bool { $outcome = 'unroutable'; return true; });
             $to = new \AMQPExchange($channel);
             $to->setName($exchange);
-            $to->publish($body, $queue, \AMQP_MANDATORY, ['delivery_mode' => 2] + $attributes);
+            $to->publish($body, $routingKey, \AMQP_MANDATORY, ['delivery_mode' => 2] + $attributes);
             $channel->waitForConfirm(self::CONFIRM_SECONDS);
             if (null !== $outcome) {
                 throw new \AMQPException($outcome);

@@ -29,12 +29,13 @@ final class PhpAmqpLib
                 $work($message);
             } catch (\Throwable $error) {
                 error_log("$queue: ".get_class($error).': '.$error->getMessage());
-                $why = $this->rung->failure($queue, $error);
+                [$exchange, $key] = [(string) $message->getExchange(), (string) $message->getRoutingKey()];
+                $why = $this->rung->failure($queue, $error) + $this->rung->origin($exchange, $key, $headers);
                 $headers = new AMQPTable(array_filter($why + $headers, static fn ($value): bool => null !== $value));
                 $kept = $message->get_properties();
                 // user_id: the broker refuses one that is not our user. expiration: it would run out in rung.failed.
                 unset($kept['user_id'], $kept['expiration']);
-                if (!$this->publish($message, $this->rung->failed, $queue, $message->getBody(), $kept, $headers)) {
+                if (!$this->publish($message, $this->rung->failed, $key, $message->getBody(), $kept, $headers)) {
                     usleep((int) ($this->rung->pause * 1e6));
                     $message->nack(true);
 
@@ -53,7 +54,7 @@ final class PhpAmqpLib
     }
 
     /** True when the broker has confirmed. @param array<string, mixed> $properties */
-    private function publish(AMQPMessage $of, string $exchange, string $queue, string $body, array $properties, AMQPTable $headers): bool
+    private function publish(AMQPMessage $of, string $exchange, string $routingKey, string $body, array $properties, AMQPTable $headers): bool
     {
         try {
             if (null === $this->channel || !$this->channel->is_open()) {
@@ -64,7 +65,7 @@ final class PhpAmqpLib
             $this->channel->set_nack_handler(static function () use (&$outcome): void { $outcome = 'refused'; });
             $this->channel->set_return_listener(static function () use (&$outcome): void { $outcome = 'unroutable'; });
             $properties = ['application_headers' => $headers, 'delivery_mode' => 2] + $properties;
-            $this->channel->basic_publish(new AMQPMessage($body, $properties), $exchange, $queue, true);
+            $this->channel->basic_publish(new AMQPMessage($body, $properties), $exchange, $routingKey, true);
             $this->channel->wait_for_pending_acks_returns(self::CONFIRM_SECONDS);
         } catch (\Throwable $error) {
             $outcome = $error->getMessage();

@@ -11,8 +11,12 @@ final class Rung
     private const ERROR_BYTES = 16 * 1024; // Rung keeps 16 KiB
     private const KEPT = ['retry-id', 'retry-attempt', 'retry-token', 'traceparent', 'tracestate'];
 
+    private const ORIGIN_EXCHANGE = 'retry-origin-exchange';
+    private const ORIGIN_KEY = 'retry-origin-routing-key';
+
     public readonly string $failed;
     public readonly string $results;
+    private readonly string $returns;
 
     /**
      * @param string $prefix broker.prefix of rung.yaml
@@ -22,6 +26,23 @@ final class Rung
     {
         $this->failed = "$prefix.failed";
         $this->results = "$prefix.results";
+        $this->returns = "$prefix.return";
+    }
+
+    /**
+     * Where the message came from: headers to set on the message for rung.failed. Publish with the same routing key.
+     *
+     * @param array<string, mixed> $headers of the delivery
+     *
+     * @return array<string, string>
+     */
+    public function origin(string $exchange, string $routingKey, array $headers): array
+    {
+        // A retry comes by rung.return or directly, and says itself where its message came from.
+        $retry = \in_array($exchange, ['', $this->returns], true)
+            && isset($headers[self::ORIGIN_EXCHANGE], $headers[self::ORIGIN_KEY]);
+
+        return $retry ? [] : [self::ORIGIN_EXCHANGE => $exchange, self::ORIGIN_KEY => $routingKey];
     }
 
     /**

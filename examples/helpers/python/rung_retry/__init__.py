@@ -13,6 +13,7 @@ log = logging.getLogger("rung_retry")
 
 TEXT_BYTES, ERROR_BYTES = 8 * 1024, 16 * 1024  # Rung keeps 16 KiB
 TRACE = ("traceparent", "tracestate")
+ORIGIN = ("retry-origin-exchange", "retry-origin-routing-key")
 
 
 class GiveUp(Exception):
@@ -36,11 +37,16 @@ class Rung:
 
     def __init__(self, prefix: str = "rung", pause: float = 1.0) -> None:
         self.failed, self.results, self.pause = f"{prefix}.failed", f"{prefix}.results", pause
+        self._return = f"{prefix}.return"
 
-    @staticmethod
-    def failure(queue: str, headers: Optional[Mapping[str, Any]], why: Mapping[str, Any]) -> Dict[str, Any]:
-        """The headers for rung.failed: all of the message, without an earlier failure's directives, and why it failed."""
+    def failure(self, queue: str, exchange: str, routing_key: str, headers: Optional[Mapping[str, Any]],
+                why: Mapping[str, Any]) -> Dict[str, Any]:
+        """The headers for rung.failed: all of the message, without an earlier failure's directives, where it came from, and
+        why it failed. exchange, routing_key: of the delivery. Publish with the same routing key."""
         kept = {name: value for name, value in (headers or {}).items() if name not in ("retry-never", "retry-after")}
+        # A retry comes by rung.return or directly, and says itself where its message came from.
+        if exchange not in ("", self._return) or not all(name in kept for name in ORIGIN):
+            kept.update(zip(ORIGIN, (exchange, routing_key)))
         return {**kept, "retry-queue": queue, **why}
 
     @staticmethod

@@ -23,12 +23,13 @@ def consumer(queue: str, rung: Rung = Rung()) -> Callable[[Callback], Callback]:
             except Exception as error:
                 log.warning("%s: %s: %s", queue, type(error).__name__, error)
                 properties = message.properties  # a copy
-                properties.headers = rung.failure(queue, properties.headers, reason(error))
+                properties.headers = rung.failure(queue, message.exchange or "", message.routing_key or "",
+                                                  properties.headers, reason(error))
                 # user-id: the broker refuses one that is not our user. expiration: it would run out in rung.failed.
                 properties.user_id = properties.expiration = None
                 properties.delivery_mode = 2
                 try:
-                    await _publish(message, rung.failed, queue, message.body, properties)
+                    await _publish(message, rung.failed, message.routing_key or "", message.body, properties)
                 except Exception as refused:
                     log.error("%s refused a failed message, it is requeued: %r", rung.failed, refused)
                     await asyncio.sleep(rung.pause)
@@ -47,10 +48,11 @@ def consumer(queue: str, rung: Rung = Rung()) -> Callable[[Callback], Callback]:
     return decorate
 
 
-async def _publish(message: Any, exchange: str, queue: str, body: bytes, properties: spec.Basic.Properties) -> None:
+async def _publish(message: Any, exchange: str, routing_key: str, body: bytes,
+                   properties: spec.Basic.Properties) -> None:
     """Returns when the broker has confirmed. On a channel of its own: a refusal closes it."""
     connection = message.channel.connection
     own = _channels.get(connection)
     if own is None or own.is_closed:
         own = _channels[connection] = await connection.channel(publisher_confirms=True)
-    await own.basic_publish(body, exchange=exchange, routing_key=queue, properties=properties, mandatory=True, timeout=30)
+    await own.basic_publish(body, exchange=exchange, routing_key=routing_key, properties=properties, mandatory=True, timeout=30)

@@ -84,9 +84,10 @@ class Request(CeleryRequest):  # type: ignore[misc]
         self._rung_silent = True
         rung, queue = self._rung(), self._rung_queue()
         why = error.why if isinstance(error, Failed) else reason(error, stack)
+        exchange, key = str(self.delivery_info.get("exchange") or ""), str(self.delivery_info.get("routing_key") or "")
         try:
-            self._rung_publish(rung.failed, queue, self.message.body, rung.failure(queue, self.message.headers, why),
-                               dict(self.message.properties))
+            self._rung_publish(rung.failed, key, self.message.body,
+                               rung.failure(queue, exchange, key, self.message.headers, why), dict(self.message.properties))
         except Exception as refused:
             log.error("%s refused a failed task, it is requeued: %r", rung.failed, refused)
             time.sleep(rung.pause)
@@ -97,13 +98,18 @@ class Request(CeleryRequest):  # type: ignore[misc]
         return found if isinstance(found, Rung) else Rung()
 
     def _rung_queue(self) -> str:
-        """A delivery does not name its queue: look for the binding. Rung's deliveries come by the queue's name."""
+        """A delivery does not name its queue, but its consumer, which kombu knows the queue of. Else by the binding."""
+        tag = self.message.delivery_info.get("consumer_tag")
+        consumer = getattr(getattr(self.message.channel, "callbacks", {}).get(tag), "__self__", None)
+        for name, its in getattr(consumer, "_active_tags", {}).items():
+            if its == tag:
+                return str(name)
         key, exchange = self.delivery_info.get("routing_key"), self.delivery_info.get("exchange")
         queues = self.app.amqp.queues
         return next((str(name) for name, queue in queues.items()
                      if queue.routing_key == key and queue.exchange.name == exchange), str(key))
 
-    def _rung_publish(self, exchange: str, queue: str, body: Any, headers: Dict[str, Any], fields: Dict[str, Any]) -> None:
+    def _rung_publish(self, exchange: str, routing_key: str, body: Any, headers: Dict[str, Any], fields: Dict[str, Any]) -> None:
         # user-id: the broker refuses one that is not our user. expiration: it would run out in rung.failed.
         fields = {name: value for name, value in fields.items() if name not in ("user_id", "expiration")}
         fields.update(application_headers=headers, delivery_mode=2)
@@ -112,7 +118,7 @@ class Request(CeleryRequest):  # type: ignore[misc]
             connection = _connections[self.app] = self.app.connection_for_write().clone(heartbeat=0)
         try:
             with connection.channel() as channel:
-                channel.basic_publish_confirm(amqp.Message(body, **fields), exchange=exchange, routing_key=queue,
+                channel.basic_publish_confirm(amqp.Message(body, **fields), exchange=exchange, routing_key=routing_key,
                                               mandatory=True, confirm_timeout=30)
         except Exception:
             _connections.pop(self.app).release()

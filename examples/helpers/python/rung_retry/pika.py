@@ -31,10 +31,11 @@ def delivery(queue: str, channel: Any, method: Any, properties: Any, body: bytes
     except Exception as error:
         log.warning("%s: %s: %s", queue, type(error).__name__, error)
         # user-id: the broker refuses one that is not our user. expiration: it would run out in rung.failed.
-        fields = {**vars(properties), "headers": rung.failure(queue, properties.headers, reason(error)),
+        fields = {**vars(properties), "headers": rung.failure(queue, method.exchange, method.routing_key,
+                                                                properties.headers, reason(error)),
                   "user_id": None, "expiration": None, "delivery_mode": 2}
         try:
-            _publish(channel, rung.failed, queue, body, fields)
+            _publish(channel, rung.failed, method.routing_key, body, fields)
         except Exception as refused:
             log.error("%s refused a failed message, it is requeued: %r", rung.failed, refused)
             channel.connection.call_later(rung.pause, lambda: channel.basic_nack(method.delivery_tag, requeue=True))
@@ -49,11 +50,11 @@ def delivery(queue: str, channel: Any, method: Any, properties: Any, body: bytes
     channel.basic_ack(method.delivery_tag)  # last: a crash before it repeats the delivery
 
 
-def _publish(channel: Any, exchange: str, queue: str, body: bytes, fields: Dict[str, Any]) -> None:
+def _publish(channel: Any, exchange: str, routing_key: str, body: bytes, fields: Dict[str, Any]) -> None:
     """Returns when the broker has confirmed. On a channel of its own: a refusal closes it."""
     connection = channel.connection
     own = _channels.get(connection)
     if own is None or not own.is_open:
         own = _channels[connection] = connection.channel()
         own.confirm_delivery()
-    own.basic_publish(exchange, queue, body, pika.BasicProperties(**fields), mandatory=True)
+    own.basic_publish(exchange, routing_key, body, pika.BasicProperties(**fields), mandatory=True)

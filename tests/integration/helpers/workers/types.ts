@@ -12,7 +12,7 @@ export async function consume(): Promise<void> {
     throw new RetryLater('later', '30s');
   }));
   const after: string | undefined = retryAfter(new Error());
-  const headers: Record<string, unknown> = failureHeaders('orders', {}, after);
+  const headers: Record<string, unknown> = failureHeaders('orders', { exchange: '', routingKey: 'orders' }, after);
   // @ts-expect-error: a duration is text or a number
   new RetryLater('later', { seconds: 3 });
   // @ts-expect-error: connect is missing

@@ -26,12 +26,14 @@ module Rung
   class Retry
     TEXT_BYTES = 8 * 1024
     ERROR_BYTES = 16 * 1024 # Rung keeps 16 KiB
+    ORIGIN = %w[retry-origin-exchange retry-origin-routing-key].freeze
     KEPT = %w[retry-id retry-attempt retry-token traceparent tracestate].freeze
 
     # prefix: broker.prefix of rung.yaml. pause: seconds before a message that could not be reported is requeued.
     def initialize(connection, queue, prefix: "rung", pause: 1, logger: Logger.new($stderr))
       @connection, @queue, @pause, @logger = connection, queue, pause, logger
       @failed, @results = "#{prefix}.failed", "#{prefix}.results"
+      @returns = ["", "#{prefix}.return"]
       @publishing = Mutex.new
     end
 
@@ -49,12 +51,17 @@ module Rung
       end
     end
 
-    # The headers for rung.failed: all of the message, and why it failed.
-    def failure_headers(headers, error)
+    # The headers for rung.failed: all of the message, where it came from, and why it failed. delivery: its exchange and
+    # routing_key are read. Publish with the same routing key.
+    def failure_headers(delivery, headers, error)
       text = cut("#{error.class}: #{error.message}", TEXT_BYTES)
       found = (headers || {}).reject { |name, _| %w[retry-never retry-after].include?(name) } # of an earlier failure
       found.merge!("retry-queue" => @queue, "retry-error" => cut([text, *error.backtrace].join("\n"), ERROR_BYTES),
                    "retry-error-type" => error.class.name.to_s, "retry-executor" => executor)
+      # A retry comes by rung.return or directly, and says itself where its message came from.
+      unless @returns.include?(delivery.exchange) && ORIGIN.all? { |name| found.key?(name) }
+        found.merge!(ORIGIN.zip([delivery.exchange, delivery.routing_key]).to_h)
+      end
       after = retry_after(error)
       if error.respond_to?(:retry_never) && error.retry_never == true
         found["retry-never"] = true
@@ -85,7 +92,7 @@ module Rung
       # user_id: the broker refuses one that is not our user. expiration: it would run out in rung.failed.
       kept = properties.to_hash.reject { |name, _| %i[user_id expiration cluster_id].include?(name) }
       kept[:timestamp] = kept[:timestamp].to_i if kept[:timestamp] # bunny reads a Time, and writes a number
-      publish(@failed, body, kept.merge(headers: failure_headers(properties.headers, error)))
+      publish(@failed, delivery.routing_key, body, kept.merge(headers: failure_headers(delivery, properties.headers, error)))
       true
     rescue StandardError => e
       @logger.error("#{@failed} refused a failed message, it is requeued: #{e.class}: #{e.message}")
@@ -98,17 +105,17 @@ module Rung
       return unless headers&.key?("retry-id") # else it is no delivery from Rung
 
       found = headers.slice(*KEPT).merge("retry-result" => "succeeded", "retry-executor" => executor)
-      publish(@results, "", headers: found)
+      publish(@results, @queue, "", headers: found)
     rescue StandardError => e
       # Rung has the row, and takes silence as the queue's settings say.
       @logger.error("#{@results} refused a success: #{e.class}: #{e.message}")
     end
 
     # Returns when the broker has confirmed. On a channel of its own: a refusal closes it.
-    def publish(name, body, options)
+    def publish(name, routing_key, body, options)
       @publishing.synchronize do
         @returned = nil
-        exchange(name).publish(body, **options, routing_key: @queue, persistent: true, delivery_mode: 2, mandatory: true)
+        exchange(name).publish(body, **options, routing_key: routing_key, persistent: true, delivery_mode: 2, mandatory: true)
         confirmed = @channel.wait_for_confirms
         raise Bunny::Exception, @returned || "not confirmed" if @returned || !confirmed
       rescue StandardError
