@@ -127,6 +127,8 @@ Result<DeadLetterRoutes> read_routes(QueueAdmin& admin, std::string_view prefix,
     const std::string target = to.front();
     auto bindings = admin.bindings(target.empty(), target.empty() ? ours : target);
     if (!bindings) return tl::unexpected(bindings.error());
+    // The queue does not exist: no sidecar has run yet. The first one declares and binds it.
+    if (target.empty() && bindings->empty()) routes.add_binding({ours, "", "{}"}, "");
     for (const Binding& binding : *bindings) {
       const bool known = routes.knows(binding.source);
       if (!known && (!foreign || ++seen > kMostExchanges)) continue;

@@ -201,7 +201,10 @@ int before_detach(const Common& common, const DetachChoice& choice, const std::v
       loaded.ok() ? connect(session) : Result<void>(permanent(loaded.problems.front().str()));
   if (!connected) {
     session.store.reset();
-    if (choice.force) return kSuccess;
+    // A database or a schema that does not exist has no tasks.
+    const bool nothing_there = connected.error().kind == Error::Kind::refused &&
+                               connected.error().message.find("rung migrate") != std::string::npos;
+    if (choice.force || nothing_there) return kSuccess;
     return report_error(exit_of(connected.error()),
                         "tasks under way cannot be counted: " + connected.error().message +
                             "; --force detaches without counting them");

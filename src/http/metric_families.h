@@ -138,7 +138,7 @@ struct Metrics::Families {
       "copy), and messages with the headers of a retry (changed, child, elsewhere), by what they were.");
   prometheus::Family<prometheus::Gauge>& harmful_settings =
       gauge("rung_harmful_settings",
-            "Settings in the broker that harm Rung's own queues and exchanges, by harm: harmful or fatal.");
+            "Settings in the broker that harm Rung's own queues and exchanges, by kind: harmful or fatal.");
   prometheus::Family<prometheus::Counter>& refused_publishes = counter(
       "rung_refused_publishes_dead_lettered_total",
       "Publishes that a full queue refused and dead-lettered all the same: acked, no attempt counted.");

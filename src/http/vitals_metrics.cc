@@ -67,13 +67,13 @@ void Metrics::vitals(const Vitals* vitals, int connections) {
   lateness(families_->lateness, "", vitals->lateness);
   raise(families_->repairs.Add({}), vitals->topology_repairs);
   for (std::size_t i = 0; i < vitals->recognized.size(); ++i) {
-    const std::string as(bridge::Recognized::to_word(static_cast<bridge::Recognized::As>(i)));
-    raise(families_->recognized.Add({{"as", as}}), vitals->recognized[i]);
+    const std::string kind(bridge::Recognized::to_word(static_cast<bridge::Recognized::As>(i)));
+    raise(families_->recognized.Add({{"kind", kind}}), vitals->recognized[i]);
   }
   raise(families_->rows_behind.Add({}), vitals->rows_behind);
   raise(families_->refused_publishes.Add({}), vitals->refused_publishes);
-  families_->harmful_settings.Add({{"harm", "harmful"}}).Set(static_cast<double>(vitals->settings.harmful));
-  families_->harmful_settings.Add({{"harm", "fatal"}}).Set(static_cast<double>(vitals->settings.fatal));
+  families_->harmful_settings.Add({{"kind", "harmful"}}).Set(static_cast<double>(vitals->settings.harmful));
+  families_->harmful_settings.Add({{"kind", "fatal"}}).Set(static_cast<double>(vitals->settings.fatal));
   raise(families_->without_origin.Add({}), vitals->without_origin);
   raise(families_->spans_exported.Add({}), vitals->spans.exported);
   raise(families_->spans_dropped.Add({}), vitals->spans.dropped);

@@ -81,7 +81,9 @@ def parsed(program, folder):
     tried = {}
     count = 0
     for where, words, named in found():
+        # reload reads no config: its help shows that the parser was content.
         words = [PLACEHOLDERS.get(word, word) for word in words if word != "--help"]
+        words += ["--help"] * (words[:1] == ["reload"])
         for option in ("-c", "--config", "--against"):
             if option in words:
                 words[words.index(option) + 1] = CONFIG

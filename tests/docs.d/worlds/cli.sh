@@ -39,6 +39,7 @@ messages_have_failed() {
   queue name=coupons
   queue name=orders.close
   rabbitmqctl clear_policy ttl
+  rung adopt --yes  # the sidecar of new.yaml had another database
   sidecar
   "${BASH_SOURCE[0]%.sh}_shop.py" &
   until_true prints '^1$' rung list --state succeeded --count

@@ -82,7 +82,7 @@ TEST_F(Detached, FailuresOfADetachedQueueAreNoSuccesses) {
                .size() == 1;
   })) << rung().log_tail();
   EXPECT_THAT(tell("finish " + id + " --failed --error gone"), HasSubstr("level 2"));
-  EXPECT_THAT(tell("retry --queue orders --state awaiting --yes"), HasSubstr("50"));
+  EXPECT_THAT(tell("retry --queue orders --state awaiting --yes"), HasSubstr("49 of 49"));
   ASSERT_TRUE(eventually([&] { return in("succeeded") == 50; }, 60s)) << rung().log_tail();
 }
 

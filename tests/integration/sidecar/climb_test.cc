@@ -145,7 +145,7 @@ TEST_F(Climb, AddedHeadersHaveTheirTypes) {
   fail(queue, order());
   const Received back = delivery(queue);
   const Table& headers = *back.message.headers;
-  EXPECT_EQ(headers.size(), 2U + 11U);
+  EXPECT_EQ(headers.size(), 2U + 10U);
   EXPECT_TRUE(std::holds_alternative<std::string>(find(headers, "retry-id")->v));
   EXPECT_TRUE(std::holds_alternative<std::string>(find(headers, "retry-ladder")->v));
   for (const char* name : {"retry-attempt", "retry-level", "retry-levels", "retry-first-failed-at"}) {

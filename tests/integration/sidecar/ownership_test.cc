@@ -13,8 +13,10 @@
 namespace rung::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 class OwnershipOfABroker : public SidecarTest {
  protected:
