@@ -75,7 +75,7 @@ std::string read_password(const StoreOptions& options, const Url& url) {
   auto password = read_password_file(options.password_file);
   if (!password) {
     throw Abort{{Error::Kind::refused,
-                 "store.password_file (" + options.password_file + "): " + password.error().message}};
+                 "store.password_file: the password file " + options.password_file + " " + password.error().message}};
   }
   return *std::move(password);
 }

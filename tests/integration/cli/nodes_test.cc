@@ -83,7 +83,8 @@ TEST_F(NodesCommand, ThoseWithAnotherConfigAreMarked) {
   EXPECT_THAT(ran.out, ContainsRegex("gone +left .*host-gone:77 +fedcba98\n"));
   EXPECT_THAT(ran.out, HasSubstr("live nodes have different configs"));
   std::map<std::string, json> by_name;
-  for (const json& node : rung_json({"nodes"})["nodes"]) by_name[node["node"]] = node;
+  const json all = rung_json({"nodes"});
+  for (const json& node : all["nodes"]) by_name[node["node"]] = node;
   EXPECT_EQ(by_name["a"]["config"], most);
   EXPECT_EQ(by_name["a"]["config_differs"], false);
   EXPECT_EQ(by_name["c"]["config_differs"], true);

@@ -244,7 +244,9 @@ TEST_F(Operate, PrintedPolicyLineAttaches) {
   amqp.declare(neighbour);
   config.log = "{ level: info, format: json }";
   config.ladder = "[200ms]";
-  config.queue(queue, "{ ladder: default }");
+  std::string literal = queue;  // a * is a pattern
+  literal.replace(literal.find('*'), 1, "[*]");
+  config.queue(literal, "{ ladder: default }");
   start();
   ASSERT_TRUE(rung().logged("set_policy"));
   std::string command;
