@@ -127,8 +127,12 @@ Result<DeadLetterRoutes> read_routes(QueueAdmin& admin, std::string_view prefix,
     const std::string target = to.front();
     auto bindings = admin.bindings(target.empty(), target.empty() ? ours : target);
     if (!bindings) return tl::unexpected(bindings.error());
-    // The queue does not exist: no sidecar has run yet. The first one declares and binds it.
-    if (target.empty() && bindings->empty()) routes.add_binding({ours, "", "{}"}, "");
+    if (target.empty() && std::ranges::find(*bindings, ours, &Binding::source) == bindings->end()) {
+      // A queue that does not exist has no binding either: the first sidecar declares and binds it.
+      const auto queue = admin.queue(ours);
+      if (!queue && queue.error().kind != Error::Kind::not_found) return tl::unexpected(queue.error());
+      if (!queue) routes.add_binding({ours, "", "{}"}, "");
+    }
     for (const Binding& binding : *bindings) {
       const bool known = routes.knows(binding.source);
       if (!known && (!foreign || ++seen > kMostExchanges)) continue;

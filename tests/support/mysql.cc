@@ -149,7 +149,8 @@ void MysqlSchema::make(int version) {
   exec(
       "CREATE TABLE rung_schema (version INT NOT NULL, name VARCHAR(255) NOT NULL, applied_at DATETIME(3) "
       "NOT NULL, "
-      "PRIMARY KEY (version)) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin");
+      "PRIMARY KEY (version)) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 "
+      "COLLATE=utf8mb4_bin");
   for (const sql::Migration& migration : sql::migrations()) {
     if (migration.version > version) return;
     for (const std::string& statement : migration.statements) exec(statement);

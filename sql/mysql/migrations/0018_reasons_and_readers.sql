@@ -37,9 +37,9 @@ FROM rung_tasks t
 GROUP BY t.queue, CHAR_LENGTH(t.queue), t.state;
 
 CREATE OR REPLACE SQL SECURITY DEFINER VIEW retry_audit AS
-SELECT a.id AS audit_id, a.at, a.who, a.what, a.task_id AS retry_id, a.before_change, a.after_change,
-       CASE WHEN a.reason <> '' THEN a.reason END AS reason, CASE WHEN a.bulk_id > 0 THEN a.bulk_id END AS bulk_id
-FROM rung_audit a;
+SELECT u.id AS audit_id, u.at, u.who, u.what, u.task_id AS retry_id, u.before_change, u.after_change,
+       CASE WHEN u.reason <> '' THEN u.reason END AS reason, CASE WHEN u.bulk_id > 0 THEN u.bulk_id END AS bulk_id
+FROM rung_audit u;
 
 CREATE OR REPLACE SQL SECURITY DEFINER VIEW retry_bulks AS
 SELECT id AS bulk_id, action, state, filter, reason, queue, exchange, routing_key, rate, who, total, done, applied,

@@ -70,7 +70,7 @@ TEST_F(AttachWatch, ASettingThatHarmsItsOwnQueuesIsToldUntilItIsMended) {
   EXPECT_THAT(problems(), HasSubstr("policy 'all' sets message-ttl to 60000"));
   EXPECT_THAT(problems(), HasSubstr("rabbitmqctl set_policy"));
   EXPECT_THAT(metrics(), HasSubstr("rung_problem{problem=\"settings\"} 1"));
-  EXPECT_THAT(metrics(), HasSubstr("rung_harmful_settings{harm=\"fatal\"}"));
+  EXPECT_THAT(metrics(), HasSubstr("rung_harmful_settings{kind=\"fatal\"}"));
   EXPECT_TRUE(
       eventually([&] { return !rows("SELECT 1 FROM retry_events WHERE kind = 'fatal_setting'").empty(); }));
   admin.remove_policy("all");

@@ -41,7 +41,9 @@ class OwnershipOfABroker : public SidecarTest {
   }
   // The second one says what is wrong everywhere, and does nothing.
   void expect_conflict(const SidecarConfig& its, AmqpProbe& there, const std::string& named) {
-    there.publish(its.prefix + ".failed", "", with_queue("orders"));
+    // The binding is declared after the queue.
+    ASSERT_TRUE(
+        eventually([&] { return there.publish(its.prefix + ".failed", "", with_queue("orders")); }, kBound));
     ASSERT_TRUE(second_->logged("broker and database do not belong together")) << second_->log_tail();
     EXPECT_THAT(second_->log(), HasSubstr(named));
     HttpAnswer ready;
