@@ -17,7 +17,7 @@ const Error kStopped{Error::Kind::transient, "stopped"};
 }  // namespace
 
 ConnectionLoop::ConnectionLoop(Deps deps, Settings settings, Callbacks callbacks)
-    : deps_(std::move(deps)),
+    : deps_(deps),
       settings_(std::move(settings)),
       callbacks_(std::move(callbacks)),
       waker_(deps_.addresses.clock()) {}

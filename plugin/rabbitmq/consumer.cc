@@ -31,7 +31,7 @@ Consumer::Consumer(ConnectionLoop::Deps deps, ConsumedQueues& queues, Settings s
       queues_(queues),
       epoch_(options_.heartbeat, settings.intake),
       held_(settings.max_bytes),
-      loop_(std::move(deps), std::move(settings.loop),
+      loop_(deps, std::move(settings.loop),
             {.prepare = [this](Connection& connection) { return prepare(connection); },
              .turn = [this](Connection& connection) { return turn(connection); },
              .idle = {},

@@ -29,7 +29,7 @@ ErrorQueueWatch::ErrorQueueWatch(ConnectionLoop::Deps deps, ErrorConsumers& cons
     : options_(deps.options),
       consumers_(consumers),
       wake_consumer_(std::move(wake_consumer)),
-      loop_(std::move(deps),
+      loop_(deps,
             {.thread_name = "rung-errors",
              .purpose = "error queues",
              .side = {},
@@ -179,7 +179,9 @@ bool ErrorQueueWatch::list() {
 void ErrorQueueWatch::keep_some(std::vector<std::string>& found) {
   too_many_ = "the patterns match " + std::to_string(found.size()) + " queues, of which " +
               std::to_string(kMostErrorQueues) + " are consumed";
-  std::ranges::stable_partition(found, [this](const std::string& name) { return queues_.contains(name); });
+  // Not std::ranges: clang 14 cannot instantiate that of GCC 12.
+  std::stable_partition(found.begin(), found.end(),
+                        [this](const std::string& name) { return queues_.contains(name); });
   found.resize(kMostErrorQueues);
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMostOfName = 255;  // of the cluster's name, which its users choose
 
-const Connection::Others kNobody = [](const Frame&) {};
+const Connection::Others kNoOthers = [](const Frame&) {};
 
 std::string database_name(const std::string& prefix, const std::string& database) {
   return prefix + ".database-" + database;
@@ -50,12 +50,12 @@ class Declares {
   }
   Result<int> send(const amqp_exchange_declare_t& fields) {
     const auto done = connection_.call(AMQP_EXCHANGE_DECLARE_METHOD, &fields, AMQP_EXCHANGE_DECLARE_OK_METHOD,
-                                       waker_, deadline_, kNobody);
+                                       waker_, deadline_, kNoOthers);
     if (done) return 0;
     if (!connection_.channel_closed()) return tl::unexpected(done.error());
     refusal_ = done.error().message;
     const int code = connection_.closing().code;
-    if (auto opened = connection_.open_channel(waker_, deadline_, kNobody); !opened)
+    if (auto opened = connection_.open_channel(waker_, deadline_, kNoOthers); !opened)
       return tl::unexpected(opened.error());
     return code;
   }
@@ -118,7 +118,7 @@ Result<void> delete_owner(const BrokerOptions& options, Connection& connection, 
   amqp_exchange_delete_t fields{};
   fields.exchange = bytes(name);
   const auto done = connection.call(AMQP_EXCHANGE_DELETE_METHOD, &fields, AMQP_EXCHANGE_DELETE_OK_METHOD,
-                                    waker, deadline, kNobody);
+                                    waker, deadline, kNoOthers);
   if (done) return {};
   return tl::unexpected(done.error());
 }

@@ -80,7 +80,8 @@ class ProvenExchanges {
   static constexpr std::size_t kMost = 10'000;  // of each kind; then all are proven anew
 
  private:
-  static constexpr std::size_t kSmall = std::size_t{64} * 1024;  // no limit is below this
+  // Limits below it are not in use: RabbitMQ's default is 16 or 128 MiB.
+  static constexpr std::size_t kSmall = std::size_t{1024} * 1024;
   static constexpr Ms kAgain{60'000};
   struct Unbindable {
     std::string why;

@@ -28,7 +28,7 @@ Publisher::Publisher(ConnectionLoop::Deps deps, Role role, PublisherPeers peers)
       routing_(role, peers.proven, return_exchange(options_.prefix)),
       outcomes_(deps.sink.sink(), std::move(peers.pass_on)),
       failures_({deps.addresses.clock(), routing_, outstanding_, queue_, outcomes_}),
-      loop_(std::move(deps),
+      loop_(deps,
             {.thread_name = "rung-publish",
              .purpose = "publish",
              .side = SinkAdapter::Side::publishing,

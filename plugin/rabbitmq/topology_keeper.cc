@@ -11,7 +11,7 @@ namespace rung::rabbit {
 TopologyKeeper::TopologyKeeper(ConnectionLoop::Deps deps, std::function<void()> return_route_changed)
     : options_(deps.options),
       return_route_changed_(std::move(return_route_changed)),
-      loop_(std::move(deps),
+      loop_(deps,
             {.thread_name = "rung-topology",
              .purpose = "topology",
              .side = {},

@@ -17,6 +17,7 @@ namespace {
 // Between two checks: this many times as long as the last one took.
 constexpr int kPause = 9;
 constexpr Ms kLongestPause{30'000};
+constexpr Ms kFirstLook{2000};
 
 std::string vhost_of(const BrokerOptions& broker) {
   const auto url = parse_url(broker.url);
@@ -46,7 +47,8 @@ AttachWatch::~AttachWatch() {
 
 void AttachWatch::start(Ms every) {
   thread_ = std::thread([this] { work(); });
-  timer_.start(Ms{0}, every);
+  // Once the broker answers, look_now() is sooner: by then our own exchanges and queues are declared.
+  timer_.start(kFirstLook, every);
 }
 
 // If a check takes longer than the interval, the pending ones are merged into one.

@@ -205,7 +205,7 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t columns, std
   return out;
 }
 
-void Table::note(std::string text, Colour colour) {
+void Table::note(const std::string& text, Colour colour) {
   notes_.push_back({rows_.size(), Cell(one_line(text), colour)});
 }
 

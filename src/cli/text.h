@@ -78,7 +78,7 @@ class Table {
   // REQUIRES: as many cells as columns. Cells are passed through one_line().
   void row(std::vector<Cell> cells);
   // A line below the last row, across all columns.
-  void note(std::string text, Colour colour = Colour::none);
+  void note(const std::string& text, Colour colour = Colour::none);
   bool empty() const { return rows_.empty(); }
   // On a terminal the last column has at least kWrapped columns, and breaks its text into lines instead of
   // cutting it.

@@ -46,9 +46,9 @@ std::optional<AttachmentRecord> record_of(const Records& records, const std::str
   return it == records.end() ? std::nullopt : std::optional(it->second);
 }
 
-std::vector<AttachmentRecord> values_of(Records records) {
+std::vector<AttachmentRecord> values_of(const Records& records) {
   std::vector<AttachmentRecord> out;
-  for (auto& [queue, record] : records) out.push_back(std::move(record));
+  for (const auto& [queue, record] : records) out.push_back(record);
   return out;
 }
 

@@ -18,7 +18,7 @@ constexpr std::chrono::seconds kLockWait{60};  // for another process that migra
 // For a table. Meanwhile every other session waits for it too: shorter than the sidecars' store.timeout.
 constexpr std::chrono::seconds kTableWait{5};
 constexpr std::chrono::hours kMigration{6};  // read timeout of one statement: an ALTER of a big table is slow
-constexpr int kNoTable = 1146, kColumnIsThere = 1060, kIndexIsThere = 1061, kDenied = 1142;
+constexpr int kNoTable = 1146, kColumnIsThere = 1060, kIndexIsThere = 1061, kTableDenied = 1142;
 constexpr int kNoDefiner = 1449, kDefinerMayNot = 1356;
 
 std::vector<int> applied_versions(Session& session) {
@@ -228,7 +228,7 @@ Result<void> MysqlStore::check_schema() {
     try {
       versions = versions_if_any(*session_);
     } catch (const ::sql::SQLException& e) {
-      if (e.getErrorCode() != kDenied) throw;
+      if (e.getErrorCode() != kTableDenied) throw;
       by_views_ = true;  // a reader: the views are a contract, whatever the version
       return;
     }

@@ -74,8 +74,8 @@ std::string read_password(const StoreOptions& options, const Url& url) {
   if (options.password_file.empty()) return url.password;
   auto password = read_password_file(options.password_file);
   if (!password) {
-    throw Abort{{Error::Kind::refused,
-                 "store.password_file: the password file " + options.password_file + " " + password.error().message}};
+    throw Abort{{Error::Kind::refused, "store.password_file: the password file " + options.password_file +
+                                           " " + password.error().message}};
   }
   return *std::move(password);
 }
