@@ -153,7 +153,7 @@ Result<std::vector<AttachmentRecord>> MysqlStore::see_attachments(std::span<cons
   auto read =
       session_->run_for([&] { return std::pair(read_records(*session_, queues, false), session_->now()); });
   if (!read) return tl::unexpected(read.error());
-  if (!changes(read->first, read->second)) return values_of(std::move(read->first));
+  if (!changes(read->first, read->second)) return values_of(read->first);
   return session_->transaction_for([&] {
     Records records = read_records(*session_, queues, true);
     const EpochMs now = session_->now();
@@ -166,7 +166,7 @@ Result<std::vector<AttachmentRecord>> MysqlStore::see_attachments(std::span<cons
       write_event(*session_, *change.event);
     }
     session_->exec(render("attachments_forget", {{"before", Literal::time(now - kAttachmentsKept)}}));
-    return values_of(std::move(records));
+    return values_of(records);
   });
 }
 

@@ -233,16 +233,16 @@ TEST_F(RoutingTest, ABindingIsTheProofOfTheReturnExchange) {
 // The broker's limit (max_message_size) is unknown, and a message beyond it closes its channel.
 TEST_F(RoutingTest, ABodyLargerThanAnyBeforeGoesAlone) {
   Outgoing large = to("");
-  large.message.body = std::string(100'000, 'x');
+  large.message.body = std::string(2'000'000, 'x');
   EXPECT_TRUE(main_.belongs_to_other(large));
   EXPECT_FALSE(unproven_.belongs_to_other(large));
   unproven_.sending(large);
   unproven_.answered();
   EXPECT_FALSE(main_.belongs_to_other(large));
-  large.message.body = std::string(100'001, 'x');
+  large.message.body = std::string(2'000'001, 'x');
   EXPECT_TRUE(main_.belongs_to_other(large));
   proven_.clear();  // another connection: the limit may have changed
-  large.message.body = std::string(100'000, 'x');
+  large.message.body = std::string(2'000'000, 'x');
   EXPECT_TRUE(main_.belongs_to_other(large));
   proven_.set_no_helper();
   EXPECT_FALSE(main_.belongs_to_other(large)) << "it would go back and forth";
