@@ -214,6 +214,10 @@ void Judge::applied(std::span<const Event> events, const std::vector<Decision>& 
     });
     if (decision.verdict != Decision::Verdict::applied) continue;
     const State before = std::exchange(facts.state, task.state);
+    // A person sends a presumed success again.
+    const bool again = before == State::succeeded || before == State::awaiting;
+    if (again && std::holds_alternative<event::Redrive>(events[i].what))
+      facts.cause(task.attempt + 1, world_.wall->us() / kMs * kMs);
     if (before == State::publishing && std::holds_alternative<event::Confirmed>(events[i].what))
       judge_confirm(facts, task, fence.node);
     if (task.state == State::cancelled || task.state == State::discarded) {

@@ -76,7 +76,8 @@ void Judge::judge_row(const TaskRow& row, const Facts& facts, const std::string&
     case State::unknown:
       return broken("a state that another version wrote is left alone", facts.message);
     case State::parked:
-      if (facts.claims.empty() && entries_[facts.message].due_us != kNever)
+      // A message that continues another task's ladder may find it spent.
+      if (facts.claims.empty() && task.parent == TaskId{} && entries_[facts.message].due_us != kNever)
         return broken("nothing parks without a reason: " + task.last_error, facts.message);
       return;
     default:
