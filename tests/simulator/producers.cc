@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "plugin/rabbitmq/broker_headers.h"
+#include "src/core/identity.h"
 #include "src/core/submission.h"
 #include "tests/simulator/messages.h"
 
@@ -128,6 +129,7 @@ void Producers::submit(int number, const std::string& queue, Ms delay, std::int6
   if (entry.due_us == 0) entry.due_us = due;  // of the first try: it may have been committed
   Submission one;
   one.task.message = std::make_shared<const Message>(message(number, true));
+  one.task.task.digest = message_digest(*one.task.message);
   one.task.task.queue = queue;
   one.task.task.message_id = "id-" + std::to_string(number);
   one.task.task.body_bytes = bytes;
