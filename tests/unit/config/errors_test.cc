@@ -186,7 +186,8 @@ TEST_F(ConfigErrors, HttpBeyondThisMachineNeedsAToken) {
               "rung.yaml:3:17: http.listen" + elsewhere);
   write("token", "geheim\nmore\n");
   for (const auto* listen : {"127.0.0.1:8025", "localhost:1", "[::1]:8025", "127.9.9.9:8025"})
-    EXPECT_THAT(good(kServers + "http: { listen: \"" + std::string(listen) + "\" }\n").http.tokens, testing::IsEmpty());
+    EXPECT_THAT(good(kServers + "http: { listen: \"" + std::string(listen) + "\" }\n").http.tokens,
+                testing::IsEmpty());
   EXPECT_THAT(good(kServers + "http: { listen: \"0.0.0.0:8025\", token_file: token }\n").http.tokens,
               testing::ElementsAre("geheim", "more"));
 }
