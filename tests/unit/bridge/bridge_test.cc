@@ -104,14 +104,14 @@ TEST_F(BridgeTest, SaysOnceForEachQueueThatFailuresComeWithoutTheirOrigin) {
   std::vector<std::string> queues;
   const auto recorded = [&] {
     queues.clear();
-    for (const SystemEvent& event : store->events(100).value())
+    for (const SystemEvent& event : std::vector<SystemEvent>(store->events(100).value()))
       if (event.kind == "origin_missing") queues.push_back(event.subject);
     return queues.size() >= 2;
   };
   ASSERT_TRUE(until(recorded));
   std::ranges::sort(queues);
   EXPECT_EQ(queues, (std::vector<std::string>{"orders", "stuck"}));
-  for (const TaskRow& row : store->list({}).value()) {
+  for (const TaskRow& row : std::vector<TaskRow>(store->list({}).value())) {
     if (row.task.queue == "named") {
       EXPECT_EQ(row.task.exchange, "topics");
       EXPECT_EQ(row.task.routing_key, "order.paid");

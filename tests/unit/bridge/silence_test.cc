@@ -92,7 +92,8 @@ class Silences : public testing::Test {
   }
   std::vector<std::string> events() {
     std::vector<std::string> kinds;
-    for (const SystemEvent& event : world.eyes->events(100).value()) kinds.push_back(event.kind);
+    for (const SystemEvent& event : std::vector<SystemEvent>(world.eyes->events(100).value()))
+      kinds.push_back(event.kind);
     std::ranges::reverse(kinds);
     return kinds;
   }
