@@ -93,6 +93,18 @@ std::string MysqlSchema::url() const {
   return format_url(url);
 }
 
+std::string MysqlSchema::plain_user_url() {
+  exec("CREATE DATABASE IF NOT EXISTS " + name_ + " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin");
+  exec("CREATE USER IF NOT EXISTS rung@'127.0.0.1' IDENTIFIED BY 'secret'");
+  exec("GRANT SELECT, INSERT, UPDATE, DELETE, LOCK TABLES, CREATE, ALTER, DROP, INDEX, CREATE VIEW ON `" +
+       name_ + "`.* TO rung@'127.0.0.1'");
+  Url url = server();
+  url.path = name_;
+  url.user = "rung";
+  url.password = "secret";
+  return format_url(url);
+}
+
 StoreOptions MysqlSchema::options() const {
   StoreOptions options;
   options.url = url();

@@ -28,6 +28,9 @@ class MysqlSchema {
   const std::string& name() const { return name_; }
   StoreOptions options() const;  // for open_mysql_store: this schema, ten seconds
   std::string url() const;       // mysql://.../<name>
+  // Creates the schema, and a user with no more than the rights that docs/permissions.md names: read_only and
+  // init_connect do not apply to root. Returns that user's URL of the schema.
+  std::string plain_user_url();
 
   // Rows as text, NULL as "NULL". Uses the schema once it exists. Throws sql::SQLException.
   std::vector<std::vector<std::string>> query(const std::string& sql);

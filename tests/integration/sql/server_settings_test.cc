@@ -46,17 +46,9 @@ class ServerSettings : public testing::TestWithParam<GlobalSetting> {
   }
 
   // A user with the rights of docs/permissions.md: no init_connect and no limit applies to a superuser.
-  StoreOptions plain_user(MysqlSchema& schema) {
-    schema.exec("CREATE DATABASE " + schema.name() + " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin");
-    schema.exec("CREATE USER IF NOT EXISTS rung@'127.0.0.1' IDENTIFIED BY 'secret'");
-    schema.exec(
-        "GRANT SELECT, INSERT, UPDATE, DELETE, LOCK TABLES, CREATE, ALTER, DROP, INDEX, CREATE VIEW ON `" +
-        schema.name() + "`.* TO rung@'127.0.0.1'");
+  static StoreOptions plain_user(MysqlSchema& schema) {
     StoreOptions options = schema.options();
-    Url url = *parse_url(options.url);
-    url.user = "rung";
-    url.password = "secret";
-    options.url = format_url(url);
+    options.url = schema.plain_user_url();
     return options;
   }
 
@@ -123,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
                     GlobalSetting{"transaction_read_only", "transaction_read_only", "1"},
                     GlobalSetting{"unique_checks", "unique_checks", "0"},
                     GlobalSetting{"foreign_key_checks", "foreign_key_checks", "0"},
-                    GlobalSetting{"max_statement_time", "max_statement_time", "0.001"},
+                    GlobalSetting{"max_statement_time", "max_statement_time", "0.05"},
                     GlobalSetting{"max_execution_time", "max_execution_time", "1"},
                     GlobalSetting{"sql_auto_is_null", "sql_auto_is_null", "1"},
                     GlobalSetting{"max_sort_length", "max_sort_length", "64"},
