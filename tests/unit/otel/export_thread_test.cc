@@ -31,9 +31,9 @@ ExportLimits limits(std::size_t batch = 2) {
 
 ExporterOptions to(const HttpScript& collector) { return {.endpoint = collector.url()}; }
 
-std::size_t spans_in(const std::string& body) {
+int spans_in(const std::string& body) {
   const auto request = nlohmann::json::parse(body);
-  return request.at("resourceSpans").at(0).at("scopeSpans").at(0).at("spans").size();
+  return static_cast<int>(request.at("resourceSpans").at(0).at("scopeSpans").at(0).at("spans").size());
 }
 
 std::string partial(std::int64_t rejected) {
