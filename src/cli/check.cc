@@ -34,7 +34,7 @@ Json traces_json(const OtelOptions& otel) {
   if (otel.endpoint.empty()) return {};
   Json names = Json::array();  // their values are secret
   for (const auto& [name, value] : otel.headers) names.push_back(name);
-  return {{"endpoint", otel.endpoint}, {"protocol", "http/protobuf"}, {"service", otel.service},
+  return {{"endpoint", otel.endpoint}, {"protocol", "http/json"}, {"service", otel.service},
           {"headers", names},          {"verify", otel.verify},       {"sample", otel.sample}};
 }
 

@@ -13,7 +13,7 @@ Findings check_collector(const Config& config) {
   constexpr Ms kTimeout{2000};
   net::HttpClient client({.base = otel.endpoint,
                           .headers = otel.headers,
-                          .content_type = "application/x-protobuf",
+                          .content_type = "application/json",
                           .ca = otel.ca,
                           .verify = otel.verify,
                           .connecting = kTimeout,

@@ -24,11 +24,11 @@ bool set_endpoint(Value& v) {
 }
 
 bool set_protocol(Value& v) {
-  constexpr std::string_view kOnly = "http/protobuf";
+  constexpr std::string_view kOnly = "http/json";
   if (!v.expect_scalar(kOnly)) return false;
   if (v.node.text == kOnly) return true;
   return v.add_error(v.shown() +
-                     " is not supported: the only protocol is http/protobuf. Collectors accept it on port "
+                     " is not supported: the only protocol is http/json. Collectors accept it on port "
                      "4318 (4317 is gRPC)");
 }
 
@@ -81,7 +81,7 @@ std::vector<Key> otel_keys() {
     {{"otel.endpoint", "URL", "", false, false,
       "collector that receives traces by OTLP over HTTP, e.g. http://collector:4318; /v1/traces is appended; default: no traces"},
      set_endpoint},
-    {{"otel.protocol", "http/protobuf", "http/protobuf", false, false, "protocol of the collector; no other is supported"},
+    {{"otel.protocol", "http/json", "http/json", false, false, "protocol of the collector; no other is supported"},
      set_protocol},
     {{"otel.service", "name", "rung", false, false,
       "service.name of the traces; a part of their ids, so all instances need the same"},

@@ -23,7 +23,7 @@ std::string base_of(std::string endpoint) {
 net::HttpClientOptions client_options(const ExporterOptions& options, const ExportLimits& limits) {
   return {.base = base_of(options.endpoint),
           .headers = options.headers,
-          .content_type = "application/x-protobuf",
+          .content_type = "application/json",
           .ca = options.ca,
           .verify = options.verify,
           .connecting = limits.connecting,

@@ -1,4 +1,4 @@
-// Sends spans to a collector by OTLP over HTTP, protobuf. Its own thread sends; a collector that is slow or
+// Sends spans to a collector by OTLP over HTTP, as JSON. Its own thread sends; a collector that is slow or
 // away costs spans, never messages.
 #pragma once
 

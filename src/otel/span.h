@@ -1,4 +1,4 @@
-// A span as OTLP has it (opentelemetry-proto, trace.proto). Plain data, no I/O.
+// A span as OTLP has it (opentelemetry.io/docs/specs/otlp). Plain data, no I/O.
 #pragma once
 
 #include <array>

@@ -11,7 +11,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 INDEX = ROOT / "docs/README.md"
 WORLDS = ROOT / "tests/docs.d/worlds"
 NOTE = re.compile(r"<!--\s*(not run|not compared|page not run|before|in the background)(?::\s*(.*?))?\s*-->", re.DOTALL)
-THEIRS = "third_party/"  # texts of others
 
 
 class Block:
@@ -129,7 +128,7 @@ def folders():
 
 @functools.cache
 def pages():
-    return {name: Page(ROOT / name) for name in tracked() if name.endswith(".md") and not name.startswith(THEIRS)}
+    return {name: Page(ROOT / name) for name in tracked() if name.endswith(".md")}
 
 
 def is_external(href):

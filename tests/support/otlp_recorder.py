@@ -1,37 +1,30 @@
 #!/usr/bin/env python3
-"""A collector for tests: takes spans by OTLP over HTTP (protobuf), checks each request against the schema and against
+"""A collector for tests: takes spans by OTLP over HTTP (JSON), checks each request against the schema and against
 OTLP's rules, and writes one JSON line per span to a file.
 
-usage: otlp_recorder.py --port P --file F [--status CODE] [--reject N] [--check FILE...]
+usage: otlp_recorder.py --port P --file F
 
 --port P      listens on 127.0.0.1:P; 0 = a free port. Prints "listening on 127.0.0.1:P" once it does
 --file F      appends to F: {"trace_id", "span_id", "parent_span_id", "trace_state", "name", "kind", "start_ns", "end_ns",
               "attributes", "links", "status", "resource", "scope", "headers"} per span. A request that breaks a rule is
               answered with 400, and becomes the line {"violation": "...", "headers": {...}}
---status CODE answers every request so, and records nothing
---reject N    rejects up to N spans of every request by a partial success, and does not record them
---check F...  no server: checks each file as the body of a request, prints what is wrong, and exits 1 if anything is
 
-Needs protoc, and python3-protobuf of the same version. SIGTERM and SIGINT end it.
+SIGTERM and SIGINT end it.
 """
 import argparse
-import gzip
 import http.server
 import json
-import pathlib
 import re
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 
-PROTOS = pathlib.Path(__file__).resolve().parents[2] / "third_party/opentelemetry-proto"
-SERVICE = "opentelemetry/proto/collector/trace/v1/trace_service.proto"
 # Between 2000 and 2100: milliseconds in place of nanoseconds are found.
 EARLIEST_NS, LATEST_NS = 946_684_800 * 10**9, 4_102_444_800 * 10**9
 # https://www.w3.org/TR/trace-context-2/#tracestate-header
 STATE_MEMBER = re.compile(r"[a-z0-9][a-z0-9_\-*/@]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]")
+KINDS = {1: "INTERNAL", 2: "SERVER", 3: "CLIENT", 4: "PRODUCER", 5: "CONSUMER"}
+CODES = {0: "UNSET", 1: "OK", 2: "ERROR"}
 
 
 class Violation(Exception):
@@ -43,35 +36,23 @@ def need(holds, text):
         raise Violation(text)
 
 
-def import_classes():
-    """Makes the classes, and returns the module of the trace service and the module of the spans."""
-    with tempfile.TemporaryDirectory() as folder:
-        protos = [path.relative_to(PROTOS).as_posix() for path in PROTOS.rglob("*.proto")]
-        subprocess.run(["protoc", f"--proto_path={PROTOS}", f"--python_out={folder}", *protos], check=True)
-        sys.path.insert(0, folder)
-        from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
-        from opentelemetry.proto.trace.v1 import trace_pb2
-        sys.path.remove(folder)
-    return trace_service_pb2, trace_pb2
-
-
-def check_known(message, where):
-    """No field, at any depth, that the schema does not have."""
-    from google.protobuf.unknown_fields import UnknownFieldSet
-    unknown = sorted({field.field_number for field in UnknownFieldSet(message)})
-    need(not unknown, f"{where}: unknown fields {unknown}")
-    for field, value in message.ListFields():
-        if field.message_type is None:
-            continue
-        several = value if field.label == field.LABEL_REPEATED else [value]
-        for one in several:
-            check_known(one, f"{where}.{field.name}")
+def expect_fields(value, where, **fields):
+    """The value is an object with no other fields than these, and each has its type."""
+    need(isinstance(value, dict), f"{where}: {value!r} is not an object")
+    for name, one in value.items():
+        need(name in fields, f"{where}: unknown field {name}")
+        need(isinstance(one, fields[name]) and not isinstance(one, bool), f"{where}.{name}: {one!r} has the wrong type")
 
 
 def read_id(value, size, where):
-    need(len(value) == size, f"{where}: {len(value)} bytes instead of {size}")
-    need(any(value), f"{where}: all zero")
-    return value.hex()
+    need(isinstance(value, str) and re.fullmatch("[0-9a-f]{%d}" % (2 * size), value), f"{where}: {value!r} is not {size} bytes in hex")
+    need(value.strip("0"), f"{where}: all zero")
+    return value
+
+
+def read_int64(value, where):
+    need(isinstance(value, str) and re.fullmatch(r"-?\d+", value), f"{where}: {value!r} is not a number written as text")
+    return int(value)
 
 
 def read_state(state, where):
@@ -88,91 +69,83 @@ def read_state(state, where):
 
 
 def read_value(value, where):
-    kind = value.WhichOneof("value")
-    if kind is None:
-        return None
-    if kind == "array_value":
-        return [read_value(one, where) for one in value.array_value.values]
-    if kind == "kvlist_value":
-        return read_attributes(value.kvlist_value.values, where)
-    return value.bytes_value.hex() if kind == "bytes_value" else getattr(value, kind)
+    expect_fields(value, where, stringValue=str, intValue=str)
+    need(len(value) == 1, f"{where}: {len(value)} values")
+    return read_int64(value["intValue"], where) if "intValue" in value else value["stringValue"]
 
 
 def read_attributes(attributes, where):
     read = {}
     for attribute in attributes:
-        need(attribute.key, f"{where}: an attribute without a key")
-        need(attribute.key not in read, f"{where}: attribute {attribute.key} stands there twice")
-        read[attribute.key] = read_value(attribute.value, f"{where}.{attribute.key}")
+        expect_fields(attribute, where, key=str, value=dict)
+        key = attribute.get("key")
+        need(key, f"{where}: an attribute without a key")
+        need(key not in read, f"{where}: attribute {key} stands there twice")
+        read[key] = read_value(attribute["value"], f"{where}.{key}")
     return read
 
 
 def read_link(link, where):
-    return {"trace_id": read_id(link.trace_id, 16, f"{where}.trace_id"),
-            "span_id": read_id(link.span_id, 8, f"{where}.span_id"),
-            "trace_state": read_state(link.trace_state, f"{where}.trace_state"),
-            "attributes": read_attributes(link.attributes, f"{where}.attributes")}
+    expect_fields(link, where, traceId=str, spanId=str, traceState=str, attributes=list)
+    return {"trace_id": read_id(link.get("traceId"), 16, f"{where}.traceId"),
+            "span_id": read_id(link.get("spanId"), 8, f"{where}.spanId"),
+            "trace_state": read_state(link.get("traceState", ""), f"{where}.traceState"),
+            "attributes": read_attributes(link.get("attributes", []), f"{where}.attributes")}
 
 
-def read_span(span, classes):
-    need(span.name, "span without a name")
-    where = f"span {span.name!r}"
-    read = {"trace_id": read_id(span.trace_id, 16, f"{where}.trace_id"),
-            "span_id": read_id(span.span_id, 8, f"{where}.span_id"), "parent_span_id": None}
-    if span.parent_span_id:
-        read["parent_span_id"] = read_id(span.parent_span_id, 8, f"{where}.parent_span_id")
-        need(span.parent_span_id != span.span_id, f"{where}: is its own parent")
-    kinds, codes = classes.Span.SpanKind, classes.Status.StatusCode
-    need(span.kind in kinds.values() and span.kind != 0, f"{where}.kind: {span.kind}")
-    need(span.status.code in codes.values(), f"{where}.status.code: {span.status.code}")
-    need(span.status.code == classes.Status.STATUS_CODE_ERROR or not span.status.message,
-         f"{where}.status: a message, but no error")
-    for name in ("start_time_unix_nano", "end_time_unix_nano"):
-        time = getattr(span, name)
-        need(EARLIEST_NS <= time < LATEST_NS, f"{where}.{name}: {time} is not in ns since 1970, of our days")
-    need(span.end_time_unix_nano >= span.start_time_unix_nano, f"{where}: ends before it starts")
-    for event in span.events:
-        need(event.name and event.time_unix_nano, f"{where}: an event without a name or a time")
-        read_attributes(event.attributes, f"{where}.events")
-    read |= {"trace_state": read_state(span.trace_state, f"{where}.trace_state"), "name": span.name,
-             "kind": kinds.Name(span.kind).removeprefix("SPAN_KIND_"), "start_ns": span.start_time_unix_nano,
-             "end_ns": span.end_time_unix_nano,
-             "attributes": read_attributes(span.attributes, f"{where}.attributes"),
-             "links": [read_link(link, f"{where}.links[{i}]") for i, link in enumerate(span.links)],
-             "status": {"code": codes.Name(span.status.code).removeprefix("STATUS_CODE_"),
-                        "message": span.status.message}}
-    return read
+def read_span(span):
+    expect_fields(span, "span", traceId=str, spanId=str, traceState=str, parentSpanId=str, name=str, kind=int,
+                  startTimeUnixNano=str, endTimeUnixNano=str, attributes=list, links=list, status=dict)
+    need(span.get("name"), "span without a name")
+    where = f"span {span['name']!r}"
+    parent = span.get("parentSpanId")
+    if parent is not None:
+        read_id(parent, 8, f"{where}.parentSpanId")
+        need(parent != span.get("spanId"), f"{where}: is its own parent")
+    status = span.get("status", {})
+    expect_fields(status, f"{where}.status", code=int, message=str)
+    code = status.get("code", 0)
+    need(span.get("kind") in KINDS, f"{where}.kind: {span.get('kind')}")
+    need(code in CODES, f"{where}.status.code: {code}")
+    need(CODES[code] == "ERROR" or not status.get("message"), f"{where}.status: a message, but no error")
+    start, end = (read_int64(span.get(name), f"{where}.{name}") for name in ("startTimeUnixNano", "endTimeUnixNano"))
+    for time in (start, end):
+        need(EARLIEST_NS <= time < LATEST_NS, f"{where}: {time} is not in ns since 1970, of our days")
+    need(end >= start, f"{where}: ends before it starts")
+    return {"trace_id": read_id(span.get("traceId"), 16, f"{where}.traceId"),
+            "span_id": read_id(span.get("spanId"), 8, f"{where}.spanId"), "parent_span_id": parent,
+            "trace_state": read_state(span.get("traceState", ""), f"{where}.traceState"), "name": span["name"],
+            "kind": KINDS[span["kind"]], "start_ns": start, "end_ns": end,
+            "attributes": read_attributes(span.get("attributes", []), f"{where}.attributes"),
+            "links": [read_link(link, f"{where}.links[{i}]") for i, link in enumerate(span.get("links", []))],
+            "status": {"code": CODES[code], "message": status.get("message", "")}}
 
 
-def read_request(body, service, classes):
+def read_request(body):
     """The spans of a request. Raises Violation."""
-    from google.protobuf.message import DecodeError
-    request = service.ExportTraceServiceRequest()
     try:
-        request.ParseFromString(body)
-    except (DecodeError, UnicodeDecodeError) as error:
-        raise Violation(f"not an ExportTraceServiceRequest: {error}") from error
-    check_known(request, "request")
+        request = json.loads(body.decode("utf-8"))
+    except ValueError as error:
+        raise Violation(f"not JSON in UTF-8: {error}") from error
+    expect_fields(request, "request", resourceSpans=list)
     spans = []
-    for group in request.resource_spans:
-        resource = read_attributes(group.resource.attributes, "resource.attributes")
+    for group in request.get("resourceSpans", []):
+        expect_fields(group, "resourceSpans", resource=dict, scopeSpans=list)
+        expect_fields(group.get("resource"), "resource", attributes=list)
+        resource = read_attributes(group["resource"].get("attributes", []), "resource.attributes")
         need(resource.get("service.name"), "resource.attributes: no service.name")
-        need(group.scope_spans, "resource_spans without scope_spans")
-        for scope_spans in group.scope_spans:
-            need(scope_spans.spans, "scope_spans without spans")
-            scope = {"name": scope_spans.scope.name, "version": scope_spans.scope.version}
-            spans += [read_span(span, classes) | {"resource": resource, "scope": scope} for span in scope_spans.spans]
+        need(group.get("scopeSpans"), "resourceSpans without scopeSpans")
+        for scope_spans in group["scopeSpans"]:
+            expect_fields(scope_spans, "scopeSpans", scope=dict, spans=list)
+            need(scope_spans.get("spans"), "scopeSpans without spans")
+            scope = scope_spans.get("scope", {})
+            expect_fields(scope, "scope", name=str, version=str)
+            spans += [read_span(span) | {"resource": resource, "scope": scope} for span in scope_spans["spans"]]
     need(spans, "a request without spans")
     return spans
 
 
-def status_body(text):
-    """google.rpc.Status with this message, field 2: what OTLP has in the answer of a failure."""
-    data = text.encode()[:127]
-    return bytes([0x12, len(data)]) + data
-
-
-def make_handler(options, out, service, classes):
+def make_handler(out):
     writing = threading.Lock()
 
     def write(rows):
@@ -186,45 +159,27 @@ def make_handler(options, out, service, classes):
         disable_nagle_algorithm = True
 
         def do_POST(self):
-            body = self.read_body()
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            if options.status:
-                return self.answer(options.status, status_body("as --status says"))
             try:
                 need(self.path == "/v1/traces", f"path {self.path} instead of /v1/traces")
-                need(headers.get("content-type") == "application/x-protobuf",
-                     f"content-type {headers.get('content-type')} instead of application/x-protobuf")
-                if headers.get("content-encoding") == "gzip":
-                    body = gzip.decompress(body)
-                spans = read_request(body, service, classes)
-            except (Violation, OSError, EOFError) as violation:
+                need(headers.get("content-type") == "application/json",
+                     f"content-type {headers.get('content-type')} instead of application/json")
+                spans = read_request(body)
+            except Violation as violation:
                 print(f"otlp_recorder: {violation}", file=sys.stderr, flush=True)
                 write([{"violation": str(violation), "headers": headers}])
-                return self.answer(400, status_body(str(violation)))
-            rejected = min(options.reject, len(spans))
-            write([span | {"headers": headers} for span in spans[rejected:]])
-            response = service.ExportTraceServiceResponse()
-            if rejected:
-                response.partial_success.rejected_spans = rejected
-                response.partial_success.error_message = "as --reject says"
-            return self.answer(200, response.SerializeToString())
-
-        def read_body(self):
-            if self.headers.get("Transfer-Encoding") != "chunked":
-                return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            parts = []
-            while size := int(self.rfile.readline().split(b";")[0], 16):
-                parts.append(self.rfile.read(size))
-                self.rfile.readline()
-            self.rfile.readline()  # we expect no trailers
-            return b"".join(parts)
+                return self.answer(400, {"message": str(violation)})
+            write([span | {"headers": headers} for span in spans])
+            return self.answer(200, {})
 
         def answer(self, status, body):
+            text = json.dumps(body).encode()
             self.send_response(status)
-            self.send_header("Content-Type", "application/x-protobuf")
-            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(text)
 
         def log_message(self, *_):
             pass
@@ -232,33 +187,13 @@ def make_handler(options, out, service, classes):
     return Handler
 
 
-def check_files(paths, service, classes):
-    problems = 0
-    for path in paths:
-        try:
-            read_request(pathlib.Path(path).read_bytes(), service, classes)
-        except Violation as violation:
-            problems += 1
-            print(f"{path}: {violation}")
-    return 1 if problems else 0
-
-
 def main():
     parser = argparse.ArgumentParser(description="records spans that come by OTLP over HTTP")
-    parser.add_argument("--port", type=int)
-    parser.add_argument("--file")
-    parser.add_argument("--status", type=int, default=0)
-    parser.add_argument("--reject", type=int, default=0)
-    parser.add_argument("--check", nargs="+", metavar="FILE")
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--file", required=True)
     options = parser.parse_args()
-    service, classes = import_classes()
-    if options.check:
-        return check_files(options.check, service, classes)
-    if options.port is None or options.file is None:
-        parser.error("--port and --file, or --check")
     with open(options.file, "a", encoding="utf-8") as out:
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", options.port),
-                                                 make_handler(options, out, service, classes))
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", options.port), make_handler(out))
         for one in (signal.SIGTERM, signal.SIGINT):
             signal.signal(one, lambda *_: threading.Thread(target=server.shutdown).start())
         print(f"listening on 127.0.0.1:{server.server_port}", flush=True)

@@ -41,11 +41,11 @@ TEST_F(ConfigOfTraces, HeadersAreNeverShown) {
 }
 
 TEST_F(ConfigOfTraces, OtherProtocols) {
-  for (const char* protocol : {"grpc", "http/json"})
+  for (const char* protocol : {"grpc", "http/protobuf"})
     EXPECT_THAT(problem("otel: { protocol: " + std::string(protocol) + " }\n"),
-                HasSubstr("is not supported: the only protocol is http/protobuf. Collectors accept it on "
+                HasSubstr("is not supported: the only protocol is http/json. Collectors accept it on "
                           "port 4318 (4317 is gRPC)"));
-  EXPECT_EQ(good(kServers + "otel: { protocol: http/protobuf }\n").otel.endpoint, "");
+  EXPECT_EQ(good(kServers + "otel: { protocol: http/json }\n").otel.endpoint, "");
 }
 
 TEST_F(ConfigOfTraces, WrongValues) {

@@ -21,7 +21,7 @@ HttpScript::Answer fine(const HttpScript::Request&, std::size_t) { return {.stat
 TEST(HttpClient, SendsBytesWithContentTypeAndHeaders) {
   HttpScript server(fine);
   HttpClientOptions options = options_for(server);
-  options.content_type = "application/x-protobuf";
+  options.content_type = "application/json";
   options.headers = {{"Authorization", "Bearer x"}, {"X-Empty", ""}};
   HttpClient client(options);
   const std::string bytes("\0\xff\n\0", 4);
@@ -33,7 +33,7 @@ TEST(HttpClient, SendsBytesWithContentTypeAndHeaders) {
   EXPECT_EQ(request.method, "POST");
   EXPECT_EQ(request.target, "/v1/traces");
   EXPECT_EQ(request.body, bytes);
-  EXPECT_EQ(request.headers["content-type"], "application/x-protobuf");
+  EXPECT_EQ(request.headers["content-type"], "application/json");
   EXPECT_EQ(request.headers["authorization"], "Bearer x");
   EXPECT_TRUE(request.headers.contains("x-empty"));
 }

@@ -1,26 +1,24 @@
 #include "src/otel/encode.h"
 
 #include <gtest/gtest.h>
-#include <opentelemetry/proto/collector/trace/v1/trace_service.pb.h>
 
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "tests/unit/otel/spans.h"
 
 namespace rung::otel {
 namespace {
 
-namespace proto = opentelemetry::proto;
-using Export = proto::collector::trace::v1::ExportTraceServiceRequest;
+using nlohmann::json;
 
-Export decoded(const std::vector<Span>& spans, const std::vector<Attribute>& resource = {}) {
-  Export request;
-  EXPECT_TRUE(request.ParseFromString(encode(spans, resource)));
-  return request;
+json decoded(const std::vector<Span>& spans, const std::vector<Attribute>& resource = {}) {
+  return json::parse(encode(spans, resource));
 }
 
-proto::trace::v1::Span decoded(const Span& span) {
-  return decoded(std::vector<Span>{span}).resource_spans(0).scope_spans(0).spans(0);
+json decoded(const Span& span) {
+  const json request = decoded(std::vector<Span>{span});
+  return request.at("resourceSpans").at(0).at("scopeSpans").at(0).at("spans").at(0);
 }
 
 TEST(Encode, EveryFieldOfASpan) {
@@ -37,24 +35,22 @@ TEST(Encode, EveryFieldOfASpan) {
                      {"attempt", std::int64_t{-3}},
                      {"most", std::numeric_limits<std::int64_t>::max()}};
   span.error = "timed out";
-  const auto got = decoded(span);
-  EXPECT_EQ(got.trace_id(), "\xF0\xF1\xF2\xF3\xF4\xF5\xF6\xF7\xF8\xF9\xFA\xFB\xFC\xFD\xFE\xFF");
-  EXPECT_EQ(got.span_id(), std::string("\0\1\2\3\4\5\6\7", 8));
-  EXPECT_EQ(got.trace_state(), "vendor=a");
-  EXPECT_EQ(got.parent_span_id(), "\x8\x7\x6\x5\x4\x3\x2\x1");
-  EXPECT_EQ(got.name(), "orders retry");
-  EXPECT_EQ(got.kind(), proto::trace::v1::Span::SPAN_KIND_PRODUCER);
-  EXPECT_EQ(got.start_time_unix_nano(), 1'790'000'000'123'000'000u);
-  EXPECT_EQ(got.end_time_unix_nano(), 1'790'000'009'456'000'000u);
-  ASSERT_EQ(got.attributes_size(), 3);
-  EXPECT_EQ(got.attributes(0).key(), "queue");
-  EXPECT_EQ(got.attributes(0).value().string_value(), "orders");
-  EXPECT_EQ(got.attributes(1).key(), "attempt");
-  EXPECT_EQ(got.attributes(1).value().int_value(), -3);
-  EXPECT_EQ(got.attributes(2).value().int_value(), std::numeric_limits<std::int64_t>::max());
-  EXPECT_EQ(got.status().code(), proto::trace::v1::Status::STATUS_CODE_ERROR);
-  EXPECT_EQ(got.status().message(), "timed out");
-  EXPECT_EQ(got.links_size(), 0);
+  EXPECT_EQ(decoded(span), json::parse(R"({
+    "traceId": "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff",
+    "spanId": "0001020304050607",
+    "traceState": "vendor=a",
+    "parentSpanId": "0807060504030201",
+    "name": "orders retry",
+    "kind": 4,
+    "startTimeUnixNano": "1790000000123000000",
+    "endTimeUnixNano": "1790000009456000000",
+    "attributes": [
+      {"key": "queue", "value": {"stringValue": "orders"}},
+      {"key": "attempt", "value": {"intValue": "-3"}},
+      {"key": "most", "value": {"intValue": "9223372036854775807"}}
+    ],
+    "status": {"code": 2, "message": "timed out"}
+  })"));
 }
 
 TEST(Encode, Links) {
@@ -63,51 +59,52 @@ TEST(Encode, Links) {
   first.attributes = {{"reason", std::string("group")}};
   const Link second{.to = {.trace = {5}, .span = {6}}};
   span.links = {first, second};
-  const auto got = decoded(span);
-  ASSERT_EQ(got.links_size(), 2);
-  EXPECT_EQ(got.links(0).trace_id(), "\1\2" + std::string(14, '\0'));
-  EXPECT_EQ(got.links(0).span_id(), "\3\4" + std::string(6, '\0'));
-  EXPECT_EQ(got.links(0).trace_state(), "a=b");
-  ASSERT_EQ(got.links(0).attributes_size(), 1);
-  EXPECT_EQ(got.links(0).attributes(0).key(), "reason");
-  EXPECT_EQ(got.links(0).attributes(0).value().string_value(), "group");
-  EXPECT_EQ(got.links(1).span_id(), "\6" + std::string(7, '\0'));
+  EXPECT_EQ(decoded(span).at("links"), json::parse(R"([
+    {"traceId": "01020000000000000000000000000000", "spanId": "0304000000000000", "traceState": "a=b",
+     "attributes": [{"key": "reason", "value": {"stringValue": "group"}}]},
+    {"traceId": "05000000000000000000000000000000", "spanId": "0600000000000000"}
+  ])"));
 }
 
 TEST(Encode, WhatASpanDoesNotHaveIsNotSent) {
-  const auto got = decoded(a_span());
-  EXPECT_EQ(got.parent_span_id(), "");
-  EXPECT_EQ(got.trace_state(), "");
-  EXPECT_FALSE(got.has_status());
-  EXPECT_EQ(got.attributes_size(), 0);
+  const json got = decoded(a_span());
+  for (const char* key : {"parentSpanId", "traceState", "status", "attributes", "links"})
+    EXPECT_FALSE(got.contains(key)) << key;
 }
 
 TEST(Encode, AnErrorWithoutTextIsAnError) {
   Span span = a_span();
   span.error = "";
-  EXPECT_EQ(decoded(span).status().code(), proto::trace::v1::Status::STATUS_CODE_ERROR);
+  EXPECT_EQ(decoded(span).at("status").at("code"), 2);
 }
 
 TEST(Encode, Kinds) {
   Span span = a_span();
-  EXPECT_EQ(decoded(span).kind(), proto::trace::v1::Span::SPAN_KIND_INTERNAL);
+  EXPECT_EQ(decoded(span).at("kind"), 1);
   span.kind = SpanKind::consumer;
-  EXPECT_EQ(decoded(span).kind(), proto::trace::v1::Span::SPAN_KIND_CONSUMER);
+  EXPECT_EQ(decoded(span).at("kind"), 5);
 }
 
 TEST(Encode, SpansShareOneResourceAndScope) {
-  const Export request = decoded({a_span(1, "a"), a_span(2, "b")},
-                                 {{"service.name", std::string("rung")}, {"process.pid", std::int64_t{7}}});
-  ASSERT_EQ(request.resource_spans_size(), 1);
-  const auto& group = request.resource_spans(0);
-  ASSERT_EQ(group.resource().attributes_size(), 2);
-  EXPECT_EQ(group.resource().attributes(0).key(), "service.name");
-  EXPECT_EQ(group.resource().attributes(0).value().string_value(), "rung");
-  EXPECT_EQ(group.resource().attributes(1).value().int_value(), 7);
-  ASSERT_EQ(group.scope_spans_size(), 1);
-  EXPECT_EQ(group.scope_spans(0).scope().name(), "rung");
-  ASSERT_EQ(group.scope_spans(0).spans_size(), 2);
-  EXPECT_EQ(group.scope_spans(0).spans(1).name(), "b");
+  const json request = decoded({a_span(1, "a"), a_span(2, "b")},
+                               {{"service.name", std::string("rung")}, {"process.pid", std::int64_t{7}}});
+  ASSERT_EQ(request.at("resourceSpans").size(), 1U);
+  const json& group = request.at("resourceSpans").at(0);
+  EXPECT_EQ(group.at("resource").at("attributes"), json::parse(R"([
+    {"key": "service.name", "value": {"stringValue": "rung"}}, {"key": "process.pid", "value": {"intValue": "7"}}
+  ])"));
+  ASSERT_EQ(group.at("scopeSpans").size(), 1U);
+  const json& scope = group.at("scopeSpans").at(0);
+  EXPECT_EQ(scope.at("scope").at("name"), "rung");
+  ASSERT_EQ(scope.at("spans").size(), 2U);
+  EXPECT_EQ(scope.at("spans").at(1).at("name"), "b");
+}
+
+TEST(Encode, ARequestWithoutSpansHasItsResource) {
+  EXPECT_EQ(
+      encode({}, {{"service.name", std::string("rung")}}),
+      R"({"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"rung"}}]},)"
+      R"("scopeSpans":[{"scope":{"name":"rung"},"spans":[]}]}]})");
 }
 
 // A collector refuses a request with one invalid string, and with it all other spans.
@@ -116,20 +113,20 @@ TEST(Encode, TextIsValidUtf8) {
   span.context.state = "a=\xFF";
   span.error = "\xC3";
   span.attributes = {{"k\xFE", std::string("v\xFE")}};
-  const auto got = decoded(span);
-  EXPECT_EQ(got.name(), "caf\xEF\xBF\xBD");
-  EXPECT_EQ(got.trace_state(), "a=\xEF\xBF\xBD");
-  EXPECT_EQ(got.status().message(), "\xEF\xBF\xBD");
-  EXPECT_EQ(got.attributes(0).key(), "k\xEF\xBF\xBD");
-  EXPECT_EQ(got.attributes(0).value().string_value(), "v\xEF\xBF\xBD");
+  const json got = decoded(span);
+  EXPECT_EQ(got.at("name"), "caf\xEF\xBF\xBD");
+  EXPECT_EQ(got.at("traceState"), "a=\xEF\xBF\xBD");
+  EXPECT_EQ(got.at("status").at("message"), "\xEF\xBF\xBD");
+  EXPECT_EQ(got.at("attributes").at(0).at("key"), "k\xEF\xBF\xBD");
+  EXPECT_EQ(got.at("attributes").at(0).at("value").at("stringValue"), "v\xEF\xBF\xBD");
 }
 
 // The database's clock may be set back while a task waits.
 TEST(Encode, ASpanDoesNotEndBeforeItStarts) {
   Span span = a_span();
   span.end = span.start - Ms{5};
-  const auto got = decoded(span);
-  EXPECT_EQ(got.end_time_unix_nano(), got.start_time_unix_nano());
+  const json got = decoded(span);
+  EXPECT_EQ(got.at("endTimeUnixNano"), got.at("startTimeUnixNano"));
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 #include "src/otel/export_thread.h"
 
 #include <gtest/gtest.h>
-#include <opentelemetry/proto/collector/trace/v1/trace_service.pb.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 
@@ -32,15 +32,12 @@ ExportLimits limits(std::size_t batch = 2) {
 ExporterOptions to(const HttpScript& collector) { return {.endpoint = collector.url()}; }
 
 int spans_in(const std::string& body) {
-  opentelemetry::proto::collector::trace::v1::ExportTraceServiceRequest request;
-  EXPECT_TRUE(request.ParseFromString(body));
-  return request.resource_spans(0).scope_spans(0).spans_size();
+  const auto request = nlohmann::json::parse(body);
+  return static_cast<int>(request.at("resourceSpans").at(0).at("scopeSpans").at(0).at("spans").size());
 }
 
 std::string partial(std::int64_t rejected) {
-  opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse response;
-  response.mutable_partial_success()->set_rejected_spans(rejected);
-  return response.SerializeAsString();
+  return nlohmann::json{{"partialSuccess", {{"rejectedSpans", std::to_string(rejected)}}}}.dump();
 }
 
 void add(ExportThread& thread, int spans) {
@@ -80,7 +77,7 @@ TEST(ExportThread, PostsToTheEndpointsPath) {
   EXPECT_EQ(requests[1].target, "/v1/traces");
   EXPECT_EQ(requests[2].target, "/base/v1/traces");
   EXPECT_EQ(requests[3].target, "/base/v1/traces");
-  EXPECT_EQ(requests[0].headers["content-type"], "application/x-protobuf");
+  EXPECT_EQ(requests[0].headers["content-type"], "application/json");
   EXPECT_EQ(requests[0].headers["authorization"], "Bearer token");
   EXPECT_NE(requests[0].body.find("service.name"), std::string::npos);
 }

@@ -1,18 +1,16 @@
 #include "src/otel/reply.h"
 
 #include <gtest/gtest.h>
-#include <opentelemetry/proto/collector/trace/v1/trace_service.pb.h>
+
+#include <nlohmann/json.hpp>
 
 namespace rung::otel {
 namespace {
 
 using Kind = ExportResult::Kind;
 
-std::string partial(std::int64_t rejected, const std::string& message) {
-  opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse response;
-  response.mutable_partial_success()->set_rejected_spans(rejected);
-  response.mutable_partial_success()->set_error_message(message);
-  return response.SerializeAsString();
+std::string partial(const nlohmann::json& rejected, const std::string& message) {
+  return nlohmann::json{{"partialSuccess", {{"rejectedSpans", rejected}, {"errorMessage", message}}}}.dump();
 }
 
 ExportResult reply(int status, std::string body = {}) {
@@ -50,18 +48,26 @@ TEST(Reply, RetryAfterIsHandedOn) {
 }
 
 TEST(Reply, AFullSuccess) {
-  for (const std::string body : {"", "{}", "\xFF\xFF"}) {  // the status decides, whatever the body holds
+  for (const std::string body :
+       {"", "{}", "\xFF\xFF", "[]", "7", R"({"partialSuccess": null})",
+        R"({"partialSuccess": [1]})"}) {  // the status decides, whatever the body holds
     EXPECT_EQ(reply(200, body).kind, Kind::accepted);
     EXPECT_EQ(reply(200, body).rejected, 0);
   }
   EXPECT_EQ(reply(202).kind, Kind::accepted);
 }
 
+// OTLP's JSON writes 64 bits as text; some collectors write a number.
 TEST(Reply, APartialSuccess) {
-  const ExportResult result = reply(200, partial(3, "too old"));
-  EXPECT_EQ(result.kind, Kind::accepted);
-  EXPECT_EQ(result.rejected, 3);
-  EXPECT_EQ(result.reason, "answers 200: too old");
+  for (const nlohmann::json& rejected : {nlohmann::json("3"), nlohmann::json(3)}) {
+    const ExportResult result = reply(200, partial(rejected, "too old"));
+    EXPECT_EQ(result.kind, Kind::accepted);
+    EXPECT_EQ(result.rejected, 3);
+    EXPECT_EQ(result.reason, "answers 200: too old");
+  }
+  for (const nlohmann::json& unreadable :
+       {nlohmann::json("three"), nlohmann::json(nullptr), nlohmann::json(true)})
+    EXPECT_EQ(reply(200, partial(unreadable, "too old")).rejected, 0);
 }
 
 TEST(Reply, AWarningRejectsNothing) {
@@ -74,13 +80,9 @@ TEST(Reply, RejectedIsNeverMoreThanWasSentNorLessThanNothing) {
   EXPECT_EQ(reply(200, partial(-1, "")).rejected, 0);
 }
 
-// google.rpc.Status{code: 3, message: "bad\nid", details: [...]}
+// A google.rpc.Status.
 TEST(Reply, AFailuresTextIsTheReason) {
-  const std::string status(
-      "\x08\x03\x12\x06"
-      "bad\nid"
-      "\x1A\x02\x0A\x00",
-      14);
+  const std::string status = R"({"code": 3, "message": "bad\nid", "details": [{}]})";
   EXPECT_EQ(reply(400, status).reason, "answers 400: bad\\nid");
   EXPECT_EQ(reply(503, status).reason, "answers 503: bad\\nid");
   EXPECT_EQ(reply(404, "<html>not here</html>").reason, "answers 404");
