@@ -36,7 +36,7 @@ def need(holds, text):
         raise Violation(text)
 
 
-def expect_fields(value, where, **fields):
+def expect_fields(value, where, /, **fields):
     """The value is an object with no other fields than these, and each has its type."""
     need(isinstance(value, dict), f"{where}: {value!r} is not an object")
     for name, one in value.items():
