@@ -46,6 +46,8 @@ def summary(judge, ledger, promises, asked):
         ("duplicates", f"{c['duplicates']}" + (", near: " + ", ".join(
             f"{k} {n}" for k, n in judge.duplicate_causes.most_common()) if c["duplicates"] else "")),
         ("redelivered", f"{c['redelivered by the broker']} by the broker, of what a consumer had not acked"),
+        ("identity", f"{c['twins']} twins, {c['chained']} handled messages whose headers were copied, {c['next']} messages with them"
+                     f" ({c['children']} children)"),
         ("late, no fault", quantiles(judge.late)),
         ("late, near one", quantiles(judge.late_faulty)),
         ("takeovers", quantiles(took) if took else "-"),
