@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -53,6 +54,7 @@ struct SettingFinding {
   std::string subject;  // the queue, the exchange, or "virtual host /"
   std::string what;     // "policy 'all' sets message-ttl to 5000: messages ..."
   std::string mend;     // the command or change that mends it
+  std::optional<std::int64_t> delivery_limit = {};  // set if it is one, of a queue that is consumed
   bool operator==(const SettingFinding&) const = default;
 };
 

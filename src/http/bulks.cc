@@ -36,7 +36,7 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
   if (const auto known = action ? bulk_action_from(*action) : std::nullopt) {
     wish.bulk.action = *known;
   } else {
-    fields.wrong("action", "must be \"cancel\", \"discard\", \"fire\" or \"redrive\"");
+    fields.wrong("action", "must be \"cancel\", \"discard\", \"fire\", \"redrive\", \"succeed\" or \"fail\"");
   }
   if (const Json* filter = fields.get("filter")) {
     wish.bulk.filter = read_filter_object(*filter, errors);
@@ -65,8 +65,9 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
       fields.wrong("elsewhere", "only valid with the action redrive");
   }
   wish.bulk.even_reported = fields.flag("even_reported").value_or(false);
-  if (wish.bulk.even_reported && wish.bulk.action != BulkAction::redrive)
-    fields.wrong("even_reported", "only valid with the action redrive");
+  if (wish.bulk.even_reported && wish.bulk.action != BulkAction::redrive &&
+      wish.bulk.action != BulkAction::fail)
+    fields.wrong("even_reported", "only valid with the actions redrive and fail");
   if (errors.empty()) {
     if (std::string why = refused_states(wish.bulk); !why.empty())
       fields.wrong("filter.state", std::move(why));

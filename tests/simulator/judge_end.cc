@@ -54,7 +54,9 @@ void Judge::judge_row(const TaskRow& row, const Facts& facts, const std::string&
   const auto arrivals = facts.arrivals.find(task.attempt);
   const bool came = arrivals != facts.arrivals.end() && !arrivals->second.empty();
   const auto word = facts.failed_word.find(task.attempt);
-  const bool failed = word != facts.failed_word.end() && word->second;
+  // A failure that the broker dropped is known to nobody.
+  const bool failed =
+      word != facts.failed_word.end() && word->second && !facts.dropped_word.contains(task.attempt);
   const bool presumed = task.state == State::succeeded && task.finished_by == FinishedBy::presumed;
   switch (task.state) {
     case State::awaiting:

@@ -40,7 +40,7 @@ class Record:
         self.confirmed = set()
         self.seen = collections.defaultdict(list)  # key -> (at, retry_id, attempt, redelivered)
         self.words = collections.defaultdict(list)  # key -> (at, retry_id, attempt, word)
-        self.parents = {}  # N -> retry_id of the first message when it was handled
+        self.parents = collections.defaultdict(set)  # N -> retry_ids of the first message when it was handled
         self.ways = {}  # N -> what became of the first message
         self.unknown = []
 
@@ -209,7 +209,8 @@ class Consumer(threading.Thread):
             copied = pika.BasicProperties(message_id=properties.message_id if rng.random() < 0.5 else None, delivery_mode=2,
                                           correlation_id=f"next {number}", headers=headers)
             after = {"silent": 0, "report": rng.choice([0, 0.5]), "presumed": 6.0, "fails": 0.5, "parks": 0.5}[way]
-            self.record.parents[number], self.record.ways[number] = headers["retry-id"], way
+            self.record.parents[number].add(headers["retry-id"])
+            self.record.ways[number] = way
             if after:
                 heapq.heappush(self.later, (time.monotonic() + after, number, copied))
             else:
@@ -231,7 +232,7 @@ class Consumer(threading.Thread):
         self.record.sent(f"next {number}")
 
     def next(self, channel, method, headers, key, number):
-        if headers.get("retry-id") == self.record.parents.get(number):  # with the headers that were copied
+        if headers.get("retry-id") in self.record.parents[number]:  # with the headers that were copied
             self.record.word(key, {}, "failed")
             return channel.basic_reject(method.delivery_tag, requeue=False)
         self.record.word(key, headers, "ok")
@@ -258,24 +259,26 @@ class _Judge:
     def run(self):
         for key, sightings in self.record.seen.items():
             for _, retry_id, _, _ in sightings:
-                parent = self.record.parents.get(int(key.split()[1])) if key.startswith("next") else None
-                if retry_id is not None and retry_id != parent:
+                if retry_id is not None and retry_id not in self.parents_of(key):
                     self.owners[retry_id].add(key)
         for retry_id, keys in self.owners.items():
             if len(keys) > 1:
                 self.blame("one task", f"different messages came under retry-id {retry_id}: {sorted(keys)}")
         for key in sorted(self.record.confirmed):
             self.message(key)
-        for number, parent in self.record.parents.items():
-            self.parent(number, parent)
+        for number, parents in self.record.parents.items():
+            for parent in parents:
+                self.parent(number, parent)
         for retry_id, task in self.tasks.items():
             self.task(retry_id, task)
         if self.record.unknown:
             self.blame("changed", f"twins came back without what tells them apart: {self.record.unknown}")
 
     def own_ids(self, key):
-        parent = self.record.parents.get(int(key.split()[1])) if key.startswith("next") else None
-        return {s[1] for s in self.record.seen[key] if s[1] is not None and s[1] != parent}
+        return {s[1] for s in self.record.seen[key] if s[1] is not None and s[1] not in self.parents_of(key)}
+
+    def parents_of(self, key):
+        return self.record.parents.get(int(key.split()[1]), ()) if key.startswith("next") else ()
 
     def message(self, key):
         kind = key.split()[0]
@@ -313,7 +316,7 @@ class _Judge:
             self.blame("lost", f"task {retry_id} of {task['queue']} never came to an end: {task['state']}")
         if task["state"] == "parked" and not task["correlation_id"]:
             self.blame("end", f"task {retry_id} of {task['queue']} is parked: {task['last_error']}")
-        if retry_id not in self.owners and retry_id not in self.record.parents.values():
+        if retry_id not in self.owners and not any(retry_id in some for some in self.record.parents.values()):
             self.blame("end", f"task {retry_id} of {task['queue']} ({task['correlation_id']}) was never delivered: {task['state']}")
         if (task["correlation_id"] or "").startswith("next") and task["parent_id"]:
             self.judge.counts["children"] += 1
