@@ -9,7 +9,7 @@
 namespace rung::bridge {
 namespace {
 
-constexpr std::int64_t kAtOnce = 2;  // so many unfinished starts cost no pause
+constexpr std::int64_t kUnpausedStarts = 2;  // so many unfinished starts cost no pause
 constexpr std::size_t kLongestName = 48;
 constexpr const char* kStarts = "intake_starts ";
 constexpr const char* kLoopProblem = "crash_loop";
@@ -80,8 +80,8 @@ void CrashLoop::looked(const std::optional<std::vector<HarmfulSetting>>& setting
 void CrashLoop::decide() {
   if (limit_ && unfinished_ >= std::max<std::int64_t>(*limit_->delivery_limit / 2, 1))
     return stop_for(*limit_);
-  if (unfinished_ <= kAtOnce) return consume();
-  const Ms pause = std::min(Ms{1000} * (unfinished_ - kAtOnce), kLongestPause);
+  if (unfinished_ <= kUnpausedStarts) return consume();
+  const Ms pause = std::min(Ms{1000} * (unfinished_ - kUnpausedStarts), kLongestPause);
   stage_ = Stage::pausing;
   log::warn("earlier starts ended before their intake was stable: it begins after a pause",
             {{"starts", unfinished_}, {"pause_ms", pause.count()}});

@@ -1,5 +1,7 @@
 // /v1/bulk: one action on many tasks. Bulks are created here; every sidecar's runner (src/bridge/bulk.h)
 // picks them up from the table.
+#include "src/api/bulks.h"
+
 #include <charconv>
 #include <nlohmann/json.hpp>
 
@@ -100,9 +102,12 @@ Response set_state(Context& context, const Call& call, BulkState state) {
   api::Fields fields(*json, "", errors);
   std::optional<double> rate;
   if (state == BulkState::running) rate = read_rate(fields);
+  const std::string reason = fields.text("reason", kErrorBytes).value_or("");
   fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
-  auto bulk = context.reads.run([&](BulkStore& store) { return store.set_bulk(*id, state, rate); });
+  auto bulk = context.reads.run([&](Store& store) {
+    return api::control_bulk(store, {*id, state, rate, call.who, reason});
+  });
   if (!bulk) return problem(bulk.error(), call.request.path);
   if (!*bulk) return no_such_bulk(call);
   if ((*bulk)->state != state) {

@@ -224,8 +224,13 @@ void Judge::applied(std::span<const Event> events, const std::vector<Decision>& 
     if (again && std::holds_alternative<event::Redrive>(events[i].what))
       facts.cause(task.attempt + 1, world_.wall->us() / kMs * kMs);
     if (std::holds_alternative<event::SilenceOver>(events[i].what)) judge_silence(facts, task);
-    if (before == State::publishing && std::holds_alternative<event::Confirmed>(events[i].what))
+    if (const auto* confirm = std::get_if<event::Confirmed>(&events[i].what);
+        confirm != nullptr && before == State::publishing) {
+      if (task.state == State::awaiting && !facts.claims.empty() &&
+          confirm->epoch < facts.claims.back().epoch)
+        return broken("a confirm ends only the publish of its own claim", facts.message);
       judge_confirm(facts, task, fence.node);
+    }
     if (task.state == State::cancelled || task.state == State::discarded) {
       if (!facts.cancelled_at) facts.cancelled_at = world_.events.now();
     }

@@ -38,14 +38,17 @@ class Record:
         self.ledger, self.seed, self.keys_get_lost = ledger, seed, keys_get_lost
         self.lock = threading.Lock()
         self.confirmed = set()
+        self.without_id = set()  # keys
         self.seen = collections.defaultdict(list)  # key -> (at, retry_id, attempt, redelivered)
         self.words = collections.defaultdict(list)  # key -> (at, retry_id, attempt, word)
         self.parents = collections.defaultdict(set)  # N -> retry_ids of the first message when it was handled
         self.ways = {}  # N -> what became of the first message
         self.unknown = []
 
-    def sent(self, key):
+    def sent(self, key, properties):
         with self.lock:
+            if properties.message_id is None:
+                self.without_id.add(key)
             self.confirmed.add(key)
             self.ledger.note("identity confirmed", key=key)
 
@@ -98,14 +101,14 @@ class Producer(threading.Thread):
         else:
             setattr(properties, field, f"twin-{number}")
         channel.basic_publish(script.EXCHANGE, key, b"{}" if group % 2 else b"", properties, mandatory=True)
-        self.record.sent(f"twins {number}")
+        self.record.sent(f"twins {number}", properties)
 
     def first(self, channel):
         number, self.next_chained = self.next_chained, self.next_chained + 1
-        channel.basic_publish("", "chained", f"chained {number}".encode(), pika.BasicProperties(
-            message_id=f"chained-{number}" if number % 2 else None, correlation_id=f"chained {number}", delivery_mode=2,
-            headers={"order": number}), mandatory=True)
-        self.record.sent(f"chained {number}")
+        properties = pika.BasicProperties(message_id=f"chained-{number}" if number % 2 else None, delivery_mode=2,
+                                          correlation_id=f"chained {number}", headers={"order": number})
+        channel.basic_publish("", "chained", f"chained {number}".encode(), properties, mandatory=True)
+        self.record.sent(f"chained {number}", properties)
 
 
 def twin_of(method, properties):
@@ -229,7 +232,7 @@ class Consumer(threading.Thread):
 
     def publish_next(self, number, copied):
         self.out.basic_publish("", "chained", f"next {number}".encode(), copied, mandatory=True)
-        self.record.sent(f"next {number}")
+        self.record.sent(f"next {number}", copied)
 
     def next(self, channel, method, headers, key, number):
         if headers.get("retry-id") in self.record.parents[number]:  # with the headers that were copied
@@ -292,6 +295,9 @@ class _Judge:
         if len(ids) > len(first):
             if self.judge.near(first[0][0] - 1000 if first else 0, first[-1][0] + 3000 if first else 1e15, {"broker"}):
                 return self.judge.note("more than one task, dead-lettered twice by the broker", -1)
+            # Without a message-id, a failure that is taken in twice cannot be told from two alike.
+            if key in self.record.without_id:
+                return self.judge.note("more than one task, without a message-id", -1)
             self.blame("one task", f"{key}: {len(ids)} tasks {sorted(ids)}, though it failed {len(first)} times")
         if not any(w[3] == "ok" for w in self.record.words[key]) and kind != "chained":
             self.blame("lost", f"{key}: it failed, and never came until it was handled")

@@ -114,7 +114,7 @@ def keep(folder, judge, ledger, sidecars):
             out.write(block(judge, ledger, number, sidecars) + "\n\n")
     with open(os.path.join(folder, "notes.txt"), "w", encoding="utf-8") as out:
         for what, told in judge.notes.items():
-            for number in dict.fromkeys(told):
+            for number in dict.fromkeys(n for n in told if n >= 0):
                 out.write(f"{what}: message {number}\n{story(judge, ledger, number, sidecars)}\n\n")
     rows = {"tasks": [t for n in numbers for t in judge.by_number.get(n, [])]}
     ids = {str(t["retry_id"]) for t in rows["tasks"]}

@@ -1,5 +1,5 @@
-// A crash loop does not use up a delivery limit that others have set on Rung's own queues, whether the database
-// is there or away. With a real broker and its management API.
+// A crash loop does not use up a delivery limit that others have set on Rung's own queues, whether the
+// database is there or away. With a real broker and its management API.
 #include <chrono>
 
 #include "tests/integration/cli/admin.h"
@@ -26,10 +26,11 @@ class CrashLoopOfTheSidecar : public SidecarTest {
   void fail_five() {
     for (int i = 0; i < kFailures; ++i) admin.publish("orders", std::to_string(i));
     int rejected = 0;
-    ASSERT_TRUE(
-        eventually([&] { return (rejected += static_cast<int>(admin.reject("orders").size())) == kFailures; }));
+    ASSERT_TRUE(eventually(
+        [&] { return (rejected += static_cast<int>(admin.reject("orders").size())) == kFailures; }));
   }
-  // One start, which ends by kill -9: when it has received a message, or when it has said that it consumes none.
+  // One start, which ends by kill -9: when it has received a message, or when it has said that it consumes
+  // none.
   void crash() {
     sidecar_ = std::make_unique<Sidecar>(config);
     const Armed armed("delivery.received");
@@ -66,7 +67,8 @@ TEST_F(CrashLoopOfTheSidecar, UsesUpNoLimitOfAnOperatorPolicy) {
   admin.operator_policy("limit", ".*", {{"delivery-limit", 6}});
   fail_five();
   for (int i = 0; i < kCrashes && !HasFatalFailure(); ++i) crash();
-  EXPECT_NE(rung().log().find("a crash loop would use up a delivery limit: intake is stopped"), std::string::npos)
+  EXPECT_NE(rung().log().find("a crash loop would use up a delivery limit: intake is stopped"),
+            std::string::npos)
       << rung().log_tail();
   // It begins by itself once the limit is gone.
   sidecar_ = std::make_unique<Sidecar>(config);
