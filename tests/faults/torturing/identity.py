@@ -19,6 +19,7 @@ from .ledger import now_ms
 from .traffic import AWAY
 
 GROUP = 10
+NO_LIMIT = 1_000_000  # for RabbitMQ 3, -1 is a limit that each redelivery exceeds
 BASE_TIME = 1_700_000_000
 FIELDS = ("header", "correlation_id", "reply_to", "type", "timestamp", "app_id", "routing_key")
 
@@ -27,7 +28,7 @@ def declare_queues(channel):
     for name in script.IDENTITY_QUEUES:
         channel.queue_declare(name, durable=True, arguments={
             "x-queue-type": "quorum", "x-dead-letter-exchange": script.FAILED, "x-dead-letter-strategy": "at-least-once",
-            "x-overflow": "reject-publish", "x-delivery-limit": -1})
+            "x-overflow": "reject-publish", "x-delivery-limit": NO_LIMIT})
     channel.queue_bind("twins", script.EXCHANGE, "twins.#")
 
 
@@ -213,7 +214,6 @@ class Consumer(threading.Thread):
                                           correlation_id=f"next {number}", headers=headers)
             after = {"silent": 0, "report": rng.choice([0, 0.5]), "presumed": 6.0, "fails": 0.5, "parks": 0.5}[way]
             self.record.parents[number].add(headers["retry-id"])
-            self.record.ways[number] = way
             if after:
                 heapq.heappush(self.later, (time.monotonic() + after, number, copied))
             else:
@@ -226,6 +226,8 @@ class Consumer(threading.Thread):
                 headers={**headers, **more, "retry-queue": "chained", "retry-error": "published"}), mandatory=True)
         else:
             self.record.word(key, headers, "ok")
+            if headers["retry-attempt"] == 1:
+                self.record.ways[number] = way
             if way == "report" or headers["retry-attempt"] > 1:
                 self.result(headers, "succeeded")
         channel.basic_ack(method.delivery_tag)
@@ -307,9 +309,11 @@ class _Judge:
 
     def parent(self, number, parent):
         """What was handled does not come again, except as a repeat of its attempt."""
-        key, way = f"chained {number}", self.record.ways[number]
+        key, way = f"chained {number}", self.record.ways.get(number)
         if way not in ("silent", "report", "presumed"):
             return
+        if not any(w[1:] == (parent, 1, "ok") for w in self.record.words[key]):
+            return  # its consumer lost its connection before it had handled it
         again = [s for s in self.record.seen[key] if s[1] == parent and s[2] > 1]
         if again:
             self.blame("end", f"{key}: it was handled at attempt 1 ({way}), and came again as attempt {again[0][2]}")
