@@ -364,9 +364,10 @@ class Faults:
         try:
             self.stay(strike)
         finally:
-            entry["attaching"] = now_ms()
             self.world.attachment("attach", "switched")
             self.ledger.healed(entry)
+            # RabbitMQ 3 forgets a policy's effect on the queue if it is killed within seconds.
+            self.stop.wait(6.0)
 
     def full(self, strike):
         """The consumer stands still, and its queue fills: it refuses publishes, and dead-letters them as well."""
