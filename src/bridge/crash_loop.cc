@@ -69,6 +69,8 @@ void CrashLoop::looked(const std::optional<std::vector<HarmfulSetting>>& setting
       if (one.delivery_limit && (!limit_ || *one.delivery_limit < *limit_->delivery_limit)) limit_ = one;
     }
   }
+  const bool begins = stage_ == Stage::looking || stage_ == Stage::pausing || stage_ == Stage::consuming;
+  if (begins && must_stop()) return stop_for(*limit_);
   if (stage_ == Stage::looking) decide();
   if (stage_ == Stage::stopped && settings && !limit_) {
     log::info("no delivery limit any more: intake begins");
@@ -77,9 +79,12 @@ void CrashLoop::looked(const std::optional<std::vector<HarmfulSetting>>& setting
   }
 }
 
+bool CrashLoop::must_stop() const {
+  return limit_ && unfinished_ >= std::max<std::int64_t>(*limit_->delivery_limit / 2, 1);
+}
+
 void CrashLoop::decide() {
-  if (limit_ && unfinished_ >= std::max<std::int64_t>(*limit_->delivery_limit / 2, 1))
-    return stop_for(*limit_);
+  if (must_stop()) return stop_for(*limit_);
   if (unfinished_ <= kUnpausedStarts) return consume();
   const Ms pause = std::min(Ms{1000} * (unfinished_ - kUnpausedStarts), kLongestPause);
   stage_ = Stage::pausing;
@@ -89,6 +94,7 @@ void CrashLoop::decide() {
 }
 
 void CrashLoop::stop_for(const HarmfulSetting& limit) {
+  if (stage_ == Stage::consuming) deps_.holds.hold(IntakeHolds::Why::crash_loop);
   stage_ = Stage::stopped;
   timer_.stop();
   const std::string text = std::to_string(unfinished_) +

@@ -51,6 +51,7 @@ class CrashLoop {
   enum class Stage : std::uint8_t { counting, looking, pausing, stopped, consuming, over };
 
   void counted(std::int64_t unfinished);
+  bool must_stop() const;
   void decide();
   void tick();
   void consume();

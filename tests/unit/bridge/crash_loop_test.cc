@@ -79,6 +79,17 @@ TEST_F(CrashLoopTest, AtHalfOfAKnownLimitNothingIsConsumedUntilItIsGone) {
   EXPECT_FALSE(health.has("crash_loop"));
 }
 
+// The first look may fail, or come late.
+TEST_F(CrashLoopTest, ALimitThatIsFoundLaterStopsItToo) {
+  crash(3);
+  Start start(*this);
+  start.guard.looked(std::nullopt);
+  EXPECT_FALSE(consumes(start, Ms{500}));  // it pauses
+  start.guard.looked(std::vector<HarmfulSetting>{limit_of(6)});
+  EXPECT_FALSE(consumes(start, Ms{600'000}));
+  EXPECT_TRUE(health.has("crash_loop"));
+}
+
 TEST_F(CrashLoopTest, AfterAMinuteOfIntakeOrADrainTheCountBeginsAnew) {
   crash(5);
   {
