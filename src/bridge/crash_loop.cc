@@ -69,8 +69,8 @@ void CrashLoop::looked(const std::optional<std::vector<HarmfulSetting>>& setting
       if (one.delivery_limit && (!limit_ || *one.delivery_limit < *limit_->delivery_limit)) limit_ = one;
     }
   }
-  const bool begins = stage_ == Stage::looking || stage_ == Stage::pausing || stage_ == Stage::consuming;
-  if (begins && must_stop()) return stop_for(*limit_);
+  // What is consumed already is better stored than returned: that would cost a delivery.
+  if (stage_ == Stage::pausing && must_stop()) return stop_for(*limit_);
   if (stage_ == Stage::looking) decide();
   if (stage_ == Stage::stopped && settings && !limit_) {
     log::info("no delivery limit any more: intake begins");
@@ -94,7 +94,6 @@ void CrashLoop::decide() {
 }
 
 void CrashLoop::stop_for(const HarmfulSetting& limit) {
-  if (stage_ == Stage::consuming) deps_.holds.hold(IntakeHolds::Why::crash_loop);
   stage_ = Stage::stopped;
   timer_.stop();
   const std::string text = std::to_string(unfinished_) +
