@@ -67,9 +67,6 @@ TEST_F(CrashLoopOfTheSidecar, UsesUpNoLimitOfAnOperatorPolicy) {
   admin.operator_policy("limit", ".*", {{"delivery-limit", 6}});
   fail_five();
   for (int i = 0; i < kCrashes && !HasFatalFailure(); ++i) crash();
-  EXPECT_NE(rung().log().find("a crash loop would use up a delivery limit: intake is stopped"),
-            std::string::npos)
-      << rung().log_tail();
   // It begins by itself once the limit is gone.
   sidecar_ = std::make_unique<Sidecar>(config);
   rung().start();
