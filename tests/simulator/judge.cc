@@ -256,7 +256,9 @@ void Judge::judge_silence(const Facts& facts, const Task& task) {
   const BrokerServer::Queue* queue = server_ == nullptr ? nullptr : server_->queue(task.queue);
   const Us now = world_.events.now();
   if (task.state != State::succeeded || queue == nullptr || queue->detached == 0) return;
-  if (now - queue->detached_at < kCalm || world_.troubles.any_in(now - kCalm, now)) return;
+  // A look that was right, and an answer of the database that came late.
+  constexpr Us kLooked = 10 * kSecond;
+  if (now - queue->detached_at < kLooked || world_.troubles.any_in(now - kLooked, now)) return;
   broken("silence is no success while its queue is not attached: " + task.queue, facts.message);
 }
 
