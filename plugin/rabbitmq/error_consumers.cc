@@ -1,7 +1,6 @@
 #include "plugin/rabbitmq/error_consumers.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <utility>
 
@@ -9,8 +8,6 @@
 
 namespace rung::rabbit {
 namespace {
-
-constexpr std::string_view kErrorTag = "error.";
 
 amqp_basic_cancel_t cancel_of(const std::string& tag, bool wait) {
   amqp_basic_cancel_t cancel{};
@@ -71,17 +68,15 @@ void ErrorConsumers::down(const Error& why) {
 }
 
 void ErrorConsumers::begin_channel() {
-  consumed_.clear();
-  queues_.clear();
-  next_tag_ = 0;
+  tags_.clear();
   prefetch_ = 0;
 }
 
 bool ErrorConsumers::must_change(bool consuming) const {
   if (!consuming) return false;
   const std::lock_guard lock(mutex_);
-  return wanted_.size() != consumed_.size() ||
-         std::ranges::any_of(consumed_, [&](const auto& one) { return !wanted_.contains(one.first); });
+  return wanted_.size() != tags_.consumed().size() ||
+         std::ranges::any_of(tags_.consumed(), [&](const auto& one) { return !wanted_.contains(one.first); });
 }
 
 Result<ConsumedQueues::Changed> ErrorConsumers::change(const Calls& calls, bool) {
@@ -90,14 +85,14 @@ Result<ConsumedQueues::Changed> ErrorConsumers::change(const Calls& calls, bool)
     const std::lock_guard lock(mutex_);
     wanted = wanted_;
   }
-  std::erase_if(consumed_, [&](const auto& one) {
+  std::erase_if(tags_.consumed(), [&](const auto& one) {
     if (wanted.contains(one.first)) return false;
     send_cancel_of(one.second, calls.connection);
     return true;
   });
   std::vector<std::string> missing;
   std::ranges::copy_if(wanted, std::back_inserter(missing),
-                       [&](const std::string& queue) { return !consumed_.contains(queue); });
+                       [&](const std::string& queue) { return !tags_.consumed().contains(queue); });
   // Those first that may be refused. A refusal closes the channel: what the broker has sent on it by then
   // counts as delivered once more, and a quorum queue drops a message that was delivered too often.
   std::stable_partition(missing.begin(), missing.end(),
@@ -115,10 +110,7 @@ Result<ConsumedQueues::Changed> ErrorConsumers::change(const Calls& calls, bool)
 Result<ConsumedQueues::Changed> ErrorConsumers::start(const std::string& queue, const Calls& calls) {
   if (auto done = set_prefetch(queue, calls); !done) return tl::unexpected(done.error());
   // Before the call: deliveries may come with its answer, and so may a cancel.
-  forget_ended();
-  const std::string tag = std::string(kErrorTag) + std::to_string(next_tag_);
-  queues_.emplace(next_tag_++, queue);
-  consumed_[queue] = tag;
+  const std::string tag = tags_.begin(queue);
   amqp_basic_consume_t consume{};
   consume.queue = bytes(queue);
   consume.consumer_tag = bytes(tag);
@@ -140,19 +132,6 @@ Result<ConsumedQueues::Changed> ErrorConsumers::start(const std::string& queue, 
   return tl::unexpected(answer.error());
 }
 
-// A queue that rests is consumed anew each time. Deliveries of a consumer that has ended come soon after, if
-// at all: the latest are enough.
-void ErrorConsumers::forget_ended() {
-  constexpr std::size_t kMostEnded = 2000;
-  if (queues_.size() < consumed_.size() + 2 * kMostEnded) return;
-  std::erase_if(queues_, [&](const auto& one) {
-    const auto consumed = consumed_.find(one.second);
-    const bool current =
-        consumed != consumed_.end() && consumed->second == std::string(kErrorTag) + std::to_string(one.first);
-    return !current && one.first + kMostEnded < next_tag_;
-  });
-}
-
 Result<void> ErrorConsumers::set_prefetch(const std::string& queue, const Calls& calls) {
   const int wanted = error_prefetch(options_, options_.error_queues->find(queue));
   if (wanted == prefetch_) return {};
@@ -166,7 +145,7 @@ Result<void> ErrorConsumers::set_prefetch(const std::string& queue, const Calls&
 }
 
 Result<void> ErrorConsumers::cancel(const Calls& calls) {
-  for (const auto& [queue, tag] : std::exchange(consumed_, {})) {
+  for (const auto& [queue, tag] : std::exchange(tags_.consumed(), {})) {
     const auto cancel = cancel_of(tag, true);
     const auto answer = calls.connection.call(AMQP_BASIC_CANCEL_METHOD, &cancel, AMQP_BASIC_CANCEL_OK_METHOD,
                                               calls.waker, calls.deadline, calls.others);
@@ -176,14 +155,15 @@ Result<void> ErrorConsumers::cancel(const Calls& calls) {
 }
 
 void ErrorConsumers::send_cancel(Connection& connection) {
-  for (const auto& [queue, tag] : std::exchange(consumed_, {})) send_cancel_of(tag, connection);
+  for (const auto& [queue, tag] : std::exchange(tags_.consumed(), {})) send_cancel_of(tag, connection);
 }
 
 void ErrorConsumers::cancelled(std::string_view consumer_tag) {
-  const std::string queue = queue_of(consumer_tag);
-  const auto consumed = consumed_.find(queue);
-  if (consumed == consumed_.end() || consumed->second != consumer_tag) return;  // we have cancelled it, too
-  consumed_.erase(consumed);
+  const std::string queue = tags_.queue_of(consumer_tag);
+  auto& all = tags_.consumed();
+  const auto consumed = all.find(queue);
+  if (consumed == all.end() || consumed->second != consumer_tag) return;  // we have cancelled it, too
+  all.erase(consumed);
   give_up({Event::What::cancelled, queue});
 }
 
@@ -202,15 +182,6 @@ void ErrorConsumers::tell(Event event) {
     events_.push_back(std::move(event));
   }
   told_();
-}
-
-std::string ErrorConsumers::queue_of(std::string_view tag) const {
-  if (!tag.starts_with(kErrorTag)) return {};
-  tag.remove_prefix(kErrorTag.size());
-  std::size_t number = 0;
-  const auto [end, problem] = std::from_chars(tag.data(), tag.data() + tag.size(), number);
-  const auto known = problem == std::errc{} ? queues_.find(number) : queues_.end();
-  return known == queues_.end() ? std::string() : known->second;
 }
 
 }  // namespace rung::rabbit

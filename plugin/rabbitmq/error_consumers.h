@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -18,6 +17,7 @@
 
 #include "plugin/broker_options.h"
 #include "plugin/rabbitmq/consumed_queues.h"
+#include "plugin/rabbitmq/error_consumer_tags.h"
 #include "src/core/clock.h"
 
 namespace rung::rabbit {
@@ -65,17 +65,15 @@ class ErrorConsumers final : public ConsumedQueues {
   void cancelled(std::string_view consumer_tag) override;
   // Also for consumers that have ended on this channel: their last deliveries may still come.
   Origin origin(std::string_view consumer_tag) const override {
-    return {Inlet::error, queue_of(consumer_tag)};
+    return {Inlet::error, tags_.queue_of(consumer_tag)};
   }
 
  private:
   Result<Changed> start(const std::string& queue, const Calls& calls);
   Result<void> set_prefetch(const std::string& queue, const Calls& calls);
-  void forget_ended();
   void give_up(Event event);
   void tell(Event event);
   bool is_wanted(const std::string& queue) const;
-  std::string queue_of(std::string_view consumer_tag) const;
 
   const BrokerOptions& options_;
   const Clock& clock_;
@@ -86,10 +84,7 @@ class ErrorConsumers final : public ConsumedQueues {
   std::optional<Down> down_;   // guarded by mutex_
 
   // Used by the consumer's thread only.
-  std::map<std::string, std::string, std::less<>> consumed_;  // queue -> consumer tag
-  // Of this channel, by the number in the tag: those that are consumed, and the latest that were.
-  std::map<std::size_t, std::string> queues_;
-  std::size_t next_tag_ = 0;
+  ErrorConsumerTags tags_;
   Names accepted_;    // the broker let us consume them when we last tried, on this channel or an earlier one
   int prefetch_ = 0;  // of the next consumer of this channel; 0 = not set
 };

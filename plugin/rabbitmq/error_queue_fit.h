@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +31,20 @@ inline std::string unfit(const QueueFacts& queue) {
 // Whether a pattern stands for this queue. Queues that cannot be consumed are skipped without a word.
 inline bool may_match(const BrokerOptions& options, const QueueFacts& queue) {
   return !queue.exclusive && unfit(queue).empty() && !is_own_queue(options, queue.name);
+}
+
+// Of those that patterns match at most this many are consumed.
+inline constexpr std::size_t kMostErrorQueues = 1000;
+// Keeps that many, first those that are consumed already. Returns what to tell people; "" = all are kept.
+inline std::string keep_some(std::vector<std::string>& found,
+                             const std::function<bool(const std::string& queue)>& is_consumed) {
+  if (found.size() <= kMostErrorQueues) return {};
+  std::string told = "the patterns match " + std::to_string(found.size()) + " queues, of which " +
+                     std::to_string(kMostErrorQueues) + " are consumed";
+  // Not std::ranges: clang 14 cannot instantiate that of GCC 12.
+  std::stable_partition(found.begin(), found.end(), is_consumed);
+  found.resize(kMostErrorQueues);
+  return told;
 }
 
 }  // namespace rung::rabbit

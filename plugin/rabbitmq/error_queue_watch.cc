@@ -19,7 +19,6 @@ constexpr Ms kListTimeout{1500};  // each for connecting and for the answer; a h
 constexpr Ms kReportDownAfter{seconds{5}};  // a connection that is back by then is no problem
 constexpr Ms kWatchCloses{seconds{1}};
 // Of those that patterns match: whoever may create queues names them.
-constexpr std::size_t kMostErrorQueues = 1000;
 constexpr std::size_t kMostProblems = 10;  // in the report
 
 }  // namespace
@@ -166,23 +165,13 @@ bool ErrorQueueWatch::list() {
     return false;
   }
   list_problem_.clear();
-  too_many_.clear();
-  if (found->size() > kMostErrorQueues) keep_some(*found);
+  too_many_ = keep_some(*found, [this](const std::string& name) { return queues_.contains(name); });
   for (const std::string& name : *found) queues_.try_emplace(name);
   std::erase_if(queues_, [&](const auto& one) {
     const ErrorQueue* entry = options_.error_queues->find(one.first);
     return entry->is_pattern() && std::ranges::find(*found, one.first) == found->end();
   });
   return true;
-}
-
-void ErrorQueueWatch::keep_some(std::vector<std::string>& found) {
-  too_many_ = "the patterns match " + std::to_string(found.size()) + " queues, of which " +
-              std::to_string(kMostErrorQueues) + " are consumed";
-  // Not std::ranges: clang 14 cannot instantiate that of GCC 12.
-  std::stable_partition(found.begin(), found.end(),
-                        [this](const std::string& name) { return queues_.contains(name); });
-  found.resize(kMostErrorQueues);
 }
 
 // Error: the connection has ended.

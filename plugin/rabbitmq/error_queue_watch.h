@@ -45,7 +45,6 @@ class ErrorQueueWatch {
   void tell();
   std::string problem() const;
   // Those that are watched already first, then in the order found.
-  void keep_some(std::vector<std::string>& found);
 
   const BrokerOptions& options_;
   ErrorConsumers& consumers_;

@@ -83,7 +83,8 @@ class ManagementAdmin final : public QueueAdmin {
     for (std::size_t page = 1, pages = 1; page <= pages; ++page) {
       auto answer = get(queues_path() + kFresh + "&page=" + std::to_string(page) +
                             "&page_size=" + std::to_string(kPageQueues) +
-                            "&columns=name,arguments,policy,type,exclusive,auto_delete,durable,node,members",
+                            "&columns=name,arguments,policy,type,exclusive,auto_delete,durable,node,members,"
+                            "effective_policy_definition",
                         "list queues");
       // The last page is gone: queues were deleted meanwhile.
       if (!answer && page > 1 && answer.error().kind == Error::Kind::permanent) break;
@@ -275,6 +276,8 @@ class ManagementAdmin final : public QueueAdmin {
                      text_at(row, "type"), text_at(row, "name")};
     if (const auto it = row.find("arguments"); it != row.end() && it->is_object())
       facts.arguments = dump(*it);
+    if (const auto it = row.find("effective_policy_definition"); it != row.end() && it->is_object())
+      facts.effective_policy = dump(*it);
     facts.exclusive = flag_at(row, "exclusive");
     facts.auto_delete = flag_at(row, "auto_delete");
     facts.durable = !row.contains("durable") || flag_at(row, "durable");

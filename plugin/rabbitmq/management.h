@@ -67,6 +67,8 @@ struct QueueFacts {
   bool auto_delete = false;             // is deleted when its last consumer leaves
   bool durable = true;                  // not by rabbitmqctl
   std::vector<std::string> nodes = {};  // cluster nodes known to host it; not by rabbitmqctl
+  // Of policy and operator policy together: a JSON object, as text; "" = not told (by rabbitmqctl).
+  std::string effective_policy = {};
 };
 
 struct Policy {

@@ -17,6 +17,7 @@ using enum Harm;
 
 // Fewer deliveries than this can be used up by restarts.
 constexpr std::int64_t kEnoughDeliveries = 1'000'000;
+constexpr std::int64_t kLimitOfRabbitMq4 = 20;
 // A limit that no queue reaches.
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int32_t>::max();
 // While the database is away, messages wait unacked for a lease before they are returned.
@@ -155,6 +156,7 @@ class Judge {
           "it is a quorum queue without a delivery limit of its own: RabbitMQ 4 drops a message after 20 "
           "deliveries, that is, restarts of the sidecar",
           override_policy(queue, false));
+      limited_to(queue, kLimitOfRabbitMq4);
     }
   }
 
@@ -169,6 +171,7 @@ class Judge {
           by_whom(object, rule.key, *setting) + " sets " + std::string(rule.key) + " to " +
               setting->value.dump() + ": " + std::string(rule.why),
           mend_of(object, rule.key, *setting));
+      if (rule.key == "delivery-limit") limited_to(object, number_of(setting->value).value_or(0));
     }
     for (const auto& [key, value] : definition.items()) {
       if (std::ranges::find(kRules, key, &SettingRule::key) != kRules.end()) continue;
@@ -282,8 +285,12 @@ class Judge {
     return "rabbitmqctl delete_queue -p " + shell_quote(state_.vhost) + " " + shell_quote(name);
   }
 
+  void limited_to(const OwnObject& queue, std::int64_t limit) {
+    if (queue.name != std::string(prefix_) + ".parked") all_.back().delivery_limit = limit;
+  }
+
   void add(Harm harm, std::string subject, std::string what, std::string mend) {
-    all_.push_back({harm, std::move(subject), std::move(what), std::move(mend)});
+    all_.push_back({harm, std::move(subject), std::move(what), std::move(mend), {}});
   }
 
   const std::string_view prefix_, queue_type_;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,9 +51,10 @@ struct OwnState {
 
 struct SettingFinding {
   Harm harm = Harm::safe;
-  std::string subject;  // the queue, the exchange, or "virtual host /"
-  std::string what;     // "policy 'all' sets message-ttl to 5000: messages ..."
-  std::string mend;     // the command or change that mends it
+  std::string subject;                              // the queue, the exchange, or "virtual host /"
+  std::string what;                                 // "policy 'all' sets message-ttl to 5000: messages ..."
+  std::string mend;                                 // the command or change that mends it
+  std::optional<std::int64_t> delivery_limit = {};  // set if it is one, of a queue that is consumed
   bool operator==(const SettingFinding&) const = default;
 };
 

@@ -46,6 +46,7 @@ struct HarmfulSetting {
   bool fatal = false;         // messages can be lost; else intake or retries can stand still, or repeat
   std::string subject, what;  // the queue; "policy 'all' sets message-ttl ..."
   std::string mend;           // the command that mends it
+  std::optional<std::int64_t> delivery_limit = {};  // of a queue that messages are taken in from
   bool operator==(const HarmfulSetting&) const = default;
 };
 

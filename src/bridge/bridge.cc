@@ -45,6 +45,8 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
         store_watch_.changed(status);
         intake_pause_.database_away(status.away);
       })),
+      crash_loop_(loop, {*jobs_, intake_holds_, health_,
+                         [this](SystemEvent event) { record(std::move(event)); }, settings_.identity.name}),
       ownership_(loop, {broker, *jobs_, health_, [this](SystemEvent event) { record(std::move(event)); },
                         [this](bool ours) { ownership_changed(ours); }}),
       proof_(loop.clock(), settings_.require_token),
@@ -117,6 +119,7 @@ Bridge::~Bridge() = default;
 Result<void> Bridge::start() {
   intake_holds_.hold(IntakeHolds::Why::place);  // until we know whose it is
   intake_pause_.start();
+  crash_loop_.start();
   attachments_.note_by([this](std::vector<AttachmentSighting> seen) { note_attachments(std::move(seen)); });
   if (auto started = broker_.start(*this); !started) return started;
   ownership_.start();
@@ -386,6 +389,7 @@ void Bridge::attachments_found(const AttachmentLook& look) {
   if (drain_.begun()) return;
   attachments_.found(look, configured_queues(), loop_.clock().boot());
   if (look.settings) settings_watch_.found(*look.settings);
+  crash_loop_.looked(look.settings);
   for (const std::string& queue : look.matched) counts_.know(queue);
   // While the management API does not answer, the last result applies.
   if (look.attached && *look.attached != rules_->targets().attached)
@@ -423,6 +427,7 @@ void Bridge::drain(std::function<void()> done) {
   broker_watch_.stop();
   ownership_.drain();
   intake_pause_.drain();
+  crash_loop_.drain();
   key_reader_.drain();
   router_.drain();
   returned_.drain();

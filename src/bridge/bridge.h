@@ -18,6 +18,7 @@
 #include "src/bridge/breakers.h"
 #include "src/bridge/broker_watch.h"
 #include "src/bridge/bulk.h"
+#include "src/bridge/crash_loop.h"
 #include "src/bridge/delivery_proof.h"
 #include "src/bridge/delivery_router.h"
 #include "src/bridge/dispatch.h"
@@ -157,6 +158,7 @@ class Bridge final : public BrokerSink {
   IntakeHolds intake_holds_;
   IntakePause intake_pause_;
   const std::unique_ptr<StoreJobs> jobs_;
+  CrashLoop crash_loop_;
   OwnershipWatch ownership_;
   DeliveryProof proof_;
   TokenKeyReader key_reader_;

@@ -9,7 +9,7 @@ namespace rung::bridge {
 
 class IntakeHolds {
  public:
-  enum class Why : std::uint8_t { database_away = 1, place = 2 };
+  enum class Why : std::uint8_t { database_away = 1, place = 2, crash_loop = 4 };
 
   explicit IntakeHolds(Broker& broker) : broker_(broker) {}
 
@@ -18,6 +18,7 @@ class IntakeHolds {
     holds_ = static_cast<std::uint8_t>(holds_ | static_cast<std::uint8_t>(why));
     broker_.pause_intake(true);
   }
+  bool held() const { return holds_ != 0; }
   void release(Why why) {
     if (holds_ == 0) return;
     holds_ = static_cast<std::uint8_t>(holds_ & ~static_cast<std::uint8_t>(why));

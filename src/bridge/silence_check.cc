@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "src/core/failpoint.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -170,6 +171,7 @@ void SilenceCheck::decide(const Batch& batch, const Known& known) {
                                     ? published->second
                                     : row.at - deps_.rules->queue(queue).silence.after;
       std::string because = held_because(verdict.known, delivered);
+      if (planted(Bug::silence_of_the_detached)) because.clear();
       if (!because.empty()) {
         ++held;
         why = because;

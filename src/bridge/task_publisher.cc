@@ -95,7 +95,7 @@ void TaskPublisher::published(const ClaimedTask& claimed, const PublishResult& r
       if (task.next_at) lateness_.add(late);
       deps_.breakers.published(task);
       if (!result.reason.empty()) route_log_.routing_key_lost(task.queue, result.reason);
-      return record(task.shard, {task.id, event::Confirmed{task.attempt, now}, {}, claimed.task});
+      return record(task.shard, {task.id, event::Confirmed{task.attempt, now, task.epoch}, {}, claimed.task});
     case How::returned:
       if (const Target target = target_of(task); !target.exchange.empty())
         route_log_.exchange_refused(target.exchange, result.reason);

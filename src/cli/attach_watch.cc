@@ -119,7 +119,7 @@ bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
     for (rabbit::SettingFinding& one :
          rabbit::judge_settings(broker_.prefix, broker_.rabbitmq.queue_type, *own))
       found.settings->push_back({one.harm == rabbit::Harm::fatal, std::move(one.subject), std::move(one.what),
-                                 std::move(one.mend)});
+                                 std::move(one.mend), one.delivery_limit});
   }
   if (seen.all) found.attached.emplace(seen.all->begin(), seen.all->end());
   const std::vector<std::string>& queues = seen.queues;

@@ -6,6 +6,7 @@
 #include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
+#include "src/api/bulks.h"
 #include "src/api/views.h"
 #include "src/cli/bulk_run.h"
 #include "src/cli/command.h"
@@ -23,6 +24,7 @@ struct BulkCommandOptions {
   int limit = 20;
   double rate = 0;
   bool detach = false;
+  std::string reason;
 };
 
 int report_no_bulk(std::int64_t id) {
@@ -106,7 +108,7 @@ int show(const BulkCommandOptions& o) {
 int set_state(const BulkCommandOptions& o, BulkState to) {
   Session session;
   if (const int code = open_session(o.common, session); code != kSuccess) return code;
-  auto bulk = session.store->set_bulk(o.id, to, std::nullopt);
+  auto bulk = api::control_bulk(*session.store, {o.id, to, std::nullopt, cli_user(), o.reason});
   if (!bulk) return report_error(bulk.error());
   if (!*bulk) return report_no_bulk(o.id);
   const Bulk& b = **bulk;
@@ -124,7 +126,7 @@ int resume(const BulkCommandOptions& o) {
   Session session;
   if (const int code = open_session(o.common, session); code != kSuccess) return code;
   const auto rate = o.rate > 0 ? std::optional<double>(o.rate) : std::nullopt;
-  auto bulk = session.store->set_bulk(o.id, BulkState::running, rate);
+  auto bulk = api::control_bulk(*session.store, {o.id, BulkState::running, rate, cli_user(), o.reason});
   if (!bulk) return report_error(bulk.error());
   if (!*bulk) return report_no_bulk(o.id);
   if ((*bulk)->state != BulkState::running) {
@@ -138,6 +140,10 @@ int resume(const BulkCommandOptions& o) {
     print(fmt::format("bulk {} will be resumed by a sidecar\n", o.id));
   }
   return kSuccess;
+}
+
+void add_reason(CLI::App& c, BulkCommandOptions& o) {
+  c.add_option("--reason", o.reason, "Why; recorded in retry_events")->type_name("TEXT");
 }
 
 CLI::App& add_one(CLI::App& bulk, const std::string& name, const std::string& summary,
@@ -169,11 +175,14 @@ void add_bulk(CLI::App& app, int* exit) {
   CLI::App& one = add_one(bulk, "show", "Shows one bulk in detail", "Examples:\n  rung bulk show 7", *o);
   add_utc(one);
   one.callback([o, exit] { *exit = show(*o); });
-  add_one(bulk, "pause", "Pauses a bulk, wherever it runs", "Examples:\n  rung bulk pause 7", *o)
-      .callback([o, exit] { *exit = set_state(*o, BulkState::paused); });
-  add_one(bulk, "abort", "Ends a bulk; tasks already changed stay changed", "Examples:\n  rung bulk abort 7",
-          *o)
-      .callback([o, exit] { *exit = set_state(*o, BulkState::aborted); });
+  CLI::App& pause = add_one(bulk, "pause", "Pauses a bulk, wherever it runs",
+                            "Examples:\n  rung bulk pause 7 --reason \"the shop is down\"", *o);
+  add_reason(pause, *o);
+  pause.callback([o, exit] { *exit = set_state(*o, BulkState::paused); });
+  CLI::App& abort = add_one(bulk, "abort", "Ends a bulk; tasks already changed stay changed",
+                            "Examples:\n  rung bulk abort 7", *o);
+  add_reason(abort, *o);
+  abort.callback([o, exit] { *exit = set_state(*o, BulkState::aborted); });
   CLI::App& on = add_one(bulk, "resume", "Resumes a bulk and runs it here",
                          "Examples:\n"
                          "  rung bulk resume 7\n"
@@ -183,6 +192,7 @@ void add_bulk(CLI::App& app, int* exit) {
   on.add_option("--rate", o->rate, "New rate, in tasks per second")
       ->type_name("N")
       ->check(CLI::Range(0.01, 1e6));
+  add_reason(on, *o);
   on.add_flag("--detach", o->detach, "Let a sidecar run it");
   on.callback([o, exit] { *exit = resume(*o); });
 }

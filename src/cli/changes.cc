@@ -201,8 +201,14 @@ int run_finish(const ChangeOptions& o) {
     return report_error(kUserError, "--error needs --failed, not --succeeded");
   if (o.succeeded && o.even_reported)
     return report_error(kUserError, "--even-reported needs --failed, not --succeeded");
-  Session session;
-  return run(session, o, event::Finish{o.succeeded, o.error, o.executor, o.attempt, o.even_reported});
+  const bool by_filter = o.ids.empty();
+  if (by_filter && (o.attempt > 0 || !o.executor.empty()))
+    return report_error(kUserError, "--attempt and --executor need retry-ids, not a filter");
+  if (by_filter && !o.error.empty())
+    return report_error(kUserError,
+                        "--error needs retry-ids; with a filter, --reason is the error text, too");
+  return run_by_ids_or_filter(o, event::Finish{o.succeeded, o.error, o.executor, o.attempt, o.even_reported},
+                              o.succeeded ? BulkAction::succeed : BulkAction::fail);
 }
 
 CLI::Option& add_ids(CLI::App& command, ChangeOptions& options) {
@@ -347,13 +353,18 @@ void add_finish(CLI::App& app, int* exit) {
       "  rung finish 249107395289088 --succeeded\n"
       "  rung finish 249107395289088 --failed --error \"refused by the bank\" --executor app-3:8080\n"
       "  rung finish 249107395289088 --failed --attempt 2      safe to repeat: fails attempt 2 only\n"
+      "  rung finish --queue orders --silence-held --succeeded --reason \"counted in the shop\"\n"
       "A success ends the task; a failure moves it to the next level, also after a presumed success (after "
       "a\n"
       "reported one only with --even-reported). An attempt that is being published can "
       "only\n"
-      "be finished after the broker's confirm; the command waits up to 2 s for it.",
+      "be finished after the broker's confirm; the command waits up to 2 s for it.\n"
+      "With a filter and no --state: only deliveries whose silence is held open." +
+          std::string(kFilterHelp),
       o->common);
-  add_ids(c, *o).required();
+  add_ids(c, *o);
+  add_filter(c, o->filter, false);
+  add_bulk_options(c, o->bulk);
   CLI::Option_group& how = *c.add_option_group("how");
   how.add_flag("--succeeded", o->succeeded, "The attempt succeeded");
   how.add_flag("--failed", o->failed, "The attempt failed: next level, or parked");

@@ -87,9 +87,9 @@ int run(const Common& common) {
   const SystemClock clock;
   QueueList list(config.broker);
   for (Findings part :
-       {check_broker(config, clock), check_management(config, list), check_error_queues(config, list, clock),
-        check_database(config, clock), check_ownership(config, clock), check_collector(config),
-        check_machine(config, find_config(common))})
+       {check_broker(config, list, clock), check_management(config, list),
+        check_error_queues(config, list, clock), check_database(config, clock),
+        check_ownership(config, clock), check_collector(config), check_machine(config, find_config(common))})
     std::ranges::move(part, std::back_inserter(all));
   print(common.json ? findings_json(all) : to_text(all));
   return count(all, Status::wrong) == 0 ? kSuccess : kUserError;

@@ -16,6 +16,9 @@ namespace rung::cli {
 // How long a check waits for a service, for connecting and for each answer.
 inline constexpr Ms kDoctorTimeout{std::chrono::seconds{5}};
 
+// Findings for the queues of one pattern.
+inline constexpr std::size_t kMostOfPattern = 20;
+
 struct Finding {
   enum class Status { ok, warn, wrong, skipped };
   std::string name;  // "broker.login": for scripts
@@ -58,8 +61,9 @@ class QueueList {
   std::optional<Result<std::vector<rabbit::QueueFacts>>> listed_;
 };
 
-// Over AMQP: login, virtual host, permissions, Rung's exchanges and queues.
-Findings check_broker(const Config& config, const Clock& clock);
+// Over AMQP: login, virtual host, permissions, Rung's exchanges and queues, and those that the config names
+// or matches.
+Findings check_broker(const Config& config, QueueList& list, const Clock& clock);
 // Over the management API: access, attachment of the queues in the config, types and policies.
 Findings check_management(const Config& config, QueueList& list);
 // error_queues of the config: whether they exist and can be read, and where their messages go back to.

@@ -1,11 +1,14 @@
 // Checks over AMQP: login, virtual host, permissions, exchanges and queues.
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "plugin/rabbitmq/management.h"
 #include "plugin/rabbitmq/probe.h"
 #include "plugin/rabbitmq/return_route.h"
+#include "src/cli/attach_run.h"
 #include "src/cli/doctor.h"
 #include "src/core/url.h"
 
@@ -173,36 +176,48 @@ Findings check_topology(const Broker& b, rabbit::Probe& probe) {
 
 // Whether retries of the config's queues can keep their routing key: the sidecar binds each queue to
 // <prefix>.return on first use.
-Findings check_routing_keys(const Broker& b, rabbit::Probe& probe) {
-  Findings all;
+Finding check_routing_key(const Broker& b, rabbit::Probe& probe, const std::string& queue) {
   const std::string exchange = rabbit::return_exchange(b.config.broker.prefix);
-  for (const auto& [queue, rules] : b.config.rules->queues()) {
-    const std::string name = "queue." + queue + ".routing_key";
-    // RabbitMQ 4.3 refuses even this check without permissions; then the attempt to bind says which are
-    // missing.
-    const auto missing = [](const Result<void>& there) {
-      return !there && there.error().kind == Error::Kind::not_found;
-    };
-    if (missing(probe.queue_exists(queue)) || missing(probe.exchange_exists(exchange))) {
-      all.push_back(skipped(name, "the queue or " + exchange + " does not exist yet"));
-      continue;
-    }
-    const auto bind = probe.may_bind(queue, exchange);
-    if (bind) {
-      all.push_back(good(name, "retries keep their routing key, through exchange " + exchange));
-    } else {
-      all.push_back(warning(name,
-                            "retries lose their routing key: user '" + b.user +
-                                "' is not allowed to bind it to " + exchange + ": " + bind.error().message,
-                            b.grant()));
-    }
+  const std::string name = "queue." + queue + ".routing_key";
+  // RabbitMQ 4.3 refuses even this check without permissions; then the attempt to bind says which are
+  // missing.
+  const auto missing = [](const Result<void>& there) {
+    return !there && there.error().kind == Error::Kind::not_found;
+  };
+  if (missing(probe.queue_exists(queue)) || missing(probe.exchange_exists(exchange)))
+    return skipped(name, "the queue or " + exchange + " does not exist yet");
+  const auto bind = probe.may_bind(queue, exchange);
+  if (bind) return good(name, "retries keep their routing key, through exchange " + exchange);
+  return warning(name,
+                 "retries lose their routing key: user '" + b.user + "' is not allowed to bind it to " +
+                     exchange + ": " + bind.error().message,
+                 b.grant());
+}
+
+Findings check_routing_keys(const Broker& b, QueueList& list, rabbit::Probe& probe) {
+  Findings all;
+  for (const auto& [queue, rules] : b.config.rules->queues())
+    all.push_back(check_routing_key(b, probe, queue));
+  if (b.config.rules->patterns().empty()) return all;
+  const auto& queues = list.get();
+  if (!queues) return all;  // check_management says why
+  // A line for each pattern, and those of its queues that need something.
+  for (const auto& [pattern, names] : matched_queues(b.config, *queues)) {
+    Findings each;
+    for (const std::string& queue : names) each.push_back(check_routing_key(b, probe, queue));
+    std::erase_if(each, [](const Finding& finding) { return finding.status == Finding::Status::ok; });
+    if (each.empty())
+      all.push_back(good("queue." + pattern + ".routing_key",
+                         "retries of " + std::to_string(names.size()) + " queues keep their routing key"));
+    each.resize(std::min(each.size(), kMostOfPattern));
+    std::ranges::move(each, std::back_inserter(all));
   }
   return all;
 }
 
 }  // namespace
 
-Findings check_broker(const Config& config, const Clock& clock) {
+Findings check_broker(const Config& config, QueueList& list, const Clock& clock) {
   const auto url = parse_url(config.broker.url);
   if (!url) return {wrong("broker.login", "broker.url: " + url.error().message, "correct broker.url")};
   Broker b{config, *url, user_of(*url), url->vhost()};
@@ -219,7 +234,7 @@ Findings check_broker(const Config& config, const Clock& clock) {
                   good("broker.vhost", "virtual host '" + b.vhost + "'")};
   for (const Findings& part :
        {check_addresses(config, clock, serving), check_permissions(b, **probe), check_topology(b, **probe),
-        check_routing_keys(b, **probe), check_publishing(b, **probe)})
+        check_routing_keys(b, list, **probe), check_publishing(b, **probe)})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

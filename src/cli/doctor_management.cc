@@ -17,8 +17,6 @@ namespace {
 using rabbit::Policy;
 using rabbit::QueueFacts;
 
-constexpr std::size_t kMostOfPattern = 20;  // findings for the queues of one pattern
-
 struct ManagementData {
   std::vector<QueueFacts> queues;
   std::vector<Policy> policies;

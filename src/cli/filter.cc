@@ -21,7 +21,7 @@ struct Time {
 
 }  // namespace
 
-void add_filter(CLI::App& c, FilterOptions& o) {
+void add_filter(CLI::App& c, FilterOptions& o, bool by_error) {
   Filter& f = o.filter;
   c.add_option("--queue", f.queue, "Tasks for this queue")->type_name("NAME");
   c.add_option("--exchange", f.exchange, "Tasks whose message was, or will be, published to this exchange")
@@ -42,10 +42,12 @@ void add_filter(CLI::App& c, FilterOptions& o) {
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
   c.add_option("--ladder", f.ladder, "Tasks on this ladder")->type_name("NAME");
-  c.add_option("--error", o.error,
-               "Tasks whose last error contains this text, or matches it: /HTTP 5..|reset/, or /.../i to "
-               "ignore case (RE2 syntax)")
-      ->type_name("TEXT");
+  if (by_error) {
+    c.add_option("--error", o.error,
+                 "Tasks whose last error contains this text, or matches it: /HTTP 5..|reset/, or /.../i to "
+                 "ignore case (RE2 syntax)")
+        ->type_name("TEXT");
+  }
   c.add_option("--error-type", f.error_type, "Tasks whose last error has this type")->type_name("TYPE");
   c.add_option("--due-before", o.due_before, "Due before this time; a duration counts from now")
       ->type_name("TIME");
@@ -63,6 +65,8 @@ void add_filter(CLI::App& c, FilterOptions& o) {
   c.add_option("--created-before", o.created_before,
                "Received before this time; a duration counts back from now")
       ->type_name("TIME");
+  c.add_flag("--silence-held", f.silence_held,
+             "Deliveries whose silence is held open, because their queue was not attached");
 }
 
 bool is_set(const FilterOptions& o) {
@@ -73,7 +77,7 @@ bool is_set(const FilterOptions& o) {
         &f.error_type, &f.correlation_id}) {
     if (!text->empty()) return true;
   }
-  return !o.states.empty() || !o.headers.empty();
+  return !o.states.empty() || !o.headers.empty() || f.silence_held;
 }
 
 void read_states(const FilterOptions& o, Filter& filter) {
@@ -165,6 +169,7 @@ std::string to_flags(const Filter& f) {
   time("--first-failed-before", f.first_failed_before);
   time("--created-since", f.created_after);
   time("--created-before", f.created_before);
+  if (f.silence_held) out += std::string(out.empty() ? "" : " ") + "--silence-held";
   return out;
 }
 

@@ -19,7 +19,8 @@ struct FilterOptions {
   std::vector<std::string> states, headers;  // headers: NAME=VALUE
   Filter filter;                             // options that need no parsing
 };
-void add_filter(CLI::App& command, FilterOptions& options);
+// `by_error`: with --error, which rung finish has for something else.
+void add_filter(CLI::App& command, FilterOptions& options, bool by_error = true);
 
 // Whether any filter option was given.
 bool is_set(const FilterOptions& options);

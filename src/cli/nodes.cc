@@ -1,92 +1,34 @@
 // rung nodes: which node owns which shards, since when, and how late they are.
+#include "src/api/nodes.h"
+
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <algorithm>
-#include <chrono>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "src/cli/command.h"
 #include "src/cli/commands.h"
 #include "src/cli/task_text.h"
 #include "src/cli/text.h"
 #include "src/cli/when.h"
-#include "src/core/rfc3339.h"
 
 namespace rung::cli {
 namespace {
 
-constexpr Ms kHiddenAfter = std::chrono::hours{24};  // older nodes are shown only with --all
+using api::differs;
+using api::Nodes;
+using api::NodeState;
+using api::OwnedShards;
+using api::since;
+using api::state_of;
 
 struct NodesOptions {
   Common common;
   bool all = false;
   bool watch = false;
 };
-
-// The shards that a node owns by valid leases, or that nobody owns.
-struct OwnedShards {
-  std::vector<int> shards;
-  std::optional<EpochMs> changed_at;  // when the latest of them was acquired
-  std::int64_t overdue = 0;
-  std::optional<EpochMs> oldest;  // due time of the oldest overdue task
-};
-
-enum class NodeState { live, dead, left };
-
-struct Nodes {
-  std::vector<NodeRow> rows;
-  std::string config;   // fingerprint that most live nodes have; "" = none is the most frequent
-  bool differ = false;  // live nodes have different ones
-  std::map<int, OwnedShards> held;
-  OwnedShards unowned;
-  std::size_t hidden = 0;  // number of nodes not shown
-};
-
-NodeState state_of(const NodeRow& node, EpochMs now) {
-  if (node.expires_at > now) return NodeState::live;
-  return node.expires_at > node.seen_at ? NodeState::dead
-                                        : NodeState::left;  // a clean shutdown sets expires_at to now
-}
-
-std::string_view to_word(NodeState state) {
-  switch (state) {
-    case NodeState::live:
-      return "live";
-    case NodeState::dead:
-      return "dead";
-    default:
-      return "left";
-  }
-}
-
-// REQUIRES: rows are read.
-void compare_configs(Nodes& nodes, EpochMs now) {
-  std::map<std::string, int> count;
-  for (const NodeRow& node : nodes.rows) {
-    if (state_of(node, now) == NodeState::live && !node.config.empty()) ++count[node.config];
-  }
-  nodes.differ = count.size() > 1;
-  int most = 0;
-  for (const auto& [config, times] : count) {
-    if (times == most) nodes.config.clear();
-    if (times > most) nodes.config = config;
-    most = std::max(most, times);
-  }
-}
-
-bool differs(const Nodes& nodes, const NodeRow& node, EpochMs now) {
-  return nodes.differ && state_of(node, now) == NodeState::live && !node.config.empty() &&
-         node.config != nodes.config;
-}
-
-EpochMs since(const NodeRow& node, EpochMs now) {
-  return state_of(node, now) == NodeState::live ? node.started_at : node.expires_at;
-}
 
 // "0-20,43"
 std::string ranges(const std::vector<int>& shards) {
@@ -99,42 +41,6 @@ std::string ranges(const std::vector<int>& shards) {
     i = last + 1;
   }
   return out.empty() ? "-" : out;
-}
-
-void add(OwnedShards& owned, const ShardRow& shard, const std::map<int, ShardOverdue>& late) {
-  owned.shards.push_back(shard.shard);
-  if (shard.acquired_at)
-    owned.changed_at = std::max(owned.changed_at.value_or(EpochMs{}), *shard.acquired_at);
-  const auto it = late.find(shard.shard);
-  if (it == late.end()) return;
-  owned.overdue += it->second.tasks;
-  owned.oldest = std::min(owned.oldest.value_or(it->second.oldest), it->second.oldest);
-}
-
-Result<Nodes> read(Store& store, EpochMs now, bool all) {
-  auto rows = store.nodes();
-  if (!rows) return tl::unexpected(rows.error());
-  const auto shards = store.shards();
-  if (!shards) return tl::unexpected(shards.error());
-  const auto overdue = store.overdue();
-  if (!overdue) return tl::unexpected(overdue.error());
-  std::map<int, ShardOverdue> late;
-  for (const ShardOverdue& one : *overdue) late[one.shard] = one;
-  Nodes nodes;
-  for (const ShardRow& shard : *shards) {
-    const bool held = shard.owner != 0 && shard.expires_at && *shard.expires_at > now;
-    add(held ? nodes.held[shard.owner] : nodes.unowned, shard, late);
-  }
-  for (NodeRow& row : *rows) {
-    const bool ended_long_ago = row.expires_at + kHiddenAfter < now && !nodes.held.contains(row.id);
-    if (ended_long_ago && !all) {
-      ++nodes.hidden;
-    } else {
-      nodes.rows.push_back(std::move(row));
-    }
-  }
-  compare_configs(nodes, now);
-  return nodes;
 }
 
 std::vector<Table::Cell> owned_cells(const OwnedShards& owned, EpochMs now) {
@@ -181,7 +87,7 @@ std::string text(const Nodes& nodes, EpochMs now, const Terminal& terminal) {
                           : state == NodeState::dead ? Colour::red
                                                      : Colour::dim;
     row({node.name,
-         {std::string(to_word(state)), colour},
+         {std::string(api::to_word(state)), colour},
          relative(since(node, now), now),
          relative(node.seen_at, now)},
         held == nodes.held.end() ? kNothing : held->second, config_cell(nodes, node, now), node.version,
@@ -205,52 +111,11 @@ std::string text(const Nodes& nodes, EpochMs now, const Terminal& terminal) {
   return out;
 }
 
-void put(Json& json, const OwnedShards& owned, EpochMs now) {
-  json["shards"] = owned.shards;
-  json["overdue"] = owned.overdue;
-  json["oldest_overdue_ms"] = owned.oldest ? Json((now - *owned.oldest).count()) : Json();
-}
-
-Json problems_of(const NodeRow& node) {
-  Json json = Json::array();
-  for (const HealthProblem& p : node.problems)
-    json.push_back({{"name", p.name}, {"detail", p.detail}, {"since", to_rfc3339(p.since)}});
-  return json;
-}
-
-Json nodes_json(const Nodes& nodes, EpochMs now) {
-  static const OwnedShards kNothing;
-  Json json = {{"nodes", Json::array()}};
-  for (const NodeRow& node : nodes.rows) {
-    const auto it = nodes.held.find(node.id);
-    const OwnedShards& owned = it == nodes.held.end() ? kNothing : it->second;
-    Json one = {{"node", node.name},
-                {"state", to_word(state_of(node, now))},
-                {"since", to_rfc3339(since(node, now))},
-                {"started_at", to_rfc3339(node.started_at)},
-                {"seen_at", to_rfc3339(node.seen_at)},
-                {"expires_at", to_rfc3339(node.expires_at)},
-                {"version", node.version},
-                {"address", node.address},
-                {"config", node.config.empty() ? Json() : Json(node.config)},
-                {"config_differs", differs(nodes, node, now)},
-                {"problems", problems_of(node)},
-                {"taken_at", owned.changed_at ? Json(to_rfc3339(*owned.changed_at)) : Json()}};
-    put(one, owned, now);
-    json["nodes"].push_back(std::move(one));
-  }
-  Json unowned;
-  put(unowned, nodes.unowned, now);
-  json["nobody"] = std::move(unowned);
-  json["not_shown"] = nodes.hidden;
-  return json;
-}
-
 int show(Session& session, const NodesOptions& options) {
-  const auto nodes = read(*session.store, session.now, options.all);
+  const auto nodes = api::read_nodes(*session.store, session.now, options.all);
   if (!nodes) return report_error(nodes.error());
   if (options.common.json) {
-    print(dump(nodes_json(*nodes, session.now)) + "\n");
+    print(dump(api::to_json(*nodes, session.now)) + "\n");
   } else {
     print(text(*nodes, session.now, Terminal::of_stdout()));
   }

@@ -130,12 +130,18 @@ std::vector<QuorumNote> quorum_notes(const QueueFacts& facts, const std::vector<
 
 PlainJson queue_setting(const QueueFacts& facts, const std::vector<Policy>& policies,
                         const std::string& name) {
-  const PlainJson arguments = PlainJson::parse(facts.arguments, nullptr, false);
-  if (arguments.is_object() && arguments.contains("x-" + name)) return arguments["x-" + name];
   const Policy* policy = find_policy(policies, facts.policy);
-  const PlainJson definition =
-      policy == nullptr ? PlainJson() : PlainJson::parse(policy->definition, nullptr, false);
-  return definition.is_object() && definition.contains(name) ? definition[name] : PlainJson();
+  std::string definition = facts.effective_policy;
+  if (definition.empty() && policy != nullptr) definition = policy->definition;
+  const auto value_in = [](const std::string& table, const std::string& key) {
+    const PlainJson object = PlainJson::parse(table, nullptr, false);
+    return object.is_object() && object.contains(key) ? object[key] : PlainJson();
+  };
+  PlainJson by_argument = value_in(facts.arguments, "x-" + name), by_policy = value_in(definition, name);
+  // Of two numbers the broker takes the smaller one.
+  if (by_argument.is_number_integer() && by_policy.is_number_integer())
+    return by_policy < by_argument ? by_policy : by_argument;
+  return by_argument.is_null() ? by_policy : by_argument;
 }
 
 }  // namespace rung::cli

@@ -37,6 +37,8 @@ struct Claim {
 struct Confirmed {
   int attempt;
   EpochMs published_at;
+  // Of the claim whose copy this is: a newer claim waits for its own confirm. 0 = not known.
+  std::uint64_t epoch = 0;
 };  // the broker accepted it, and the queue has it
 struct Returned {
   int attempt;

@@ -1,5 +1,7 @@
 // /v1/bulk: one action on many tasks. Bulks are created here; every sidecar's runner (src/bridge/bulk.h)
 // picks them up from the table.
+#include "src/api/bulks.h"
+
 #include <charconv>
 #include <nlohmann/json.hpp>
 
@@ -36,7 +38,7 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
   if (const auto known = action ? bulk_action_from(*action) : std::nullopt) {
     wish.bulk.action = *known;
   } else {
-    fields.wrong("action", "must be \"cancel\", \"discard\", \"fire\" or \"redrive\"");
+    fields.wrong("action", "must be \"cancel\", \"discard\", \"fire\", \"redrive\", \"succeed\" or \"fail\"");
   }
   if (const Json* filter = fields.get("filter")) {
     wish.bulk.filter = read_filter_object(*filter, errors);
@@ -65,8 +67,9 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
       fields.wrong("elsewhere", "only valid with the action redrive");
   }
   wish.bulk.even_reported = fields.flag("even_reported").value_or(false);
-  if (wish.bulk.even_reported && wish.bulk.action != BulkAction::redrive)
-    fields.wrong("even_reported", "only valid with the action redrive");
+  if (wish.bulk.even_reported && wish.bulk.action != BulkAction::redrive &&
+      wish.bulk.action != BulkAction::fail)
+    fields.wrong("even_reported", "only valid with the actions redrive and fail");
   if (errors.empty()) {
     if (std::string why = refused_states(wish.bulk); !why.empty())
       fields.wrong("filter.state", std::move(why));
@@ -99,9 +102,12 @@ Response set_state(Context& context, const Call& call, BulkState state) {
   api::Fields fields(*json, "", errors);
   std::optional<double> rate;
   if (state == BulkState::running) rate = read_rate(fields);
+  const std::string reason = fields.text("reason", kErrorBytes).value_or("");
   fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
-  auto bulk = context.reads.run([&](BulkStore& store) { return store.set_bulk(*id, state, rate); });
+  auto bulk = context.reads.run([&](Store& store) {
+    return api::control_bulk(store, {*id, state, rate, call.who, reason});
+  });
   if (!bulk) return problem(bulk.error(), call.request.path);
   if (!*bulk) return no_such_bulk(call);
   if ((*bulk)->state != state) {

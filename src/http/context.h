@@ -88,6 +88,7 @@ Response list_queues(Context& context, const Call& call);
 Response pause_queue(Context& context, const Call& call);
 Response resume_queue(Context& context, const Call& call);
 
+Response list_nodes(Context& context, const Call& call);
 Response show_health(Context& context, const Call& call);
 Response show_ready(Context& context, const Call& call);
 Response show_metrics(Context& context, const Call& call, int connections);

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::string_view kNames =
     "queue, exchange, tag, state, kind, message_id, correlation_id, header.NAME, ladder, error, error_type, "
-    "due_after, due_before, created_after, created_before, first_failed_after, first_failed_before";
+    "due_after, due_before, created_after, created_before, first_failed_after, first_failed_before, "
+    "silence_held";
 
 constexpr std::string_view kHeader = "header.";
 
@@ -89,6 +90,11 @@ struct Reader {
     if (name == "due_before") return time(name, value, filter.due_before), true;
     if (name == "created_after") return time(name, value, filter.created_after), true;
     if (name == "created_before") return time(name, value, filter.created_before), true;
+    if (name == "silence_held") {
+      filter.silence_held = value == "true";
+      if (!filter.silence_held) wrong(name, "must be true");
+      return true;
+    }
     if (name == "state") return states(name, value), true;
     if (name == "kind") {
       filter.kind = kind_from(value);

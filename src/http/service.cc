@@ -3,6 +3,7 @@
 #include <set>
 
 #include "src/api/gates.h"
+#include "src/api/nodes.h"
 #include "src/api/owners.h"
 #include "src/core/rfc3339.h"
 #include "src/http/context.h"
@@ -59,6 +60,24 @@ Response show_health(Context& context, const Call& call) {
   if (!context.vitals())
     return problem(503, "the event loop does not respond: this process hangs", call.request.path);
   return answer(200, {{"status", "ok"}});
+}
+
+// Like rung nodes --json. `all=true`: also nodes that ended over a day ago.
+Response list_nodes(Context& context, const Call& call) {
+  bool all = false;
+  for (const auto& [name, value] : call.request.query) {
+    if (name != "all" || (value != "true" && value != "false"))
+      return problem({{name.substr(0, 60), "the only parameter is all: true or false"}}, call.request.path);
+    all = value == "true";
+  }
+  const auto nodes = context.reads.run([&](Store& store) -> Result<Json> {
+    const auto now = store.now();
+    if (!now) return tl::unexpected(now.error());
+    const auto read = api::read_nodes(store, *now, all);
+    if (!read) return tl::unexpected(read.error());
+    return api::to_json(*read, *now);
+  });
+  return nodes ? answer(200, *nodes) : problem(nodes.error(), call.request.path);
 }
 
 Response show_ready(Context& context, const Call& call) {
@@ -137,6 +156,7 @@ std::vector<Route> all_routes(Context& c, const std::function<int()>& connection
       {"POST", "/v1/bulk/{id}/pause", full, with(pause_bulk)},
       {"POST", "/v1/bulk/{id}/resume", full, with(resume_bulk)},
       {"POST", "/v1/bulk/{id}/abort", full, with(abort_bulk)},
+      {"GET", "/v1/nodes", read, with(list_nodes)},
       {"GET", "/v1/queues", read, with(list_queues)},
       {"POST", "/v1/queues/{queue}/pause", full, with(pause_queue)},
       {"POST", "/v1/queues/{queue}/resume", full, with(resume_queue)},

@@ -251,6 +251,8 @@ Response show_task(Context& context, const Call& call) {
   for (const AttemptRow& attempt : found->history) attempts.push_back(api::to_json(attempt));
   json["history"] = std::move(attempts);
   json["held"] = found->gate ? api::gate_json(*found->gate) : Json();
+  const bool open = is_silence_held(found->row->task) && !found->history.empty();
+  json["silence_held"] = open ? Json(found->history.back().attempt.error) : Json();
   Response response = answer(200, json);
   response.headers.emplace_back("ETag", api::etag(found->row->task));
   return response;

@@ -16,7 +16,12 @@ namespace rung {
 
 // One action on many tasks: those that matched when the bulk was created. Persisted as words. NOTE: append
 // only.
-enum class BulkAction : std::uint8_t { cancel = 1, fire, redrive, discard };
+enum class BulkAction : std::uint8_t { cancel = 1, fire, redrive, discard, succeed, fail };
+// Reports a result on behalf of consumers. Without a state in the filter: of deliveries whose silence is held
+// open.
+inline bool is_finish(BulkAction action) {
+  return action == BulkAction::succeed || action == BulkAction::fail;
+}
 enum class BulkState : std::uint8_t { running = 1, paused, aborted, done };
 std::string_view to_word(BulkAction);
 std::string_view to_word(BulkState);
@@ -32,7 +37,7 @@ struct NewBulk {
   std::string filter_text;     // the filter as the user wrote it: for people
   std::string reason;          // as the person gave it
   Target elsewhere;            // of a redrive
-  bool even_reported = false;  // of a redrive
+  bool even_reported = false;  // of a redrive or a failure
   double rate = 0;             // tasks a second; 0 = as fast as it goes
   std::string who;
   bool paused = false;     // created paused, until set_bulk(): a person confirms first

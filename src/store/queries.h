@@ -43,6 +43,7 @@ struct Filter {
   // for longer than the store's timeout, returns a permanent error.
   ErrorPatternPtr error_matches = {};
   std::optional<EpochMs> first_failed_before = {}, first_failed_after = {};
+  bool silence_held = false;  // only deliveries whose silence is held open
 };
 inline constexpr std::int64_t kMostTried = 1'000'000;
 

@@ -9,7 +9,7 @@
 namespace rung {
 namespace {
 
-constexpr std::array<std::string_view, 4> kActions{"cancel", "fire", "redrive", "discard"};
+constexpr std::array<std::string_view, 6> kActions{"cancel", "fire", "redrive", "discard", "succeed", "fail"};
 constexpr std::array<std::string_view, 4> kStates{"running", "paused", "aborted", "done"};
 
 template <typename Enum, std::size_t N>
@@ -28,6 +28,10 @@ std::vector<State> states_of(BulkAction action) {
       return {State::scheduled};
     case BulkAction::redrive:
       return {State::parked, State::scheduled, State::awaiting, State::succeeded};
+    case BulkAction::succeed:
+      return {State::awaiting, State::scheduled, State::parked};
+    case BulkAction::fail:
+      return {State::awaiting, State::succeeded};
     case BulkAction::discard:
       break;
   }
@@ -70,7 +74,9 @@ Filter of_bulk(const NewBulk& bulk) {
   filter.below.reset();
   if (!filter.state && filter.states.empty()) {
     const bool parked = bulk.action == BulkAction::redrive || bulk.action == BulkAction::discard;
-    filter.state = parked ? State::parked : State::scheduled;
+    const bool finish = is_finish(bulk.action);
+    filter.state = finish ? State::awaiting : parked ? State::parked : State::scheduled;
+    if (finish) filter.silence_held = true;  // whoever is being handled just now is not meant
   }
   return filter;
 }
@@ -93,6 +99,10 @@ Event event_of(const Bulk& bulk, TaskId id) {
   Event event{id, event::Cancel{bulk.reason}, ByHand{bulk.who, {}, bulk.reason, bulk.id}};
   if (bulk.action == BulkAction::fire) event.what = event::Fire{};
   if (bulk.action == BulkAction::redrive) event.what = event::Redrive{bulk.elsewhere, bulk.even_reported};
+  if (is_finish(bulk.action)) {
+    const bool succeeded = bulk.action == BulkAction::succeed;
+    event.what = event::Finish{succeeded, succeeded ? "" : bulk.reason, {}, 0, bulk.even_reported};
+  }
   if (bulk.action == BulkAction::discard) event.what = event::Discard{bulk.reason};
   return event;
 }

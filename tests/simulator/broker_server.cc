@@ -240,10 +240,12 @@ bool BrokerServer::put(const std::string& exchange, const std::string& key, cons
   return true;
 }
 
-void BrokerServer::reject(const std::string& queue, Copy copy) {
+bool BrokerServer::reject(const std::string& queue, Copy copy) {
+  if (queues_[queue].detached > 0) return false;
   add_death(copy.message, "rejected", queue, copy.exchange, copy.routing_key, world_.wall->us() / kSecond);
   copy.redelivered = false;
   push("rung.failed", std::move(copy), 0);
+  return true;
 }
 
 void BrokerServer::back(const std::string& queue, Copy copy) {
@@ -253,6 +255,13 @@ void BrokerServer::back(const std::string& queue, Copy copy) {
 }
 
 // --- faults
+
+void BrokerServer::detach(const std::string& name, bool yes) {
+  Queue& queue = queues_[name];
+  world_.note(0, [&] { return name + (yes ? " is detached" : " is attached again"); });
+  if (yes && queue.detached++ == 0) queue.detached_at = world_.events.now();
+  if (!yes) --queue.detached;
+}
 
 void BrokerServer::silence(const std::string& name, bool yes) {
   Queue& queue = queues_[name];

@@ -61,6 +61,8 @@ class BrokerServer {
     std::deque<Copy> ready;
     bool exists = true;
     int silent = 0, full = 0;  // number of such faults now
+    int detached = 0;          // number of such faults now
+    Us detached_at = 0;        // when the first of them began
     bool quorum = false;       // if silent, the first publish blocks its connection; else the 400th
   };
 
@@ -86,13 +88,15 @@ class BrokerServer {
   // --- applications
   // False if no queue takes it.
   bool put(const std::string& exchange, const std::string& key, const Message& message);
-  // A consumer rejects it: it is dead-lettered to rung.failed.
-  void reject(const std::string& queue, Copy copy);
+  // A consumer rejects it: it is dead-lettered to rung.failed. False: it is dropped, its queue is not
+  // attached.
+  bool reject(const std::string& queue, Copy copy);
   void back(const std::string& queue, Copy copy);         // its consumer has gone: back to the front
   std::function<void(const std::string& queue)> on_copy;  // a message arrived in an application's queue
 
   // --- faults
   void silence(const std::string& queue, bool yes);
+  void detach(const std::string& queue, bool yes);
   void block(bool yes);
   void go_away(bool yes);
   bool is_away() const { return away_ > 0; }
@@ -103,6 +107,10 @@ class BrokerServer {
   const std::vector<LinkPtr>& links() const { return links_; }
   std::vector<LinkPtr> links_of(const ProcessPtr& process) const;
   const Link* link(std::uint64_t id) const;  // nullptr: the server has closed it
+  const Queue* queue(const std::string& name) const {
+    const auto found = queues_.find(name);
+    return found == queues_.end() ? nullptr : &found->second;
+  }
   bool empty_inlets() const;
 
  private:

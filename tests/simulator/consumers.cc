@@ -19,8 +19,9 @@ Consumers::Consumers(World& world, BrokerServer& server, Judge& judge, Producers
 }
 
 void Consumers::take(const std::string& queue) {
-  auto& [ready, exists, silent, full, quorum] = server_.queues()[queue];
-  if (ready.empty() || silent > 0) return;  // a queue that answers no publish delivers nothing either
+  BrokerServer::Queue& at = server_.queues()[queue];
+  std::deque<Copy>& ready = at.ready;
+  if (ready.empty() || at.silent > 0) return;  // a queue that answers no publish delivers nothing either
   Copy copy = std::move(ready.front());
   ready.pop_front();
   handle(queue, std::move(copy));
@@ -55,7 +56,8 @@ void Consumers::act(const std::string& queue, const Copy& copy, Rng& dice) {
     judge_.failed(word.id, word.attempt, {}, false);
     world_.note(number_of(copy.message),
                 [&] { return "its consumer rejects attempt " + std::to_string(word.attempt); });
-    return server_.reject(queue, copy);
+    if (!server_.reject(queue, copy)) judge_.dropped(word.id, word.attempt);
+    return;
   }
   fail(word, dice, dice.one_in(2));
 }

@@ -62,6 +62,11 @@ void Judge::failed(TaskId id, int attempt, std::optional<Ms> delay, bool never) 
   facts.cause(attempt + 1, due);
 }
 
+void Judge::dropped(TaskId id, int attempt) {
+  facts_[id].dropped_word[attempt] = true;
+  world_.note(facts_[id].message, [] { return std::string("and the broker drops it: not attached"); });
+}
+
 void Judge::succeeded(TaskId id, int attempt) { facts_[id].succeeded_word[attempt] = true; }
 
 void Judge::asked(TaskId id, const Happening& what) {
@@ -218,8 +223,14 @@ void Judge::applied(std::span<const Event> events, const std::vector<Decision>& 
     const bool again = before == State::succeeded || before == State::awaiting;
     if (again && std::holds_alternative<event::Redrive>(events[i].what))
       facts.cause(task.attempt + 1, world_.wall->us() / kMs * kMs);
-    if (before == State::publishing && std::holds_alternative<event::Confirmed>(events[i].what))
+    if (std::holds_alternative<event::SilenceOver>(events[i].what)) judge_silence(facts, task);
+    if (const auto* confirm = std::get_if<event::Confirmed>(&events[i].what);
+        confirm != nullptr && before == State::publishing) {
+      if (task.state == State::awaiting && !facts.claims.empty() &&
+          confirm->epoch < facts.claims.back().epoch)
+        return broken("a confirm ends only the publish of its own claim", facts.message);
       judge_confirm(facts, task, fence.node);
+    }
     if (task.state == State::cancelled || task.state == State::discarded) {
       if (!facts.cancelled_at) facts.cancelled_at = world_.events.now();
     }
@@ -238,6 +249,17 @@ void Judge::applied(std::span<const Event> events, const std::vector<Decision>& 
     if (!holds_lease(fence.node, task.shard))
       return broken("nobody claims without the lease: node " + std::to_string(fence.node), facts.message);
   }
+}
+
+// No instance takes silence for a success while it can know that no failure would have come.
+void Judge::judge_silence(const Facts& facts, const Task& task) {
+  const BrokerServer::Queue* queue = server_ == nullptr ? nullptr : server_->queue(task.queue);
+  const Us now = world_.events.now();
+  if (task.state != State::succeeded || queue == nullptr || queue->detached == 0) return;
+  // A look that was right, and an answer of the database that came late.
+  constexpr Us kLooked = 10 * kSecond;
+  if (now - queue->detached_at < kLooked || world_.troubles.any_in(now - kLooked, now)) return;
+  broken("silence is no success while its queue is not attached: " + task.queue, facts.message);
 }
 
 // A row leaves `publishing` by the confirm of that attempt, and not while another who claimed it may publish.

@@ -28,6 +28,8 @@ class Judge final : public Watcher {
   // A consumer's answer to a delivery, as the broker received it. `delay`: the delay that it requested, else
   // that of its ladder.
   void failed(TaskId id, int attempt, std::optional<Ms> delay, bool never);
+  // The broker has dropped a failure that was said: the queue was not attached.
+  void dropped(TaskId id, int attempt);
   void succeeded(TaskId id, int attempt);
   // A person requests a change; it may take effect from now on.
   void asked(TaskId id, const Happening& what);
@@ -64,6 +66,7 @@ class Judge final : public Watcher {
   bool by_former_life(const Facts& facts, int attempt, std::uint64_t by) const;
   static bool ended_by_hand(const Facts& facts, int attempt, std::uint64_t by);
   bool is_paused(const std::string& queue) const;
+  void judge_silence(const Facts& facts, const Task& task);
   void judge_confirm(const Facts& facts, const Task& task, int node);
   void judge_takeover(const Facts& facts, int attempt, const std::string& node);
   void judge_message(int number, const Entry& entry, const std::string& dead_queue);

@@ -54,7 +54,9 @@ void Judge::judge_row(const TaskRow& row, const Facts& facts, const std::string&
   const auto arrivals = facts.arrivals.find(task.attempt);
   const bool came = arrivals != facts.arrivals.end() && !arrivals->second.empty();
   const auto word = facts.failed_word.find(task.attempt);
-  const bool failed = word != facts.failed_word.end() && word->second;
+  // A failure that the broker dropped is known to nobody.
+  const bool failed =
+      word != facts.failed_word.end() && word->second && !facts.dropped_word.contains(task.attempt);
   const bool presumed = task.state == State::succeeded && task.finished_by == FinishedBy::presumed;
   switch (task.state) {
     case State::awaiting:
@@ -108,7 +110,8 @@ void Judge::judge_history(const TaskRow& row, const Facts& facts) {
     if (attempt.outcome == Outcome::failed) true_word = has(facts.failed_word, n) || facts.failed_by_hand;
     if (attempt.outcome == Outcome::returned) true_word = has(facts.returned, n);
     if (attempt.outcome == Outcome::timed_out)
-      true_word = came && world_.rules->queue(row.task.queue).silence.means == Silence::Means::failure;
+      true_word = came && (world_.rules->queue(row.task.queue).silence.means == Silence::Means::failure ||
+                           attempt.error.starts_with("how it ended is not known: its silence was held open"));
     if (attempt.outcome == Outcome::succeeded)
       true_word = came || has(facts.succeeded_word, n) || facts.succeeded_by_hand;
     if (!true_word) return broken("history is what happened: " + times(attempt), facts.message);

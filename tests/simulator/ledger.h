@@ -54,7 +54,7 @@ struct Facts {
   // By attempt: the earliest time that it may be published, by the database's clock; no entry: it must not
   // exist.
   std::map<int, std::int64_t> may_be;
-  std::map<int, bool> failed_word, succeeded_word, returned;  // by attempt
+  std::map<int, bool> failed_word, dropped_word, succeeded_word, returned;  // by attempt
   std::vector<Claim> claims;
   std::vector<Hand> hands;
   bool failed_by_hand = false, succeeded_by_hand = false, given_up = false;

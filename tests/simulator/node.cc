@@ -65,7 +65,50 @@ void Node::start() {
   };
   life.bridge = std::make_unique<bridge::Bridge>(life.loop, *life.broker, jobs, settings_of_bridge(),
                                                  world_.rules, name_taken);
+  if (world_.settings.has(Fault::detach)) watch_attachments();
   (void)life.bridge->start();
+}
+
+// What src/cli/attach_watch does: looks now and then, and when asked. What is asked for while a look is under
+// way is answered by the next one.
+void Node::watch_attachments() {
+  life_->bridge->on_connected([this] { look_at_attachments(); });
+  const ProcessPtr process = life_->process;
+  const auto again = std::make_shared<std::function<void()>>();
+  *again = [this, process, weak = std::weak_ptr(again)] {
+    if (process->dead) return;
+    look_at_attachments();
+    if (const auto next = weak.lock()) world_.events.after(kMinute, process, [next] { (*next)(); });
+  };
+  (*again)();
+}
+
+void Node::look_at_attachments() {
+  if (std::exchange(life_->looking, true)) {
+    life_->look_again = true;
+    return;
+  }
+  const ProcessPtr process = life_->process;
+  const BootMs asked_at = life_->clock.boot();
+  world_.events.after(dice_.between(1, 300) * kMs, process, [this, process, asked_at] {
+    if (process->dead) return;
+    life_->looking = false;
+    bridge::AttachmentLook look;
+    look.asked_at = asked_at;
+    look.attached.emplace();
+    using State = bridge::QueueAttachment::State;
+    for (const std::string& name : kQueues) {
+      const BrokerServer::Queue* queue = server_.queue(name);
+      const bool exists = queue == nullptr || queue->exists;
+      const bool attached = queue == nullptr || queue->detached == 0;
+      const State state = !exists ? State::no_queue : attached ? State::attached : State::detached;
+      look.queues.push_back({name, state, attached ? "" : "its dead letters go nowhere", "", ""});
+      if (state == State::attached) look.attached->insert(name);
+    }
+    life_->bridge->attachments_found(look);
+    const bool soon = std::exchange(life_->look_again, false);
+    if (soon) look_at_attachments();
+  });
 }
 
 void Node::step() {

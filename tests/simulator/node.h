@@ -53,7 +53,10 @@ class Node {
     std::unique_ptr<SimBroker> broker;
     SimJobs* jobs = nullptr;  // the bridge's
     std::unique_ptr<bridge::Bridge> bridge;
+    bool looking = false, look_again = false;  // at what is attached
   };
+  void watch_attachments();
+  void look_at_attachments();
   void step();
   bridge::BridgeSettings settings_of_bridge();
 

@@ -82,8 +82,8 @@ void Producers::fail(int number, Rng dice) {
   judge_.entry(number).queue = queue;
   judge_.entry(number).due_us = now + first_delay(queue);
   world_.note(number, [&] { return "rejected in " + queue; });
-  judge_.accepted(number);
-  server_.reject(queue, std::move(copy));
+  // Dropped if the queue is not attached: Rung never hears of it.
+  if (server_.reject(queue, std::move(copy))) judge_.accepted(number);
 }
 
 void Producers::report(int number, Rng dice) {

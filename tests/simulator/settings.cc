@@ -9,9 +9,9 @@ namespace rung::sim {
 namespace {
 
 constexpr std::array<const char*, kFaults> kFaultWords = {
-    "kill",       "pause",      "twin",        "drain",      "cut",        "slow",
-    "silent",     "dead_queue", "full",        "missing",    "blocked",    "broker_away",
-    "store_fail", "store_lose", "store_stall", "store_away", "clock_step", "upgrade"};
+    "kill",        "pause",      "twin",       "drain",   "cut",         "slow",       "silent",
+    "dead_queue",  "full",       "missing",    "blocked", "broker_away", "store_fail", "store_lose",
+    "store_stall", "store_away", "clock_step", "upgrade", "detach"};
 constexpr std::array<const char*, kActors> kActorWords = {"rejects", "silence", "results", "late",
                                                           "forgers", "delays",  "submits", "big",
                                                           "people",  "bulks",   "pauses",  "gates"};
@@ -83,7 +83,9 @@ Settings draw_settings(std::uint64_t seed, const Overrides& o) {
   s.require_token = !dice.one_in(4);
   s.trouble = std::array<double, 4>{0.3, 1, 2, 4}[dice.below(4)];
   if (s.active >= kHour) s.trouble = 0.02;
-  s.faults = draw_set<Fault>(Rng(seed, "faults"), kFaults);
+  s.faults = draw_set<Fault>(Rng(seed, "faults"), kFaults - 1);
+  // Drawn apart: with it, all silence waits for looks at the broker.
+  if (Rng(seed, "detach").one_in(4)) s.faults.insert(Fault::detach);
   if (Rng(seed, "calm").one_in(16)) s.faults.clear();
   s.actors = draw_set<Actor>(Rng(seed, "actors"), kActors);
   s.actors.insert(Actor::rejects);

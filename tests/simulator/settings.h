@@ -33,8 +33,9 @@ enum class Fault : std::uint8_t {
   store_away,   // the database is unavailable for a while
   clock_step,   // the database's clock steps
   upgrade,      // a newer version of Rung writes a state that this one does not know
+  detach,       // a queue is not attached for a while: what its consumers reject is dropped
 };
-inline constexpr int kFaults = 18;
+inline constexpr int kFaults = 19;
 // The actors; their names are those of --actors.
 enum class Actor : std::uint8_t {
   rejects,  // consumers that fail messages, by reject or by a report

@@ -54,6 +54,16 @@ void write_for_ever(asio::ip::tcp::socket& socket, bool headers) {
   }
 }
 
+// A byte now and then, of an answer that has no end.
+void drip(asio::ip::tcp::socket& socket) {
+  std::string text = "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
+  for (boost::system::error_code error; !error;) {
+    asio::write(socket, asio::buffer(text), error);
+    text = "[";
+    std::this_thread::sleep_for(std::chrono::milliseconds{100});
+  }
+}
+
 }  // namespace
 
 struct HttpScript::Impl {
@@ -104,6 +114,7 @@ struct HttpScript::Impl {
       }
       if (answer.status == kEndlessBody || answer.status == kEndlessHeaders)
         return write_for_ever(socket, answer.status == kEndlessHeaders);
+      if (answer.status == kDrips) return drip(socket);
       write(socket, answer, error);
     }
   }

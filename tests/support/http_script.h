@@ -18,12 +18,12 @@ class HttpScript {
   };
   struct Answer {
     // kCut: closes the connection; kSilent: does not answer until the server ends; kEndlessBody,
-    // kEndlessHeaders: writes for ever, as long as the client reads.
+    // kEndlessHeaders: writes for ever, as long as the client reads; kDrips: the same, but slowly.
     int status = 200;
     std::string body = {};
     std::map<std::string, std::string> headers = {};
   };
-  static constexpr int kCut = 0, kSilent = -1, kEndlessBody = -2, kEndlessHeaders = -3;
+  static constexpr int kCut = 0, kSilent = -1, kEndlessBody = -2, kEndlessHeaders = -3, kDrips = -4;
   // `number`: of the request, from 1.
   using Script = std::function<Answer(const Request&, std::size_t number)>;
 

@@ -57,7 +57,7 @@ WHERE id = :bulk AND state IN ('running','paused')
 -- name: bulk_due
 -- The bulk that is due first: each runs at its own rate, none has priority. Read without a lock, which would
 -- wait for a bulk that is being created; bulk_take checks again. Ignores actions that a later version added.
-SELECT id FROM rung_bulks WHERE action IN ('cancel','fire','redrive','discard')
+SELECT id FROM rung_bulks WHERE action IN ('cancel','fire','redrive','discard','succeed','fail')
 
 -- name: bulk_due.free
 AND state = 'running' AND next_at <= UTC_TIMESTAMP(3)

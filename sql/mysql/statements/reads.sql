@@ -137,6 +137,12 @@ AND t.first_failed_at < :time AND t.first_failed_at > '1970-01-01'
 -- name: list.first_failed_after
 AND t.first_failed_at > :time
 
+-- name: list.silence_held
+AND t.state = 'awaiting' AND t.next_at IS NULL
+
+-- name: list.silence_held_by_views
+AND t.state = 'awaiting' AND t.silence_ends_at IS NULL
+
 -- name: list.created_before
 AND t.created_at < :time
 

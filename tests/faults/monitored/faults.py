@@ -85,6 +85,20 @@ class QueueDetached(Fault):
         self.follow("queue-detached", "do")
 
 
+class SilencesHeld(Fault):
+    name = "silence is held open"
+    alerts = (("RungSilencesHeld", {"queue": "orders"}),)
+
+    def make(self):
+        until("tasks have succeeded", lambda: self.world.sql(
+            "SELECT COUNT(*) FROM rung.rung_tasks WHERE state = 'succeeded' AND queue = 'orders'")[0][0] >= 3)
+        self.world.sql("UPDATE rung.rung_tasks SET state = 'awaiting', next_at = NULL, finished_at = NULL "
+                       "WHERE state = 'succeeded' AND queue = 'orders' LIMIT 3")
+
+    def mend(self):
+        self.follow("silences-held", "do")
+
+
 class RetentionBehind(Fault):
     name = "the right to delete tasks is revoked"
     alerts = (("RungRetentionBehind", {"job": "rung", "what": "tasks"}),)
@@ -230,7 +244,7 @@ class ClockStepped(Fault):
 
 def together(world, traffic):
     """Those that do not disturb each other. Problem is mended before QueueDetached: `rung attach` needs Rung's queues."""
-    return [kind(world, traffic) for kind in (ParkedGrowing, BreakerOpen, Problem, QueueDetached, RetentionBehind, NoOwner)]
+    return [kind(world, traffic) for kind in (ParkedGrowing, BreakerOpen, Problem, QueueDetached, SilencesHeld, RetentionBehind, NoOwner)]
 
 
 def alone(world, traffic):

@@ -36,6 +36,10 @@ KINDS = {
     "revoke": ("db", 1.0, 5.0, True),
     "rights": ("broker", 1.0, 6.0, True),
     "return": ("broker", 0.5, 3.0, True),
+    # Longer than the queue's silence, so that silence ends meanwhile. Of the broker's: nothing else may keep the
+    # sidecars from looking.
+    "detach": ("broker", 8.0, 12.0, False),
+    "full": ("full", 3.0, 8.0, False),
 }
 METHODS = {"return": "return_"}  # where the name is a keyword
 TABLES = ["rung_tasks", "rung_bodies", "rung_attempts", "rung_shards", "rung_nodes"]
@@ -72,7 +76,7 @@ def make_plan(seed, minutes, kinds, instances):
             return plan
         free_at[0 if free_at[0] <= free_at[1] else 1] = at + stay + (6.0 if kind == "broker" else 1.0)
         sidecar = f"sidecar-{rng.randrange(instances) + 1}"
-        target = {"broker": "broker", "db": "db", "queue": "wobbly", "clock": f"sidecar-{instances}"}.get(what, sidecar)
+        target = {"broker": "broker", "db": "db", "queue": "wobbly", "full": "crowded", "clock": f"sidecar-{instances}"}.get(what, sidecar)
         plan.append(Strike(at, kind, target, rng.choice(["broker", "db"]), stay, rng.randrange(1 << 30)))
     return plan
 
@@ -83,7 +87,7 @@ class Faults:
     def __init__(self, world, ledger, plan):
         self.world, self.ledger, self.plan = world, ledger, plan
         self.by_name = {s.name: s for s in world.sidecars}
-        self.locks = {name: threading.Lock() for name in [*self.by_name, "broker", "db", "wobbly"]}
+        self.locks = {name: threading.Lock() for name in [*self.by_name, "broker", "db", "wobbly", "crowded"]}
         self.slots = threading.Semaphore(AT_ONCE)
         self.errors, self.threads = [], []
         self.stop = threading.Event()
@@ -345,6 +349,35 @@ class Faults:
         self.stay(strike)
         self.on_broker(lambda channel: channel.queue_declare(queue.name, durable=True, arguments=queue.arguments()))
         self.ledger.healed(entry)
+
+    def detach(self, strike):
+        """The policy that attaches a queue is cleared, from outside or by `rung detach`: what its consumers reject is
+        dropped by the broker."""
+        outside = strike.dice % 2
+        entry = self.ledger.fault("detach", "switched", ("policy cleared" if outside else "rung detach --force")
+                                  + f" for {strike.stay:.1f} s")
+        if outside:
+            self.world.rabbit("clear_policy", "rung-switched")
+        else:
+            self.world.attachment("detach", "--force", "switched")
+        entry["detached"] = now_ms()
+        try:
+            self.stay(strike)
+        finally:
+            self.world.attachment("attach", "switched")
+            self.ledger.healed(entry)
+            # RabbitMQ 3 forgets a policy's effect on the queue if it is killed within seconds.
+            self.stop.wait(6.0)
+
+    def full(self, strike):
+        """The consumer stands still, and its queue fills: it refuses publishes, and dead-letters them as well."""
+        entry = self.ledger.fault("full", "crowded", f"{strike.stay:.1f} s")
+        self.world.standing_still.set()
+        try:
+            self.stay(strike)
+        finally:
+            self.world.standing_still.clear()
+            self.ledger.healed(entry)
 
     def on_broker(self, what):
         """Until it is done: the broker may be away by another fault."""

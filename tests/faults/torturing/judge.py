@@ -36,14 +36,17 @@ def read_database(db):
 
 class Judge:
     def __init__(self, ledger, seed, tasks, history):
-        self.ledger, self.seed, self.tasks, self.history = ledger, seed, tasks, history
+        self.ledger, self.seed = ledger, seed
         self.offences = []
         self.counts = collections.Counter()
         self.notes = collections.defaultdict(list)  # what is told apart, not judged: the messages
         self.duplicate_causes = collections.Counter()
         self.late, self.late_faulty = [], []
+        # The rest is the traffic of identity.py, which has a judge of its own.
+        self.tasks = {i: t for i, t in tasks.items() if t["queue"] not in script.IDENTITY_QUEUES}
+        self.history = {k: r for k, r in history.items() if r["queue"] not in script.IDENTITY_QUEUES}
         self.by_number = collections.defaultdict(list)
-        for task in tasks.values():
+        for task in self.tasks.values():
             name = task["message_id"]
             if name.startswith("m-"):
                 self.by_number[int(name[2:])].append(task)
@@ -100,6 +103,22 @@ class Judge:
         return queue == "wobbly" and any(f["kind"] == "delete" and f.get("deleted") and
                                          at - 1000 <= f["deleted"] <= at + 60_000 for f in self.ledger.faults)
 
+    def dropped(self, queue, words):
+        """All of its failures were rejects to a queue that was detached just then, or that had not yet passed them on
+        when it was."""
+        return script.QUEUES[queue].by_policy and bool(words) and all(
+            w["way"] == "reject" and any(
+                f["begin"] - BROKER_FORGETS_MS <= w["at"] <= (f["end"] or w["at"]) + 1000
+                for f in self.ledger.faults if f["kind"] == "detach") for w in words)
+
+    def held(self, task, rows):
+        """Its silence is held open, and rightly so: its queue was detached after its delivery, or shortly before."""
+        queue = script.QUEUES[task["queue"]]
+        if task["state"] != "awaiting" or task["silence_ends_at"] is not None or not queue.by_policy or not rows:
+            return False
+        published = ms(rows[-1]["published_at"])
+        return published is not None and bool(self.near(published, published + queue.silence * 1000 + 3000, {"detach"}))
+
     # --- messages: from the producer's confirm to their tasks
 
     def message(self, number):
@@ -107,6 +126,12 @@ class Judge:
         plan = self.plans[number]
         first = self.words[number, None, 0]
         failed = [w for w in first if w["word"] == "failed"]
+        refused = bool(script.QUEUES[plan.queue].max_length) and sent and not sent["confirmed"]
+        if refused and not first:
+            # The full queue nacked it, and dead-lettered it as well: its task is its first failure.
+            if len(tasks) > 1:
+                self.blame("one task", number, f"{len(tasks)} tasks of a message that was refused once")
+            return self.note("refused by a full queue, and dead-lettered", number) if tasks else None
         if sent and sent["confirmed"]:
             self.counts["confirmed"] += 1
             if not self.ledger.seen[number]:
@@ -128,6 +153,8 @@ class Judge:
         if not tasks and said:
             if self.broker_forgot(plan.queue, failed):
                 self.note("lost by the broker's dead-lettering", number)
+            elif self.dropped(plan.queue, failed):
+                self.note("rejected while its queue was detached, dropped by the broker", number)
             else:
                 self.blame("lost", number, "its first failure left no task")
         if len(failed) < len(tasks) <= len(failed) + sum(self.cut_short(w) for w in failed):
@@ -167,7 +194,12 @@ class Judge:
             said = words[row["attempt"]]
             outcome, a = row["outcome"], row["attempt"]
             if outcome == "failed" and not any(w["word"] == "failed" and w["way"] != "silent" for w in said):
-                self.blame("end", number, f"attempt {a} failed, though nobody said so")
+                # A broker that starts again may find more in the queue than it holds, also what was acked just before.
+                evicted = queue.max_length and (row["error"] or "").startswith("dead-lettered: maxlen")
+                if evicted and self.near(ms(row["due_at"]), ms(row["outcome_at"]), {"broker"}):
+                    self.note("evicted from a full queue when the broker started again", number)
+                else:
+                    self.blame("end", number, f"attempt {a} failed, though nobody said so")
             if outcome == "timed_out" and queue.presumes:
                 self.blame("end", number, f"attempt {a} timed out, though silence is success there")
             if outcome == "returned" and queue.name != "wobbly":
@@ -186,7 +218,9 @@ class Judge:
         if any(w["confirmed"] for w in reported) and (state != "succeeded" or task["finished_by"] != "reported"):
             self.blame("lost", number, f"the consumer's word of success: the task is {state}, {task['finished_by']}")
             return
-        if state == "succeeded":
+        if self.held(task, rows):
+            self.note("silence held open: the queue was detached", number)
+        elif state == "succeeded":
             self.succeeded(number, task, queue, words, reported)
         elif state == "parked":
             self.parked(number, task, queue, rows)
@@ -206,9 +240,17 @@ class Judge:
         failed = [w for w in last if w["word"] == "failed" and w["confirmed"]]
         if failed and self.broker_forgot(queue.name, failed):
             self.note("lost by the broker's dead-lettering", number)
+        elif failed and self.dropped(queue.name, failed) and not self.seen_detached(failed):
+            self.note("presumed to have succeeded: no sidecar was able to see that its queue was detached", number)
         elif failed:
             self.blame("lost", number, f"presumed to have succeeded, though attempt {task['attempt']} failed "
                                        f"({failed[0]['way']})")
+
+    def seen_detached(self, words):
+        """A sidecar saw the queue detached in that time. It cannot if the database is away all the time."""
+        return not any(f["begin"] - BROKER_FORGETS_MS <= w["at"] <= f["end"] + 1000 and
+                       self.near(f["begin"], f["end"], {"db", "rename", "revoke"})
+                       for w in words for f in self.ledger.faults if f["kind"] == "detach")
 
     def parked(self, number, task, queue, rows):
         plan = self.plans[number]

@@ -46,6 +46,8 @@ def summary(judge, ledger, promises, asked):
         ("duplicates", f"{c['duplicates']}" + (", near: " + ", ".join(
             f"{k} {n}" for k, n in judge.duplicate_causes.most_common()) if c["duplicates"] else "")),
         ("redelivered", f"{c['redelivered by the broker']} by the broker, of what a consumer had not acked"),
+        ("identity", f"{c['twins']} twins, {c['chained']} handled messages whose headers were copied, {c['next']} messages with them"
+                     f" ({c['children']} children)"),
         ("late, no fault", quantiles(judge.late)),
         ("late, near one", quantiles(judge.late_faulty)),
         ("takeovers", quantiles(took) if took else "-"),
@@ -112,7 +114,7 @@ def keep(folder, judge, ledger, sidecars):
             out.write(block(judge, ledger, number, sidecars) + "\n\n")
     with open(os.path.join(folder, "notes.txt"), "w", encoding="utf-8") as out:
         for what, told in judge.notes.items():
-            for number in dict.fromkeys(told):
+            for number in dict.fromkeys(n for n in told if n >= 0):
                 out.write(f"{what}: message {number}\n{story(judge, ledger, number, sidecars)}\n\n")
     rows = {"tasks": [t for n in numbers for t in judge.by_number.get(n, [])]}
     ids = {str(t["retry_id"]) for t in rows["tasks"]}

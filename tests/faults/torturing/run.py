@@ -6,7 +6,7 @@ import time
 
 import pymysql
 
-from . import report, script, traffic
+from . import identity, report, script, traffic
 from .faults import Faults, heal_all
 from .judge import AFTERMATH_MS, Judge, Offence, read_database
 from .ledger import Ledger
@@ -35,6 +35,7 @@ class Run:
         self.stop_sending, self.stop_all = threading.Event(), threading.Event()
         self.consumers, self.producers, self.canceller = [], [], None
         self.ledger = Ledger(os.path.join(folder, "ledger.jsonl"))
+        self.identity = identity.Record(self.ledger, options.seed, "rights" in options.faults)
         self.extra = []  # offences that are no message's
 
     def begin(self, plan):
@@ -49,9 +50,11 @@ class Run:
         threading.Thread(target=self.ledger.watch_cpu, args=(self.stop_all,), daemon=True).start()
         self.consumers = [traffic.Consumer(self.world, self.ledger, o.seed, queue, self.canceller, self.stop_all)
                           for queue in script.QUEUES.values()]
+        self.consumers += identity.consumers(self.world, self.identity, self.stop_all)
         numbers = itertools.count(1)
         self.producers = [traffic.Producer(self.world, self.ledger, o.seed, numbers, o.rate / 2, self.stop_sending)
                           for _ in range(2)]
+        self.producers += identity.producers(self.world, self.identity, self.stop_sending)
         for thread in self.consumers + self.producers:
             thread.start()
 
@@ -97,7 +100,8 @@ class Run:
         try:
             with self.world.db() as db, db.cursor() as cursor:
                 cursor.execute("SELECT state, COUNT(*) AS n FROM retry_current "
-                               "WHERE state IN ('scheduled', 'publishing', 'awaiting') GROUP BY state")
+                               "WHERE state IN ('scheduled', 'publishing') OR "
+                               "state = 'awaiting' AND silence_ends_at IS NOT NULL GROUP BY state")
                 left = {r["state"]: r["n"] for r in cursor.fetchall()}
         except (pymysql.Error, OSError) as error:
             return str(error)
@@ -151,7 +155,9 @@ class Run:
         if (differs := self.world.clock_differs()) > 1:
             self.blame("harness", f"the database's clock is {differs:.1f} ms from this machine's")
         with self.world.db() as db:
-            judge = Judge(self.ledger, self.options.seed, *read_database(db)).run()
+            tasks, history = read_database(db)
+        judge = Judge(self.ledger, self.options.seed, tasks, history).run()
+        identity.judge(self.identity, judge, tasks)
         self.takeovers(judge)
         judge.offences += self.extra
         if not judge.counts["retries"]:

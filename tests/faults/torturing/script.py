@@ -23,14 +23,20 @@ class Queue:
     dead_letters: bool  # rejected messages come to Rung
     quorum: bool  # with dead-lettering at least once; a classic queue's is at most once when the broker is killed
     by_topic: bool = False  # its messages come by the topic exchange, with a routing key of their own
+    by_policy: bool = False  # attached by a policy that the fault "detach" clears
+    max_length: int = 0  # above 0: a full queue refuses publishes and dead-letters them as well
     no_limit: bool = False  # of deliveries: a consumer that loses its node over and over must not use up RabbitMQ 4's 20
 
     def arguments(self):
         args = {}
-        if self.dead_letters:
+        if self.dead_letters and not self.by_policy:
             args["x-dead-letter-exchange"] = FAILED
+        if self.max_length:
+            args["x-max-length"] = self.max_length
+            args["x-overflow"] = "reject-publish-dlx"
         if self.quorum:
             args["x-queue-type"] = "quorum"
+        if self.quorum and not self.by_policy:
             args["x-dead-letter-strategy"] = "at-least-once"
             args["x-overflow"] = "reject-publish"
         if self.no_limit:
@@ -46,8 +52,11 @@ QUEUES = {q.name: q for q in [
     # Deleted and made again under way. Its consumers only ever publish their failures: a reject is worth nothing once
     # the queue is gone.
     Queue("wobbly", "short", (1, 2, 3), False, 3, False, False),
+    Queue("switched", "quick", (1, 2, 4), True, 4, True, True, by_policy=True),
+    # Its silence is longer than its consumer ever stands still.
+    Queue("crowded", "quick", (1, 2, 4), True, 15, True, False, max_length=5),
 ]}
-WEIGHTS = {"orders": 30, "payments": 25, "mails": 15, "invoices": 20, "wobbly": 10}
+WEIGHTS = {"orders": 28, "payments": 23, "mails": 13, "invoices": 18, "wobbly": 8, "switched": 5, "crowded": 5}
 LADDERS = """  quick: [1s, 2s, 4s]
   steady: [1s, 2s, 4s, 4s]
   computed: { base: 1s, factor: 2, levels: 3, jitter: 20% }
@@ -56,8 +65,12 @@ LADDERS = """  quick: [1s, 2s, 4s]
 """
 
 
+# The traffic of identity.py.
+IDENTITY_QUEUES = ("twins", "chained")
+
+
 def queues_yaml():
-    out = ""
+    out = "".join(f"  {name}: {{ ladder: quick, success: {{ presumed_after: 4s }} }}\n" for name in IDENTITY_QUEUES)
     for q in QUEUES.values():
         rule = "presumed_after" if q.presumes else "reported_within"
         out += f"  {q.name}: {{ ladder: {q.ladder}, success: {{ {rule}: {q.silence}s }} }}\n"
@@ -89,6 +102,8 @@ def plan_of(seed, number):
         return Plan(queue.name, rng.choice([1, 2, 99]), cancel_after=after)
     if dice < 0.25:
         return Plan(queue.name, 0)
+    if queue.max_length:  # a full queue dead-letters it before a consumer could set headers
+        return Plan(queue.name, 99 if dice < 0.4 else rng.randint(1, len(queue.delays)))
     if dice < 0.30:
         return Plan(queue.name, 99, never=True)
     if dice < 0.36:

@@ -36,6 +36,8 @@ class Producer(threading.Thread):
                 connection.close()
             except pika.exceptions.UnroutableError:
                 self.stop.wait(0.2)  # the queue is away just now: this one was never taken
+            except pika.exceptions.NackError:
+                pass  # the queue is full: the broker refused this one, and dead-lettered it all the same
             except AWAY:
                 self.stop.wait(0.3)
 
@@ -85,7 +87,7 @@ class Consumer(threading.Thread):
         try:
             channel, out = consuming.channel(), publishing.channel()
             out.confirm_delivery()
-            channel.basic_qos(prefetch_count=50)
+            channel.basic_qos(prefetch_count=self.queue.max_length or 50)
             # Passive: a queue that is away is the harness's own doing, and it brings it back.
             channel.queue_declare(self.queue.name, passive=True)
             for method, properties, body in channel.consume(self.queue.name, inactivity_timeout=0.2):
@@ -105,6 +107,8 @@ class Consumer(threading.Thread):
         headers = properties.headers or {}
         number = script.number_of(body)
         attempt, retry_id = headers.get("retry-attempt", 0), headers.get("retry-id")
+        while self.queue.max_length and self.world.standing_still.is_set() and not self.stop.is_set():
+            channel.connection.process_data_events(0.1)
         plan = script.plan_of(self.seed, number)
         act = script.act_of(self.seed, number, plan, attempt)
         self.ledger.delivery(number, self.facts(number, method, properties, headers, body))

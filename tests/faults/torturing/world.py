@@ -2,18 +2,20 @@
 import concurrent.futures
 import ctypes
 import glob
+import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 import urllib.parse
 
 import pika
 import pymysql
 
-from . import script
+from . import identity, script
 from .proxy import Proxies
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -85,13 +87,15 @@ class World:
         self.folder, self.rung = folder, rung
         self.servers = os.path.join(folder, "servers")
         self.sidecars, self.proxies = [], None
-        subprocess.run([SERVERS, "start", self.servers, "--owner-pid", str(os.getpid())], check=True,
+        self.standing_still = threading.Event()  # the consumer of the queue with a length limit
+        subprocess.run([SERVERS, "start", self.servers, "--management", "--owner-pid", str(os.getpid())], check=True,
                        start_new_session=True)
         env = self._env()
         self.amqp = env["RUNG_TEST_AMQP"]
         self.broker_port = urllib.parse.urlsplit(self.amqp).port
         self.db_port = urllib.parse.urlsplit(env["RUNG_TEST_MYSQL"]).port
         self.rabbitmqctl = env["RUNG_TEST_RABBITMQCTL"]
+        self.management = env["RUNG_TEST_MANAGEMENT"].replace("http://", "http://guest:guest@")
         self.create_users()
         names = [f"sidecar-{i + 1}" for i in range(instances)]
         self.proxies = Proxies({(n, kind): port for n in names
@@ -108,10 +112,10 @@ class World:
         with open(os.path.join(self.servers, "env"), encoding="utf-8") as file:
             return dict(re.findall(r"(RUNG_TEST_\w+)=(\S+)", file.read()))
 
-    @staticmethod
-    def config(broker_port, db_port, node, max_loaded, login="root", broker_login="guest:guest"):
+    def config(self, broker_port, db_port, node, max_loaded, login="root", broker_login="guest:guest"):
         return (f"broker: {{ url: \"amqp://{broker_login}@127.0.0.1:{broker_port}/%2f\", prefix: {script.PREFIX},"
-                f" heartbeat: {int(script.HEARTBEAT_S)}s, prefetch: 200 }}\n"
+                f" heartbeat: {int(script.HEARTBEAT_S)}s, prefetch: 200, management: \"{self.management}\","
+                f" attachment_check: 10s }}\n"
                 f"store: {{ url: \"mysql://{login}@127.0.0.1:{db_port}/{script.SCHEMA}\","
                 f" timeout: {int(script.STORE_TIMEOUT_S)}s }}\n"
                 f"node: {node}\nlease: {int(script.LEASE_S)}s\nwindow: 5s\ndrain: 10s\nmax_loaded: {max_loaded}\n"
@@ -135,6 +139,20 @@ class World:
                 channel.queue_declare(queue.name, durable=True, arguments=queue.arguments())
                 if queue.by_topic:
                     channel.queue_bind(queue.name, script.EXCHANGE, f"{queue.name}.#")
+            identity.declare_queues(channel)
+        for queue in script.QUEUES.values():
+            if queue.by_policy:
+                self.rabbit("set_policy", "base", f"^{queue.name}$", json.dumps(
+                    {"dead-letter-strategy": "at-least-once", "overflow": "reject-publish"}), "--apply-to", "queues")
+                self.attachment("attach", queue.name)
+
+    def attachment(self, *arguments):
+        """`rung attach` or `rung detach`. Until it is done: the database may be away by another fault."""
+        deadline = time.monotonic() + 60
+        while (ran := self.ctl_run(*arguments)).returncode != 0:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"rung {' '.join(arguments)} exited {ran.returncode}: {ran.stdout}{ran.stderr}")
+            time.sleep(0.5)
 
     def connect(self):
         """A connection to the broker past the proxies. No heartbeat: a broker that is killed is noticed by the RST."""

@@ -143,6 +143,49 @@ TEST_F(Bulks, RetriesWhatIsParkedElsewhereToo) {
       "3");
 }
 
+// A person says what became of deliveries whose failures may have been dropped. What is being handled just
+// now is left alone.
+TEST_F(Bulks, FinishesDeliveriesWhoseSilenceIsHeldOpen) {
+  const auto ids = several(5);
+  for (const TaskId id : ids) {
+    happen(id, event::Fire{});
+    happen(id, event::Claim{});
+    happen(id, event::Confirmed{1, now()});
+  }
+  for (std::size_t i = 0; i < 4; ++i)
+    happen(ids[i], event::SilenceOver{.held = "queue orders is not attached"});
+  EXPECT_EQ(rung_json({"list", "--silence-held"})["tasks"].size(), 4U);
+  EXPECT_EQ(
+      rung_json({"finish", "--queue", "orders", "--succeeded", "--limit", "1", "--yes"})["bulk"]["applied"],
+      1);
+  EXPECT_EQ(count(State::succeeded), 1);
+  const json failed =
+      rung_json({"finish", "--silence-held", "--failed", "--reason", "says the shop", "--yes"});
+  EXPECT_EQ(failed["bulk"]["applied"], 3);
+  EXPECT_EQ(failed["bulk"]["action"], "fail");
+  EXPECT_EQ(failed["bulk"]["filter"], "--state awaiting --silence-held");
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current WHERE last_error LIKE '%says the shop%'"), "3");
+  EXPECT_EQ(state_of(ids[4]), State::awaiting) << "its consumer may still answer";
+  EXPECT_THAT(rung({"finish", "--queue", "orders", "--failed", "--attempt", "1", "--yes"}).err,
+              HasSubstr("need retry-ids, not a filter"));
+}
+
+TEST_F(Bulks, WhoPausedOneAndWhyIsRecorded) {
+  several(3);
+  const std::string id = rung_json({"cancel", "--queue", "orders", "--dry-run"})["matching"].dump();
+  EXPECT_EQ(id, "3");
+  NewBulk asked;
+  asked.filter.queue = "orders";
+  asked.who = "ann";
+  const std::string bulk = std::to_string(store().create_bulk(asked).value().id);
+  EXPECT_EQ(rung({"bulk", "pause", bulk, "--reason", "the shop is down"}).exit, 0);
+  EXPECT_EQ(rung({"bulk", "abort", bulk}).exit, 0);
+  EXPECT_THAT(
+      db.value("SELECT detail FROM retry_events WHERE kind = 'bulk_paused' AND subject = '" + bulk + "'"),
+      AllOf(HasSubstr("(cli)"), HasSubstr("the shop is down")));
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_events WHERE kind = 'bulk_aborted'"), "1");
+}
+
 TEST_F(Bulks, EitherIdsOrAFilter) {
   const TaskId id = several(1).front();
   EXPECT_THAT(rung({"cancel"}).err, HasSubstr("no tasks selected"));

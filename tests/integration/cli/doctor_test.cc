@@ -200,6 +200,26 @@ TEST_F(Doctor, AQueueThatIsNotThereKeepsNoRoutingKey) {
   EXPECT_THAT(said("queue.orders.routing_key"), HasSubstr("skipped"));
 }
 
+TEST_F(Doctor, RoutingKeysOfTheQueuesThatAPatternMatches) {
+  admin.queue("shop.a");
+  admin.queue("shop.b");
+  const std::string user = admin.user("policymaker");
+  admin.permit(user, ".*", ".*", ".*");
+  std::ofstream(config_path()) << "broker: { url: \"" << admin.url(user) << "\", prefix: " << prefix
+                               << ", management: \"" << needed("RUNG_TEST_MANAGEMENT") << "\" }\n"
+                               << "store: { url: \"" << db.url() << "\" }\n"
+                               << "queues: { \"shop.*\": {} }\n";
+  const auto all_keep = [&] {
+    examine();
+    return said("queue.shop.*.routing_key").find("ok: retries of 2 queues keep") == 0;
+  };
+  ASSERT_TRUE(test::eventually(all_keep)) << answer.dump(1);
+  admin.permit(user, ".*", "^(?!shop\\.b$)", ".*");
+  examine();
+  EXPECT_THAT(said("queue.shop.b.routing_key"), HasSubstr("warn: retries lose their routing key"));
+  EXPECT_THAT(said("queue.shop.a.routing_key"), HasSubstr("no such check"));
+}
+
 // RabbitMQ 4.3 does what these arguments say; older ones keep them and do nothing.
 TEST_F(Doctor, AQuorumQueueThatDelaysByItself) {
   admin.remove_queue("orders");

@@ -173,6 +173,11 @@ TEST_F(Submit, WhatIsWrongIsToldByItsName) {
       {{"--queue", "q", "--delay", "1h", "--header", "x"}, "--header: 'x' is not NAME=VALUE"},
       {{"--queue", "q", "--delay", "1h", "--header", "retry-id=7"}, "is reserved for the broker or for Rung"},
       {{"--queue", "q", "--delay", "1h", "--property", "colour=red"}, "colour"},
+      // The publish would close the channel.
+      {{"--queue", "q", "--delay", "1h", "--property", "reply_to=amq.rabbitmq.reply-to"},
+       "only from the connection that waits for the reply"},
+      {{"--queue", "amq.rabbitmq.reply-to.g1h2AA5yZXBseUA", "--delay", "1h"},
+       "is no queue, but a client's direct reply"},
       {{"--queue", "q", "--delay", "1h", "--presumed-after", "1m", "--reported-within", "1m"},
        "one of the two"},
   };

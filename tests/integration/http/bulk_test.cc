@@ -128,10 +128,13 @@ TEST_F(HttpBulk, RatePauseResumeAbort) {
   const int id = create({{"action", "cancel"}, {"filter", {{"tag", "many"}}}, {"rate", 10}});
   const std::string path = "/v1/bulk/" + std::to_string(id);
   ASSERT_TRUE(eventually([&] { return bulk(id).at("done") > 0; }, kBound));
-  HttpAnswer answer = post(path + "/pause");
+  HttpAnswer answer = post(path + "/pause", {{"reason", "the shop is down"}});
   ASSERT_EQ(answer.status, 200) << answer.body;
   EXPECT_EQ(answer.json().at("state"), "paused");
   EXPECT_EQ(post(path + "/pause").status, 200) << "idempotent";
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_events WHERE kind = 'bulk_paused' AND detail LIKE "
+                     "'by no token, 127.0.0.1 (http) at %: the shop is down'"),
+            "1");
   // The step under way may still end.
   int held = -1;
   const auto stands = [&] {

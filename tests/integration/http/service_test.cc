@@ -70,6 +70,22 @@ TEST_F(HttpService, TheDocumentIsServed) {
   EXPECT_EQ(answer.body, http::openapi_json());
 }
 
+// Like rung nodes --json.
+TEST_F(HttpService, Nodes) {
+  up();
+  ASSERT_TRUE(eventually([&] { return get("/v1/nodes").json().at("nobody").at("shards").empty(); }, kBound));
+  const json nodes = get("/v1/nodes").json();
+  ASSERT_EQ(nodes.at("nodes").size(), 1U);
+  const json& node = nodes.at("nodes")[0];
+  EXPECT_EQ(node.at("node"), config.node);
+  EXPECT_EQ(node.at("state"), "live");
+  EXPECT_EQ(node.at("shards").size(), 64U);
+  EXPECT_FALSE(node.at("config").is_null());
+  EXPECT_EQ(nodes.at("not_shown"), 0);
+  EXPECT_EQ(get("/v1/nodes?all=true").status, 200);
+  EXPECT_THAT(refused(get("/v1/nodes?some=1"), 400), HasSubstr("the only parameter is all"));
+}
+
 TEST_F(HttpService, HealthAndReadiness) {
   up();
   EXPECT_EQ(get("/healthz").json(), (json{{"status", "ok"}}));

@@ -185,6 +185,11 @@ TEST_F(HttpSubmit, BadInputSaysWhatWouldBeRight) {
   EXPECT_THAT(detail(R"({"queue": "q"})"), HasSubstr("delay: missing: set"));
   EXPECT_THAT(detail(R"({"queue": "q", "exchange": "x", "delay": 1})"),
               HasSubstr("queue: cannot be combined"));
+  // The publish would close the channel.
+  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "properties": {"reply_to": "amq.rabbitmq.reply-to"}})"),
+              HasSubstr("only from the connection that waits for the reply"));
+  EXPECT_THAT(detail(R"({"queue": "amq.rabbitmq.reply-to.g1h2AA5yZXBseUA", "delay": 1})"),
+              HasSubstr("is no queue, but a client's direct reply"));
   EXPECT_THAT(detail(R"({"queue": 5, "delay": 1})"), HasSubstr("queue: must be a string"));
   EXPECT_THAT(detail(R"({"queue": "q", "delay": "soon"})"), HasSubstr("delay: must be a duration"));
   EXPECT_THAT(detail(R"({"queue": "q", "delay": -1})"), HasSubstr("delay: must be an integer from 0"));

@@ -49,5 +49,22 @@ TEST(TargetNotes, QueuesThatDoNotKeepWhatTheyConfirmed) {
   EXPECT_EQ(target_notes(facts, {}).size(), 2U);
 }
 
+// An operator policy is in what is in effect, and in no list of policies.
+TEST(TargetNotes, WhatAnOperatorPolicySets) {
+  const auto notes = [](const json& effective, const json& arguments = json::object()) {
+    rabbit::QueueFacts facts{std::nullopt, "p", "classic", "orders"};
+    facts.arguments = arguments.dump();
+    facts.effective_policy = effective.dump();
+    std::set<std::string> names;
+    for (const TargetNote& note : target_notes(facts, {{"p", ".*", "queues", "{}", 0}}))
+      names.insert(note.name);
+    return names;
+  };
+  EXPECT_EQ(notes({{"expires", 60'000}}), Names{"expires"});
+  EXPECT_EQ(notes({{"max-length", 10}}), Names{"overflow"});
+  EXPECT_EQ(notes({{"message-ttl", 1000}}, {{"x-message-ttl", 3'600'000}}), Names{"ttl"});
+  EXPECT_EQ(notes({{"message-ttl", 3'600'000}}, {{"x-message-ttl", 1000}}), Names{"ttl"});
+}
+
 }  // namespace
 }  // namespace rung::cli

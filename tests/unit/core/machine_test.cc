@@ -665,6 +665,18 @@ TEST(BeingPublished, AFormerOwnersConfirmOnlyFillsTheHistory) {
   EXPECT_EQ(d.attempt->published_at, kNow);
 }
 
+// The heir's lease has expired as well, or it is this very instance, which has the shard again: its copy may
+// not have left either.
+TEST(BeingPublished, AConfirmOfAnOlderClaimOnlyFillsTheHistory) {
+  Task claimed = task_in(State::publishing, kNow);
+  claimed.epoch = 7;
+  const Decision late = decide(claimed, event::Confirmed{2, kNow, 6}, rules(), at(kNow, 0));
+  EXPECT_EQ(late.verdict, Verdict::applied);
+  EXPECT_EQ(late.task.state, State::publishing);
+  EXPECT_EQ(late.attempt->published_at, kNow);
+  EXPECT_EQ(decide(claimed, event::Confirmed{2, kNow, 7}, rules(), at(kNow, 0)).task.state, State::awaiting);
+}
+
 TEST(BeingPublished, ALateSuccessOfAnEarlierAttemptStillEndsTheTask) {
   Circumstances c = at();
   c.claim_stands = true;

@@ -20,7 +20,7 @@ class ManagementBounds : public testing::Test {
   std::unique_ptr<QueueAdmin> admin(const HttpScript& server) {
     options_.url = "amqp://guest:guest@127.0.0.1:1";
     options_.rabbitmq.management = server.url();
-    return management_admin(options_, std::chrono::seconds{30}).value();
+    return management_admin(options_, timeout_).value();
   }
   static std::string page(int from, int count, int pages) {
     std::string items;
@@ -32,6 +32,7 @@ class ManagementBounds : public testing::Test {
     return request.target.find("&page=" + std::to_string(page) + "&") != std::string::npos;
   }
   BrokerOptions options_;
+  Ms timeout_ = std::chrono::seconds{30};
 };
 
 TEST_F(ManagementBounds, QueuesComeInPages) {
@@ -72,6 +73,19 @@ TEST_F(ManagementBounds, DeepNestingIsRefused) {
   const auto queues = admin(server)->queues();
   ASSERT_FALSE(queues);
   EXPECT_THAT(queues.error().message, HasSubstr("nested too deep"));
+}
+
+// Each byte arrives in time, the answer never.
+TEST_F(ManagementBounds, AnAnswerThatDripsIsGivenUp) {
+  timeout_ = Ms{500};
+  const HttpScript server([](const HttpScript::Request&, std::size_t) -> HttpScript::Answer {
+    return {.status = HttpScript::kDrips};
+  });
+  const auto begun = std::chrono::steady_clock::now();
+  const auto policies = admin(server)->policies();
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds{10});
+  ASSERT_FALSE(policies);
+  EXPECT_THAT(policies.error().message, HasSubstr("does not answer in time"));
 }
 
 }  // namespace

@@ -1,0 +1,106 @@
+// A crash loop does not use up a delivery limit that others have set on Rung's own queues, whether the
+// database is there or away. With a real broker and its management API.
+#include <chrono>
+
+#include "tests/integration/cli/admin.h"
+#include "tests/integration/crash/fixture.h"
+#include "tests/support/sidecar.h"
+
+namespace rung::test {
+namespace {
+
+constexpr int kCrashes = 24;  // a quorum queue of RabbitMQ 4 drops a message after 20
+constexpr int kFailures = 5;
+
+class CrashLoopOfTheSidecar : public SidecarTest {
+ protected:
+  CrashLoopOfTheSidecar() {
+    config.broker_url = admin.url("guest", "guest");
+    config.broker = "  queue_type: quorum\n  management: \"" + cli::needed("RUNG_TEST_MANAGEMENT") +
+                    "\"\n  attachment_check: 5s\n";
+    config.queue("orders", "{ success: { presumed_after: 1h } }");
+    admin.default_queue_type("quorum");
+    admin.queue("orders", {{"x-dead-letter-exchange", failed()}});
+  }
+  // Failures that wait in <prefix>.failed, which is there.
+  void fail_five() {
+    for (int i = 0; i < kFailures; ++i) admin.publish("orders", std::to_string(i));
+    int rejected = 0;
+    ASSERT_TRUE(eventually(
+        [&] { return (rejected += static_cast<int>(admin.reject("orders").size())) == kFailures; }));
+  }
+  // One start, which ends by kill -9: when it has received a message, or when it has said that it consumes
+  // none.
+  void crash() {
+    sidecar_ = std::make_unique<Sidecar>(config);
+    const Armed armed("delivery.received");
+    rung().start();
+    ASSERT_TRUE(eventually(
+        [&] {
+          const std::string log = rung().log();
+          return !rung().running() || log.find("intake is stopped") != std::string::npos ||
+                 log.find("it begins after a pause") != std::string::npos ||
+                 log.find("database unavailable") != std::string::npos;
+        },
+        kBound))
+        << rung().log_tail();
+    if (rung().running()) rung().kill9();
+  }
+  void expect_all() {
+    EXPECT_TRUE(eventually(
+        [&] { return rows("SELECT retry_id FROM retry_current").size() == std::size_t{kFailures}; }, kBound))
+        << rung().log_tail();
+  }
+  void start_and_stop() {
+    sidecar_ = std::make_unique<Sidecar>(config);
+    rung().start();
+    ASSERT_TRUE(rung().logged("shards acquired")) << rung().log_tail();
+    rung().signal(SIGTERM);
+    ASSERT_EQ(rung().wait_exit(), 0);
+  }
+
+  cli::BrokerAdmin admin;
+};
+
+TEST_F(CrashLoopOfTheSidecar, UsesUpNoLimitOfAnOperatorPolicy) {
+  start_and_stop();
+  admin.operator_policy("limit", ".*", {{"delivery-limit", 6}});
+  fail_five();
+  for (int i = 0; i < kCrashes && !HasFatalFailure(); ++i) crash();
+  // It begins by itself once the limit is gone.
+  sidecar_ = std::make_unique<Sidecar>(config);
+  rung().start();
+  ASSERT_TRUE(rung().logged("intake is stopped")) << rung().log_tail();
+  EXPECT_TRUE(eventually([&] {
+    return rows("SELECT detail FROM retry_events WHERE kind = 'intake_stopped'").size() == 1;
+  })) << rung().log_tail();
+  admin.remove_operator_policy("limit");
+  expect_all();
+}
+
+// The queue is older than its argument x-delivery-limit: RabbitMQ 4 has 20 for it.
+TEST_F(CrashLoopOfTheSidecar, UsesUpNoLimitThatTheBrokerHas) {
+  admin.queue(failed(), {{"x-queue-type", "quorum"}});
+  start_and_stop();
+  fail_five();
+  for (int i = 0; i < kCrashes && !HasFatalFailure(); ++i) crash();
+  admin.policy("own", ".*failed$", {{"delivery-limit", 9'000'000}}, 100);
+  sidecar_ = std::make_unique<Sidecar>(config);
+  rung().start();
+  expect_all();
+}
+
+TEST_F(CrashLoopOfTheSidecar, WithTheDatabaseAwayUsesUpNoLimitEither) {
+  start_and_stop();
+  admin.operator_policy("limit", ".*", {{"delivery-limit", 2}});
+  fail_five();
+  const std::string database = std::exchange(config.store_url, "mysql://root@127.0.0.1:1/away");
+  for (int i = 0; i < kCrashes && !HasFatalFailure(); ++i) crash();
+  config.store_url = database;
+  sidecar_ = std::make_unique<Sidecar>(config);
+  rung().start();
+  expect_all();
+}
+
+}  // namespace
+}  // namespace rung::test

@@ -1,0 +1,117 @@
+#include "src/bridge/crash_loop.h"
+
+#include <gtest/gtest.h>
+
+#include "plugin/memory/memory_broker.h"
+#include "src/store/memory/memory_store.h"
+#include "tests/support/virtual_time.h"
+
+namespace rung::bridge {
+namespace {
+
+HarmfulSetting limit_of(std::int64_t deliveries) {
+  return {true, "rung.failed", "operator policy 'all' sets delivery-limit", "rungctl", deliveries};
+}
+
+class CrashLoopTest : public testing::Test {
+ protected:
+  // One start. It ends as a crash does, unless it is drained.
+  struct Start {
+    explicit Start(CrashLoopTest& test)
+        : holds(test.broker),
+          guard(test.loop,
+                {test.jobs, holds, test.health,
+                 [&test](SystemEvent event) { test.events.push_back(std::move(event)); }, "node-1"}) {
+      guard.start();
+    }
+    IntakeHolds holds;
+    CrashLoop guard;
+  };
+  bool consumes(Start& start, Ms within) {
+    return loop.run_until([&] { return !start.holds.held(); }, within);
+  }
+  void crash(int times) {
+    for (int i = 0; i < times; ++i) {
+      Start start(*this);
+      loop.run_until([] { return false; }, Ms{50});
+    }
+  }
+
+  const std::shared_ptr<test::VirtualClock> clock = std::make_shared<test::VirtualClock>();
+  test::VirtualLoop loop{*clock};
+  Health health{*clock, [] {}};
+  MemoryBroker broker{{}, MemoryBroker::Pace::by_hand, clock};
+  std::shared_ptr<MemoryDb> db = std::make_shared<MemoryDb>(clock, 1);
+  test::VirtualJobs jobs{loop, [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db); }};
+  std::vector<SystemEvent> events;
+};
+
+TEST_F(CrashLoopTest, TheFirstStartConsumesAtOnce) {
+  Start start(*this);
+  EXPECT_TRUE(consumes(start, Ms{100}));
+}
+
+TEST_F(CrashLoopTest, AfterAFewThatWereNotFinishedThereIsAPauseThatGrows) {
+  crash(3);
+  Start third(*this);
+  third.guard.looked(std::vector<HarmfulSetting>{});
+  EXPECT_FALSE(consumes(third, Ms{900}));
+  EXPECT_TRUE(consumes(third, Ms{300}));
+  crash(2);
+  Start sixth(*this);
+  sixth.guard.looked(std::vector<HarmfulSetting>{});
+  EXPECT_FALSE(consumes(sixth, Ms{3'900}));
+  EXPECT_TRUE(consumes(sixth, Ms{300}));
+}
+
+TEST_F(CrashLoopTest, AtHalfOfAKnownLimitNothingIsConsumedUntilItIsGone) {
+  crash(3);
+  Start start(*this);
+  start.guard.looked(std::vector<HarmfulSetting>{limit_of(20), limit_of(6)});
+  EXPECT_FALSE(consumes(start, Ms{600'000}));
+  EXPECT_TRUE(health.has("crash_loop"));
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].kind, "intake_stopped");
+  start.guard.looked(std::nullopt);  // the management API does not answer
+  EXPECT_FALSE(consumes(start, Ms{1'000}));
+  start.guard.looked(std::vector<HarmfulSetting>{});
+  EXPECT_TRUE(consumes(start, Ms{100}));
+  EXPECT_FALSE(health.has("crash_loop"));
+}
+
+// The first look may fail, or come late.
+TEST_F(CrashLoopTest, ALimitThatIsFoundLaterStopsItToo) {
+  crash(3);
+  Start start(*this);
+  start.guard.looked(std::nullopt);
+  EXPECT_FALSE(consumes(start, Ms{500}));  // it pauses
+  start.guard.looked(std::vector<HarmfulSetting>{limit_of(6)});
+  EXPECT_FALSE(consumes(start, Ms{600'000}));
+  EXPECT_TRUE(health.has("crash_loop"));
+}
+
+TEST_F(CrashLoopTest, AfterAMinuteOfIntakeOrADrainTheCountBeginsAnew) {
+  crash(5);
+  {
+    Start start(*this);
+    start.guard.looked(std::nullopt);
+    ASSERT_TRUE(consumes(start, Ms{5'000}));
+    loop.run_until([] { return false; }, CrashLoop::kStable + Ms{100});
+  }
+  Start next(*this);
+  EXPECT_TRUE(consumes(next, Ms{100}));
+  next.guard.drain();
+  loop.run_until([] { return false; }, Ms{50});
+  Start last(*this);
+  EXPECT_TRUE(consumes(last, Ms{100}));
+}
+
+TEST_F(CrashLoopTest, WithoutAnyLookItWaitsOnlyAWhile) {
+  crash(1);
+  Start start(*this);
+  EXPECT_FALSE(consumes(start, CrashLoop::kLookTakes - Ms{100}));
+  EXPECT_TRUE(consumes(start, Ms{300}));
+}
+
+}  // namespace
+}  // namespace rung::bridge
