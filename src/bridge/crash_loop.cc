@@ -64,6 +64,7 @@ void CrashLoop::looked(const std::optional<std::vector<HarmfulSetting>>& setting
   if (stage_ == Stage::over) return;
   looked_ = true;
   if (settings) {
+    told_ = true;
     limit_.reset();
     for (const HarmfulSetting& one : *settings) {
       if (one.delivery_limit && (!limit_ || *one.delivery_limit < *limit_->delivery_limit)) limit_ = one;
@@ -85,7 +86,7 @@ bool CrashLoop::must_stop() const {
 
 void CrashLoop::decide() {
   if (must_stop()) return stop_for(*limit_);
-  if (unfinished_ <= kUnpausedStarts) return consume();
+  if (unfinished_ <= kUnpausedStarts || (told_ && !limit_)) return consume();
   const Ms pause = std::min(Ms{1000} * (unfinished_ - kUnpausedStarts), kLongestPause);
   stage_ = Stage::pausing;
   log::warn("earlier starts ended before their intake was stable: it begins after a pause",

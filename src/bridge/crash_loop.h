@@ -3,12 +3,14 @@
 // each start is counted in the database before the first message is consumed (the count is this node's), and
 // counts no more after kStable of intake, or after a drain. What follows from n unfinished starts before this
 // one:
-//   a limit is known on one of our queues, and n has reached half of it   nothing is consumed until it is
-//   gone otherwise, from the third on                                          a pause before the first
-//   message:
-//                                                                         1 s, 2 s, 3 s ... kLongestPause
-// Which limits there are is told by the first look at the broker's settings. It is waited for, kLookTakes at
-// most, if an earlier start was not finished. Thread: the loop's.
+//   - A limit is known on one of our queues, and n has reached half of it: nothing is consumed until it is
+//   gone.
+//   - It is not known whether there is one: from the third on a pause before the first message, a second
+//   longer
+//     each time, kLongestPause at most.
+//   - There is none: nothing.
+// The first look at the broker's settings tells which limits there are. It is waited for, kLookTakes at most,
+// if an earlier start was not finished. Thread: the loop's.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +32,7 @@ class CrashLoop {
  public:
   static constexpr Ms kStable{60'000};
   static constexpr Ms kLookTakes{5'000};
-  static constexpr Ms kLongestPause{30'000};
+  static constexpr Ms kLongestPause{10'000};
 
   struct Deps {
     StoreJobs& jobs;
@@ -62,8 +64,8 @@ class CrashLoop {
   const std::string name_;  // of the setting
   io::Timer timer_;
   Stage stage_ = Stage::over;
-  std::int64_t unfinished_ = 0;  // starts before this one
-  bool looked_ = false;
+  std::int64_t unfinished_ = 0;          // starts before this one
+  bool looked_ = false, told_ = false;   // told_: a look has told the limits
   std::optional<HarmfulSetting> limit_;  // the lowest
 };
 

@@ -51,17 +51,24 @@ TEST_F(CrashLoopTest, TheFirstStartConsumesAtOnce) {
   EXPECT_TRUE(consumes(start, Ms{100}));
 }
 
-TEST_F(CrashLoopTest, AfterAFewThatWereNotFinishedThereIsAPauseThatGrows) {
+TEST_F(CrashLoopTest, WhereALimitIsNotKnownThereIsAPauseThatGrows) {
   crash(3);
-  Start third(*this);
-  third.guard.looked(std::vector<HarmfulSetting>{});
-  EXPECT_FALSE(consumes(third, Ms{900}));
-  EXPECT_TRUE(consumes(third, Ms{300}));
+  Start fourth(*this);
+  fourth.guard.looked(std::nullopt);
+  EXPECT_FALSE(consumes(fourth, Ms{900}));
+  EXPECT_TRUE(consumes(fourth, Ms{300}));
   crash(2);
-  Start sixth(*this);
-  sixth.guard.looked(std::vector<HarmfulSetting>{});
-  EXPECT_FALSE(consumes(sixth, Ms{3'900}));
-  EXPECT_TRUE(consumes(sixth, Ms{300}));
+  Start seventh(*this);
+  seventh.guard.looked(std::nullopt);
+  EXPECT_FALSE(consumes(seventh, Ms{3'900}));
+  EXPECT_TRUE(consumes(seventh, Ms{300}));
+}
+
+TEST_F(CrashLoopTest, WithoutALimitThereIsNoPause) {
+  crash(9);
+  Start start(*this);
+  start.guard.looked(std::vector<HarmfulSetting>{});
+  EXPECT_TRUE(consumes(start, Ms{100}));
 }
 
 TEST_F(CrashLoopTest, AtHalfOfAKnownLimitNothingIsConsumedUntilItIsGone) {
