@@ -152,6 +152,7 @@ TEST_F(Bulks, FinishesDeliveriesWhoseSilenceIsHeldOpen) {
     happen(id, event::Claim{});
     happen(id, event::Confirmed{1, now()});
   }
+  db.exec("UPDATE rung_tasks SET next_at = TIMESTAMPADD(HOUR, -1, next_at)");  // their silence ends now
   for (std::size_t i = 0; i < 4; ++i)
     happen(ids[i], event::SilenceOver{.held = "queue orders is not attached"});
   EXPECT_EQ(rung_json({"list", "--silence-held"})["tasks"].size(), 4U);
