@@ -41,7 +41,7 @@ void SilentQueues::set(const std::vector<Targets::Silent>& silent, BootMs now) {
 }
 
 std::string SilentQueues::name_of(std::uint32_t queue) const {
-  return queue == QueueNames::kShared ? "(others)" : names_.name(queue);
+  return names_.name(queue);
 }
 
 }  // namespace rung::bridge

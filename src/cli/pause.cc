@@ -69,9 +69,7 @@ int resume(const PauseOptions& options) {
   if (options.common.json) {
     print(dump(api::to_json(*ended)) + "\n");
   } else {
-    print(one_line(
-              fmt::format("{} flows again, after {}", ended->queue, humanise(*ended->until - ended->since))) +
-          "\n");
+    print(one_line(api::resumed_text(options.queue, *ended)) + "\n");
   }
   return kSuccess;
 }
@@ -168,7 +166,7 @@ void add_pause(CLI::App& app, int* exit) {
   c.callback([p, exit] { *exit = pause(*p); });
 
   auto r = std::make_shared<PauseOptions>();
-  CLI::App& again = add_command(app, "resume", "Ends the pause of a queue",
+  CLI::App& again = add_command(app, "resume", "Ends the pause of a queue, or a retry-after that holds it back",
                                 "Example:\n"
                                 "  rung resume orders\n"
                                 "What is overdue goes out oldest first, at the queue's catch-up rate.",

@@ -37,7 +37,7 @@ class GateStory : public testing::Test {
     instance.janitor.start();
     instance.gates.start();
     instance.breakers.start();
-    instance.notes.start();
+    instance.writer.start();
     instance.world.loop.run_for(Ms{100});
   }
   TaskId scheduled(const std::string& queue, Ms delay, const std::string& tenant = "") {
@@ -207,7 +207,7 @@ TEST_F(BreakerStory, APauseHoldsBackProbesToo) {
   ASSERT_TRUE(world.eyes->pause({"orders", {}, "ann", ""}));
   world.loop.run_for(kSecond * 120);
   EXPECT_THAT(sent(), SizeIs(3));
-  ASSERT_TRUE(world.eyes->resume("orders", "ann", "").value());
+  ASSERT_TRUE(world.eyes->resume("orders", "ann", "")->any());
   world.loop.run_for(kSecond);
   EXPECT_THAT(sent(), SizeIs(4));
 }
@@ -282,7 +282,7 @@ TEST_F(RateStory, APausedQueueTakesNoPermits) {
   ASSERT_TRUE(world.eyes->pause({"orders", {}, "ann", ""}));
   world.loop.run_for(kSecond * 10);
   EXPECT_THAT(sent(), IsEmpty());
-  ASSERT_TRUE(world.eyes->resume("orders", "ann", "").value());
+  ASSERT_TRUE(world.eyes->resume("orders", "ann", "")->any());
   world.loop.run_for(Ms{5600});
   EXPECT_NEAR(static_cast<double>(sent().size()), 105, 12);
 }
@@ -340,7 +340,7 @@ TEST_F(TenantStory, ATaskWhoseHeaderIsBeingReadIsNotForgotten) {
   world.loop.run_for(kSecond * 5);
   ASSERT_TRUE(flow->jobs.run_next(Lane::flow));
   world.loop.run_for(kSecond * 5);
-  ASSERT_TRUE(world.eyes->resume("orders", "ann", "").value());
+  ASSERT_TRUE(world.eyes->resume("orders", "ann", "")->any());
   for (int i = 0; i < 50; ++i) {
     world.loop.run_for(Ms{100});
     while (flow->jobs.run_next(Lane::flow)) {

@@ -25,23 +25,24 @@ class GatesTest : public testing::Test {
   Pause pause(const std::string& queue, std::optional<EpochMs> until = {}) {
     return world.eyes->pause({queue, until, "ann", "down"}).value();
   }
-  void resume(const std::string& queue) { ASSERT_TRUE(world.eyes->resume(queue, "ann", "").value()); }
+  void resume(const std::string& queue) { ASSERT_TRUE(world.eyes->resume(queue, "ann", "")->any()); }
 
   World world;
   DbClock clock{*world.clock};
   test::VirtualJobs jobs{world.loop,
                          [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(world.db); }};
   int changes = 0;
-  Gates gates{world.loop, jobs, clock, world.rules, [this] { ++changes; }};
+  Health health{*world.clock, [] {}};
+  Gates gates{world.loop, jobs, clock, world.rules, health, [this](const std::vector<std::string>&) { ++changes; }};
 };
 
 TEST_F(GatesTest, NothingIsKnownBeforeTheFirstRead) {
   pause("orders");
-  jobs.by_hand(Lane::control);
+  jobs.by_hand(Lane::gates);
   gates.start();
   world.loop.run_for(Ms{2000});
   EXPECT_FALSE(gates.known());
-  ASSERT_TRUE(jobs.run_next(Lane::control));
+  ASSERT_TRUE(jobs.run_next(Lane::gates));
   world.loop.run_for(Ms{1});
   EXPECT_TRUE(gates.known());
   EXPECT_THAT(gates.closed(), ElementsAre("orders"));
@@ -102,15 +103,15 @@ TEST_F(GatesTest, AResumedQueueIsOpenEvenIfOurClockIsBehind) {
 TEST_F(GatesTest, AfterInvalidateOnlyALaterReadCounts) {
   gates.start();
   world.loop.run_for(Ms{100});
-  jobs.by_hand(Lane::control);
+  jobs.by_hand(Lane::gates);
   world.loop.run_for(Ms{500});  // one is on its way
   gates.invalidate();
   EXPECT_FALSE(gates.known());
-  ASSERT_TRUE(jobs.run_next(Lane::control));
+  ASSERT_TRUE(jobs.run_next(Lane::gates));
   world.loop.run_for(Ms{1});
   EXPECT_FALSE(gates.known());
   pause("orders");
-  ASSERT_TRUE(jobs.run_next(Lane::control));
+  ASSERT_TRUE(jobs.run_next(Lane::gates));
   world.loop.run_for(Ms{1});
   EXPECT_TRUE(gates.known());
   EXPECT_THAT(gates.closed(), ElementsAre("orders"));
@@ -137,7 +138,7 @@ TEST_F(GatesTest, KnowsForHowLongATaskHasWaited) {
   EXPECT_FALSE(gates.was_closed("orders", world.now() - Ms{1000}));
   EXPECT_EQ(gates.waited("invoices", due), Ms{0});
 
-  Gates after_a_restart(world.loop, jobs, clock, world.rules, [] {});
+  Gates after_a_restart(world.loop, jobs, clock, world.rules, health, [](const std::vector<std::string>&) {});
   after_a_restart.start();
   world.loop.run_for(Ms{100});
   EXPECT_EQ(after_a_restart.waited("orders", due), kAMinute) << "the latest pause";
@@ -158,7 +159,7 @@ class PauseStory : public testing::Test {
     ASSERT_TRUE(world.eyes->pause({queue, until, "ann", ""}));
     world.loop.run_for(Ms{600});
   }
-  void resume(const std::string& queue) { ASSERT_TRUE(world.eyes->resume(queue, "ann", "").value()); }
+  void resume(const std::string& queue) { ASSERT_TRUE(world.eyes->resume(queue, "ann", "")->any()); }
   TaskId scheduled(const std::string& queue, Ms delay, int shard = 5) {
     const TaskId id = world.insert(queue, world.now() + delay, shard);
     flow.schedule(id);
