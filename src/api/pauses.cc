@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "levels/duration.h"
 #include "src/api/fields.h"
 #include "src/api/gates.h"
 #include "src/core/rfc3339.h"
@@ -48,17 +47,6 @@ Result<ResumedQueue> resume_queue(Store& store, const std::string& queue, const 
   std::string why = "the queue " + shown(queue) + " is not paused";
   if (!out.held_still.empty()) why += ": " + out.held_still + ". This ends by itself";
   return not_found(std::move(why));
-}
-
-std::string resumed_text(const std::string& queue, const ResumedQueue& resumed) {
-  const auto& [pause, retry_after] = resumed.ended;
-  std::string text = resumed.held_still.empty() ? queue + " flows again" : "of " + queue;
-  text += resumed.held_still.empty() ? ": " : " ";
-  const auto length = [](const Pause& p) { return levels::format_duration(*p.until - p.since); };
-  if (pause) text += "ended its pause by " + pause->who + " (after " + length(*pause) + ")";
-  if (pause && retry_after) text += " and ";
-  if (retry_after) text += "ended its retry-after (after " + length(*retry_after) + ", " + retry_after->reason + ")";
-  return resumed.held_still.empty() ? text : text + "; but " + resumed.held_still;
 }
 
 std::string pause_text(const Pause& pause) {

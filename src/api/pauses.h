@@ -33,9 +33,6 @@ Result<ResumedQueue> resume_queue(Store& store, const std::string& queue, const 
 // "until 2026-11-23 08:00:00.000 UTC by ann (the shop is down)"
 std::string pause_text(const Pause& pause);
 
-// "orders flows again, after 2 h: ended its pause by ann (the shop is down)"
-std::string resumed_text(const std::string& queue, const ResumedQueue& resumed);
-
 Json to_json(const Pause& pause);  // with the names of the columns of retry_queues
 // The pause that ended, or the retry-after; `ended` names both.
 Json to_json(const ResumedQueue& resumed);

@@ -47,8 +47,16 @@ void Breakers::decided(const Decision& decision) {
     return;
   }
   if (decision.attempt->outcome == Outcome::pending) return;  // published() has it
-  if (auto outcome = outcome_of(task, *decision.attempt, *breaker))
-    deps_.writer.outcome(queue, *std::move(outcome));
+  auto outcome = outcome_of(task, *decision.attempt, *breaker);
+  if (!outcome) return;
+  const bool next = outcome->probe != 0 && outcome->kind == DeliveryOutcome::Kind::succeeded;
+  deps_.writer.outcome(queue, *std::move(outcome));
+  if (next && !asking_.contains(queue) && deps_.can_probe(queue)) ask(queue);  // in the same transaction
+}
+
+void Breakers::ask(const std::string& queue) {
+  asking_.insert(queue);
+  deps_.writer.ask_for_probe(queue);
 }
 
 Breakers::Totals& Breakers::totals_of(const std::string& queue) {
@@ -89,8 +97,7 @@ void Breakers::look_after(const std::string& queue) {
   const auto not_before = ask_again_.find(queue);
   const bool too_early = not_before != ask_again_.end() && not_before->second > deps_.clock.here().boot();
   if (too_early || !deps_.can_probe(queue)) return;
-  asking_.insert(queue);
-  deps_.writer.ask_for_probe(queue);
+  ask(queue);
 }
 
 void Breakers::granted(const std::string& queue, int probe) {

@@ -63,6 +63,7 @@ class Breakers {
   Totals& totals_of(const std::string& queue);
   void tick();
   void look_after(const std::string& queue);
+  void ask(const std::string& queue);
   // By a breaker, and by nothing else.
   bool is_closed_by_breaker(const std::string& queue) const;
   void note(const std::string& queue, const Breaker& breaker);

@@ -26,11 +26,13 @@ std::size_t share_of(int most) { return static_cast<std::size_t>(most - most / 4
 Dispatch::Dispatch(Deps deps, int most_under_way, BrokerLimits limits)
     : deps_(std::move(deps)),
       most_under_way_(static_cast<std::size_t>(most_under_way)),
-      targets_(share_of(most_under_way), limits.first_window,
-               [this](std::uint32_t queue) { return catch_up(queue); },
-               [this](std::uint32_t queue) {
-                 return deps_.gates.why_closed(deps_.names.name(queue)) != nullptr && !planted(Bug::pause_forgotten);
-               }),
+      targets_(
+          share_of(most_under_way), limits.first_window,
+          [this](std::uint32_t queue) { return catch_up(queue); },
+          [this](std::uint32_t queue) {
+            return deps_.gates.why_closed(deps_.names.name(queue)) != nullptr &&
+                   !planted(Bug::pause_forgotten);
+          }),
       tracker_(deps_.shards, targets_, deps_.transitions),
       silent_queues_(deps_.health, deps_.names),
       stalls_(deps_.broker, deps_.outbox, targets_, silent_queues_, deps_.clock.here()),
@@ -98,7 +100,8 @@ void Dispatch::due(const std::vector<io::DueItem>& items) {
 }
 
 void Dispatch::leave_in_database(const io::DueItem& item) {
-  if (targets_.is_closed(item.queue) && left_.size() < QueueNames::kMost) left_.insert(deps_.names.name(item.queue));
+  if (targets_.is_closed(item.queue) && left_.size() < QueueNames::kMost)
+    left_.insert(deps_.names.name(item.queue));
 }
 
 void Dispatch::due_again(const std::vector<io::DueItem>& items) {
@@ -194,7 +197,10 @@ void Dispatch::names_short(bool yes) {
   if (!deps_.health.has(kProblem))
     log::warn("too many queues have waiting tasks: those of further ones wait in the database",
               {{"queues", deps_.names.others()}});
-  deps_.health.set(kProblem, "more than " + most + " queues that the config does not name have waiting tasks: those of further ones are late");
+  deps_.health.set(
+      kProblem,
+      "more than " + most +
+          " queues that the config does not name have waiting tasks: those of further ones are late");
 }
 
 bool Dispatch::can_probe(const std::string& queue) const {

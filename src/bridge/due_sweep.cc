@@ -105,7 +105,8 @@ std::vector<std::string> DueSweep::in_the_way() const {
 
 // Where the first of the full shards ended; none if all were read to their end. `rows`: the earliest first.
 // `began`: where this page did.
-std::optional<EpochMs> DueSweep::end_of_page(const std::vector<DueEntry>& rows, std::optional<EpochMs> began) const {
+std::optional<EpochMs> DueSweep::end_of_page(const std::vector<DueEntry>& rows,
+                                             std::optional<EpochMs> began) const {
   std::array<int, kShards> per_shard{};
   for (const DueEntry& row : rows) {
     if (++per_shard[static_cast<std::size_t>(row.shard)] < kSweptPerShard) continue;

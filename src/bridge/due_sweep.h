@@ -47,11 +47,11 @@ class DueSweep {
 
   const Deps deps_;
   io::Timer timer_;
-  io::Timer soon_;                 // the last sweep found more than it took
-  bool look_recent_ = false;       // the next sweep reads only rows that became due recently
-  std::optional<EpochMs> passed_;  // the next one that does not begins here: all before stand still
+  io::Timer soon_;                        // the last sweep found more than it took
+  bool look_recent_ = false;              // the next sweep reads only rows that became due recently
+  std::optional<EpochMs> passed_;         // the next one that does not begins here: all before stand still
   std::optional<EpochMs> recent_passed_;  // the same of those that do
-  bool hurry_ = false;  // tasks of a queue whose gate has opened wait behind passed_
+  bool hurry_ = false;                    // tasks of a queue whose gate has opened wait behind passed_
   std::map<std::string, std::size_t> standing_;  // closed queues, and how many tasks the last full pages had
   bool busy_ = false;
 };

@@ -70,10 +70,11 @@ void GateWriter::outcome(const std::string& queue, DeliveryOutcome outcome) {
   const auto& breaker = deps_.rules->queue(queue).gate.breaker;
   Note* waiting = breaker ? note(queue) : nullptr;
   if (waiting == nullptr) return;
-  const bool is_probe = outcome.probe != 0;
+  // An answer to a probe decides whether the next one goes.
+  const bool is_urgent = outcome.probe != 0 && outcome.kind != DeliveryOutcome::Kind::published;
   waiting->outcomes.add(std::move(outcome), breaker->of_last);
   // Successes only matter beside failures: they wait.
-  if (waiting->outcomes.matters()) ready(queue, is_probe ? Ms{0} : kReportFailures);
+  if (waiting->outcomes.matters()) ready(queue, is_urgent ? Ms{0} : kReportFailures);
 }
 
 void GateWriter::ask_for_probe(const std::string& queue) {
@@ -198,7 +199,8 @@ void GateWriter::flush() {
       Lane::gates,
       [batch = std::move(batch)](GateStore& store) -> Result<std::vector<GateState>> {
         auto states = store.change_gates(batch);
-        if (states || states.error().kind != Error::Kind::permanent || batch.queues.size() == 1) return states;
+        if (states || states.error().kind != Error::Kind::permanent || batch.queues.size() == 1)
+          return states;
         // Something about one of them: the others are written.
         std::vector<GateState> written;
         for (const std::string& queue : batch.queues) {
@@ -209,7 +211,9 @@ void GateWriter::flush() {
         }
         return written;
       },
-      [this, notes, probes](const Result<std::vector<GateState>>& states) { written(*notes, *probes, states); });
+      [this, notes, probes](const Result<std::vector<GateState>>& states) {
+        written(*notes, *probes, states);
+      });
 }
 
 void GateWriter::written(const Notes& notes, const Probes& probes,

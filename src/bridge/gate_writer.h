@@ -1,7 +1,7 @@
 // What this instance tells the others, and people, about the gates of queues: outcomes of deliveries for
-// breakers, a consumer's retry-after that holds back a whole queue, that a queue is outside its window or that
-// a rate limits it. Merged in memory, and written for many queues in one transaction, at most four times a
-// second. Queues that the config does not name are named by messages: of those, kMostPending have something
+// breakers, a consumer's retry-after that holds back a whole queue, that a queue is outside its window or
+// that a rate limits it. Merged in memory, and written for many queues in one transaction, at most four times
+// a second. Queues that the config does not name are named by messages: of those, kMostPending have something
 // that waits to be written. Thread: the loop's.
 #pragma once
 
@@ -74,8 +74,8 @@ class GateWriter {
   using Notes = std::map<std::string, Note>;
   using Probes = std::map<std::string, int>;
 
-  static std::vector<SystemEvent> apply(GateState& state, const Note& note, const QueueRules& rules, EpochMs now,
-                                        Probes& probes);
+  static std::vector<SystemEvent> apply(GateState& state, const Note& note, const QueueRules& rules,
+                                        EpochMs now, Probes& probes);
   bool is_listed(const std::string& queue) const { return deps_.rules->queues().contains(queue); }
   bool make_room(const std::string& queue);
   Note* note(const std::string& queue);

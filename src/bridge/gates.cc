@@ -31,6 +31,14 @@ void log_resumed(const std::string& queue, const Pause* pause) {
                               {"reason", pause == nullptr ? "" : pause->reason}});
 }
 
+// `after` says as well when the queue was closed by what was in force `before`.
+bool continues(const GateState& before, const GateState& after) {
+  const auto since = [](const GateState& state) {
+    return state.retry_after ? state.retry_after->since : EpochMs{};
+  };
+  return since(before) == since(after) && before.breaker.opened_at == after.breaker.opened_at;
+}
+
 std::string shown(const std::optional<EpochMs>& until) { return until ? format_utc(*until) : ""; }
 
 }  // namespace
@@ -98,7 +106,8 @@ void Gates::read() {
   const bool all = !known_ || read_at_ - read_all_at_ >= kReadAllEvery;
   jobs_.submit<Look>(
       Lane::gates,
-      [gates = rules_->has_gates(), all, since = all ? EpochMs{} : read_at_ - kOverlap](Store& store) -> Result<Look> {
+      [gates = rules_->has_gates(), all,
+       since = all ? EpochMs{} : read_at_ - kOverlap](Store& store) -> Result<Look> {
         const auto now = store.now();
         if (!now) return tl::unexpected(now.error());
         auto pauses = store.pauses(since);
@@ -139,7 +148,9 @@ void Gates::read_done(const Look& look, bool fresh) {
   for (const Pause& pause : look.pauses) {
     Queue& known = queues_[pause.queue];
     if (known.pause == pause) continue;
-    note_times(known, rules_->queue(pause.queue).gate, clock_.now(), known.times);
+    // The row of the same pause says exactly when it ended.
+    if (known.pause && known.pause->since != pause.since)
+      note_times(known, rules_->queue(pause.queue).gate, std::min(clock_.now(), pause.since), known.times);
     const bool altered = known.pause && is_in_force(*known.pause) && is_in_force(pause);
     known.pause = pause;
     if (altered) log_paused(pause);
@@ -163,9 +174,12 @@ void Gates::take(GateState state) {
   Queue& known = queues_[state.queue];
   if (known.state == state) return;
   if (state.damaged && damaged_.insert(state.queue).second)
-    log::warn("the row of a queue's gates is damaged: what can be read of it applies", {{"queue", state.queue}});
-  note_times(known, rules_->queue(state.queue).gate, clock_.now(), known.times);
-  if (!known.state && !is_listed(state.queue) && ++unlisted_ >= kMostUnlisted && !std::exchange(told_of_many_, true))
+    log::warn("the row of a queue's gates is damaged: what can be read of it applies",
+              {{"queue", state.queue}});
+  if (known.state && !continues(*known.state, state))
+    note_times(known, rules_->queue(state.queue).gate, clock_.now(), known.times);
+  if (!known.state && !is_listed(state.queue) && ++unlisted_ >= kMostUnlisted &&
+      !std::exchange(told_of_many_, true))
     log::warn("too many queues that the config does not name: gates of further ones are not kept",
               {{"queues", unlisted_}});
   if (unlisted_ < kMostUnlisted) told_of_many_ = false;
@@ -266,7 +280,8 @@ void Gates::update(const std::string& queue) {
     if (mine.next) changes_.erase({*mine.next, queue});
     mine.next = next;
     if (next) changes_.emplace(*next, queue);
-    if (next && *next - now < kReadEvery && changes_.begin()->second == queue) end_.start(std::max(*next - now, Ms{1}));
+    if (next && *next - now < kReadEvery && changes_.begin()->second == queue)
+      end_.start(std::max(*next - now, Ms{1}));
   }
   if (!mine.pause && !mine.state && !mine.seen && !next) queues_.erase(queue);
 }

@@ -1,8 +1,8 @@
 // Which queues may be published to: pauses by hand, holds by a consumer's retry-after, windows and breakers.
-// Windows are in the config; of the others, what has changed is read from the database twice a second, and all
-// of it every half minute. While the database cannot be read, what was read last applies; an end at a time
-// takes effect by the database's clock. Before the first read nothing is known, and so it is after our leases
-// were lost (the process may have been suspended), until the next read: publish nothing meanwhile.
+// Windows are in the config; of the others, what has changed is read from the database twice a second, and
+// all of it every half minute. While the database cannot be read, what was read last applies; an end at a
+// time takes effect by the database's clock. Before the first read nothing is known, and so it is after our
+// leases were lost (the process may have been suspended), until the next read: publish nothing meanwhile.
 //
 // What arrives costs work for the queues that it is about, however many others there are.
 //
@@ -102,7 +102,9 @@ class Gates {
   using Queues = std::map<std::string, Queue, std::less<>>;
 
   bool is_listed(std::string_view queue) const { return rules_->queues().contains(queue); }
-  bool is_in_force(const Pause& pause) const { return !pause.over && (!pause.until || *pause.until > clock_.now()); }
+  bool is_in_force(const Pause& pause) const {
+    return !pause.over && (!pause.until || *pause.until > clock_.now());
+  }
   void tick();
   void check_health();
   void read();
@@ -115,7 +117,8 @@ class Gates {
   const WindowNow& window_now(const TimeWindow& window, EpochMs now);
   std::optional<Closed> closed_by(const Queue& known, const GateRules& gate, EpochMs now) const;
   static void note_times(const Queue& known, const GateRules& gate, EpochMs now, ClosedTimes& times);
-  void log_change(const std::string& queue, const Queue& known, const Closed* before, const Closed* after) const;
+  void log_change(const std::string& queue, const Queue& known, const Closed* before,
+                  const Closed* after) const;
   Ms closed_since(std::string_view queue, EpochMs due) const;
 
   StoreJobs& jobs_;

@@ -62,7 +62,8 @@ void Horizon::tidy_names() {
   const auto use = [&](std::uint32_t queue) { used[queue] = true; };
   heap_.each_queue(use);
   dispatch_.each_queue(use);
-  names_.free_unused(used, [&](std::uint32_t queue, const std::string& name) { dispatch_.forget(queue, name); });
+  names_.free_unused(used,
+                     [&](std::uint32_t queue, const std::string& name) { dispatch_.forget(queue, name); });
   dispatch_.names_short(names_.is_full());
   if (!names_.is_full()) return;
   // What is due goes before what is not: the next call frees the numbers that only the heap's end needed.

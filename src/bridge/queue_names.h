@@ -1,8 +1,8 @@
 // Maps queue names to small numbers, so that a due time in memory has four bytes instead of a name. Bounded,
 // because names come from messages: of the names that the config does not have, kMost have a number. One that
-// nothing in memory needs any more is given to another name (Horizon::tidy_names()), so that no two names ever
-// share one. While all are needed, a further name gets none: its tasks wait in the database, where the sweep
-// finds them. Thread: the loop's.
+// nothing in memory needs any more is given to another name (Horizon::tidy_names()), so that no two names
+// ever share one. While all are needed, a further name gets none: its tasks wait in the database, where the
+// sweep finds them. Thread: the loop's.
 #pragma once
 
 #include <cstddef>

@@ -30,7 +30,8 @@ inline constexpr int kMostInFlight = 2;
 // job.
 //   leases  cycles, one at a time, and leaving. Nothing else.
 //   gates   what Gates reads and GateWriter writes: one job of each at a time.
-//   sweeps  what looks for rows: loads of the heap, sweeps, silence, stranded tasks, parked copies. A few jobs
+//   sweeps  what looks for rows: loads of the heap, sweeps, silence, stranded tasks, parked copies. A few
+//   jobs
 //           each.
 //   flow    inserts, claims, changes, permits: bounded by their callers (kMostInFlight, max_unconfirmed).
 //   upkeep  retention, events, attachments.

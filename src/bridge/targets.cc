@@ -82,7 +82,8 @@ void Targets::keep_oldest(std::uint32_t queue, std::size_t most, const std::func
 
 void Targets::each_in_use(BootMs now, const std::function<void(std::uint32_t)>& tell) const {
   for (const auto& [queue, t] : targets_) {
-    if (t.waits() || t.under_way > 0 || t.unanswered > 0 || t.quarantined || t.closed_until > now) tell(queue);
+    if (t.waits() || t.under_way > 0 || t.unanswered > 0 || t.quarantined || t.closed_until > now)
+      tell(queue);
   }
 }
 

@@ -57,8 +57,9 @@ class GateBuilder {
     out.retry_after.pauses_queue = all_.pauses_queue.value_or(false);
     out.retry_after.longest_hold = all_.longest_hold.value_or(out.retry_after.longest_hold);
     if (all_.longest_hold && !out.retry_after.pauses_queue && concerns("retry_after"))
-      problem("retry_after", "max limits how long the whole queue is held back, and pauses: message holds back none: "
-                             "write pauses: queue, or remove max");
+      problem("retry_after",
+              "max limits how long the whole queue is held back, and pauses: message holds back none: "
+              "write pauses: queue, or remove max");
     if (draft_.reports_warnings() && silence.means == Silence::Means::success) warn(out, silence);
     return out;
   }

@@ -85,7 +85,7 @@ class PendingOutcomes {
   void each(const std::function<void(const DeliveryOutcome&)>& tell) const;
 
  private:
-  std::string seen_;  // 'p', 's', 'f': DeliveryOutcome::Kind
+  std::string seen_;   // 'p', 's', 'f': DeliveryOutcome::Kind
   std::string error_;  // of the latest failure
   bool failed_ = false;
   std::vector<DeliveryOutcome> probes_;  // after those in seen_

@@ -127,7 +127,7 @@ class FaultyStore final : public Store {
     return call([&] { return db_->pause(wish); });
   }
   Result<Resumed> resume(const std::string& queue, const std::string& who,
-                                      const std::string& reason) override {
+                         const std::string& reason) override {
     return call([&] { return db_->resume(queue, who, reason); });
   }
   Result<std::vector<Pause>> pauses(EpochMs changed_since) override {

@@ -57,7 +57,8 @@ Result<Resumed> MemoryStore::resume(const std::string& queue, const std::string&
     ended.pause = resumed(before, who, now);
     if (ended.pause) keep(before, *ended.pause, reason);
     const auto state = db_.gates_.find(queue);
-    const std::optional<Pause> hold = state == db_.gates_.end() ? std::nullopt : hold_in_force(state->second, now);
+    const std::optional<Pause> hold =
+        state == db_.gates_.end() ? std::nullopt : hold_in_force(state->second, now);
     ended.retry_after = resumed(hold, who, now);
     if (!ended.retry_after) return ended;
     gate_of(queue).retry_after->until = now;

@@ -85,12 +85,12 @@ class MemoryDb {
   std::vector<AuditRow> audit_;
   std::vector<SystemEvent> events_;
   std::map<std::string, std::string> settings_;
-  std::vector<BulkRow> bulks_;                   // id = index + 1
-  std::map<std::string, Pause> pauses_;          // by queue
-  std::map<std::string, GateState> gates_;       // by queue
+  std::vector<BulkRow> bulks_;              // id = index + 1
+  std::map<std::string, Pause> pauses_;     // by queue
+  std::map<std::string, GateState> gates_;  // by queue
   std::map<std::string, EpochMs> pauses_changed_, gates_changed_;
   std::map<std::string, std::string> gate_batches_;  // by maker
-  std::map<std::string, Silence> named_queues_;  // that the config names
+  std::map<std::string, Silence> named_queues_;      // that the config names
   std::map<std::string, RemovedQueue> removed_queues_;
   std::map<std::string, AttachmentRecord> attachments_;               // by queue
   std::map<std::pair<std::string, std::string>, TokenBucket> rates_;  // by queue and value

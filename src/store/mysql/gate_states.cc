@@ -16,9 +16,7 @@ namespace {
 constexpr double kTokenUnits = 1e6;  // rung_rates.tokens is in millionths
 constexpr std::size_t kReasonBytes = 1000;
 
-Literal length_of(const Literal& text) {
-  return Literal::rendered(render("length_of", {{"text", text}}));
-}
+Literal length_of(const Literal& text) { return Literal::rendered(render("length_of", {{"text", text}})); }
 
 std::string unused_json(const GateState& state) {
   auto json = nlohmann::json::array();
@@ -105,8 +103,8 @@ GateState lock_state(Session& session, const std::string& queue) {
 void record(Session& session, std::span<const SystemEvent> events, EpochMs now) {
   Rows rows;
   for (const SystemEvent& event : events) {
-    rows.row() << Literal::time(now) << Literal::number(0) << Literal::text(event.kind) << Literal::text(event.subject)
-               << Literal::text(clean_utf8(event.detail, kReasonBytes));
+    rows.row() << Literal::time(now) << Literal::number(0) << Literal::text(event.kind)
+               << Literal::text(event.subject) << Literal::text(clean_utf8(event.detail, kReasonBytes));
   }
   if (rows.count() > 0) session.exec(render("events_insert", {{"rows", rows.done()}}));
 }

@@ -75,14 +75,16 @@ Result<Resumed> MysqlStore::resume(const std::string& name, const std::string& b
     const auto hold = lock_hold(*session_, name);
     const EpochMs now = session_->now();
     const Place until{"until", Literal::time(now)};
-    Resumed ended{resumed(before, who, now), hold && *hold->until > now ? resumed(hold, who, now) : std::nullopt};
+    Resumed ended{resumed(before, who, now),
+                  hold && *hold->until > now ? resumed(hold, who, now) : std::nullopt};
     if (ended.pause) {
       session_->exec(render("pause_end", {{"queue", queue}, until, {"who", Literal::text(who)}}));
       record(*session_, audit_of(before, *ended.pause, reason, now), event_of(*ended.pause, reason));
     }
     if (ended.retry_after) {
       session_->exec(render("hold_end", {{"queue", queue}, until}));
-      record(*session_, audit_of(hold, *ended.retry_after, reason, now), event_of(*ended.retry_after, reason));
+      record(*session_, audit_of(hold, *ended.retry_after, reason, now),
+             event_of(*ended.retry_after, reason));
     }
     return ended;
   });

@@ -187,7 +187,8 @@ TEST_P(GateStateContract, ConcurrentChangesLoseNothing) {
 
 TEST_P(GateStateContract, ABatchChangesManyQueuesAtOnce) {
   GateBatch batch;
-  for (std::size_t i = 0; i < GateBatch::kMost - 2; ++i) batch.queues.push_back("orders-" + std::to_string(i));
+  for (std::size_t i = 0; i < GateBatch::kMost - 2; ++i)
+    batch.queues.push_back("orders-" + std::to_string(i));
   batch.queues.insert(batch.queues.end(), {"orders", "orders "});
   change("orders-7", [](GateState& state, EpochMs) { state.breaker.last_probe = 100; });
   batch.change = [](GateState& state, EpochMs) {
@@ -274,9 +275,49 @@ TEST_P(GateStateContract, OnlyWhatHasChangedIsRead) {
   EXPECT_EQ(must(store_->gate_states()).size(), 2U);
 }
 
+// By hand, or by a newer version.
+TEST_P(GateStateContract, OfADamagedRowWhatCanBeReadAppliesAndTheOthersAreRead) {
+  const EpochMs now = must(store_->now());
+  const std::vector<std::pair<std::string, std::string>> damages{
+      {"breaker_detail", "x"},
+      {"breaker_detail", "[]"},
+      {"breaker_detail", R"({"opened":"x"})"},
+      {"breaker_detail", R"({"opened_at":1e300,"outcomes":7})"},
+      {"breaker_detail", R"({"probes":[[1]]})"},
+      {"breaker_detail", R"({"probes":[["a",2,true],7]})"},
+      {"breaker_detail", R"({"probes":{"number":1}})"},
+      {"permits", R"([[1,2]])"},
+      {"permits", R"({"node":1})"}};
+  for (std::size_t i = 0; i <= damages.size(); ++i) {
+    const std::string queue = "q" + std::to_string(i);
+    change(queue, [&](GateState& state, EpochMs) {
+      state.breaker = open_breaker(now);
+      state.retry_after = {now, now + kLong, "task 1"};
+    });
+    if (i == damages.size()) continue;
+    if (memory_) memory_->damage_gates(queue);
+    if (mysql_)
+      mysql_->exec("UPDATE rung_gates SET " + damages[i].first + " = '" + damages[i].second +
+                   "' WHERE queue = '" + queue + "'");
+  }
+  const auto states = must(store_->gate_states());
+  ASSERT_EQ(states.size(), damages.size() + 1);
+  for (const GateState& state : states) {
+    EXPECT_EQ(state.damaged, state.queue != "q" + std::to_string(damages.size())) << state.queue;
+    EXPECT_EQ(state.breaker.state, BreakerIs::open) << state.queue;
+    EXPECT_EQ(state.breaker.until, now + Ms{30'000}) << state.queue;
+    EXPECT_NE(state.breaker.opened_at.ms, 0) << state.queue;
+    EXPECT_TRUE(state.retry_after) << state.queue;
+    change(state.queue, [](GateState& one, EpochMs) { ++one.breaker.last_probe; });
+    EXPECT_FALSE(read(state.queue)->damaged) << "a change writes it anew";
+  }
+}
+
 TEST_P(GateStateContract, AResumeEndsARetryAfterToo) {
   const EpochMs now = must(store_->now());
-  change("orders", [&](GateState& state, EpochMs) { state.retry_after = {now, now + kLong, "task 17 asked for 1h"}; });
+  change("orders", [&](GateState& state, EpochMs) {
+    state.retry_after = {now, now + kLong, "task 17 asked for 1h"};
+  });
   EXPECT_FALSE(must(store_->resume("orders ", "bob", "")).any());
   const Resumed ended = must(store_->resume("orders", "bob", "the partner is back"));
   EXPECT_FALSE(ended.pause);
@@ -365,7 +406,8 @@ TEST_P(GateStateContract, OfSeveralGatesTheStrongestIsShownWithAllThatWaits) {
     EXPECT_EQ(shown("orders ").waiting, 1);
   };
   expect("paused", "down");
-  must(store_->resume("orders", "ann", ""));
+  must(store_->resume("orders", "ann", ""));  // ends the retry-after as well
+  change("orders", [&](GateState& state, EpochMs) { state.retry_after = {now, now + kLong, "retry-after"}; });
   expect("outside_window", "outside");
   change("orders", [](GateState& state, EpochMs) { state.outside.reset(); });
   expect("paused", "retry-after");
