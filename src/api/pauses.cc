@@ -45,7 +45,7 @@ Result<ResumedQueue> resume_queue(Store& store, const std::string& queue, const 
   if (const auto gate = gate_of(store, queue); gate && *gate) out.held_still = gate_text(**gate);
   if (out.ended.any()) return out;
   std::string why = "the queue " + shown(queue) + " is not paused";
-  if (!out.held_still.empty()) why += ": " + out.held_still + ". This ends by itself";
+  if (!out.held_still.empty()) why += " by a person: " + out.held_still + ". This ends by itself";
   return not_found(std::move(why));
 }
 

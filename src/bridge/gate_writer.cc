@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/core/climb.h"
+#include "src/core/require.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -57,7 +58,9 @@ GateWriter::Note* GateWriter::note(const std::string& queue) {
 }
 
 void GateWriter::ready(const std::string& queue, Ms wait) {
-  if (!std::exchange(pending_[queue].queued, true)) ready_.push_back(queue);
+  const auto waiting = pending_.find(queue);
+  RUNG_REQUIRE(waiting != pending_.end());
+  if (!std::exchange(waiting->second.queued, true)) ready_.push_back(queue);
   if (writing_) return;  // written() sees to it
   const BootMs now = deps_.clock.here().boot();
   const BootMs at = std::max(now + wait, wrote_at_ + kWriteEvery);
@@ -188,7 +191,9 @@ void GateWriter::flush() {
   batch.id = std::to_string(deps_.identity.incarnation) + '-' + std::to_string(++batches_);
   for (; !ready_.empty() && batch.queues.size() < GateBatch::kMost; ready_.pop_front()) {
     batch.queues.push_back(ready_.front());
-    notes->insert(pending_.extract(ready_.front()));
+    auto taken = pending_.extract(ready_.front());
+    RUNG_REQUIRE(!taken.empty());
+    notes->insert(std::move(taken));
   }
   std::ranges::sort(batch.queues);
   // A repeat of an applied batch does not call this: `probes` then has what that one granted.

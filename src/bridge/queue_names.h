@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/core/require.h"
 #include "src/io/due_heap.h"
 #include "src/store/tasks.h"
 
@@ -57,6 +58,7 @@ class QueueNames {
   // Takes the numbers that `used` does not have away from their names.
   void free_unused(const std::vector<bool>& used,
                    const std::function<void(std::uint32_t number, const std::string& name)>& freed) {
+    RUNG_REQUIRE(used.size() == names_.size());
     for (std::uint32_t number = 1; number < names_.size(); ++number) {
       const bool is_free = names_[number].empty();
       if (is_free || listed_[number] || used[number]) continue;
@@ -78,6 +80,7 @@ class QueueNames {
       listed_.push_back(false);
     }
     const std::uint32_t number = free_.front();
+    RUNG_REQUIRE(number != kNone && names_[number].empty());
     free_.pop_front();
     names_[number] = name;  // a deque: keys point into it, and its elements never move
     numbers_.emplace(names_[number], number);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/core/failpoint.h"
+#include "src/core/require.h"
 
 namespace rung::bridge {
 namespace {
@@ -80,6 +81,13 @@ void Targets::keep_oldest(std::uint32_t queue, std::size_t most, const std::func
   (target.closed ? held_ : waiting_) += target.waiting();
 }
 
+void Targets::forget(std::uint32_t queue) {
+  const auto it = targets_.find(queue);
+  if (it == targets_.end()) return;
+  RUNG_REQUIRE(!it->second.waits() && it->second.under_way == 0 && it->second.unanswered == 0);
+  targets_.erase(it);
+}
+
 void Targets::each_in_use(BootMs now, const std::function<void(std::uint32_t)>& tell) const {
   for (const auto& [queue, t] : targets_) {
     if (t.waits() || t.under_way > 0 || t.unanswered > 0 || t.quarantined || t.closed_until > now)
@@ -98,7 +106,9 @@ io::DueItem Targets::take_oldest(Target& target) {
   Oldest& from = target.overdue.empty() ? target.fresh : target.overdue;
   const io::DueItem item = from.top();
   from.pop();
-  --(target.closed ? held_ : waiting_);
+  std::size_t& count = target.closed ? held_ : waiting_;
+  RUNG_REQUIRE(count > 0);
+  --count;
   ++target.under_way;
   return item;
 }

@@ -48,7 +48,7 @@ class Targets {
   // Calls `tell` for each target that has something under way, or is not to be forgotten for another reason.
   void each_in_use(BootMs now, const std::function<void(std::uint32_t)>& tell) const;
   // REQUIRES: it is not in use.
-  void forget(std::uint32_t queue) { targets_.erase(queue); }
+  void forget(std::uint32_t queue);
   // All tasks that wait for this target go out at the catch-up rate.
   void hold_to_rate(std::uint32_t queue);
   // Takes the oldest task of a target whose gate is closed, as a breaker's probe. It counts as under way. In

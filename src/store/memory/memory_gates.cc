@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "src/core/require.h"
 #include "src/store/memory/memory_store_impl.h"
 
 namespace rung {
@@ -98,6 +99,7 @@ GateState& MemoryStore::gate_of(const std::string& queue) {
 }
 
 Result<std::vector<GateState>> MemoryStore::change_gates(const GateBatch& batch) {
+  RUNG_REQUIRE(batch.queues.size() <= GateBatch::kMost);
   return call([&] {
     const bool again = !batch.id.empty() && db_.gate_batches_[batch.maker] == batch.id;
     if (!batch.id.empty()) db_.gate_batches_[batch.maker] = batch.id;

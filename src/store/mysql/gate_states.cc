@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "src/core/require.h"
 #include "src/core/utf8.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
@@ -181,6 +182,7 @@ Result<std::vector<GateState>> MysqlStore::gate_states(EpochMs changed_since) {
 }
 
 Result<std::vector<GateState>> MysqlStore::change_gates(const GateBatch& batch) {
+  RUNG_REQUIRE(batch.queues.size() <= GateBatch::kMost);
   if (batch.queues.empty()) return std::vector<GateState>{};
   return session_->transaction_for(
       [&] {

@@ -449,5 +449,45 @@ TEST_F(BigPause, AllGoesOutWhenItIsResumed) {
       << flow.broker.depth("orders");
 }
 
+// --- the cost of what arrives
+
+// Microseconds of the loop for one report of one queue, with so many queues that have a breaker.
+double report_us(int queues) {
+  QueueRules rules{.ladder = "default", .silence = {}, .catch_up = 1000};
+  rules.gate.breaker = BreakerRules{};
+  RuleBook::Queues listed;
+  const auto name = [](int i) { return "queue-" + std::to_string(i); };
+  for (int i = 0; i < queues; ++i) listed[name(i)] = rules;
+  World world;
+  world.rules =
+      std::make_shared<RuleBook>(RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}},
+                                 listed, RuleBook::Tags{}, rules);
+  Flow flow(world);
+  flow.take_shards();
+  flow.gates.start();
+  world.loop.run_for(Ms{100});
+  GateState state;
+  const auto report = [&](int i) {
+    state.queue = name(i % queues);
+    state.seen_at = world.now();
+    state.breaker.outcomes = i % 2 == 0 ? "..x" : ".x.";
+    state.breaker.last_probe = i;  // it differs from the one before
+    flow.gates.arrived({state});
+  };
+  for (int i = 0; i < queues; ++i) report(i);
+  constexpr int kReports = 2000;
+  const auto begun = std::chrono::steady_clock::now();
+  for (int i = 0; i < kReports; ++i) report(queues + i);
+  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begun;
+  return took.count() / kReports;
+}
+
+TEST(GatesCost, OfAReportIsTheSameHoweverManyQueuesThereAre) {
+  const double few = report_us(100), more = report_us(1000), many = report_us(10'000);
+  std::printf("a report costs the loop %.1f us with 100 queues, %.1f us with 1,000, %.1f us with 10,000\n",
+              few, more, many);
+  EXPECT_LT(many, few * 20 + 50) << "not a hundred times as much";
+}
+
 }  // namespace
 }  // namespace rung::bridge
