@@ -26,7 +26,7 @@ TEST_F(PlantedTest, EachBugHasANameOfItsOwnAndNoneIsPlantedAtFirst) {
     names.insert(name_of(bug));
   }
   EXPECT_EQ(names.size(), 15U);
-  EXPECT_EQ(name_of(Bug::damaged_gates), "pause_forgotten") << "the last one";
+  EXPECT_EQ(name_of(Bug::damaged_gates), "damaged_gates") << "the last one";
   EXPECT_FALSE(bug_from("no such bug"));
 }
 
