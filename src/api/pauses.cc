@@ -36,15 +36,16 @@ Result<Pause> pause_queue(Store& store, const PauseRequest& request, const Targe
   return store.pause({request.queue, until, request.who, request.reason});
 }
 
-Result<Pause> resume_queue(Store& store, const std::string& queue, const std::string& who,
-                           const std::string& reason, const TargetRules& rules) {
+Result<ResumedQueue> resume_queue(Store& store, const std::string& queue, const std::string& who,
+                                  const std::string& reason, const TargetRules& rules) {
   if (std::string why = refused_name(queue, rules); !why.empty()) return permanent(std::move(why));
   auto ended = store.resume(queue, who, reason);
   if (!ended) return tl::unexpected(ended.error());
-  if (*ended) return **ended;
+  ResumedQueue out{*std::move(ended), {}};
+  if (const auto gate = gate_of(store, queue); gate && *gate) out.held_still = gate_text(**gate);
+  if (out.ended.any()) return out;
   std::string why = "the queue " + shown(queue) + " is not paused";
-  if (const auto gate = gate_of(store, queue); gate && *gate)
-    why += " by a person: " + gate_text(**gate) + ". This ends by itself";
+  if (!out.held_still.empty()) why += " by a person: " + out.held_still + ". This ends by itself";
   return not_found(std::move(why));
 }
 
@@ -63,6 +64,15 @@ Json to_json(const Pause& pause) {
                {"reason", text_of(pause.reason)},
                {"by", text_of(pause.who)}};
   if (pause.over) json["resumed_by"] = text_of(pause.resumed_by);
+  return json;
+}
+
+Json to_json(const ResumedQueue& resumed) {
+  const auto& [pause, retry_after] = resumed.ended;
+  Json json = to_json(pause ? *pause : *retry_after);
+  json["ended"] = Json::array();
+  if (pause) json["ended"].push_back("pause");
+  if (retry_after) json["ended"].push_back("retry_after");
   return json;
 }
 

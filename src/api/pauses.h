@@ -22,12 +22,19 @@ struct PauseRequest {
 // Pauses a queue, or changes its pause. A permanent error is the caller's: the name cannot be a queue's or is
 // one of Rung's own, or `until` has passed.
 Result<Pause> pause_queue(Store& store, const PauseRequest& request, const TargetRules& rules);
-// Ends the pause; not_found: there is none in force. The error says what else holds the queue back.
-Result<Pause> resume_queue(Store& store, const std::string& queue, const std::string& who,
-                           const std::string& reason, const TargetRules& rules);
+// Ends the pause, and a consumer's retry-after that holds back the queue; not_found: neither is in force. The
+// error, and `held_still`, say what else holds the queue back.
+struct ResumedQueue {
+  Resumed ended;
+  std::string held_still;  // "" = it flows
+};
+Result<ResumedQueue> resume_queue(Store& store, const std::string& queue, const std::string& who,
+                                  const std::string& reason, const TargetRules& rules);
 // "until 2026-11-23 08:00:00.000 UTC by ann (the shop is down)"
 std::string pause_text(const Pause& pause);
 
 Json to_json(const Pause& pause);  // with the names of the columns of retry_queues
+// The pause that ended, or the retry-after; `ended` names both.
+Json to_json(const ResumedQueue& resumed);
 
 }  // namespace rung::api

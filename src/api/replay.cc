@@ -139,9 +139,7 @@ class Replay {
     directives.ladder = message.ladder;
     directives.max_attempts = message.max_attempts;
     directives.retry_after = message.failures.front().retry_after;
-    const auto holds = queue_hold(task, directives, rules_);
     begin(task, directives, rules_, now_, circumstances(which, 0).random);
-    if (holds) hold(gate_of(options_.queue), *holds);
     follow(which);
   }
 
@@ -234,7 +232,9 @@ class Replay {
     const FailureText& text = *climber.says->text;
     Directives directives;
     directives.retry_after = climber.says->retry_after;
-    apply(which, climber, event::Failed{attempt, text.error, text.type, directives});
+    event::Failed failed{attempt, text.error, text.type, directives};
+    failed.proven = true;
+    apply(which, climber, std::move(failed));
   }
 
   // Lets the state machine decide, and tells the gate of what came of it.

@@ -56,16 +56,18 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                     dispatch_.open(may_publish());
                     router_.route_waiting();
                   }),
-      gates_(loop, *jobs_, clock_, rules_,
-             [this] {
-               dispatch_.gates_changed();
+      gates_(loop, *jobs_, clock_, rules_, health_,
+             [this](const std::vector<std::string>& queues) {
+               dispatch_.gates_changed(queues);
                dispatch_.open(may_publish());
              }),
+      writer_(loop, {*jobs_, clock_, gates_, rules_, [this] { return dispatch_.limited(); },
+                     [this](const std::string& queue, int probe) { breakers_.granted(queue, probe); },
+                     settings_.identity}),
       breakers_(loop,
-                {*jobs_, clock_, gates_, rules_,
+                {clock_, gates_, writer_, rules_,
                  [this](const std::string& queue, int probe) { return dispatch_.send_probe(queue, probe); },
                  [this](const std::string& queue) { return dispatch_.can_probe(queue); }}),
-      notes_(loop, *jobs_, clock_, gates_, rules_, [this] { return dispatch_.limited(); }),
       counts_(rules_),
       outbox_(broker, loop.clock()),
       acks_(broker, loop.clock()),
@@ -84,10 +86,11 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
           [this](TaskId id) { return dispatch_.tracker().publishing(id); }, left_),
       fence_(loop, broker, outbox_, health_),
       dispatch_({loop, *jobs_, shards_, transitions_, outbox_, broker, clock_, names_, health_, gates_,
-                 breakers_, proof_, rules_, horizon_, updates_, counts_, settings_.prefix, settings_.tracer},
+                 breakers_, proof_, rules_, horizon_, updates_, counts_, settings_.prefix, settings_.tracer,
+                 std::min<std::size_t>(50'000, settings_.max_loaded / 10)},
                 settings_.max_unconfirmed, broker.limits()),
       horizon_(loop, *jobs_, shards_, clock_, names_, dispatch_, {settings_.window, settings_.max_loaded}),
-      updates_(dispatch_, horizon_, names_, store_watch_, attachments_, breakers_, notes_, counts_, clock_,
+      updates_(dispatch_, horizon_, names_, store_watch_, attachments_, breakers_, writer_, counts_, clock_,
                settings_.tracer, &missing_origins_),
       recognized_([this](SystemEvent event) { record(std::move(event)); }),
       intake_(loop,
@@ -126,7 +129,7 @@ Result<void> Bridge::start() {
   key_reader_.read();  // also reveals a wrong password or a missing right, whether or not the broker answers
   gates_.start();
   breakers_.start();
-  notes_.start();
+  writer_.start();
   broker_watch_.start();
   janitor_.silence().wait_for_removed();
   name_queues();
@@ -434,7 +437,7 @@ void Bridge::drain(std::function<void()> done) {
   broker_.stop_intake();
   gates_.stop();
   breakers_.stop();
-  notes_.stop();
+  writer_.stop();
   janitor_.stop();
   horizon_.clear();
   dispatch_.drain();

@@ -24,7 +24,7 @@
 #include "src/bridge/dispatch.h"
 #include "src/bridge/drain_wait.h"
 #include "src/bridge/flow_counts.h"
-#include "src/bridge/gate_notes.h"
+#include "src/bridge/gate_writer.h"
 #include "src/bridge/gates.h"
 #include "src/bridge/health.h"
 #include "src/bridge/horizon.h"
@@ -163,8 +163,8 @@ class Bridge final : public BrokerSink {
   DeliveryProof proof_;
   TokenKeyReader key_reader_;
   Gates gates_;
+  GateWriter writer_;
   Breakers breakers_;
-  GateNotes notes_;
   FlowCounts counts_;
   // Shared outputs of all flows.
   Outbox outbox_;

@@ -5,6 +5,8 @@
 
 #include "src/bridge/breakers.h"
 #include "src/core/breaker.h"
+#include "src/core/failpoint.h"
+#include "src/io/log.h"
 
 namespace rung::bridge {
 namespace {
@@ -24,8 +26,13 @@ std::size_t share_of(int most) { return static_cast<std::size_t>(most - most / 4
 Dispatch::Dispatch(Deps deps, int most_under_way, BrokerLimits limits)
     : deps_(std::move(deps)),
       most_under_way_(static_cast<std::size_t>(most_under_way)),
-      targets_(share_of(most_under_way), limits.first_window,
-               [this](std::uint32_t queue) { return catch_up(queue); }),
+      targets_(
+          share_of(most_under_way), limits.first_window,
+          [this](std::uint32_t queue) { return catch_up(queue); },
+          [this](std::uint32_t queue) {
+            return deps_.gates.why_closed(deps_.names.name(queue)) != nullptr &&
+                   !planted(Bug::pause_forgotten);
+          }),
       tracker_(deps_.shards, targets_, deps_.transitions),
       silent_queues_(deps_.health, deps_.names),
       stalls_(deps_.broker, deps_.outbox, targets_, silent_queues_, deps_.clock.here()),
@@ -66,14 +73,15 @@ double Dispatch::catch_up(std::uint32_t queue) const {
 
 // A breaker of the queue has just closed.
 bool Dispatch::ramps_up(std::uint32_t queue) const {
-  if (deps_.gates.states().empty()) return false;
   const GateState* state = deps_.gates.state(deps_.names.name(queue));
   return state != nullptr && ramp_up(state->breaker, deps_.clock.now()) < 1.0;
 }
 
 bool Dispatch::is_full(const io::DueItem& item) const {
+  if (item.queue == QueueNames::kNone) return true;
   if (targets_.is_closed(item.queue))
-    return targets_.waiting(item.queue) + throttle_.waiting(item.queue) >= kKeptBehindGate;
+    return targets_.waiting(item.queue) + throttle_.waiting(item.queue) >= kKeptBehindGate ||
+           targets_.held() >= deps_.most_held;
   return throttle_.holds(item.queue) && (throttle_.waiting(item.queue) >= Throttle::kMostKept ||
                                          throttle_.waiting() >= Throttle::kMostInAll);
 }
@@ -82,9 +90,18 @@ void Dispatch::due(const std::vector<io::DueItem>& items) {
   const EpochMs now = deps_.clock.now();
   for (const io::DueItem& item : items) {
     deps_.gates.see(deps_.names.name(item.queue));
-    if (!is_full(item)) take_in(item, now, throttle_.holds(item.queue));
+    if (is_full(item)) {
+      leave_in_database(item);
+    } else {
+      take_in(item, now, throttle_.holds(item.queue));
+    }
   }
   pump_soon(items, now);
+}
+
+void Dispatch::leave_in_database(const io::DueItem& item) {
+  if (targets_.is_closed(item.queue) && left_.size() < QueueNames::kMost)
+    left_.insert(deps_.names.name(item.queue));
 }
 
 void Dispatch::due_again(const std::vector<io::DueItem>& items) {
@@ -134,29 +151,68 @@ void Dispatch::open(bool publishing) {
   pump();
 }
 
-void Dispatch::gates_changed() {
-  std::set<std::uint32_t> closed;
-  // Beyond QueueNames::kMost names this closes all that share a number: rather too much than too little.
-  for (const auto& [queue, why] : deps_.gates.all_closed()) closed.insert(deps_.names.number(queue));
-  targets_.close(std::move(closed), deps_.clock.now());
-  for (const auto& [queue, state] : deps_.gates.states()) {
-    if (ramp_up(state.breaker, deps_.clock.now()) < 1.0) targets_.hold_to_rate(deps_.names.number(queue));
+void Dispatch::gates_changed(const std::vector<std::string>& queues) {
+  for (const std::string& queue : queues) {
+    const bool closed = deps_.gates.why_closed(queue) != nullptr;
+    if (!closed && left_.erase(queue) > 0) opened_ = true;
+    const std::uint32_t number = deps_.names.find(queue);
+    if (number == QueueNames::kNone) continue;
+    if (closed) {
+      close(queue, number);
+    } else {
+      targets_.close(number, false, deps_.clock.now());
+    }
+    if (ramps_up(number)) targets_.hold_to_rate(number);
   }
   throttle_.changed();
-  deps_.breakers.gates_changed();
+  deps_.breakers.gates_changed(queues);
   pump();
+}
+
+void Dispatch::close(const std::string& queue, std::uint32_t number) {
+  targets_.close(number, true, deps_.clock.now());
+  if (!targets_.is_closed(number)) return;
+  const std::size_t mine = targets_.waiting(number);
+  const std::size_t others = targets_.held() - mine;
+  const std::size_t most = std::min(kKeptBehindGate, deps_.most_held - std::min(deps_.most_held, others));
+  if (mine <= most) return;
+  targets_.keep_oldest(number, most, [this](TaskId id) { tracker_.untrack(id); });
+  if (left_.size() < QueueNames::kMost) left_.insert(queue);
+}
+
+void Dispatch::each_queue(const std::function<void(std::uint32_t)>& tell) const {
+  tracker_.each_queue(tell);
+  targets_.each_in_use(deps_.clock.here().boot(), tell);
+}
+
+void Dispatch::forget(std::uint32_t queue, const std::string& name) {
+  targets_.forget(queue);
+  deps_.gates.unsee(name);
+}
+
+void Dispatch::names_short(bool yes) {
+  constexpr const char* kProblem = "queue_names";
+  if (!yes) return deps_.health.clear(kProblem);
+  const std::string most = std::to_string(QueueNames::kMost);
+  if (!deps_.health.has(kProblem))
+    log::warn("too many queues have waiting tasks: those of further ones wait in the database",
+              {{"queues", deps_.names.others()}});
+  deps_.health.set(
+      kProblem,
+      "more than " + most +
+          " queues that the config does not name have waiting tasks: those of further ones are late");
 }
 
 bool Dispatch::can_probe(const std::string& queue) const {
   if (!open_ || draining_ || !deps_.shards.any()) return false;
-  const std::uint32_t number = deps_.names.number(queue);
+  const std::uint32_t number = deps_.names.find(queue);
   return targets_.waiting(number) + throttle_.waiting(number) > 0 &&
          targets_.takes_gate_probe(number, deps_.clock.here().boot());
 }
 
 bool Dispatch::send_probe(const std::string& queue, int probe) {
   if (!can_probe(queue)) return false;
-  const std::uint32_t number = deps_.names.number(queue);
+  const std::uint32_t number = deps_.names.find(queue);
   if (targets_.waiting(number) == 0) {
     if (const auto item = throttle_.take_oldest(number)) targets_.add(*item, false);
   }

@@ -7,7 +7,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/bridge/claims.h"
@@ -47,6 +51,8 @@ class Dispatch {
     FlowCounts& counts;
     std::string prefix;  // of our exchange names
     Tracer* tracer;      // nullptr: traces are off
+    // Tasks that are kept in memory behind closed gates, of all queues together.
+    std::size_t most_held = 50'000;
   };
 
   static constexpr Ms kAhead = Claims::kAhead;
@@ -59,8 +65,8 @@ class Dispatch {
   void due(const std::vector<io::DueItem>& items);
   // Tasks that are claimed already: keeps them all.
   void due_again(const std::vector<io::DueItem>& items);
-  // The gates may have changed.
-  void gates_changed();
+  // The gates of these may have changed.
+  void gates_changed(const std::vector<std::string>& queues);
   // Whether the broker accepts publishes.
   void open(bool publishing);
   // Results have arrived: there is room again.
@@ -82,6 +88,14 @@ class Dispatch {
   std::size_t ready() const { return targets_.waiting(); }  // due, and waiting to be claimed
   // The same, behind a gate.
   std::size_t held() const { return targets_.held() + throttle_.waiting(); }
+  // Whether a gate has opened since the last call behind which tasks were left in the database.
+  bool opened() { return std::exchange(opened_, false); }
+  // Calls `tell` with the numbers of queues that are needed here.
+  void each_queue(const std::function<void(std::uint32_t)>& tell) const;
+  // The number belongs to another queue from now on. REQUIRES: each_queue() has not told it.
+  void forget(std::uint32_t queue, const std::string& name);
+  // Some queues have no number: their tasks wait in the database.
+  void names_short(bool yes);
   // A task of its queue that the sweep finds may have to wait in the database.
   bool is_held_back(const io::DueItem& item) const { return targets_.is_closed(item.queue) || is_full(item); }
   // Tasks of this queue wait here, and one could be sent as a breaker's probe.
@@ -96,6 +110,8 @@ class Dispatch {
  private:
   double catch_up(std::uint32_t queue) const;
   bool is_full(const io::DueItem& item) const;
+  void leave_in_database(const io::DueItem& item);
+  void close(const std::string& queue, std::uint32_t number);
   bool ramps_up(std::uint32_t queue) const;
   void take_in(const io::DueItem& item, EpochMs now, bool needs_permit);
   void pump_soon(const std::vector<io::DueItem>& items, EpochMs now);
@@ -114,6 +130,9 @@ class Dispatch {
   Claims claims_;
   Throttle throttle_;
   EpochMs able_since_{0};  // since then we can publish and hold our shards
+  // Closed queues of which tasks were left in the database; at most QueueNames::kMost.
+  std::set<std::string, std::less<>> left_;
+  bool opened_ = false;  // one of them
   bool open_ = false;
   bool draining_ = false;
   bool pump_posted_ = false;

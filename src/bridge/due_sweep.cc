@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -19,6 +20,7 @@ constexpr Ms kSweepSoon{50};    // until the next sweep after full pages
 constexpr Ms kRecent{10'000};   // with a large backlog: rows due within this, e.g. redriven by a person
 constexpr std::size_t kEnoughReady = 5000;
 constexpr int kSweptPerShard = 100;
+constexpr std::size_t kMostInTheWay = 16;
 
 }  // namespace
 
@@ -37,17 +39,17 @@ void DueSweep::stop() {
 void DueSweep::sweep() {
   if (busy_ || !deps_.shards.any()) return;
   busy_ = true;
+  if (deps_.dispatch.opened()) {
+    hurry_ = true;
+    passed_.reset();
+  }
   const EpochMs until = deps_.clock.now() - kSweepGrace;
   const bool recent = deps_.dispatch.ready() > kEnoughReady || look_recent_;
-  std::vector<std::string> without;
-  // Only then: a search that leaves queues out still reads past all their rows.
-  if (recent) {
-    for (const auto& [queue, why] : deps_.gates.all_closed()) without.push_back(queue);
-  }
+  const auto after = recent ? std::max(until - kRecent, recent_passed_.value_or(EpochMs{})) : passed_;
   deps_.jobs.submit<std::vector<DueEntry>>(
-      Lane::control,
-      [shards = deps_.shards.list(), after = recent ? until - kRecent : passed_, until,
-       without = std::move(without)](TaskStore& store) {
+      Lane::sweeps,
+      [shards = deps_.shards.list(), after, until,
+       without = recent ? in_the_way() : std::vector<std::string>{}](TaskStore& store) {
         return store.due(State::scheduled, shards, after, until, kSweptPerShard, without);
       },
       [this, recent](const Result<std::vector<DueEntry>>& rows) {
@@ -68,19 +70,48 @@ void DueSweep::found(const std::vector<DueEntry>& rows, bool recent) {
   }
   // Behind those that stand still may be tasks that a person fired.
   const bool standing = rows.size() - going >= kSweptPerShard;
-  if (!recent) passed_ = standing ? end_of_page(rows) : std::nullopt;
-  look_recent_ = standing && !look_recent_;
+  const auto end = standing ? end_of_page(rows, recent ? recent_passed_ : passed_) : std::nullopt;
+  (recent ? recent_passed_ : passed_) = end;
+  if (standing) note_standing(rows);
+  // All that is recent is read, page by page; then the next page of what is not.
+  look_recent_ = recent ? end.has_value() : standing;
+  if (!recent && !end) hurry_ = false;
   if (!items.empty()) deps_.dispatch.due(items);
-  if (going >= kSweptPerShard || look_recent_) soon_.start(kSweepSoon);
+  if (going >= kSweptPerShard || look_recent_ || hurry_) soon_.start(kSweepSoon);
+}
+
+// Forgets half of what it knew, so that a queue that no longer stands in the way is not left out for long.
+void DueSweep::note_standing(const std::vector<DueEntry>& rows) {
+  for (auto& [queue, tasks] : standing_) tasks /= 2;
+  for (const DueEntry& row : rows) {
+    if (deps_.gates.why_closed(row.queue) != nullptr) ++standing_[row.queue];
+  }
+  if (standing_.size() <= kMostInTheWay) return;
+  std::vector<std::pair<std::size_t, std::string>> most;
+  for (const auto& [queue, tasks] : standing_) most.emplace_back(tasks, queue);
+  std::ranges::partial_sort(most, most.begin() + kMostInTheWay, std::greater{});
+  standing_.clear();
+  for (std::size_t i = 0; i < kMostInTheWay; ++i) standing_[most[i].second] = most[i].first;
+}
+
+// A search that leaves queues out still reads past all their rows, but does not return them.
+std::vector<std::string> DueSweep::in_the_way() const {
+  std::vector<std::string> queues;
+  for (const auto& [queue, tasks] : standing_) {
+    if (tasks > 0 && deps_.gates.why_closed(queue) != nullptr) queues.push_back(queue);
+  }
+  return queues;
 }
 
 // Where the first of the full shards ended; none if all were read to their end. `rows`: the earliest first.
-std::optional<EpochMs> DueSweep::end_of_page(const std::vector<DueEntry>& rows) const {
+// `began`: where this page did.
+std::optional<EpochMs> DueSweep::end_of_page(const std::vector<DueEntry>& rows,
+                                             std::optional<EpochMs> began) const {
   std::array<int, kShards> per_shard{};
   for (const DueEntry& row : rows) {
     if (++per_shard[static_cast<std::size_t>(row.shard)] < kSweptPerShard) continue;
     const EpochMs before = row.at - Ms{1};  // more of them may be due in that ms
-    return passed_ && before <= *passed_ ? row.at : before;
+    return began && before <= *began ? row.at : before;
   }
   return std::nullopt;
 }

@@ -3,12 +3,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/core/failpoint.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
 namespace {
 
 constexpr Ms kReadEvery{500};  // a pause is in force everywhere within a second
+// A commit is visible later than the time of its statement, and a row that is gone is in no list of changes.
+constexpr Ms kOverlap{5000};
+constexpr Ms kReadAllEvery{30'000};
+constexpr Ms kReadWithin{5000};  // after the start; then it is a problem
+constexpr const char* kProblem = "gates";
 
 void log_paused(const Pause& pause) {
   log::info("queue paused", {{"queue", pause.queue},
@@ -25,20 +31,30 @@ void log_resumed(const std::string& queue, const Pause* pause) {
                               {"reason", pause == nullptr ? "" : pause->reason}});
 }
 
+// `after` says as well when the queue was closed by what was in force `before`.
+bool continues(const GateState& before, const GateState& after) {
+  const auto since = [](const GateState& state) {
+    return state.retry_after ? state.retry_after->since : EpochMs{};
+  };
+  return since(before) == since(after) && before.breaker.opened_at == after.breaker.opened_at;
+}
+
 std::string shown(const std::optional<EpochMs>& until) { return until ? format_utc(*until) : ""; }
 
 }  // namespace
 
-Gates::Gates(io::Loop& loop, StoreJobs& jobs, DbClock& clock, const RuleBookPtr& rules,
-             std::function<void()> changed)
+Gates::Gates(io::Loop& loop, StoreJobs& jobs, DbClock& clock, const RuleBookPtr& rules, Health& health,
+             Changed changed)
     : jobs_(jobs),
       clock_(clock),
       rules_(rules),
+      health_(health),
       changed_(std::move(changed)),
       tick_(loop, [this] { tick(); }),
       end_(loop, [this] { check_ends(); }) {}
 
 void Gates::start() {
+  started_ = clock_.here().boot();
   tick_.start(kReadEvery, kReadEvery);
   read();
 }
@@ -55,52 +71,53 @@ void Gates::invalidate() {
 }
 
 void Gates::see(const std::string& queue) {
-  if (queue.empty() || rules_->queues().contains(queue) || rules_->queue(queue).gate.window == nullptr)
-    return;
-  if (seen_.insert(queue).second) check_ends();
+  if (queue.empty() || is_listed(queue) || rules_->queue(queue).gate.window == nullptr) return;
+  if (std::exchange(queues_[queue].seen, true)) return;
+  update(queue);
+  tell();
+}
+
+void Gates::unsee(const std::string& queue) {
+  const auto known = queues_.find(queue);
+  if (known == queues_.end() || !std::exchange(known->second.seen, false)) return;
+  update(queue);
+  tell();
 }
 
 bool Gates::keeps(std::string_view queue) const {
-  return unlisted_ < kMostUnlisted || is_listed(queue) || states_.contains(queue);
-}
-
-void Gates::count_unlisted() {
-  unlisted_ = static_cast<std::size_t>(
-      std::ranges::count_if(states_, [this](const auto& entry) { return !is_listed(entry.first); }));
-  const bool many = unlisted_ >= kMostUnlisted;
-  if (many && !told_of_many_)
-    log::warn("too many queues that the config does not name: gates of further ones are not kept",
-              {{"queues", unlisted_}});
-  told_of_many_ = many;
-}
-
-// Of queues that are neither paused nor have a state.
-void Gates::forget_times() {
-  std::erase_if(times_, [this](const auto& entry) {
-    return !pauses_.contains(entry.first) && !states_.contains(entry.first);
-  });
+  return unlisted_ < kMostUnlisted || is_listed(queue) || state(queue) != nullptr;
 }
 
 void Gates::tick() {
   check_ends();
+  check_health();
   read();
 }
 
-void Gates::check_ends() {
-  if (update_closed()) changed_();
+// Nothing is published before the first read.
+void Gates::check_health() {
+  if (read_once_ || clock_.here().boot() - started_ < kReadWithin) return;
+  health_.set(kProblem, "the gates of queues could not be read since the start: nothing is published",
+              Health::Effect::not_ready);
 }
 
 void Gates::read() {
   if (std::exchange(reading_, true)) return;
+  const bool all = !known_ || read_at_ - read_all_at_ >= kReadAllEvery;
   jobs_.submit<Look>(
-      Lane::control,
-      [gates = rules_->has_gates()](GateStore& store) -> Result<Look> {
-        auto pauses = store.pauses();
+      Lane::gates,
+      [gates = rules_->has_gates(), all,
+       since = all ? EpochMs{} : read_at_ - kOverlap](Store& store) -> Result<Look> {
+        const auto now = store.now();
+        if (!now) return tl::unexpected(now.error());
+        auto pauses = store.pauses(since);
         if (!pauses) return tl::unexpected(pauses.error());
-        if (!gates) return Look{*std::move(pauses), {}};
-        auto states = store.gate_states();
+        if (!gates) return Look{*now, all, *std::move(pauses), {}};
+        auto states = store.gate_states(since);
         if (!states) return tl::unexpected(states.error());
-        return Look{*std::move(pauses), *std::move(states)};
+        const bool damaged = std::ranges::any_of(*states, &GateState::damaged);
+        if (damaged && planted(Bug::damaged_gates)) return permanent("a row is damaged");
+        return Look{*now, all, *std::move(pauses), *std::move(states)};
       },
       [this, generation = generation_](const Result<Look>& look) {
         reading_ = false;
@@ -110,113 +127,179 @@ void Gates::read() {
 }
 
 void Gates::read_done(const Look& look, bool fresh) {
-  const auto before = std::exchange(pauses_, {});
-  for (const Pause& pause : look.pauses) pauses_[pause.queue] = pause;
-  for (const auto& [queue, pause] : pauses_) {
-    const auto old = before.find(queue);
-    const bool altered = old != before.end() && old->second != pause;
-    if (altered && is_in_force(pause) && closed_.contains(queue)) log_paused(pause);
+  read_at_ = look.at;
+  if (look.all) {
+    read_all_at_ = look.at;
+    std::set<std::string_view> there;
+    for (const Pause& pause : look.pauses) there.insert(pause.queue);
+    std::erase_if(damaged_, [&](const auto& queue) { return state(queue) == nullptr; });
+    for (auto& [queue, known] : queues_) {
+      if (known.pause && !there.contains(queue)) known.pause.reset();
+    }
+    there.clear();
+    for (const GateState& state : look.states) there.insert(state.queue);
+    for (auto& [queue, known] : queues_) {
+      if (!known.state || there.contains(queue)) continue;
+      known.state.reset();
+      if (!is_listed(queue)) --unlisted_;
+      touched_.push_back(queue);
+    }
   }
-  const auto states = std::exchange(states_, {});
-  for (const GateState& state : look.states) states_[state.queue] = state;
-  count_unlisted();
-  forget_times();
+  for (const Pause& pause : look.pauses) {
+    Queue& known = queues_[pause.queue];
+    if (known.pause == pause) continue;
+    // The row of the same pause says exactly when it ended.
+    if (known.pause && known.pause->since != pause.since)
+      note_times(known, rules_->queue(pause.queue).gate, std::min(clock_.now(), pause.since), known.times);
+    const bool altered = known.pause && is_in_force(*known.pause) && is_in_force(pause);
+    known.pause = pause;
+    if (altered) log_paused(pause);
+    update(pause.queue);
+  }
+  for (const GateState& state : look.states) take(state);
+  if (look.all) update_all();
   const bool first = fresh && !std::exchange(known_, true);
-  if (update_closed() || first || states != states_) changed_();
+  if (first && !std::exchange(read_once_, true)) health_.clear(kProblem);
+  if (first) changed_(std::exchange(touched_, {}));
+  tell();
   if (!fresh) read();
 }
 
-void Gates::arrived(const GateState& state) {
-  const auto [known, first] = states_.try_emplace(state.queue);
-  if (first && !is_listed(state.queue)) ++unlisted_;
-  if (known->second == state) return;
-  known->second = state;
-  update_closed();
-  changed_();
+void Gates::arrived(const std::vector<GateState>& states) {
+  for (const GateState& state : states) take(state);
+  tell();
 }
 
-bool Gates::is_in_force(const Pause& pause) const {
-  return !pause.over && (!pause.until || *pause.until > clock_.now());
+void Gates::take(GateState state) {
+  Queue& known = queues_[state.queue];
+  if (known.state == state) return;
+  if (state.damaged && damaged_.insert(state.queue).second)
+    log::warn("the row of a queue's gates is damaged: what can be read of it applies",
+              {{"queue", state.queue}});
+  if (known.state && !continues(*known.state, state))
+    note_times(known, rules_->queue(state.queue).gate, clock_.now(), known.times);
+  if (!known.state && !is_listed(state.queue) && ++unlisted_ >= kMostUnlisted &&
+      !std::exchange(told_of_many_, true))
+    log::warn("too many queues that the config does not name: gates of further ones are not kept",
+              {{"queues", unlisted_}});
+  if (unlisted_ < kMostUnlisted) told_of_many_ = false;
+  const std::string queue = state.queue;
+  known.state = std::move(state);
+  touched_.push_back(queue);
+  update(queue);
 }
 
-void Gates::close_by_state(const std::string& queue, const GateState& state, EpochMs now,
-                           ClosedQueues& closed) {
-  const GateRules& gate = rules_->queue(queue).gate;
-  if (state.retry_after && gate.retry_after.pauses_queue) {
-    times_[queue].add(state.retry_after->since, std::min(state.retry_after->until, now));
-    if (state.retry_after->until > now) closed.insert({queue, {By::retry_after, state.retry_after->until}});
-  }
-  const Breaker& breaker = state.breaker;
-  if (!gate.breaker || breaker.opened_at.ms == 0) return;
-  const bool is_closed = is_closed_gate(breaker);
-  times_[queue].add(breaker.opened_at, is_closed ? now : breaker.since);
-  if (is_closed) closed.insert({queue, {By::breaker, breaker.until}});
-}
-
-void Gates::close_by_window(const std::string& queue, EpochMs now, ClosedQueues& closed,
-                            std::optional<EpochMs>& next) {
-  const auto& window = rules_->queue(queue).gate.window;
-  if (window == nullptr) return;
-  const EpochMs change = window->next_change(now);
-  next = std::min(next.value_or(change), change);
-  if (!window->is_open(now)) closed.insert({queue, {By::window, change}});
-}
-
-// Into closed and open. True if that has changed.
-bool Gates::update_closed() {
+// Of what may open or close by itself, what does now.
+void Gates::check_ends() {
+  if (updated_for_ != rules_) update_all();
   const EpochMs now = clock_.now();
-  ClosedQueues closed;
-  std::optional<EpochMs> next;
-  for (const auto& [queue, pause] : pauses_) {
-    times_[queue].add(pause.since, is_in_force(pause) ? now : *pause.until);
-    if (is_in_force(pause)) closed.insert({queue, {By::pause, pause.until}});
-  }
-  for (const auto& [queue, rules] : rules_->queues()) close_by_window(queue, now, closed, next);
-  for (const std::string& queue : seen_) close_by_window(queue, now, closed, next);
-  for (const auto& [queue, state] : states_) close_by_state(queue, state, now, closed);
-  for (const auto& [queue, why] : closed) {
-    if (why.until && *why.until > now) next = std::min(next.value_or(*why.until), *why.until);
-  }
+  while (!changes_.empty() && changes_.begin()->first <= now) update(std::string(changes_.begin()->second));
   // The tick sees to those that end later.
-  if (next && *next - now < kReadEvery) end_.start(std::max(*next - now, Ms{1}));
-  log_changes(closed);
-  const bool changed = closed != closed_;
-  closed_ = std::move(closed);
-  return changed;
+  if (!changes_.empty() && changes_.begin()->first - now < kReadEvery)
+    end_.start(std::max(changes_.begin()->first - now, Ms{1}));
+  tell();
 }
 
-void Gates::log_changes(const ClosedQueues& closed) const {
-  for (const auto& [queue, why] : closed) {
-    const auto before = closed_.find(queue);
-    if (before != closed_.end() && before->second.by == why.by) continue;
-    switch (why.by) {
-      case By::pause:
-        log_paused(pauses_.find(queue)->second);
-        break;
-      case By::retry_after:
-        log::info("queue held back by a retry-after",
-                  {{"queue", queue},
-                   {"until", shown(why.until)},
-                   {"reason", states_.find(queue)->second.retry_after->reason}});
-        break;
-      case By::window:
-        log::info("queue outside its window", {{"queue", queue}, {"until", shown(why.until)}});
-        break;
-      case By::breaker:
-        break;  // Breakers logs it
-    }
+void Gates::tell() {
+  if (!touched_.empty()) changed_(std::exchange(touched_, {}));
+}
+
+// After a reload, and now and then: in case the clock has stepped.
+void Gates::update_all() {
+  if (std::exchange(updated_for_, rules_) != rules_) {
+    windows_.clear();
+    unlisted_ = static_cast<std::size_t>(std::ranges::count_if(
+        queues_, [this](const auto& entry) { return entry.second.state && !is_listed(entry.first); }));
   }
-  for (const auto& [queue, why] : closed_) {
-    const auto now = closed.find(queue);
-    if (now != closed.end() && now->second.by == why.by) continue;
-    if (why.by == By::pause) {
-      const auto pause = pauses_.find(queue);
-      log_resumed(queue, pause == pauses_.end() ? nullptr : &pause->second);
-    } else if (why.by != By::breaker) {
-      log::info(why.by == By::window ? "queue inside its window" : "queue no longer held back",
-                {{"queue", queue}});
-    }
+  std::vector<std::string> all;
+  for (const auto& [queue, rules] : rules_->queues()) {
+    if (rules.gate.window != nullptr) all.push_back(queue);
   }
+  for (const auto& [queue, known] : queues_) all.push_back(queue);
+  for (const std::string& queue : all) update(queue);
+}
+
+const Gates::WindowNow& Gates::window_now(const TimeWindow& window, EpochMs now) {
+  WindowNow& known = windows_[&window];
+  if (now < known.from || now >= known.until) known = {now, window.next_change(now), window.is_open(now)};
+  return known;
+}
+
+// Without its window.
+std::optional<Gates::Closed> Gates::closed_by(const Queue& known, const GateRules& gate, EpochMs now) const {
+  if (known.pause && is_in_force(*known.pause)) return Closed{By::pause, known.pause->until};
+  if (!known.state) return std::nullopt;
+  const auto& hold = known.state->retry_after;
+  if (hold && gate.retry_after.pauses_queue && hold->until > now) return Closed{By::retry_after, hold->until};
+  const Breaker& breaker = known.state->breaker;
+  if (gate.breaker && is_closed_gate(breaker)) return Closed{By::breaker, breaker.until};
+  return std::nullopt;
+}
+
+// For how long it has been closed until now, by what is known now.
+void Gates::note_times(const Queue& known, const GateRules& gate, EpochMs now, ClosedTimes& times) {
+  if (const auto& pause = known.pause)
+    times.add(pause->since, pause->until && (pause->over || *pause->until < now) ? *pause->until : now);
+  if (!known.state) return;
+  const auto& hold = known.state->retry_after;
+  if (hold && gate.retry_after.pauses_queue) times.add(hold->since, std::min(hold->until, now));
+  const Breaker& breaker = known.state->breaker;
+  if (gate.breaker && breaker.opened_at.ms != 0)
+    times.add(breaker.opened_at, is_closed_gate(breaker) ? now : breaker.since);
+}
+
+// closed_ and changes_, of one queue.
+void Gates::update(const std::string& queue) {
+  if (updated_for_ == nullptr) updated_for_ = rules_;
+  static const Queue kNothing;
+  const auto place = queues_.find(queue);
+  const Queue& known = place == queues_.end() ? kNothing : place->second;
+  const GateRules& gate = rules_->queue(queue).gate;
+  const EpochMs now = clock_.now();
+  auto why = closed_by(known, gate, now);
+  std::optional<EpochMs> next = why ? why->until : std::nullopt;
+  if (gate.window != nullptr && (known.seen || is_listed(queue))) {
+    const WindowNow& window = window_now(*gate.window, now);
+    next = std::min(next.value_or(window.until), window.until);
+    if (!window.open && (!why || why->by > By::window)) why = Closed{By::window, window.until};
+  }
+  if (next && *next <= now) next.reset();  // a breaker that only waits for its probes
+  const auto before = closed_.find(queue);
+  const Closed* was = before == closed_.end() ? nullptr : &before->second;
+  log_change(queue, known, was, why ? &*why : nullptr);
+  const bool same = why.has_value() == (was != nullptr) && (!why || *why == *was);
+  if (!same) touched_.push_back(queue);
+  if (!why && was != nullptr) {
+    closed_.erase(before);
+  } else if (why) {
+    closed_.insert_or_assign(queue, *why);
+  }
+  if (place == queues_.end() && !next) return;
+  Queue& mine = queues_[queue];
+  if (mine.next != next) {
+    if (mine.next) changes_.erase({*mine.next, queue});
+    mine.next = next;
+    if (next) changes_.emplace(*next, queue);
+    if (next && *next - now < kReadEvery && changes_.begin()->second == queue)
+      end_.start(std::max(*next - now, Ms{1}));
+  }
+  if (!mine.pause && !mine.state && !mine.seen && !next) queues_.erase(queue);
+}
+
+void Gates::log_change(const std::string& queue, const Queue& known, const Closed* before,
+                       const Closed* after) const {
+  if (before != nullptr && after != nullptr && before->by == after->by) return;
+  if (after != nullptr && after->by == By::pause) log_paused(*known.pause);
+  if (after != nullptr && after->by == By::retry_after)
+    log::info(
+        "queue held back by a retry-after",
+        {{"queue", queue}, {"until", shown(after->until)}, {"reason", known.state->retry_after->reason}});
+  if (after != nullptr && after->by == By::window)
+    log::info("queue outside its window", {{"queue", queue}, {"until", shown(after->until)}});
+  if (before == nullptr) return;  // and Breakers logs breakers
+  if (before->by == By::pause) log_resumed(queue, known.pause ? &*known.pause : nullptr);
+  if (before->by == By::window) log::info("queue inside its window", {{"queue", queue}});
+  if (before->by == By::retry_after) log::info("queue no longer held back", {{"queue", queue}});
 }
 
 Gates::Names Gates::closed() const {
@@ -240,18 +323,22 @@ const Gates::Closed* Gates::why_closed(std::string_view queue) const {
 }
 
 const GateState* Gates::state(std::string_view queue) const {
-  const auto it = states_.find(queue);
-  return it == states_.end() ? nullptr : &it->second;
+  const auto it = queues_.find(queue);
+  return it == queues_.end() || !it->second.state ? nullptr : &*it->second.state;
 }
 
 Ms Gates::closed_since(std::string_view queue, EpochMs due) const {
-  if (times_.empty() && !rules_->has_gates()) return Ms{0};
+  if (queues_.empty() && !rules_->has_gates()) return Ms{0};
   const EpochMs now = clock_.now();
   if (due >= now) return Ms{0};
   Ms closed{0};
-  if (const auto times = times_.find(queue); times != times_.end()) closed = times->second.between(due, now);
-  if (const auto& window = rules_->queue(queue).gate.window; window != nullptr)
-    closed += window->closed_between(due, now);
+  const GateRules& gate = rules_->queue(queue).gate;
+  if (const auto known = queues_.find(queue); known != queues_.end()) {
+    ClosedTimes times = known->second.times;
+    note_times(known->second, gate, now, times);
+    closed = times.between(due, now);
+  }
+  if (gate.window != nullptr) closed += gate.window->closed_between(due, now);
   return std::min(closed, now - due);
 }
 

@@ -1,8 +1,10 @@
 // Which queues may be published to: pauses by hand, holds by a consumer's retry-after, windows and breakers.
-// Read from the database twice a second, except for the windows, which are in the config. While the database
-// cannot be read, what was read last applies; an end at a time takes effect by the database's clock. Before
-// the first read nothing is known, and so it is after our leases were lost (the process may have been
-// suspended), until the next read: publish nothing meanwhile.
+// Windows are in the config; of the others, what has changed is read from the database twice a second, and
+// all of it every half minute. While the database cannot be read, what was read last applies; an end at a
+// time takes effect by the database's clock. Before the first read nothing is known, and so it is after our
+// leases were lost (the process may have been suspended), until the next read: publish nothing meanwhile.
+//
+// What arrives costs work for the queues that it is about, however many others there are.
 //
 // Queues that the config does not name are named by messages. Of those, kMostUnlisted have a state; the gates
 // of others, except windows and pauses, are not kept, until states that are no longer in use are deleted from
@@ -15,8 +17,10 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "src/bridge/health.h"
 #include "src/bridge/store_jobs.h"
 #include "src/core/closed_times.h"
 #include "src/core/db_clock.h"
@@ -39,9 +43,11 @@ class Gates {
     bool operator==(const Closed&) const = default;
   };
 
-  // `changed`: known(), closed() or state() may have changed. A reload replaces `rules`.
-  Gates(io::Loop& loop, StoreJobs& jobs, DbClock& clock, const RuleBookPtr& rules,
-        std::function<void()> changed);
+  // known(), or what is known of these queues, may have changed.
+  using Changed = std::function<void(const std::vector<std::string>& queues)>;
+  // A reload replaces `rules`.
+  Gates(io::Loop& loop, StoreJobs& jobs, DbClock& clock, const RuleBookPtr& rules, Health& health,
+        Changed changed);
 
   void start();
   void stop();
@@ -50,8 +56,10 @@ class Gates {
   // This queue exists. Needed for queues that the config does not name, if a pattern or the defaults give
   // them a window.
   void see(const std::string& queue);
-  // An instance, maybe this one, has changed it to this.
-  void arrived(const GateState& state);
+  // Nothing of that queue waits here any more: takes back see().
+  void unsee(const std::string& queue);
+  // This instance has written them.
+  void arrived(const std::vector<GateState>& states);
 
   bool known() const { return known_; }
   using ClosedQueues = std::map<std::string, Closed, std::less<>>;
@@ -65,7 +73,6 @@ class Gates {
   bool keeps(std::string_view queue) const;
   // nullptr: as a queue is by default.
   const GateState* state(std::string_view queue) const;
-  const std::map<std::string, GateState, std::less<>>& states() const { return states_; }
   // How long a task of the queue that was due at `due` has waited since because of the queue's gates. For a
   // queue with a rate or a limit, all of its lateness.
   Ms waited(std::string_view queue, EpochMs due) const;
@@ -74,39 +81,65 @@ class Gates {
 
  private:
   struct Look {
+    EpochMs at;        // when it was read
+    bool all = false;  // else what has changed
     std::vector<Pause> pauses;
     std::vector<GateState> states;
   };
+  // What is known of a queue. One without any of it has no entry.
+  struct Queue {
+    std::optional<Pause> pause;
+    std::optional<GateState> state;
+    bool seen = false;            // see()
+    std::optional<EpochMs> next;  // its entry in changes_
+    ClosedTimes times;            // when it was closed, but for its window and what is in force now
+  };
+  // Of a window, until it changes.
+  struct WindowNow {
+    EpochMs from, until;
+    bool open = false;
+  };
+  using Queues = std::map<std::string, Queue, std::less<>>;
 
   bool is_listed(std::string_view queue) const { return rules_->queues().contains(queue); }
-  void count_unlisted();
-  void forget_times();
+  bool is_in_force(const Pause& pause) const {
+    return !pause.over && (!pause.until || *pause.until > clock_.now());
+  }
   void tick();
+  void check_health();
   void read();
   void read_done(const Look& look, bool fresh);
+  void take(GateState state);
   void check_ends();
-  bool update_closed();
-  void close_by_state(const std::string& queue, const GateState& state, EpochMs now, ClosedQueues& closed);
-  void close_by_window(const std::string& queue, EpochMs now, ClosedQueues& closed,
-                       std::optional<EpochMs>& next);
-  void log_changes(const ClosedQueues& closed) const;
-  bool is_in_force(const Pause& pause) const;
+  void update(const std::string& queue);
+  void update_all();
+  void tell();
+  const WindowNow& window_now(const TimeWindow& window, EpochMs now);
+  std::optional<Closed> closed_by(const Queue& known, const GateRules& gate, EpochMs now) const;
+  static void note_times(const Queue& known, const GateRules& gate, EpochMs now, ClosedTimes& times);
+  void log_change(const std::string& queue, const Queue& known, const Closed* before,
+                  const Closed* after) const;
   Ms closed_since(std::string_view queue, EpochMs due) const;
 
   StoreJobs& jobs_;
   DbClock& clock_;
   const RuleBookPtr& rules_;
-  const std::function<void()> changed_;
-  std::map<std::string, Pause, std::less<>> pauses_;       // as read last
-  std::map<std::string, GateState, std::less<>> states_;   // as read last, or changed since
-  std::map<std::string, ClosedTimes, std::less<>> times_;  // without windows
+  Health& health_;
+  const Changed changed_;
+  Queues queues_;
   ClosedQueues closed_;
-  Names seen_;                 // not in the config
-  std::size_t unlisted_ = 0;   // of states_
-  bool told_of_many_ = false;  // that there are too many
-  bool known_ = false;
-  bool reading_ = false;
+  std::set<std::pair<EpochMs, std::string>> changes_;  // when a queue may open or close by itself
+  std::map<const TimeWindow*, WindowNow> windows_;
+  RuleBookPtr updated_for_;           // the rules that closed_ and windows_ are by
+  std::vector<std::string> touched_;  // not told yet
+  std::set<std::string> damaged_;     // logged
+  std::size_t unlisted_ = 0;          // queues with a state that the config does not name
+  bool told_of_many_ = false;         // that there are too many
+  bool known_ = false, reading_ = false;
+  bool read_once_ = false;
   int generation_ = 0;  // a read that began before the latest says nothing about now
+  EpochMs read_at_, read_all_at_;
+  BootMs started_{0};
   io::Timer tick_;
   io::Timer end_;  // of what ends next
 };

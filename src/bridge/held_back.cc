@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/core/failpoint.h"
+#include "src/core/require.h"
 
 namespace rung::bridge {
 
@@ -13,6 +14,7 @@ HeldBack::HeldBack(io::Loop& loop, DbClock& clock, Outbox& outbox, Publish publi
 EpochMs HeldBack::due_by() const { return clock_.now() + Ms{planted(Bug::one_ms_early) ? 1 : 0}; }
 
 void HeldBack::add(ClaimedTask claimed, MessagePtr message) {
+  RUNG_REQUIRE(claimed.task != nullptr && message != nullptr);
   const EpochMs at = claimed.task->next_at.value_or(EpochMs{});
   const auto place = early_.emplace(at, Early{std::move(claimed), std::move(message)});
   if (place == early_.begin()) timer_.start(at - due_by());

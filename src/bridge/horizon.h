@@ -35,6 +35,8 @@ class Horizon {
   void check_clock() { heap_.check_clock(); }
   // Call each second, with shards: loads more where the horizon falls behind.
   void extend();
+  // Call each second: takes numbers away from queues of which nothing is in memory.
+  void tidy_names();
   // Empties the heap: nothing becomes due any more.
   void clear() { heap_.clear(); }
   std::size_t loaded() const { return heap_.size(); }

@@ -152,6 +152,7 @@ void Intake::take_in(const Known& item, std::optional<Continuation> continues, s
   Newcomer newcomer =
       failed_newcomer(item.delivery, std::move(failure), *deps_.rules, std::move(park_reason));
   newcomer.continues = std::move(continues);
+  newcomer.proven = item.proven;
   wait(std::move(newcomer));
   flush();
 }
@@ -308,7 +309,9 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
                                           {"error", task.last_error}});
         }
         deps_.observer.inserted(tasks[i]);
-        if (const auto* failure = std::get_if<Failure>(&batch[i].said)) {
+        // Anybody who may publish can write a retry-after: only a delivery of ours speaks for its queue.
+        if (const auto* failure = std::get_if<Failure>(&batch[i].said);
+            failure != nullptr && (batch[i].proven || planted(Bug::hold_without_proof))) {
           Task failed = task;
           if (!task.moved_from.empty()) failed.queue = task.moved_from;  // by a rule
           if (const auto wait = queue_hold(failed, failure->directives, *deps_.rules))

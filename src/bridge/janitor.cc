@@ -33,6 +33,7 @@ void Janitor::stop() {
 
 void Janitor::tick() {
   horizon_.check_clock();
+  horizon_.tidy_names();
   if (!shards_.any()) return;
   dispatch_.tick();
   horizon_.extend();

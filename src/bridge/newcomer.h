@@ -36,6 +36,7 @@ struct Newcomer {
   std::string park_reason;  // not empty: park it at once
   bool alone = false;
   bool without_body = false;  // its body is in <prefix>.parked
+  bool proven = false;        // it is the failure of a delivery of ours
   std::optional<Continuation> continues = {};
   BootUs arrived{};  // set by Intake
 

@@ -27,7 +27,7 @@ void ParkedCopies::send_owed() {
   if (busy_ || bytes_ >= kMostCopyBytes) return;
   busy_ = true;
   deps_.jobs.submit<std::vector<DueEntry>>(
-      Lane::control,
+      Lane::sweeps,
       [shards = deps_.shards.list(), until = deps_.clock.now()](TaskStore& store) {
         return store.due(State::parked, shards, std::nullopt, until, kCopiesPerShard);
       },

@@ -52,7 +52,7 @@ void Shards::begin_cycle() {
   const auto work = [cycle, settings = settings_, &here = clock_.here()](LeaseStore& store) {
     return perform_cycle(cycle, settings, here, store);
   };
-  jobs_.submit<LeaseCycle>(Lane::control, work, [this](const Result<LeaseCycle>& result) {
+  jobs_.submit<LeaseCycle>(Lane::leases, work, [this](const Result<LeaseCycle>& result) {
     cycling_ = false;
     if (leaving_) {  // shards it took are given back with the rest
       if (result) node_ = result->node;
@@ -158,7 +158,7 @@ void Shards::give_back() {
     if (const auto left = store.leave(node, incarnation); !left) return tl::unexpected(left.error());
     return true;
   };
-  jobs_.submit<bool>(Lane::control, work, [done](const Result<bool>&) { done(); });
+  jobs_.submit<bool>(Lane::leases, work, [done](const Result<bool>&) { done(); });
 }
 
 }  // namespace rung::bridge

@@ -24,7 +24,7 @@ void SilenceCheck::check() {
   if (busy_ || !knows_removed_) return;
   busy_ = true;
   deps_.jobs.submit<std::vector<DueEntry>>(
-      Lane::control,
+      Lane::sweeps,
       [shards = deps_.shards.list(), until = deps_.clock.now(), without = postponed()](TaskStore& store) {
         return store.due(State::awaiting, shards, std::nullopt, until, kSilentPerShard, without);
       },
@@ -112,7 +112,7 @@ void SilenceCheck::look_up() {
   }
   auto seen = deps_.attachments.sightings(queues, asked_at_, deps_.clock);
   deps_.jobs.submit<Known>(
-      Lane::control,
+      Lane::sweeps,
       [queues, seen = std::move(seen), ids = std::move(ids)](Store& store) -> Result<Known> {
         Known known;
         if (auto written = store.see_attachments(seen); !written) return tl::unexpected(written.error());

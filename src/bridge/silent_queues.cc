@@ -40,8 +40,6 @@ void SilentQueues::set(const std::vector<Targets::Silent>& silent, BootMs now) {
                                    ": messages for it wait until the broker confirms again");
 }
 
-std::string SilentQueues::name_of(std::uint32_t queue) const {
-  return queue == QueueNames::kShared ? "(others)" : names_.name(queue);
-}
+std::string SilentQueues::name_of(std::uint32_t queue) const { return names_.name(queue); }
 
 }  // namespace rung::bridge

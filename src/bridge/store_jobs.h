@@ -25,9 +25,24 @@ inline constexpr std::size_t kMostInBatch = 500;
 inline constexpr std::size_t kBytesInBatch = 8 * 1024 * 1024;  // bodies of one transaction
 inline constexpr int kMostInFlight = 2;
 
-// Leases must not wait behind a thousand inserts: they have their own thread. So has upkeep, which may wait
-// for a table; its connection is opened for its first job.
-enum class Lane { control, flow, upkeep };
+// What runs where. Each lane has a thread and a connection of its own, flow several: nothing delays the
+// leases, and gates wait for no sweep. upkeep may wait for a table; its connection is opened for its first
+// job.
+//   leases  cycles, one at a time, and leaving. Nothing else.
+//   gates   what Gates reads and GateWriter writes: one job of each at a time.
+//   sweeps  what looks for rows: loads of the heap, sweeps, silence, stranded tasks, parked copies. A few
+//   jobs
+//           each.
+//   flow    inserts, claims, changes, permits: bounded by their callers (kMostInFlight, max_unconfirmed).
+//   upkeep  retention, events, attachments.
+// mostWaiting() bounds what nobody else does: the job beyond it is refused.
+enum class Lane { leases, flow, upkeep, gates, sweeps };
+inline constexpr std::size_t kLanes = 5;
+constexpr std::size_t most_waiting(Lane lane) {
+  constexpr std::size_t kFew = 200, kMany = 2000;
+  if (lane == Lane::flow || lane == Lane::leases) return static_cast<std::size_t>(-1);
+  return lane == Lane::upkeep ? kMany : kFew;
+}
 
 class StoreJobs {
  public:
@@ -44,7 +59,7 @@ class StoreJobs {
   virtual ~StoreJobs() = default;
 
   // `work(Store&) -> Result<T>` then `done(Result<T>)` on the loop. done sees a transient error only after
-  // stop(), and Kind::refused only on the upkeep lane.
+  // stop(), and Kind::refused only on the upkeep lane, or if too many jobs wait (most_waiting()).
   template <typename T, typename Work, typename Done>
   void submit(Lane lane, Work work, Done done) {
     auto result = std::make_shared<std::optional<Result<T>>>();

@@ -20,9 +20,9 @@ StoreThreads::StoreThreads(io::Loop& loop, StoreFactory factory, int flow_thread
       on_status_(std::move(on_status)),
       idle_(idle),
       answered_ms_(loop.clock().boot().ms) {
-  running_ = flow_threads + 2;
-  threads_.emplace_back([this] { run(Lane::control); });
-  threads_.emplace_back([this] { run(Lane::upkeep); });
+  constexpr std::array kAlone{Lane::leases, Lane::gates, Lane::sweeps, Lane::upkeep};
+  running_ = flow_threads + static_cast<int>(kAlone.size());
+  for (const Lane lane : kAlone) threads_.emplace_back([this, lane] { run(lane); });
   for (int i = 0; i < flow_threads; ++i) threads_.emplace_back([this] { run(Lane::flow); });
 }
 
@@ -33,17 +33,18 @@ StoreThreads::~StoreThreads() {
   }
 }
 
-StoreThreads::Queue& StoreThreads::queue_of(Lane lane) {
-  return lane == Lane::control ? control_ : lane == Lane::upkeep ? upkeep_ : flow_;
-}
-
 void StoreThreads::enqueue(Lane lane, Job job) {
   Queue& queue = queue_of(lane);
   {
     const std::lock_guard lock(mutex_);
-    queue.jobs.push_back(std::move(job));
+    if (queue.jobs.size() < most_waiting(lane)) {
+      queue.jobs.push_back(std::move(job));
+      queue.ready.notify_one();
+      return;
+    }
   }
-  queue.ready.notify_one();
+  job.give_up({Error::Kind::refused, "too many jobs wait for the database"});
+  loop_.post(std::move(job.deliver));
 }
 
 void StoreThreads::run(Lane lane) {
@@ -131,9 +132,7 @@ void StoreThreads::stop() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  control_.ready.notify_all();
-  flow_.ready.notify_all();
-  upkeep_.ready.notify_all();
+  for (Queue& queue : queues_) queue.ready.notify_all();
   stopped_.notify_all();
 }
 

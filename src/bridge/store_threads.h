@@ -2,6 +2,7 @@
 // Thread: the loop's; work runs on a store thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -37,7 +38,7 @@ class StoreThreads final : public StoreJobs {
     std::condition_variable ready;
   };
 
-  Queue& queue_of(Lane lane);
+  Queue& queue_of(Lane lane) { return queues_[static_cast<std::size_t>(lane)]; }
   void enqueue(Lane lane, Job job) override;
   void run(Lane lane);
   void perform(Lane lane, Job& job, std::unique_ptr<Store>& store);
@@ -53,10 +54,10 @@ class StoreThreads final : public StoreJobs {
   const Ms idle_;
 
   std::mutex mutex_;
-  Queue control_, flow_, upkeep_;  // guarded by mutex_
-  bool stopping_ = false;          // guarded by mutex_
-  StoreOutage outage_;             // guarded by mutex_
-  int running_ = 0;                // guarded by mutex_
+  std::array<Queue, kLanes> queues_;  // guarded by mutex_
+  bool stopping_ = false;             // guarded by mutex_
+  StoreOutage outage_;                // guarded by mutex_
+  int running_ = 0;                   // guarded by mutex_
   std::condition_variable stopped_;
   std::atomic<std::int64_t> answered_ms_;
   std::vector<std::thread> threads_;

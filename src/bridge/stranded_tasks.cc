@@ -33,7 +33,7 @@ void StrandedTasks::look() {
   });
   if (ripe.empty()) return;
   deps_.jobs.submit<std::vector<DueEntry>>(
-      Lane::control, [ripe](TaskStore& store) { return store.stranded(ripe, kMostStranded); },
+      Lane::sweeps, [ripe](TaskStore& store) { return store.stranded(ripe, kMostStranded); },
       [this, ripe](const Result<std::vector<DueEntry>>& rows) { found(ripe, rows); });
 }
 
@@ -48,11 +48,12 @@ void StrandedTasks::found(const std::vector<Lease>& leases, const Result<std::ve
   std::set<int> unsettled;
   for (const DueEntry& row : *rows) {
     // A tracked task continues by itself, unless our work on it is still under the former lease: a claim that
-    // was on its way during an outage then returns empty.
-    if (deps_.dispatch.tracker().contains(row.id))
+    // was on its way during an outage then returns empty. Without a number for its queue it waits.
+    const io::DueItem item = deps_.names.item(row);
+    if (deps_.dispatch.tracker().contains(row.id) || item.queue == QueueNames::kNone)
       unsettled.insert(row.shard);
     else
-      items.push_back(deps_.names.item(row));
+      items.push_back(item);
   }
   for (const Lease& lease : leases) {
     if (more || unsettled.contains(lease.shard)) waiting_.push_back({lease, now + kLookAgainSoon});
@@ -65,7 +66,7 @@ void StrandedTasks::found(const std::vector<Lease>& leases, const Result<std::ve
 // Finds our own claims whose answer was lost unnoticed. There should never be any.
 void StrandedTasks::look_for_forgotten() {
   deps_.jobs.submit<std::vector<DueEntry>>(
-      Lane::control,
+      Lane::sweeps,
       [shards = deps_.shards.list(), until = deps_.clock.now() - kForgotten](TaskStore& store) {
         return store.due(State::publishing, shards, std::nullopt, until, kForgottenPerShard);
       },
@@ -75,7 +76,9 @@ void StrandedTasks::look_for_forgotten() {
         for (const DueEntry& row : *rows) {
           const bool waits =
               std::ranges::any_of(waiting_, [&](const Gained& g) { return g.lease.shard == row.shard; });
-          if (!waits && !deps_.dispatch.tracker().contains(row.id)) items.push_back(deps_.names.item(row));
+          const io::DueItem item = deps_.names.item(row);
+          const bool known = deps_.dispatch.tracker().contains(row.id) || item.queue == QueueNames::kNone;
+          if (!waits && !known) items.push_back(item);
         }
         if (items.empty()) return;
         log::warn("republishing untracked claims", {{"tasks", items.size()}});

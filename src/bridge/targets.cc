@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/core/failpoint.h"
+#include "src/core/require.h"
 
 namespace rung::bridge {
 namespace {
@@ -20,8 +21,12 @@ constexpr std::size_t kPerTurn = 100;  // of one target before the next one's tu
 
 }  // namespace
 
-Targets::Targets(std::size_t most, std::size_t first_window, std::function<double(std::uint32_t)> rate)
-    : most_(std::max(most, first_window)), first_window_(first_window), rate_(std::move(rate)) {}
+Targets::Targets(std::size_t most, std::size_t first_window, std::function<double(std::uint32_t)> rate,
+                 std::function<bool(std::uint32_t)> is_closed)
+    : most_(std::max(most, first_window)),
+      first_window_(first_window),
+      rate_(std::move(rate)),
+      is_closed_(std::move(is_closed)) {}
 
 void Targets::add(const io::DueItem& item, bool overdue) {
   Target& target = at(item.queue);
@@ -40,14 +45,53 @@ void Targets::sort_out(Target& target, EpochMs now) {
   }
 }
 
-void Targets::close(std::set<std::uint32_t> queues, EpochMs now) {
-  closed_ = std::move(queues);
-  for (auto& [queue, target] : targets_) {
-    const bool closes = is_closed(queue) && !planted(Bug::pause_forgotten);
-    if (std::exchange(target.closed, closes) == closes) continue;
-    (closes ? held_ : waiting_) += target.waiting();
-    (closes ? waiting_ : held_) -= target.waiting();
-    if (!closes) sort_out(target, now);
+bool Targets::is_closed(std::uint32_t queue) const {
+  const auto it = targets_.find(queue);
+  return it == targets_.end() ? is_closed_ && is_closed_(queue) : it->second.closed;
+}
+
+void Targets::close(std::uint32_t queue, bool closes, EpochMs now) {
+  const auto it = targets_.find(queue);
+  if (it == targets_.end()) return;
+  Target& target = it->second;
+  closes = closes && !planted(Bug::pause_forgotten);
+  if (std::exchange(target.closed, closes) == closes) return;
+  (closes ? held_ : waiting_) += target.waiting();
+  (closes ? waiting_ : held_) -= target.waiting();
+  if (!closes) sort_out(target, now);
+}
+
+void Targets::keep_oldest(std::uint32_t queue, std::size_t most, const std::function<void(TaskId)>& gone) {
+  const auto it = targets_.find(queue);
+  if (it == targets_.end() || it->second.waiting() <= most) return;
+  Target& target = it->second;
+  (target.closed ? held_ : waiting_) -= target.waiting();
+  for (Oldest* waiting : {&target.overdue, &target.fresh}) {  // what is overdue is older
+    Oldest kept;
+    for (; !waiting->empty(); waiting->pop()) {
+      if (most == 0) {
+        gone(waiting->top().id);
+      } else {
+        kept.push(waiting->top());
+        --most;
+      }
+    }
+    *waiting = std::move(kept);
+  }
+  (target.closed ? held_ : waiting_) += target.waiting();
+}
+
+void Targets::forget(std::uint32_t queue) {
+  const auto it = targets_.find(queue);
+  if (it == targets_.end()) return;
+  RUNG_REQUIRE(!it->second.waits() && it->second.under_way == 0 && it->second.unanswered == 0);
+  targets_.erase(it);
+}
+
+void Targets::each_in_use(BootMs now, const std::function<void(std::uint32_t)>& tell) const {
+  for (const auto& [queue, t] : targets_) {
+    if (t.waits() || t.under_way > 0 || t.unanswered > 0 || t.quarantined || t.closed_until > now)
+      tell(queue);
   }
 }
 
@@ -62,7 +106,9 @@ io::DueItem Targets::take_oldest(Target& target) {
   Oldest& from = target.overdue.empty() ? target.fresh : target.overdue;
   const io::DueItem item = from.top();
   from.pop();
-  --(target.closed ? held_ : waiting_);
+  std::size_t& count = target.closed ? held_ : waiting_;
+  RUNG_REQUIRE(count > 0);
+  --count;
   ++target.under_way;
   return item;
 }

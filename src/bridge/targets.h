@@ -14,7 +14,6 @@
 #include <map>
 #include <optional>
 #include <queue>
-#include <set>
 #include <vector>
 
 #include "plugin/broker.h"
@@ -32,17 +31,24 @@ class Targets {
   static constexpr Ms kRefusedPause{5000};
 
   // `most`: the limit under way for one target. `first_window`: from BrokerLimits. `rate`: our share of a
-  // queue's catch-up rate, in tasks per second.
-  Targets(std::size_t most, std::size_t first_window, std::function<double(std::uint32_t queue)> rate);
+  // queue's catch-up rate, in tasks per second. `is_closed`: the gate of a queue that had no tasks here.
+  Targets(std::size_t most, std::size_t first_window, std::function<double(std::uint32_t queue)> rate,
+          std::function<bool(std::uint32_t queue)> is_closed = {});
 
   // `overdue`: it goes out at the catch-up rate.
   void add(const io::DueItem& item, bool overdue);
   // Call after a time without publishing: tasks overdue by now go out at the catch-up rate.
   void sort_out(EpochMs now);
-  // The gates of these targets are closed, of all others open. What is overdue behind a gate that opens goes
-  // out at the catch-up rate.
-  void close(std::set<std::uint32_t> queues, EpochMs now);
-  bool is_closed(std::uint32_t queue) const { return closed_.contains(queue); }
+  // The target's gate has closed or opened. What is overdue behind a gate that opens goes out at the catch-up
+  // rate.
+  void close(std::uint32_t queue, bool closes, EpochMs now);
+  bool is_closed(std::uint32_t queue) const;
+  // Keeps the oldest `most` tasks that wait for this target; calls `gone` for each of the others.
+  void keep_oldest(std::uint32_t queue, std::size_t most, const std::function<void(TaskId)>& gone);
+  // Calls `tell` for each target that has something under way, or is not to be forgotten for another reason.
+  void each_in_use(BootMs now, const std::function<void(std::uint32_t)>& tell) const;
+  // REQUIRES: it is not in use.
+  void forget(std::uint32_t queue);
   // All tasks that wait for this target go out at the catch-up rate.
   void hold_to_rate(std::uint32_t queue);
   // Takes the oldest task of a target whose gate is closed, as a breaker's probe. It counts as under way. In
@@ -131,7 +137,7 @@ class Targets {
   Target& at(std::uint32_t queue) {
     const auto [place, fresh] = targets_.try_emplace(queue);
     if (fresh) place->second.window = first_window_;
-    if (fresh) place->second.closed = is_closed(queue);
+    if (fresh) place->second.closed = is_closed_ && is_closed_(queue);
     return place->second;
   }
   static bool is_silent(const Target& target, BootMs now, Ms most) {
@@ -147,11 +153,11 @@ class Targets {
   const std::size_t most_;
   const std::size_t first_window_;
   const std::function<double(std::uint32_t)> rate_;
+  const std::function<bool(std::uint32_t)> is_closed_;
   std::map<std::uint32_t, Target> targets_;
   std::optional<std::uint32_t> probing_;
   BootMs probing_since_{0};
   std::uint32_t turn_ = 0;  // the queue that goes first next time
-  std::set<std::uint32_t> closed_;
   std::size_t waiting_ = 0, held_ = 0;
 };
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -23,6 +24,9 @@ class TaskTracker {
       : shards_(shards), targets_(targets), transitions_(transitions) {}
 
   bool contains(TaskId id) const { return tracked_.contains(id); }
+  void each_queue(const std::function<void(std::uint32_t)>& tell) const {
+    for (const auto& [id, tracked] : tracked_) tell(tracked.queue);
+  }
   // The same, and for that queue: a waiting task may have been moved to another queue since.
   bool contains(const io::DueItem& item) const;
   // Claimed, or about to be, and the row does not record the result of the publish yet.

@@ -27,7 +27,7 @@ void TaskUpdates::decided(const Decision& decision) {
   breakers_.decided(decision);
   if (decision.holds_queue) {
     const std::string& queue = decision.failed_in.empty() ? task.queue : decision.failed_in;
-    notes_.hold_queue(queue, *decision.holds_queue, task.id);
+    writer_.hold_queue(queue, *decision.holds_queue, task.id);
   }
   if (task.state == State::parked) {
     log::warn("parked", {{"id", task.id.value},
@@ -39,7 +39,7 @@ void TaskUpdates::decided(const Decision& decision) {
   }
 }
 
-void TaskUpdates::holds_queue(const Task& task, Ms wait) { notes_.hold_queue(task.queue, wait, task.id); }
+void TaskUpdates::holds_queue(const Task& task, Ms wait) { writer_.hold_queue(task.queue, wait, task.id); }
 
 void TaskUpdates::count(const std::string& rule) {
   if (!rule.empty()) ++by_rule_[rule];

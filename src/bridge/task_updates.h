@@ -10,7 +10,7 @@
 #include "src/bridge/breakers.h"
 #include "src/bridge/dispatch.h"
 #include "src/bridge/flow_counts.h"
-#include "src/bridge/gate_notes.h"
+#include "src/bridge/gate_writer.h"
 #include "src/bridge/horizon.h"
 #include "src/bridge/missing_origins.h"
 #include "src/bridge/queue_names.h"
@@ -24,7 +24,7 @@ namespace rung::bridge {
 class TaskUpdates final : public TaskObserver {
  public:
   TaskUpdates(Dispatch& dispatch, Horizon& horizon, QueueNames& names, StoreWatch& store_watch,
-              Attachments& attachments, Breakers& breakers, GateNotes& notes, FlowCounts& counts,
+              Attachments& attachments, Breakers& breakers, GateWriter& writer, FlowCounts& counts,
               const DbClock& clock, Tracer* tracer, MissingOrigins* missing_origins = nullptr)
       : dispatch_(dispatch),
         horizon_(horizon),
@@ -32,7 +32,7 @@ class TaskUpdates final : public TaskObserver {
         store_watch_(store_watch),
         attachments_(attachments),
         breakers_(breakers),
-        notes_(notes),
+        writer_(writer),
         counts_(counts),
         clock_(clock),
         tracer_(tracer),
@@ -55,7 +55,7 @@ class TaskUpdates final : public TaskObserver {
   StoreWatch& store_watch_;
   Attachments& attachments_;
   Breakers& breakers_;
-  GateNotes& notes_;
+  GateWriter& writer_;
   FlowCounts& counts_;
   const DbClock& clock_;
   Tracer* const tracer_;  // nullptr: traces are off

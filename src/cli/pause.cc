@@ -59,6 +59,18 @@ int pause(const PauseOptions& options) {
   return kSuccess;
 }
 
+// "orders flows again, after 2h: ended the retry-after (task 4711 asked for 10m)"
+std::string resumed_text(const std::string& queue, const api::ResumedQueue& resumed) {
+  const auto& [pause, retry_after] = resumed.ended;
+  const Pause& ended = pause ? *pause : *retry_after;
+  std::string text = fmt::format(
+      "{}, after {}", resumed.held_still.empty() ? queue + " flows again" : queue + " is not paused any more",
+      humanise(*ended.until - ended.since));
+  if (retry_after)
+    text += fmt::format(": ended {}the retry-after ({})", pause ? "the pause and " : "", retry_after->reason);
+  return resumed.held_still.empty() ? text : text + "; but " + resumed.held_still;
+}
+
 int resume(const PauseOptions& options) {
   Session session;
   if (const int code = open_session(options.common, session, options.queue); code != kSuccess) return code;
@@ -69,9 +81,7 @@ int resume(const PauseOptions& options) {
   if (options.common.json) {
     print(dump(api::to_json(*ended)) + "\n");
   } else {
-    print(one_line(
-              fmt::format("{} flows again, after {}", ended->queue, humanise(*ended->until - ended->since))) +
-          "\n");
+    print(one_line(resumed_text(options.queue, *ended)) + "\n");
   }
   return kSuccess;
 }
@@ -168,11 +178,12 @@ void add_pause(CLI::App& app, int* exit) {
   c.callback([p, exit] { *exit = pause(*p); });
 
   auto r = std::make_shared<PauseOptions>();
-  CLI::App& again = add_command(app, "resume", "Ends the pause of a queue",
-                                "Example:\n"
-                                "  rung resume orders\n"
-                                "What is overdue goes out oldest first, at the queue's catch-up rate.",
-                                r->common);
+  CLI::App& again =
+      add_command(app, "resume", "Ends the pause of a queue, or a retry-after that holds it back",
+                  "Example:\n"
+                  "  rung resume orders\n"
+                  "What is overdue goes out oldest first, at the queue's catch-up rate.",
+                  r->common);
   again.add_option("QUEUE", r->queue, "The queue")->required();
   again.add_option("--reason", r->reason, "Why; recorded in the audit and in retry_events")
       ->type_name("TEXT");

@@ -206,10 +206,11 @@ void add_gates(const std::string& queue, const GateRules& gate, Columns& table) 
   if (gate.window != nullptr) row("window", "open " + gate.window->describe());
   if (gate.breaker) row("breaker", breaker_text(*gate.breaker));
   if (gate.retry_after != RetryAfterRules{})
-    row("retry_after",
-        (gate.retry_after.cap ? "at most " + format_duration(*gate.retry_after.cap)
-                              : "at most the ladder's highest delay") +
-            (gate.retry_after.pauses_queue ? "; holds back the whole queue" : "; holds back the message"));
+    row("retry_after", (gate.retry_after.cap ? "at most " + format_duration(*gate.retry_after.cap)
+                                             : "at most the ladder's highest delay") +
+                           (gate.retry_after.pauses_queue ? "; holds back the whole queue for at most " +
+                                                                format_duration(gate.retry_after.longest_hold)
+                                                          : "; holds back the message"));
 }
 
 std::string describe_gates(const Config& config) {

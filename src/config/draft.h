@@ -66,7 +66,7 @@ struct GateDraft {
   std::optional<std::vector<std::string>> only;
   std::optional<std::vector<Ms>> wait;
   std::optional<Ms> probe_timeout;
-  std::optional<Ms> cap;  // retry_after
+  std::optional<Ms> cap, longest_hold;  // retry_after
   std::optional<bool> pauses_queue;
   // The keys, and the sections without errors, in the file, by their path below gate: "rate_by.header",
   // "rate_by".

@@ -24,6 +24,7 @@ GateDraft with_defaults(GateDraft own, const GateDraft& from) {
   inherit(own.wait, from.wait);
   inherit(own.probe_timeout, from.probe_timeout);
   inherit(own.cap, from.cap);
+  inherit(own.longest_hold, from.longest_hold);
   inherit(own.pauses_queue, from.pauses_queue);
   own.present.insert(from.present.begin(), from.present.end());
   return own;
@@ -54,6 +55,11 @@ class GateBuilder {
     if (all_.has("breaker")) out.breaker = breaker();
     out.retry_after.cap = all_.cap;
     out.retry_after.pauses_queue = all_.pauses_queue.value_or(false);
+    out.retry_after.longest_hold = all_.longest_hold.value_or(out.retry_after.longest_hold);
+    if (all_.longest_hold && !out.retry_after.pauses_queue && concerns("retry_after"))
+      problem("retry_after",
+              "max limits how long the whole queue is held back, and pauses: message holds back none: "
+              "write pauses: queue, or remove max");
     if (draft_.reports_warnings() && silence.means == Silence::Means::success) warn(out, silence);
     return out;
   }

@@ -119,6 +119,31 @@ std::optional<DeliveryOutcome> outcome_of(const Task& task, const Attempt& attem
   return std::nullopt;
 }
 
+void PendingOutcomes::add(DeliveryOutcome outcome, int of_last) {
+  if (outcome.probe != 0) {
+    probes_.push_back(std::move(outcome));
+    return;
+  }
+  if (outcome.kind == Delivered::dropped) return;  // it says nothing
+  const bool failed = outcome.kind == Delivered::failed;
+  seen_ += failed ? 'f' : outcome.kind == Delivered::published ? 'p' : 's';
+  if (failed) error_ = std::move(outcome.error);
+  failed_ = failed_ || failed;
+  const auto most = 2 * static_cast<std::size_t>(of_last);
+  if (seen_.size() > 2 * most) seen_.erase(0, seen_.size() - most);
+}
+
+void PendingOutcomes::each(const std::function<void(const DeliveryOutcome&)>& tell) const {
+  for (const char kind : seen_) {
+    if (kind == 'f') {
+      tell({Delivered::failed, 0, error_});
+    } else {
+      tell({kind == 'p' ? Delivered::published : Delivered::succeeded, 0, {}});
+    }
+  }
+  for (const DeliveryOutcome& probe : probes_) tell(probe);
+}
+
 void record(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& outcome, Unanswered silence,
             EpochMs now) {
   if (breaker.state == BreakerState::closed && outcome.probe == 0)
@@ -197,17 +222,44 @@ std::string detail_json(const Breaker& breaker) {
       .dump();
 }
 
-void read_detail(Breaker& breaker, std::string_view json) {
+bool read_detail(Breaker& breaker, std::string_view json) {
+  if (json.empty()) return true;
   const auto detail = nlohmann::json::parse(json, nullptr, false);
-  if (!detail.is_object()) return;
-  breaker.opened = detail.value("opened", 0);
-  breaker.opened_at.ms = detail.value("opened_at", std::int64_t{0});
-  breaker.outcomes = detail.value("outcomes", "");
-  breaker.succeeded = detail.value("succeeded", 0);
-  breaker.last_probe = detail.value("last_probe", 0);
-  for (const auto& probe : detail.value("probes", nlohmann::json::array()))
-    breaker.probes.push_back(
-        {probe.at(0).get<int>(), EpochMs{probe.at(1).get<std::int64_t>()}, probe.at(2).get<bool>()});
+  if (!detail.is_object()) return false;
+  bool whole = true;
+  const auto number = [&](const char* name, auto& out) {
+    const auto it = detail.find(name);
+    if (it == detail.end()) return;
+    if (it->is_number_integer()) {
+      out = it->template get<std::remove_reference_t<decltype(out)>>();
+    } else {
+      whole = false;
+    }
+  };
+  number("opened", breaker.opened);
+  number("opened_at", breaker.opened_at.ms);
+  number("succeeded", breaker.succeeded);
+  number("last_probe", breaker.last_probe);
+  if (const auto outcomes = detail.find("outcomes"); outcomes != detail.end()) {
+    whole = whole && outcomes->is_string();
+    if (outcomes->is_string()) breaker.outcomes = outcomes->get<std::string>();
+  }
+  const auto probes = detail.find("probes");
+  if (probes == detail.end()) return whole;
+  if (!probes->is_array()) return false;
+  for (const auto& probe : *probes) {
+    const bool readable = probe.is_array() && probe.size() >= 3 && probe[0].is_number_integer() &&
+                          probe[1].is_number_integer() && probe[2].is_boolean();
+    whole = whole && readable;
+    if (readable)
+      breaker.probes.push_back(
+          {probe[0].get<int>(), EpochMs{probe[1].get<std::int64_t>()}, probe[2].get<bool>()});
+  }
+  // They choose a wait, and count: what a person wrote must not overflow.
+  constexpr int kMostCounted = 1'000'000;
+  breaker.opened = std::clamp(breaker.opened, 0, kMostCounted);
+  breaker.succeeded = std::clamp(breaker.succeeded, 0, kMostCounted);
+  return whole;
 }
 
 }  // namespace rung

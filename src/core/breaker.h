@@ -5,7 +5,9 @@
 // go, one by one --(close_after successes in a row)--> closed; --(a failure, or no answer)--> open again.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -70,6 +72,25 @@ std::optional<DeliveryOutcome> outcome_of(const Task& task, const Attempt& attem
 // probe that gets no answer has succeeded.
 enum class Unanswered : bool { failed, succeeded };
 
+// Outcomes of a queue's deliveries that wait to be counted, the oldest first. Bounded: of those that were no
+// probes the latest, one byte each.
+class PendingOutcomes {
+ public:
+  // Of the ones that were no probes the latest 2 * `of_last` are kept: no more can count.
+  void add(DeliveryOutcome outcome, int of_last);
+  // Without a failure or a probe's outcome it can wait: it changes no breaker.
+  bool matters() const { return failed_ || !probes_.empty(); }
+  bool empty() const { return seen_.empty() && probes_.empty(); }
+  std::size_t size() const { return seen_.size() + probes_.size(); }
+  void each(const std::function<void(const DeliveryOutcome&)>& tell) const;
+
+ private:
+  std::string seen_;   // 'p', 's', 'f': DeliveryOutcome::Kind
+  std::string error_;  // of the latest failure
+  bool failed_ = false;
+  std::vector<DeliveryOutcome> probes_;  // after those in seen_
+};
+
 // Counts an outcome.
 void record(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& outcome, Unanswered silence,
             EpochMs now);
@@ -91,6 +112,7 @@ std::string describe_change(const Breaker& after);
 // A breaker as JSON, for the database, without state, since, until and reason, which have columns. Reading
 // ignores what it does not know.
 std::string detail_json(const Breaker& breaker);
-void read_detail(Breaker& breaker, std::string_view json);
+// False: a part of it could not be read, and is as by default.
+bool read_detail(Breaker& breaker, std::string_view json);
 
 }  // namespace rung

@@ -120,7 +120,7 @@ std::optional<Ms> queue_hold(const Task& task, const Directives& d, const RuleBo
   const RetryAfterRules& gate = rules.queue(task.queue).gate.retry_after;
   if (!d.retry_after || !gate.pauses_queue || task.queue.empty()) return std::nullopt;
   Task copy = task;
-  return std::min(*d.retry_after, gate.cap.value_or(ladder_of(copy, rules).highest()));
+  return std::min({*d.retry_after, gate.cap.value_or(ladder_of(copy, rules).highest()), gate.longest_hold});
 }
 
 std::string describe_hold(TaskId task, Ms wait) {

@@ -36,7 +36,8 @@ FailureCase failure_case(const Task& task, EpochMs now);
 void after_failure(Task& task, int level, const Directives& d, const RuleBook& rules, EpochMs now,
                    double random);
 
-// For how long the consumer's retry-after holds back the task's queue; none = it does not.
+// For how long the consumer's retry-after holds back the task's queue; none = it does not. REQUIRES: the
+// failure is proven to be that of a delivery of ours.
 std::optional<Ms> queue_hold(const Task& task, const Directives& d, const RuleBook& rules);
 // "task 4711 asked for 5m": the reason that people see.
 std::string describe_hold(TaskId task, Ms wait);

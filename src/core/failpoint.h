@@ -31,8 +31,10 @@ enum class Bug : std::uint8_t {
   failure_of_another_counted,  // a failure counts for the task it names, even if it is another message's
   pause_forgotten,             // a queue that is paused while it has tasks in memory goes on
   silence_of_the_detached,     // silence counts as success although its queue is not attached
+  hold_without_proof,          // a retry-after holds back its queue, whoever wrote it
+  damaged_gates,               // a row of gates that cannot be read stops the read of the others
 };
-inline constexpr std::array<std::string_view, 14> kBugNames{"ack_before_commit",
+inline constexpr std::array<std::string_view, 16> kBugNames{"ack_before_commit",
                                                             "no_fence_on_insert",
                                                             "no_fence_on_publish",
                                                             "claim_counted_twice",
@@ -45,7 +47,9 @@ inline constexpr std::array<std::string_view, 14> kBugNames{"ack_before_commit",
                                                             "b2",
                                                             "failure_of_another_counted",
                                                             "pause_forgotten",
-                                                            "silence_of_the_detached"};
+                                                            "silence_of_the_detached",
+                                                            "hold_without_proof",
+                                                            "damaged_gates"};
 constexpr std::string_view name_of(Bug bug) { return kBugNames[static_cast<std::size_t>(bug)]; }
 constexpr std::optional<Bug> bug_from(std::string_view name) {
   for (std::size_t i = 0; i < kBugNames.size(); ++i) {

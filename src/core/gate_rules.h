@@ -40,6 +40,7 @@ struct BreakerRules {
 struct RetryAfterRules {
   std::optional<Ms> cap;      // the longest that is accepted; none = the ladder's highest delay
   bool pauses_queue = false;  // it holds back the whole queue, not only the message
+  Ms longest_hold{std::chrono::minutes{10}};  // the longest that it does; the message may wait longer
   bool operator==(const RetryAfterRules&) const = default;
 };
 

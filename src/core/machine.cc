@@ -52,7 +52,7 @@ std::string clean_name(const std::string& name) { return clean_utf8(name, 255); 
 
 // The current attempt did not succeed.
 Decision fail(const Task& before, Outcome outcome, const std::string& error, const std::string& type,
-              const Directives& d, const RuleBook& rules, const Circumstances& at) {
+              const Directives& d, const RuleBook& rules, const Circumstances& at, bool proven = false) {
   Task task = before;
   task.last_error = clean_utf8(error, kErrorBytes);
   task.error_type = type;
@@ -61,7 +61,9 @@ Decision fail(const Task& before, Outcome outcome, const std::string& error, con
   after_failure(task, before.level + 1, d, rules, at.now, at.random);
   row.rule = task.rule;
   std::string failed_in = task.queue == before.queue ? "" : before.queue;
-  const auto holds_queue = queue_hold(before, d, rules);
+  // Anybody who may publish can write a retry-after: only a delivery of ours speaks for its queue.
+  const bool may_hold = proven || planted(Bug::hold_without_proof);
+  const auto holds_queue = may_hold ? queue_hold(before, d, rules) : std::nullopt;
   // The instance that received the failure knows of it first: the task moves to one of its shards, whose heap
   // is in memory.
   if (at.home_shard >= 0) task.shard = at.home_shard;
@@ -194,7 +196,7 @@ struct Machine {
       }
     }
     if (changed) take_over(known, *e.received);
-    Decision d = fail(known, Outcome::failed, error, e.error_type, directives, rules, at);
+    Decision d = fail(known, Outcome::failed, error, e.error_type, directives, rules, at, e.proven);
     d.attempt->executor = clean_name(e.executor);
     if (changed) d.replacement = e.received;
     return d;

@@ -207,7 +207,7 @@ struct Decision {
   bool claimed_again = false;
   // A failure: the queue that had the message, if a rule has moved the task to another one.
   std::string failed_in = {};
-  // A failure: its consumer's retry-after holds back the whole queue for so long.
+  // A failure that is proven: its consumer's retry-after holds back the whole queue for so long.
   std::optional<Ms> holds_queue = {};
   // A failure: the message came with other headers or properties, which the task has from now on. The store
   // keeps the earlier ones in the row's origin.

@@ -22,7 +22,8 @@ Result<Json> body_of(const Call& call) {
   return json;
 }
 
-Response tell(const Call& call, const Result<Pause>& pause) {
+template <typename T>
+Response tell(const Call& call, const Result<T>& pause) {
   if (pause) return answer(200, api::to_json(*pause));
   if (pause.error().kind == Error::Kind::permanent)
     return problem(400, pause.error().message, call.request.path);

@@ -88,6 +88,14 @@ std::optional<EpochMs> DueHeap::drop_latest() {
   return begin;
 }
 
+void DueHeap::each_queue(const std::function<void(std::uint32_t)>& tell) const {
+  for (const Slots* slots : {&fine_, &coarse_}) {
+    for (const auto& [begin, slot] : *slots) {
+      for (const Packed& item : slot->items) tell(item.queue);
+    }
+  }
+}
+
 void DueHeap::check_clock() {
   constexpr std::int64_t kTolerated = 5;
   const std::int64_t now = skew();

@@ -39,6 +39,9 @@ class DueHeap {
   // incomplete.
   std::optional<EpochMs> drop_latest();
 
+  // The queues of all items, one for each.
+  void each_queue(const std::function<void(std::uint32_t)>& tell) const;
+
   // Call about once a second: rearms the timers if the database's clock stepped or the machine slept (libuv's
   // clock stops then).
   void check_clock();

@@ -35,6 +35,18 @@ std::optional<Pause> resumed(const std::optional<Pause>& before, const std::stri
   return after;
 }
 
+std::optional<Pause> hold_in_force(const GateState& state, EpochMs now) {
+  const auto& hold = state.retry_after;
+  if (!hold || hold->until <= now) return std::nullopt;
+  return Pause{state.queue, hold->since, hold->until, "retry-after", hold->reason, "", false};
+}
+
+Result<GateState> GateStore::change_gate(const std::string& queue, const GateChange& change) {
+  auto changed = change_gates({{queue}, change});
+  if (!changed) return tl::unexpected(changed.error());
+  return std::move(changed->front());
+}
+
 AuditRow audit_of(const std::optional<Pause>& before, const Pause& after, const std::string& reason,
                   EpochMs now) {
   return {0,

@@ -37,6 +37,13 @@ struct Pause {
   bool operator==(const Pause&) const = default;
 };
 
+// What resume() ended; none: it was not in force. A retry-after that held back the whole queue is shown as a
+// pause by "retry-after".
+struct Resumed {
+  std::optional<Pause> pause, retry_after;
+  bool any() const { return pause || retry_after; }
+};
+
 // What all instances share about a queue that has gates in the config.
 struct GateState {
   struct Hold {
@@ -57,6 +64,9 @@ struct GateState {
   std::optional<Hold> outside, limited;  // for people: outside its window; tasks wait for a rate
   std::map<int, Unused> unused;          // by node
   EpochMs seen_at;                       // when an instance last confirmed that the gates are in its config
+  // A part of its row could not be read: edited by hand, or written by a newer version. What could not is as
+  // a queue is by default; the next change writes it anew.
+  bool damaged = false;
 
   bool operator==(const GateState&) const = default;
 };
@@ -64,6 +74,16 @@ struct GateState {
 // Changes a state inside a transaction; returns the events to record. May be called again if the transaction
 // is repeated.
 using GateChange = std::function<std::vector<SystemEvent>(GateState&, EpochMs now)>;
+
+// A change of several queues, in one transaction.
+struct GateBatch {
+  std::vector<std::string> queues;  // each once, at most kMost
+  GateChange change;                // called for each of them
+  // Who made it, and which of its batches it is: the latest of each maker is kept, so that repeating it after
+  // a lost answer changes nothing. "" = may be applied twice.
+  std::string maker = {}, id = {};
+  static constexpr std::size_t kMost = 500;
+};
 
 struct NewPermits {
   std::string queue;
@@ -93,16 +113,22 @@ class GateStore {
   // Pauses a queue, or changes the pause in force, which keeps its `since`. With a row in the audit and an
   // event, unless the pause in force is the same already.
   virtual Result<Pause> pause(const NewPause& request) = 0;
-  // Ends the pause in force, with a row in the audit and an event. None: there is none in force.
-  virtual Result<std::optional<Pause>> resume(const std::string& queue, const std::string& who,
-                                              const std::string& reason) = 0;
+  // Ends the pause and the retry-after in force, each with a row in the audit and an event.
+  virtual Result<Resumed> resume(const std::string& queue, const std::string& who,
+                                 const std::string& reason) = 0;
   // Those in force, and for each queue without one its last, unless that ended more than kPausesKept ago.
-  virtual Result<std::vector<Pause>> pauses() = 0;
+  // `changed_since`: only those that changed then or later, by the time of the statement, not of its commit;
+  // 0 = all.
+  virtual Result<std::vector<Pause>> pauses(EpochMs changed_since) = 0;
+  Result<std::vector<Pause>> pauses() { return pauses(EpochMs{}); }
   virtual Result<std::vector<QueueGate>> queue_gates() = 0;  // by queue
 
-  virtual Result<std::vector<GateState>> gate_states() = 0;
-  // Changes the state of a queue, which a new queue has by default. Returns it as it is afterwards.
-  virtual Result<GateState> change_gate(const std::string& queue, const GateChange& change) = 0;
+  virtual Result<std::vector<GateState>> gate_states(EpochMs changed_since) = 0;  // as for pauses()
+  Result<std::vector<GateState>> gate_states() { return gate_states(EpochMs{}); }
+  // Changes the states of queues, which a new queue has by default. Returns them as they are afterwards.
+  virtual Result<std::vector<GateState>> change_gates(const GateBatch& batch) = 0;
+  // The same of one queue.
+  Result<GateState> change_gate(const std::string& queue, const GateChange& change);
   virtual Result<PermitCounts> permits(const NewPermits& wanted) = 0;
   // The values of a header that rules or gates name, of these tasks; "" = it has none.
   virtual Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
@@ -119,6 +145,8 @@ inline constexpr Ms kPausesKept = std::chrono::hours{24 * 30};
 // time, and `before->over` was read then.
 std::optional<Pause> paused(const std::optional<Pause>& before, const NewPause& request, EpochMs now);
 std::optional<Pause> resumed(const std::optional<Pause>& before, const std::string& who, EpochMs now);
+// The retry-after in force, as a pause; none: there is none.
+std::optional<Pause> hold_in_force(const GateState& state, EpochMs now);
 // What a store does for permits(): counts the permits that other instances have not used, grants, and notes
 // what this one has then. `book.in_flight`: the deliveries in flight.
 PermitCounts permit(GateState& state, PermitBook& book, const NewPermits& wanted, EpochMs now);

@@ -126,21 +126,21 @@ class FaultyStore final : public Store {
   Result<Pause> pause(const NewPause& wish) override {
     return call([&] { return db_->pause(wish); });
   }
-  Result<std::optional<Pause>> resume(const std::string& queue, const std::string& who,
-                                      const std::string& reason) override {
+  Result<Resumed> resume(const std::string& queue, const std::string& who,
+                         const std::string& reason) override {
     return call([&] { return db_->resume(queue, who, reason); });
   }
-  Result<std::vector<Pause>> pauses() override {
-    return call([&] { return db_->pauses(); });
+  Result<std::vector<Pause>> pauses(EpochMs changed_since) override {
+    return call([&] { return db_->pauses(changed_since); });
   }
   Result<std::vector<QueueGate>> queue_gates() override {
     return call([&] { return db_->queue_gates(); });
   }
-  Result<std::vector<GateState>> gate_states() override {
-    return call([&] { return db_->gate_states(); });
+  Result<std::vector<GateState>> gate_states(EpochMs changed_since) override {
+    return call([&] { return db_->gate_states(changed_since); });
   }
-  Result<GateState> change_gate(const std::string& queue, const GateChange& change) override {
-    return call([&] { return db_->change_gate(queue, change); });
+  Result<std::vector<GateState>> change_gates(const GateBatch& batch) override {
+    return call([&] { return db_->change_gates(batch); });
   }
   Result<PermitCounts> permits(const NewPermits& wanted) override {
     return call([&] { return db_->permits(wanted); });

@@ -125,9 +125,23 @@ bool Judge::is_probe(TaskId id, int attempt) const {
   return *row && (*row)->task.attempt == attempt && (*row)->task.probe != 0;
 }
 
+// A failure that no delivery of ours precedes proves nothing, unless it is a child of one.
+void Judge::judge_holds(const Facts& facts) {
+  constexpr std::string_view kTask = "task ";
+  for (const GateState& state : *store_->gate_states()) {
+    if (!state.retry_after || !state.retry_after->reason.starts_with(kTask)) continue;
+    const std::string& reason = state.retry_after->reason;
+    const auto id = TaskId::parse(reason.substr(kTask.size(), reason.find(' ', kTask.size()) - kTask.size()));
+    const auto row = id ? *store_->find(*id) : std::nullopt;
+    if (row && row->task.attempt == 0 && row->task.parent.value == 0)
+      return broken("a message holds back its queue only with proof: " + state.queue, facts.message);
+  }
+}
+
 // A new attempt was claimed: no gate of its queue forbids that. After faults, an instance may know less than
 // the others for a while.
 void Judge::judge_gates(const Facts& facts, const Task& task) {
+  judge_holds(facts);
   const GateRules& gate = world_.rules->queue(task.queue).gate;
   const Us now = world_.events.now();
   std::vector<Us>& claims = claims_[task.queue];

@@ -76,6 +76,7 @@ class Judge final : public Watcher {
   std::int64_t next_due(const Facts::Arrival& arrival, std::int64_t from_us, bool probe) const;
   bool is_probe(TaskId id, int attempt) const;
   void judge_gates(const Facts& facts, const Task& task);
+  void judge_holds(const Facts& facts);
 
   World& world_;
   const std::unique_ptr<Store> store_;

@@ -23,6 +23,8 @@ void People::start() {
   if (settings.has(Actor::people)) plan(scale, [this] { once(); });
   if (settings.has(Actor::bulks)) plan(scale * 10, [this] { bulk(); });
   if (settings.has(Actor::pauses)) plan(scale * 8, [this] { pause(); });
+  // Somebody edits the row of a queue's gates by hand.
+  if (settings.has(Actor::gates)) plan(scale * 20, [this] { world_.db->damage_gates("edited"); });
 }
 
 std::optional<TaskId> People::some_task() {

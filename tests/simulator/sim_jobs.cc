@@ -14,8 +14,10 @@ std::size_t place(Lane lane) { return static_cast<std::size_t>(lane); }
 
 SimJobs::SimJobs(Deps deps, OnStatus on_status)
     : deps_(std::move(deps)), on_status_(std::move(on_status)), answered_(deps_.loop.clock().boot()) {
-  workers_[0].lane = Lane::control;
+  workers_[0].lane = Lane::leases;
   workers_[1].lane = Lane::upkeep;
+  workers_[2].lane = Lane::gates;
+  workers_[3].lane = Lane::sweeps;
 }
 
 void SimJobs::enqueue(Lane lane, Job job) {

@@ -57,8 +57,8 @@ class SimJobs final : public bridge::StoreJobs {
 
   Deps deps_;
   const OnStatus on_status_;
-  std::array<Worker, 4> workers_;
-  std::array<std::deque<Job>, 3> queues_;
+  std::array<Worker, bridge::kLanes + 1> workers_;  // two for the flow
+  std::array<std::deque<Job>, bridge::kLanes> queues_;
   BootMs answered_;
   bridge::StoreOutage outage_;
   bool stopping_ = false;

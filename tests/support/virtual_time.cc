@@ -83,9 +83,8 @@ namespace {
 
 using bridge::Lane;
 
-constexpr std::array<std::ptrdiff_t, 3> kThreads{1, 2, 1};  // by lane
-static_assert(static_cast<int>(Lane::control) == 0 && static_cast<int>(Lane::flow) == 1 &&
-              static_cast<int>(Lane::upkeep) == 2);
+constexpr std::array<std::ptrdiff_t, bridge::kLanes> kThreads{1, 2, 1, 1, 1};  // by lane
+static_assert(static_cast<int>(Lane::flow) == 1);
 
 std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
 
@@ -95,7 +94,9 @@ VirtualJobs::VirtualJobs(VirtualLoop& loop, StoreFactory factory, OnStatus on_st
     : loop_(loop),
       factory_(std::move(factory)),
       on_status_(std::move(on_status)),
-      answered_(loop.clock().boot()) {}
+      answered_(loop.clock().boot()) {
+  latency_.fill(kLatency);
+}
 
 void VirtualJobs::by_itself(Lane lane, Ms latency) {
   latency_[index(lane)] = latency;

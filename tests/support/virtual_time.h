@@ -126,8 +126,8 @@ class VirtualJobs final : public bridge::StoreJobs {
   VirtualLoop& loop_;
   const StoreFactory factory_;
   const OnStatus on_status_;
-  std::array<std::optional<Ms>, 3> latency_{kLatency, kLatency, kLatency};  // by lane; none = by hand
-  std::list<Work> work_;                                                    // the oldest first
+  std::array<std::optional<Ms>, bridge::kLanes> latency_;  // by lane; none = by hand
+  std::list<Work> work_;                                   // the oldest first
   BootMs answered_;
   bool stopping_ = false;
   bridge::StoreOutage outage_;

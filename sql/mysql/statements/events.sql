@@ -3,6 +3,9 @@
 -- name: event_insert
 INSERT INTO rung_events (at, node, kind, subject, detail) VALUES (UTC_TIMESTAMP(3), :node, :kind, :subject, :detail)
 
+-- name: events_insert
+INSERT INTO rung_events (at, node, kind, subject, detail) VALUES :rows
+
 -- name: events
 SELECT e.id, e.at, COALESCE(n.name, ''), e.kind, e.subject, e.detail
 FROM rung_events e LEFT JOIN rung_nodes n ON n.id = e.node ORDER BY e.id DESC LIMIT :limit

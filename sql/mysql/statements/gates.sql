@@ -1,9 +1,10 @@
 -- Pauses of queues by hand: 0012_pauses.sql.
 
 -- name: pauses
--- Those in force, and those that are over. Sidecars read them twice a second: a row for each queue paused
--- within the last month.
+-- Those in force, and those that are over: a row for each queue paused within the last month. Sidecars read twice a
+-- second what has changed, and all of them twice a minute.
 SELECT queue, since, until, who, reason, resumed_by, until IS NOT NULL AND until <= UTC_TIMESTAMP(3) FROM rung_pauses
+WHERE changed_at >= :since
 
 -- name: pause_lock
 SELECT queue, since, until, who, reason, resumed_by, until IS NOT NULL AND until <= UTC_TIMESTAMP(3) FROM rung_pauses
@@ -22,28 +23,50 @@ UPDATE rung_pauses SET until = :until, resumed_by = :who WHERE queue = :queue AN
 DELETE FROM rung_pauses WHERE until < :before
 
 -- name: gate_states
--- Sidecars read them twice a second, if a queue in their config has a gate.
+-- As pauses, if a queue in their config has a gate.
 SELECT queue, breaker, breaker_since, breaker_until, breaker_reason, breaker_detail, hold_since, hold_until, hold_by,
   outside_since, outside_until, outside_reason, limited_since, limited_until, limited_reason, permits, seen_at
-FROM rung_gates
+FROM rung_gates WHERE changed_at >= :since
 
--- name: gate_lock
+-- name: gates_lock
+-- Also those that differ from one of them in blanks at the end: the collation does not tell them apart.
 SELECT queue, breaker, breaker_since, breaker_until, breaker_reason, breaker_detail, hold_since, hold_until, hold_by,
   outside_since, outside_until, outside_reason, limited_since, limited_until, limited_reason, permits, seen_at
-FROM rung_gates WHERE queue = :queue AND length = CHAR_LENGTH(:queue) FOR UPDATE
+FROM rung_gates FORCE INDEX (PRIMARY) WHERE queue IN (:queues) ORDER BY queue, length FOR UPDATE
 
--- name: gate_create
--- If gate_lock finds no row. It then runs again: another instance may have created the row, and changed it.
-INSERT IGNORE INTO rung_gates (queue, length, breaker_reason, breaker_detail, permits, seen_at)
-VALUES (:queue, CHAR_LENGTH(:queue), '', '', '', UTC_TIMESTAMP(3))
+-- name: gates_create
+-- For those that gates_lock does not find. It then runs again: another instance may have created a row, and changed it.
+INSERT IGNORE INTO rung_gates (queue, length, breaker_reason, breaker_detail, permits, seen_at) VALUES :rows
 
--- name: gate_write
-UPDATE rung_gates SET breaker = :breaker, breaker_since = :breaker_since, breaker_until = :breaker_until,
-  breaker_reason = :breaker_reason, breaker_detail = :breaker_detail, hold_since = :hold_since,
-  hold_until = :hold_until, hold_by = :hold_by, outside_since = :outside_since, outside_until = :outside_until,
-  outside_reason = :outside_reason, limited_since = :limited_since, limited_until = :limited_until,
-  limited_reason = :limited_reason, permits = :permits, seen_at = :seen_at
-WHERE queue = :queue AND length = CHAR_LENGTH(:queue)
+-- name: gates_write
+INSERT INTO rung_gates (queue, length, breaker, breaker_since, breaker_until, breaker_reason, breaker_detail, permits,
+  hold_since, hold_until, hold_by, outside_since, outside_until, outside_reason, limited_since, limited_until,
+  limited_reason, seen_at) VALUES :rows
+ON DUPLICATE KEY UPDATE breaker = VALUES(breaker), breaker_since = VALUES(breaker_since),
+  breaker_until = VALUES(breaker_until), breaker_reason = VALUES(breaker_reason),
+  breaker_detail = VALUES(breaker_detail), permits = VALUES(permits), hold_since = VALUES(hold_since),
+  hold_until = VALUES(hold_until), hold_by = VALUES(hold_by), outside_since = VALUES(outside_since),
+  outside_until = VALUES(outside_until), outside_reason = VALUES(outside_reason),
+  limited_since = VALUES(limited_since), limited_until = VALUES(limited_until),
+  limited_reason = VALUES(limited_reason), seen_at = VALUES(seen_at)
+
+-- name: hold_lock
+SELECT hold_since, hold_until, hold_by FROM rung_gates
+WHERE queue = :queue AND length = CHAR_LENGTH(:queue) FOR UPDATE
+
+-- name: hold_end
+UPDATE rung_gates SET hold_until = :until WHERE queue = :queue AND length = CHAR_LENGTH(:queue)
+
+-- name: gate_batch_lock
+-- An instance has one batch under way: its latest is all that may be repeated after a lost answer.
+SELECT batch FROM rung_gate_batches WHERE maker = :maker FOR UPDATE
+
+-- name: gate_batch_write
+INSERT INTO rung_gate_batches (maker, batch, at) VALUES (:maker, :id, UTC_TIMESTAMP(3))
+ON DUPLICATE KEY UPDATE batch = VALUES(batch), at = VALUES(at)
+
+-- name: gate_batches_forget
+DELETE FROM rung_gate_batches WHERE at < :before
 
 -- name: gate_in_flight
 -- Waiting for an answer: next_due_at is NULL, so by_due finds them by queue; without an end of silence (next_at) it

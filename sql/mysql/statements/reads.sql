@@ -20,8 +20,8 @@ WHERE stage = :stage AND shard IN (:shards) AND next_at <= :until AND next_at > 
  WHERE stage = :stage AND shard = :shard AND next_at <= :until AND next_at > :after:without ORDER BY next_at LIMIT :limit)
 
 -- name: due.without
--- The length distinguishes 'a' from 'a '.
-AND NOT (queue = :queue AND CHAR_LENGTH(queue) = CHAR_LENGTH(:queue))
+-- The dot distinguishes 'a' from 'a '.
+AND CONCAT(queue, '.') NOT IN (:queues)
 
 -- name: claimed
 -- At most the sum of all instances' broker.max_unconfirmed, however many other tasks are overdue.

@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "src/core/require.h"
 #include "src/store/memory/memory_store_impl.h"
 
 namespace rung {
@@ -18,6 +19,7 @@ void MemoryStore::keep(const std::optional<Pause>& before, const Pause& after, c
   db_.audit_.back().id = ++db_.audited_;
   record(event_of(after, reason));
   db_.pauses_[after.queue] = after;
+  db_.pauses_changed_[after.queue] = now;
 }
 
 void MemoryStore::record(SystemEvent event) {
@@ -47,44 +49,71 @@ Result<Pause> MemoryStore::pause(const NewPause& request) {
   });
 }
 
-Result<std::optional<Pause>> MemoryStore::resume(const std::string& queue, const std::string& who,
-                                                 const std::string& reason) {
+Result<Resumed> MemoryStore::resume(const std::string& queue, const std::string& who,
+                                    const std::string& reason) {
   return call([&] {
+    const EpochMs now = db_.now_locked();
     const auto before = latest_pause(queue);
-    auto after = resumed(before, who, db_.now_locked());
-    if (after) keep(before, *after, reason);
-    return after;
+    Resumed ended;
+    ended.pause = resumed(before, who, now);
+    if (ended.pause) keep(before, *ended.pause, reason);
+    const auto state = db_.gates_.find(queue);
+    const std::optional<Pause> hold =
+        state == db_.gates_.end() ? std::nullopt : hold_in_force(state->second, now);
+    ended.retry_after = resumed(hold, who, now);
+    if (!ended.retry_after) return ended;
+    gate_of(queue).retry_after->until = now;
+    db_.audit_.push_back(audit_of(hold, *ended.retry_after, reason, now));
+    db_.audit_.back().id = ++db_.audited_;
+    record(event_of(*ended.retry_after, reason));
+    return ended;
   });
 }
 
-Result<std::vector<Pause>> MemoryStore::pauses() {
+Result<std::vector<Pause>> MemoryStore::pauses(EpochMs changed_since) {
   return call([&] {
     std::vector<Pause> out;
-    for (const auto& [queue, pause] : db_.pauses_) out.push_back(*latest_pause(queue));
+    for (const auto& [queue, pause] : db_.pauses_) {
+      if (db_.pauses_changed_[queue] >= changed_since) out.push_back(*latest_pause(queue));
+    }
     return out;
   });
 }
 
-Result<std::vector<GateState>> MemoryStore::gate_states() {
+Result<std::vector<GateState>> MemoryStore::gate_states(EpochMs changed_since) {
   return call([&] {
     std::vector<GateState> out;
-    for (const auto& [queue, state] : db_.gates_) out.push_back(state);
+    for (const auto& [queue, state] : db_.gates_) {
+      if (db_.gates_changed_[queue] >= changed_since) out.push_back(state);
+    }
     return out;
   });
 }
 
 GateState& MemoryStore::gate_of(const std::string& queue) {
+  db_.gates_changed_[queue] = db_.now_locked();
   GateState& state = db_.gates_[queue];
   if (state.queue.empty()) state.seen_at = db_.now_locked();
   state.queue = queue;
   return state;
 }
 
-Result<GateState> MemoryStore::change_gate(const std::string& queue, const GateChange& change) {
+Result<std::vector<GateState>> MemoryStore::change_gates(const GateBatch& batch) {
+  RUNG_REQUIRE(batch.queues.size() <= GateBatch::kMost);
   return call([&] {
-    GateState& state = gate_of(queue);
-    for (SystemEvent& event : change(state, db_.now_locked())) record(std::move(event));
-    return state;
+    const bool again = !batch.id.empty() && db_.gate_batches_[batch.maker] == batch.id;
+    if (!batch.id.empty()) db_.gate_batches_[batch.maker] = batch.id;
+    std::vector<GateState> out;
+    for (const std::string& queue : batch.queues) {
+      GateState& state = gate_of(queue);
+      if (!again) {
+        const GateState before = state;
+        for (SystemEvent& event : batch.change(state, db_.now_locked())) record(std::move(event));
+        if (!(state == before)) state.damaged = false;
+      }
+      out.push_back(state);
+    }
+    return out;
   });
 }
 

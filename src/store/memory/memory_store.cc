@@ -54,6 +54,16 @@ std::function<void()> MemoryDb::back_up() {
     pauses_ = pauses;
   };
 }
+void MemoryDb::damage_gates(const std::string& queue) {
+  const std::lock_guard lock(mutex_);
+  GateState& state = gates_[queue];
+  Breaker& breaker = state.breaker;
+  breaker = {breaker.state, breaker.since, breaker.until, 0, breaker.since, "", 0, 0, {}, breaker.reason};
+  state.queue = queue;
+  state.damaged = true;
+  gates_changed_[queue] = now_locked();
+}
+
 void MemoryDb::make_unreadable(TaskId id) {
   const std::lock_guard lock(mutex_);
   unreadable_.insert(id);

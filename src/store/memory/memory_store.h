@@ -37,6 +37,8 @@ class MemoryDb {
   void lose_next_answers(int calls);
   // Reading the message of this task fails with a permanent error, and so does any batch with it.
   void make_unreadable(TaskId id);
+  // The row of this queue's gates cannot be read whole until it is changed.
+  void damage_gates(const std::string& queue);
   // Makes a backup, for tests: the returned function restores everything to the present state.
   std::function<void()> back_up();
   // Bodies larger than this are Inserted::too_large.
@@ -83,10 +85,12 @@ class MemoryDb {
   std::vector<AuditRow> audit_;
   std::vector<SystemEvent> events_;
   std::map<std::string, std::string> settings_;
-  std::vector<BulkRow> bulks_;                   // id = index + 1
-  std::map<std::string, Pause> pauses_;          // by queue
-  std::map<std::string, GateState> gates_;       // by queue
-  std::map<std::string, Silence> named_queues_;  // that the config names
+  std::vector<BulkRow> bulks_;              // id = index + 1
+  std::map<std::string, Pause> pauses_;     // by queue
+  std::map<std::string, GateState> gates_;  // by queue
+  std::map<std::string, EpochMs> pauses_changed_, gates_changed_;
+  std::map<std::string, std::string> gate_batches_;  // by maker
+  std::map<std::string, Silence> named_queues_;      // that the config names
   std::map<std::string, RemovedQueue> removed_queues_;
   std::map<std::string, AttachmentRecord> attachments_;               // by queue
   std::map<std::pair<std::string, std::string>, TokenBucket> rates_;  // by queue and value

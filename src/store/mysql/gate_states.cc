@@ -1,8 +1,11 @@
 // What instances share about the gates of queues: breakers, permits, notes for people.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "src/core/require.h"
 #include "src/core/utf8.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
@@ -14,17 +17,26 @@ namespace {
 constexpr double kTokenUnits = 1e6;  // rung_rates.tokens is in millionths
 constexpr std::size_t kReasonBytes = 1000;
 
+Literal length_of(const Literal& text) { return Literal::rendered(render("length_of", {{"text", text}})); }
+
 std::string unused_json(const GateState& state) {
   auto json = nlohmann::json::array();
   for (const auto& [node, unused] : state.unused) json.push_back({node, unused.permits, unused.at.ms});
   return json.dump();
 }
 
-void read_unused(GateState& state, const std::string& text) {
+// False: a part of it could not be read.
+bool read_unused(GateState& state, const std::string& text) {
+  if (text.empty()) return true;
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_array()) return;
-  for (const auto& entry : json)
-    state.unused[entry.at(0).get<int>()] = {entry.at(1).get<int>(), {entry.at(2).get<std::int64_t>()}};
+  if (!json.is_array()) return false;
+  for (const auto& entry : json) {
+    const bool whole = entry.is_array() && entry.size() == 3 && entry[0].is_number_integer() &&
+                       entry[1].is_number_integer() && entry[2].is_number_integer();
+    if (!whole) return false;
+    state.unused[entry[0].get<int>()] = {entry[1].get<int>(), {entry[2].get<std::int64_t>()}};
+  }
+  return true;
 }
 
 std::optional<GateState::Hold> hold_at(const ::sql::ResultSet& row, std::uint32_t column) {
@@ -37,67 +49,94 @@ std::optional<GateState::Hold> hold_at(const ::sql::ResultSet& row, std::uint32_
 GateState state_at(const ::sql::ResultSet& row) {
   GateState state;
   state.queue = text_at(row, 1);
-  state.breaker.state = breaker_state_from(text_at(row, 2)).value_or(Breaker::State::closed);
-  state.breaker.since = time_at(row, 3).value_or(EpochMs{});
-  state.breaker.until = time_at(row, 4);
-  state.breaker.reason = text_at(row, 5);
-  read_detail(state.breaker, text_at(row, 6));
+  Breaker& breaker = state.breaker;
+  const auto word = breaker_state_from(text_at(row, 2));
+  breaker.state = word.value_or(Breaker::State::closed);
+  breaker.since = time_at(row, 3).value_or(EpochMs{});
+  breaker.until = time_at(row, 4);
+  breaker.reason = text_at(row, 5);
+  const bool whole = read_detail(breaker, text_at(row, 6));
+  // The columns apply, so that a breaker that is open remains it.
+  if (is_closed_gate(breaker) && breaker.opened_at.ms == 0) breaker.opened_at = breaker.since;
   state.retry_after = hold_at(row, 7);
   state.outside = hold_at(row, 10);
   state.limited = hold_at(row, 13);
-  read_unused(state, text_at(row, 16));
+  state.damaged = !read_unused(state, text_at(row, 16)) || !whole || !word;
   state.seen_at = time_at(row, 17).value_or(EpochMs{});
   return state;
 }
 
-GateState lock_state(Session& session, const Literal& queue) {
-  auto row = session.query(render("gate_lock", {{"queue", queue}}));
-  if (!row->next()) {
-    session.exec(render("gate_create", {{"queue", queue}}));
-    row = session.query(render("gate_lock", {{"queue", queue}}));
-    if (!row->next()) throw Again{"the row of the queue's gates is missing"};
+// By queue, with their rows locked: all in one statement, in one order, so that two batches don't deadlock.
+std::map<std::string, GateState> lock_states(Session& session, std::span<const std::string> queues,
+                                             EpochMs at) {
+  const Literal now = Literal::time(at);
+  std::map<std::string, GateState> out;
+  std::vector<Literal> names;
+  for (const std::string& queue : queues) names.push_back(Literal::text(queue));
+  const std::string lock = render("gates_lock", {{"queues", Literal::list(names)}});
+  const auto read = [&] {
+    auto row = session.query(lock);
+    while (row->next()) {
+      GateState state = state_at(*row);
+      out[state.queue] = std::move(state);
+    }
+  };
+  read();
+  Rows missing;
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    if (out.contains(queues[i])) continue;
+    missing.row() << names[i] << length_of(names[i]) << Literal::text("") << Literal::text("")
+                  << Literal::text("") << now;
   }
-  return state_at(*row);
+  if (missing.count() == 0) return out;
+  session.exec(render("gates_create", {{"rows", missing.done()}}));
+  read();
+  for (const std::string& queue : queues) {
+    if (!out.contains(queue)) throw Again{"the row of a queue's gates is missing"};
+  }
+  return out;
 }
 
-Literal since(const std::optional<GateState::Hold>& hold) {
-  return hold ? Literal::time(hold->since) : Literal::null();
-}
-Literal until(const std::optional<GateState::Hold>& hold) {
-  return hold ? Literal::time(hold->until) : Literal::null();
-}
-Literal reason(const std::optional<GateState::Hold>& hold) {
-  return Literal::text(hold ? clean_utf8(hold->reason, 255) : "");
+GateState lock_state(Session& session, const std::string& queue) {
+  return lock_states(session, {&queue, 1}, session.now()).at(queue);
 }
 
-void record(Session& session, const SystemEvent& event) {
-  session.exec(render("event_insert", {{"node", Literal::number(0)},
-                                       {"kind", Literal::text(event.kind)},
-                                       {"subject", Literal::text(event.subject)},
-                                       {"detail", Literal::text(clean_utf8(event.detail, kReasonBytes))}}));
+void record(Session& session, std::span<const SystemEvent> events, EpochMs now) {
+  Rows rows;
+  for (const SystemEvent& event : events) {
+    rows.row() << Literal::time(now) << Literal::number(0) << Literal::text(event.kind)
+               << Literal::text(event.subject) << Literal::text(clean_utf8(event.detail, kReasonBytes));
+  }
+  if (rows.count() > 0) session.exec(render("events_insert", {{"rows", rows.done()}}));
 }
 
-void write_state(Session& session, const Literal& queue, const GateState& state) {
-  const Breaker& breaker = state.breaker;
-  const Literal opened = breaker.since.ms == 0 ? Literal::null() : Literal::time(breaker.since);
-  session.exec(
-      render("gate_write", {{"queue", queue},
-                            {"breaker", Literal::text(to_word(breaker.state))},
-                            {"breaker_since", opened},
-                            {"breaker_until", Literal::time(breaker.until)},
-                            {"breaker_reason", Literal::text(clean_utf8(breaker.reason, kReasonBytes))},
-                            {"breaker_detail", Literal::text(detail_json(breaker))},
-                            {"hold_since", since(state.retry_after)},
-                            {"hold_until", until(state.retry_after)},
-                            {"hold_by", reason(state.retry_after)},
-                            {"outside_since", since(state.outside)},
-                            {"outside_until", until(state.outside)},
-                            {"outside_reason", reason(state.outside)},
-                            {"limited_since", since(state.limited)},
-                            {"limited_until", until(state.limited)},
-                            {"limited_reason", reason(state.limited)},
-                            {"permits", Literal::text(unused_json(state))},
-                            {"seen_at", Literal::time(state.seen_at)}}));
+void write_states(Session& session, std::span<const GateState> states) {
+  Rows rows;
+  for (const GateState& state : states) {
+    const Breaker& breaker = state.breaker;
+    const Literal queue = Literal::text(state.queue);
+    rows.row() << queue << length_of(queue) << Literal::text(to_word(breaker.state))
+               << (breaker.since.ms == 0 ? Literal::null() : Literal::time(breaker.since))
+               << Literal::time(breaker.until) << Literal::text(clean_utf8(breaker.reason, kReasonBytes))
+               << Literal::text(detail_json(breaker)) << Literal::text(unused_json(state));
+    for (const auto& hold : {state.retry_after, state.outside, state.limited}) {
+      rows << (hold ? Literal::time(hold->since) : Literal::null())
+           << (hold ? Literal::time(hold->until) : Literal::null())
+           << Literal::text(hold ? clean_utf8(hold->reason, 255) : "");
+    }
+    rows << Literal::time(state.seen_at);
+  }
+  if (rows.count() > 0) session.exec(render("gates_write", {{"rows", rows.done()}}));
+}
+
+// Whether the maker's latest batch was this one.
+bool is_applied(Session& session, const GateBatch& batch) {
+  if (batch.id.empty()) return false;
+  const Literal maker = Literal::text(batch.maker);
+  auto row = session.query(render("gate_batch_lock", {{"maker", maker}}));
+  if (row->next() && text_at(*row, 1) == batch.id) return true;
+  session.exec(render("gate_batch_write", {{"maker", maker}, {"id", Literal::text(batch.id)}}));
+  return false;
 }
 
 // The buckets of the queue ("") and of the values asked for. REQUIRES: the queue's row is locked.
@@ -119,13 +158,10 @@ void read_buckets(Session& session, const Literal& queue, const NewPermits& want
 
 void write_buckets(Session& session, const Literal& queue, const PermitBook& book) {
   Rows rows;
-  const auto length = [](const Literal& text) {
-    return Literal::rendered(render("length_of", {{"text", text}}));
-  };
   const auto add = [&](const std::string& name, const TokenBucket& bucket) {
     if (bucket.filled_at.ms == 0) return;
     const Literal value = Literal::text(name);
-    rows.row() << queue << length(queue) << value << length(value)
+    rows.row() << queue << length_of(queue) << value << length_of(value)
                << Literal::number(std::llround(bucket.tokens * kTokenUnits))
                << Literal::time(bucket.filled_at);
   };
@@ -136,31 +172,46 @@ void write_buckets(Session& session, const Literal& queue, const PermitBook& boo
 
 }  // namespace
 
-Result<std::vector<GateState>> MysqlStore::gate_states() {
+Result<std::vector<GateState>> MysqlStore::gate_states(EpochMs changed_since) {
   return session_->run_for([&] {
     std::vector<GateState> out;
-    auto row = session_->query(render("gate_states"));
+    auto row = session_->query(render("gate_states", {{"since", Literal::time(changed_since)}}));
     while (row->next()) out.push_back(state_at(*row));
     return out;
   });
 }
 
-Result<GateState> MysqlStore::change_gate(const std::string& name, const GateChange& change) {
-  return session_->transaction_for([&] {
-    const Literal queue = Literal::text(name);
-    const GateState before = lock_state(*session_, queue);
-    GateState state = before;
-    const auto events = change(state, session_->now());
-    if (!(state == before)) write_state(*session_, queue, state);
-    for (const SystemEvent& event : events) record(*session_, event);
-    return state;
-  });
+Result<std::vector<GateState>> MysqlStore::change_gates(const GateBatch& batch) {
+  RUNG_REQUIRE(batch.queues.size() <= GateBatch::kMost);
+  if (batch.queues.empty()) return std::vector<GateState>{};
+  return session_->transaction_for(
+      [&] {
+        const bool again = is_applied(*session_, batch);
+        const EpochMs now = session_->now();
+        auto states = lock_states(*session_, batch.queues, now);
+        std::vector<GateState> out, changed;
+        std::vector<SystemEvent> events;
+        for (const std::string& queue : batch.queues) {
+          GateState& state = states.at(queue);
+          const GateState before = state;
+          if (!again) std::ranges::move(batch.change(state, now), std::back_inserter(events));
+          if (!(state == before)) {
+            state.damaged = false;
+            changed.push_back(state);
+          }
+          out.push_back(state);
+        }
+        write_states(*session_, changed);
+        record(*session_, events, now);
+        return out;
+      },
+      "gates");
 }
 
 Result<PermitCounts> MysqlStore::permits(const NewPermits& wanted) {
   return session_->transaction_for([&] {
     const Literal queue = Literal::text(wanted.queue);
-    const GateState before = lock_state(*session_, queue);
+    const GateState before = lock_state(*session_, wanted.queue);
     GateState state = before;
     PermitBook book;
     read_buckets(*session_, queue, wanted, book);
@@ -171,7 +222,7 @@ Result<PermitCounts> MysqlStore::permits(const NewPermits& wanted) {
     }
     PermitCounts granted = permit(state, book, wanted, session_->now());
     write_buckets(*session_, queue, book);
-    if (!(state == before)) write_state(*session_, queue, state);
+    if (!(state == before)) write_states(*session_, {&state, 1});
     return granted;
   });
 }
@@ -195,6 +246,7 @@ Result<void> MysqlStore::forget_rates(EpochMs before) {
   return session_->run([&] {
     session_->exec(render("rates_forget", {{"before", Literal::time(before)}}));
     session_->exec(render("gates_forget", {{"before", Literal::time(before)}}));
+    session_->exec(render("gate_batches_forget", {{"before", Literal::time(before)}}));
   });
 }
 

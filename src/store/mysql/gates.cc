@@ -20,6 +20,18 @@ std::optional<Pause> lock_pause(Session& session, const Literal& queue) {
   return row->next() ? std::optional(pause_at(*row)) : std::nullopt;
 }
 
+// The queue's last retry-after, as a pause.
+std::optional<Pause> lock_hold(Session& session, const std::string& queue) {
+  auto row = session.query(render("hold_lock", {{"queue", Literal::text(queue)}}));
+  if (!row->next()) return std::nullopt;
+  const auto since = time_at(*row, 1), until = time_at(*row, 2);
+  if (!since || !until) return std::nullopt;
+  GateState state;
+  state.queue = queue;
+  state.retry_after = {*since, *until, text_at(*row, 3)};
+  return hold_in_force(state, EpochMs{});
+}
+
 void record(Session& session, const AuditRow& audit, const SystemEvent& event) {
   Rows rows;
   rows.row() << Literal::time(audit.at) << Literal::text(audit.who) << Literal::text(audit.what)
@@ -54,26 +66,34 @@ Result<Pause> MysqlStore::pause(const NewPause& asked) {
   });
 }
 
-Result<std::optional<Pause>> MysqlStore::resume(const std::string& name, const std::string& by,
-                                                const std::string& reason) {
+Result<Resumed> MysqlStore::resume(const std::string& name, const std::string& by,
+                                   const std::string& reason) {
   const std::string who = clean_utf8(by, 255);
   return session_->transaction_for([&] {
     const Literal queue = Literal::text(name);
     const auto before = lock_pause(*session_, queue);
+    const auto hold = lock_hold(*session_, name);
     const EpochMs now = session_->now();
-    auto after = resumed(before, who, now);
-    if (!after) return after;
-    session_->exec(
-        render("pause_end", {{"queue", queue}, {"until", Literal::time(now)}, {"who", Literal::text(who)}}));
-    record(*session_, audit_of(before, *after, reason, now), event_of(*after, reason));
-    return after;
+    const Place until{"until", Literal::time(now)};
+    Resumed ended{resumed(before, who, now),
+                  hold && *hold->until > now ? resumed(hold, who, now) : std::nullopt};
+    if (ended.pause) {
+      session_->exec(render("pause_end", {{"queue", queue}, until, {"who", Literal::text(who)}}));
+      record(*session_, audit_of(before, *ended.pause, reason, now), event_of(*ended.pause, reason));
+    }
+    if (ended.retry_after) {
+      session_->exec(render("hold_end", {{"queue", queue}, until}));
+      record(*session_, audit_of(hold, *ended.retry_after, reason, now),
+             event_of(*ended.retry_after, reason));
+    }
+    return ended;
   });
 }
 
-Result<std::vector<Pause>> MysqlStore::pauses() {
+Result<std::vector<Pause>> MysqlStore::pauses(EpochMs changed_since) {
   return session_->run_for([&] {
     std::vector<Pause> out;
-    auto row = session_->query(render("pauses"));
+    auto row = session_->query(render("pauses", {{"since", Literal::time(changed_since)}}));
     while (row->next()) out.push_back(pause_at(*row));
     return out;
   });

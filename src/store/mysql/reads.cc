@@ -17,12 +17,12 @@ std::string union_all(const std::vector<std::string>& parts) {
   return sql;
 }
 
-// Conditions that leave out those queues. Begins with a blank, or is empty.
+// A condition that leaves out those queues. Begins with a blank, or is empty.
 std::string all_but(std::span<const std::string> queues) {
-  std::string sql;
-  for (const std::string& queue : queues)
-    sql += ' ' + render("due.without", {{"queue", Literal::text(queue)}});
-  return sql;
+  if (queues.empty()) return {};
+  std::vector<Literal> names;
+  for (const std::string& queue : queues) names.push_back(Literal::text(queue + '.'));
+  return ' ' + render("due.without", {{"queues", Literal::list(names)}});
 }
 
 // `entries`, sorted: the first `per_shard` of each shard.

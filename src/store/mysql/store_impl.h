@@ -66,12 +66,12 @@ class MysqlStore final : public Store {
   Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override;
 
   Result<Pause> pause(const NewPause& wish) override;
-  Result<std::optional<Pause>> resume(const std::string& queue, const std::string& who,
-                                      const std::string& reason) override;
-  Result<std::vector<Pause>> pauses() override;
+  Result<Resumed> resume(const std::string& queue, const std::string& who,
+                         const std::string& reason) override;
+  Result<std::vector<Pause>> pauses(EpochMs changed_since) override;
   Result<std::vector<QueueGate>> queue_gates() override;
-  Result<std::vector<GateState>> gate_states() override;
-  Result<GateState> change_gate(const std::string& queue, const GateChange& change) override;
+  Result<std::vector<GateState>> gate_states(EpochMs changed_since) override;
+  Result<std::vector<GateState>> change_gates(const GateBatch& batch) override;
   Result<PermitCounts> permits(const NewPermits& wanted) override;
   Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
                                                       const std::string& header) override;

@@ -183,6 +183,164 @@ TEST_P(GateStateContract, ConcurrentChangesLoseNothing) {
   EXPECT_EQ(must(store_->events(1000)).size(), static_cast<std::size_t>(kThreads * kChanges));
 }
 
+// ------------------------------------------------------------------------------------------------- batches
+
+TEST_P(GateStateContract, ABatchChangesManyQueuesAtOnce) {
+  GateBatch batch;
+  for (std::size_t i = 0; i < GateBatch::kMost - 2; ++i)
+    batch.queues.push_back("orders-" + std::to_string(i));
+  batch.queues.insert(batch.queues.end(), {"orders", "orders "});
+  change("orders-7", [](GateState& state, EpochMs) { state.breaker.last_probe = 100; });
+  batch.change = [](GateState& state, EpochMs) {
+    ++state.breaker.last_probe;
+    return std::vector<SystemEvent>{{0, {}, "", "counted", state.queue, ""}};
+  };
+  const auto states = must(store_->change_gates(batch));
+  ASSERT_EQ(states.size(), GateBatch::kMost);
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    EXPECT_EQ(states[i].queue, batch.queues[i]);
+    EXPECT_EQ(states[i].breaker.last_probe, i == 7 ? 101 : 1);
+  }
+  EXPECT_EQ(read("orders "), states.back());
+  EXPECT_EQ(must(store_->events(1000)).size(), GateBatch::kMost);
+}
+
+TEST_P(GateStateContract, ABatchThatIsRepeatedAfterALostAnswerCountsOnce) {
+  int calls = 0;
+  const auto batch = [&](const std::string& maker, const std::string& id) {
+    return GateBatch{{"orders"},
+                     [&](GateState& state, EpochMs) {
+                       ++calls;
+                       ++state.breaker.last_probe;
+                       return std::vector<SystemEvent>{};
+                     },
+                     maker,
+                     id};
+  };
+  must(store_->change_gates(batch("a", "17-1")));
+  auto other = open();
+  EXPECT_EQ(must(other->change_gates(batch("b", "18-1"))).at(0).breaker.last_probe, 2);
+  EXPECT_EQ(must(other->change_gates(batch("a", "17-1"))).at(0).breaker.last_probe, 2)
+      << "also after another instance's change";
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(must(store_->change_gates(batch("a", "17-2"))).at(0).breaker.last_probe, 3);
+  EXPECT_EQ(must(store_->change_gates(batch("a", "19-1"))).at(0).breaker.last_probe, 4) << "after a restart";
+}
+
+// In two orders: they lock the rows in one.
+TEST_P(GateStateContract, ConcurrentBatchesLoseNothing) {
+  constexpr int kThreads = 4, kBatches = 10, kQueues = 50;
+  std::atomic<int> failed = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      try {
+        const auto mine = open();
+        for (int i = 0; i < kBatches; ++i) {
+          GateBatch batch{{}, [](GateState& state, EpochMs) {
+                            ++state.breaker.last_probe;
+                            return std::vector<SystemEvent>{};
+                          }};
+          for (int q = 0; q < kQueues; ++q) batch.queues.push_back("q" + std::to_string(q));
+          if (t % 2 == 1) std::ranges::reverse(batch.queues);
+          must(mine->change_gates(batch));
+        }
+      } catch (const std::exception& e) {
+        ++failed;
+        ADD_FAILURE() << e.what();
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(failed, 0);
+  for (const GateState& state : must(store_->gate_states()))
+    EXPECT_EQ(state.breaker.last_probe, kThreads * kBatches) << state.queue;
+}
+
+TEST_P(GateStateContract, OnlyWhatHasChangedIsRead) {
+  change("old", [](GateState& state, EpochMs) { state.breaker.last_probe = 1; });
+  must(store_->pause({"old", {}, "ann", ""}));
+  std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  const EpochMs since = must(store_->now());
+  EXPECT_TRUE(must(store_->gate_states(since)).empty());
+  EXPECT_TRUE(must(store_->pauses(since)).empty());
+  change("new", [](GateState& state, EpochMs) { state.breaker.last_probe = 1; });
+  must(store_->pause({"new", {}, "ann", ""}));
+  ASSERT_EQ(must(store_->gate_states(since)).size(), 1U);
+  EXPECT_EQ(must(store_->gate_states(since))[0].queue, "new");
+  ASSERT_EQ(must(store_->pauses(since)).size(), 1U);
+  must(store_->resume("old", "ann", ""));
+  EXPECT_EQ(must(store_->pauses(since)).size(), 2U);
+  EXPECT_EQ(must(store_->pauses()).size(), 2U);
+  EXPECT_EQ(must(store_->gate_states()).size(), 2U);
+}
+
+// By hand, or by a newer version.
+TEST_P(GateStateContract, OfADamagedRowWhatCanBeReadAppliesAndTheOthersAreRead) {
+  const EpochMs now = must(store_->now());
+  const std::vector<std::pair<std::string, std::string>> damages{
+      {"breaker_detail", "x"},
+      {"breaker_detail", "[]"},
+      {"breaker_detail", R"({"opened":"x"})"},
+      {"breaker_detail", R"({"opened_at":1e300,"outcomes":7})"},
+      {"breaker_detail", R"({"probes":[[1]]})"},
+      {"breaker_detail", R"({"probes":[["a",2,true],7]})"},
+      {"breaker_detail", R"({"probes":{"number":1}})"},
+      {"permits", R"([[1,2]])"},
+      {"permits", R"({"node":1})"}};
+  for (std::size_t i = 0; i <= damages.size(); ++i) {
+    const std::string queue = "q" + std::to_string(i);
+    change(queue, [&](GateState& state, EpochMs) {
+      state.breaker = open_breaker(now);
+      state.retry_after = {now, now + kLong, "task 1"};
+    });
+    if (i == damages.size()) continue;
+    if (memory_) memory_->damage_gates(queue);
+    if (mysql_)
+      mysql_->exec("UPDATE rung_gates SET " + damages[i].first + " = '" + damages[i].second +
+                   "' WHERE queue = '" + queue + "'");
+  }
+  const auto states = must(store_->gate_states());
+  ASSERT_EQ(states.size(), damages.size() + 1);
+  for (const GateState& state : states) {
+    EXPECT_EQ(state.damaged, state.queue != "q" + std::to_string(damages.size())) << state.queue;
+    EXPECT_EQ(state.breaker.state, BreakerIs::open) << state.queue;
+    EXPECT_EQ(state.breaker.until, now + Ms{30'000}) << state.queue;
+    EXPECT_NE(state.breaker.opened_at.ms, 0) << state.queue;
+    EXPECT_TRUE(state.retry_after) << state.queue;
+    change(state.queue, [](GateState& one, EpochMs) { ++one.breaker.last_probe; });
+    EXPECT_FALSE(read(state.queue)->damaged) << "a change writes it anew";
+  }
+}
+
+TEST_P(GateStateContract, AResumeEndsARetryAfterToo) {
+  const EpochMs now = must(store_->now());
+  change("orders", [&](GateState& state, EpochMs) {
+    state.retry_after = {now, now + kLong, "task 17 asked for 1h"};
+  });
+  EXPECT_FALSE(must(store_->resume("orders ", "bob", "")).any());
+  const Resumed ended = must(store_->resume("orders", "bob", "the partner is back"));
+  EXPECT_FALSE(ended.pause);
+  ASSERT_TRUE(ended.retry_after);
+  EXPECT_EQ(ended.retry_after->since, now);
+  EXPECT_LT(*ended.retry_after->until, now + kLong);
+  EXPECT_EQ(ended.retry_after->who, "retry-after");
+  EXPECT_EQ(ended.retry_after->resumed_by, "bob");
+  EXPECT_TRUE(must(store_->queue_gates()).empty());
+  EXPECT_EQ(read("orders")->retry_after->until, ended.retry_after->until);
+  EXPECT_EQ(must(store_->events(10)).at(0).kind, "queue_resumed");
+  const auto audit = must(store_->audit(TaskId{0}));
+  ASSERT_EQ(audit.size(), 1U);
+  EXPECT_EQ(audit[0].what, "resume");
+  EXPECT_THAT(audit[0].before, testing::HasSubstr("task 17 asked for 1h"));
+  EXPECT_FALSE(must(store_->resume("orders", "bob", "")).any());
+  // Both.
+  must(store_->pause({"orders", {}, "ann", ""}));
+  change("orders", [&](GateState& state, EpochMs at) { state.retry_after = {at, at + kLong, ""}; });
+  const Resumed both = must(store_->resume("orders", "bob", ""));
+  EXPECT_TRUE(both.pause && both.retry_after);
+}
+
 // ------------------------------------------------------------------------------------ the view retry_queues
 
 TEST_P(GateStateContract, EachGateHasItsWord) {
@@ -248,7 +406,8 @@ TEST_P(GateStateContract, OfSeveralGatesTheStrongestIsShownWithAllThatWaits) {
     EXPECT_EQ(shown("orders ").waiting, 1);
   };
   expect("paused", "down");
-  must(store_->resume("orders", "ann", ""));
+  must(store_->resume("orders", "ann", ""));  // ends the retry-after as well
+  change("orders", [&](GateState& state, EpochMs) { state.retry_after = {now, now + kLong, "retry-after"}; });
   expect("outside_window", "outside");
   change("orders", [](GateState& state, EpochMs) { state.outside.reset(); });
   expect("paused", "retry-after");

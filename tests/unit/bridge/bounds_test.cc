@@ -66,7 +66,7 @@ TEST_F(Strangers, OutcomesOfTheirDeliveriesAreBounded) {
   fail("orders");
   for (std::size_t i = 0; i < kStrangers; ++i) {
     succeed(stranger(i));
-    ASSERT_LE(flow->breakers.pending(), Breakers::kMostPending + 1);
+    ASSERT_LE(flow->writer.pending(), GateWriter::kMostPending + 1);
   }
   fail("orders");
   ASSERT_TRUE(world.loop.run_until([&] { return is_open("orders"); }))
@@ -93,7 +93,8 @@ TEST_F(Strangers, StatesOfTheirGatesAreBounded) {
   const auto states = world.eyes->gate_states().value();
   EXPECT_GE(states.size(), Gates::kMostUnlisted) << "those within the bound have one";
   EXPECT_LE(states.size(), Gates::kMostUnlisted + 60) << "more only between two reads";
-  EXPECT_EQ(flow->gates.states().size(), states.size());
+  EXPECT_TRUE(std::ranges::all_of(
+      states, [&](const GateState& one) { return flow->gates.state(one.queue) != nullptr; }));
   EXPECT_EQ(flow->breakers.totals().size(), Breakers::kMostTotals + 1);
   EXPECT_EQ(flow->breakers.totals().at("(other)").opened,
             static_cast<std::int64_t>(kThere - Breakers::kMostTotals));
@@ -105,20 +106,37 @@ TEST_F(Strangers, StatesOfTheirGatesAreBounded) {
   EXPECT_EQ(flow->breakers.totals().at("orders").opened, 1);
 }
 
+// As those of the config do, however many strangers there are.
 TEST(Bounds, QueueNames) {
   QueueNames names;
-  const std::uint32_t early = names.number("early");
+  names.reserve("orders");
+  const std::uint32_t orders = names.number("orders"), early = names.number("early");
   for (std::size_t i = 0; i < QueueNames::kMost + kStrangers; ++i) names.number(stranger(i));
-  EXPECT_EQ(names.number("late"), QueueNames::kShared);
-  EXPECT_EQ(names.size(), QueueNames::kMost + 1);
-  names.reserve("orders");  // by a reload
+  EXPECT_EQ(names.number("late"), QueueNames::kNone) << "it shares no number, and so no gate, with another";
+  EXPECT_EQ(names.others(), QueueNames::kMost);
+  names.reserve("added");  // by a reload
   names.reserve("early");
-  const std::uint32_t orders = names.number("orders");
-  EXPECT_NE(orders, QueueNames::kShared);
-  EXPECT_EQ(names.name(orders), "orders");
+  const std::uint32_t added = names.number("added");
+  EXPECT_NE(added, QueueNames::kNone);
+  EXPECT_EQ(names.name(added), "added");
   EXPECT_EQ(names.number("early"), early);
-  EXPECT_EQ(names.number("late"), QueueNames::kShared);
-  EXPECT_EQ(names.size(), QueueNames::kMost + 2);
+  const std::uint32_t kept = names.number(stranger(7));
+  std::vector<bool> used(names.size());
+  used[kept] = true;
+  std::size_t freed = 0;
+  names.free_unused(used, [&](std::uint32_t number, const std::string& name) {
+    EXPECT_EQ(names.name(number), name);
+    ++freed;
+  });
+  EXPECT_EQ(freed, QueueNames::kMost - 2) << "but for early and the one that is used";
+  for (const char* name : {"orders", "early", "added"}) EXPECT_NE(names.find(name), QueueNames::kNone);
+  EXPECT_EQ(names.number("orders"), orders);
+  EXPECT_EQ(names.number(stranger(7)), kept);
+  EXPECT_EQ(names.find(stranger(8)), QueueNames::kNone);
+  const std::size_t size = names.size();
+  EXPECT_NE(names.number("late"), QueueNames::kNone);
+  EXPECT_EQ(names.name(names.number("late")), "late");
+  EXPECT_EQ(names.size(), size) << "it got a number that was given back";
 }
 
 TEST(Bounds, NamesInTheLog) {

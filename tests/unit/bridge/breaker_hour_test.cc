@@ -35,7 +35,7 @@ class BreakersHour : public testing::Test {
       flow->janitor.start();
       flow->gates.start();
       flow->breakers.start();
-      flow->notes.start();
+      flow->writer.start();
     }
     world.loop.run_for(kMinute);
   }

@@ -37,7 +37,7 @@ class GateStory : public testing::Test {
     instance.janitor.start();
     instance.gates.start();
     instance.breakers.start();
-    instance.notes.start();
+    instance.writer.start();
     instance.world.loop.run_for(Ms{100});
   }
   TaskId scheduled(const std::string& queue, Ms delay, const std::string& tenant = "") {
@@ -113,6 +113,41 @@ TEST_F(BreakerStory, WhatIsDueWaitsAndCostsNothing) {
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].kind, "breaker_opened");
   EXPECT_EQ(events[0].subject, "orders");
+}
+
+// The pause is seen after the probe was asked for, and before it is granted.
+TEST_F(BreakerStory, AProbeThatIsGrantedDuringAPauseStays) {
+  open_it();
+  world.run_until(*breaker().until - Ms{300});
+  flow->jobs.by_hand(Lane::gates);
+  world.loop.run_for(Ms{1000});  // a read, and the question, are on their way
+  ASSERT_EQ(flow->jobs.waiting(Lane::gates), 2U);
+  ASSERT_TRUE(world.eyes->pause({"orders", {}, "ann", ""}));
+  while (flow->jobs.run_next(Lane::gates)) world.loop.run_for(Ms{1});
+  flow->jobs.by_itself(Lane::gates);
+  world.loop.run_for(kSecond * 30);
+  EXPECT_THAT(sent(), SizeIs(3)) << "those before it opened";
+  ASSERT_TRUE(world.eyes->resume("orders", "ann", "")->any());
+  world.loop.run_for(kSecond * 2);
+  EXPECT_THAT(sent(), SizeIs(4));
+}
+
+// As of a newer version, or edited by hand.
+TEST_F(BreakerStory, ADamagedRowIsItsOwnQueuesAlone) {
+  open_it();
+  const EpochMs until = *breaker().until;
+  world.db->damage_gates("orders");
+  ASSERT_TRUE(world.eyes->pause({"invoices", {}, "ann", ""}));
+  world.loop.run_for(kSecond * 2);
+  EXPECT_TRUE(flow->gates.why_closed("invoices")) << "the others are read";
+  ASSERT_TRUE(flow->gates.why_closed("orders")) << "what can be read of it applies";
+  EXPECT_TRUE(flow->gates.state("orders")->damaged);
+  Flow restarted(world, {.name = "b"});
+  start(restarted);
+  EXPECT_TRUE(restarted.gates.known());
+  world.run_until(until + Ms{600});
+  EXPECT_THAT(sent(), SizeIs(4)) << "it probes";
+  EXPECT_FALSE(flow->gates.state("orders")->damaged) << "a change writes it anew";
 }
 
 TEST_F(BreakerStory, OneProbeForEachWaitAndItsFailureCostsNoAttempt) {
@@ -207,7 +242,7 @@ TEST_F(BreakerStory, APauseHoldsBackProbesToo) {
   ASSERT_TRUE(world.eyes->pause({"orders", {}, "ann", ""}));
   world.loop.run_for(kSecond * 120);
   EXPECT_THAT(sent(), SizeIs(3));
-  ASSERT_TRUE(world.eyes->resume("orders", "ann", "").value());
+  ASSERT_TRUE(world.eyes->resume("orders", "ann", "")->any());
   world.loop.run_for(kSecond);
   EXPECT_THAT(sent(), SizeIs(4));
 }
@@ -282,7 +317,7 @@ TEST_F(RateStory, APausedQueueTakesNoPermits) {
   ASSERT_TRUE(world.eyes->pause({"orders", {}, "ann", ""}));
   world.loop.run_for(kSecond * 10);
   EXPECT_THAT(sent(), IsEmpty());
-  ASSERT_TRUE(world.eyes->resume("orders", "ann", "").value());
+  ASSERT_TRUE(world.eyes->resume("orders", "ann", "")->any());
   world.loop.run_for(Ms{5600});
   EXPECT_NEAR(static_cast<double>(sent().size()), 105, 12);
 }
@@ -340,7 +375,7 @@ TEST_F(TenantStory, ATaskWhoseHeaderIsBeingReadIsNotForgotten) {
   world.loop.run_for(kSecond * 5);
   ASSERT_TRUE(flow->jobs.run_next(Lane::flow));
   world.loop.run_for(kSecond * 5);
-  ASSERT_TRUE(world.eyes->resume("orders", "ann", "").value());
+  ASSERT_TRUE(world.eyes->resume("orders", "ann", "")->any());
   for (int i = 0; i < 50; ++i) {
     world.loop.run_for(Ms{100});
     while (flow->jobs.run_next(Lane::flow)) {
@@ -477,18 +512,22 @@ GateRules with_retry_after() {
 class RetryAfterStory : public GateStory {
  protected:
   RetryAfterStory() : GateStory(with_retry_after()) {}
+  void asks(TaskId id, Ms wait, bool proven = true) {
+    event::Failed failed;
+    failed.attempt = 1;
+    failed.error = "HTTP 429";
+    failed.directives.retry_after = wait;
+    failed.proven = proven;
+    flow->say({id, failed});
+    world.loop.run_for(Ms{proven ? 0 : 100});
+  }
 };
 
 TEST_F(RetryAfterStory, AConsumerHoldsBackTheWholeQueue) {
   const TaskId first = scheduled("orders", Ms{100});
   world.loop.run_for(Ms{300});
   ASSERT_THAT(sent(), SizeIs(1));
-  event::Failed failed;
-  failed.attempt = 1;
-  failed.error = "HTTP 429";
-  failed.directives.retry_after = kSecond * 3600;
-  flow->say({first, failed});
-  world.loop.run_for(Ms{100});
+  asks(first, kSecond * 3600);
   const TaskId second = scheduled("orders", Ms{100});
   world.loop.run_for(kSecond * 59);
   EXPECT_THAT(sent(), SizeIs(1));
@@ -499,6 +538,49 @@ TEST_F(RetryAfterStory, AConsumerHoldsBackTheWholeQueue) {
   world.loop.run_for(kSecond * 3);
   EXPECT_THAT(sent(), SizeIs(3));
   EXPECT_GE(world.row(second).uncounted_time, kSecond * 55);
+}
+
+// Anybody who may publish to rung.failed can write a retry-after.
+TEST_F(RetryAfterStory, WithoutProofOnlyTheTaskItselfWaits) {
+  const TaskId first = scheduled("orders", Ms{100});
+  world.loop.run_for(Ms{300});
+  asks(first, kSecond * 3600, false);
+  const TaskId second = scheduled("orders", Ms{100});
+  world.loop.run_for(kSecond * 30);
+  EXPECT_EQ(sent(), (std::vector<TaskId>{first, second}));
+  EXPECT_FALSE(flow->gates.why_closed("orders"));
+  EXPECT_EQ(world.row(first).state, State::scheduled);
+}
+
+TEST_F(RetryAfterStory, AResumeEndsIt) {
+  const TaskId first = scheduled("orders", Ms{100});
+  world.loop.run_for(Ms{300});
+  asks(first, kSecond * 60);
+  const TaskId second = scheduled("orders", Ms{100});
+  world.loop.run_for(kSecond * 5);
+  EXPECT_THAT(sent(), SizeIs(1));
+  EXPECT_TRUE(world.eyes->resume("orders", "ann", "")->retry_after);
+  world.loop.run_for(kSecond);
+  EXPECT_EQ(sent(), (std::vector<TaskId>{first, second}));
+}
+
+TEST_F(RetryAfterStory, AThousandOfThemAreOneChangeAndTheLongestApplies) {
+  std::vector<TaskId> ids;
+  for (int i = 0; i < 1000; ++i) ids.push_back(scheduled("orders", Ms{100}));
+  world.loop.run_for(kSecond * 3);
+  ASSERT_THAT(sent(), SizeIs(1000));
+  flow->jobs.by_hand(Lane::gates);
+  for (std::size_t i = 0; i < ids.size(); ++i) asks(ids[i], Ms{20'000 + static_cast<int>(i) * 10});
+  world.loop.run_for(kSecond);
+  EXPECT_LE(flow->jobs.waiting(Lane::gates), 2U) << "a read and a change";
+  while (flow->jobs.run_next(Lane::gates)) world.loop.run_for(Ms{1});
+  flow->jobs.by_itself(Lane::gates);
+  world.loop.run_for(kSecond);
+  EXPECT_EQ(flow->writer.pending(), 0U);
+  const auto hold = world.eyes->gate_states().value().at(0).retry_after;
+  ASSERT_TRUE(hold);
+  EXPECT_GE(hold->until - hold->since, Ms{29'990});
+  EXPECT_EQ(hold->reason, "task " + ids.back().str() + " asked for 29s990ms");
 }
 
 }  // namespace

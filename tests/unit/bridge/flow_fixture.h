@@ -115,6 +115,7 @@ class Flow final : public BrokerSink {
     Horizon::Settings horizon = {};
     int max_unconfirmed = 2000;
     Tracer* tracer = nullptr;
+    std::size_t most_held = 50'000;
   };
 
   explicit Flow(World& its_world) : Flow(its_world, Options{}) {}
@@ -125,7 +126,7 @@ class Flow final : public BrokerSink {
                {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
                listener()),
         dispatch({world.loop, jobs, shards, transitions, outbox, broker, clock, names, health, gates,
-                  breakers, proof, world.rules, horizon, updates, counts, "rung", tracer},
+                  breakers, proof, world.rules, horizon, updates, counts, "rung", tracer, options.most_held},
                  options.max_unconfirmed, broker.limits()),
         horizon(world.loop, jobs, shards, clock, names, dispatch, options.horizon) {
     EXPECT_TRUE(proof.set({std::string(64, 'a'), ""}));
@@ -208,13 +209,22 @@ class Flow final : public BrokerSink {
   MemoryBroker broker{{}, MemoryBroker::Pace::by_hand, world.clock};
   test::VirtualJobs jobs{world.loop,
                          [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(world.db); }};
-  Gates gates{world.loop, jobs, clock, world.rules, [this] { dispatch.gates_changed(); }};
+  Gates gates{world.loop, jobs,
+              clock,      world.rules,
+              health,     [this](const std::vector<std::string>& queues) { dispatch.gates_changed(queues); }};
+  GateWriter writer{world.loop,
+                    {jobs,
+                     clock,
+                     gates,
+                     world.rules,
+                     [this] { return dispatch.limited(); },
+                     [this](const std::string& queue, int probe) { breakers.granted(queue, probe); },
+                     {"a", "0", "here", kIncarnation}}};
   Breakers breakers{
       world.loop,
-      {jobs, clock, gates, world.rules,
+      {clock, gates, writer, world.rules,
        [this](const std::string& queue, int probe) { return dispatch.send_probe(queue, probe); },
        [this](const std::string& queue) { return dispatch.can_probe(queue); }}};
-  GateNotes notes{world.loop, jobs, clock, gates, world.rules, [this] { return dispatch.limited(); }};
   DeliveryProof proof{*world.clock, true};
   Outbox outbox{broker, *world.clock};
   FlowCounts counts{world.rules};
@@ -237,7 +247,7 @@ class Flow final : public BrokerSink {
   Attachments attachments{health, [](const SystemEvent&) {}};
   Dispatch dispatch;
   TaskUpdates updates{dispatch, horizon, names,  store_watch, attachments,
-                      breakers, notes,   counts, clock,       tracer};
+                      breakers, writer,  counts, clock,       tracer};
   Horizon horizon;
   Recognized recognized{[this](SystemEvent event) { events.push_back(std::move(event)); }};
   Intake intake{world.loop,

@@ -25,23 +25,25 @@ class GatesTest : public testing::Test {
   Pause pause(const std::string& queue, std::optional<EpochMs> until = {}) {
     return world.eyes->pause({queue, until, "ann", "down"}).value();
   }
-  void resume(const std::string& queue) { ASSERT_TRUE(world.eyes->resume(queue, "ann", "").value()); }
+  void resume(const std::string& queue) { ASSERT_TRUE(world.eyes->resume(queue, "ann", "")->any()); }
 
   World world;
   DbClock clock{*world.clock};
   test::VirtualJobs jobs{world.loop,
                          [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(world.db); }};
   int changes = 0;
-  Gates gates{world.loop, jobs, clock, world.rules, [this] { ++changes; }};
+  Health health{*world.clock, [] {}};
+  Gates gates{world.loop,  jobs,   clock,
+              world.rules, health, [this](const std::vector<std::string>&) { ++changes; }};
 };
 
 TEST_F(GatesTest, NothingIsKnownBeforeTheFirstRead) {
   pause("orders");
-  jobs.by_hand(Lane::control);
+  jobs.by_hand(Lane::gates);
   gates.start();
   world.loop.run_for(Ms{2000});
   EXPECT_FALSE(gates.known());
-  ASSERT_TRUE(jobs.run_next(Lane::control));
+  ASSERT_TRUE(jobs.run_next(Lane::gates));
   world.loop.run_for(Ms{1});
   EXPECT_TRUE(gates.known());
   EXPECT_THAT(gates.closed(), ElementsAre("orders"));
@@ -102,18 +104,44 @@ TEST_F(GatesTest, AResumedQueueIsOpenEvenIfOurClockIsBehind) {
 TEST_F(GatesTest, AfterInvalidateOnlyALaterReadCounts) {
   gates.start();
   world.loop.run_for(Ms{100});
-  jobs.by_hand(Lane::control);
+  jobs.by_hand(Lane::gates);
   world.loop.run_for(Ms{500});  // one is on its way
   gates.invalidate();
   EXPECT_FALSE(gates.known());
-  ASSERT_TRUE(jobs.run_next(Lane::control));
+  ASSERT_TRUE(jobs.run_next(Lane::gates));
   world.loop.run_for(Ms{1});
   EXPECT_FALSE(gates.known());
   pause("orders");
-  ASSERT_TRUE(jobs.run_next(Lane::control));
+  ASSERT_TRUE(jobs.run_next(Lane::gates));
   world.loop.run_for(Ms{1});
   EXPECT_TRUE(gates.known());
   EXPECT_THAT(gates.closed(), ElementsAre("orders"));
+}
+
+TEST_F(GatesTest, WhereTheyCannotBeReadAfterTheStartItIsAProblem) {
+  jobs.by_hand(Lane::gates);
+  gates.start();
+  world.loop.run_for(Ms{4000});
+  EXPECT_FALSE(health.has("gates"));
+  world.loop.run_for(Ms{2000});
+  EXPECT_TRUE(health.has("gates"));
+  EXPECT_TRUE(health.problems().at(0).not_ready);
+  jobs.by_itself(Lane::gates);
+  world.loop.run_for(Ms{1000});
+  EXPECT_TRUE(gates.known());
+  EXPECT_FALSE(health.has("gates"));
+}
+
+// A backup was restored.
+TEST_F(GatesTest, APauseWhoseRowIsGoneEndsWithTheNextFullRead) {
+  const auto restore = world.db->back_up();
+  gates.start();
+  pause("orders");
+  world.loop.run_for(Ms{1000});
+  EXPECT_THAT(gates.closed(), ElementsAre("orders"));
+  restore();
+  world.loop.run_for(Ms{31'000});
+  EXPECT_THAT(gates.closed(), IsEmpty());
 }
 
 TEST_F(GatesTest, KnowsForHowLongATaskHasWaited) {
@@ -137,7 +165,7 @@ TEST_F(GatesTest, KnowsForHowLongATaskHasWaited) {
   EXPECT_FALSE(gates.was_closed("orders", world.now() - Ms{1000}));
   EXPECT_EQ(gates.waited("invoices", due), Ms{0});
 
-  Gates after_a_restart(world.loop, jobs, clock, world.rules, [] {});
+  Gates after_a_restart(world.loop, jobs, clock, world.rules, health, [](const std::vector<std::string>&) {});
   after_a_restart.start();
   world.loop.run_for(Ms{100});
   EXPECT_EQ(after_a_restart.waited("orders", due), kAMinute) << "the latest pause";
@@ -158,7 +186,7 @@ class PauseStory : public testing::Test {
     ASSERT_TRUE(world.eyes->pause({queue, until, "ann", ""}));
     world.loop.run_for(Ms{600});
   }
-  void resume(const std::string& queue) { ASSERT_TRUE(world.eyes->resume(queue, "ann", "").value()); }
+  void resume(const std::string& queue) { ASSERT_TRUE(world.eyes->resume(queue, "ann", "")->any()); }
   TaskId scheduled(const std::string& queue, Ms delay, int shard = 5) {
     const TaskId id = world.insert(queue, world.now() + delay, shard);
     flow.schedule(id);
@@ -336,6 +364,82 @@ TEST_F(BigPause, TakesLittleMemoryAndNoTime) {
   EXPECT_LE(steps_of(Ms{10'000}), 400U) << "20 ms timers would make 500 more";
 }
 
+// Each with tasks that are due: no list of them is in a statement, and they don't hide an open queue's tasks.
+TEST_F(BigPause, FiveThousandClosedQueuesDelayNoOther) {
+  constexpr int kClosedQueues = 5000;
+  for (int i = 0; i < kClosedQueues; ++i) {
+    const std::string queue = "closed-" + std::to_string(i);
+    ASSERT_TRUE(world.eyes->pause({queue, {}, "ann", ""}));
+    for (int task = 0; task < 4; ++task)
+      world.insert(queue, world.now() - (task < 2 ? kAMinute : Ms{0}) + Ms{i / 10},
+                   (i + task * 16) % kShards);
+  }
+  world.loop.run_for(Ms{3000});
+  Ms latest{0};
+  for (int i = 0; i < 10; ++i) {
+    const TaskId loaded = scheduled("invoices", Ms{150}, i);
+    const TaskId fired = world.insert("invoices", world.now(), i);  // only the sweep finds it
+    for (const TaskId id : {loaded, fired}) {
+      const EpochMs due = *world.row(id).next_at;
+      ASSERT_TRUE(world.loop.run_until([&] { return world.row(id).state == State::awaiting; }, Ms{10'000}));
+      latest = std::max(latest, world.now() - due);
+    }
+  }
+  EXPECT_LE(latest, Ms{1500});
+  std::printf("5,000 closed queues with 20,000 due tasks: an open queue's task is late by at most %lld ms\n",
+              static_cast<long long>(latest.count()));
+  // One that opens flows, whatever stands still around it.
+  resume("closed-4999");
+  EXPECT_TRUE(world.loop.run_until(
+      [&] {
+        Filter of;
+        of.queue = "closed-4999";
+        of.state = State::scheduled;
+        return world.eyes->count(of, 10).value() == 0;
+      },
+      Ms{5000}));
+}
+
+class ManyPauses : public testing::Test {
+ protected:
+  static constexpr std::size_t kMostHeld = 1000;
+  World world;
+  Flow flow{world, {.horizon = {Ms{600'000}, 10'000}, .most_held = kMostHeld}};
+};
+
+// They don't empty the heap for the others.
+TEST_F(ManyPauses, ClosedQueuesKeepFewTasksInAllAndAllGoOutInTheEnd) {
+  flow.take_shards();
+  flow.janitor.start();
+  flow.gates.start();
+  constexpr int kQueues = 20, kEach = 400;
+  const auto queue_of = [](int i) { return "closed-" + std::to_string(i); };
+  for (int i = 0; i < kQueues / 2; ++i) ASSERT_TRUE(world.eyes->pause({queue_of(i), {}, "ann", ""}));
+  world.loop.run_for(Ms{1000});
+  std::vector<TaskId> ids;
+  for (int i = 0; i < kQueues; ++i) {
+    for (int task = 0; task < kEach; ++task) {
+      ids.push_back(world.insert(queue_of(i), world.now() + Ms{2000}, task % kShards));
+      flow.schedule(ids.back());
+    }
+  }
+  const TaskId other = world.insert("invoices", world.now() + Ms{60'000});
+  flow.schedule(other);
+  world.loop.run_for(Ms{500});
+  for (int i = kQueues / 2; i < kQueues; ++i) ASSERT_TRUE(world.eyes->pause({queue_of(i), {}, "ann", ""}));
+  world.loop.run_for(Ms{20'000});
+  EXPECT_LE(flow.dispatch.held(), kMostHeld);
+  EXPECT_EQ(flow.horizon.loaded(), 1U) << "the other queue's task is still in memory";
+  for (int i = 0; i < kQueues; ++i) ASSERT_TRUE(world.eyes->resume(queue_of(i), "ann", "").value().any());
+  EXPECT_TRUE(world.loop.run_until(
+      [&] {
+        Filter waits;
+        waits.state = State::scheduled;
+        return world.eyes->count(waits, 10).value() <= 1;
+      },
+      Ms{20'000}));
+}
+
 TEST_F(BigPause, AllGoesOutWhenItIsResumed) {
   world.rules = story_rules(5000);
   overdue_backlog(kBig);
@@ -343,6 +447,46 @@ TEST_F(BigPause, AllGoesOutWhenItIsResumed) {
   resume("orders");
   EXPECT_TRUE(world.loop.run_until([&] { return flow.broker.depth("orders") == kBig; }, Ms{20'000}))
       << flow.broker.depth("orders");
+}
+
+// --- the cost of what arrives
+
+// Microseconds of the loop for one report of one queue, with so many queues that have a breaker.
+double report_us(int queues) {
+  QueueRules rules{.ladder = "default", .silence = {}, .catch_up = 1000};
+  rules.gate.breaker = BreakerRules{};
+  RuleBook::Queues listed;
+  const auto name = [](int i) { return "queue-" + std::to_string(i); };
+  for (int i = 0; i < queues; ++i) listed[name(i)] = rules;
+  World world;
+  world.rules =
+      std::make_shared<RuleBook>(RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}},
+                                 listed, RuleBook::Tags{}, rules);
+  Flow flow(world);
+  flow.take_shards();
+  flow.gates.start();
+  world.loop.run_for(Ms{100});
+  GateState state;
+  const auto report = [&](int i) {
+    state.queue = name(i % queues);
+    state.seen_at = world.now();
+    state.breaker.outcomes = i % 2 == 0 ? "..x" : ".x.";
+    state.breaker.last_probe = i;  // it differs from the one before
+    flow.gates.arrived({state});
+  };
+  for (int i = 0; i < queues; ++i) report(i);
+  constexpr int kReports = 2000;
+  const auto begun = std::chrono::steady_clock::now();
+  for (int i = 0; i < kReports; ++i) report(queues + i);
+  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begun;
+  return took.count() / kReports;
+}
+
+TEST(GatesCost, OfAReportIsTheSameHoweverManyQueuesThereAre) {
+  const double few = report_us(100), more = report_us(1000), many = report_us(10'000);
+  std::printf("a report costs the loop %.1f us with 100 queues, %.1f us with 1,000, %.1f us with 10,000\n",
+              few, more, many);
+  EXPECT_LT(many, few * 20 + 50) << "not a hundred times as much";
 }
 
 }  // namespace

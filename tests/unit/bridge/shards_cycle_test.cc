@@ -224,7 +224,7 @@ TEST_F(ShardsCycle, WhatIsGivenBackIsTakenAtOnce) {
 TEST_F(ShardsCycle, WhoLeavesWhileItsCycleIsUnderWayGivesAllBack) {
   for (int turn = 0; turn < 20; ++turn) {
     Instance& one = add("a");
-    one.jobs.by_itself(Lane::control, Ms{1 + turn % 4});
+    one.jobs.by_itself(Lane::leases, Ms{1 + turn % 4});
     one.shards.start();
     bool gone = false;
     io::Timer leave(loop, [&] {

@@ -158,5 +158,44 @@ TEST_F(StoreThreadsTest, StopEndsAnOutagesWaitAtOnce) {
   EXPECT_TRUE(threads.join(Ms{5000}));
 }
 
+// Whatever waits elsewhere: jobs that hang, and thousands of them.
+TEST_F(StoreThreadsTest, FloodedLanesDelayNoLease) {
+  std::atomic<bool> go_on{false};
+  int given_up = 0, leases = 0;
+  Ms latest{0};
+  BootMs asked{0};
+  StoreThreads threads(loop_, factory(), 2, listener());
+  for (const Lane lane : {Lane::flow, Lane::upkeep, Lane::gates, Lane::sweeps}) {
+    for (int i = 0; i < 5000; ++i) {
+      threads.submit<bool>(
+          lane,
+          [&](Store&) -> Result<bool> {
+            while (!go_on) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+            return true;
+          },
+          [&](const Result<bool>& done) { given_up += done ? 0 : 1; });
+    }
+  }
+  const std::function<void()> ask = [&] {
+    asked = loop_.clock().boot();
+    threads.submit<bool>(
+        Lane::leases, [](Store&) -> Result<bool> { return true; },
+        [&](const Result<bool>& done) {
+          EXPECT_TRUE(done);
+          latest = std::max(latest, loop_.clock().boot() - asked);
+          if (++leases < 200) return ask();
+          go_on = true;
+          loop_.stop();
+        });
+  };
+  ask();
+  run();
+  EXPECT_EQ(leases, 200);
+  EXPECT_LT(latest, Ms{3333}) << "a third of a lease of 10 s";
+  EXPECT_GE(given_up, 3 * 5000 - 2000 - 2 * 200 - 3) << "what waits is bounded, but for the flow";
+  threads.stop();
+  EXPECT_TRUE(threads.join(Ms{5000}));
+}
+
 }  // namespace
 }  // namespace rung::bridge

@@ -252,7 +252,7 @@ TEST_F(TargetsTest, AProbeThatWasNeverSentHasAskedNothing) {
 TEST_F(TargetsTest, BehindAClosedGateTasksWaitAndKeepTheirOrder) {
   add(1, 10, Ms{10});
   add_many(2, 3);
-  targets.close({1}, kTargetsNow);
+  targets.close(1, true, kTargetsNow);
   add(1, 30, Ms{30});
   EXPECT_EQ(targets.waiting(), 3U) << "only those that may go";
   EXPECT_EQ(targets.held(), 2U);
@@ -260,7 +260,7 @@ TEST_F(TargetsTest, BehindAClosedGateTasksWaitAndKeepTheirOrder) {
   EXPECT_EQ(take(10), (std::map<std::uint32_t, int>{{2, 3}}));
   EXPECT_TRUE(targets.empty());
 
-  targets.close({}, kTargetsNow);
+  targets.close(1, false, kTargetsNow);
   EXPECT_EQ(targets.waiting(), 2U);
   EXPECT_EQ(targets.held(), 0U);
   std::vector<std::int64_t> ids;
@@ -271,10 +271,10 @@ TEST_F(TargetsTest, BehindAClosedGateTasksWaitAndKeepTheirOrder) {
 TEST_F(TargetsTest, WhatBecameOverdueBehindAGateGoesOutAtTheCatchUpRate) {
   rate = 100;
   warm(1);
-  targets.close({1}, kTargetsNow);
+  targets.close(1, true, kTargetsNow);
   for (int i = 0; i < 200; ++i)  // due, and on time when they came
     targets.add({TaskId{++last_id}, kTargetsNow, 0, 1}, false);
-  targets.close({}, kTargetsNow + Ms{60'000});
+  targets.close(1, false, kTargetsNow + Ms{60'000});
   EXPECT_EQ(take(kMost)[1], 10) << "a tenth of a second's worth";
 }
 
@@ -285,9 +285,9 @@ TEST_F(TargetsTest, BehindAClosedGateNobodyIsProbed) {
   targets.quarantine(later, Ms{10'000});
   answer(1, 50, How::lost, later);
   add_many(1, 1);
-  targets.close({1}, kTargetsNow);
+  targets.close(1, true, kTargetsNow);
   EXPECT_FALSE(take_probe(later));
-  targets.close({}, kTargetsNow);
+  targets.close(1, false, kTargetsNow);
   EXPECT_TRUE(take_probe(later));
 }
 

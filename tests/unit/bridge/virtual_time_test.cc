@@ -64,7 +64,7 @@ TEST_F(VirtualTimeTest, ATimerMayEndItselfAsItFires) {
 
 TEST_F(VirtualTimeTest, TwoFlowJobsAtATimeAndOneOfTheOthers) {
   for (int i = 1; i <= 3; ++i) submit(Lane::flow, i);
-  for (int i = 11; i <= 12; ++i) submit(Lane::control, i);
+  for (int i = 11; i <= 12; ++i) submit(Lane::leases, i);
   loop.run_for(Ms{1});
   EXPECT_EQ(answers, (std::vector<int>{1, 2, 11}));
   loop.run_for(Ms{1});

@@ -169,7 +169,15 @@ TEST_F(ConfigGates, Breakers) {
 
 TEST_F(ConfigGates, RetryAfter) {
   EXPECT_EQ(gate("retry_after: { cap: 6h }").retry_after, (RetryAfterRules{hours(6), false}));
-  EXPECT_EQ(gate("retry_after: { pauses: queue }").retry_after, (RetryAfterRules{{}, true}));
+  EXPECT_EQ(gate("retry_after: { pauses: queue }").retry_after, (RetryAfterRules{{}, true, minutes(10)}));
+  EXPECT_EQ(gate("retry_after: { pauses: queue, max: 1h }").retry_after,
+            (RetryAfterRules{{}, true, hours(1)}));
+  EXPECT_EQ(of("retry_after: { pauses: queue, max: 3650d }"),
+            "retry_after.max: \"3650d\" is too long: at most 1d");
+  EXPECT_EQ(
+      of("retry_after: { max: 5m }"),
+      "retry_after: max limits how long the whole queue is held back, and pauses: message holds back none: "
+      "write pauses: queue, or remove max");
   EXPECT_EQ(of("retry_after: { cap: 0s }"), "retry_after.cap: \"0s\" is too short: at least 1ms");
   EXPECT_EQ(of("retry_after: { pauses: queues }"),
             "retry_after.pauses: \"queues\" is not message or queue: did you mean queue?");
@@ -279,7 +287,7 @@ queues:
           "TimeoutError "
           "or *Lost; waits 30s, 2m, 10m (the last one repeats); 1 probe at a time, each answered within 1m; "
           "closes after 3 successful\n"
-          "  orders       retry_after  at most 6h; holds back the whole queue\n"
+          "  orders       retry_after  at most 6h; holds back the whole queue for at most 10m\n"
           "  (any other)  rate         at most 90/m published, over all instances\n"));
   EXPECT_THAT(describe(good(kServers)), Not(HasSubstr("gates")));
 }

@@ -1,0 +1,240 @@
+#include "src/bridge/gate_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/core/climb.h"
+#include "src/core/require.h"
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kWriteEvery{250};
+constexpr Ms kReportFailures{100};  // a failure waits for others of the same moment
+constexpr Ms kNoteTick{1000};
+constexpr Ms kConfirmWindow{30'000};  // GateState::seen_at
+constexpr std::int64_t kForgetTicks = 600;
+constexpr Ms kUnusedKept = std::chrono::hours{24};
+constexpr Ms kLimitedFor{5000};    // for so long a note about a rate holds
+constexpr Ms kRenewLimited{2000};  // before its end
+
+Unanswered unanswered(const QueueRules& rules) {
+  return rules.silence.means == Silence::Means::success ? Unanswered::succeeded : Unanswered::failed;
+}
+
+// The longest wins.
+void hold(std::optional<GateState::Hold>& held, Ms wait, const std::string& reason, EpochMs now) {
+  const bool in_force = held && held->until > now;
+  if (!in_force || held->until < now + wait) held = {in_force ? held->since : now, now + wait, reason};
+}
+
+}  // namespace
+
+GateWriter::GateWriter(io::Loop& loop, Deps deps)
+    : deps_(std::move(deps)), tick_(loop, [this] { tick(); }), flush_(loop, [this] { flush(); }) {}
+
+void GateWriter::start() { tick_.start(kNoteTick, kNoteTick); }
+
+void GateWriter::stop() {
+  tick_.stop();
+  flush_.stop();
+}
+
+// Successes wait here until there is a failure beside them: too many queues that had none are forgotten.
+bool GateWriter::make_room(const std::string& queue) {
+  const std::size_t most = kMostPending + deps_.rules->queues().size();
+  if (pending_.size() < most || is_listed(queue)) return true;
+  std::erase_if(pending_,
+                [this](const auto& entry) { return !entry.second.queued && !is_listed(entry.first); });
+  return pending_.size() < most;
+}
+
+// nullptr: the queue's gates are not kept, or too much waits.
+GateWriter::Note* GateWriter::note(const std::string& queue) {
+  if (const auto known = pending_.find(queue); known != pending_.end()) return &known->second;
+  if (!deps_.gates.keeps(queue) || !make_room(queue)) return nullptr;
+  return &pending_[queue];
+}
+
+void GateWriter::ready(const std::string& queue, Ms wait) {
+  const auto waiting = pending_.find(queue);
+  RUNG_REQUIRE(waiting != pending_.end());
+  if (!std::exchange(waiting->second.queued, true)) ready_.push_back(queue);
+  if (writing_) return;  // written() sees to it
+  const BootMs now = deps_.clock.here().boot();
+  const BootMs at = std::max(now + wait, wrote_at_ + kWriteEvery);
+  if (flush_.active() && fires_at_ <= at) return;
+  fires_at_ = at;
+  flush_.start(at - now);
+}
+
+void GateWriter::outcome(const std::string& queue, DeliveryOutcome outcome) {
+  const auto& breaker = deps_.rules->queue(queue).gate.breaker;
+  Note* waiting = breaker ? note(queue) : nullptr;
+  if (waiting == nullptr) return;
+  // An answer to a probe decides whether the next one goes.
+  const bool is_urgent = outcome.probe != 0 && outcome.kind != DeliveryOutcome::Kind::published;
+  waiting->outcomes.add(std::move(outcome), breaker->of_last);
+  // Successes only matter beside failures: they wait.
+  if (waiting->outcomes.matters()) ready(queue, is_urgent ? Ms{0} : kReportFailures);
+}
+
+void GateWriter::ask_for_probe(const std::string& queue) {
+  Note* waiting = note(queue);
+  if (waiting == nullptr) return deps_.granted(queue, 0);
+  waiting->probe = true;
+  ready(queue, Ms{0});
+}
+
+void GateWriter::look_after(const std::string& queue) {
+  Note* waiting = note(queue);
+  if (waiting == nullptr) return;
+  waiting->look_after = true;
+  ready(queue, kWriteEvery);
+}
+
+void GateWriter::hold_queue(const std::string& queue, Ms wait, TaskId task) {
+  Note* waiting = note(queue);
+  if (waiting == nullptr) return;  // the task itself waits
+  if (!waiting->hold || waiting->hold->wait < wait) waiting->hold = {wait, describe_hold(task, wait)};
+  ready(queue, Ms{0});
+}
+
+void GateWriter::tick() {
+  note_windows();
+  for (const std::string& queue : deps_.limited()) note_limit(queue);
+  if (ticks_++ % kForgetTicks == 0 && deps_.rules->has_gates()) forget_unused();
+}
+
+void GateWriter::note_windows() {
+  const EpochMs now = deps_.clock.now();
+  for (const auto& [queue, closed] : deps_.gates.all_closed()) {
+    if (closed.by != Gates::By::window || !closed.until) continue;
+    const GateState* state = deps_.gates.state(queue);
+    const bool known = state != nullptr && state->outside && state->outside->until == closed.until;
+    if (known && now - state->seen_at < kConfirmWindow) continue;
+    const auto& window = deps_.rules->queue(queue).gate.window;
+    Note* waiting = window != nullptr ? note(queue) : nullptr;
+    if (waiting == nullptr) continue;
+    waiting->outside = {now, *closed.until, "window " + window->describe()};
+    ready(queue, kWriteEvery);
+  }
+}
+
+void GateWriter::note_limit(const std::string& queue) {
+  const GateState* state = deps_.gates.state(queue);
+  const bool noted = state != nullptr && state->limited &&
+                     state->limited->until - deps_.clock.now() > kLimitedFor - kRenewLimited;
+  Note* waiting = noted ? nullptr : note(queue);
+  if (waiting == nullptr) return;
+  waiting->limited = {kLimitedFor, describe_limits(deps_.rules->queue(queue).gate)};
+  ready(queue, kWriteEvery);
+}
+
+// Any instance may delete them: a bucket that was not used for a day is full, even at the slowest rate.
+void GateWriter::forget_unused() {
+  deps_.jobs.submit<bool>(
+      Lane::upkeep,
+      [before = deps_.clock.now() - kUnusedKept](GateStore& store) -> Result<bool> {
+        if (auto done = store.forget_rates(before); !done) return tl::unexpected(done.error());
+        return true;
+      },
+      [](const Result<bool>& done) {
+        if (!done) log::warn("unused rates not deleted", {{"reason", done.error().message}});
+      });
+}
+
+// On a store thread, within the transaction.
+std::vector<SystemEvent> GateWriter::apply(GateState& state, const Note& note, const QueueRules& rules,
+                                           EpochMs now, Probes& probes) {
+  std::vector<SystemEvent> events;
+  if (const auto& breaker = rules.gate.breaker; breaker) {
+    Breaker& shared = state.breaker;
+    const auto changing = [&](const auto& change) {
+      const int opened = shared.opened;
+      const bool was_closed = !is_closed_gate(shared);
+      change();
+      const bool reopened = shared.opened > opened;
+      if (reopened || (!was_closed && !is_closed_gate(shared)))
+        events.push_back({0,
+                          {},
+                          "",
+                          reopened ? "breaker_opened" : "breaker_closed",
+                          state.queue,
+                          describe_change(shared)});
+    };
+    changing([&] { expire_probes(shared, *breaker, unanswered(rules), now); });
+    note.outcomes.each([&](const DeliveryOutcome& outcome) {
+      changing([&] { record(shared, *breaker, outcome, unanswered(rules), now); });
+    });
+    if (note.probe) probes[state.queue] = take_probe(shared, *breaker, now);
+    if (now - state.seen_at > kConfirmBreaker) state.seen_at = now;
+  }
+  if (note.hold) hold(state.retry_after, note.hold->wait, note.hold->reason, now);
+  if (note.limited) hold(state.limited, note.limited->wait, note.limited->reason, now);
+  if (note.outside) {
+    const bool same = state.outside && state.outside->until == note.outside->until;
+    state.outside = {same ? state.outside->since : now, note.outside->until, note.outside->reason};
+    state.seen_at = now;
+  }
+  return events;
+}
+
+void GateWriter::flush() {
+  if (writing_ || ready_.empty()) return;
+  writing_ = true;
+  wrote_at_ = deps_.clock.here().boot();
+  const auto notes = std::make_shared<Notes>();
+  const auto probes = std::make_shared<Probes>();
+  GateBatch batch{{}, {}, deps_.identity.name};
+  batch.id = std::to_string(deps_.identity.incarnation) + '-' + std::to_string(++batches_);
+  for (; !ready_.empty() && batch.queues.size() < GateBatch::kMost; ready_.pop_front()) {
+    batch.queues.push_back(ready_.front());
+    auto taken = pending_.extract(ready_.front());
+    RUNG_REQUIRE(!taken.empty());
+    notes->insert(std::move(taken));
+  }
+  std::ranges::sort(batch.queues);
+  // A repeat of an applied batch does not call this: `probes` then has what that one granted.
+  batch.change = [notes, probes, rules = deps_.rules](GateState& state, EpochMs now) {
+    return apply(state, notes->at(state.queue), rules->queue(state.queue), now, *probes);
+  };
+  deps_.jobs.submit<std::vector<GateState>>(
+      Lane::gates,
+      [batch = std::move(batch)](GateStore& store) -> Result<std::vector<GateState>> {
+        auto states = store.change_gates(batch);
+        if (states || states.error().kind != Error::Kind::permanent || batch.queues.size() == 1)
+          return states;
+        // Something about one of them: the others are written.
+        std::vector<GateState> written;
+        for (const std::string& queue : batch.queues) {
+          if (auto one = store.change_gates({{queue}, batch.change}); one)
+            written.push_back(std::move(one->front()));
+          else if (one.error().is_transient())
+            return one;
+        }
+        return written;
+      },
+      [this, notes, probes](const Result<std::vector<GateState>>& states) {
+        written(*notes, *probes, states);
+      });
+}
+
+void GateWriter::written(const Notes& notes, const Probes& probes,
+                         const Result<std::vector<GateState>>& states) {
+  writing_ = false;
+  if (states) {
+    deps_.gates.arrived(*states);
+  } else {
+    log::error("gates not written", {{"queues", notes.size()}, {"reason", states.error().message}});
+  }
+  for (const auto& [queue, note] : notes) {
+    if (!note.probe) continue;
+    const auto probe = probes.find(queue);
+    deps_.granted(queue, states && probe != probes.end() ? probe->second : 0);
+  }
+  if (!ready_.empty()) ready(ready_.front(), Ms{0});
+}
+
+}  // namespace rung::bridge
