@@ -61,12 +61,12 @@ void GateNotes::tick() {
   if (ticks_++ % kForgetTicks == 0 && rules_->has_gates()) forget_rates(now);
 }
 
-// Any instance may delete them: a bucket that was not used for a day is full, even at the slowest rate.
+// Any instance may delete them.
 void GateNotes::forget_rates(EpochMs now) {
   jobs_.submit<bool>(
       Lane::upkeep,
       [before = now - kRatesKept](GateStore& store) -> Result<bool> {
-        if (auto done = store.forget_rates(before); !done) return tl::unexpected(done.error());
+        if (auto done = store.forget_gates(before); !done) return tl::unexpected(done.error());
         return true;
       },
       [](const Result<bool>& done) {

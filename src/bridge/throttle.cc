@@ -1,23 +1,33 @@
 #include "src/bridge/throttle.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <utility>
 
+#include "src/core/breaker.h"
+#include "src/core/rate_value.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
 namespace {
 
-// How long after an answer to ask again: the more tasks wait together, the fewer transactions. A task waits
-// no longer than this for a permit that is free.
-constexpr Ms kPermitPause{50};
-constexpr std::size_t kMostValues = 200;  // in one request
-constexpr int kMostWanted = 500;          // in one request
+// In one request: of one queue, and of all.
+constexpr std::size_t kMostOfQueue = 500;  // tasks
+constexpr std::size_t kMostQueuesAsked = 100, kMostValuesAsked = 500, kMostTasksAsked = 2000;
 constexpr std::size_t kMostLookedUp = 500;
-constexpr Ms kTellAgain{3000};  // the database forgets unused permits after kUnusedFor
-constexpr Ms kShort{1000};      // for so long it is no news that a rate limits
-
-int count_of(std::size_t size) { return static_cast<int>(std::min<std::size_t>(size, kMostWanted)); }
+constexpr Ms kAskPause{20};     // after an answer: the more ask together, the fewer transactions
+constexpr Ms kLead{200};        // before a send time is free, or the last one is used, to ask for more
+constexpr Ms kPatience{50};     // earlier by this for each time in vain: another instance may be faster
+constexpr Ms kAskFull{1000};    // the limit in flight is reached, and none of ours ends
+constexpr Ms kNoRoom{100};      // the queue takes nothing now
+constexpr Ms kTooLate{1000};    // a send time that was missed by this is lost: else they would go out at once
+constexpr Ms kClockStep{500};   // half of kImpossible in send_times.cc
+constexpr Ms kShort{1000};      // for so long it is no news that a rate delays tasks
+constexpr Ms kForgetEvery{60'000};
+constexpr Ms kForgetAfter{60'000};        // a reservation must have ended
+constexpr std::size_t kForgetAt = 1000;   // schedules asked for: at least so many are deleted for them
+constexpr int kForgetMost = 2000;
 
 }  // namespace
 
@@ -34,19 +44,31 @@ bool Throttle::holds(std::uint32_t queue) const {
   return deps_.rules->limits() && !name.empty() && rules(queue).limits() && deps_.gates.keeps(name);
 }
 
-void Throttle::put(Queue& queue, const std::string& value, const io::DueItem& item) {
-  queue.values[value].push(item);
+bool Throttle::full(std::uint32_t number) const {
+  const auto queue = queues_.find(number);
+  return waiting_ >= kMostInAll || (queue != queues_.end() && (queue->second.waiting >= kMostKept ||
+                                                               queue->second.values.size() >= kMostValues));
+}
+
+// After a breaker has closed the flow grows.
+double Throttle::rate(std::uint32_t number) const {
+  const std::string& name = deps_.names.name(number);
+  const QueueRules& queue = deps_.rules->queue(name);
+  const GateState* state = deps_.gates.state(name);
+  const double ramp = state == nullptr ? 1.0 : ramp_up(state->breaker, deps_.clock.now());
+  if (ramp >= 1.0) return queue.gate.rate;
+  return std::max((queue.gate.rate > 0 ? queue.gate.rate : queue.catch_up) * ramp, 1.0);
 }
 
 void Throttle::add(const io::DueItem& item) {
   Queue& queue = queues_[item.queue];
   ++queue.waiting;
   ++waiting_;
-  not_sent(item);  // its claim came too early: it needs another permit
   if (rules(item.queue).rate_by) {
     queue.unknown.push_back(item);
+    ready_.insert(item.queue);
   } else {
-    put(queue, "", item);
+    put(item.queue, queue, "", item);
   }
   soon();
 }
@@ -60,48 +82,167 @@ void Throttle::soon() {
 }
 
 void Throttle::changed() {
+  for (const auto& [number, queue] : queues_) ready_.insert(number);
   if (!queues_.empty()) soon();
 }
 
-void Throttle::work() {
-  for (auto& [number, queue] : queues_) {
-    if (!holds(number)) {
-      release_all(queue);
-      continue;
-    }
-    look_up(number, queue);
-    ask(number, queue);
-  }
-  std::erase_if(queues_, [](const auto& entry) { return !entry.second.in_use(); });
-  if (!queues_.empty()) again_.start(kPermitPause);
+void Throttle::ended(const std::string& name) {
+  if (!deps_.rules->limits() || queues_.empty() || deps_.rules->queue(name).gate.in_flight == 0) return;
+  const auto queue = queues_.find(deps_.names.number(name));
+  if (queue == queues_.end()) return;
+  queue->second.ended = true;
+  queue->second.not_before = {};
+  ready_.insert(queue->first);
+  soon();
 }
 
-// A reload has removed the limits.
-void Throttle::release_all(Queue& queue) {
-  std::vector<io::DueItem> items = std::exchange(queue.unknown, {});
-  for (auto& [value, oldest] : queue.values) {
-    for (; !oldest.empty(); oldest.pop()) items.push_back(oldest.top());
+void Throttle::work() {
+  due();
+  for (const std::uint32_t number : std::set(ready_)) {
+    const auto queue = queues_.find(number);
+    if (queue == queues_.end()) {
+      ready_.erase(number);
+    } else if (!holds(number)) {  // a reload has removed the limits
+      ready_.erase(number);
+      release_all(queue->second);
+    } else {
+      look_up(number, queue->second);
+    }
   }
-  queue.values.clear();
-  queue.released.clear();
-  queue.returned.clear();
-  waiting_ -= items.size();
-  queue.waiting -= items.size();
+  ask();
+  arm();
+}
+
+void Throttle::arm() {
+  std::optional<Ms> next;
+  if (!agenda_.empty()) next = agenda_.begin()->first - deps_.clock.now();
+  if (!ready_.empty() && asked_.empty()) {
+    const Ms pause = not_before_ - deps_.clock.here().boot();
+    next = std::min(next.value_or(pause), pause);
+  }
+  if (next) again_.start(std::max(*next, Ms{1}));
+}
+
+// Whether it is not ours any more: its shard was lost, or it was moved or cancelled.
+bool Throttle::is_gone(const io::DueItem& item) {
+  if (!deps_.tracker.contains(item)) return true;
+  if (deps_.shards.held(item.shard)) return false;
+  if (!deps_.tracker.publishing(item.id)) deps_.tracker.untrack(item.id);
+  return true;
+}
+
+void Throttle::due() {
+  const EpochMs now = deps_.clock.now();
+  std::vector<io::DueItem> items;
+  std::map<std::uint32_t, std::size_t> room;
+  while (!agenda_.empty() && agenda_.begin()->first <= now) {
+    const auto node = agenda_.extract(agenda_.begin());
+    const Entry& entry = node.mapped();
+    const auto queue = queues_.find(entry.queue);
+    if (queue == queues_.end()) continue;
+    ready_.insert(entry.queue);
+    if (entry.item) {
+      const auto [left, first] = room.try_emplace(entry.queue);
+      if (first) left->second = room_for(entry.queue);
+      if (send(queue->second, entry, left->second > 0, items)) --left->second;
+    } else if (entry.value) {
+      queue->second.turn.push_back(*entry.value);
+    } else {
+      queue->second.wakes = false;
+    }
+  }
   if (!items.empty()) deps_.release(items);
+}
+
+std::size_t Throttle::room_for(std::uint32_t number) const {
+  return deps_.gates.why_closed(deps_.names.name(number)) == nullptr ? deps_.room(number) : 0;
+}
+
+// A send time has come. If the queue takes nothing now, it is lost: when it does, they must not all go at once.
+bool Throttle::send(Queue& queue, const Entry& entry, bool takes, std::vector<io::DueItem>& out) {
+  Value& of = queue.values.at(*entry.value);
+  --of.to_send;
+  bool sent = false;
+  if (!takes || deps_.clock.now() - entry.send_at > kTooLate) {
+    of.waiting.push(*entry.item);
+  } else {
+    sent = release(queue, *entry.value, *entry.item, out);
+    // For a limit in flight it is for this task and no other.
+    if (!sent && rules(entry.queue).in_flight == 0) sent = use(queue, *entry.value, of, entry.send_at, out);
+  }
+  list(entry.queue, queue, *entry.value, of);
+  return sent;
+}
+
+// For the next task of the value; if there is none, for one that comes soon.
+bool Throttle::use(Queue& queue, const std::string& value, Value& of, EpochMs send_at,
+                   std::vector<io::DueItem>& out) {
+  while (!of.waiting.empty()) {
+    const io::DueItem item = of.waiting.top();
+    of.waiting.pop();
+    if (release(queue, value, item, out)) return true;
+  }
+  of.spare = send_at;
+  return false;
+}
+
+// False if the task is not ours any more.
+bool Throttle::release(Queue& queue, const std::string& value, const io::DueItem& item,
+                       std::vector<io::DueItem>& out) {
+  --queue.waiting;
+  --waiting_;
+  if (is_gone(item)) return false;
+  queue.released[item.id] = value;
+  out.push_back(item);
+  return true;
+}
+
+void Throttle::not_sent(const io::DueItem& item) {
+  const auto queue = queues_.find(item.queue);
+  if (queue == queues_.end()) return;
+  const auto released = queue->second.released.extract(item.id);
+  if (released.empty() || rules(item.queue).in_flight > 0 || room_for(item.queue) == 0) return;
+  std::vector<io::DueItem> out;
+  Value& of = queue->second.values[released.mapped()];
+  use(queue->second, released.mapped(), of, deps_.clock.now(), out);
+  if (!out.empty()) loop_.post([this, out] { deps_.release(out); });
+}
+
+void Throttle::put(std::uint32_t number, Queue& queue, const std::string& value, const io::DueItem& item) {
+  Value& of = queue.values[value];
+  of.waiting.push(item);
+  if (const auto spare = std::exchange(of.spare, std::nullopt);
+      spare && deps_.clock.now() - *spare <= kTooLate && room_for(number) > 0) {
+    std::vector<io::DueItem> out;
+    use(queue, value, of, *spare, out);
+    if (!out.empty()) deps_.release(out);
+  }
+  list(number, queue, value, of);
+}
+
+// If its tasks need send times, it is the value's turn after the others.
+void Throttle::list(std::uint32_t number, Queue& queue, const std::string& value, Value& of) {
+  if (of.waiting.empty() || std::exchange(of.listed, true)) return;
+  queue.turn.push_back(value);
+  ready_.insert(number);
+  soon();
+}
+
+void Throttle::forget_values(Queue& queue) {
+  for (auto& [value, of] : queue.values) {
+    for (; !of.waiting.empty(); of.waiting.pop()) queue.unknown.push_back(of.waiting.top());
+  }
 }
 
 void Throttle::look_up(std::uint32_t number, Queue& queue) {
   const auto& by = rules(number).rate_by;
   if (const std::string header = by ? by->header : ""; header != queue.header) {  // by a reload
     queue.header = header;
-    for (auto& [value, oldest] : queue.values) {
-      for (; !oldest.empty(); oldest.pop()) queue.unknown.push_back(oldest.top());
-    }
-    queue.values.clear();
+    forget_values(queue);
   }
   if (!queue.looked_up.empty() || queue.unknown.empty()) return;
   if (!by) {
-    for (const io::DueItem& item : std::exchange(queue.unknown, {})) put(queue, "", item);
+    for (const io::DueItem& item : std::exchange(queue.unknown, {})) put(number, queue, "", item);
     return;
   }
   const auto end =
@@ -117,174 +258,257 @@ void Throttle::look_up(std::uint32_t number, Queue& queue) {
       [ids = std::move(ids), header = by->header](GateStore& store) {
         return store.header_values(ids, header);
       },
-      [this, number](const Result<Values>& values) {
+      [this, number, header = by->header](const Result<Values>& values) {
         const auto looked = queues_.find(number);
         if (looked == queues_.end()) return;  // cleared: a drain
         if (!values)
           log::error("reading the values of a header failed", {{"reason", values.error().message}});
-        for (const io::DueItem& item : std::exchange(looked->second.looked_up, {})) {
-          const auto value = values ? values->find(item.id) : Values::const_iterator{};
-          const bool found = values && value != values->end();
-          put(looked->second, found ? value->second : "", item);
+        const auto items = std::exchange(looked->second.looked_up, {});
+        if (header != looked->second.header) {  // by a reload
+          looked->second.unknown.insert(looked->second.unknown.end(), items.begin(), items.end());
+          return changed();
         }
+        for (const io::DueItem& item : items) {
+          const auto value = values ? values->find(item.id) : Values::const_iterator{};
+          found(number, looked->second, item, values && value != values->end() ? value->second : "");
+        }
+        ready_.insert(number);
         soon();
       });
 }
 
-// Released tasks that may not be in the database as claimed yet. Those of shards that we have lost are
-// another instance's.
-int Throttle::unused(Queue& queue) const {
-  std::erase_if(queue.released, [this](const auto& entry) {
-    const io::DueItem& item = entry.second.item;
-    return !deps_.tracker.contains(item) || deps_.tracker.claim_recorded(item.id) ||
-           !deps_.shards.held(item.shard);
-  });
-  return static_cast<int>(queue.released.size());
+void Throttle::found(std::uint32_t number, Queue& queue, const io::DueItem& item, const std::string& value) {
+  value_counts_.missing += value.empty() ? 1 : 0;
+  value_counts_.digests += is_digest(value) ? 1 : 0;
+  if ((value.empty() || is_digest(value)) && told_.insert(number).second)
+    log::warn("rate_by: a header without a usual value",
+              {{"queue", deps_.names.name(number)},
+               {"header", queue.header},
+               {"id", item.id.value},
+               {"value", value.empty() ? kNoValue : value}});
+  put(number, queue, value.empty() ? kNoValue : value, item);
 }
 
-void Throttle::not_sent(const io::DueItem& item) {
-  const auto queue = queues_.find(item.queue);
-  if (queue == queues_.end()) return;
-  const auto released = queue->second.released.extract(item.id);
-  if (released.empty()) return;
-  ++queue->second.returned[released.mapped().value];
-  queue->second.not_before = {};
+// All queues that need send times and can use them now. What does not fit goes with the next request.
+void Throttle::ask() {
+  const BootMs now = deps_.clock.here().boot();
+  if (!asked_.empty() || now < not_before_) return;
+  Room room{kMostValuesAsked, kMostTasksAsked};
+  std::vector<SendRequest> requests;
+  auto it = ready_.lower_bound(next_ready_);
+  for (auto left = ready_.size(); left > 0 && room.values > 0 && room.tasks > 0; --left) {
+    if (requests.size() == kMostQueuesAsked) break;
+    if (it == ready_.end()) it = ready_.begin();
+    Queue& queue = queues_.at(*it);
+    bool more = false;
+    if (queue.turn.empty()) {
+    } else if (room_for(*it) == 0) {
+      wake(*it, queue, kNoRoom);  // if its gate is closed, changed() may come first
+    } else if (now < queue.not_before) {
+      wake(*it, queue, queue.not_before - now);
+    } else {
+      Asked asked = request(*it, queue, room);
+      more = !queue.turn.empty();
+      if (!asked.items.empty()) {
+        requests.push_back(asked.request);
+        asked_.push_back(std::move(asked));
+      }
+    }
+    it = more ? std::next(it) : ready_.erase(it);
+  }
+  next_ready_ = it == ready_.end() ? 0 : *it;
+  if (requests.empty()) return;
+  deps_.jobs.submit<std::vector<SendTimes>>(
+      Lane::flow,
+      [requests = std::move(requests)](GateStore& store) { return store.take_send_times(requests); },
+      [this](const Result<std::vector<SendTimes>>& times) { answered(times); });
+}
+
+void Throttle::wake(std::uint32_t number, Queue& queue, Ms pause) {
+  if (std::exchange(queue.wakes, true)) return;
+  agenda_.emplace(deps_.clock.now() + pause, Entry{number, std::nullopt, std::nullopt, {}});
+}
+
+Throttle::Asked Throttle::request(std::uint32_t number, Queue& queue, Room& room) {
+  const GateRules& gate = rules(number);
+  Asked asked{number, {}, {}, queue.header};
+  SendRequest& request = asked.request;
+  request.queue = deps_.names.name(number);
+  request.rate = rate(number);
+  request.rate_by = gate.rate_by ? gate.rate_by->per_second : 0;
+  request.in_flight = gate.in_flight;
+  request.horizon = send_horizon(request.rate, request.rate_by, request.in_flight);
+  // So that other instances get some, too.
+  const auto share = [&](double per_second) {
+    const double seconds = static_cast<double>((request.horizon + kSendBurst).count()) / 1000;
+    return static_cast<std::size_t>(
+        std::ceil(std::min(per_second, 1e6) * seconds * deps_.shards.count() / kShards + 0.01));
+  };
+  std::size_t left = std::min({room.tasks, kMostOfQueue, deps_.room(number)});
+  if (request.rate > 0) left = std::min(left, share(request.rate));
+  if (gate.in_flight > 0) left = std::min(left, static_cast<std::size_t>(gate.in_flight));
+  const std::size_t most = request.rate_by > 0 ? share(request.rate_by) : left;
+  queue.ended = false;
+  while (!queue.turn.empty() && left > 0 && room.values > 0) {
+    const std::string value = std::move(queue.turn.front());
+    queue.turn.pop_front();
+    Value& of = queue.values.at(value);
+    std::vector<io::DueItem> items;
+    for (; !of.waiting.empty() && items.size() < std::min(most, left); of.waiting.pop())
+      items.push_back(of.waiting.top());
+    if (items.empty()) {
+      of.listed = false;
+      continue;
+    }
+    left -= items.size();
+    room.tasks -= items.size();
+    --room.values;
+    SendRequest::Value& asks = request.values.emplace_back(SendRequest::Value{value, {}, {}});
+    for (const io::DueItem& item : items) {
+      asks.due.push_back(item.at);
+      if (gate.in_flight > 0) asks.ids.push_back(item.id);
+    }
+    asked.items.push_back(std::move(items));
+  }
+  return asked;
+}
+
+void Throttle::answered(const Result<std::vector<SendTimes>>& times) {
+  not_before_ = deps_.clock.here().boot() + kAskPause;
+  if (!times) log::error("taking send times failed", {{"reason", times.error().message}});
+  const auto asked = std::exchange(asked_, {});
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const auto queue = queues_.find(asked[i].queue);
+    if (queue != queues_.end()) answered(queue->second, asked[i], times ? (*times)[i] : SendTimes{});
+    schedules_ += asked[i].items.size();
+  }
+  if (schedules_ >= kForgetAt) forget();
   soon();
 }
 
-// What to ask for: values in turn, and of each no more than its bucket can hold.
-PermitCounts Throttle::wanted(std::uint32_t number, Queue& queue) const {
-  PermitCounts out;
-  const auto& by = rules(number).rate_by;
-  const int most = by ? static_cast<int>(TokenBucket::burst(by->per_second)) : kMostWanted;
-  auto left = static_cast<int>(std::min<std::size_t>(deps_.room(number), kMostWanted));
-  auto it = queue.values.lower_bound(queue.turn);
-  auto values = queue.values.size();
-  for (; values > 0 && left > 0 && out.size() < kMostValues; --values) {
-    if (it == queue.values.end()) it = queue.values.begin();
-    const int count = std::min({count_of(it->second.size()), left, it->first.empty() ? kMostWanted : most});
-    if (count > 0) out.emplace(it->first, count);
-    left -= count;
-    ++it;
+void Throttle::answered(Queue& queue, const Asked& asked, const SendTimes& times) {
+  const EpochMs now = deps_.clock.now();
+  for (std::size_t i = 0; i < asked.items.size(); ++i) {
+    const std::string& value = asked.request.values[i].value;
+    const SendTimes::Of of = i < times.values.size() ? times.values[i] : SendTimes::Of{};
+    Value& its = queue.values.at(value);
+    std::size_t nth = 0;
+    for (const io::DueItem& item : asked.items[i]) {
+      if (nth == of.given.size()) {
+        its.waiting.push(item);
+        continue;
+      }
+      // A task that no rate delays goes at once: it is claimed a little before it is due.
+      const EpochMs at = of.given[nth++];
+      agenda_.emplace(at <= item.at ? now : at, Entry{asked.queue, value, item, at});
+      ++its.to_send;
+    }
+    its.refused = nth > 0 ? 0 : its.refused + 1;
+    const Ms lead = std::min(kLead + kPatience * std::min(its.refused, 4), asked.request.horizon);
+    EpochMs next = now;
+    if (of.next) {
+      next = *of.next - lead;
+    } else if (nth > 0) {
+      next = std::max(of.given.back() - kLead, now);
+    }
+    agenda_.emplace(next, Entry{asked.queue, value, std::nullopt, {}});
   }
-  // If not all are in the request, the others go first next time; else see granted().
-  if (values > 0 && !out.empty()) queue.turn = it == queue.values.end() ? "" : it->first;
-  return out;
+  const bool full = times.full && !queue.ended;
+  if (full || times.values.empty()) queue.not_before = deps_.clock.here().boot() + kAskFull;
+  if (asked.header != queue.header) forget_values(queue);  // by a reload meanwhile
 }
 
-void Throttle::ask(std::uint32_t number, Queue& queue) {
-  const std::string& name = deps_.names.name(number);
-  const bool held_permits = !queue.released.empty();
-  const int still_unused = unused(queue);
-  const BootMs now = deps_.clock.here().boot();
-  if (queue.asking || now < queue.not_before) return;
-  PermitRequest request;
-  request.turn = queue.turn;
-  if (deps_.gates.why_closed(name) == nullptr) request.wanted = wanted(number, queue);
-  const GateRules& gate = rules(number);
-  // Without tasks, only to say that permits have been used, go back, or are still held.
-  const bool says_unused =
-      gate.in_flight > 0 && held_permits && (still_unused == 0 || now - queue.told_at > kTellAgain);
-  if (request.wanted.empty() && queue.returned.empty() && !says_unused) return;
-  queue.told_at = now;
-  const double full_rate = gate.rate > 0 ? gate.rate : deps_.rules->queue(name).catch_up;
-  queue.asking = true;
-  NewPermits permits{name,
-                     gate,
-                     std::move(request),
-                     full_rate,
-                     deps_.shards.node(),
-                     still_unused,
-                     std::exchange(queue.returned, {})};
-  deps_.jobs.submit<PermitCounts>(
-      Lane::flow, [permits](GateStore& store) { return store.permits(permits); },
-      [this, number, asked = permits.request.wanted](const Result<PermitCounts>& answer) {
-        const auto found = queues_.find(number);
-        if (found == queues_.end()) return;  // cleared: a drain
-        found->second.asking = false;
-        if (!answer) return log::error("asking for permits failed", {{"reason", answer.error().message}});
-        granted(number, asked, *answer);
+// A reload has removed the limits.
+void Throttle::release_all(Queue& queue) {
+  std::vector<io::DueItem> items = std::exchange(queue.unknown, {});
+  for (auto& [value, of] : queue.values) {
+    for (; !of.waiting.empty(); of.waiting.pop()) items.push_back(of.waiting.top());
+  }
+  waiting_ -= items.size();
+  queue.waiting -= items.size();
+  if (!items.empty()) deps_.release(items);
+}
+
+// Any instance may delete them.
+void Throttle::forget() {
+  if (std::exchange(forgetting_, true)) return;
+  schedules_ = 0;
+  forgotten_at_ = deps_.clock.here().boot();
+  deps_.jobs.submit<int>(
+      Lane::upkeep,
+      [before = deps_.clock.now() - kForgetAfter](GateStore& store) {
+        return store.forget_send_times(before, kForgetMost);
+      },
+      [this](const Result<int>& deleted) {
+        forgetting_ = false;
+        if (!deleted) return log::warn("unused rates not deleted", {{"reason", deleted.error().message}});
+        if (*deleted == kForgetMost) forget();
       });
 }
 
-void Throttle::granted(std::uint32_t number, const PermitCounts& wanted, const PermitCounts& granted) {
-  Queue& queue = queues_[number];
-  const bool whole = wanted.size() == queue.values.size();
-  std::vector<io::DueItem> items;
-  for (const auto& [value, count] : granted) {
-    int left = count;
-    const auto from = queue.values.find(value);
-    for (; from != queue.values.end() && left > 0 && !from->second.empty(); --left) {
-      const io::DueItem item = from->second.top();
-      from->second.pop();
-      items.push_back(item);
-      queue.released[item.id] = {item, value};
+// The database's clock was set, or the rules have changed: what is in agenda_ is at the wrong time.
+void Throttle::check_agenda() {
+  const std::int64_t skew = deps_.clock.now().ms - deps_.clock.here().boot().ms;
+  const bool stepped = std::abs(skew - skew_) > kClockStep.count();
+  if (!stepped && asked_by_ == deps_.rules.get()) return;
+  skew_ = skew;
+  asked_by_ = deps_.rules.get();
+  std::multimap<EpochMs, Entry> kept;
+  for (auto& [at, entry] : std::exchange(agenda_, {})) {
+    const auto queue = queues_.find(entry.queue);
+    if (queue == queues_.end()) continue;
+    ready_.insert(entry.queue);
+    queue->second.wakes = false;
+    if (entry.item && !stepped) {
+      kept.emplace(at, std::move(entry));
+    } else if (entry.item) {
+      Value& of = queue->second.values.at(*entry.value);
+      --of.to_send;
+      of.waiting.push(*entry.item);
+      list(entry.queue, queue->second, *entry.value, of);
+    } else if (entry.value) {
+      queue->second.turn.push_back(*entry.value);
     }
-    if (left > 0) queue.returned[value] += left;
-    if (from != queue.values.end() && from->second.empty()) queue.values.erase(from);
-    if (whole) queue.turn = value + '\0';  // the value after this one goes first next time
   }
-  queue.waiting -= items.size();
-  waiting_ -= items.size();
-  const BootMs now = deps_.clock.here().boot();
-  const bool enough = granted == wanted;
-  if (enough) {
-    queue.short_since.reset();
-  } else if (!queue.short_since) {
-    queue.short_since = now;
-  }
-  queue.not_before = enough ? BootMs{} : now + kPermitPause;
-  if (!items.empty()) deps_.release(items);
-  if (queue.waiting > 0 && enough) {
-    soon();
-  } else if (!again_.active()) {
-    again_.start(kPermitPause);
-  }
+  agenda_ = std::move(kept);
 }
 
-std::size_t Throttle::count(const Queue& queue) const {
-  std::size_t sum = queue.unknown.size() + queue.looked_up.size();
-  for (const auto& [value, oldest] : queue.values) sum += oldest.size();
-  return sum;
-}
-
-void Throttle::tidy() {
-  std::vector<int> ours = deps_.shards.list();
-  if (ours == tidied_for_) return;
-  tidied_for_ = std::move(ours);
-  const auto gone = [this](const io::DueItem& item) {
-    if (deps_.shards.held(item.shard)) return false;
-    if (deps_.tracker.contains(item) && !deps_.tracker.publishing(item.id)) deps_.tracker.untrack(item.id);
-    return true;
-  };
-  waiting_ = 0;
+void Throttle::tick() {
+  check_agenda();
+  const EpochMs now = deps_.clock.now();
   for (auto& [number, queue] : queues_) {
-    std::erase_if(queue.unknown, gone);
-    std::erase_if(queue.looked_up, gone);
-    for (auto& [value, oldest] : queue.values) {
-      Oldest kept;
-      for (; !oldest.empty(); oldest.pop()) {
-        if (!gone(oldest.top())) kept.push(oldest.top());
-      }
-      oldest = std::move(kept);
-    }
-    std::erase_if(queue.values, [](const auto& entry) { return entry.second.empty(); });
-    queue.waiting = count(queue);
-    waiting_ += queue.waiting;
+    if (!holds(number)) ready_.insert(number);
+    std::erase_if(queue.released, [this](const auto& entry) {
+      return !deps_.tracker.contains(entry.first) || deps_.tracker.claim_recorded(entry.first);
+    });
+    std::erase_if(queue.values, [&](const auto& entry) {
+      const Value& of = entry.second;
+      return of.waiting.empty() && of.to_send == 0 && !of.listed && (!of.spare || now - *of.spare > kTooLate);
+    });
+    queue.limited = room_for(number) > 0 && std::ranges::any_of(queue.values, [&](const auto& entry) {
+      const Oldest& waiting = entry.second.waiting;
+      return !waiting.empty() && now - waiting.top().at >= kShort;
+    });
   }
+  std::erase_if(queues_, [](const auto& entry) {
+    const Queue& queue = entry.second;
+    return queue.waiting == 0 && queue.values.empty() && queue.released.empty() && queue.looked_up.empty();
+  });
+  if (!queues_.empty() && deps_.clock.here().boot() - forgotten_at_ >= kForgetEvery) forget();
+  work();
 }
 
 std::optional<io::DueItem> Throttle::take_oldest(std::uint32_t number) {
   const auto queue = queues_.find(number);
   if (queue == queues_.end()) return std::nullopt;
-  auto& values = queue->second.values;
-  const auto oldest = std::ranges::min_element(values, {}, [](const auto& entry) {
-    return entry.second.empty() ? EpochMs{INT64_MAX} : entry.second.top().at;
-  });
-  if (oldest == values.end() || oldest->second.empty()) return std::nullopt;
-  const io::DueItem item = oldest->second.top();
-  oldest->second.pop();
-  if (oldest->second.empty()) values.erase(oldest);
+  Oldest* oldest = nullptr;
+  for (auto& [value, of] : queue->second.values) {
+    if (of.waiting.empty()) continue;
+    if (oldest == nullptr || of.waiting.top().at < oldest->top().at) oldest = &of.waiting;
+  }
+  if (oldest == nullptr) return std::nullopt;
+  const io::DueItem item = oldest->top();
+  oldest->pop();
   --queue->second.waiting;
   --waiting_;
   return item;
@@ -297,10 +521,8 @@ std::size_t Throttle::waiting(std::uint32_t queue) const {
 
 std::vector<std::string> Throttle::limited() const {
   std::vector<std::string> names;
-  const BootMs now = deps_.clock.here().boot();
   for (const auto& [number, queue] : queues_) {
-    if (queue.waiting > 0 && queue.short_since && now - *queue.short_since >= kShort)
-      names.push_back(deps_.names.name(number));
+    if (queue.limited) names.push_back(deps_.names.name(number));
   }
   return names;
 }
@@ -310,11 +532,22 @@ void Throttle::clear(const std::function<void(TaskId)>& gone) {
   for (auto& [number, queue] : queues_) {
     for (const io::DueItem& item : queue.unknown) gone(item.id);
     for (const io::DueItem& item : queue.looked_up) gone(item.id);
-    for (auto& [value, oldest] : queue.values) {
-      for (; !oldest.empty(); oldest.pop()) gone(oldest.top().id);
+    for (auto& [value, of] : queue.values) {
+      for (; !of.waiting.empty(); of.waiting.pop()) gone(of.waiting.top().id);
     }
   }
+  for (const Asked& asked : asked_) {
+    for (const auto& items : asked.items) {
+      for (const io::DueItem& item : items) gone(item.id);
+    }
+  }
+  for (const auto& [at, entry] : agenda_) {
+    if (entry.item) gone(entry.item->id);
+  }
   queues_.clear();
+  agenda_.clear();
+  ready_.clear();
+  asked_.clear();
   waiting_ = 0;
 }
 

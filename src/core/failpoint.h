@@ -30,8 +30,9 @@ enum class Bug : std::uint8_t {
   b2,                          // a claim that returns during a drain waits for a fetch that never starts
   failure_of_another_counted,  // a failure counts for the task it names, even if it is another message's
   pause_forgotten,             // a queue that is paused while it has tasks in memory goes on
+  send_time_given_twice,       // a send time of a queue with a rate is given to two instances
 };
-inline constexpr std::array<std::string_view, 13> kBugNames{"ack_before_commit",
+inline constexpr std::array<std::string_view, 14> kBugNames{"ack_before_commit",
                                                             "no_fence_on_insert",
                                                             "no_fence_on_publish",
                                                             "claim_counted_twice",
@@ -43,7 +44,8 @@ inline constexpr std::array<std::string_view, 13> kBugNames{"ack_before_commit",
                                                             "b1",
                                                             "b2",
                                                             "failure_of_another_counted",
-                                                            "pause_forgotten"};
+                                                            "pause_forgotten",
+                                                            "send_time_given_twice"};
 constexpr std::string_view name_of(Bug bug) { return kBugNames[static_cast<std::size_t>(bug)]; }
 constexpr std::optional<Bug> bug_from(std::string_view name) {
   for (std::size_t i = 0; i < kBugNames.size(); ++i) {

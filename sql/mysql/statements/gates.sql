@@ -24,12 +24,12 @@ DELETE FROM rung_pauses WHERE until < :before
 -- name: gate_states
 -- Sidecars read them twice a second, if a queue in their config has a gate.
 SELECT queue, breaker, breaker_since, breaker_until, breaker_reason, breaker_detail, hold_since, hold_until, hold_by,
-  outside_since, outside_until, outside_reason, limited_since, limited_until, limited_reason, permits, seen_at
+  outside_since, outside_until, outside_reason, limited_since, limited_until, limited_reason, seen_at
 FROM rung_gates
 
 -- name: gate_lock
 SELECT queue, breaker, breaker_since, breaker_until, breaker_reason, breaker_detail, hold_since, hold_until, hold_by,
-  outside_since, outside_until, outside_reason, limited_since, limited_until, limited_reason, permits, seen_at
+  outside_since, outside_until, outside_reason, limited_since, limited_until, limited_reason, seen_at
 FROM rung_gates WHERE queue = :queue AND length = CHAR_LENGTH(:queue) FOR UPDATE
 
 -- name: gate_create
@@ -42,45 +42,13 @@ UPDATE rung_gates SET breaker = :breaker, breaker_since = :breaker_since, breake
   breaker_reason = :breaker_reason, breaker_detail = :breaker_detail, hold_since = :hold_since,
   hold_until = :hold_until, hold_by = :hold_by, outside_since = :outside_since, outside_until = :outside_until,
   outside_reason = :outside_reason, limited_since = :limited_since, limited_until = :limited_until,
-  limited_reason = :limited_reason, permits = :permits, seen_at = :seen_at
+  limited_reason = :limited_reason, seen_at = :seen_at
 WHERE queue = :queue AND length = CHAR_LENGTH(:queue)
-
--- name: gate_in_flight
--- Waiting for an answer: next_due_at is NULL, so by_due finds them by queue; without an end of silence (next_at) it
--- is held open, and they are not in flight any more. Being published: few; epoch 0: refused,
--- waits to be claimed again.
--- Counts no further than needed.
-SELECT (SELECT COUNT(*) FROM (
-          SELECT 1 FROM rung_tasks FORCE INDEX (by_due)
-          WHERE state = 'awaiting' AND next_due_at IS NULL AND next_at IS NOT NULL AND queue = :queue AND CHAR_LENGTH(queue) = CHAR_LENGTH(:queue)
-          LIMIT :most) a)
-     + (SELECT COUNT(*) FROM (
-          SELECT 1 FROM rung_tasks FORCE INDEX (by_due)
-          WHERE state = 'publishing' AND epoch > 0 AND queue = :queue AND CHAR_LENGTH(queue) = CHAR_LENGTH(:queue)
-          LIMIT :most) p)
-
--- name: rates
-SELECT value, tokens, filled_at FROM rung_rates
-WHERE queue = :queue AND length = CHAR_LENGTH(:queue) AND value IN (:values)
-
--- name: rates_write
-INSERT INTO rung_rates (queue, length, value, value_length, tokens, filled_at) VALUES :rows
-ON DUPLICATE KEY UPDATE tokens = VALUES(tokens), filled_at = VALUES(filled_at)
-
--- name: length_of
-CHAR_LENGTH(:text)
-
--- name: rates_forget
--- Their buckets are full: the same as none.
-DELETE FROM rung_rates WHERE filled_at < :before LIMIT 1000
 
 -- name: gates_forget
 -- As a queue is by default, or no longer in use.
 DELETE FROM rung_gates WHERE seen_at < :before AND breaker = 'closed' AND (hold_until IS NULL OR hold_until < :before)
   AND (limited_until IS NULL OR limited_until < :before) AND (outside_until IS NULL OR outside_until < :before) LIMIT 1000
-
--- name: rule_headers
-SELECT id, rule_headers FROM rung_tasks WHERE id IN (:ids)
 
 -- name: queue_gates
 SELECT queue, state, since, until, reason, `by`, waiting, next_at FROM retry_queues ORDER BY queue

@@ -61,6 +61,10 @@ class MemoryDb {
     EpochMs until, next;
     bool gone = false;  // purged
   };
+  struct Rate {
+    SendSchedule schedule;
+    std::vector<Reservation> reserved;  // of the queue's own
+  };
   EpochMs now_locked() const;
 
   mutable std::mutex mutex_;
@@ -89,7 +93,7 @@ class MemoryDb {
   std::map<std::string, Silence> named_queues_;  // that the config names
   std::map<std::string, RemovedQueue> removed_queues_;
   std::map<std::string, AttachmentRecord> attachments_;               // by queue
-  std::map<std::pair<std::string, std::string>, TokenBucket> rates_;  // by queue and value
+  std::map<std::pair<std::string, std::string>, Rate> rates_;  // by queue and value; "" = the queue's own
 };
 
 std::unique_ptr<Store> open_memory_store(std::shared_ptr<MemoryDb> db);

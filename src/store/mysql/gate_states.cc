@@ -1,8 +1,4 @@
-// What instances share about the gates of queues: breakers, permits, notes for people.
-#include <algorithm>
-#include <cmath>
-#include <nlohmann/json.hpp>
-
+// What instances share about the gates of queues: breakers, notes for people.
 #include "src/core/utf8.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
@@ -11,21 +7,7 @@
 namespace rung::mysql {
 namespace {
 
-constexpr double kTokenUnits = 1e6;  // rung_rates.tokens is in millionths
 constexpr std::size_t kReasonBytes = 1000;
-
-std::string unused_json(const GateState& state) {
-  auto json = nlohmann::json::array();
-  for (const auto& [node, unused] : state.unused) json.push_back({node, unused.permits, unused.at.ms});
-  return json.dump();
-}
-
-void read_unused(GateState& state, const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_array()) return;
-  for (const auto& entry : json)
-    state.unused[entry.at(0).get<int>()] = {entry.at(1).get<int>(), {entry.at(2).get<std::int64_t>()}};
-}
 
 std::optional<GateState::Hold> hold_at(const ::sql::ResultSet& row, std::uint32_t column) {
   const auto since = time_at(row, column), until = time_at(row, column + 1);
@@ -45,8 +27,7 @@ GateState state_at(const ::sql::ResultSet& row) {
   state.retry_after = hold_at(row, 7);
   state.outside = hold_at(row, 10);
   state.limited = hold_at(row, 13);
-  read_unused(state, text_at(row, 16));
-  state.seen_at = time_at(row, 17).value_or(EpochMs{});
+  state.seen_at = time_at(row, 16).value_or(EpochMs{});
   return state;
 }
 
@@ -96,42 +77,7 @@ void write_state(Session& session, const Literal& queue, const GateState& state)
                             {"limited_since", since(state.limited)},
                             {"limited_until", until(state.limited)},
                             {"limited_reason", reason(state.limited)},
-                            {"permits", Literal::text(unused_json(state))},
                             {"seen_at", Literal::time(state.seen_at)}}));
-}
-
-// The buckets of the queue ("") and of the values asked for. REQUIRES: the queue's row is locked.
-void read_buckets(Session& session, const Literal& queue, const NewPermits& wanted, PermitBook& book) {
-  std::vector<Literal> values{Literal::text("")};
-  for (const auto* counts : {&wanted.request.wanted, &wanted.returned}) {
-    for (const auto& [value, count] : *counts) {
-      if (!value.empty()) values.push_back(Literal::text(value));
-    }
-  }
-  auto row = session.query(render("rates", {{"queue", queue}, {"values", Literal::list(values)}}));
-  while (row->next()) {
-    const std::string value = text_at(*row, 1);
-    TokenBucket& bucket = value.empty() ? book.queue : book.values[value];
-    bucket.tokens = static_cast<double>(row->getInt64(2)) / kTokenUnits;
-    bucket.filled_at = time_at(*row, 3).value_or(EpochMs{});
-  }
-}
-
-void write_buckets(Session& session, const Literal& queue, const PermitBook& book) {
-  Rows rows;
-  const auto length = [](const Literal& text) {
-    return Literal::rendered(render("length_of", {{"text", text}}));
-  };
-  const auto add = [&](const std::string& name, const TokenBucket& bucket) {
-    if (bucket.filled_at.ms == 0) return;
-    const Literal value = Literal::text(name);
-    rows.row() << queue << length(queue) << value << length(value)
-               << Literal::number(std::llround(bucket.tokens * kTokenUnits))
-               << Literal::time(bucket.filled_at);
-  };
-  add("", book.queue);
-  for (const auto& [value, bucket] : book.values) add(value, bucket);
-  if (rows.count() > 0) session.exec(render("rates_write", {{"rows", rows.done()}}));
 }
 
 }  // namespace
@@ -157,45 +103,8 @@ Result<GateState> MysqlStore::change_gate(const std::string& name, const GateCha
   });
 }
 
-Result<PermitCounts> MysqlStore::permits(const NewPermits& wanted) {
-  return session_->transaction_for([&] {
-    const Literal queue = Literal::text(wanted.queue);
-    const GateState before = lock_state(*session_, queue);
-    GateState state = before;
-    PermitBook book;
-    read_buckets(*session_, queue, wanted, book);
-    if (wanted.rules.in_flight > 0) {
-      auto row = session_->query(render(
-          "gate_in_flight", {{"queue", queue}, {"most", Literal::number(wanted.rules.in_flight + 1)}}));
-      if (row->next()) book.in_flight = row->getInt(1);
-    }
-    PermitCounts granted = permit(state, book, wanted, session_->now());
-    write_buckets(*session_, queue, book);
-    if (!(state == before)) write_state(*session_, queue, state);
-    return granted;
-  });
-}
-
-Result<std::map<TaskId, std::string>> MysqlStore::header_values(std::span<const TaskId> ids,
-                                                                const std::string& header) {
-  return session_->run_for([&] {
-    std::map<TaskId, std::string> out;
-    if (ids.empty()) return out;
-    auto row = session_->query(render("rule_headers", {{"ids", Literal::ids(ids)}}));
-    while (row->next()) {
-      const auto headers = rule_headers_from(text_at(*row, 2));
-      const auto value = headers.find(header);
-      out.emplace(TaskId{row->getInt64(1)}, value == headers.end() ? "" : value->second);
-    }
-    return out;
-  });
-}
-
-Result<void> MysqlStore::forget_rates(EpochMs before) {
-  return session_->run([&] {
-    session_->exec(render("rates_forget", {{"before", Literal::time(before)}}));
-    session_->exec(render("gates_forget", {{"before", Literal::time(before)}}));
-  });
+Result<void> MysqlStore::forget_gates(EpochMs before) {
+  return session_->run([&] { session_->exec(render("gates_forget", {{"before", Literal::time(before)}})); });
 }
 
 }  // namespace rung::mysql

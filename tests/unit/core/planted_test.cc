@@ -26,7 +26,7 @@ TEST_F(PlantedTest, EachBugHasANameOfItsOwnAndNoneIsPlantedAtFirst) {
     names.insert(name_of(bug));
   }
   EXPECT_EQ(names.size(), 13U);
-  EXPECT_EQ(name_of(Bug::pause_forgotten), "pause_forgotten") << "the last one";
+  EXPECT_EQ(name_of(Bug::send_time_given_twice), "send_time_given_twice") << "the last one";
   EXPECT_FALSE(bug_from("no such bug"));
 }
 
