@@ -134,7 +134,8 @@ std::optional<EpochMs> ReplayGate::ask_again(EpochMs now) const {
   }
   if (gate().in_flight > 0 && book_.out >= gate().in_flight) return std::nullopt;
   EpochMs next = std::max(next_.value_or(now), now + kAskEvery);
-  if (gate().breaker && ramp_up(breaker_, now) < 1) next = std::min(next, now + std::max(kRampStep, kAskEvery));
+  if (gate().breaker && ramp_up(breaker_, now) < 1)
+    next = std::min(next, now + std::max(kRampStep, kAskEvery));
   return next;
 }
 

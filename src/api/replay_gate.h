@@ -76,7 +76,7 @@ class ReplayGate {
   std::map<std::string, std::deque<Waiting>, std::less<>> waiting_;  // by value; none is empty
   Breaker breaker_;
   SendBook book_;
-  std::string turn_;               // the value that goes first
+  std::string turn_;             // the value that goes first
   std::optional<EpochMs> next_;  // the next send time, as of the last let_through()
   EpochMs held_until_;
   bool closed_ = false;  // as of noted_at_

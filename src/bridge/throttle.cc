@@ -16,17 +16,17 @@ namespace {
 constexpr std::size_t kMostOfQueue = 500;  // tasks
 constexpr std::size_t kMostQueuesAsked = 100, kMostValuesAsked = 500, kMostTasksAsked = 2000;
 constexpr std::size_t kMostLookedUp = 500;
-constexpr Ms kAskPause{20};     // after an answer: the more ask together, the fewer transactions
-constexpr Ms kLead{200};        // before a send time is free, or the last one is used, to ask for more
-constexpr Ms kPatience{50};     // earlier by this for each time in vain: another instance may be faster
-constexpr Ms kAskFull{1000};    // the limit in flight is reached, and none of ours ends
-constexpr Ms kNoRoom{100};      // the queue takes nothing now
-constexpr Ms kTooLate{1000};    // a send time that was missed by this is lost: else they would go out at once
-constexpr Ms kClockStep{500};   // half of kImpossible in send_times.cc
-constexpr Ms kShort{1000};      // for so long it is no news that a rate delays tasks
+constexpr Ms kAskPause{20};    // after an answer: the more ask together, the fewer transactions
+constexpr Ms kLead{200};       // before a send time is free, or the last one is used, to ask for more
+constexpr Ms kPatience{50};    // earlier by this for each time in vain: another instance may be faster
+constexpr Ms kAskFull{1000};   // the limit in flight is reached, and none of ours ends
+constexpr Ms kNoRoom{100};     // the queue takes nothing now
+constexpr Ms kTooLate{1000};   // a send time that was missed by this is lost: else they would go out at once
+constexpr Ms kClockStep{500};  // half of kImpossible in send_times.cc; slewed clocks are far slower
+constexpr Ms kShort{1000};     // for so long it is no news that a rate delays tasks
 constexpr Ms kForgetEvery{60'000};
-constexpr Ms kForgetAfter{60'000};        // a reservation must have ended
-constexpr std::size_t kForgetAt = 1000;   // schedules asked for: at least so many are deleted for them
+constexpr Ms kForgetAfter{60'000};       // a reservation must have ended
+constexpr std::size_t kForgetAt = 1000;  // schedules asked for: at least so many are deleted for them
 constexpr int kForgetMost = 2000;
 
 }  // namespace
@@ -97,6 +97,7 @@ void Throttle::ended(const std::string& name) {
 }
 
 void Throttle::work() {
+  if (agenda_.empty()) check_agenda();
   due();
   for (const std::uint32_t number : std::set(ready_)) {
     const auto queue = queues_.find(number);
@@ -158,7 +159,8 @@ std::size_t Throttle::room_for(std::uint32_t number) const {
   return deps_.gates.why_closed(deps_.names.name(number)) == nullptr ? deps_.room(number) : 0;
 }
 
-// A send time has come. If the queue takes nothing now, it is lost: when it does, they must not all go at once.
+// A send time has come. If the queue takes nothing now, it is lost: when it does, they must not all go at
+// once.
 bool Throttle::send(Queue& queue, const Entry& entry, bool takes, std::vector<io::DueItem>& out) {
   Value& of = queue.values.at(*entry.value);
   --of.to_send;
@@ -281,11 +283,10 @@ void Throttle::found(std::uint32_t number, Queue& queue, const io::DueItem& item
   value_counts_.missing += value.empty() ? 1 : 0;
   value_counts_.digests += is_digest(value) ? 1 : 0;
   if ((value.empty() || is_digest(value)) && told_.insert(number).second)
-    log::warn("rate_by: a header without a usual value",
-              {{"queue", deps_.names.name(number)},
-               {"header", queue.header},
-               {"id", item.id.value},
-               {"value", value.empty() ? kNoValue : value}});
+    log::warn("rate_by: a header without a usual value", {{"queue", deps_.names.name(number)},
+                                                          {"header", queue.header},
+                                                          {"id", item.id.value},
+                                                          {"value", value.empty() ? kNoValue : value}});
   put(number, queue, value.empty() ? kNoValue : value, item);
 }
 
@@ -375,7 +376,7 @@ Throttle::Asked Throttle::request(std::uint32_t number, Queue& queue, Room& room
 
 void Throttle::answered(const Result<std::vector<SendTimes>>& times) {
   not_before_ = deps_.clock.here().boot() + kAskPause;
-  if (!times) log::error("taking send times failed", {{"reason", times.error().message}});
+  if (!times) log::error("asking for permits failed", {{"reason", times.error().message}});
   const auto asked = std::exchange(asked_, {});
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const auto queue = queues_.find(asked[i].queue);
@@ -449,10 +450,8 @@ void Throttle::forget() {
 // The database's clock was set, or the rules have changed: what is in agenda_ is at the wrong time.
 void Throttle::check_agenda() {
   const std::int64_t skew = deps_.clock.now().ms - deps_.clock.here().boot().ms;
-  const bool stepped = std::abs(skew - skew_) > kClockStep.count();
-  if (!stepped && asked_by_ == deps_.rules.get()) return;
-  skew_ = skew;
-  asked_by_ = deps_.rules.get();
+  const bool stepped = std::abs(std::exchange(skew_, skew) - skew) > kClockStep.count();
+  if (std::exchange(asked_by_, deps_.rules.get()) == deps_.rules.get() && !stepped) return;
   std::multimap<EpochMs, Entry> kept;
   for (auto& [at, entry] : std::exchange(agenda_, {})) {
     const auto queue = queues_.find(entry.queue);
@@ -486,9 +485,9 @@ void Throttle::tick() {
       return of.waiting.empty() && of.to_send == 0 && !of.listed && (!of.spare || now - *of.spare > kTooLate);
     });
     queue.limited = room_for(number) > 0 && std::ranges::any_of(queue.values, [&](const auto& entry) {
-      const Oldest& waiting = entry.second.waiting;
-      return !waiting.empty() && now - waiting.top().at >= kShort;
-    });
+                      const Oldest& waiting = entry.second.waiting;
+                      return !waiting.empty() && now - waiting.top().at >= kShort;
+                    });
   }
   std::erase_if(queues_, [](const auto& entry) {
     const Queue& queue = entry.second;

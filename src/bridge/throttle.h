@@ -1,7 +1,8 @@
-// Tasks that are due, of queues with a rate, a rate for each value of a header, or a limit on deliveries in flight. They
-// wait here for a send time (src/core/send_times.h), which they get from the database: one transaction for all queues
-// that need some. At its send time a task is claimed as any other. Within a value the oldest goes first; values take
-// turns. A send time whose task cannot be sent any more goes to the next one, or is lost. Thread: the loop's.
+// Tasks that are due, of queues with a rate, a rate for each value of a header, or a limit on deliveries in
+// flight. They wait here for a send time (src/core/send_times.h), which they get from the database: one
+// transaction for all queues that need some. At its send time a task is claimed as any other. Within a value
+// the oldest goes first; values take turns. A send time whose task cannot be sent any more goes to the next
+// one, or is lost. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +30,8 @@ namespace rung::bridge {
 
 class Throttle {
  public:
-  // Tasks that are kept in memory, of one queue and of all, and values of one queue. The sweep finds the others when
-  // there is room.
+  // Tasks that are kept in memory, of one queue and of all, and values of one queue. The sweep finds the
+  // others when there is room.
   static constexpr std::size_t kMostKept = 200'000, kMostInAll = 250'000, kMostValues = 50'000;
 
   struct Deps {
@@ -42,7 +43,7 @@ class Throttle {
     const RuleBookPtr& rules;  // replaced by a reload
     TaskTracker& tracker;
     std::function<void(const std::vector<io::DueItem>&)> release;  // they may be claimed now
-    std::function<std::size_t(std::uint32_t queue)> room;          // how many tasks of the queue could be sent now
+    std::function<std::size_t(std::uint32_t queue)> room;  // how many tasks of the queue could be sent now
   };
   Throttle(io::Loop& loop, Deps deps);
 
@@ -78,10 +79,10 @@ class Throttle {
   };
   using Oldest = std::priority_queue<io::DueItem, std::vector<io::DueItem>, Later>;
   struct Value {
-    Oldest waiting;            // without a send time
-    std::size_t to_send = 0;   // with one: in agenda_
-    bool listed = false;       // in Queue::turn, in agenda_ to be listed, or being asked for
-    int refused = 0;           // how often in a row it got none
+    Oldest waiting;                // without a send time
+    std::size_t to_send = 0;       // with one: in agenda_
+    bool listed = false;           // in Queue::turn, in agenda_ to be listed, or being asked for
+    int refused = 0;               // how often in a row it got none
     std::optional<EpochMs> spare;  // a send time whose task was not sent
   };
   struct Queue {
@@ -91,11 +92,11 @@ class Throttle {
     std::vector<io::DueItem> looked_up;                // they are being read
     std::string header;                                // the one whose values these are
     std::unordered_map<TaskId, std::string> released;  // their values; not known to be claimed
-    std::size_t waiting = 0;  // all of its tasks here
-    BootMs not_before{0};     // the limit in flight is reached
-    bool ended = false;       // a delivery has ended since it last asked
-    bool wakes = false;       // in agenda_
-    bool limited = false;     // see limited()
+    std::size_t waiting = 0;                           // all of its tasks here
+    BootMs not_before{0};                              // the limit in flight is reached
+    bool ended = false;                                // a delivery has ended since it last asked
+    bool wakes = false;                                // in agenda_
+    bool limited = false;                              // see limited()
   };
   // What happens at a time. No item: the value, or the queue if there is none, asks again.
   struct Entry {
@@ -149,10 +150,10 @@ class Throttle {
   std::uint32_t next_ready_ = 0;   // whose turn it is
   std::vector<Asked> asked_;       // the database has not answered yet
   std::size_t waiting_ = 0;
-  BootMs not_before_{0};         // of the next request
-  std::int64_t skew_ = 0;        // of the database's clock, when agenda_ was last checked
+  BootMs not_before_{0};                // of the next request
+  std::int64_t skew_ = 0;               // of the database's clock, when agenda_ was last checked
   const RuleBook* asked_by_ = nullptr;  // the rules then
-  std::size_t schedules_ = 0;    // asked for since the unused ones were last deleted
+  std::size_t schedules_ = 0;           // asked for since the unused ones were last deleted
   BootMs forgotten_at_{0};
   bool forgetting_ = false;
   std::set<std::uint32_t> told_;  // queues of which a header without a value was logged

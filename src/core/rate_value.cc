@@ -18,8 +18,7 @@ constexpr std::string_view kStoredMark = "rate_by:";  // before the header's nam
 std::string digest_of(std::string_view bytes) { return std::string(kDigestMark) + to_hex(sha256(bytes)); }
 
 std::string text_of_bytes(const std::string& bytes) {
-  const bool plain =
-      bytes.size() <= kIndexedBytes && is_utf8(bytes) && bytes.find('\0') == std::string::npos;
+  const bool plain = bytes.size() <= kIndexedBytes && is_utf8(bytes) && bytes.find('\0') == std::string::npos;
   return plain ? bytes : digest_of(bytes);
 }
 

@@ -13,8 +13,8 @@
 namespace rung {
 namespace {
 
-// A schedule further ahead than any send time that may have been given is from before the database's clock was set
-// back, or of a much slower rate. Instances drop what they hold that is half as far ahead (Throttle).
+// A schedule further ahead than any send time that may have been given is from before the database's clock
+// was set back, or of a much slower rate. Instances drop what they hold that is half as far ahead (Throttle).
 constexpr Ms kImpossible{1000};
 
 constexpr std::int64_t us_of(EpochMs t) { return t.ms * 1000; }

@@ -1,7 +1,8 @@
-// When the tasks of a queue with a rate, a rate for each value of a header, or a limit on deliveries in flight may go
-// out. All instances share a schedule for each queue and each value (GCRA): it has the next free send time. An instance
-// takes send times for the tasks that it has. What is taken and not used is lost: a send time is never given twice.
-// A store calls take() inside a transaction that has locked the rows. Thread: values and pure functions.
+// When the tasks of a queue with a rate, a rate for each value of a header, or a limit on deliveries in
+// flight may go out. All instances share a schedule for each queue and each value (GCRA): it has the next
+// free send time. An instance takes send times for the tasks that it has. What is taken and not used is lost:
+// a send time is never given twice. A store calls take() inside a transaction that has locked the rows.
+// Thread: values and pure functions.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +17,12 @@
 
 namespace rung {
 
-// After an idle time a queue may send one, and what its rate gives in this time, at once. An instance that asks late
-// by no more than this loses nothing.
+// After an idle time a queue may send one, and what its rate gives in this time, at once. An instance that
+// asks late by no more than this loses nothing.
 inline constexpr Ms kSendBurst{200};
-// How far ahead send times are taken: so many are lost at most if an instance dies. With a rate for the queue and one
-// for each value, kSendBurst: else a value that goes slowly would block the queue's next times for the others.
+// How far ahead send times are taken: so many are lost at most if an instance dies. With a rate for the queue
+// and one for each value, kSendBurst: else a value that goes slowly would block the queue's next times for
+// the others.
 inline constexpr Ms kSendHorizon{1000};
 // A reservation for in_flight holds until its task is claimed, at most for this long.
 inline constexpr Ms kReservedFor{10'000};
@@ -47,8 +49,8 @@ struct SendBook {
   SendSchedule queue;
   std::map<std::string, SendSchedule, std::less<>> values;  // of those that are asked for
   std::vector<Reservation> reserved;
-  // For in_flight: deliveries that are out, and the attempts of those tasks that are still scheduled, of the reserved
-  // ones and of those asked for.
+  // For in_flight: deliveries that are out, and the attempts of those tasks that are still scheduled, of the
+  // reserved ones and of those asked for.
   int out = 0;
   std::map<TaskId, int> scheduled;
 };
@@ -61,9 +63,9 @@ struct SendRequest {
     std::vector<TaskId> ids{};  // the same tasks; needed if the queue has a limit in flight
   };
   std::string queue;
-  double rate = 0;     // of the queue, a second; 0 = no limit
-  double rate_by = 0;  // of each value
-  int in_flight = 0;   // 0 = no limit
+  double rate = 0;            // of the queue, a second; 0 = no limit
+  double rate_by = 0;         // of each value
+  int in_flight = 0;          // 0 = no limit
   std::vector<Value> values;  // each gets one in turn
   Ms horizon{kSendHorizon};   // nothing later is given
 };

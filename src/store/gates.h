@@ -86,11 +86,11 @@ class GateStore {
   virtual Result<std::vector<GateState>> gate_states() = 0;
   // Changes the state of a queue, which a new queue has by default. Returns it as it is afterwards.
   virtual Result<GateState> change_gate(const std::string& queue, const GateChange& change) = 0;
-  // Takes send times for all these queues, each of them once, in one transaction. If it is repeated after a lost
-  // answer, those of the first time are lost.
+  // Takes send times for all these queues, each of them once, in one transaction. If it is repeated after a
+  // lost answer, those of the first time are lost.
   virtual Result<std::vector<SendTimes>> take_send_times(std::span<const SendRequest> requests) = 0;
-  // Deletes up to `most` schedules whose next send time lies before `before`: they are as good as none. Returns how
-  // many.
+  // Deletes up to `most` schedules whose next send time lies before `before`: they are as good as none.
+  // Returns how many.
   virtual Result<int> forget_send_times(EpochMs before, int most) = 0;
   // By which value of a header rate_by limits these tasks (rate_value()); "" = it has none.
   virtual Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,

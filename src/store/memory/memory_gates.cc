@@ -98,7 +98,8 @@ Result<std::vector<SendTimes>> MemoryStore::take_send_times(std::span<const Send
       book.queue = own.schedule;
       book.reserved = own.reserved;
       for (const auto& value : request.values) {
-        if (!value.value.empty()) book.values[value.value] = db_.rates_[{request.queue, value.value}].schedule;
+        if (!value.value.empty())
+          book.values[value.value] = db_.rates_[{request.queue, value.value}].schedule;
       }
       for (const auto& [id, row] : db_.tasks_) {
         const Task& task = row.task;

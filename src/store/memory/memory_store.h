@@ -92,7 +92,7 @@ class MemoryDb {
   std::map<std::string, GateState> gates_;       // by queue
   std::map<std::string, Silence> named_queues_;  // that the config names
   std::map<std::string, RemovedQueue> removed_queues_;
-  std::map<std::string, AttachmentRecord> attachments_;               // by queue
+  std::map<std::string, AttachmentRecord> attachments_;        // by queue
   std::map<std::pair<std::string, std::string>, Rate> rates_;  // by queue and value; "" = the queue's own
 };
 

@@ -37,7 +37,8 @@ void lock_rates(Session& session, const std::map<std::string, const SendRequest*
 }
 
 // Returns the database's time.
-EpochMs read_rates(Session& session, const std::map<std::string, const SendRequest*>& requests, Books& books) {
+EpochMs read_rates(Session& session, const std::map<std::string, const SendRequest*>& requests,
+                   Books& books) {
   std::string which;
   for (const auto& [queue, request] : requests) {
     std::vector<Literal> values;
@@ -59,7 +60,8 @@ EpochMs read_rates(Session& session, const std::map<std::string, const SendReque
   return now;
 }
 
-void read_in_flight(Session& session, const std::map<std::string, const SendRequest*>& requests, Books& books) {
+void read_in_flight(Session& session, const std::map<std::string, const SendRequest*>& requests,
+                    Books& books) {
   std::vector<TaskId> ids;
   for (const auto& [queue, request] : requests) {
     if (request->in_flight <= 0) continue;
@@ -75,9 +77,8 @@ void read_in_flight(Session& session, const std::map<std::string, const SendRequ
   }
   for (const auto& [queue, request] : requests) {
     if (request->in_flight <= 0) continue;
-    auto row = session.query(
-        render("gate_in_flight",
-               {{"queue", Literal::text(queue)}, {"most", Literal::number(request->in_flight + 1)}}));
+    auto row = session.query(render("gate_in_flight", {{"queue", Literal::text(queue)},
+                                                       {"most", Literal::number(request->in_flight + 1)}}));
     if (row->next()) books[queue].out = row->getInt(1);
   }
 }
