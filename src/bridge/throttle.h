@@ -130,6 +130,7 @@ class Throttle {
   bool is_gone(const io::DueItem& item);
   void put(std::uint32_t number, Queue& queue, const std::string& value, const io::DueItem& item);
   void list(std::uint32_t number, Queue& queue, const std::string& value, Value& of);
+  bool may_ask(std::uint32_t number, Queue& queue, BootMs now);
   void wake(std::uint32_t number, Queue& queue, Ms pause);
   void look_up(std::uint32_t number, Queue& queue);
   void found(std::uint32_t number, Queue& queue, const io::DueItem& item, const std::string& value);

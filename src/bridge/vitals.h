@@ -20,6 +20,7 @@
 #include "src/bridge/settings_watch.h"
 #include "src/bridge/silence_check.h"
 #include "src/bridge/targets.h"
+#include "src/bridge/throttle.h"
 #include "src/core/health.h"
 
 namespace rung::bridge {

@@ -146,7 +146,7 @@ void Judge::judge_gates(const Facts& facts, const Task& task) {
     const auto count = std::ranges::count_if(*rows, [](const TaskRow& row) {
       return (row.task.state == State::publishing && row.task.epoch > 0) || row.task.state == State::awaiting;
     });
-    const int probes = gate.breaker ? gate.breaker->probes : 0;  // they need no permit
+    const int probes = gate.breaker ? gate.breaker->probes : 0;  // they need no send time
     if (count > gate.in_flight + probes)
       return broken("no more are in flight than allowed: " + std::to_string(count), facts.message);
   }

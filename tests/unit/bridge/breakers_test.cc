@@ -277,7 +277,7 @@ TEST_F(RateStory, AReloadThatRemovesTheRateLetsAllGo) {
   EXPECT_THAT(sent(), SizeIs(200));
 }
 
-TEST_F(RateStory, APausedQueueTakesNoPermits) {
+TEST_F(RateStory, APausedQueueTakesNoSendTimes) {
   for (int i = 0; i < 200; ++i) scheduled("orders", Ms{2000});
   ASSERT_TRUE(world.eyes->pause({"orders", {}, "ann", ""}));
   world.loop.run_for(kSecond * 10);
@@ -287,7 +287,7 @@ TEST_F(RateStory, APausedQueueTakesNoPermits) {
   EXPECT_NEAR(static_cast<double>(sent().size()), 105, 12);
 }
 
-TEST_F(RateStory, CancelledTasksUseNoPermits) {
+TEST_F(RateStory, CancelledTasksUseNoSendTimes) {
   std::vector<TaskId> ids;
   for (int i = 0; i < 200; ++i) ids.push_back(scheduled("orders", Ms{100 + i}));
   world.loop.run_for(Ms{300});
@@ -297,7 +297,7 @@ TEST_F(RateStory, CancelledTasksUseNoPermits) {
   EXPECT_EQ(world.row(ids.back()).state, State::awaiting) << "the 170 cancelled ones would take 8 s";
 }
 
-TEST_F(RateStory, WithoutTheBrokerNoPermitsAreTaken) {
+TEST_F(RateStory, WithoutTheBrokerNoSendTimesAreTaken) {
   flow->dispatch.open(false);
   for (int i = 0; i < 300; ++i) scheduled("orders", Ms{100});
   world.loop.run_for(kSecond * 10);
