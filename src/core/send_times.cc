@@ -95,7 +95,7 @@ SendTimes take(SendBook& book, const SendRequest& request, EpochMs now) {
       const auto from = static_cast<double>(us_of(std::max(value.due[nth], now)));
       const double at = paces[i].free_from(queue.free_from(from));
       const EpochMs at_ms{static_cast<std::int64_t>(std::ceil(at / 1000))};
-      if (at > std::max(latest, from)) {
+      if (at > latest) {
         of.next = at_ms;
         continue;
       }

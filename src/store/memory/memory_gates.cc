@@ -109,9 +109,11 @@ Result<std::vector<SendTimes>> MemoryStore::take_send_times(std::span<const Send
         if (claimed || (task.state == State::awaiting && task.next_at)) ++book.out;
       }
       out.push_back(take(book, request, db_.now_locked()));
-      own = {book.queue, book.reserved};
+      const EpochMs now = db_.now_locked();
+      own = {book.queue, book.reserved, std::max(book.queue.next(), now)};
       for (const auto& [value, schedule] : book.values) {
-        if (!value.empty()) db_.rates_[{request.queue, value}].schedule = schedule;
+        if (!value.empty())
+          db_.rates_[{request.queue, value}] = {schedule, {}, std::max(schedule.next(), now)};
       }
     }
     return out;
@@ -123,7 +125,7 @@ Result<int> MemoryStore::forget_send_times(EpochMs before, int most) {
     int count = 0;
     std::erase_if(db_.rates_, [&](const auto& entry) {
       const MemoryDb::Rate& rate = entry.second;
-      const bool goes = count < most && rate.schedule.next() < before && rate.reserved.empty();
+      const bool goes = count < most && rate.schedule.next() < before && rate.filled_at < before;
       count += goes ? 1 : 0;
       return goes;
     });

@@ -63,7 +63,8 @@ class MemoryDb {
   };
   struct Rate {
     SendSchedule schedule;
-    std::vector<Reservation> reserved;  // of the queue's own
+    std::vector<Reservation> reserved = {};  // of the queue's own
+    EpochMs filled_at = {};                  // as the column
   };
   EpochMs now_locked() const;
 

@@ -138,6 +138,11 @@ TEST_F(ThrottleStory, AStepOfTheDatabasesClockStopsNothing) {
       world.loop.run_for(Ms{100});
       world.db->advance(Ms{100});
     }
+    // Those from before a step back are not due any more.
+    for (int i = 0; i < 200; ++i) {
+      const TaskId id = world.insert("orders", world.db->now() + Ms{100});
+      flow->schedule(id);
+    }
     const std::size_t before = sent();
     for (int i = 0; i < 50; ++i) {
       world.loop.run_for(Ms{100});
@@ -173,8 +178,8 @@ TEST_F(ThrottleStory, TwoInstancesShareARateAndNeitherStarves) {
   const auto after = both();
   const std::size_t mine = after.first - before.first, others = after.second - before.second;
   EXPECT_NEAR(static_cast<double>(mine + others), 200, 4);
-  EXPECT_GE(mine, 60U);
-  EXPECT_GE(others, 60U);
+  EXPECT_GE(mine, 40U);
+  EXPECT_GE(others, 40U);
 }
 
 TEST_F(ThrottleStory, AtASlowRateNeitherInstanceStarves) {
