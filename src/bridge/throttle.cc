@@ -37,6 +37,10 @@ bool Throttle::full(std::uint32_t number) const {
 
 void Throttle::add(const io::DueItem& item) {
   Queue& queue = queues_[item.queue];
+  if (const std::string& name = deps_.names.name(item.queue); queue.name != name) {
+    queue = {};  // the number was another queue's
+    queue.name = name;
+  }
   ++queue.waiting;
   ++waiting_;
   if (rules(item.queue).rate_by) {
@@ -115,7 +119,7 @@ void Throttle::due() {
     const auto node = agenda_.extract(agenda_.begin());
     const Entry& entry = node.mapped();
     const auto queue = queues_.find(entry.queue);
-    if (queue == queues_.end()) continue;
+    if (queue == queues_.end() || !queue->second.has(entry.value)) continue;
     ready_.insert(entry.queue);
     if (entry.item) {
       const auto [left, first] = room.try_emplace(entry.queue);

@@ -86,6 +86,9 @@ class Throttle {
     std::optional<EpochMs> spare;  // a send time whose task was not sent
   };
   struct Queue {
+    bool has(const std::optional<std::string>& value) const { return !value || values.contains(*value); }
+
+    std::string name;
     std::map<std::string, Value, std::less<>> values;  // by rate_value()
     std::deque<std::string> turn;                      // values that need send times
     std::vector<io::DueItem> unknown;                  // their values have not been read yet

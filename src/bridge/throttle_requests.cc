@@ -144,7 +144,7 @@ void Throttle::answered(Queue& queue, const Asked& asked, const SendTimes& times
   for (std::size_t i = 0; i < asked.items.size(); ++i) {
     const std::string& value = asked.request.values[i].value;
     const SendTimes::Of of = i < times.values.size() ? times.values[i] : SendTimes::Of{};
-    Value& its = queue.values.at(value);
+    Value& its = queue.values[value];
     std::size_t nth = 0;
     for (const io::DueItem& item : asked.items[i]) {
       if (nth == of.given.size()) {
@@ -179,7 +179,7 @@ void Throttle::check_agenda() {
   std::multimap<EpochMs, Entry> kept;
   for (auto& [at, entry] : std::exchange(agenda_, {})) {
     const auto queue = queues_.find(entry.queue);
-    if (queue == queues_.end()) continue;
+    if (queue == queues_.end() || !queue->second.has(entry.value)) continue;
     ready_.insert(entry.queue);
     queue->second.wakes = false;
     if (entry.item && !stepped) {
