@@ -70,10 +70,6 @@ struct SendRequest {
   Ms horizon{kSendHorizon};   // nothing later is given
 };
 
-// Whether the queue itself has a schedule or a limit. If not, its row is neither read nor locked: its values
-// do not wait for each other.
-inline bool limits_queue(const SendRequest& request) { return request.rate > 0 || request.in_flight > 0; }
-
 struct SendTimes {
   struct Of {
     std::vector<EpochMs> given;   // for the first tasks of the value

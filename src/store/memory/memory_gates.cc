@@ -94,8 +94,7 @@ Result<std::vector<SendTimes>> MemoryStore::take_send_times(std::span<const Send
     std::vector<SendTimes> out;
     for (const SendRequest& request : requests) {
       SendBook book;
-      MemoryDb::Rate none;
-      MemoryDb::Rate& own = limits_queue(request) ? db_.rates_[{request.queue, ""}] : none;
+      MemoryDb::Rate& own = db_.rates_[{request.queue, ""}];
       book.queue = own.schedule;
       book.reserved = own.reserved;
       for (const auto& value : request.values) {

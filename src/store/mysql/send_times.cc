@@ -13,8 +13,7 @@ namespace {
 
 // The queue's own row has the value "".
 std::set<std::string> keys_of(const SendRequest& request) {
-  std::set<std::string> keys;
-  if (limits_queue(request)) keys.insert("");
+  std::set<std::string> keys{""};
   for (const auto& value : request.values) keys.insert(value.value);
   return keys;
 }
@@ -84,8 +83,7 @@ void read_in_flight(Session& session, const std::map<std::string, const SendRequ
   }
 }
 
-void write_rates(Session& session, const std::map<std::string, const SendRequest*>& requests,
-                 const Books& books, EpochMs now) {
+void write_rates(Session& session, const Books& books, EpochMs now) {
   Rows rows;
   const auto add = [&](const std::string& queue, const std::string& value, const SendSchedule& schedule,
                        const std::string& reserved) {
@@ -93,12 +91,12 @@ void write_rates(Session& session, const std::map<std::string, const SendRequest
                                 << Literal::number(schedule.next_us) << Literal::text(reserved);
   };
   for (const auto& [queue, book] : books) {
-    if (limits_queue(*requests.at(queue))) add(queue, "", book.queue, to_text(book.reserved));
+    add(queue, "", book.queue, to_text(book.reserved));
     for (const auto& [value, schedule] : book.values) {
       if (!value.empty() && schedule.next_us > 0) add(queue, value, schedule, "");
     }
   }
-  if (rows.count() > 0) session.exec(render("rates_write", {{"rows", rows.done()}}));
+  session.exec(render("rates_write", {{"rows", rows.done()}}));
 }
 
 }  // namespace
@@ -115,7 +113,7 @@ Result<std::vector<SendTimes>> MysqlStore::take_send_times(std::span<const SendR
     read_in_flight(*session_, by_queue, books);
     std::vector<SendTimes> out;
     for (const SendRequest& request : requests) out.push_back(take(books[request.queue], request, now));
-    write_rates(*session_, by_queue, books, now);
+    write_rates(*session_, books, now);
     return out;
   });
 }
