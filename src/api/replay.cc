@@ -9,6 +9,7 @@
 #include "src/api/replay_gate.h"
 #include "src/core/climb.h"
 #include "src/core/machine.h"
+#include "src/core/rate_value.h"
 
 namespace rung::api {
 namespace {
@@ -160,13 +161,11 @@ class Replay {
     const std::size_t at = gate_of(climber.task.queue);
     climber.gate = at;
     const auto& rate_by = gates_[at].rules.gate.rate_by;
-    const auto header =
-        rate_by ? climber.task.rule_headers.find(rate_by->header) : climber.task.rule_headers.end();
-    gates_[at].gate.add(which, header == climber.task.rule_headers.end() ? "" : header->second, now_);
+    gates_[at].gate.add(which, rate_by ? rate_value(climber.task.rule_headers, rate_by->header) : "", now_);
     ask_soon(at);
   }
 
-  // As ask(), but where permits are needed at most every ReplayGate::kAskEvery, as in the sidecar.
+  // As ask(), but where send times are needed at most every ReplayGate::kAskEvery, as in the sidecar.
   void ask_soon(std::size_t at) {
     const Gate& gate = gates_[at];
     const EpochMs next = gate.asked_at + ReplayGate::kAskEvery;
@@ -254,8 +253,8 @@ class Replay {
     if (was_open && !open) gates_[at].gate.ended();
     if (!open) follow(which);
     if (gates_[at].gate.waits_for_answers() && !std::holds_alternative<event::Claim>(what)) {
-      const bool permits = gates_[at].rules.gate.limits();
-      wake(at, permits ? std::max(now_, gates_[at].asked_at + ReplayGate::kAskEvery) : now_);
+      const bool limits = gates_[at].rules.gate.limits();
+      wake(at, limits ? std::max(now_, gates_[at].asked_at + ReplayGate::kAskEvery) : now_);
     }
   }
 

@@ -1,18 +1,12 @@
 #include "src/api/replay_gate.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace rung::api {
 namespace {
 
 constexpr Ms kRampStep{1000};     // the rate doubles each second after a breaker has closed
 constexpr Ms kPublishWait{5000};  // breaker.cc: a probe that has not been published by then is void
-
-Ms until_token(const TokenBucket& bucket, double per_second) {
-  if (bucket.tokens >= 1 || per_second <= 0) return Ms{0};
-  return Ms{static_cast<std::int64_t>(std::ceil((1 - bucket.tokens) * 1000 / per_second))};
-}
 
 }  // namespace
 
@@ -29,7 +23,8 @@ void ReplayGate::note_closed(EpochMs now) {
 
 void ReplayGate::add(std::uint32_t message, const std::string& value, EpochMs now) {
   note_closed(now);
-  waiting_[gate().rate_by ? value : ""].push_back({message, now, closed_total_});
+  const std::string key = value.empty() ? kNoValue : value;
+  waiting_[gate().rate_by ? key : ""].push_back({message, now, closed_total_});
 }
 
 EpochMs ReplayGate::oldest() const {
@@ -56,7 +51,7 @@ void ReplayGate::take(const std::string& value, int count, int probe, EpochMs no
     const Ms gated = gate().limits() ? now - first.due : closed_total_ - first.closed_before;
     out.push_back({first.message, first.due, probe, gated});
     tasks->second.pop_front();
-    ++book_.in_flight;
+    ++book_.out;
   }
   if (tasks->second.empty()) waiting_.erase(tasks);
 }
@@ -70,6 +65,34 @@ bool ReplayGate::take_probe_if_any(EpochMs now, std::vector<Pass>& out) {
       std::ranges::find_if(waiting_, [&](const auto& tasks) { return tasks.second.front().due == least; });
   take(std::string(of->first), 1, probe, now, out);
   return true;
+}
+
+void ReplayGate::take_by_rate(double rate, EpochMs now, std::vector<Pass>& out) {
+  SendRequest request;
+  request.rate = rate;
+  request.rate_by = gate().rate_by ? gate().rate_by->per_second : 0;
+  request.in_flight = gate().in_flight;
+  request.horizon = Ms{0};
+  const double fastest = std::max(request.rate, request.rate_by);  // no more than this are free at once
+  const auto burst = static_cast<std::size_t>(fastest * static_cast<double>(kSendBurst.count()) / 1000) + 2;
+  const std::size_t most = fastest > 0 ? burst : static_cast<std::size_t>(gate().in_flight);
+  auto it = waiting_.lower_bound(turn_);
+  for (auto left = waiting_.size(); left > 0; --left, ++it) {
+    if (it == waiting_.end()) it = waiting_.begin();
+    request.values.push_back({it->first, std::vector<EpochMs>(std::min(most, it->second.size())), {}});
+  }
+  const SendTimes times = rung::take(book_, request, now);
+  next_.reset();
+  for (std::size_t i = 0; i < request.values.size(); ++i) {
+    const std::string& value = request.values[i].value;
+    const SendTimes::Of& of = times.values[i];
+    const auto next = of.next ? of.next : std::optional(now);
+    if (!times.full && (of.next || of.given.size() < waiting_.at(value).size()))
+      next_ = std::min(next_.value_or(*next), *next);
+    if (of.given.empty()) continue;
+    turn_ = value + '\0';  // the value after this one goes first next time
+    take(value, static_cast<int>(of.given.size()), 0, now, out);
+  }
 }
 
 std::vector<ReplayGate::Pass> ReplayGate::let_through(EpochMs now) {
@@ -88,15 +111,8 @@ std::vector<ReplayGate::Pass> ReplayGate::let_through(EpochMs now) {
       take(std::string(value), static_cast<int>(tasks.size()), 0, now, out);
       continue;
     }
-    PermitRequest request;
-    for (const auto& [value, tasks] : waiting_) request.wanted[value] = static_cast<int>(tasks.size());
-    request.turn = turn_;
-    request.ramp_rate = most;
-    const PermitCounts granted = grant(book_, gate(), request, now);
-    if (granted.empty()) break;
-    for (const auto& [value, count] : granted) take(value, count, 0, now, out);
-    turn_ = granted.rbegin()->first + '\0';  // the value after this one goes first next time
-    break;                                   // what is left waits for tokens or answers
+    take_by_rate(most, now, out);
+    break;  // what is left waits for a send time or an answer
   }
   std::ranges::stable_sort(out, {}, [](const Pass& pass) { return pass.due; });
   return out;
@@ -116,22 +132,11 @@ std::optional<EpochMs> ReplayGate::ask_again(EpochMs now) const {
     }
     return std::max(first.value_or(now), now + Ms{1});
   }
-  if (gate().in_flight > 0 && book_.in_flight >= gate().in_flight) return std::nullopt;
-  const double queue_rate = rate(now);
-  Ms wait = queue_rate > 0 ? until_token(book_.queue, queue_rate) : Ms{0};
-  if (gate().rate_by) {
-    std::optional<Ms> of_value;
-    for (const auto& [value, tasks] : waiting_) {
-      const auto bucket = book_.values.find(value);
-      const Ms own = value.empty() || bucket == book_.values.end()
-                         ? Ms{0}
-                         : until_token(bucket->second, gate().rate_by->per_second);
-      of_value = std::min(of_value.value_or(own), own);
-    }
-    wait = std::max(wait, of_value.value_or(Ms{0}));
-  }
-  if (gate().breaker && ramp_up(breaker_, now) < 1) wait = std::min(wait, kRampStep);
-  return now + std::max(wait, kAskEvery);
+  if (gate().in_flight > 0 && book_.out >= gate().in_flight) return std::nullopt;
+  EpochMs next = std::max(next_.value_or(now), now + kAskEvery);
+  if (gate().breaker && ramp_up(breaker_, now) < 1)
+    next = std::min(next, now + std::max(kRampStep, kAskEvery));
+  return next;
 }
 
 void ReplayGate::hold(EpochMs until, EpochMs now) {

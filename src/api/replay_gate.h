@@ -1,5 +1,5 @@
 // The gates of one queue in a replay: the tasks that wait, and which of them may go. The same functions as
-// the sidecar's decide: time_window.h, breaker.h, permits.h. Thread: one.
+// the sidecar's decide: time_window.h, breaker.h, send_times.h. Thread: one.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "src/core/breaker.h"
-#include "src/core/permits.h"
 #include "src/core/policy.h"
+#include "src/core/send_times.h"
 
 namespace rung::api {
 
@@ -20,7 +20,7 @@ class ReplayGate {
   // A task later than this goes out at the catch-up rate.
   static constexpr Ms kOverdue{5000};
 
-  // Permits are asked for at most this often. TokenBucket::kBurst is longer, so none is lost.
+  // Send times are asked for at most this often. kSendBurst is longer, so none is lost.
   static constexpr Ms kAskEvery{50};
 
   // REQUIRES: `rules` outlives it.
@@ -45,7 +45,7 @@ class ReplayGate {
   // An outcome of a delivery that was let through.
   void record(const DeliveryOutcome& outcome, EpochMs now);
   // A delivery has its answer.
-  void ended() { --book_.in_flight; }
+  void ended() { --book_.out; }
   // An answer may let others through.
   bool waits_for_answers() const;
 
@@ -69,13 +69,15 @@ class ReplayGate {
   // Tasks a second; 0 = no limit.
   double rate(EpochMs now) const;
   void take(const std::string& value, int count, int probe, EpochMs now, std::vector<Pass>& out);
+  void take_by_rate(double rate, EpochMs now, std::vector<Pass>& out);
   bool take_probe_if_any(EpochMs now, std::vector<Pass>& out);
 
   const QueueRules& rules_;
   std::map<std::string, std::deque<Waiting>, std::less<>> waiting_;  // by value; none is empty
   Breaker breaker_;
-  PermitBook book_;
-  std::string turn_;
+  SendBook book_;
+  std::string turn_;             // the value that goes first
+  std::optional<EpochMs> next_;  // the next send time, as of the last let_through()
   EpochMs held_until_;
   bool closed_ = false;  // as of noted_at_
   EpochMs noted_at_;

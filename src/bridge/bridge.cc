@@ -162,6 +162,7 @@ Vitals Bridge::vitals() const {
   v.silence = janitor_.silence_counts();
   v.closed = closed_queues(gates_);
   v.behind_gates = dispatch_.held();
+  v.rate_values = dispatch_.rate_values();
   v.breakers = breakers_.totals();
   v.refused = proof_.refused();
   v.recognized = recognized_.counts();

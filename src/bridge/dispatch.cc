@@ -82,8 +82,7 @@ bool Dispatch::is_full(const io::DueItem& item) const {
   if (targets_.is_closed(item.queue))
     return targets_.waiting(item.queue) + throttle_.waiting(item.queue) >= kKeptBehindGate ||
            targets_.held() >= deps_.most_held;
-  return throttle_.holds(item.queue) && (throttle_.waiting(item.queue) >= Throttle::kMostKept ||
-                                         throttle_.waiting() >= Throttle::kMostInAll);
+  return throttle_.holds(item.queue) && throttle_.full(item.queue);
 }
 
 void Dispatch::due(const std::vector<io::DueItem>& items) {
@@ -106,12 +105,12 @@ void Dispatch::leave_in_database(const io::DueItem& item) {
 
 void Dispatch::due_again(const std::vector<io::DueItem>& items) {
   const EpochMs now = deps_.clock.now();
-  // They have their permits, and count as in flight.
+  // They have had their send times, and count as in flight.
   for (const io::DueItem& item : items) take_in(item, now, false);
   pump_soon(items, now);
 }
 
-void Dispatch::take_in(const io::DueItem& item, EpochMs now, bool needs_permit) {
+void Dispatch::take_in(const io::DueItem& item, EpochMs now, bool needs_send_time) {
   if (tracker_.contains(item)) return;
   bool overdue = false;
   if (now - item.at > Targets::kOverdue) {
@@ -120,7 +119,7 @@ void Dispatch::take_in(const io::DueItem& item, EpochMs now, bool needs_permit) 
     overdue = item.at < able_since_ || deps_.gates.was_closed(deps_.names.name(item.queue), item.at);
   }
   tracker_.wait(item);
-  if (needs_permit) {
+  if (needs_send_time) {
     throttle_.add(item);
   } else {
     targets_.add(item, overdue || ramps_up(item.queue));
@@ -137,6 +136,11 @@ void Dispatch::pump_soon(const std::vector<io::DueItem>& items, EpochMs now) {
     pump_posted_ = false;
     pump();
   });
+}
+
+void Dispatch::changed(const Task& task) {
+  publisher_.changed(task);
+  if (task.state != State::publishing && task.state != State::awaiting) throttle_.ended(task.queue);
 }
 
 void Dispatch::open(bool publishing) {
@@ -259,7 +263,7 @@ void Dispatch::pump() {
 void Dispatch::tick() {
   targets_.tidy(deps_.clock.here().boot());
   stalls_.check(open_);
-  throttle_.tidy();
+  throttle_.tick();
   pump();
 }
 

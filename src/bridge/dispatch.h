@@ -79,7 +79,7 @@ class Dispatch {
   // that their shards can be given back.
   void release_unfetched() { claims_.release_unfetched(); }
   // The task's row has changed.
-  void changed(const Task& task) { publisher_.changed(task); }
+  void changed(const Task& task);
   // Tasks of these shards that became due before had no owner: they count as overdue.
   void shards_gained();
 
@@ -102,8 +102,9 @@ class Dispatch {
   bool can_probe(const std::string& queue) const;
   // Sends the oldest of them; false if there is none, or nothing may be sent now.
   bool send_probe(const std::string& queue, int probe);
-  // The queues whose tasks wait for permits.
+  // The queues whose tasks wait for send times.
   std::vector<std::string> limited() const { return throttle_.limited(); }
+  const Throttle::ValueCounts& rate_values() const { return throttle_.values(); }
   const Lateness& lateness() const { return publisher_.lateness(); }
   Targets::Summary targets() const { return targets_.summary(); }
 
@@ -113,7 +114,7 @@ class Dispatch {
   void leave_in_database(const io::DueItem& item);
   void close(const std::string& queue, std::uint32_t number);
   bool ramps_up(std::uint32_t queue) const;
-  void take_in(const io::DueItem& item, EpochMs now, bool needs_permit);
+  void take_in(const io::DueItem& item, EpochMs now, bool needs_send_time);
   void pump_soon(const std::vector<io::DueItem>& items, EpochMs now);
   void probe();
   void claim_next();

@@ -132,16 +132,16 @@ void GateWriter::note_limit(const std::string& queue) {
   ready(queue, kWriteEvery);
 }
 
-// Any instance may delete them: a bucket that was not used for a day is full, even at the slowest rate.
+// Any instance may delete them.
 void GateWriter::forget_unused() {
   deps_.jobs.submit<bool>(
       Lane::upkeep,
       [before = deps_.clock.now() - kUnusedKept](GateStore& store) -> Result<bool> {
-        if (auto done = store.forget_rates(before); !done) return tl::unexpected(done.error());
+        if (auto done = store.forget_gates(before); !done) return tl::unexpected(done.error());
         return true;
       },
       [](const Result<bool>& done) {
-        if (!done) log::warn("unused rates not deleted", {{"reason", done.error().message}});
+        if (!done) log::warn("unused gates not deleted", {{"reason", done.error().message}});
       });
 }
 

@@ -3,21 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/core/rate_value.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
 namespace {
 
-// How long after an answer to ask again: the more tasks wait together, the fewer transactions. A task waits
-// no longer than this for a permit that is free.
-constexpr Ms kPermitPause{50};
-constexpr std::size_t kMostValues = 200;  // in one request
-constexpr int kMostWanted = 500;          // in one request
 constexpr std::size_t kMostLookedUp = 500;
-constexpr Ms kTellAgain{3000};  // the database forgets unused permits after kUnusedFor
-constexpr Ms kShort{1000};      // for so long it is no news that a rate limits
-
-int count_of(std::size_t size) { return static_cast<int>(std::min<std::size_t>(size, kMostWanted)); }
+constexpr Ms kTooLate{1000};  // a send time that was missed by this is lost: else they would go out at once
+constexpr Ms kShort{1000};    // for so long it is no news that a rate delays tasks
+constexpr Ms kForgetEvery{60'000};
 
 }  // namespace
 
@@ -34,19 +29,25 @@ bool Throttle::holds(std::uint32_t queue) const {
   return deps_.rules->limits() && !name.empty() && rules(queue).limits() && deps_.gates.keeps(name);
 }
 
-void Throttle::put(Queue& queue, const std::string& value, const io::DueItem& item) {
-  queue.values[value].push(item);
+bool Throttle::full(std::uint32_t number) const {
+  const auto queue = queues_.find(number);
+  return waiting_ >= kMostInAll || (queue != queues_.end() && (queue->second.waiting >= kMostKept ||
+                                                               queue->second.values.size() >= kMostValues));
 }
 
 void Throttle::add(const io::DueItem& item) {
   Queue& queue = queues_[item.queue];
+  if (const std::string& name = deps_.names.name(item.queue); queue.name != name) {
+    queue = {};  // the number was another queue's
+    queue.name = name;
+  }
   ++queue.waiting;
   ++waiting_;
-  not_sent(item);  // its claim came too early: it needs another permit
   if (rules(item.queue).rate_by) {
     queue.unknown.push_back(item);
+    ready_.insert(item.queue);
   } else {
-    put(queue, "", item);
+    put(item.queue, queue, "", item);
   }
   soon();
 }
@@ -60,48 +61,169 @@ void Throttle::soon() {
 }
 
 void Throttle::changed() {
+  for (const auto& [number, queue] : queues_) ready_.insert(number);
   if (!queues_.empty()) soon();
 }
 
-void Throttle::work() {
-  for (auto& [number, queue] : queues_) {
-    if (!holds(number)) {
-      release_all(queue);
-      continue;
-    }
-    look_up(number, queue);
-    ask(number, queue);
-  }
-  std::erase_if(queues_, [](const auto& entry) { return !entry.second.in_use(); });
-  if (!queues_.empty()) again_.start(kPermitPause);
+void Throttle::ended(const std::string& name) {
+  if (!deps_.rules->limits() || queues_.empty() || deps_.rules->queue(name).gate.in_flight == 0) return;
+  const auto queue = queues_.find(deps_.names.number(name));
+  if (queue == queues_.end()) return;
+  queue->second.ended = true;
+  queue->second.not_before = {};
+  ready_.insert(queue->first);
+  soon();
 }
 
-// A reload has removed the limits.
-void Throttle::release_all(Queue& queue) {
-  std::vector<io::DueItem> items = std::exchange(queue.unknown, {});
-  for (auto& [value, oldest] : queue.values) {
-    for (; !oldest.empty(); oldest.pop()) items.push_back(oldest.top());
+void Throttle::work() {
+  if (agenda_.empty()) check_agenda();
+  due();
+  for (const std::uint32_t number : std::set(ready_)) {
+    const auto queue = queues_.find(number);
+    if (queue == queues_.end()) {
+      ready_.erase(number);
+    } else if (!holds(number)) {  // a reload has removed the limits
+      ready_.erase(number);
+      release_all(queue->second);
+    } else {
+      look_up(number, queue->second);
+    }
   }
-  queue.values.clear();
-  queue.released.clear();
-  queue.returned.clear();
-  waiting_ -= items.size();
-  queue.waiting -= items.size();
+  ask();
+  arm();
+}
+
+void Throttle::arm() {
+  std::optional<Ms> next;
+  if (!agenda_.empty()) next = agenda_.begin()->first - deps_.clock.now();
+  if (!ready_.empty() && asked_.empty()) {
+    const Ms pause = not_before_ - deps_.clock.here().boot();
+    next = std::min(next.value_or(pause), pause);
+  }
+  if (next) again_.start(std::max(*next, Ms{1}));
+}
+
+// Whether it is not ours any more: its shard was lost, or it was moved or cancelled.
+bool Throttle::is_gone(const io::DueItem& item) {
+  if (!deps_.tracker.contains(item)) return true;
+  if (deps_.shards.held(item.shard)) return false;
+  if (!deps_.tracker.publishing(item.id)) deps_.tracker.untrack(item.id);
+  return true;
+}
+
+void Throttle::due() {
+  const EpochMs now = deps_.clock.now();
+  std::vector<io::DueItem> items;
+  std::map<std::uint32_t, std::size_t> room;
+  while (!agenda_.empty() && agenda_.begin()->first <= now) {
+    const auto node = agenda_.extract(agenda_.begin());
+    const Entry& entry = node.mapped();
+    const auto queue = queues_.find(entry.queue);
+    if (queue == queues_.end() || !queue->second.has(entry.value)) continue;
+    ready_.insert(entry.queue);
+    if (entry.item) {
+      const auto [left, first] = room.try_emplace(entry.queue);
+      if (first) left->second = room_for(entry.queue);
+      if (send(queue->second, entry, left->second > 0, items)) --left->second;
+    } else if (entry.value) {
+      queue->second.turn.push_back(*entry.value);
+    } else {
+      queue->second.wakes = false;
+    }
+  }
   if (!items.empty()) deps_.release(items);
+}
+
+std::size_t Throttle::room_for(std::uint32_t number) const {
+  return deps_.gates.why_closed(deps_.names.name(number)) == nullptr ? deps_.room(number) : 0;
+}
+
+// A send time has come. If the queue takes nothing now, it is lost: when it does, they must not all go at
+// once.
+bool Throttle::send(Queue& queue, const Entry& entry, bool takes, std::vector<io::DueItem>& out) {
+  Value& of = queue.values.at(*entry.value);
+  --of.to_send;
+  bool sent = false;
+  if (!takes || deps_.clock.now() - entry.send_at > kTooLate) {
+    of.waiting.push(*entry.item);
+  } else {
+    sent = release(queue, *entry.value, *entry.item, out);
+    // For a limit in flight it is for this task and no other.
+    if (!sent && rules(entry.queue).in_flight == 0) sent = use(queue, *entry.value, of, entry.send_at, out);
+  }
+  list(entry.queue, queue, *entry.value, of);
+  return sent;
+}
+
+// For the next task of the value; if there is none, for one that comes soon.
+bool Throttle::use(Queue& queue, const std::string& value, Value& of, EpochMs send_at,
+                   std::vector<io::DueItem>& out) {
+  while (!of.waiting.empty()) {
+    const io::DueItem item = of.waiting.top();
+    of.waiting.pop();
+    if (release(queue, value, item, out)) return true;
+  }
+  of.spare = send_at;
+  return false;
+}
+
+// False if the task is not ours any more.
+bool Throttle::release(Queue& queue, const std::string& value, const io::DueItem& item,
+                       std::vector<io::DueItem>& out) {
+  --queue.waiting;
+  --waiting_;
+  if (is_gone(item)) return false;
+  queue.released[item.id] = value;
+  out.push_back(item);
+  return true;
+}
+
+void Throttle::not_sent(const io::DueItem& item) {
+  const auto queue = queues_.find(item.queue);
+  if (queue == queues_.end()) return;
+  const auto released = queue->second.released.extract(item.id);
+  if (released.empty() || rules(item.queue).in_flight > 0 || room_for(item.queue) == 0) return;
+  std::vector<io::DueItem> out;
+  Value& of = queue->second.values[released.mapped()];
+  use(queue->second, released.mapped(), of, deps_.clock.now(), out);
+  if (!out.empty()) loop_.post([this, out] { deps_.release(out); });
+}
+
+void Throttle::put(std::uint32_t number, Queue& queue, const std::string& value, const io::DueItem& item) {
+  Value& of = queue.values[value];
+  of.waiting.push(item);
+  if (const auto spare = std::exchange(of.spare, std::nullopt);
+      spare && deps_.clock.now() - *spare <= kTooLate && room_for(number) > 0) {
+    std::vector<io::DueItem> out;
+    use(queue, value, of, *spare, out);
+    if (!out.empty()) deps_.release(out);
+  }
+  list(number, queue, value, of);
+}
+
+// If its tasks need send times, it is the value's turn after the others.
+void Throttle::list(std::uint32_t number, Queue& queue, const std::string& value, Value& of) {
+  if (of.waiting.empty() || std::exchange(of.listed, true)) return;
+  queue.turn.push_back(value);
+  ready_.insert(number);
+  soon();
+}
+
+void Throttle::forget_values(Queue& queue) {
+  for (auto& [value, of] : queue.values) {
+    for (; !of.waiting.empty(); of.waiting.pop()) queue.unknown.push_back(of.waiting.top());
+  }
 }
 
 void Throttle::look_up(std::uint32_t number, Queue& queue) {
   const auto& by = rules(number).rate_by;
   if (const std::string header = by ? by->header : ""; header != queue.header) {  // by a reload
     queue.header = header;
-    for (auto& [value, oldest] : queue.values) {
-      for (; !oldest.empty(); oldest.pop()) queue.unknown.push_back(oldest.top());
-    }
-    queue.values.clear();
+    forget_values(queue);
   }
   if (!queue.looked_up.empty() || queue.unknown.empty()) return;
   if (!by) {
-    for (const io::DueItem& item : std::exchange(queue.unknown, {})) put(queue, "", item);
+    for (const io::DueItem& item : std::exchange(queue.unknown, {})) put(number, queue, "", item);
     return;
   }
   const auto end =
@@ -117,174 +239,83 @@ void Throttle::look_up(std::uint32_t number, Queue& queue) {
       [ids = std::move(ids), header = by->header](GateStore& store) {
         return store.header_values(ids, header);
       },
-      [this, number](const Result<Values>& values) {
+      [this, number, header = by->header](const Result<Values>& values) {
         const auto looked = queues_.find(number);
         if (looked == queues_.end()) return;  // cleared: a drain
         if (!values)
           log::error("reading the values of a header failed", {{"reason", values.error().message}});
-        for (const io::DueItem& item : std::exchange(looked->second.looked_up, {})) {
-          const auto value = values ? values->find(item.id) : Values::const_iterator{};
-          const bool found = values && value != values->end();
-          put(looked->second, found ? value->second : "", item);
+        const auto items = std::exchange(looked->second.looked_up, {});
+        if (header != looked->second.header) {  // by a reload
+          looked->second.unknown.insert(looked->second.unknown.end(), items.begin(), items.end());
+          return changed();
         }
+        for (const io::DueItem& item : items) {
+          const auto value = values ? values->find(item.id) : Values::const_iterator{};
+          found(number, looked->second, item, values && value != values->end() ? value->second : "");
+        }
+        ready_.insert(number);
         soon();
       });
 }
 
-// Released tasks that may not be in the database as claimed yet. Those of shards that we have lost are
-// another instance's.
-int Throttle::unused(Queue& queue) const {
-  std::erase_if(queue.released, [this](const auto& entry) {
-    const io::DueItem& item = entry.second.item;
-    return !deps_.tracker.contains(item) || deps_.tracker.claim_recorded(item.id) ||
-           !deps_.shards.held(item.shard);
-  });
-  return static_cast<int>(queue.released.size());
+void Throttle::found(std::uint32_t number, Queue& queue, const io::DueItem& item, const std::string& value) {
+  value_counts_.missing += value.empty() ? 1 : 0;
+  value_counts_.digests += is_digest(value) ? 1 : 0;
+  if ((value.empty() || is_digest(value)) && told_.insert(number).second)
+    log::warn("rate_by: a header without a usual value", {{"queue", deps_.names.name(number)},
+                                                          {"header", queue.header},
+                                                          {"id", item.id.value},
+                                                          {"value", value.empty() ? kNoValue : value}});
+  put(number, queue, value.empty() ? kNoValue : value, item);
 }
 
-void Throttle::not_sent(const io::DueItem& item) {
-  const auto queue = queues_.find(item.queue);
-  if (queue == queues_.end()) return;
-  const auto released = queue->second.released.extract(item.id);
-  if (released.empty()) return;
-  ++queue->second.returned[released.mapped().value];
-  queue->second.not_before = {};
-  soon();
-}
-
-// What to ask for: values in turn, and of each no more than its bucket can hold.
-PermitCounts Throttle::wanted(std::uint32_t number, Queue& queue) const {
-  PermitCounts out;
-  const auto& by = rules(number).rate_by;
-  const int most = by ? static_cast<int>(TokenBucket::burst(by->per_second)) : kMostWanted;
-  auto left = static_cast<int>(std::min<std::size_t>(deps_.room(number), kMostWanted));
-  auto it = queue.values.lower_bound(queue.turn);
-  auto values = queue.values.size();
-  for (; values > 0 && left > 0 && out.size() < kMostValues; --values) {
-    if (it == queue.values.end()) it = queue.values.begin();
-    const int count = std::min({count_of(it->second.size()), left, it->first.empty() ? kMostWanted : most});
-    if (count > 0) out.emplace(it->first, count);
-    left -= count;
-    ++it;
+// A reload has removed the limits.
+void Throttle::release_all(Queue& queue) {
+  std::vector<io::DueItem> items = std::exchange(queue.unknown, {});
+  for (auto& [value, of] : queue.values) {
+    for (; !of.waiting.empty(); of.waiting.pop()) items.push_back(of.waiting.top());
   }
-  // If not all are in the request, the others go first next time; else see granted().
-  if (values > 0 && !out.empty()) queue.turn = it == queue.values.end() ? "" : it->first;
-  return out;
-}
-
-void Throttle::ask(std::uint32_t number, Queue& queue) {
-  const std::string& name = deps_.names.name(number);
-  const bool held_permits = !queue.released.empty();
-  const int still_unused = unused(queue);
-  const BootMs now = deps_.clock.here().boot();
-  if (queue.asking || now < queue.not_before) return;
-  PermitRequest request;
-  request.turn = queue.turn;
-  if (deps_.gates.why_closed(name) == nullptr) request.wanted = wanted(number, queue);
-  const GateRules& gate = rules(number);
-  // Without tasks, only to say that permits have been used, go back, or are still held.
-  const bool says_unused =
-      gate.in_flight > 0 && held_permits && (still_unused == 0 || now - queue.told_at > kTellAgain);
-  if (request.wanted.empty() && queue.returned.empty() && !says_unused) return;
-  queue.told_at = now;
-  const double full_rate = gate.rate > 0 ? gate.rate : deps_.rules->queue(name).catch_up;
-  queue.asking = true;
-  NewPermits permits{name,
-                     gate,
-                     std::move(request),
-                     full_rate,
-                     deps_.shards.node(),
-                     still_unused,
-                     std::exchange(queue.returned, {})};
-  deps_.jobs.submit<PermitCounts>(
-      Lane::flow, [permits](GateStore& store) { return store.permits(permits); },
-      [this, number, asked = permits.request.wanted](const Result<PermitCounts>& answer) {
-        const auto found = queues_.find(number);
-        if (found == queues_.end()) return;  // cleared: a drain
-        found->second.asking = false;
-        if (!answer) return log::error("asking for permits failed", {{"reason", answer.error().message}});
-        granted(number, asked, *answer);
-      });
-}
-
-void Throttle::granted(std::uint32_t number, const PermitCounts& wanted, const PermitCounts& granted) {
-  Queue& queue = queues_[number];
-  const bool whole = wanted.size() == queue.values.size();
-  std::vector<io::DueItem> items;
-  for (const auto& [value, count] : granted) {
-    int left = count;
-    const auto from = queue.values.find(value);
-    for (; from != queue.values.end() && left > 0 && !from->second.empty(); --left) {
-      const io::DueItem item = from->second.top();
-      from->second.pop();
-      items.push_back(item);
-      queue.released[item.id] = {item, value};
-    }
-    if (left > 0) queue.returned[value] += left;
-    if (from != queue.values.end() && from->second.empty()) queue.values.erase(from);
-    if (whole) queue.turn = value + '\0';  // the value after this one goes first next time
-  }
-  queue.waiting -= items.size();
   waiting_ -= items.size();
-  const BootMs now = deps_.clock.here().boot();
-  const bool enough = granted == wanted;
-  if (enough) {
-    queue.short_since.reset();
-  } else if (!queue.short_since) {
-    queue.short_since = now;
-  }
-  queue.not_before = enough ? BootMs{} : now + kPermitPause;
+  queue.waiting -= items.size();
   if (!items.empty()) deps_.release(items);
-  if (queue.waiting > 0 && enough) {
-    soon();
-  } else if (!again_.active()) {
-    again_.start(kPermitPause);
-  }
 }
 
-std::size_t Throttle::count(const Queue& queue) const {
-  std::size_t sum = queue.unknown.size() + queue.looked_up.size();
-  for (const auto& [value, oldest] : queue.values) sum += oldest.size();
-  return sum;
-}
-
-void Throttle::tidy() {
-  std::vector<int> ours = deps_.shards.list();
-  if (ours == tidied_for_) return;
-  tidied_for_ = std::move(ours);
-  const auto gone = [this](const io::DueItem& item) {
-    if (deps_.shards.held(item.shard)) return false;
-    if (deps_.tracker.contains(item) && !deps_.tracker.publishing(item.id)) deps_.tracker.untrack(item.id);
-    return true;
-  };
-  waiting_ = 0;
+void Throttle::tick() {
+  check_agenda();
+  const EpochMs now = deps_.clock.now();
   for (auto& [number, queue] : queues_) {
-    std::erase_if(queue.unknown, gone);
-    std::erase_if(queue.looked_up, gone);
-    for (auto& [value, oldest] : queue.values) {
-      Oldest kept;
-      for (; !oldest.empty(); oldest.pop()) {
-        if (!gone(oldest.top())) kept.push(oldest.top());
-      }
-      oldest = std::move(kept);
-    }
-    std::erase_if(queue.values, [](const auto& entry) { return entry.second.empty(); });
-    queue.waiting = count(queue);
-    waiting_ += queue.waiting;
+    if (!holds(number)) ready_.insert(number);
+    std::erase_if(queue.released, [this](const auto& entry) {
+      return !deps_.tracker.contains(entry.first) || deps_.tracker.claim_recorded(entry.first);
+    });
+    std::erase_if(queue.values, [&](const auto& entry) {
+      const Value& of = entry.second;
+      return of.waiting.empty() && of.to_send == 0 && !of.listed && (!of.spare || now - *of.spare > kTooLate);
+    });
+    queue.limited = room_for(number) > 0 && std::ranges::any_of(queue.values, [&](const auto& entry) {
+                      const Oldest& waiting = entry.second.waiting;
+                      return !waiting.empty() && now - waiting.top().at >= kShort;
+                    });
   }
+  std::erase_if(queues_, [](const auto& entry) {
+    const Queue& queue = entry.second;
+    return queue.waiting == 0 && queue.values.empty() && queue.released.empty() && queue.looked_up.empty();
+  });
+  if (!queues_.empty() && deps_.clock.here().boot() - forgotten_at_ >= kForgetEvery) forget();
+  work();
 }
 
 std::optional<io::DueItem> Throttle::take_oldest(std::uint32_t number) {
   const auto queue = queues_.find(number);
   if (queue == queues_.end()) return std::nullopt;
-  auto& values = queue->second.values;
-  const auto oldest = std::ranges::min_element(values, {}, [](const auto& entry) {
-    return entry.second.empty() ? EpochMs{INT64_MAX} : entry.second.top().at;
-  });
-  if (oldest == values.end() || oldest->second.empty()) return std::nullopt;
-  const io::DueItem item = oldest->second.top();
-  oldest->second.pop();
-  if (oldest->second.empty()) values.erase(oldest);
+  Oldest* oldest = nullptr;
+  for (auto& [value, of] : queue->second.values) {
+    if (of.waiting.empty()) continue;
+    if (oldest == nullptr || of.waiting.top().at < oldest->top().at) oldest = &of.waiting;
+  }
+  if (oldest == nullptr) return std::nullopt;
+  const io::DueItem item = oldest->top();
+  oldest->pop();
   --queue->second.waiting;
   --waiting_;
   return item;
@@ -297,10 +328,8 @@ std::size_t Throttle::waiting(std::uint32_t queue) const {
 
 std::vector<std::string> Throttle::limited() const {
   std::vector<std::string> names;
-  const BootMs now = deps_.clock.here().boot();
   for (const auto& [number, queue] : queues_) {
-    if (queue.waiting > 0 && queue.short_since && now - *queue.short_since >= kShort)
-      names.push_back(deps_.names.name(number));
+    if (queue.limited) names.push_back(deps_.names.name(number));
   }
   return names;
 }
@@ -310,11 +339,22 @@ void Throttle::clear(const std::function<void(TaskId)>& gone) {
   for (auto& [number, queue] : queues_) {
     for (const io::DueItem& item : queue.unknown) gone(item.id);
     for (const io::DueItem& item : queue.looked_up) gone(item.id);
-    for (auto& [value, oldest] : queue.values) {
-      for (; !oldest.empty(); oldest.pop()) gone(oldest.top().id);
+    for (auto& [value, of] : queue.values) {
+      for (; !of.waiting.empty(); of.waiting.pop()) gone(of.waiting.top().id);
     }
   }
+  for (const Asked& asked : asked_) {
+    for (const auto& items : asked.items) {
+      for (const io::DueItem& item : items) gone(item.id);
+    }
+  }
+  for (const auto& [at, entry] : agenda_) {
+    if (entry.item) gone(entry.item->id);
+  }
   queues_.clear();
+  agenda_.clear();
+  ready_.clear();
+  asked_.clear();
   waiting_ = 0;
 }
 

@@ -155,7 +155,7 @@ std::vector<Key> gate_keys() {
       "maximum rate of publishes to this queue, over all instances together: per s, m or h, 1/h to 100000/s"},
      [](Value& v) { return set_rate(v, gate(v).rate); }},
     {{"queues.*.gate.rate_by.header", "name", "", true, false,
-      "header of the message for whose values rate_by.rate applies, to each alone; messages without it are not limited by it"},
+      "header of the message for whose values rate_by.rate applies, to each alone; messages without it share one such rate"},
      set_rate_header},
     {{"queues.*.gate.rate_by.rate", "rate, e.g. 5/s", "", true, false,
       "maximum rate of publishes for each value of the header, over all instances together"},

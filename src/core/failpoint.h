@@ -33,8 +33,9 @@ enum class Bug : std::uint8_t {
   silence_of_the_detached,     // silence counts as success although its queue is not attached
   hold_without_proof,          // a retry-after holds back its queue, whoever wrote it
   damaged_gates,               // a row of gates that cannot be read stops the read of the others
+  send_time_given_twice,       // a send time of a queue with a rate is given to two instances
 };
-inline constexpr std::array<std::string_view, 16> kBugNames{"ack_before_commit",
+inline constexpr std::array<std::string_view, 17> kBugNames{"ack_before_commit",
                                                             "no_fence_on_insert",
                                                             "no_fence_on_publish",
                                                             "claim_counted_twice",
@@ -49,7 +50,8 @@ inline constexpr std::array<std::string_view, 16> kBugNames{"ack_before_commit",
                                                             "pause_forgotten",
                                                             "silence_of_the_detached",
                                                             "hold_without_proof",
-                                                            "damaged_gates"};
+                                                            "damaged_gates",
+                                                            "send_time_given_twice"};
 constexpr std::string_view name_of(Bug bug) { return kBugNames[static_cast<std::size_t>(bug)]; }
 constexpr std::optional<Bug> bug_from(std::string_view name) {
   for (std::size_t i = 0; i < kBugNames.size(); ++i) {

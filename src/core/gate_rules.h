@@ -12,8 +12,8 @@
 
 namespace rung {
 
-// Publishes a second for each value of a header, over all instances together. A message without the header is
-// not limited by it.
+// Publishes a second for each value of a header (rate_value.h), over all instances together. Messages without a
+// value share one rate.
 struct RateBy {
   std::string header;
   double per_second = 0;
@@ -52,7 +52,7 @@ struct GateRules {
   std::optional<BreakerRules> breaker;
   RetryAfterRules retry_after;
 
-  // Publishing needs a permit (permits.h).
+  // Publishing needs a send time (send_times.h).
   bool limits() const { return rate > 0 || rate_by || in_flight > 0; }
   bool operator==(const GateRules& other) const;
 };

@@ -179,6 +179,9 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Gauge>& behind_gates =
       gauge("rung_tasks_behind_gates",
             "Due tasks that wait behind a gate or for a rate, as far as this instance has them in memory.");
+  prometheus::Family<prometheus::Counter>& rate_values = counter(
+      "rung_rate_values_total",
+      "Tasks whose header that rate_by names had no value (missing), or one that is no short text (digest).");
   prometheus::Family<prometheus::Counter>& breaker_changes =
       counter("rung_breaker_changes_total", "Breakers that opened or closed, as seen by this instance.");
   prometheus::Family<prometheus::Counter>& breaker_probes =

@@ -100,6 +100,8 @@ void Metrics::gates(const Vitals& vitals) {
     raise(families_->breaker_probes.Add({{"queue", queue}}), totals.probes);
   }
   families_->behind_gates.Add({}).Set(static_cast<double>(vitals.behind_gates));
+  raise(families_->rate_values.Add({{"kind", "missing"}}), vitals.rate_values.missing);
+  raise(families_->rate_values.Add({{"kind", "digest"}}), vitals.rate_values.digests);
 }
 
 void Metrics::leases(const Vitals& vitals) {

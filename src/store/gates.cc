@@ -99,27 +99,4 @@ std::optional<QueueGate> gate_in_force(const Pause* pause, const GateState* stat
   return std::nullopt;
 }
 
-PermitCounts permit(GateState& state, PermitBook& book, const NewPermits& wanted, EpochMs now) {
-  // An instance that has not asked for so long has died or has nothing more to send.
-  constexpr Ms kUnusedFor{10'000};
-  std::erase_if(state.unused,
-                [&](const auto& entry) { return std::chrono::abs(now - entry.second.at) > kUnusedFor; });
-  for (const auto& [node, unused] : state.unused) {
-    if (node != wanted.node) book.in_flight += unused.permits;
-  }
-  book.in_flight += wanted.unused;
-  give_back(book, wanted.rules, wanted.returned);
-  PermitRequest request = wanted.request;
-  const double ramp = ramp_up(state.breaker, now);
-  request.ramp_rate.reset();
-  if (ramp < 1.0) request.ramp_rate = std::max(wanted.full_rate * ramp, 1.0);
-  if (now - state.seen_at > std::chrono::hours{1}) state.seen_at = now;  // it is in use: forget_rates()
-  PermitCounts granted = grant(book, wanted.rules, request, now);
-  int unused = wanted.unused;
-  for (const auto& [value, count] : granted) unused += count;
-  state.unused.erase(wanted.node);
-  if (wanted.rules.in_flight > 0 && unused > 0) state.unused[wanted.node] = {unused, now};
-  return granted;
-}
-
 }  // namespace rung

@@ -12,8 +12,8 @@
 
 #include "src/core/audit.h"
 #include "src/core/breaker.h"
-#include "src/core/permits.h"
 #include "src/core/result.h"
+#include "src/core/send_times.h"
 #include "src/core/time.h"
 #include "src/store/system.h"
 
@@ -51,18 +51,11 @@ struct GateState {
     std::string reason;
     bool operator==(const Hold&) const = default;
   };
-  // Permits for in_flight that an instance has not used yet.
-  struct Unused {
-    int permits = 0;
-    EpochMs at;  // when it said so
-    bool operator==(const Unused&) const = default;
-  };
 
   std::string queue;
   Breaker breaker;
   std::optional<Hold> retry_after;       // a consumer's retry-after that holds back the whole queue
   std::optional<Hold> outside, limited;  // for people: outside its window; tasks wait for a rate
-  std::map<int, Unused> unused;          // by node
   EpochMs seen_at;                       // when an instance last confirmed that the gates are in its config
   // A part of its row could not be read: edited by hand, or written by a newer version. What could not is as
   // a queue is by default; the next change writes it anew.
@@ -83,16 +76,6 @@ struct GateBatch {
   // a lost answer changes nothing. "" = may be applied twice.
   std::string maker = {}, id = {};
   static constexpr std::size_t kMost = 500;
-};
-
-struct NewPermits {
-  std::string queue;
-  GateRules rules;
-  PermitRequest request;  // its ramp_rate is ignored: see full_rate
-  double full_rate = 0;   // of the queue once its flow has grown again after a breaker has closed
-  int node = 0;
-  int unused = 0;              // permits that this node has not used yet
-  PermitCounts returned = {};  // permits that it will not use
 };
 
 // A row of the view retry_queues.
@@ -129,13 +112,17 @@ class GateStore {
   virtual Result<std::vector<GateState>> change_gates(const GateBatch& batch) = 0;
   // The same of one queue.
   Result<GateState> change_gate(const std::string& queue, const GateChange& change);
-  virtual Result<PermitCounts> permits(const NewPermits& wanted) = 0;
-  // The values of a header that rules or gates name, of these tasks; "" = it has none.
+  // Takes send times for all these queues, each of them once, in one transaction. If it is repeated after a
+  // lost answer, those of the first time are lost.
+  virtual Result<std::vector<SendTimes>> take_send_times(std::span<const SendRequest> requests) = 0;
+  // Deletes up to `most` schedules whose next send time lies before `before`: they are as good as none.
+  // Returns how many.
+  virtual Result<int> forget_send_times(EpochMs before, int most) = 0;
+  // By which value of a header rate_by limits these tasks (rate_value()); "" = it has none.
   virtual Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
                                                               const std::string& header) = 0;
-  // Deletes up to 1,000 token buckets that were not used since `before`, and up to 1,000 gate states that
-  // equal the default and were not confirmed since.
-  virtual Result<void> forget_rates(EpochMs before) = 0;
+  // Deletes up to 1,000 gate states that equal the default and were not confirmed since `before`.
+  virtual Result<void> forget_gates(EpochMs before) = 0;
 };
 
 inline constexpr Ms kPausesKept = std::chrono::hours{24 * 30};
@@ -147,9 +134,6 @@ std::optional<Pause> paused(const std::optional<Pause>& before, const NewPause& 
 std::optional<Pause> resumed(const std::optional<Pause>& before, const std::string& who, EpochMs now);
 // The retry-after in force, as a pause; none: there is none.
 std::optional<Pause> hold_in_force(const GateState& state, EpochMs now);
-// What a store does for permits(): counts the permits that other instances have not used, grants, and notes
-// what this one has then. `book.in_flight`: the deliveries in flight.
-PermitCounts permit(GateState& state, PermitBook& book, const NewPermits& wanted, EpochMs now);
 // What the view retry_queues shows of a queue with its latest pause and its state, without waiting and
 // next_at; nullptr: it has none. None: it flows.
 std::optional<QueueGate> gate_in_force(const Pause* pause, const GateState* state, EpochMs now);

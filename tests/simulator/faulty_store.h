@@ -142,15 +142,18 @@ class FaultyStore final : public Store {
   Result<std::vector<GateState>> change_gates(const GateBatch& batch) override {
     return call([&] { return db_->change_gates(batch); });
   }
-  Result<PermitCounts> permits(const NewPermits& wanted) override {
-    return call([&] { return db_->permits(wanted); });
+  Result<std::vector<SendTimes>> take_send_times(std::span<const SendRequest> requests) override {
+    return call([&] { return db_->take_send_times(requests); });
+  }
+  Result<int> forget_send_times(EpochMs before, int most) override {
+    return call([&] { return db_->forget_send_times(before, most); });
   }
   Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
                                                       const std::string& header) override {
     return call([&] { return db_->header_values(ids, header); });
   }
-  Result<void> forget_rates(EpochMs before) override {
-    return call([&] { return db_->forget_rates(before); });
+  Result<void> forget_gates(EpochMs before) override {
+    return call([&] { return db_->forget_gates(before); });
   }
   Result<std::vector<AttachmentRecord>> attachments(std::span<const std::string> queues) override {
     return call([&] { return db_->attachments(queues); });

@@ -153,9 +153,14 @@ void Judge::judge_gates(const Facts& facts, const Task& task) {
       !gate.window->is_open(by_db + Ms{kAhead / kMs}))
     return broken("nothing is claimed outside its window: " + task.queue, facts.message);
   if (gate.rate > 0) {
-    const auto recent = std::ranges::count_if(claims, [&](Us at) { return at > now - 10 * kSecond; });
-    if (static_cast<double>(recent) > gate.rate * 10 * 1.05 + 2)
-      return broken("a rate is kept: " + std::to_string(recent) + " in 10 s", facts.message);
+    const auto recent = [&](int seconds) {
+      return std::ranges::count_if(claims, [&](Us at) { return at > now - seconds * kSecond; });
+    };
+    if (static_cast<double>(recent(10)) > gate.rate * 10 * 1.05 + 2)
+      return broken("a rate is kept: " + std::to_string(recent(10)) + " in 10 s", facts.message);
+    // A burst of one and 200 ms, and what is claimed a little before it is due.
+    if (static_cast<double>(recent(1)) > gate.rate * 1.4 + 4)
+      return broken("a send time is given once: " + std::to_string(recent(1)) + " in 1 s", facts.message);
   }
   if (gate.in_flight > 0) {
     Filter out;
@@ -165,7 +170,7 @@ void Judge::judge_gates(const Facts& facts, const Task& task) {
     const auto count = std::ranges::count_if(*rows, [](const TaskRow& row) {
       return (row.task.state == State::publishing && row.task.epoch > 0) || row.task.state == State::awaiting;
     });
-    const int probes = gate.breaker ? gate.breaker->probes : 0;  // they need no permit
+    const int probes = gate.breaker ? gate.breaker->probes : 0;  // they need no send time
     if (count > gate.in_flight + probes)
       return broken("no more are in flight than allowed: " + std::to_string(count), facts.message);
   }

@@ -124,6 +124,7 @@ bool VirtualJobs::run_next(Lane lane) {
 }
 
 void VirtualJobs::enqueue(Lane lane, Job job) {
+  ++submitted_.at(static_cast<std::size_t>(lane));
   work_.emplace_back(lane, std::move(job), loop_, [this](Work& work) { attempt(work); });
   begin_next();
 }

@@ -94,6 +94,8 @@ class VirtualJobs final : public bridge::StoreJobs {
   // posted to the loop. False if there is none.
   bool run_next(bridge::Lane lane = bridge::Lane::flow);
   std::size_t waiting(bridge::Lane lane) const;
+  // Since the beginning.
+  std::size_t submitted(bridge::Lane lane) const { return submitted_.at(static_cast<std::size_t>(lane)); }
 
   BootMs answered() const override { return answered_; }
   // Gives up jobs that wait for a retry.
@@ -127,7 +129,9 @@ class VirtualJobs final : public bridge::StoreJobs {
   const StoreFactory factory_;
   const OnStatus on_status_;
   std::array<std::optional<Ms>, bridge::kLanes> latency_;  // by lane; none = by hand
-  std::list<Work> work_;                                   // the oldest first
+
+  std::array<std::size_t, bridge::kLanes> submitted_{};  // by lane
+  std::list<Work> work_;                                 // the oldest first
   BootMs answered_;
   bool stopping_ = false;
   bridge::StoreOutage outage_;

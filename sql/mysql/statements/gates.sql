@@ -25,13 +25,13 @@ DELETE FROM rung_pauses WHERE until < :before
 -- name: gate_states
 -- As pauses, if a queue in their config has a gate.
 SELECT queue, breaker, breaker_since, breaker_until, breaker_reason, breaker_detail, hold_since, hold_until, hold_by,
-  outside_since, outside_until, outside_reason, limited_since, limited_until, limited_reason, permits, seen_at
+  outside_since, outside_until, outside_reason, limited_since, limited_until, limited_reason, seen_at
 FROM rung_gates WHERE changed_at >= :since
 
 -- name: gates_lock
 -- Also those that differ from one of them in blanks at the end: the collation does not tell them apart.
 SELECT queue, breaker, breaker_since, breaker_until, breaker_reason, breaker_detail, hold_since, hold_until, hold_by,
-  outside_since, outside_until, outside_reason, limited_since, limited_until, limited_reason, permits, seen_at
+  outside_since, outside_until, outside_reason, limited_since, limited_until, limited_reason, seen_at
 FROM rung_gates FORCE INDEX (PRIMARY) WHERE queue IN (:queues) ORDER BY queue, length FOR UPDATE
 
 -- name: gates_create
@@ -44,7 +44,7 @@ INSERT INTO rung_gates (queue, length, breaker, breaker_since, breaker_until, br
   limited_reason, seen_at) VALUES :rows
 ON DUPLICATE KEY UPDATE breaker = VALUES(breaker), breaker_since = VALUES(breaker_since),
   breaker_until = VALUES(breaker_until), breaker_reason = VALUES(breaker_reason),
-  breaker_detail = VALUES(breaker_detail), permits = VALUES(permits), hold_since = VALUES(hold_since),
+  breaker_detail = VALUES(breaker_detail), hold_since = VALUES(hold_since),
   hold_until = VALUES(hold_until), hold_by = VALUES(hold_by), outside_since = VALUES(outside_since),
   outside_until = VALUES(outside_until), outside_reason = VALUES(outside_reason),
   limited_since = VALUES(limited_since), limited_until = VALUES(limited_until),
@@ -68,42 +68,10 @@ ON DUPLICATE KEY UPDATE batch = VALUES(batch), at = VALUES(at)
 -- name: gate_batches_forget
 DELETE FROM rung_gate_batches WHERE at < :before
 
--- name: gate_in_flight
--- Waiting for an answer: next_due_at is NULL, so by_due finds them by queue; without an end of silence (next_at) it
--- is held open, and they are not in flight any more. Being published: few; epoch 0: refused,
--- waits to be claimed again.
--- Counts no further than needed.
-SELECT (SELECT COUNT(*) FROM (
-          SELECT 1 FROM rung_tasks FORCE INDEX (by_due)
-          WHERE state = 'awaiting' AND next_due_at IS NULL AND next_at IS NOT NULL AND queue = :queue AND CHAR_LENGTH(queue) = CHAR_LENGTH(:queue)
-          LIMIT :most) a)
-     + (SELECT COUNT(*) FROM (
-          SELECT 1 FROM rung_tasks FORCE INDEX (by_due)
-          WHERE state = 'publishing' AND epoch > 0 AND queue = :queue AND CHAR_LENGTH(queue) = CHAR_LENGTH(:queue)
-          LIMIT :most) p)
-
--- name: rates
-SELECT value, tokens, filled_at FROM rung_rates
-WHERE queue = :queue AND length = CHAR_LENGTH(:queue) AND value IN (:values)
-
--- name: rates_write
-INSERT INTO rung_rates (queue, length, value, value_length, tokens, filled_at) VALUES :rows
-ON DUPLICATE KEY UPDATE tokens = VALUES(tokens), filled_at = VALUES(filled_at)
-
--- name: length_of
-CHAR_LENGTH(:text)
-
--- name: rates_forget
--- Their buckets are full: the same as none.
-DELETE FROM rung_rates WHERE filled_at < :before LIMIT 1000
-
 -- name: gates_forget
 -- As a queue is by default, or no longer in use.
 DELETE FROM rung_gates WHERE seen_at < :before AND breaker = 'closed' AND (hold_until IS NULL OR hold_until < :before)
   AND (limited_until IS NULL OR limited_until < :before) AND (outside_until IS NULL OR outside_until < :before) LIMIT 1000
-
--- name: rule_headers
-SELECT id, rule_headers FROM rung_tasks WHERE id IN (:ids)
 
 -- name: queue_gates
 SELECT queue, state, since, until, reason, `by`, waiting, next_at FROM retry_queues ORDER BY queue

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "src/core/require.h"
+#include "src/core/rate_value.h"
 #include "src/store/memory/memory_store_impl.h"
 
 namespace rung {
@@ -117,27 +118,47 @@ Result<std::vector<GateState>> MemoryStore::change_gates(const GateBatch& batch)
   });
 }
 
-Result<PermitCounts> MemoryStore::permits(const NewPermits& wanted) {
+Result<std::vector<SendTimes>> MemoryStore::take_send_times(std::span<const SendRequest> requests) {
   return call([&] {
-    PermitBook book;
-    book.queue = db_.rates_[{wanted.queue, ""}];
-    for (const auto* counts : {&wanted.request.wanted, &wanted.returned}) {
-      for (const auto& [value, count] : *counts) {
-        if (!value.empty()) book.values[value] = db_.rates_[{wanted.queue, value}];
+    std::vector<SendTimes> out;
+    for (const SendRequest& request : requests) {
+      SendBook book;
+      MemoryDb::Rate& own = db_.rates_[{request.queue, ""}];
+      book.queue = own.schedule;
+      book.reserved = own.reserved;
+      for (const auto& value : request.values) {
+        if (!value.value.empty())
+          book.values[value.value] = db_.rates_[{request.queue, value.value}].schedule;
       }
-    }
-    if (wanted.rules.in_flight > 0) {
       for (const auto& [id, row] : db_.tasks_) {
-        const State state = row.task.state;
-        const bool claimed = state == State::publishing && row.task.epoch > 0;
-        const bool out = claimed || (state == State::awaiting && row.task.next_at);
-        if (out && row.task.queue == wanted.queue) ++book.in_flight;
+        const Task& task = row.task;
+        if (request.in_flight <= 0 || task.queue != request.queue) continue;
+        if (task.state == State::scheduled) book.scheduled[id] = task.attempt;
+        const bool claimed = task.state == State::publishing && task.epoch > 0;
+        if (claimed || (task.state == State::awaiting && task.next_at)) ++book.out;
+      }
+      out.push_back(take(book, request, db_.now_locked()));
+      const EpochMs now = db_.now_locked();
+      own = {book.queue, book.reserved, std::max(book.queue.next(), now)};
+      for (const auto& [value, schedule] : book.values) {
+        if (!value.empty())
+          db_.rates_[{request.queue, value}] = {schedule, {}, std::max(schedule.next(), now)};
       }
     }
-    PermitCounts granted = permit(gate_of(wanted.queue), book, wanted, db_.now_locked());
-    db_.rates_[{wanted.queue, ""}] = book.queue;
-    for (const auto& [value, bucket] : book.values) db_.rates_[{wanted.queue, value}] = bucket;
-    return granted;
+    return out;
+  });
+}
+
+Result<int> MemoryStore::forget_send_times(EpochMs before, int most) {
+  return call([&] {
+    int count = 0;
+    std::erase_if(db_.rates_, [&](const auto& entry) {
+      const MemoryDb::Rate& rate = entry.second;
+      const bool goes = count < most && rate.schedule.next() < before && rate.filled_at < before;
+      count += goes ? 1 : 0;
+      return goes;
+    });
+    return count;
   });
 }
 
@@ -148,17 +169,14 @@ Result<std::map<TaskId, std::string>> MemoryStore::header_values(std::span<const
     for (const TaskId id : ids) {
       const auto row = db_.tasks_.find(id);
       if (row == db_.tasks_.end()) continue;
-      const auto value = row->second.task.rule_headers.find(header);
-      out.emplace(id, value == row->second.task.rule_headers.end() ? "" : value->second);
+      out.emplace(id, rate_value(row->second.task.rule_headers, header));
     }
     return out;
   });
 }
 
-Result<void> MemoryStore::forget_rates(EpochMs before) {
-  auto done = call([&] {
-    return std::erase_if(db_.rates_, [&](const auto& entry) { return entry.second.filled_at < before; });
-  });
+Result<void> MemoryStore::forget_gates(EpochMs /*before*/) {
+  auto done = call([] { return true; });
   if (!done) return tl::unexpected(done.error());
   return {};
 }

@@ -63,6 +63,11 @@ class MemoryDb {
     EpochMs until, next;
     bool gone = false;  // purged
   };
+  struct Rate {
+    SendSchedule schedule;
+    std::vector<Reservation> reserved = {};  // of the queue's own
+    EpochMs filled_at = {};                  // as the column
+  };
   EpochMs now_locked() const;
 
   mutable std::mutex mutex_;
@@ -92,8 +97,8 @@ class MemoryDb {
   std::map<std::string, std::string> gate_batches_;  // by maker
   std::map<std::string, Silence> named_queues_;      // that the config names
   std::map<std::string, RemovedQueue> removed_queues_;
-  std::map<std::string, AttachmentRecord> attachments_;               // by queue
-  std::map<std::pair<std::string, std::string>, TokenBucket> rates_;  // by queue and value
+  std::map<std::string, AttachmentRecord> attachments_;        // by queue
+  std::map<std::pair<std::string, std::string>, Rate> rates_;  // by queue and value; "" = the queue's own
 };
 
 std::unique_ptr<Store> open_memory_store(std::shared_ptr<MemoryDb> db);

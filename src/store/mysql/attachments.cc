@@ -55,10 +55,9 @@ std::vector<AttachmentRecord> values_of(const Records& records) {
 void write_record(Session& session, const AttachmentRecord& record) {
   const Literal queue = Literal::text(record.queue);
   Rows rows;
-  rows.row() << queue << Literal::rendered(render("length_of", {{"text", queue}}))
-             << Literal::text(to_word(record.state)) << Literal::time(record.since)
-             << Literal::time(record.attached_at) << Literal::text(clean_utf8(record.detail, kDetailBytes))
-             << Literal::time(record.checked_at);
+  rows.row() << queue << length_of(queue) << Literal::text(to_word(record.state))
+             << Literal::time(record.since) << Literal::time(record.attached_at)
+             << Literal::text(clean_utf8(record.detail, kDetailBytes)) << Literal::time(record.checked_at);
   session.exec(render("attachments_write", {{"rows", rows.done()}}));
 }
 
@@ -90,7 +89,7 @@ void write_named(Session& session, const std::string& name, const Silence& silen
                  const std::optional<EpochMs>& removed_at) {
   const Literal queue = Literal::text(name);
   Rows rows;
-  rows.row() << queue << Literal::rendered(render("length_of", {{"text", queue}}))
+  rows.row() << queue << length_of(queue)
              << Literal::text(silence.means == Silence::Means::success ? "success" : "failure")
              << Literal::number(silence.after.count()) << Literal::time(removed_at);
   session.exec(render("named_queues_write", {{"rows", rows.done()}}));

@@ -149,4 +149,6 @@ EpochMs parse_datetime(std::string_view text) {
   return {ms};
 }
 
+Literal length_of(const Literal& text) { return Literal::rendered(render("length_of", {{"text", text}})); }
+
 }  // namespace rung::mysql

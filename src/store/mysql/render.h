@@ -73,4 +73,7 @@ std::string render(std::string_view name, std::initializer_list<Place> places = 
 // "2026-11-21 17:05:00.123" -> ms; also without a fraction. 0 for any other text.
 EpochMs parse_datetime(std::string_view text);
 
+// CHAR_LENGTH of a text: of keys whose collation ignores blanks at the end.
+Literal length_of(const Literal& text);
+
 }  // namespace rung::mysql

@@ -106,12 +106,12 @@ TEST_P(AttachmentContract, HeldSilencesAreCountedAndNotFoundAgain) {
   ASSERT_EQ(due.size(), 1U);
   EXPECT_EQ(due[0].id, other);
   // It is in flight no more.
-  NewPermits permits;
-  permits.queue = "presumed";
-  permits.rules.in_flight = 2;
-  permits.request.wanted[""] = 5;
-  permits.node = fence.node;
-  EXPECT_EQ(must(store_->permits(permits))[""], 1);
+  SendRequest request;
+  request.queue = "presumed";
+  request.in_flight = 2;
+  request.values.resize(1);
+  request.values[0].due.resize(5);
+  EXPECT_EQ(must(store_->take_send_times(std::span(&request, 1))).at(0).values.at(0).given.size(), 1U);
   EXPECT_EQ(apply_one(*store_, fence, held, event::Redrive{}).verdict, Decision::Verdict::applied);
   EXPECT_EQ(must(store_->history(held)).at(0).attempt.outcome, Outcome::timed_out);
 }

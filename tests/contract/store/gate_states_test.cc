@@ -59,7 +59,6 @@ TEST_P(GateStateContract, AQueueIsNewUntilItIsChanged) {
     EXPECT_EQ(state.queue, "orders");
     EXPECT_TRUE(state.breaker == Breaker{});
     EXPECT_FALSE(state.retry_after || state.outside || state.limited);
-    EXPECT_TRUE(state.unused.empty());
     seen = now;
   });
   EXPECT_GE(seen, before);
@@ -85,7 +84,6 @@ TEST_P(GateStateContract, EveryFieldIsKept) {
     state.retry_after = {now - Ms{1}, now + Ms{1001}, "task 17 asked for 1s"};
     state.outside = {now - Ms{2}, now + Ms{2002}, "window Mon-Fri 08:00-18:00 Europe/Berlin"};
     state.limited = {now - Ms{3}, now + Ms{3003}, "rate 200/s"};
-    state.unused = {{1, {5, now}}, {70'000, {500, now - Ms{7}}}};
     state.seen_at = now - Ms{12'345};
   });
   EXPECT_EQ(written.breaker.probes.size(), 2U);

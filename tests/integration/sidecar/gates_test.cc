@@ -169,6 +169,32 @@ TEST_F(GatesOfTheConfig, ASlowTenantDelaysNoOther) {
       << "at once, and not after 50 s";
 }
 
+TEST_F(GatesOfTheConfig, NoValueOfAHeaderEvadesItsRate) {
+  const std::string queue = gated("rate_by: { header: tenant, rate: 1/m }");
+  const std::vector<Value> values{Value("acme"),
+                                  Value(true),
+                                  Value(Decimal{2, 314}),
+                                  Value(Timestamp{1'700'000'000}),
+                                  Value(Bytes{"\xff\x01"}),
+                                  Value(std::string("\xfe\xff")),
+                                  Value(std::string(300, 'v')),
+                                  Value(Table{{"name", "acme"}}),
+                                  Value(Array{Value("acme")}),
+                                  Value("")};
+  for (int i = 0; i < 3; ++i) {
+    for (const Value& value : values) {
+      Message message;
+      message.body = "body";
+      message.headers = Table{{"tenant", value}, {"retry-queue", queue}, {"retry-error", "no"}};
+      ASSERT_TRUE(amqp.publish(failed(), "", message));
+    }
+  }
+  fail_many(queue, 3);  // without the header: as with an empty one
+  const auto out = deliveries(queue, Ms{5000});
+  EXPECT_EQ(out.size(), values.size()) << "one of each value";
+  EXPECT_TRUE(rung().logged("rate_by: a header without a usual value")) << rung().log_tail();
+}
+
 TEST_F(GatesOfTheConfig, NoMoreInFlightThanAllowed) {
   const std::string queue = gated("in_flight: 5", 2);
   fail_many(queue, 20);

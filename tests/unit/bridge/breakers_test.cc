@@ -277,7 +277,7 @@ TEST_F(RateStory, TasksGoOutAtTheRateOldestFirst) {
   EXPECT_NEAR(static_cast<double>(gone.size()), 205, 10);
   EXPECT_EQ(gone, std::vector<TaskId>(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(gone.size())));
   EXPECT_EQ(world.row(ids.back()).attempt, 0);
-  EXPECT_EQ(flow->dispatch.held(), 300 - gone.size());
+  EXPECT_NEAR(static_cast<double>(flow->dispatch.held()), static_cast<double>(300 - gone.size()), 2);
   const auto gates = world.eyes->queue_gates().value();
   ASSERT_FALSE(gates.empty());
   EXPECT_EQ(gates.back().queue, "orders");
@@ -312,7 +312,7 @@ TEST_F(RateStory, AReloadThatRemovesTheRateLetsAllGo) {
   EXPECT_THAT(sent(), SizeIs(200));
 }
 
-TEST_F(RateStory, APausedQueueTakesNoPermits) {
+TEST_F(RateStory, APausedQueueTakesNoSendTimes) {
   for (int i = 0; i < 200; ++i) scheduled("orders", Ms{2000});
   ASSERT_TRUE(world.eyes->pause({"orders", {}, "ann", ""}));
   world.loop.run_for(kSecond * 10);
@@ -322,7 +322,7 @@ TEST_F(RateStory, APausedQueueTakesNoPermits) {
   EXPECT_NEAR(static_cast<double>(sent().size()), 105, 12);
 }
 
-TEST_F(RateStory, CancelledTasksUseNoPermits) {
+TEST_F(RateStory, CancelledTasksUseNoSendTimes) {
   std::vector<TaskId> ids;
   for (int i = 0; i < 200; ++i) ids.push_back(scheduled("orders", Ms{100 + i}));
   world.loop.run_for(Ms{300});
@@ -332,7 +332,7 @@ TEST_F(RateStory, CancelledTasksUseNoPermits) {
   EXPECT_EQ(world.row(ids.back()).state, State::awaiting) << "the 170 cancelled ones would take 8 s";
 }
 
-TEST_F(RateStory, WithoutTheBrokerNoPermitsAreTaken) {
+TEST_F(RateStory, WithoutTheBrokerNoSendTimesAreTaken) {
   flow->dispatch.open(false);
   for (int i = 0; i < 300; ++i) scheduled("orders", Ms{100});
   world.loop.run_for(kSecond * 10);

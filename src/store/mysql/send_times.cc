@@ -1,0 +1,140 @@
+// Send times of queues with rates or a limit in flight: their schedules, which all instances share.
+#include "src/core/send_times.h"
+
+#include <set>
+
+#include "src/core/rate_value.h"
+#include "src/store/mysql/render.h"
+#include "src/store/mysql/rows.h"
+#include "src/store/mysql/store_impl.h"
+
+namespace rung::mysql {
+namespace {
+
+// The queue's own row has the value "".
+std::set<std::string> keys_of(const SendRequest& request) {
+  std::set<std::string> keys{""};
+  for (const auto& value : request.values) keys.insert(value.value);
+  return keys;
+}
+
+Rows& add_key(Rows& rows, const std::string& queue, const std::string& value) {
+  const Literal q = Literal::text(queue), v = Literal::text(value);
+  return rows.row() << q << length_of(q) << v << length_of(v) << Literal::number(0);
+}
+
+using Books = std::map<std::string, SendBook>;
+
+void lock_rates(Session& session, const std::map<std::string, const SendRequest*>& requests) {
+  Rows rows;
+  for (const auto& [queue, request] : requests) {
+    for (const std::string& value : keys_of(*request))
+      add_key(rows, queue, value) << Literal::rendered(render("time_now"));
+  }
+  session.exec(render("rates_lock", {{"rows", rows.done()}}));
+}
+
+// Returns the database's time.
+EpochMs read_rates(Session& session, const std::map<std::string, const SendRequest*>& requests,
+                   Books& books) {
+  std::string which;
+  for (const auto& [queue, request] : requests) {
+    std::vector<Literal> values;
+    for (const std::string& value : keys_of(*request)) values.push_back(Literal::text(value));
+    which += (which.empty() ? "" : " OR ") +
+             render("rates_of", {{"queue", Literal::text(queue)}, {"values", Literal::list(values)}});
+  }
+  EpochMs now;
+  auto row = session.query(render("rates", {{"which", Literal::rendered(std::move(which))}}));
+  while (row->next()) {
+    now = time_at(*row, 5).value_or(EpochMs{});
+    const auto book = books.find(text_at(*row, 1));
+    if (book == books.end()) continue;
+    const std::string value = text_at(*row, 2);
+    (value.empty() ? book->second.queue : book->second.values[value]) = {row->getInt64(3)};
+    if (value.empty()) book->second.reserved = reservations_from(text_at(*row, 4));
+  }
+  if (now.ms == 0) throw Again{"the rows of the rates are missing"};
+  return now;
+}
+
+void read_in_flight(Session& session, const std::map<std::string, const SendRequest*>& requests,
+                    Books& books) {
+  std::vector<TaskId> ids;
+  for (const auto& [queue, request] : requests) {
+    if (request->in_flight <= 0) continue;
+    for (const auto& value : request->values) ids.insert(ids.end(), value.ids.begin(), value.ids.end());
+    for (const Reservation& one : books[queue].reserved) ids.push_back(one.id);
+  }
+  if (!ids.empty()) {
+    auto row = session.query(render("rates_scheduled", {{"ids", Literal::ids(ids)}}));
+    while (row->next()) {
+      const auto book = books.find(text_at(*row, 2));
+      if (book != books.end()) book->second.scheduled[TaskId{row->getInt64(1)}] = row->getInt(3);
+    }
+  }
+  for (const auto& [queue, request] : requests) {
+    if (request->in_flight <= 0) continue;
+    auto row = session.query(render("gate_in_flight", {{"queue", Literal::text(queue)},
+                                                       {"most", Literal::number(request->in_flight + 1)}}));
+    if (row->next()) books[queue].out = row->getInt(1);
+  }
+}
+
+void write_rates(Session& session, const Books& books, EpochMs now) {
+  Rows rows;
+  const auto add = [&](const std::string& queue, const std::string& value, const SendSchedule& schedule,
+                       const std::string& reserved) {
+    add_key(rows, queue, value) << Literal::time(std::max(schedule.next(), now))
+                                << Literal::number(schedule.next_us) << Literal::text(reserved);
+  };
+  for (const auto& [queue, book] : books) {
+    add(queue, "", book.queue, to_text(book.reserved));
+    for (const auto& [value, schedule] : book.values) {
+      if (!value.empty() && schedule.next_us > 0) add(queue, value, schedule, "");
+    }
+  }
+  session.exec(render("rates_write", {{"rows", rows.done()}}));
+}
+
+}  // namespace
+
+Result<std::vector<SendTimes>> MysqlStore::take_send_times(std::span<const SendRequest> requests) {
+  std::map<std::string, const SendRequest*> by_queue;  // in the order of the key: the order of the locks
+  for (const SendRequest& request : requests) by_queue[request.queue] = &request;
+  if (by_queue.empty()) return std::vector<SendTimes>{};
+  return session_->transaction_for([&] {
+    Books books;
+    for (const auto& [queue, request] : by_queue) books[queue];
+    lock_rates(*session_, by_queue);
+    const EpochMs now = read_rates(*session_, by_queue, books);
+    read_in_flight(*session_, by_queue, books);
+    std::vector<SendTimes> out;
+    for (const SendRequest& request : requests) out.push_back(take(books[request.queue], request, now));
+    write_rates(*session_, books, now);
+    return out;
+  });
+}
+
+Result<int> MysqlStore::forget_send_times(EpochMs before, int most) {
+  return session_->run_for([&] {
+    return static_cast<int>(
+        session_->exec(render("rates_forget", {{"before", Literal::time(before)},
+                                               {"before_us", Literal::number(before.ms * 1000)},
+                                               {"most", Literal::number(most)}})));
+  });
+}
+
+Result<std::map<TaskId, std::string>> MysqlStore::header_values(std::span<const TaskId> ids,
+                                                                const std::string& header) {
+  return session_->run_for([&] {
+    std::map<TaskId, std::string> out;
+    if (ids.empty()) return out;
+    auto row = session_->query(render("rule_headers", {{"ids", Literal::ids(ids)}}));
+    while (row->next())
+      out.emplace(TaskId{row->getInt64(1)}, rate_value(rule_headers_from(text_at(*row, 2)), header));
+    return out;
+  });
+}
+
+}  // namespace rung::mysql

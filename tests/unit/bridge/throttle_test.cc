@@ -1,0 +1,232 @@
+// Tasks of queues with rates and limits wait for send times: what that costs, and what is lost and never
+// given twice.
+#include "src/bridge/throttle.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/unit/bridge/flow_fixture.h"
+
+namespace rung::bridge {
+namespace {
+
+using testing::SizeIs;
+
+constexpr Ms kOneSecond{1000};
+
+// `count` queues, orders and orders-1 ..., with this gate.
+RuleBookPtr all_gated(const GateRules& gate, int count = 1) {
+  QueueRules rules{
+      .ladder = "default", .silence = {Silence::Means::failure, Ms{3'600'000}}, .catch_up = 1000};
+  RuleBook::Queues queues;
+  const QueueRules defaults = rules;
+  rules.gate = gate;
+  for (int i = 0; i < count; ++i) queues["orders" + (i == 0 ? "" : "-" + std::to_string(i))] = rules;
+  return std::make_shared<RuleBook>(
+      RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}, Ms{2000}, Ms{5000}})}}, queues,
+      RuleBook::Tags{}, defaults);
+}
+
+GateRules rate_of(double per_second) {
+  GateRules gate;
+  gate.rate = per_second;
+  return gate;
+}
+
+class ThrottleStory : public testing::Test {
+ protected:
+  void begin(RuleBookPtr rules) {
+    world.rules = std::move(rules);
+    flow = std::make_unique<Flow>(world);
+    for (const auto& [queue, gate] : world.rules->queues()) flow->broker.declare(queue);
+    flow->take_shards();
+    start(*flow);
+  }
+  static void start(Flow& instance) {
+    instance.janitor.start();
+    instance.gates.start();
+    instance.breakers.start();
+    instance.world.loop.run_for(Ms{100});
+  }
+  TaskId scheduled(const std::string& queue, Ms delay, const std::string& tenant = "") {
+    const TaskId id = world.insert(queue, world.now() + delay, 5, [&](Task& task) {
+      if (!tenant.empty()) task.rule_headers = {{"tenant", tenant}};
+    });
+    flow->schedule(id);
+    return id;
+  }
+  std::size_t sent(const std::string& queue = "orders") const { return flow->broker.contents(queue).size(); }
+  std::size_t jobs() const { return flow->jobs.submitted(Lane::flow); }
+
+  World world;
+  std::unique_ptr<Flow> flow;
+};
+
+TEST_F(ThrottleStory, AnIdleRateCostsATransactionForEachSendTime) {
+  begin(all_gated(rate_of(1.0 / 60), 100));
+  for (const auto& [queue, gate] : world.rules->queues()) {
+    for (int i = 0; i < 5; ++i) scheduled(queue, Ms{100});
+  }
+  world.loop.run_for(kOneSecond * 5);
+  for (const auto& [queue, gate] : world.rules->queues()) EXPECT_EQ(sent(queue), 1U);
+  const std::size_t before = jobs();
+  world.loop.run_for(kOneSecond * 50);
+  EXPECT_EQ(jobs() - before, 0U) << "nothing can go out before the minute is over";
+  world.loop.run_for(kOneSecond * 70);
+  for (const auto& [queue, gate] : world.rules->queues()) EXPECT_EQ(sent(queue), 3U);
+  EXPECT_LT(jobs() - before, 100U)
+      << "two send times of 100 queues, with their claims and confirms: together";
+  EXPECT_EQ(flow->dispatch.held(), 200U);
+}
+
+TEST_F(ThrottleStory, ALostAnswerLosesSendTimesAndGivesNoneTwice) {
+  begin(all_gated(rate_of(20)));
+  for (int i = 0; i < 300; ++i) scheduled("orders", Ms{100});
+  world.loop.run_for(kOneSecond);
+  const std::size_t before = sent();
+  for (int i = 0; i < 20; ++i) {
+    world.db->lose_next_answers(1);
+    world.loop.run_for(Ms{500});
+  }
+  EXPECT_LE(sent() - before, 205U);
+  const std::size_t after = sent();
+  world.loop.run_for(kOneSecond * 5);
+  EXPECT_NEAR(static_cast<double>(sent() - after), 100, 6) << "and then goes on";
+}
+
+TEST_F(ThrottleStory, AQueueThatIsClosedLosesItsSendTimesAndDoesNotFloodWhenItOpens) {
+  begin(all_gated(rate_of(50)));
+  for (int i = 0; i < 500; ++i) scheduled("orders", Ms{100});
+  world.loop.run_for(kOneSecond);
+  ASSERT_TRUE(world.eyes->pause({"orders", {}, "ann", ""}));
+  world.loop.run_for(kOneSecond);
+  const std::size_t before = sent();
+  const std::size_t asked = jobs();
+  world.loop.run_for(kOneSecond * 20);
+  EXPECT_EQ(sent(), before);
+  EXPECT_LE(jobs() - asked, 1U) << "nothing is asked for";
+  ASSERT_TRUE(world.eyes->resume("orders", "ann", "")->any());
+  world.loop.run_for(kOneSecond * 2);
+  EXPECT_LE(sent() - before, 50U * 2 + 11);
+  EXPECT_GE(sent() - before, 60U);
+}
+
+TEST_F(ThrottleStory, ATaskWhoseShardIsLostLeavesAndItsSendTimeGoesToTheNext) {
+  begin(all_gated(rate_of(1)));
+  scheduled("orders", Ms{100});
+  const TaskId lost = world.insert("orders", world.now() + Ms{110}, 7);
+  const TaskId next = world.insert("orders", world.now() + Ms{120}, 5);
+  flow->schedule(lost);
+  flow->schedule(next);
+  world.loop.run_for(Ms{500});
+  ASSERT_EQ(sent(), 1U);
+  // Both wait; `lost` has the next send time.
+  ASSERT_TRUE(flow->say({lost, event::Cancel{"no"}, ByHand{"ann", {}}}));
+  world.loop.run_for(kOneSecond);
+  EXPECT_EQ(world.row(next).attempt, 1);
+}
+
+TEST_F(ThrottleStory, AStepOfTheDatabasesClockStopsNothing) {
+  begin(all_gated(rate_of(20)));
+  for (int i = 0; i < 1000; ++i) scheduled("orders", Ms{100});
+  world.loop.run_for(kOneSecond * 2);
+  for (const Ms step : {Ms{-3'600'000}, Ms{3'600'000}}) {
+    world.db->set_now(world.db->now() + step);
+    for (int i = 0; i < 100; ++i) {
+      world.loop.run_for(Ms{100});
+      world.db->advance(Ms{100});
+    }
+    // Those from before a step back are not due any more.
+    for (int i = 0; i < 200; ++i) {
+      const TaskId id = world.insert("orders", world.db->now() + Ms{100});
+      flow->schedule(id);
+    }
+    const std::size_t before = sent();
+    for (int i = 0; i < 50; ++i) {
+      world.loop.run_for(Ms{100});
+      world.db->advance(Ms{100});
+    }
+    EXPECT_NEAR(static_cast<double>(sent() - before), 100, 12) << step.count();
+  }
+}
+
+TEST_F(ThrottleStory, AReloadWithAFasterRateAppliesAtOnce) {
+  begin(all_gated(rate_of(1.0 / 3600)));
+  for (int i = 0; i < 20; ++i) scheduled("orders", Ms{100});
+  world.loop.run_for(kOneSecond * 5);
+  EXPECT_EQ(sent(), 1U);
+  world.rules = all_gated(rate_of(20));
+  world.loop.run_for(kOneSecond * 3);
+  EXPECT_EQ(sent(), 20U);
+}
+
+TEST_F(ThrottleStory, TwoInstancesShareARateAndNeitherStarves) {
+  begin(all_gated(rate_of(20)));
+  Flow::Options options;
+  options.name = "b";
+  Flow other(world, options);
+  start(other);
+  other.shards.start();
+  EXPECT_TRUE(world.loop.run_until([&] { return other.shards.count() == kShards / 2; }));
+  for (int i = 0; i < 600; ++i) world.insert("orders", world.now() + Ms{1000}, i % kShards);
+  world.loop.run_for(kOneSecond * 3);
+  const auto both = [&] { return std::pair(sent(), other.broker.contents("orders").size()); };
+  const auto before = both();
+  world.loop.run_for(kOneSecond * 10);
+  const auto after = both();
+  const std::size_t mine = after.first - before.first, others = after.second - before.second;
+  EXPECT_NEAR(static_cast<double>(mine + others), 200, 4);
+  EXPECT_GE(mine, 40U);
+  EXPECT_GE(others, 40U);
+}
+
+TEST_F(ThrottleStory, AtASlowRateNeitherInstanceStarves) {
+  begin(all_gated(rate_of(0.2)));
+  Flow::Options options;
+  options.name = "b";
+  Flow other(world, options);
+  start(other);
+  other.shards.start();
+  EXPECT_TRUE(world.loop.run_until([&] { return other.shards.count() == kShards / 2; }));
+  for (int i = 0; i < 200; ++i) world.insert("orders", world.now() + Ms{1000}, i % kShards);
+  world.loop.run_for(kOneSecond * 100);
+  const std::size_t mine = sent(), others = other.broker.contents("orders").size();
+  EXPECT_NEAR(static_cast<double>(mine + others), 20, 1);
+  EXPECT_GE(mine, 6U);
+  EXPECT_GE(others, 6U);
+}
+
+TEST_F(ThrottleStory, TasksWithoutAValueShareOneRate) {
+  GateRules gate;
+  gate.rate_by = RateBy{"tenant", 5};
+  begin(all_gated(gate));
+  for (int i = 0; i < 100; ++i) scheduled("orders", Ms{100});
+  const TaskId other = scheduled("orders", Ms{100}, "a");
+  world.loop.run_for(kOneSecond * 4);
+  EXPECT_NEAR(static_cast<double>(sent()), 2 + 4 * 5, 2);
+  EXPECT_EQ(world.row(other).attempt, 1);
+  EXPECT_EQ(flow->dispatch.rate_values().missing, 100);
+}
+
+TEST_F(ThrottleStory, ALimitInFlightIsAskedForWhenADeliveryEndsElseEachSecond) {
+  GateRules gate;
+  gate.in_flight = 5;
+  begin(all_gated(gate));
+  for (int i = 0; i < 30; ++i) scheduled("orders", Ms{100});
+  world.loop.run_for(kOneSecond * 5);
+  ASSERT_EQ(sent(), 5U);
+  const std::size_t before = jobs();
+  world.loop.run_for(kOneSecond * 20);
+  EXPECT_LE(jobs() - before, 21U);
+  EXPECT_EQ(sent(), 5U);
+  const std::string first =
+      std::get<std::string>(find(flow->broker.contents("orders").front().headers, header::kId)->v);
+  flow->say({TaskId::parse(first).value(), event::Succeeded{1}});
+  world.loop.run_for(Ms{100});
+  EXPECT_EQ(sent(), 6U);
+}
+
+}  // namespace
+}  // namespace rung::bridge
