@@ -79,9 +79,11 @@ bool Dispatch::ramps_up(std::uint32_t queue) const {
 
 bool Dispatch::is_full(const io::DueItem& item) const {
   if (item.queue == QueueNames::kNone) return true;
-  if (targets_.is_closed(item.queue))
-    return targets_.waiting(item.queue) + throttle_.waiting(item.queue) >= kKeptBehindGate ||
-           targets_.held() >= deps_.most_held;
+  if (targets_.is_closed(item.queue)) {
+    const std::size_t kept = targets_.waiting(item.queue) + throttle_.waiting(item.queue);
+    // One of each queue in any case: a breaker's probe is a task that waits here.
+    return kept >= kKeptBehindGate || (kept > 0 && targets_.held() >= deps_.most_held);
+  }
   return throttle_.holds(item.queue) && throttle_.full(item.queue);
 }
 
@@ -178,7 +180,8 @@ void Dispatch::close(const std::string& queue, std::uint32_t number) {
   if (!targets_.is_closed(number)) return;
   const std::size_t mine = targets_.waiting(number);
   const std::size_t others = targets_.held() - mine;
-  const std::size_t most = std::min(kKeptBehindGate, deps_.most_held - std::min(deps_.most_held, others));
+  const std::size_t most =
+      std::clamp(deps_.most_held - std::min(deps_.most_held, others), std::size_t{1}, kKeptBehindGate);
   if (mine <= most) return;
   targets_.keep_oldest(number, most, [this](TaskId id) { tracker_.untrack(id); });
   if (left_.size() < QueueNames::kMost) left_.insert(queue);

@@ -143,7 +143,11 @@ class FaultyStore final : public Store {
     return call([&] { return db_->change_gates(batch); });
   }
   Result<std::vector<SendTimes>> take_send_times(std::span<const SendRequest> requests) override {
-    return call([&] { return db_->take_send_times(requests); });
+    return call([&] {
+      auto times = db_->take_send_times(requests);
+      if (times) deps_.watcher.given(requests, *times);
+      return times;
+    });
   }
   Result<int> forget_send_times(EpochMs before, int most) override {
     return call([&] { return db_->forget_send_times(before, most); });

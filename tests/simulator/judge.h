@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ class Judge final : public Watcher {
                 const Fence& fence) override;
   void applied(std::span<const Event> events, const std::vector<Decision>& decisions,
                const Fence& fence) override;
+  void given(std::span<const SendRequest> requests, const std::vector<SendTimes>& times) override;
   void written(const std::string& node, std::uint64_t connection, const Outgoing& outgoing) override;
   void arrived(const std::string& queue, const Message& message, std::uint64_t by) override;
   void returned(const Message& message) override;
@@ -86,6 +88,7 @@ class Judge final : public Watcher {
   std::vector<std::pair<Us, Us>> steps_;           // when, by how much
   std::map<std::string, Us> paused_;               // when each queue was paused, or its pause changed, last
   std::map<std::string, std::vector<Us>> claims_;  // of new attempts, by queue
+  std::map<std::string, std::multiset<EpochMs>> given_;  // send times, by queue: the latest seconds
 };
 
 }  // namespace rung::sim

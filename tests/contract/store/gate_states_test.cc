@@ -283,9 +283,7 @@ TEST_P(GateStateContract, OfADamagedRowWhatCanBeReadAppliesAndTheOthersAreRead) 
       {"breaker_detail", R"({"opened_at":1e300,"outcomes":7})"},
       {"breaker_detail", R"({"probes":[[1]]})"},
       {"breaker_detail", R"({"probes":[["a",2,true],7]})"},
-      {"breaker_detail", R"({"probes":{"number":1}})"},
-      {"permits", R"([[1,2]])"},
-      {"permits", R"({"node":1})"}};
+      {"breaker_detail", R"({"probes":{"number":1}})"}};
   for (std::size_t i = 0; i <= damages.size(); ++i) {
     const std::string queue = "q" + std::to_string(i);
     change(queue, [&](GateState& state, EpochMs) {
