@@ -35,7 +35,7 @@ Json traces_json(const OtelOptions& otel) {
   Json names = Json::array();  // their values are secret
   for (const auto& [name, value] : otel.headers) names.push_back(name);
   return {{"endpoint", otel.endpoint}, {"protocol", "http/json"}, {"service", otel.service},
-          {"headers", names},          {"verify", otel.verify},       {"sample", otel.sample}};
+          {"headers", names},          {"verify", otel.verify},   {"sample", otel.sample}};
 }
 
 Json check_json(const LoadedConfig& loaded) {

@@ -12,8 +12,8 @@
 
 namespace rung {
 
-// Publishes a second for each value of a header (rate_value.h), over all instances together. Messages without a
-// value share one rate.
+// Publishes a second for each value of a header (rate_value.h), over all instances together. Messages without
+// a value share one rate.
 struct RateBy {
   std::string header;
   double per_second = 0;
