@@ -64,7 +64,6 @@ void CrashLoop::looked(const std::optional<std::vector<HarmfulSetting>>& setting
   if (stage_ == Stage::over) return;
   looked_ = true;
   if (settings) {
-    told_ = true;
     limit_.reset();
     for (const HarmfulSetting& one : *settings) {
       if (one.delivery_limit && (!limit_ || *one.delivery_limit < *limit_->delivery_limit)) limit_ = one;
@@ -73,7 +72,7 @@ void CrashLoop::looked(const std::optional<std::vector<HarmfulSetting>>& setting
   // What is consumed already is better stored than returned: that would cost a delivery.
   if (stage_ == Stage::pausing && must_stop()) return stop_for(*limit_);
   if (stage_ == Stage::looking) decide();
-  if (stage_ == Stage::stopped && settings && !limit_) {
+  if (stage_ == Stage::stopped && settings && !must_stop()) {
     log::info("no delivery limit any more: intake begins");
     deps_.health.clear(kLoopProblem);
     consume();
@@ -86,7 +85,7 @@ bool CrashLoop::must_stop() const {
 
 void CrashLoop::decide() {
   if (must_stop()) return stop_for(*limit_);
-  if (unfinished_ <= kUnpausedStarts || (told_ && !limit_)) return consume();
+  if (unfinished_ <= kUnpausedStarts) return consume();
   const Ms pause = std::min(Ms{1000} * (unfinished_ - kUnpausedStarts), kLongestPause);
   stage_ = Stage::pausing;
   log::warn("earlier starts ended before their intake was stable: it begins after a pause",
@@ -145,9 +144,13 @@ void CrashLoop::write(std::int64_t count) {
 
 void CrashLoop::drain() {
   timer_.stop();
-  // A start that consumed nothing has used up nothing, but it has mended nothing either.
-  const bool stopped = stage_ == Stage::stopped || stage_ == Stage::counting;
-  if (stage_ != Stage::over) write(stopped ? unfinished_ : 0);
+  // A start that consumed nothing has used up nothing, but it has mended nothing either. While it is being
+  // counted, one start too many is the safe side.
+  if (stage_ == Stage::consuming) {
+    write(0);
+  } else if (stage_ != Stage::over && stage_ != Stage::counting) {
+    write(unfinished_);
+  }
   stage_ = Stage::over;
 }
 

@@ -5,10 +5,9 @@
 // one:
 //   - A limit is known on one of our queues, and n has reached half of it: nothing is consumed until it is
 //   gone.
-//   - It is not known whether there is one: from the third on a pause before the first message, a second
-//   longer
-//     each time, kLongestPause at most.
-//   - There is none: nothing.
+//   - Otherwise: from the third on a pause before the first message, a second longer each time, kLongestPause
+//   at
+//     most. A limit that was set a moment ago is not known yet: the management API shows it seconds later.
 // The first look at the broker's settings tells which limits there are. It is waited for, kLookTakes at most,
 // if an earlier start was not finished. Thread: the loop's.
 #pragma once
@@ -32,7 +31,7 @@ class CrashLoop {
  public:
   static constexpr Ms kStable{60'000};
   static constexpr Ms kLookTakes{5'000};
-  static constexpr Ms kLongestPause{10'000};
+  static constexpr Ms kLongestPause{30'000};
 
   struct Deps {
     StoreJobs& jobs;

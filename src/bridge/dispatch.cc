@@ -59,7 +59,8 @@ Dispatch::Dispatch(Deps deps, int most_under_way, BrokerLimits limits)
                  [this](std::uint32_t queue) -> std::size_t {
                    if (!open_ || draining_ || !deps_.shards.any()) return 0;
                    return targets_.room_for(queue, deps_.clock.here().boot());
-                 }}),
+                 },
+                 std::min(Throttle::kMostInAll, deps_.most_held * 5)}),
       linger_(deps_.loop, kLinger, [this] { pump(); }),
       again_(deps_.loop, [this] { pump(); }) {}
 
@@ -183,12 +184,16 @@ void Dispatch::close(const std::string& queue, std::uint32_t number) {
   const std::size_t most =
       std::clamp(deps_.most_held - std::min(deps_.most_held, others), std::size_t{1}, kKeptBehindGate);
   if (mine <= most) return;
-  targets_.keep_oldest(number, most, [this](TaskId id) { tracker_.untrack(id); });
+  targets_.keep_oldest(number, most, [this](const io::DueItem& item) {
+    // It may have moved to another queue meanwhile, and be under way from there.
+    if (tracker_.contains(item) && !tracker_.publishing(item.id)) tracker_.untrack(item.id);
+  });
   if (left_.size() < QueueNames::kMost) left_.insert(queue);
 }
 
 void Dispatch::each_queue(const std::function<void(std::uint32_t)>& tell) const {
   tracker_.each_queue(tell);
+  throttle_.each_queue(tell);
   targets_.each_in_use(deps_.clock.here().boot(), tell);
 }
 

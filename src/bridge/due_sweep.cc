@@ -40,8 +40,9 @@ void DueSweep::sweep() {
   if (busy_ || !deps_.shards.any()) return;
   busy_ = true;
   if (deps_.dispatch.opened()) {
-    hurry_ = true;
-    passed_.reset();
+    // A pass under way goes on to its end: else tasks behind a large backlog would wait while gates open.
+    anew_ = hurry_;
+    if (!std::exchange(hurry_, true)) passed_.reset();
   }
   const EpochMs until = deps_.clock.now() - kSweepGrace;
   const bool recent = deps_.dispatch.ready() > kEnoughReady || look_recent_;
@@ -75,7 +76,7 @@ void DueSweep::found(const std::vector<DueEntry>& rows, bool recent) {
   if (standing) note_standing(rows);
   // All that is recent is read, page by page; then the next page of what is not.
   look_recent_ = recent ? end.has_value() : standing;
-  if (!recent && !end) hurry_ = false;
+  if (!recent && !end) hurry_ = std::exchange(anew_, false);
   if (!items.empty()) deps_.dispatch.due(items);
   if (going >= kSweptPerShard || look_recent_ || hurry_) soon_.start(kSweepSoon);
 }

@@ -53,6 +53,7 @@ class DueSweep {
   std::optional<EpochMs> recent_passed_;  // the same of those that do
   bool hurry_ = false;                    // tasks of a queue whose gate has opened wait behind passed_
   std::map<std::string, std::size_t> standing_;  // closed queues, and how many tasks the last full pages had
+  bool anew_ = false;                            // another one has opened during that pass
   bool busy_ = false;
 };
 

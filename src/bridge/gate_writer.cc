@@ -201,18 +201,33 @@ void GateWriter::flush() {
     return apply(state, notes->at(state.queue), rules->queue(state.queue), now, *probes);
   };
   deps_.jobs.submit<std::vector<GateState>>(
-      Lane::gates,
-      [batch = std::move(batch)](GateStore& store) -> Result<std::vector<GateState>> {
+      Lane::gate_writes,
+      [batch = std::move(batch), probes,
+       singly = std::make_shared<std::map<std::string, std::optional<GateState>>>()](
+          GateStore& store) -> Result<std::vector<GateState>> {
         auto states = store.change_gates(batch);
         if (states || states.error().kind != Error::Kind::permanent || batch.queues.size() == 1)
           return states;
         // Something about one of them: the others are written.
         std::vector<GateState> written;
-        for (const std::string& queue : batch.queues) {
-          if (auto one = store.change_gates({{queue}, batch.change}); one)
-            written.push_back(std::move(one->front()));
-          else if (one.error().is_transient())
+        for (std::size_t i = 0; i < batch.queues.size(); ++i) {
+          const std::string& queue = batch.queues[i];
+          if (!singly->try_emplace(queue).second && (*singly)[queue]) {  // by the attempt before
+            written.push_back(*(*singly)[queue]);
+            continue;
+          }
+          auto one =
+              store.change_gates({{queue}, batch.change, batch.maker, batch.id + '/' + std::to_string(i)});
+          if (one) {
+            written.push_back(one->front());
+            (*singly)[queue] = std::move(one->front());
+          } else if (one.error().is_transient()) {
             return one;
+          } else {
+            probes->erase(queue);
+            log::error("gates not written",
+                       {{"queues", 1}, {"queue", queue}, {"reason", one.error().message}});
+          }
         }
         return written;
       },

@@ -103,21 +103,23 @@ void Gates::check_health() {
 
 void Gates::read() {
   if (std::exchange(reading_, true)) return;
-  const bool all = !known_ || read_at_ - read_all_at_ >= kReadAllEvery;
+  const bool gates = rules_->has_gates();
+  const bool all =
+      !known_ || (gates && !read_states_) || clock_.here().boot() - read_all_at_ >= kReadAllEvery;
+  written_.clear();
   jobs_.submit<Look>(
       Lane::gates,
-      [gates = rules_->has_gates(), all,
-       since = all ? EpochMs{} : read_at_ - kOverlap](Store& store) -> Result<Look> {
+      [gates, all, since = all ? EpochMs{} : read_at_ - kOverlap](Store& store) -> Result<Look> {
         const auto now = store.now();
         if (!now) return tl::unexpected(now.error());
         auto pauses = store.pauses(since);
         if (!pauses) return tl::unexpected(pauses.error());
-        if (!gates) return Look{*now, all, *std::move(pauses), {}};
+        if (!gates) return Look{*now, all, false, *std::move(pauses), {}};
         auto states = store.gate_states(since);
         if (!states) return tl::unexpected(states.error());
         const bool damaged = std::ranges::any_of(*states, &GateState::damaged);
         if (damaged && planted(Bug::damaged_gates)) return permanent("a row is damaged");
-        return Look{*now, all, *std::move(pauses), *std::move(states)};
+        return Look{*now, all, true, *std::move(pauses), *std::move(states)};
       },
       [this, generation = generation_](const Result<Look>& look) {
         reading_ = false;
@@ -129,7 +131,8 @@ void Gates::read() {
 void Gates::read_done(const Look& look, bool fresh) {
   read_at_ = look.at;
   if (look.all) {
-    read_all_at_ = look.at;
+    read_all_at_ = clock_.here().boot();
+    read_states_ = look.states_read;
     std::set<std::string_view> there;
     for (const Pause& pause : look.pauses) there.insert(pause.queue);
     std::erase_if(damaged_, [&](const auto& queue) { return state(queue) == nullptr; });
@@ -139,7 +142,7 @@ void Gates::read_done(const Look& look, bool fresh) {
     there.clear();
     for (const GateState& state : look.states) there.insert(state.queue);
     for (auto& [queue, known] : queues_) {
-      if (!known.state || there.contains(queue)) continue;
+      if (!known.state || there.contains(queue) || written_.contains(queue)) continue;
       known.state.reset();
       if (!is_listed(queue)) --unlisted_;
       touched_.push_back(queue);
@@ -156,7 +159,10 @@ void Gates::read_done(const Look& look, bool fresh) {
     if (altered) log_paused(pause);
     update(pause.queue);
   }
-  for (const GateState& state : look.states) take(state);
+  // Of what was written since this read began, the next one has the rest.
+  for (const GateState& state : look.states) {
+    if (!written_.contains(state.queue)) take(state);
+  }
   if (look.all) update_all();
   const bool first = fresh && !std::exchange(known_, true);
   if (first && !std::exchange(read_once_, true)) health_.clear(kProblem);
@@ -166,7 +172,10 @@ void Gates::read_done(const Look& look, bool fresh) {
 }
 
 void Gates::arrived(const std::vector<GateState>& states) {
-  for (const GateState& state : states) take(state);
+  for (const GateState& state : states) {
+    if (reading_) written_.insert(state.queue);
+    take(state);
+  }
   tell();
 }
 
@@ -258,12 +267,12 @@ void Gates::update(const std::string& queue) {
   const EpochMs now = clock_.now();
   auto why = closed_by(known, gate, now);
   std::optional<EpochMs> next = why ? why->until : std::nullopt;
+  if (next && *next <= now) next.reset();  // a breaker that only waits for its probes
   if (gate.window != nullptr && (known.seen || is_listed(queue))) {
     const WindowNow& window = window_now(*gate.window, now);
     next = std::min(next.value_or(window.until), window.until);
     if (!window.open && (!why || why->by > By::window)) why = Closed{By::window, window.until};
   }
-  if (next && *next <= now) next.reset();  // a breaker that only waits for its probes
   const auto before = closed_.find(queue);
   const Closed* was = before == closed_.end() ? nullptr : &before->second;
   log_change(queue, known, was, why ? &*why : nullptr);

@@ -81,8 +81,9 @@ class Gates {
 
  private:
   struct Look {
-    EpochMs at;        // when it was read
-    bool all = false;  // else what has changed
+    EpochMs at;                // when it was read
+    bool all = false;          // else what has changed
+    bool states_read = false;  // not if the config has no gates
     std::vector<Pause> pauses;
     std::vector<GateState> states;
   };
@@ -138,7 +139,10 @@ class Gates {
   bool known_ = false, reading_ = false;
   bool read_once_ = false;
   int generation_ = 0;  // a read that began before the latest says nothing about now
-  EpochMs read_at_, read_all_at_;
+  EpochMs read_at_;
+  BootMs read_all_at_{0};
+  bool read_states_ = false;  // all of them, once
+  Names written_;             // by us, since the read under way began
   BootMs started_{0};
   io::Timer tick_;
   io::Timer end_;  // of what ends next

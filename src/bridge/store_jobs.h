@@ -29,15 +29,17 @@ inline constexpr int kMostInFlight = 2;
 // leases, and gates wait for no sweep. upkeep may wait for a table; its connection is opened for its first
 // job.
 //   leases  cycles, one at a time, and leaving. Nothing else.
-//   gates   what Gates reads and GateWriter writes: one job of each at a time.
+//   gates   what Gates reads: one job at a time. gate_writes: what GateWriter writes, so that a row that
+//   somebody
+//           has locked delays no read.
 //   sweeps  what looks for rows: loads of the heap, sweeps, silence, stranded tasks, parked copies. A few
 //   jobs
 //           each.
 //   flow    inserts, claims, changes, permits: bounded by their callers (kMostInFlight, max_unconfirmed).
 //   upkeep  retention, events, attachments.
 // mostWaiting() bounds what nobody else does: the job beyond it is refused.
-enum class Lane { leases, flow, upkeep, gates, sweeps };
-inline constexpr std::size_t kLanes = 5;
+enum class Lane { leases, flow, upkeep, gates, gate_writes, sweeps };
+inline constexpr std::size_t kLanes = 6;
 constexpr std::size_t most_waiting(Lane lane) {
   constexpr std::size_t kFew = 200, kMany = 2000;
   if (lane == Lane::flow || lane == Lane::leases) return static_cast<std::size_t>(-1);

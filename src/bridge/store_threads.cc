@@ -20,7 +20,7 @@ StoreThreads::StoreThreads(io::Loop& loop, StoreFactory factory, int flow_thread
       on_status_(std::move(on_status)),
       idle_(idle),
       answered_ms_(loop.clock().boot().ms) {
-  constexpr std::array kAlone{Lane::leases, Lane::gates, Lane::sweeps, Lane::upkeep};
+  constexpr std::array kAlone{Lane::leases, Lane::gates, Lane::gate_writes, Lane::sweeps, Lane::upkeep};
   running_ = flow_threads + static_cast<int>(kAlone.size());
   for (const Lane lane : kAlone) threads_.emplace_back([this, lane] { run(lane); });
   for (int i = 0; i < flow_threads; ++i) threads_.emplace_back([this] { run(Lane::flow); });

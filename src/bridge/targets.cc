@@ -61,7 +61,8 @@ void Targets::close(std::uint32_t queue, bool closes, EpochMs now) {
   if (!closes) sort_out(target, now);
 }
 
-void Targets::keep_oldest(std::uint32_t queue, std::size_t most, const std::function<void(TaskId)>& gone) {
+void Targets::keep_oldest(std::uint32_t queue, std::size_t most,
+                          const std::function<void(const io::DueItem&)>& gone) {
   const auto it = targets_.find(queue);
   if (it == targets_.end() || it->second.waiting() <= most) return;
   Target& target = it->second;
@@ -70,7 +71,7 @@ void Targets::keep_oldest(std::uint32_t queue, std::size_t most, const std::func
     Oldest kept;
     for (; !waiting->empty(); waiting->pop()) {
       if (most == 0) {
-        gone(waiting->top().id);
+        gone(waiting->top());
       } else {
         kept.push(waiting->top());
         --most;

@@ -44,7 +44,8 @@ class Targets {
   void close(std::uint32_t queue, bool closes, EpochMs now);
   bool is_closed(std::uint32_t queue) const;
   // Keeps the oldest `most` tasks that wait for this target; calls `gone` for each of the others.
-  void keep_oldest(std::uint32_t queue, std::size_t most, const std::function<void(TaskId)>& gone);
+  void keep_oldest(std::uint32_t queue, std::size_t most,
+                   const std::function<void(const io::DueItem&)>& gone);
   // Calls `tell` for each target that has something under way, or is not to be forgotten for another reason.
   void each_in_use(BootMs now, const std::function<void(std::uint32_t)>& tell) const;
   // REQUIRES: it is not in use.

@@ -31,8 +31,15 @@ bool Throttle::holds(std::uint32_t queue) const {
 
 bool Throttle::full(std::uint32_t number) const {
   const auto queue = queues_.find(number);
-  return waiting_ >= kMostInAll || (queue != queues_.end() && (queue->second.waiting >= kMostKept ||
-                                                               queue->second.values.size() >= kMostValues));
+  if (queue == queues_.end() || queue->second.waiting < kFewKept) return false;
+  return waiting_ >= deps_.most_in_all || queue->second.waiting >= kMostKept ||
+         queue->second.values.size() >= kMostValues;
+}
+
+void Throttle::each_queue(const std::function<void(std::uint32_t)>& tell) const {
+  for (const auto& [number, queue] : queues_) {
+    if (queue.waiting > 0) tell(number);
+  }
 }
 
 void Throttle::add(const io::DueItem& item) {

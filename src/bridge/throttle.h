@@ -44,11 +44,14 @@ class Throttle {
     TaskTracker& tracker;
     std::function<void(const std::vector<io::DueItem>&)> release;  // they may be claimed now
     std::function<std::size_t(std::uint32_t queue)> room;  // how many tasks of the queue could be sent now
+    std::size_t most_in_all = kMostInAll;
   };
   Throttle(io::Loop& loop, Deps deps);
 
   // Whether tasks of this queue need send times.
   bool holds(std::uint32_t queue) const;
+  // Of each queue, whatever the others keep: their backlog must not stop it.
+  static constexpr std::size_t kFewKept = 100;
   // Whether no more of its tasks are kept.
   bool full(std::uint32_t queue) const;
   void add(const io::DueItem& item);
@@ -63,6 +66,7 @@ class Throttle {
   std::optional<io::DueItem> take_oldest(std::uint32_t queue);
   void clear(const std::function<void(TaskId)>& gone);
 
+  void each_queue(const std::function<void(std::uint32_t)>& tell) const;  // with tasks here
   std::size_t waiting() const { return waiting_; }
   std::size_t waiting(std::uint32_t queue) const;
   // Queues with tasks that have been waiting for send times for a second or longer.

@@ -226,7 +226,7 @@ std::vector<Key> make_table() {
      [](Value& v) { return v.file(config(v).store.cert); }},
     {{"store.key", "file", "", false, false, "with tls: verify: private key (PEM) of the client certificate"},
      [](Value& v) { return v.file(config(v).store.key); }},
-    {{"store.connections", "1 to 64", "3", false, false, "number of database connections for leases (1) and messages (the others); each has its own thread. Gates, sweeps and upkeep have one more each"},
+    {{"store.connections", "1 to 64", "3", false, false, "number of database connections for leases (1) and messages (the others); each has its own thread. Gates have two more, sweeps and upkeep one each"},
      [](Value& v) { return v.integer(config(v).store.connections, 1, 64); }},
     {{"store.timeout", "whole seconds", "10s", false, false,
       "timeout for connecting and for each read and write"},

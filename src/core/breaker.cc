@@ -244,6 +244,14 @@ bool read_detail(Breaker& breaker, std::string_view json) {
     whole = whole && outcomes->is_string();
     if (outcomes->is_string()) breaker.outcomes = outcomes->get<std::string>();
   }
+  // They choose a wait, count, and number: what a person wrote must not overflow.
+  constexpr int kMostCounted = 1'000'000, kLastProbe = 2'000'000'000;
+  breaker.opened = std::clamp(breaker.opened, 0, kMostCounted);
+  breaker.succeeded = std::clamp(breaker.succeeded, 0, kMostCounted);
+  if (breaker.last_probe < 0 || breaker.last_probe > kLastProbe) {
+    breaker.last_probe = 0;
+    whole = false;
+  }
   const auto probes = detail.find("probes");
   if (probes == detail.end()) return whole;
   if (!probes->is_array()) return false;
@@ -255,10 +263,6 @@ bool read_detail(Breaker& breaker, std::string_view json) {
       breaker.probes.push_back(
           {probe[0].get<int>(), EpochMs{probe[1].get<std::int64_t>()}, probe[2].get<bool>()});
   }
-  // They choose a wait, and count: what a person wrote must not overflow.
-  constexpr int kMostCounted = 1'000'000;
-  breaker.opened = std::clamp(breaker.opened, 0, kMostCounted);
-  breaker.succeeded = std::clamp(breaker.succeeded, 0, kMostCounted);
   return whole;
 }
 

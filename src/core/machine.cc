@@ -355,6 +355,9 @@ struct Machine {
   }
 
   Decision operator()(const event::Finish& e) const {
+    const bool undoes = !e.succeeded && task.state == State::succeeded;
+    if (e.held_only && !is_silence_held(task) && !undoes)
+      return stale(task, "its silence is not held open any more");
     if (e.succeeded) {
       if (task.state == State::succeeded && task.finished_by == FinishedBy::reported)
         return stale(task, is_in(task));

@@ -106,6 +106,9 @@ struct Finish {
   std::string executor = {};
   int attempt = 0;  // which one failed: a repeat fails no later one. 0 = not given: the current one
   bool even_reported = false;  // failed: as for Redrive
+  // Of a bulk, whose tasks were chosen a while ago: an attempt under way only while its silence is held open,
+  // and nothing that has failed since.
+  bool held_only = false;
 };  // by a person: succeeded, or failed (= next level; also after a presumed success)
 struct Reschedule {
   std::optional<EpochMs> at;  // else `delay` from now

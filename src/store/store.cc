@@ -29,7 +29,7 @@ std::vector<State> states_of(BulkAction action) {
     case BulkAction::redrive:
       return {State::parked, State::scheduled, State::awaiting, State::succeeded};
     case BulkAction::succeed:
-      return {State::awaiting, State::scheduled, State::parked};
+      return {State::awaiting};
     case BulkAction::fail:
       return {State::awaiting, State::succeeded};
     case BulkAction::discard:
@@ -76,8 +76,9 @@ Filter of_bulk(const NewBulk& bulk) {
     const bool parked = bulk.action == BulkAction::redrive || bulk.action == BulkAction::discard;
     const bool finish = is_finish(bulk.action);
     filter.state = finish ? State::awaiting : parked ? State::parked : State::scheduled;
-    if (finish) filter.silence_held = true;  // whoever is being handled just now is not meant
   }
+  // What is being handled just now is not meant.
+  if (is_finish(bulk.action) && filter.state == State::awaiting) filter.silence_held = true;
   return filter;
 }
 
@@ -101,7 +102,7 @@ Event event_of(const Bulk& bulk, TaskId id) {
   if (bulk.action == BulkAction::redrive) event.what = event::Redrive{bulk.elsewhere, bulk.even_reported};
   if (is_finish(bulk.action)) {
     const bool succeeded = bulk.action == BulkAction::succeed;
-    event.what = event::Finish{succeeded, succeeded ? "" : bulk.reason, {}, 0, bulk.even_reported};
+    event.what = event::Finish{succeeded, succeeded ? "" : bulk.reason, {}, 0, bulk.even_reported, true};
   }
   if (bulk.action == BulkAction::discard) event.what = event::Discard{bulk.reason};
   return event;

@@ -18,6 +18,7 @@ SimJobs::SimJobs(Deps deps, OnStatus on_status)
   workers_[1].lane = Lane::upkeep;
   workers_[2].lane = Lane::gates;
   workers_[3].lane = Lane::sweeps;
+  workers_[4].lane = Lane::gate_writes;
 }
 
 void SimJobs::enqueue(Lane lane, Job job) {

@@ -83,8 +83,7 @@ namespace {
 
 using bridge::Lane;
 
-constexpr std::array<std::ptrdiff_t, bridge::kLanes> kThreads{1, 2, 1, 1, 1};  // by lane
-static_assert(static_cast<int>(Lane::flow) == 1);
+std::ptrdiff_t threads(Lane lane) { return lane == Lane::flow ? 2 : 1; }
 
 std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
 
@@ -134,7 +133,7 @@ void VirtualJobs::begin_next() {
     const auto& latency = latency_[index(work.lane)];
     const auto busy =
         std::ranges::count_if(work_, [&](const Work& w) { return w.begun && w.lane == work.lane; });
-    if (!latency || work.begun || busy >= kThreads[index(work.lane)]) continue;
+    if (!latency || work.begun || busy >= threads(work.lane)) continue;
     work.begun = true;
     work.timer.start(*latency);
   }

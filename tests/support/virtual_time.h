@@ -129,9 +129,8 @@ class VirtualJobs final : public bridge::StoreJobs {
   const StoreFactory factory_;
   const OnStatus on_status_;
   std::array<std::optional<Ms>, bridge::kLanes> latency_;  // by lane; none = by hand
-
-  std::array<std::size_t, bridge::kLanes> submitted_{};  // by lane
-  std::list<Work> work_;                                 // the oldest first
+  std::array<std::size_t, bridge::kLanes> submitted_{};    // by lane
+  std::list<Work> work_;                                   // the oldest first
   BootMs answered_;
   bool stopping_ = false;
   bridge::StoreOutage outage_;

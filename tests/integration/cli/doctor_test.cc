@@ -97,7 +97,7 @@ TEST_F(Doctor, SettingsOfOthersOnItsOwnQueues) {
   EXPECT_THAT(said(name), HasSubstr("wrong: "));
   for (int i = 0; i < 3 && examine() == 1; ++i) {
     mend(name);
-    test::eventually([&] { return examine() == 0; }, Ms{7000});
+    test::eventually([&] { return examine() == 0; }, Ms{20'000});
   }
   EXPECT_EQ(examine(), 0) << answer.dump(1);
   EXPECT_THAT(said("settings"), HasSubstr("ok: "));

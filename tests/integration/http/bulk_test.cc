@@ -192,8 +192,9 @@ TEST_F(HttpBulk, GoesOnAfterAKillOfItsInstance) {
 TEST_F(HttpBulk, BadInput) {
   up();
   const auto detail = [&](const json& body) { return refused(post("/v1/bulk", body), 400); };
-  EXPECT_THAT(detail({{"filter", {{"queue", "q"}}}}),
-              HasSubstr("action: must be \"cancel\", \"discard\", \"fire\" or \"redrive\""));
+  EXPECT_THAT(
+      detail({{"filter", {{"queue", "q"}}}}),
+      HasSubstr("action: must be \"cancel\", \"discard\", \"fire\", \"redrive\", \"succeed\" or \"fail\""));
   EXPECT_THAT(detail({{"action", "delete"}, {"filter", {{"queue", "q"}}}}), HasSubstr("action: must be"));
   EXPECT_THAT(detail({{"action", "cancel"}}), HasSubstr("filter: say which tasks"));
   EXPECT_THAT(detail({{"action", "cancel"}, {"filter", json::object()}}),

@@ -51,10 +51,10 @@ TEST_F(CrashLoopTest, TheFirstStartConsumesAtOnce) {
   EXPECT_TRUE(consumes(start, Ms{100}));
 }
 
-TEST_F(CrashLoopTest, WhereALimitIsNotKnownThereIsAPauseThatGrows) {
+TEST_F(CrashLoopTest, AfterAFewThatWereNotFinishedThereIsAPauseThatGrows) {
   crash(3);
   Start fourth(*this);
-  fourth.guard.looked(std::nullopt);
+  fourth.guard.looked(std::vector<HarmfulSetting>{});
   EXPECT_FALSE(consumes(fourth, Ms{900}));
   EXPECT_TRUE(consumes(fourth, Ms{300}));
   crash(2);
@@ -62,13 +62,6 @@ TEST_F(CrashLoopTest, WhereALimitIsNotKnownThereIsAPauseThatGrows) {
   seventh.guard.looked(std::nullopt);
   EXPECT_FALSE(consumes(seventh, Ms{3'900}));
   EXPECT_TRUE(consumes(seventh, Ms{300}));
-}
-
-TEST_F(CrashLoopTest, WithoutALimitThereIsNoPause) {
-  crash(9);
-  Start start(*this);
-  start.guard.looked(std::vector<HarmfulSetting>{});
-  EXPECT_TRUE(consumes(start, Ms{100}));
 }
 
 TEST_F(CrashLoopTest, AtHalfOfAKnownLimitNothingIsConsumedUntilItIsGone) {

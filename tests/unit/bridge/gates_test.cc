@@ -428,7 +428,7 @@ TEST_F(ManyPauses, ClosedQueuesKeepFewTasksInAllAndAllGoOutInTheEnd) {
   world.loop.run_for(Ms{500});
   for (int i = kQueues / 2; i < kQueues; ++i) ASSERT_TRUE(world.eyes->pause({queue_of(i), {}, "ann", ""}));
   world.loop.run_for(Ms{20'000});
-  EXPECT_LE(flow.dispatch.held(), kMostHeld);
+  EXPECT_LE(flow.dispatch.held(), kMostHeld + kQueues) << "one of each in any case";
   EXPECT_EQ(flow.horizon.loaded(), 1U) << "the other queue's task is still in memory";
   for (int i = 0; i < kQueues; ++i) ASSERT_TRUE(world.eyes->resume(queue_of(i), "ann", "").value().any());
   EXPECT_TRUE(world.loop.run_until(
