@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kMostOfQueue = 500;  // tasks
 constexpr std::size_t kMostQueuesAsked = 100, kMostValuesAsked = 500, kMostTasksAsked = 2000;
 constexpr Ms kAskPause{40};         // after an answer: the more ask together, the fewer transactions
-constexpr Ms kAhead{100};           // tasks come here by so much before they are due
+constexpr Ms kAskAhead{100};        // tasks come here by so much before they are due
 constexpr Ms kLead{200};            // before a send time is free, or the last one is used, to ask for more
 constexpr Ms kPatience{50};         // earlier by this for each time in vain: another instance may be faster
 constexpr Ms kAskFull{1000};        // the limit in flight is reached, and none of ours ends
@@ -118,7 +118,7 @@ Throttle::Asked Throttle::request(std::uint32_t number, Queue& queue, Room& room
     SendRequest::Value& asks = request.values.emplace_back(SendRequest::Value{value, {}, {}});
     for (const io::DueItem& item : items) {
       // Later only if the database's clock was set back: the claim says so.
-      asks.due.push_back(std::min(item.at, deps_.clock.now() + kAhead));
+      asks.due.push_back(std::min(item.at, deps_.clock.now() + kAskAhead));
       if (gate.in_flight > 0) asks.ids.push_back(item.id);
     }
     asked.items.push_back(std::move(items));
