@@ -86,9 +86,7 @@ void Breakers::look_after(const std::string& queue) {
   const BreakerRules* breaker = rules(queue);
   if (state == nullptr || breaker == nullptr || !is_closed_gate(state->breaker)) return;
   const EpochMs now = deps_.clock.now();
-  const Unanswered silence = deps_.rules->queue(queue).silence.means == Silence::Means::success
-                                 ? Unanswered::succeeded
-                                 : Unanswered::failed;
+  const Unanswered silence = GateWriter::unanswered(deps_.rules->queue(queue));
   Breaker probing = state->breaker;
   if (expire_probes(probing, *breaker, silence, now) || now - state->seen_at > GateWriter::kConfirmBreaker)
     return deps_.writer.look_after(queue);

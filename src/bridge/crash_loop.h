@@ -3,11 +3,12 @@
 // each start is counted in the database before the first message is consumed (the count is this node's), and
 // counts no more after kStable of intake, or after a drain. What follows from n unfinished starts before this
 // one:
-//   - A limit is known on one of our queues, and n has reached half of it: nothing is consumed until it is
-//   gone.
-//   - Otherwise: from the third on a pause before the first message, a second longer each time, kLongestPause
-//   at
-//     most. A limit that was set a moment ago is not known yet: the management API shows it seconds later.
+//   - A limit is known on one of our queues, and n has reached half of it: nothing is consumed until the
+//   limit
+//     is gone or high enough.
+//   - Otherwise: from the third start on a pause before the first message, a second longer each time, at most
+//     kLongestPause. A limit that was set a moment ago is not known yet: the management API shows it seconds
+//     later.
 // The first look at the broker's settings tells which limits there are. It is waited for, kLookTakes at most,
 // if an earlier start was not finished. Thread: the loop's.
 #pragma once
@@ -63,8 +64,8 @@ class CrashLoop {
   const std::string name_;  // of the setting
   io::Timer timer_;
   Stage stage_ = Stage::over;
-  std::int64_t unfinished_ = 0;          // starts before this one
-  bool looked_ = false, told_ = false;   // told_: a look has told the limits
+  std::int64_t unfinished_ = 0;  // starts before this one
+  bool looked_ = false;
   std::optional<HarmfulSetting> limit_;  // the lowest
 };
 

@@ -19,10 +19,6 @@ constexpr Ms kUnusedKept = std::chrono::hours{24};
 constexpr Ms kLimitedFor{5000};    // for so long a note about a rate holds
 constexpr Ms kRenewLimited{2000};  // before its end
 
-Unanswered unanswered(const QueueRules& rules) {
-  return rules.silence.means == Silence::Means::success ? Unanswered::succeeded : Unanswered::failed;
-}
-
 // The longest wins.
 void hold(std::optional<GateState::Hold>& held, Ms wait, const std::string& reason, EpochMs now) {
   const bool in_force = held && held->until > now;
@@ -33,6 +29,10 @@ void hold(std::optional<GateState::Hold>& held, Ms wait, const std::string& reas
 
 GateWriter::GateWriter(io::Loop& loop, Deps deps)
     : deps_(std::move(deps)), tick_(loop, [this] { tick(); }), flush_(loop, [this] { flush(); }) {}
+
+Unanswered GateWriter::unanswered(const QueueRules& rules) {
+  return rules.silence.means == Silence::Means::success ? Unanswered::succeeded : Unanswered::failed;
+}
 
 void GateWriter::start() { tick_.start(kNoteTick, kNoteTick); }
 
@@ -202,8 +202,7 @@ void GateWriter::flush() {
   };
   deps_.jobs.submit<std::vector<GateState>>(
       Lane::gate_writes,
-      [batch = std::move(batch), probes,
-       singly = std::make_shared<std::map<std::string, std::optional<GateState>>>()](
+      [batch = std::move(batch), probes, singly = std::make_shared<std::map<std::string, GateState>>()](
           GateStore& store) -> Result<std::vector<GateState>> {
         auto states = store.change_gates(batch);
         if (states || states.error().kind != Error::Kind::permanent || batch.queues.size() == 1)
@@ -212,15 +211,15 @@ void GateWriter::flush() {
         std::vector<GateState> written;
         for (std::size_t i = 0; i < batch.queues.size(); ++i) {
           const std::string& queue = batch.queues[i];
-          if (!singly->try_emplace(queue).second && (*singly)[queue]) {  // by the attempt before
-            written.push_back(*(*singly)[queue]);
+          if (const auto before = singly->find(queue); before != singly->end()) {  // by the attempt before
+            written.push_back(before->second);
             continue;
           }
           auto one =
               store.change_gates({{queue}, batch.change, batch.maker, batch.id + '/' + std::to_string(i)});
           if (one) {
             written.push_back(one->front());
-            (*singly)[queue] = std::move(one->front());
+            singly->emplace(queue, std::move(one->front()));
           } else if (one.error().is_transient()) {
             return one;
           } else {

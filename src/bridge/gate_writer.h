@@ -40,6 +40,8 @@ class GateWriter {
   };
   static constexpr std::size_t kMostPending = 2000;
   static constexpr Ms kConfirmBreaker{10'000};  // how often GateState::seen_at is set
+  // What silence after a probe means for a queue with these rules.
+  static Unanswered unanswered(const QueueRules& rules);
 
   GateWriter(io::Loop& loop, Deps deps);
 
@@ -49,8 +51,7 @@ class GateWriter {
   // REQUIRES, of these three: the queue has a breaker.
   void outcome(const std::string& queue, DeliveryOutcome outcome);
   void ask_for_probe(const std::string& queue);
-  // A probe may be without an answer for too long, or nobody has confirmed for a while that the breaker is in
-  // the config.
+  // Call if a probe got no answer for too long, or if no instance has confirmed the breaker for a while.
   void look_after(const std::string& queue);
   // A consumer of this task asked that the queue wait.
   void hold_queue(const std::string& queue, Ms wait, TaskId task);

@@ -37,7 +37,7 @@ inline constexpr int kMostInFlight = 2;
 //           each.
 //   flow    inserts, claims, changes, permits: bounded by their callers (kMostInFlight, max_unconfirmed).
 //   upkeep  retention, events, attachments.
-// mostWaiting() bounds what nobody else does: the job beyond it is refused.
+// most_waiting() bounds the lanes whose callers set no bound: a job beyond it is refused.
 enum class Lane { leases, flow, upkeep, gates, gate_writes, sweeps };
 inline constexpr std::size_t kLanes = 6;
 constexpr std::size_t most_waiting(Lane lane) {

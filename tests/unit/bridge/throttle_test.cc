@@ -50,6 +50,17 @@ class ThrottleStory : public testing::Test {
     instance.breakers.start();
     instance.world.loop.run_for(Ms{100});
   }
+  static Flow::Options second() {
+    Flow::Options options;
+    options.name = "b";
+    return options;
+  }
+  // Until it has half of them.
+  void share_shards(Flow& other) {
+    start(other);
+    other.shards.start();
+    EXPECT_TRUE(world.loop.run_until([&] { return other.shards.count() == kShards / 2; }));
+  }
   TaskId scheduled(const std::string& queue, Ms delay, const std::string& tenant = "") {
     const TaskId id = world.insert(queue, world.now() + delay, 5, [&](Task& task) {
       if (!tenant.empty()) task.rule_headers = {{"tenant", tenant}};
@@ -164,12 +175,8 @@ TEST_F(ThrottleStory, AReloadWithAFasterRateAppliesAtOnce) {
 
 TEST_F(ThrottleStory, TwoInstancesShareARateAndNeitherStarves) {
   begin(all_gated(rate_of(20)));
-  Flow::Options options;
-  options.name = "b";
-  Flow other(world, options);
-  start(other);
-  other.shards.start();
-  EXPECT_TRUE(world.loop.run_until([&] { return other.shards.count() == kShards / 2; }));
+  Flow other(world, second());
+  share_shards(other);
   for (int i = 0; i < 600; ++i) world.insert("orders", world.now() + Ms{1000}, i % kShards);
   world.loop.run_for(kOneSecond * 3);
   const auto both = [&] { return std::pair(sent(), other.broker.contents("orders").size()); };
@@ -184,12 +191,8 @@ TEST_F(ThrottleStory, TwoInstancesShareARateAndNeitherStarves) {
 
 TEST_F(ThrottleStory, AtASlowRateNeitherInstanceStarves) {
   begin(all_gated(rate_of(0.2)));
-  Flow::Options options;
-  options.name = "b";
-  Flow other(world, options);
-  start(other);
-  other.shards.start();
-  EXPECT_TRUE(world.loop.run_until([&] { return other.shards.count() == kShards / 2; }));
+  Flow other(world, second());
+  share_shards(other);
   for (int i = 0; i < 200; ++i) world.insert("orders", world.now() + Ms{1000}, i % kShards);
   world.loop.run_for(kOneSecond * 100);
   const std::size_t mine = sent(), others = other.broker.contents("orders").size();
