@@ -185,7 +185,8 @@ void TcpProxy::accept_one() {
   pair->up = {client, server, {}};
   pair->down = {server, client, {}};
   std::lock_guard lock(mutex_);
-  pairs_.push_back(std::move(pair));
+  // Refused since: cut() may have run while we connected, and this one would outlive it.
+  if (!refuse_) pairs_.push_back(std::move(pair));
 }
 
 // False: the pair is over.

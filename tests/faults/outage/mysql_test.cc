@@ -29,6 +29,8 @@ class MysqlAway : public OutageTest {
   }
   void once() {
     EXPECT_EQ(times("database unavailable"), 1);
+    // A lane without messages may wait for its next try while the others already work.
+    EXPECT_TRUE(rung().logged("database available again", kBound));
     EXPECT_EQ(times("database available again"), 1);
     EXPECT_EQ(times("broker unavailable"), 0);
   }
@@ -98,13 +100,14 @@ TEST_F(MysqlAway, Stalled) {
 }
 
 TEST_F(MysqlAway, HalfOpen) {
+  const std::size_t connections = mysql.connections();
   mysql.half_close();
   ASSERT_TRUE(rung().logged("database unavailable"));
   EXPECT_EQ(all_ended(queue, *consumer, kBefore), 0U);
-  // Each of the three connections finds its own end dead, and when they do so apart, each is an outage of its
-  // own.
-  EXPECT_LE(times("database unavailable"), 3);
-  EXPECT_EQ(times("database unavailable"), times("database available again"));
+  // Each connection finds its own end dead, and when they do so apart, each is an outage of its own.
+  EXPECT_LE(times("database unavailable"), connections);
+  EXPECT_TRUE(
+      eventually([&] { return times("database unavailable") == times("database available again"); }, kBound));
 }
 
 // The database ends a session that is idle for two thirds of a lease: idle threads must have closed it

@@ -117,7 +117,16 @@ class Judge:
         if task["state"] != "awaiting" or task["silence_ends_at"] is not None or not queue.by_policy or not rows:
             return False
         published = ms(rows[-1]["published_at"])
-        return published is not None and bool(self.near(published, published + queue.silence * 1000 + 3000, {"detach"}))
+        return published is not None and bool(
+            self.near(published, self.checked_by(published + queue.silence * 1000), {"detach"}))
+
+    def checked_by(self, due):
+        """When a sidecar has checked a silence that ended at `due`: later while faults keep it from that."""
+        by = due + 3000
+        for fault in sorted(self.ledger.faults, key=lambda f: f["begin"]):
+            if fault["begin"] <= by:
+                by = max(by, (fault["end"] or fault["begin"]) + AFTERMATH_MS)
+        return by
 
     # --- messages: from the producer's confirm to their tasks
 
