@@ -4,6 +4,8 @@
 #include <cmath>
 #include <type_traits>
 
+#include "src/core/require.h"
+
 namespace rung::rabbit {
 namespace {
 
@@ -245,6 +247,7 @@ void put64(std::string& out, std::uint64_t v) {
   put32(out, static_cast<std::uint32_t>(v));
 }
 void put_short(std::string& out, std::string_view text) {
+  RUNG_REQUIRE(text.size() <= kShortMost);
   put8(out, static_cast<std::uint8_t>(text.size()));
   out.append(text);
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "plugin/rabbitmq/threads.h"
+#include "src/core/require.h"
 
 namespace rung::rabbit {
 namespace {
@@ -27,7 +28,9 @@ void ConnectionLoop::start() {
 }
 
 void ConnectionLoop::join() {
-  if (thread_.joinable()) thread_.join();
+  if (!thread_.joinable()) return;
+  RUNG_REQUIRE(stopping());
+  thread_.join();
 }
 
 void ConnectionLoop::run() {

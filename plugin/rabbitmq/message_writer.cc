@@ -5,6 +5,7 @@
 
 #include "plugin/rabbitmq/codec.h"
 #include "src/core/failpoint.h"
+#include "src/core/require.h"
 
 namespace rung::rabbit {
 namespace {
@@ -34,6 +35,7 @@ void put_publish(std::string& out, const Outgoing& outgoing, bool mandatory) {
 }
 
 Result<void> MessageWriter::begin(Connection& connection, Outstanding& outstanding, Sent& sent, BootMs now) {
+  RUNG_REQUIRE(!writing());
   const Outgoing& outgoing = sent.outgoing;
   if (auto possible = check_names(outgoing); !possible) return possible;
   header_.clear();
@@ -53,6 +55,7 @@ Result<void> MessageWriter::begin(Connection& connection, Outstanding& outstandi
 }
 
 void MessageWriter::continue_body(Connection& connection, Outstanding& outstanding, BootMs now) {
+  RUNG_REQUIRE(writing());
   Sent* sent = outstanding.at(tag_);
   if (sent == nullptr) {  // cannot happen: only complete messages are settled
     tag_ = 0;

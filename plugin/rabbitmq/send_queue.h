@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plugin/rabbitmq/outstanding.h"
+#include "src/core/require.h"
 
 namespace rung::rabbit {
 
@@ -35,6 +36,7 @@ class SendQueue {
 
   // REQUIRES: not empty.
   Sent take_first() {
+    RUNG_REQUIRE(!queue_.empty());
     Sent sent = std::move(queue_.front());
     queue_.pop_front();
     suspect_on_its_way_ = suspects_ > 0;

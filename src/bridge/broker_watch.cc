@@ -8,6 +8,7 @@ namespace rung::bridge {
 namespace {
 
 constexpr Ms kLookAtLink{500};
+constexpr std::size_t kMostReasons = 20;  // logged of one outage
 
 bool serves(const BrokerStatus& status) { return status.consuming && status.publishing; }
 
@@ -39,6 +40,7 @@ void BrokerWatch::changed(const BrokerStatus& status) {
       log::info("broker connected", {{"address", address_of(status)}});
     }
     away_since_ = {0};
+    told_.clear();
     has_served_ = true;
     if (!stepped_back_) deps_.health.clear("broker");
   }
@@ -52,18 +54,17 @@ void BrokerWatch::changed(const BrokerStatus& status) {
   }
 }
 
-// Logged once when the broker goes away and once when it is back, not with each try. Logged again if an
-// unreachable broker now refuses us.
+// Logged when the broker goes away and when it is back, not with each try; in between each new reason once.
 void BrokerWatch::say_away(bool refused_before) {
   if (serves(status_) || status_.reason.empty()) return;
   if (!stepped_back_) deps_.health.set("broker", status_.reason, Health::Effect::not_ready);
-  const bool again = status_.refused && !refused_before;
-  if (away_since_.ms != 0 && !again) return;
-  if (away_since_.ms == 0) away_since_ = clock_.boot();
-  if (status_.refused) {
+  const bool first = away_since_.ms == 0;
+  if (first) away_since_ = clock_.boot();
+  const bool news = told_.size() < kMostReasons && told_.insert(status_.reason).second;
+  if (status_.refused && (news || !refused_before)) {
     log::error("broker refuses this instance: retrying every 5 s at most", {{"reason", status_.reason}});
-  } else {
-    log::warn("broker unavailable", {{"reason", status_.reason}});
+  } else if (first || news) {
+    log::warn(first ? "broker unavailable" : "broker still unavailable", {{"reason", status_.reason}});
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -53,8 +54,9 @@ class BrokerWatch {
   io::Timer timer_;
   bool ours_ = false;
   bool has_served_ = false;
-  bool stepped_back_ = false;  // as last reported
-  BootMs away_since_{0};       // 0 = not away
+  bool stepped_back_ = false;   // as last reported
+  BootMs away_since_{0};        // 0 = not away
+  std::set<std::string> told_;  // the reasons logged since then
   std::int64_t repairs_ = 0;
 };
 

@@ -133,7 +133,8 @@ void CrashLoop::write(std::int64_t count) {
   deps_.jobs.submit<bool>(
       Lane::upkeep,
       [name = name_, count](SystemStore& store) -> Result<bool> {
-        if (auto done = store.set_setting(name, std::to_string(count)); !done)
+        // A name that changes with each start, as a container's, leaves no row behind.
+        if (auto done = store.set_setting(name, count > 0 ? std::to_string(count) : ""); !done)
           return tl::unexpected(done.error());
         return true;
       },

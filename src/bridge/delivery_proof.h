@@ -10,6 +10,7 @@
 
 #include "src/core/clock.h"
 #include "src/core/delivery_token.h"
+#include "src/core/require.h"
 #include "src/core/task.h"
 #include "src/core/time.h"
 #include "src/store/system.h"
@@ -44,10 +45,14 @@ class DeliveryProof {
 
   // The token header for the current attempt. REQUIRES: ready().
   std::string token(const Task& task) const {
+    RUNG_REQUIRE(ready());
     return tokens_->token(task.id, task.attempt, task.digest, task.version);
   }
   // Whether the claim carries the right token. REQUIRES: ready().
-  bool proven(const Claim& claim) const { return tokens_->proves(claim.token, claim.id, claim.attempt); }
+  bool proven(const Claim& claim) const {
+    RUNG_REQUIRE(ready());
+    return tokens_->proves(claim.token, claim.id, claim.attempt);
+  }
 
   // Whether to accept a result, or a failure, that names a task. Refusals are counted, and logged at most
   // every ten seconds. REQUIRES: ready().

@@ -5,13 +5,16 @@
 #include <utility>
 
 #include "src/core/failpoint.h"
+#include "src/core/require.h"
 
 namespace rung::bridge {
 
 void DeliveryRouter::route(std::vector<Delivery> batch) {
   // A new session: deliveries of older ones of this intake that still wait for the database are redelivered.
   // Keeping them would pile them up while the broker comes and goes and the database is away.
+  RUNG_REQUIRE(!batch.empty());
   const IntakeSession session = batch.front().tag.session;
+  RUNG_REQUIRE(std::ranges::all_of(batch, [&](const Delivery& d) { return d.tag.session == session; }));
   const auto known = std::ranges::find(sessions_, session.intake, &IntakeSession::intake);
   if (known == sessions_.end()) {
     sessions_.push_back(session);

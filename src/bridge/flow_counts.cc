@@ -1,5 +1,6 @@
 #include "src/bridge/flow_counts.h"
 
+#include "src/core/require.h"
 #include "src/core/utf8.h"
 
 namespace rung::bridge {
@@ -30,6 +31,7 @@ void FlowCounts::inserted(const Task& task) {
 }
 
 void FlowCounts::decided(const Decision& decision) {
+  RUNG_REQUIRE(decision.verdict == Decision::Verdict::applied);
   const Task& task = decision.task;
   // A report that confirms a presumed success ends nothing for a second time.
   const bool again = decision.was == State::succeeded && task.state == State::succeeded;

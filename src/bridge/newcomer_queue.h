@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/bridge/newcomer.h"
+#include "src/core/require.h"
 
 namespace rung::bridge {
 
@@ -19,9 +20,13 @@ class NewcomerQueue {
   }
   bool empty() const { return fresh_.empty() && from_error_queues_.empty(); }
   std::size_t size() const { return fresh_.size() + from_error_queues_.size(); }
-  // REQUIRES: not empty().
-  const Newcomer& front() const { return (fresh_.empty() ? from_error_queues_ : fresh_).front(); }
+  // REQUIRES, of these two: not empty().
+  const Newcomer& front() const {
+    RUNG_REQUIRE(!empty());
+    return (fresh_.empty() ? from_error_queues_ : fresh_).front();
+  }
   Newcomer pop() {
+    RUNG_REQUIRE(!empty());
     auto& line = fresh_.empty() ? from_error_queues_ : fresh_;
     Newcomer item = std::move(line.front());
     line.pop_front();

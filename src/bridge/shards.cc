@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/core/require.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -32,6 +33,7 @@ void Shards::set_link(BrokerLink link) {
 }
 
 TaskId Shards::new_id(EpochMs now) {
+  RUNG_REQUIRE(node_ != 0);
   if (!ids_) ids_ = std::make_unique<IdSource>(node_);
   return ids_->next(now);
 }

@@ -128,7 +128,7 @@ Throttle::Asked Throttle::request(std::uint32_t number, Queue& queue, Room& room
 
 void Throttle::answered(const Result<std::vector<SendTimes>>& times) {
   not_before_ = deps_.clock.here().boot() + kAskPause;
-  if (!times) log::error("asking for permits failed", {{"reason", times.error().message}});
+  if (!times) log::error("reserving send times failed", {{"reason", times.error().message}});
   const auto asked = std::exchange(asked_, {});
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const auto queue = queues_.find(asked[i].queue);

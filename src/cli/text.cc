@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "src/core/require.h"
 #include "src/core/rfc3339.h"
 #include "src/core/utf8.h"
 
@@ -210,6 +211,7 @@ void Table::note(const std::string& text, Colour colour) {
 }
 
 void Table::row(std::vector<Cell> cells) {
+  RUNG_REQUIRE(cells.size() == columns_.size());
   for (Cell& cell : cells) cell.text = one_line(cell.text);
   rows_.push_back(std::move(cells));
 }

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "src/core/lookup.h"
+#include "src/core/require.h"
 
 namespace rung {
 namespace {
@@ -14,7 +15,9 @@ constexpr std::size_t kMostFailuresKept = 100;  // a name may resolve to ever ne
 
 Addresses::Addresses(std::vector<Url> urls, int usual_port, Order order, const Clock& clock,
                      std::uint32_t seed)
-    : urls_(std::move(urls)), usual_port_(usual_port), order_(order), clock_(clock), seed_(seed) {}
+    : urls_(std::move(urls)), usual_port_(usual_port), order_(order), clock_(clock), seed_(seed) {
+  RUNG_REQUIRE(!urls_.empty());
+}
 
 std::string Addresses::key_of(const Address& address) {
   return address.url.host + ":" + std::to_string(address.url.port) + "/" + address.ip;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "levels/duration.h"
+#include "src/core/require.h"
 #include "src/core/target_rules.h"
 
 namespace rung {
@@ -279,6 +280,7 @@ FailureRules::Match FailureRules::match(const FailureCase& failure) const {
 
 std::string FailureRules::why_not(const FailureRule& rule, const FailureCase& failure) const {
   const auto i = static_cast<std::size_t>(&rule - rules_.data());
+  RUNG_REQUIRE(i < rules_.size());
   const RuleConditions& when = rule.when;
   const auto differs = [](const std::string& what, std::string_view is, const std::string& wanted) {
     return what + (is.empty() ? " is not known" : " is " + std::string(is)) + ", not " + wanted;

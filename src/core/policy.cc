@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/core/rate_value.h"
+#include "src/core/require.h"
 
 namespace rung {
 namespace {
@@ -25,6 +26,7 @@ RuleBook::RuleBook(Ladders ladders, Queues queues, Tags tags, QueueRules default
       rules_(std::move(rules)),
       error_queues_(std::move(error_queues)),
       patterns_(std::move(patterns)) {
+  RUNG_REQUIRE(ladders_.contains("default"));
   targets_.error_queues = error_queues_->patterns();
   std::ranges::stable_sort(patterns_, std::greater{},
                            [](const PatternRules& entry) { return entry.pattern.text().size(); });

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <utility>
 
+#include "src/core/require.h"
+
 namespace rung {
 
 namespace week {
@@ -273,6 +275,7 @@ struct TimeWindow::Spans {
 
   // The first change after `local`. REQUIRES: changes is not empty.
   std::int64_t next_local(std::int64_t local) const {
+    RUNG_REQUIRE(!changes.empty());
     const std::int64_t phase = in_week(local);
     const auto it = std::ranges::upper_bound(changes, phase);
     return local - phase + (it != changes.end() ? *it : changes.front() + kWeek);

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <iterator>
 
+#include "src/core/require.h"
+
 namespace rung {
 namespace {
 
@@ -76,6 +78,7 @@ bool is_control_or_format(char32_t c) {
 }
 
 char32_t next_char(std::string_view text, std::size_t& at) {
+  RUNG_REQUIRE(at < text.size());
   const auto lead = static_cast<unsigned char>(text[at++]);
   int more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : lead >= 0xC0 ? 1 : 0;
   auto c = static_cast<char32_t>(more == 3   ? lead & 0x07

@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "src/core/require.h"
 #include "src/http/problem.h"
 #include "src/http/target.h"
 
@@ -136,6 +137,7 @@ bool RequestReader::expects_continue() const {
 }
 
 RequestReader::State RequestReader::read_body() {
+  RUNG_REQUIRE(parser_ && share_);
   constexpr std::string_view kNoRoom = "too many large bodies are being read: try again later";
   const auto length = parser_->content_length().value_or(0);
   const bool counted = length > kSmallBody && share_->bytes() == 0;

@@ -46,6 +46,7 @@ class SystemStore {
   // A setting shared by all instances. Returns the stored value. If there is none, returns `if_absent` and
   // stores it, unless it is "". Concurrent calls get the same answer.
   virtual Result<std::string> setting(std::string_view name, std::string_view if_absent) = 0;
+  // "" removes it.
   virtual Result<void> set_setting(std::string_view name, std::string_view value) = 0;
 };
 

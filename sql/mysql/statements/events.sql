@@ -24,3 +24,6 @@ INSERT IGNORE INTO rung_settings (name, value) VALUES (:name, :value)
 
 -- name: setting_update
 INSERT INTO rung_settings (name, value) VALUES (:name, :value) ON DUPLICATE KEY UPDATE value = VALUES(value)
+
+-- name: setting_delete
+DELETE FROM rung_settings WHERE name = :name

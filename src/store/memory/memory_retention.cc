@@ -134,7 +134,11 @@ Result<std::string> MemoryStore::setting(std::string_view name, std::string_view
 
 Result<void> MemoryStore::set_setting(std::string_view name, std::string_view value) {
   auto done = call([&] {
-    db_.settings_[std::string(name)] = value;
+    if (value.empty()) {
+      db_.settings_.erase(std::string(name));
+    } else {
+      db_.settings_[std::string(name)] = value;
+    }
     return true;
   });
   if (!done) return tl::unexpected(done.error());

@@ -37,9 +37,11 @@ Result<std::string> MysqlStore::setting(std::string_view name, std::string_view 
 }
 
 Result<void> MysqlStore::set_setting(std::string_view name, std::string_view value) {
+  const Literal key = Literal::text(name);
   return session_->run([&] {
-    session_->exec(
-        render("setting_update", {{"name", Literal::text(name)}, {"value", Literal::text(value)}}));
+    session_->exec(value.empty()
+                       ? render("setting_delete", {{"name", key}})
+                       : render("setting_update", {{"name", key}, {"value", Literal::text(value)}}));
   });
 }
 

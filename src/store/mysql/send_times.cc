@@ -44,14 +44,15 @@ EpochMs read_rates(Session& session, const std::map<std::string, const SendReque
     which += (which.empty() ? "" : " OR ") +
              render("rates_of", {{"queue", Literal::text(queue)}, {"values", Literal::list(values)}});
   }
-  EpochMs now;
+  EpochMs now{0};
   auto row = session.query(render("rates", {{"which", Literal::rendered(std::move(which))}}));
   while (row->next()) {
-    now = time_at(*row, 5).value_or(EpochMs{});
+    if (const auto at = time_at(*row, 5)) now = *at;
     const auto book = books.find(text_at(*row, 1));
     if (book == books.end()) continue;
     const std::string value = text_at(*row, 2);
-    (value.empty() ? book->second.queue : book->second.values[value]) = {row->getInt64(3)};
+    auto& times = value.empty() ? book->second.queue : book->second.values[value];
+    times.next_us = row->getInt64(3);
     if (value.empty()) book->second.reserved = reservations_from(text_at(*row, 4));
   }
   if (now.ms == 0) throw Again{"the rows of the rates are missing"};

@@ -31,6 +31,8 @@ TEST_P(StoreContract, EventsAndSettingsAreKept) {
   EXPECT_EQ(must(store_->setting("s", "two")), "one");
   must(store_->set_setting("s", "three"));
   EXPECT_EQ(must(store_->setting("s", "two")), "three");
+  must(store_->set_setting("s", ""));
+  EXPECT_EQ(must(store_->setting("s", "")), "") << "removed";
 }
 
 TEST_P(StoreContract, ANodesNameKeepsItsNumberAndItsLastIncarnationAlone) {

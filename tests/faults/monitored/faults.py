@@ -87,13 +87,14 @@ class QueueDetached(Fault):
 
 class SilencesHeld(Fault):
     name = "silence is held open"
-    alerts = (("RungSilencesHeld", {"queue": "orders"}),)
+    alerts = (("RungSilencesHeld", {"queue": "mails"}),)
+    queue = "mails"
 
     def make(self):
         until("tasks have succeeded", lambda: self.world.sql(
-            "SELECT COUNT(*) FROM rung.rung_tasks WHERE state = 'succeeded' AND queue = 'orders'")[0][0] >= 3)
+            "SELECT COUNT(*) FROM rung.rung_tasks WHERE state = 'succeeded' AND queue = 'mails'")[0][0] >= 3)
         self.world.sql("UPDATE rung.rung_tasks SET state = 'awaiting', next_at = NULL, finished_at = NULL "
-                       "WHERE state = 'succeeded' AND queue = 'orders' LIMIT 3")
+                       "WHERE state = 'succeeded' AND queue = 'mails' LIMIT 3")
 
     def mend(self):
         self.follow("silences-held", "do")

@@ -59,6 +59,46 @@ class Secrets : public SidecarTest {
     std::filesystem::rename(path("cert.new"), path("cert.pem"));
   }
 
+  // A client's certificate of the servers' authority, as <folder>/client.pem and client.key.
+  void make_client_certificate(const std::string& name) {
+    const std::string authority = std::getenv("RUNG_TEST_CA");
+    const std::string authority_key = std::filesystem::path(authority).parent_path() / "ca.key";
+    must_run("openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=" + name +
+             " -keyout " + path("client.key.new") + " -out " + path("csr") +
+             " 2>&1 && openssl x509 -req -in " + path("csr") + " -CA " + authority + " -CAkey " +
+             authority_key + " -set_serial 0x$(openssl rand -hex 8) -days 2 -out " + path("client.pem.new") +
+             " 2>&1");
+    std::filesystem::rename(path("client.pem.new"), path("client.pem"));
+    std::filesystem::rename(path("client.key.new"), path("client.key"));
+  }
+  // An authority that has signed nothing here.
+  std::string other_authority() {
+    make_certificate("another-authority");
+    return read_file(path("cert.pem"));
+  }
+  static std::string read_file(const std::string& file) {
+    std::ifstream in(file);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  // The keys of broker: or store: for TLS with both of our files.
+  std::string tls_keys() const {
+    return "  ca: " + yaml(path("ca.pem")) + "\n  cert: " + yaml(path("client.pem")) +
+           "\n  key: " + yaml(path("client.key")) + "\n";
+  }
+  std::vector<std::vector<std::string>> sessions_of(const std::string& name) {
+    return db.query("SELECT id FROM information_schema.processlist WHERE user = '" + name + "'");
+  }
+  std::size_t sessions(const std::string& name) { return sessions_of(name).size(); }
+  void kill_sessions(const std::string& name) {
+    for (const auto& row : sessions_of(name)) {
+      try {
+        db.exec("KILL " + row[0]);
+      } catch (const std::exception&) {
+        // it was gone by then
+      }
+    }
+  }
+
   std::string user_;  // at the broker
 
  private:
@@ -95,14 +135,67 @@ TEST_F(Secrets, TheDatabasesPasswordIsReadAnewForEachLogin) {
   expect_flow(queue);
   db.exec("ALTER USER " + user + " IDENTIFIED BY 'second'");
   replace("store", "second\n");
-  for (const auto& row :
-       db.query("SELECT id FROM information_schema.processlist WHERE user = '" + name + "'")) {
-    try {
-      db.exec("KILL " + row[0]);
-    } catch (const std::exception&) {
-      // it was gone by then
-    }
-  }
+  kill_sessions(name);
+  expect_flow(queue);
+  sidecar_.reset();
+  db.exec("DROP USER " + user);
+}
+
+TEST_F(Secrets, TheBrokersAuthorityAndOurCertificateAreReadForEachHandshake) {
+  new_broker_user("word");
+  const auto at = parse_url(std::getenv("RUNG_TEST_AMQPS"));
+  config.broker_url = "amqps://" + user_ + ":word@localhost:" + std::to_string(at->port) + "/%2f";
+  config.broker += tls_keys();
+  const std::string authority = read_file(std::getenv("RUNG_TEST_CA"));
+  replace("ca.pem", authority);
+  make_client_certificate("first");
+  const auto reconnect = [&] { must_run(ctl() + " close_all_user_connections " + user_ + " rotated"); };
+  const auto shown = [&] { return run_shell(ctl() + " list_connections user peer_cert_subject").out; };
+  const std::string queue = attached();
+  start();
+  expect_flow(queue);
+  EXPECT_NE(shown().find(user_ + "\tCN=first"), std::string::npos) << shown();
+  make_client_certificate("second");
+  replace("ca.pem", other_authority() + authority);  // both are valid
+  reconnect();
+  ASSERT_TRUE(rung().logged("broker reconnected")) << rung().log_tail();
+  expect_flow(queue);
+  EXPECT_NE(shown().find(user_ + "\tCN=second"), std::string::npos) << shown();
+  EXPECT_EQ(shown().find(user_ + "\tCN=first"), std::string::npos) << shown();
+  replace("ca.pem", other_authority());  // the broker's own is no longer valid
+  reconnect();
+  EXPECT_TRUE(rung().logged("self-signed certificate")) << rung().log_tail();
+  replace("ca.pem", authority);
+  expect_flow(queue);
+}
+
+TEST_F(Secrets, TheDatabasesAuthorityAndOurCertificateAreReadForEachHandshake) {
+  const std::string name = unique_name("u").substr(0, 30);
+  const std::string user = "'" + name + "'@'127.0.0.1'";
+  db.exec("CREATE USER " + user + " IDENTIFIED BY 'word' REQUIRE SUBJECT '/CN=first'");
+  db.exec("GRANT ALL ON `" + db.name() + "`.* TO " + user);
+  Url url = *parse_url(db.url());
+  url.user = name;
+  url.password = "word";
+  config.store_url = format_url(url);
+  config.store += "  tls: verify\n" + tls_keys();
+  const std::string authority = read_file(std::getenv("RUNG_TEST_MYSQL_CA"));
+  replace("ca.pem", authority);
+  make_client_certificate("first");
+  const std::string queue = attached();
+  start();
+  expect_flow(queue);
+  make_client_certificate("second");
+  db.exec("ALTER USER " + user + " REQUIRE SUBJECT '/CN=second'");
+  replace("ca.pem", other_authority() + authority);  // both are valid
+  kill_sessions(name);
+  expect_flow(queue);
+  EXPECT_GT(sessions(name), 0U);
+  replace("ca.pem", other_authority());  // the database's own is no longer valid
+  kill_sessions(name);
+  EXPECT_TRUE(rung().logged("self-signed certificate")) << rung().log_tail();
+  EXPECT_EQ(sessions(name), 0U);
+  replace("ca.pem", authority);
   expect_flow(queue);
   sidecar_.reset();
   db.exec("DROP USER " + user);

@@ -72,7 +72,8 @@ class ConfigTest : public testing::Test {
     for (const auto& problem : loaded.problems) ADD_FAILURE() << problem.str();
     // A test that failed here continues without a crash.
     if (loaded.config.rules == nullptr)
-      loaded.config.rules = std::make_shared<const RuleBook>(Ladders{}, Queues{});
+      loaded.config.rules = std::make_shared<const RuleBook>(
+          Ladders{{"default", levels::Ladder::from_list({Ms{1000}}).value()}}, Queues{});
     return std::move(loaded.config);
   }
 

@@ -82,7 +82,8 @@ RuleBook book(const std::vector<std::string>& names, const std::vector<std::stri
     by_pattern.push_back({QueuePattern(text), {}});
     by_pattern.back().rules.ladder = text;
   }
-  return {{}, queues, {}, {}, {}, {}, std::make_shared<const ErrorQueues>(), by_pattern};
+  RuleBook::Ladders ladders{{"default", levels::Ladder::from_list({Ms{1000}}).value()}};
+  return {std::move(ladders), queues, {}, {}, {}, {}, std::make_shared<const ErrorQueues>(), by_pattern};
 }
 
 TEST(RuleBook, TheExactNameWinsThenTheLongestPattern) {

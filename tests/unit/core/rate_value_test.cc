@@ -52,7 +52,8 @@ TEST(RateValue, IsNoneWithoutAValue) {
 TEST(RateValue, IsStoredBesideWhatRulesSee) {
   QueueRules orders;
   orders.gate.rate_by = RateBy{"tenant", 5};
-  const RuleBook rules({}, {{"orders", orders}}, {}, {});
+  const RuleBook rules({{"default", levels::Ladder::from_list({Ms{1000}}).value()}}, {{"orders", orders}}, {},
+                       {});
   const auto stored = [&](Value value) {
     Message message;
     message.headers = Table{{"tenant", std::move(value)}};
