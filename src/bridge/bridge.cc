@@ -49,7 +49,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                          [this](SystemEvent event) { record(std::move(event)); }, settings_.identity.name}),
       ownership_(loop, {broker, *jobs_, health_, [this](SystemEvent event) { record(std::move(event)); },
                         [this](bool ours) { ownership_changed(ours); }}),
-      proof_(loop.clock(), settings_.require_token),
+      proof_(loop.clock(), settings_.require_token, [this] { return shards_.older_beside(); }),
       key_reader_(loop, *jobs_, proof_,
                   [this] {
                     intake_pause_.answered();

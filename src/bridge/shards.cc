@@ -82,6 +82,7 @@ void Shards::end_cycle(const LeaseCycle& cycle) {
     listener_.name_taken();
     return;
   }
+  older_beside_ = cycle.older_beside;
   notice(cycle);
   clock_.measured(cycle.clock.db, cycle.clock.sent, cycle.clock.received);
   const std::vector<int> lost = apply(cycle);

@@ -63,6 +63,9 @@ class Shards {
   // Also written: a fingerprint of this instance's config.
   void set_config(std::string fingerprint) { config_ = std::move(fingerprint); }
 
+  // An instance of an older release, which knows tokens without a digest only, was live in the last cycle.
+  bool older_beside() const { return older_beside_; }
+
   int node() const { return node_; }
   bool any() const { return held_.count() > 0; }
   int count() const { return held_.count(); }
@@ -104,6 +107,7 @@ class Shards {
   ClockStep clock_step_;
   BrokerLink link_ = BrokerLink::up;
   bool stepped_back_ = false;  // another instance can publish and we cannot: our share is 0
+  bool older_beside_ = false;
   bool started_ = false;
   bool cycling_ = false;
   bool leaving_ = false;

@@ -65,6 +65,7 @@ void Node::start() {
   };
   life.bridge = std::make_unique<bridge::Bridge>(life.loop, *life.broker, jobs, settings_of_bridge(),
                                                  world_.rules, name_taken);
+  life.bridge->set_config("simulated");  // without one it counts as an older release
   if (world_.settings.has(Fault::detach)) watch_attachments();
   (void)life.bridge->start();
 }
