@@ -83,7 +83,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
             }),
       transitions_(
           loop, *jobs_, [this] { return shards_.fence(); }, rules_, [this] { acks_.flush(); },
-          [this](TaskId id) { return dispatch_.tracker().publishing(id); }, left_),
+          [this](TaskId id) { return dispatch_.flights().publishing(id); }, left_),
       fence_(loop, broker, outbox_, health_),
       dispatch_({loop, *jobs_, shards_, transitions_, outbox_, broker, clock_, names_, health_, gates_,
                  breakers_, proof_, rules_, horizon_, updates_, counts_, settings_.prefix, settings_.tracer,

@@ -1,12 +1,11 @@
 #include "src/bridge/claims.h"
 
-#include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "src/bridge/single_rows.h"
 #include "src/core/decider.h"
 #include "src/core/failpoint.h"
+#include "src/core/require.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -18,21 +17,16 @@ std::size_t bytes_of(const Task& task) { return static_cast<std::size_t>(task.bo
 
 }  // namespace
 
-void Claims::claim(std::vector<io::DueItem> items, PublishLane lane, int probe) {
+void Claims::claim(std::vector<io::DueItem> items) {
   if (items.empty()) return;
-  const io::DueItem first = items.front();
-  const std::vector<io::DueItem> batch = deps_.tracker.begin_claim(std::move(items));
-  if (batch.empty()) {
-    if (probe != 0) deps_.not_claimed(first, probe);
-    return;
-  }
   ++jobs_;
-  tasks_ += batch.size();
   std::vector<Event> claims;
-  claims.reserve(batch.size());
-  for (const io::DueItem& item : batch) {
+  claims.reserve(items.size());
+  for (const io::DueItem& item : items) {
+    const Flight* flight = deps_.flights.find(item.id);
+    RUNG_REQUIRE(flight != nullptr && flight->stage == Flight::Stage::claiming);
     const Ms gated = deps_.gates.waited(deps_.names.name(item.queue), item.at);
-    claims.push_back({item.id, event::Claim{kAhead, gated, probe}});
+    claims.push_back({item.id, event::Claim{kAhead, gated, flight->permit ? flight->permit->probe : 0}});
   }
   const auto work = [events = std::move(claims), fence = deps_.shards.fence(),
                      decide = decider(deps_.rules)](TaskStore& store) -> Result<Answer> {
@@ -50,82 +44,88 @@ void Claims::claim(std::vector<io::DueItem> items, PublishLane lane, int probe) 
     if (!messages) return tl::unexpected(messages.error());
     return Answer{std::move(*decisions), std::move(*messages)};
   };
-  deps_.jobs.submit<Answer>(Lane::flow, work, [this, lane, probe, batch](Result<Answer> result) {
+  deps_.jobs.submit<Answer>(Lane::flow, work, [this, batch = std::move(items)](Result<Answer> result) {
     --jobs_;
-    tasks_ -= batch.size();
-    deps_.tracker.end_claim(batch);
-    claimed(batch, lane, probe, std::move(result));
+    claimed(batch, std::move(result));
     deps_.done();
   });
 }
 
-void Claims::claimed(const std::vector<io::DueItem>& batch, PublishLane lane, int probe,
-                     Result<Answer> result) {
+void Claims::claimed(const std::vector<io::DueItem>& batch, Result<Answer> result) {
   if (!result) {
     log::error("claim failed", {{"tasks", batch.size()}, {"reason", result.error().message}});
-    for (const io::DueItem& item : batch) deps_.tracker.not_claimed(item);  // the sweep finds them again
+    for (const io::DueItem& item : batch) deps_.flights.not_claimed(item.id);  // the sweep finds them again
     return;
   }
-  std::vector<ClaimedTask> ours;
+  RUNG_REQUIRE(result->decisions.size() == batch.size());
+  std::vector<Flight*> reads;  // in order: the messages belong to the first tasks
+  reads.reserve(result->messages.size());
   for (std::size_t i = 0; i < batch.size(); ++i) {
     Decision& decision = result->decisions[i];
     if (decision.verdict == Decision::Verdict::applied) {
+      const bool has_message = reads.size() < result->messages.size();
       const std::size_t bytes = bytes_of(decision.task);
-      auto task = std::make_shared<const Task>(std::move(decision.task));
-      ours.push_back({std::move(task), batch[i].queue, bytes, lane, decision.claimed_again});
-      deps_.tracker.claimed(ours.back());
+      Flight& flight = deps_.flights.claimed(batch[i].id, std::move(decision), bytes, has_message);
+      if (has_message) {
+        reads.push_back(&flight);
+      } else {
+        unread_.push_back(&flight);
+      }
       continue;
     }
-    deps_.tracker.not_claimed(batch[i]);
-    deps_.not_claimed(batch[i], probe);
+    not_claimed(batch[i]);
     // Not due yet by the database's clock, which is more exact than our reading of it.
     const Task& task = decision.task;
     if (task.state == State::scheduled && task.next_at)
       deps_.horizon.schedule(deps_.names.item(task, *task.next_at));
   }
-  // In order: `messages` belong to the first tasks.
-  const auto here = static_cast<std::ptrdiff_t>(std::min(result->messages.size(), ours.size()));
-  deps_.publisher.publish({ours.begin(), ours.begin() + here}, result->messages);
-  unfetched_.insert(unfetched_.end(), ours.begin() + here, ours.end());
+  deps_.publisher.publish(reads, result->messages);
   if (draining_ && !planted(Bug::b2)) release_unfetched();  // no fetch follows during a drain
 }
 
+void Claims::not_claimed(const io::DueItem& item) {
+  if (const auto unused = deps_.flights.not_claimed(item.id)) deps_.unused(item.queue, *unused);
+}
+
 void Claims::fetch() {
-  auto batch = std::make_shared<std::vector<ClaimedTask>>();
+  std::vector<Flight*> batch;
   std::vector<TaskId> ids;
   std::size_t bytes = 0;
-  while (!unfetched_.empty() && ids.size() < kMostTasks) {
-    ClaimedTask& next = unfetched_.front();
-    bytes += next.bytes;
+  while (!unread_.empty() && ids.size() < kMostTasks) {
+    Flight& next = *unread_.front();
+    const Task& task = *next.claim->task;
+    bytes += next.claim->bytes;
     if (!ids.empty() && bytes > kMostBytes) break;
-    if (!deps_.shards.held(next.task->shard) || !is_covered(deps_.shards, next)) {
-      deps_.tracker.release(next);
+    unread_.pop_front();
+    if (!deps_.shards.held(task.shard) || !is_covered(deps_.shards, task)) {
+      deps_.flights.release(next);
     } else {
-      ids.push_back(next.task->id);
-      batch->push_back(std::move(next));
+      deps_.flights.read(next);
+      ids.push_back(task.id);
+      batch.push_back(&next);
     }
-    unfetched_.pop_front();
   }
+  RUNG_REQUIRE(unread_.size() == deps_.flights.count(Flight::Stage::unread));
   if (ids.empty()) return;
   ++jobs_;
   deps_.jobs.submit<Messages>(
       Lane::flow, [ids = std::move(ids)](TaskStore& store) { return read_messages(store, ids); },
-      [this, batch](const Result<Messages>& messages) {
+      [this, batch = std::move(batch)](const Result<Messages>& messages) {
         --jobs_;
-        fetched(*batch, messages);
+        fetched(batch, messages);
         deps_.done();
       });
 }
 
-void Claims::fetched(const std::vector<ClaimedTask>& batch, const Result<Messages>& messages) {
+void Claims::fetched(const std::vector<Flight*>& batch, const Result<Messages>& messages) {
   if (messages) return deps_.publisher.publish(batch, *messages);
   log::error("reading message bodies failed",
              {{"tasks", batch.size()}, {"reason", messages.error().message}});
-  for (const ClaimedTask& claimed : batch) deps_.tracker.release(claimed);
+  for (Flight* flight : batch) deps_.flights.release(*flight);
 }
 
 void Claims::release_unfetched() {
-  for (; !unfetched_.empty(); unfetched_.pop_front()) deps_.tracker.release(unfetched_.front());
+  for (; !unread_.empty(); unread_.pop_front()) deps_.flights.release(*unread_.front());
 }
 
 void Claims::drain() {

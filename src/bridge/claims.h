@@ -7,14 +7,13 @@
 #include <functional>
 #include <vector>
 
-#include "src/bridge/claimed_task.h"
+#include "src/bridge/flights.h"
 #include "src/bridge/gates.h"
 #include "src/bridge/horizon.h"
 #include "src/bridge/queue_names.h"
 #include "src/bridge/shards.h"
 #include "src/bridge/store_jobs.h"
 #include "src/bridge/task_publisher.h"
-#include "src/bridge/task_tracker.h"
 #include "src/core/policy.h"
 
 namespace rung::bridge {
@@ -33,27 +32,25 @@ class Claims {
     const Gates& gates;
     const RuleBookPtr& rules;
     Horizon& horizon;
-    TaskTracker& tracker;
+    Flights& flights;
     TaskPublisher& publisher;
     std::function<void()> done;  // after each reply from the database
-    // The task is not to be sent any more, or not yet. `probe`: as in claim().
-    std::function<void(const io::DueItem& item, int probe)> not_claimed;
+    // A task of the queue is not to be sent any more, or not yet: what it had is free.
+    std::function<void(std::uint32_t queue, const Permit& permit)> unused;
   };
   explicit Claims(Deps deps) : deps_(std::move(deps)) {}
 
-  // REQUIRES: Targets counts `items` as under way.
-  // `probe`: the number of the breaker's probe that the only item is; 0 = none.
-  void claim(std::vector<io::DueItem> items, PublishLane lane, int probe = 0);
+  // REQUIRES: all are at Stage::claiming.
+  void claim(std::vector<io::DueItem> items);
   // Reads the messages of tasks that were claimed without them.
   void fetch();
-  bool has_unfetched() const { return !unfetched_.empty(); }
+  bool has_unfetched() const { return !unread_.empty(); }
   // Releases claims whose messages have not been read: the owner of their shard publishes them under the same
   // attempt.
   void release_unfetched();
   void drain();
 
-  std::size_t jobs() const { return jobs_; }    // under way
-  std::size_t tasks() const { return tasks_; }  // in those claims
+  std::size_t jobs() const { return jobs_; }  // under way
 
  private:
   using Messages = std::vector<StoredMessage>;
@@ -61,13 +58,13 @@ class Claims {
     std::vector<Decision> decisions;
     Messages messages;
   };
-  void claimed(const std::vector<io::DueItem>& batch, PublishLane lane, int probe, Result<Answer> result);
-  void fetched(const std::vector<ClaimedTask>& batch, const Result<Messages>& messages);
+  void claimed(const std::vector<io::DueItem>& batch, Result<Answer> result);
+  void not_claimed(const io::DueItem& item);
+  void fetched(const std::vector<Flight*>& batch, const Result<Messages>& messages);
 
   const Deps deps_;
-  std::deque<ClaimedTask> unfetched_;  // their bodies are still in the database: no room yet
+  std::deque<Flight*> unread_;  // those at Stage::unread
   std::size_t jobs_ = 0;
-  std::size_t tasks_ = 0;
   bool draining_ = false;
 };
 

@@ -1,6 +1,7 @@
 #include "src/bridge/dispatch.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "src/bridge/breakers.h"
@@ -26,32 +27,29 @@ std::size_t share_of(int most) { return static_cast<std::size_t>(most - most / 4
 Dispatch::Dispatch(Deps deps, int most_under_way, BrokerLimits limits)
     : deps_(std::move(deps)),
       most_under_way_(static_cast<std::size_t>(most_under_way)),
-      targets_(
-          share_of(most_under_way), limits.first_window,
-          [this](std::uint32_t queue) { return catch_up(queue); },
-          [this](std::uint32_t queue) {
-            return deps_.gates.why_closed(deps_.names.name(queue)) != nullptr &&
-                   !planted(Bug::pause_forgotten);
-          }),
-      tracker_(deps_.shards, targets_, deps_.transitions),
-      silent_queues_(deps_.health, deps_.names),
-      stalls_(deps_.broker, deps_.outbox, targets_, silent_queues_, deps_.clock.here()),
+      targets_(share_of(most_under_way), limits.first_window,
+               {[this](std::uint32_t queue) { return catch_up(queue); },
+                [this](std::uint32_t queue) {
+                  return deps_.gates.why_closed(deps_.names.name(queue)) != nullptr &&
+                         !planted(Bug::pause_forgotten);
+                },
+                [this](const io::DueItem& item) { return flights_.begin_claim(item); }}),
+      flights_(deps_.shards, targets_, deps_.transitions),
+      stalls_(
+          {deps_.broker, deps_.outbox, flights_, targets_, deps_.health, deps_.names, deps_.clock.here()}),
       publisher_({deps_.loop, deps_.shards, deps_.transitions, deps_.outbox, deps_.clock, deps_.proof,
-                  deps_.rules, deps_.observer, deps_.breakers, targets_, tracker_, stalls_, deps_.counts,
-                  deps_.prefix, deps_.tracer,
-                  [this](const ClaimedTask& claimed, PublishResult::How how) { unpublished(claimed, how); }}),
-      claims_({deps_.jobs, deps_.shards, deps_.names, deps_.gates, deps_.rules, deps_.horizon, tracker_,
+                  deps_.rules, deps_.observer, deps_.breakers, flights_, stalls_, deps_.counts, deps_.prefix,
+                  deps_.tracer,
+                  [this](const Flight& flight, PublishResult::How how) { unpublished(flight, how); }}),
+      claims_({deps_.jobs, deps_.shards, deps_.names, deps_.gates, deps_.rules, deps_.horizon, flights_,
                publisher_,
                [this] {
                  deps_.outbox.flush();
                  pump();
                },
-               [this](const io::DueItem& item, int probe) {
-                 if (probe != 0) deps_.breakers.unsent(deps_.names.name(item.queue), probe);
-                 throttle_.not_sent(item);
-               }}),
+               [this](std::uint32_t queue, const Permit& permit) { unused(queue, permit); }}),
       throttle_(deps_.loop,
-                {deps_.jobs, deps_.clock, deps_.shards, deps_.names, deps_.gates, deps_.rules, tracker_,
+                {deps_.jobs, deps_.clock, deps_.shards, deps_.names, deps_.gates, deps_.rules, flights_,
                  [this](const std::vector<io::DueItem>& items) {
                    for (const io::DueItem& item : items) targets_.add(item, false);
                    pump();
@@ -64,18 +62,16 @@ Dispatch::Dispatch(Deps deps, int most_under_way, BrokerLimits limits)
       linger_(deps_.loop, kLinger, [this] { pump(); }),
       again_(deps_.loop, [this] { pump(); }) {}
 
+// Below 1 if a breaker of the queue has just closed.
+double Dispatch::ramp(std::uint32_t queue) const {
+  const GateState* state = deps_.gates.state(deps_.names.name(queue));
+  return state == nullptr ? 1.0 : ramp_up(state->breaker, deps_.clock.now());
+}
+
 // The rate limits the queue across all instances: each gets a share in proportion to its shards.
 double Dispatch::catch_up(std::uint32_t queue) const {
   const double all = deps_.rules->queue(deps_.names.name(queue)).catch_up;
-  const double share = all * deps_.shards.count() / kShards;
-  const GateState* state = deps_.gates.state(deps_.names.name(queue));
-  return state == nullptr ? share : share * ramp_up(state->breaker, deps_.clock.now());
-}
-
-// A breaker of the queue has just closed.
-bool Dispatch::ramps_up(std::uint32_t queue) const {
-  const GateState* state = deps_.gates.state(deps_.names.name(queue));
-  return state != nullptr && ramp_up(state->breaker, deps_.clock.now()) < 1.0;
+  return all * deps_.shards.count() / kShards * ramp(queue);
 }
 
 bool Dispatch::is_full(const io::DueItem& item) const {
@@ -114,18 +110,18 @@ void Dispatch::due_again(const std::vector<io::DueItem>& items) {
 }
 
 void Dispatch::take_in(const io::DueItem& item, EpochMs now, bool needs_send_time) {
-  if (tracker_.contains(item)) return;
+  if (flights_.contains(item)) return;
   bool overdue = false;
   if (now - item.at > Targets::kOverdue) {
     // Tasks that became due in normal operation, late only because there are many, are no backlog of an
     // outage. What waited behind a gate is one.
     overdue = item.at < able_since_ || deps_.gates.was_closed(deps_.names.name(item.queue), item.at);
   }
-  tracker_.wait(item);
+  flights_.add(item, needs_send_time ? Flight::Stage::throttled : Flight::Stage::waiting);
   if (needs_send_time) {
     throttle_.add(item);
   } else {
-    targets_.add(item, overdue || ramps_up(item.queue));
+    targets_.add(item, overdue || ramp(item.queue) < 1.0);
   }
 }
 
@@ -169,7 +165,7 @@ void Dispatch::gates_changed(const std::vector<std::string>& queues) {
     } else {
       targets_.close(number, false, deps_.clock.now());
     }
-    if (ramps_up(number)) targets_.hold_to_rate(number);
+    if (ramp(number) < 1.0) targets_.hold_to_rate(number);
   }
   throttle_.changed();
   deps_.breakers.gates_changed(queues);
@@ -185,14 +181,14 @@ void Dispatch::close(const std::string& queue, std::uint32_t number) {
       std::clamp(deps_.most_held - std::min(deps_.most_held, others), std::size_t{1}, kKeptBehindGate);
   if (mine <= most) return;
   targets_.keep_oldest(number, most, [this](const io::DueItem& item) {
-    // It may have moved to another queue meanwhile, and be under way from there.
-    if (tracker_.contains(item) && !tracker_.publishing(item.id)) tracker_.untrack(item.id);
+    if (flights_.is(item, Flight::Stage::waiting))
+      flights_.drop(item.id);  // else it has moved to another queue meanwhile
   });
   if (left_.size() < QueueNames::kMost) left_.insert(queue);
 }
 
 void Dispatch::each_queue(const std::function<void(std::uint32_t)>& tell) const {
-  tracker_.each_queue(tell);
+  flights_.each_queue(tell);
   throttle_.each_queue(tell);
   targets_.each_in_use(deps_.clock.here().boot(), tell);
 }
@@ -229,8 +225,10 @@ bool Dispatch::send_probe(const std::string& queue, int probe) {
     if (const auto item = throttle_.take_oldest(number)) targets_.add(*item, false);
   }
   const auto taken = targets_.take_gate_probe(number, deps_.clock.here().boot());
-  if (taken) claims_.claim({taken->item}, taken->quarantined ? PublishLane::probe : PublishLane::main, probe);
-  return taken.has_value();
+  if (!taken) return false;
+  flights_.make_probe(taken->id, probe);
+  claims_.claim({*taken});
+  return true;
 }
 
 void Dispatch::shards_gained() {
@@ -241,22 +239,21 @@ void Dispatch::shards_gained() {
 void Dispatch::drain() {
   draining_ = true;
   again_.stop();
-  targets_.clear([this](TaskId id) { tracker_.untrack(id); });
-  throttle_.clear([this](TaskId id) { tracker_.untrack(id); });
+  targets_.clear();
+  throttle_.clear();
+  flights_.drop_unclaimed();
   claims_.drain();
 }
 
 std::size_t Dispatch::room() const {
-  const std::size_t used = tracker_.unanswered() + claims_.tasks();
+  const std::size_t used = flights_.under_way();
   return used >= most_under_way_ ? 0 : most_under_way_ - used;
 }
 
 void Dispatch::pump() {
   again_.stop();
   if (!open_ || draining_ || !deps_.shards.any()) return;
-  const auto job_fits = [this] {
-    return claims_.jobs() < kMostJobs && publisher_.body_bytes() < kBytesUnderWay;
-  };
+  const auto job_fits = [this] { return claims_.jobs() < kMostJobs && flights_.bytes() < kBytesUnderWay; };
   while (job_fits() && claims_.has_unfetched()) claims_.fetch();
   while (job_fits() && !claims_.has_unfetched() && !targets_.empty()) {
     const std::size_t before = claims_.jobs();
@@ -275,14 +272,14 @@ void Dispatch::tick() {
   pump();
 }
 
-// A task that another instance has by now sends no probe: try the next one.
 void Dispatch::probe() {
-  const std::size_t before = claims_.jobs();
-  while (claims_.jobs() == before) {
-    const auto item = targets_.take_probe(deps_.clock.here().boot());
-    if (!item) return;
-    claims_.claim({*item}, PublishLane::probe);
-  }
+  const auto item = targets_.take_probe(deps_.clock.here().boot());
+  if (item) claims_.claim({*item});
+}
+
+void Dispatch::unused(std::uint32_t queue, const Permit& permit) {
+  if (permit.probe != 0) deps_.breakers.unsent(deps_.names.name(queue), permit.probe);
+  if (permit.value) throttle_.not_sent(queue, *permit.value);
 }
 
 void Dispatch::claim_next() {
@@ -295,19 +292,19 @@ void Dispatch::claim_next() {
   const std::size_t worth_it = std::min(Claims::kMostTasks, most_under_way_) / 4;
   if (most == 0 || (most < worth_it && most < targets_.waiting() && most < by_bytes)) return;
   if (targets_.waiting() < Claims::kMostTasks / 2 && linger_.hold()) return;
-  claims_.claim(targets_.take(most, deps_.clock.here().boot()), PublishLane::main);
+  claims_.claim(targets_.take(most, deps_.clock.here().boot()));
   linger_.end();
   if (!targets_.empty()) linger_.skip();  // the rest has waited already
 }
 
 // Lost or fenced: the message may be in the queue, or was not sent. Repeats the same attempt if the task is
 // still ours. If the fence is closed, only the next renewal opens it.
-void Dispatch::unpublished(const ClaimedTask& claimed, PublishResult::How how) {
-  const Task& task = *claimed.task;
+void Dispatch::unpublished(const Flight& flight, PublishResult::How how) {
+  const std::shared_ptr<const Task> task = flight.claim->task;
   if (how == PublishResult::How::fenced) open_ = false;
-  tracker_.untrack(task.id, task.shard);
-  if (!draining_ && deps_.shards.held(task.shard))
-    due_again({deps_.names.item(task, task.next_at.value_or(deps_.clock.now()))});
+  flights_.end(task->id);
+  if (!draining_ && deps_.shards.held(task->shard))
+    due_again({deps_.names.item(*task, task->next_at.value_or(deps_.clock.now()))});
 }
 
 }  // namespace rung::bridge

@@ -1,9 +1,8 @@
 // due -> claimed (recorded in the row, fenced by the lease) -> published -> confirmed or returned -> recorded
 // in the row. Decides what is claimed and when: nothing while the broker is away or blocked (our outage costs
-// no attempt), no more than there is room for, and tasks that are not due yet in few transactions. Each step
-// has its own file: targets (the waiting tasks), claims, task_publisher, held_back (claimed a little ahead,
-// so that the database's time does not add to the lateness), stall_detector; task_tracker knows which step
-// each task is in. Thread: the loop's.
+// no attempt), no more than there is room for, and tasks that are not due yet in few transactions, a little
+// ahead, so that the database's time does not add to the lateness. Flights knows at which stage each task is.
+// Throttle and Targets keep those that wait, Claims and TaskPublisher do the rest. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +14,14 @@
 #include <vector>
 
 #include "src/bridge/claims.h"
+#include "src/bridge/flights.h"
 #include "src/bridge/flow_counts.h"
 #include "src/bridge/gates.h"
 #include "src/bridge/health.h"
 #include "src/bridge/linger.h"
-#include "src/bridge/silent_queues.h"
 #include "src/bridge/stall_detector.h"
 #include "src/bridge/targets.h"
 #include "src/bridge/task_publisher.h"
-#include "src/bridge/task_tracker.h"
 #include "src/bridge/throttle.h"
 
 namespace rung::bridge {
@@ -60,7 +58,7 @@ class Dispatch {
   // `most_under_way`: the limit on tasks being claimed, or published without a result yet.
   Dispatch(Deps deps, int most_under_way, BrokerLimits limits);
 
-  // From the heap and the sweep. Skips tasks that are tracked already. Of a queue behind a closed gate it
+  // From the heap and the sweep. Skips tasks that are here already. Of a queue behind a closed gate it
   // keeps a few thousand; the sweep finds the others when the gate opens.
   void due(const std::vector<io::DueItem>& items);
   // Tasks that are claimed already: keeps them all.
@@ -83,8 +81,8 @@ class Dispatch {
   // Tasks of these shards that became due before had no owner: they count as overdue.
   void shards_gained();
 
-  const TaskTracker& tracker() const { return tracker_; }
-  bool idle() const { return claims_.jobs() == 0 && tracker_.unanswered() == 0; }
+  const Flights& flights() const { return flights_; }
+  bool idle() const { return flights_.under_way() == 0; }
   std::size_t ready() const { return targets_.waiting(); }  // due, and waiting to be claimed
   // The same, behind a gate.
   std::size_t held() const { return targets_.held() + throttle_.waiting(); }
@@ -109,23 +107,23 @@ class Dispatch {
   Targets::Summary targets() const { return targets_.summary(); }
 
  private:
+  double ramp(std::uint32_t queue) const;
   double catch_up(std::uint32_t queue) const;
   bool is_full(const io::DueItem& item) const;
   void leave_in_database(const io::DueItem& item);
   void close(const std::string& queue, std::uint32_t number);
-  bool ramps_up(std::uint32_t queue) const;
   void take_in(const io::DueItem& item, EpochMs now, bool needs_send_time);
   void pump_soon(const std::vector<io::DueItem>& items, EpochMs now);
   void probe();
   void claim_next();
-  void unpublished(const ClaimedTask& claimed, PublishResult::How how);
+  void unused(std::uint32_t queue, const Permit& permit);
+  void unpublished(const Flight& flight, PublishResult::How how);
   std::size_t room() const;
 
   const Deps deps_;
   const std::size_t most_under_way_;
   Targets targets_;
-  TaskTracker tracker_;
-  SilentQueues silent_queues_;
+  Flights flights_;
   StallDetector stalls_;
   TaskPublisher publisher_;
   Claims claims_;

@@ -65,7 +65,7 @@ void DueSweep::found(const std::vector<DueEntry>& rows, bool recent) {
   std::size_t going = 0;  // those that do not wait behind a closed gate
   for (const DueEntry& row : rows) {
     const io::DueItem item = deps_.names.item(row);
-    if (deps_.dispatch.tracker().contains(item)) continue;
+    if (deps_.dispatch.flights().contains(item)) continue;
     items.push_back(item);
     going += deps_.dispatch.is_held_back(item) ? 0 : 1;
   }

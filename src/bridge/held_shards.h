@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/core/require.h"
 #include "src/core/task.h"
 #include "src/core/time.h"
 #include "src/store/leases.h"
@@ -31,7 +32,10 @@ class HeldShards {
   void clear();
 
   void begin_use(int shard) { ++uses_[static_cast<std::size_t>(shard)]; }
-  void end_use(int shard) { --uses_[static_cast<std::size_t>(shard)]; }
+  void end_use(int shard) {
+    RUNG_REQUIRE(in_use(shard));
+    --uses_[static_cast<std::size_t>(shard)];
+  }
   bool in_use(int shard) const { return uses_[static_cast<std::size_t>(shard)] > 0; }
 
   // Marks `many` shards to be given back: those with the highest numbers, so that an instance that stays

@@ -7,12 +7,18 @@
 //     the whole connection in the broker. The connection is dropped and its targets go into quarantine;
 //     probes find out which target is silent (targets.h).
 //   - The only queue with publishes under way does not answer: it is only reported. It delays no other.
+// Reports the queues: a log line when the silence of one begins and ends, and the problem "silent_queues".
 // Thread: the loop's.
 #pragma once
 
+#include <cstdint>
+#include <map>
+
 #include "plugin/broker.h"
+#include "src/bridge/flights.h"
+#include "src/bridge/health.h"
 #include "src/bridge/outbox.h"
-#include "src/bridge/silent_queues.h"
+#include "src/bridge/queue_names.h"
 #include "src/bridge/targets.h"
 #include "src/core/clock.h"
 
@@ -20,9 +26,16 @@ namespace rung::bridge {
 
 class StallDetector {
  public:
-  StallDetector(Broker& broker, const Outbox& outbox, Targets& targets, SilentQueues& silent,
-                const Clock& clock)
-      : broker_(broker), outbox_(outbox), targets_(targets), silent_(silent), clock_(clock) {}
+  struct Deps {
+    Broker& broker;
+    const Outbox& outbox;
+    const Flights& flights;
+    Targets& targets;
+    Health& health;
+    const QueueNames& names;
+    const Clock& clock;
+  };
+  explicit StallDetector(Deps deps) : deps_(deps) {}
 
   // Call each second. `publishing`: the broker accepts publishes.
   void check(bool publishing);
@@ -32,13 +45,11 @@ class StallDetector {
   static constexpr Ms kStallTimeout{10'000};
 
   void drop_stalled_connection(BootMs now);
+  void report(BootMs now);
 
-  Broker& broker_;
-  const Outbox& outbox_;
-  Targets& targets_;
-  SilentQueues& silent_;
-  const Clock& clock_;
-  Ms stall_timeout_{kStallTimeout};  // doubled after each stall, until a publish is confirmed
+  const Deps deps_;
+  Ms stall_timeout_{kStallTimeout};         // doubled after each stall, until a publish is confirmed
+  std::map<std::uint32_t, BootMs> silent_;  // since when, by queue; at most QueueNames::kMost
 };
 
 }  // namespace rung::bridge

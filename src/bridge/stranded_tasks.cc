@@ -50,7 +50,7 @@ void StrandedTasks::found(const std::vector<Lease>& leases, const Result<std::ve
     // A tracked task continues by itself, unless our work on it is still under the former lease: a claim that
     // was on its way during an outage then returns empty. Without a number for its queue it waits.
     const io::DueItem item = deps_.names.item(row);
-    if (deps_.dispatch.tracker().contains(row.id) || item.queue == QueueNames::kNone)
+    if (deps_.dispatch.flights().contains(row.id) || item.queue == QueueNames::kNone)
       unsettled.insert(row.shard);
     else
       items.push_back(item);
@@ -77,7 +77,7 @@ void StrandedTasks::look_for_forgotten() {
           const bool waits =
               std::ranges::any_of(waiting_, [&](const Gained& g) { return g.lease.shard == row.shard; });
           const io::DueItem item = deps_.names.item(row);
-          const bool known = deps_.dispatch.tracker().contains(row.id) || item.queue == QueueNames::kNone;
+          const bool known = deps_.dispatch.flights().contains(row.id) || item.queue == QueueNames::kNone;
           if (!waits && !known) items.push_back(item);
         }
         if (items.empty()) return;

@@ -21,17 +21,13 @@ constexpr std::size_t kPerTurn = 100;  // of one target before the next one's tu
 
 }  // namespace
 
-Targets::Targets(std::size_t most, std::size_t first_window, std::function<double(std::uint32_t)> rate,
-                 std::function<bool(std::uint32_t)> is_closed)
-    : most_(std::max(most, first_window)),
-      first_window_(first_window),
-      rate_(std::move(rate)),
-      is_closed_(std::move(is_closed)) {}
+Targets::Targets(std::size_t most, std::size_t first_window, Deps deps)
+    : most_(std::max(most, first_window)), first_window_(first_window), deps_(std::move(deps)) {}
 
 void Targets::add(const io::DueItem& item, bool overdue) {
   Target& target = at(item.queue);
   (overdue ? target.overdue : target.fresh).push(item);
-  ++(target.closed ? held_ : waiting_);
+  ++counter_of(target);
 }
 
 void Targets::sort_out(EpochMs now) {
@@ -47,7 +43,7 @@ void Targets::sort_out(Target& target, EpochMs now) {
 
 bool Targets::is_closed(std::uint32_t queue) const {
   const auto it = targets_.find(queue);
-  return it == targets_.end() ? is_closed_ && is_closed_(queue) : it->second.closed;
+  return it == targets_.end() ? deps_.is_closed(queue) : it->second.closed;
 }
 
 void Targets::close(std::uint32_t queue, bool closes, EpochMs now) {
@@ -66,7 +62,7 @@ void Targets::keep_oldest(std::uint32_t queue, std::size_t most,
   const auto it = targets_.find(queue);
   if (it == targets_.end() || it->second.waiting() <= most) return;
   Target& target = it->second;
-  (target.closed ? held_ : waiting_) -= target.waiting();
+  counter_of(target) -= target.waiting();
   for (Oldest* waiting : {&target.overdue, &target.fresh}) {  // what is overdue is older
     Oldest kept;
     for (; !waiting->empty(); waiting->pop()) {
@@ -79,7 +75,7 @@ void Targets::keep_oldest(std::uint32_t queue, std::size_t most,
     }
     *waiting = std::move(kept);
   }
-  (target.closed ? held_ : waiting_) += target.waiting();
+  counter_of(target) += target.waiting();
 }
 
 void Targets::forget(std::uint32_t queue) {
@@ -103,15 +99,20 @@ void Targets::hold_to_rate(std::uint32_t queue) {
   for (; !target.fresh.empty(); target.fresh.pop()) target.overdue.push(target.fresh.top());
 }
 
-io::DueItem Targets::take_oldest(Target& target) {
-  Oldest& from = target.overdue.empty() ? target.fresh : target.overdue;
+io::DueItem Targets::pop(Target& target, Oldest& from) {
   const io::DueItem item = from.top();
   from.pop();
-  std::size_t& count = target.closed ? held_ : waiting_;
-  RUNG_REQUIRE(count > 0);
-  --count;
-  ++target.under_way;
+  RUNG_REQUIRE(counter_of(target) > 0);
+  --counter_of(target);
   return item;
+}
+
+std::optional<io::DueItem> Targets::take_oldest(Target& target) {
+  while (target.waits()) {
+    const io::DueItem item = pop(target, target.overdue.empty() ? target.fresh : target.overdue);
+    if (deps_.begins(item)) return item;
+  }
+  return std::nullopt;
 }
 
 void Targets::begin_probe(std::uint32_t queue, BootMs now) {
@@ -137,12 +138,13 @@ bool Targets::takes_gate_probe(std::uint32_t queue, BootMs now) const {
   return !target.quarantined || (!probing_ && target.under_way == 0 && target.probe_at <= now);
 }
 
-std::optional<Targets::GateProbe> Targets::take_gate_probe(std::uint32_t queue, BootMs now) {
+std::optional<io::DueItem> Targets::take_gate_probe(std::uint32_t queue, BootMs now) {
   const auto it = targets_.find(queue);
   if (it == targets_.end() || !it->second.waits() || !takes_gate_probe(queue, now)) return std::nullopt;
   Target& target = it->second;
-  if (target.quarantined) begin_probe(queue, now);
-  return GateProbe{take_oldest(target), target.quarantined};
+  const auto item = take_oldest(target);
+  if (item && target.quarantined) begin_probe(queue, now);
+  return item;
 }
 
 std::size_t Targets::waiting(std::uint32_t queue) const {
@@ -161,7 +163,7 @@ std::size_t Targets::room(const Target& target, BootMs now) const {
 }
 
 void Targets::fill(std::uint32_t queue, Target& target, BootMs now) {
-  const double rate = rate_(queue);
+  const double rate = deps_.rate(queue);
   const double most = std::max(1.0, rate * kBurst);
   if (target.filled_at.ms == 0) {
     target.tokens = most;
@@ -175,19 +177,18 @@ void Targets::fill(std::uint32_t queue, Target& target, BootMs now) {
 std::size_t Targets::take_from(Target& target, std::size_t most, std::vector<io::DueItem>& out) {
   std::size_t taken = 0;
   const auto one = [&](Oldest& from) {
-    out.push_back(from.top());
-    from.pop();
-    ++target.under_way;
-    --waiting_;
+    const io::DueItem item = pop(target, from);
+    if (!deps_.begins(item)) return false;
+    out.push_back(item);
     ++taken;
+    return true;
   };
   // The oldest first. But while fresh tasks wait, a large backlog gets at most half of a turn: neither
   // starves.
   const bool all = target.fresh.empty() || target.overdue.size() <= kSmallBacklog;
   const std::size_t overdue_most = all ? most : (most + 1) / 2;
   while (taken < overdue_most && !target.overdue.empty() && target.tokens >= 1.0) {
-    one(target.overdue);
-    target.tokens -= 1.0;
+    if (one(target.overdue)) target.tokens -= 1.0;
   }
   while (taken < most && !target.fresh.empty()) one(target.fresh);
   return taken;
@@ -221,16 +222,19 @@ std::vector<io::DueItem> Targets::take(std::size_t most, BootMs now) {
 }
 
 std::optional<io::DueItem> Targets::take_probe(BootMs now) {
-  if (probing_) return std::nullopt;
-  std::pair<const std::uint32_t, Target>* next = nullptr;
-  for (auto& entry : targets_) {
-    const Target& t = entry.second;
-    if (t.closed || !t.quarantined || !t.waits() || t.under_way > 0 || t.probe_at > now) continue;
-    if (next == nullptr || t.probe_at < next->second.probe_at) next = &entry;
+  while (!probing_) {
+    std::pair<const std::uint32_t, Target>* next = nullptr;
+    for (auto& entry : targets_) {
+      const Target& t = entry.second;
+      if (t.closed || !t.quarantined || !t.waits() || t.under_way > 0 || t.probe_at > now) continue;
+      if (next == nullptr || t.probe_at < next->second.probe_at) next = &entry;
+    }
+    if (next == nullptr) return std::nullopt;
+    const auto item = take_oldest(next->second);
+    if (item) begin_probe(next->first, now);
+    if (item) return item;
   }
-  if (next == nullptr) return std::nullopt;
-  begin_probe(next->first, now);
-  return take_oldest(next->second);
+  return std::nullopt;
 }
 
 std::size_t Targets::silent(BootMs now, Ms most) const {
@@ -245,12 +249,6 @@ std::vector<Targets::Silent> Targets::all_silent(BootMs now, Ms most) const {
       out.push_back({queue, target.unanswered, target.heard_at});
   }
   return out;
-}
-
-std::size_t Targets::unanswered() const {
-  std::size_t count = 0;
-  for (const auto& [queue, target] : targets_) count += target.unanswered;
-  return count;
 }
 
 void Targets::quarantine(BootMs now, Ms most) {
@@ -268,7 +266,8 @@ void Targets::begin_silence(BootMs now) {
 
 void Targets::end(std::uint32_t queue) {
   Target& target = at(queue);
-  if (target.under_way > 0) --target.under_way;
+  RUNG_REQUIRE(target.under_way > 0);
+  --target.under_way;
   if (probing_ == queue) probing_.reset();
 }
 
@@ -284,7 +283,8 @@ void Targets::sent(std::uint32_t queue, BootMs now) {
 
 void Targets::answered(std::uint32_t queue, How how, BootMs now) {
   Target& target = at(queue);
-  if (target.unanswered > 0) --target.unanswered;
+  RUNG_REQUIRE(target.unanswered > 0);
+  --target.unanswered;
   target.heard_at = now;
   if (how != How::lost && how != How::fenced) target.quarantined = false;
   switch (how) {
@@ -304,12 +304,8 @@ void Targets::answered(std::uint32_t queue, How how, BootMs now) {
   }
 }
 
-void Targets::clear(const std::function<void(TaskId)>& gone) {
-  for (auto& [queue, target] : targets_) {
-    for (Oldest* waiting : {&target.fresh, &target.overdue}) {
-      for (; !waiting->empty(); waiting->pop()) gone(waiting->top().id);
-    }
-  }
+void Targets::clear() {
+  for (auto& [queue, target] : targets_) target.fresh = target.overdue = {};
   waiting_ = held_ = 0;
 }
 

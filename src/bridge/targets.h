@@ -32,8 +32,13 @@ class Targets {
 
   // `most`: the limit under way for one target. `first_window`: from BrokerLimits. `rate`: our share of a
   // queue's catch-up rate, in tasks per second. `is_closed`: the gate of a queue that had no tasks here.
-  Targets(std::size_t most, std::size_t first_window, std::function<double(std::uint32_t queue)> rate,
-          std::function<bool(std::uint32_t queue)> is_closed = {});
+  // `begins`: a task is taken; whether it still waits. If so, it is under way from then on (begin()).
+  struct Deps {
+    std::function<double(std::uint32_t queue)> rate;
+    std::function<bool(std::uint32_t queue)> is_closed;
+    std::function<bool(const io::DueItem& item)> begins;
+  };
+  Targets(std::size_t most, std::size_t first_window, Deps deps);
 
   // `overdue`: it goes out at the catch-up rate.
   void add(const io::DueItem& item, bool overdue);
@@ -52,20 +57,16 @@ class Targets {
   void forget(std::uint32_t queue);
   // All tasks that wait for this target go out at the catch-up rate.
   void hold_to_rate(std::uint32_t queue);
-  // Takes the oldest task of a target whose gate is closed, as a breaker's probe. It counts as under way. In
-  // quarantine it is the target's probe as well: `quarantined`. None while the target answers nothing.
-  struct GateProbe {
-    io::DueItem item;
-    bool quarantined = false;
-  };
-  std::optional<GateProbe> take_gate_probe(std::uint32_t queue, BootMs now);
+  // Takes the oldest task of a target whose gate is closed, as a breaker's probe. In quarantine it is the
+  // target's probe as well. None while the target answers nothing.
+  std::optional<io::DueItem> take_gate_probe(std::uint32_t queue, BootMs now);
   // Whether the target could take it: it answers.
   bool takes_gate_probe(std::uint32_t queue, BootMs now) const;
   // How many more tasks of a target could be sent now, beside those that wait here.
   std::size_t room_for(std::uint32_t queue, BootMs now) const;
   // The tasks of one target that wait.
   std::size_t waiting(std::uint32_t queue) const;
-  // Takes up to `most` tasks that may go now, round-robin by queue. They count as under way.
+  // Takes up to `most` tasks that may go now, round-robin by queue.
   std::vector<io::DueItem> take(std::size_t most, BootMs now);
   // The oldest task of the next target in quarantine; none while another is being probed.
   std::optional<io::DueItem> take_probe(BootMs now);
@@ -82,18 +83,22 @@ class Targets {
     BootMs since{0};  // its last answer, or when the first publish was sent after it
   };
   std::vector<Silent> all_silent(BootMs now, Ms most) const;
-  // Publishes of all targets that have no answer yet.
-  std::size_t unanswered() const;
   // Quarantines the silent targets. Of a connection that answers nothing, any of them may be the reason.
   void quarantine(BootMs now, Ms most);
   // Silence counts from now: no answers were possible until now.
   void begin_silence(BootMs now);
 
-  // A taken task has been published: silence counts from the first one without an answer.
+  // For Flights alone. A task is under way, to be claimed and published on this lane.
+  PublishLane begin(std::uint32_t queue) {
+    Target& target = at(queue);
+    ++target.under_way;
+    return target.quarantined ? PublishLane::probe : PublishLane::main;
+  }
+  // It has been published: silence counts from the first one without an answer.
   void sent(std::uint32_t queue, BootMs now);
-  // The broker's answer to a taken task: adjusts the window and the pause. Call end() as well.
+  // The broker's answer to it: adjusts the window and the pause.
   void answered(std::uint32_t queue, PublishResult::How how, BootMs now);
-  // A taken task is no longer under way, published or not.
+  // It is no longer under way, published or not.
   void end(std::uint32_t queue);
 
   std::size_t waiting() const { return waiting_; }  // without those behind a closed gate
@@ -105,8 +110,8 @@ class Targets {
   };
   Summary summary() const;
   bool empty() const { return waiting_ == 0; }
-  // Drops all waiting tasks; calls `gone` for each.
-  void clear(const std::function<void(TaskId)>& gone);
+  // Drops all waiting tasks.
+  void clear();
 
   // Call now and then: forgets targets that have been idle for a while.
   void tidy(BootMs now);
@@ -138,23 +143,24 @@ class Targets {
   Target& at(std::uint32_t queue) {
     const auto [place, fresh] = targets_.try_emplace(queue);
     if (fresh) place->second.window = first_window_;
-    if (fresh) place->second.closed = is_closed_ && is_closed_(queue);
+    if (fresh) place->second.closed = deps_.is_closed(queue);
     return place->second;
   }
   static bool is_silent(const Target& target, BootMs now, Ms most) {
     return target.unanswered > 0 && now - target.heard_at > most;
   }
+  std::size_t& counter_of(const Target& target) { return target.closed ? held_ : waiting_; }
   std::size_t room(const Target& target, BootMs now) const;
   static void sort_out(Target& target, EpochMs now);
   void fill(std::uint32_t queue, Target& target, BootMs now);
-  io::DueItem take_oldest(Target& target);
+  io::DueItem pop(Target& target, Oldest& from);
+  std::optional<io::DueItem> take_oldest(Target& target);
   void begin_probe(std::uint32_t queue, BootMs now);
   std::size_t take_from(Target& target, std::size_t most, std::vector<io::DueItem>& out);
 
   const std::size_t most_;
   const std::size_t first_window_;
-  const std::function<double(std::uint32_t)> rate_;
-  const std::function<bool(std::uint32_t)> is_closed_;
+  const Deps deps_;
   std::map<std::uint32_t, Target> targets_;
   std::optional<std::uint32_t> probing_;
   BootMs probing_since_{0};

@@ -1,54 +1,76 @@
 #include "src/bridge/task_publisher.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 #include <variant>
 
 #include "src/bridge/breakers.h"
+#include "src/core/failpoint.h"
 #include "src/core/headers.h"
 #include "src/core/origin.h"
+#include "src/core/require.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
 
 TaskPublisher::TaskPublisher(Deps deps)
     : deps_(std::move(deps)),
-      held_back_(deps_.loop, deps_.clock, deps_.outbox,
-                 [this](ClaimedTask claimed, const Message& message) { send(std::move(claimed), message); }),
+      held_timer_(deps_.loop, [this] { send_due(); }),
       route_log_(deps_.clock.here()) {}
 
-void TaskPublisher::publish(const std::vector<ClaimedTask>& tasks,
-                            const std::vector<StoredMessage>& messages) {
+void TaskPublisher::publish(const std::vector<Flight*>& flights, const std::vector<StoredMessage>& messages) {
   std::unordered_map<TaskId, const StoredMessage*> by_id;
   for (const StoredMessage& stored : messages) by_id.emplace(stored.id, &stored);
-  for (const ClaimedTask& claimed : tasks) {
-    body_bytes_ += claimed.bytes;
-    const auto stored = by_id.find(claimed.task->id);
+  for (Flight* flight : flights) {
+    const Claim& claim = *flight->claim;
+    const auto stored = by_id.find(claim.task->id);
     const MessagePtr message = stored != by_id.end() ? stored->second->message : nullptr;
     if (message == nullptr) {
       const std::string why = stored == by_id.end()
                                   ? "its body is not in the database"
                                   : "its row in rung_bodies cannot be read: " + stored->second->broken;
-      log::error("stored message unreadable", {{"id", claimed.task->id.value}, {"reason", why}});
-      published(claimed, {0, How::rejected, why});
+      log::error("stored message unreadable", {{"id", claim.task->id.value}, {"reason", why}});
+      reject(*flight, why);
       continue;
     }
-    mean_body_bytes_ = mean_body_bytes_ * 0.98 + 0.02 * static_cast<double>(claimed.bytes);
-    if (held_back_.is_early(claimed)) {
-      held_back_.add(claimed, message);
+    mean_body_bytes_ = mean_body_bytes_ * 0.98 + 0.02 * static_cast<double>(claim.bytes);
+    if (claim.task->next_at > due_by()) {
+      hold(*flight, message);
     } else {
-      send(claimed, *message);
+      send(*flight, *message);
     }
   }
 }
 
+EpochMs TaskPublisher::due_by() const { return deps_.clock.now() + Ms{planted(Bug::one_ms_early) ? 1 : 0}; }
+
+void TaskPublisher::hold(Flight& flight, MessagePtr message) {
+  deps_.flights.hold(flight, std::move(message));
+  const auto place = held_.emplace(flight.claim->task->next_at.value(), &flight);
+  if (place == held_.begin()) held_timer_.start(place->first - due_by());
+}
+
+// Also during a drain: claimed tasks are completed.
+void TaskPublisher::send_due() {
+  const EpochMs now = due_by();
+  while (!held_.empty() && held_.begin()->first <= now) {
+    Flight& flight = *held_.extract(held_.begin()).mapped();
+    const MessagePtr message = flight.claim->message;
+    send(flight, *message);
+  }
+  RUNG_REQUIRE(held_.size() == deps_.flights.count(Flight::Stage::held));
+  if (!held_.empty()) held_timer_.start(held_.begin()->first - now);
+  deps_.outbox.flush();
+}
+
 // A retry goes only to its queue: other queues bound to the original exchange must not get copies (trap 5).
 // It keeps its original routing key, if any. A delay that has not failed yet goes to its original target.
-Outgoing TaskPublisher::outgoing_for(const ClaimedTask& claimed, const Message& message) const {
-  const Task& task = *claimed.task;
+Outgoing TaskPublisher::outgoing_for(const Flight& flight, const Message& message) const {
+  const Task& task = *flight.claim->task;
   const Target target = target_of(task);
   Outgoing outgoing{0, target.exchange, target.queue.empty() ? target.routing_key : target.queue,
-                    dress(message, task, deps_.proof.token(task)), claimed.lane};
+                    dress(message, task, deps_.proof.token(task)), flight.lane};
   if (target.queue.empty() || !keeps_routing_key(task, deps_.prefix)) return outgoing;
   outgoing.queue = target.queue;
   outgoing.exchange.clear();
@@ -56,35 +78,44 @@ Outgoing TaskPublisher::outgoing_for(const ClaimedTask& claimed, const Message& 
   return outgoing;
 }
 
-void TaskPublisher::send(ClaimedTask claimed, const Message& message) {
-  if (!is_covered(deps_.shards, claimed)) return release(claimed);
+void TaskPublisher::send(Flight& flight, const Message& message) {
+  const Task& task = *flight.claim->task;
+  if (!is_covered(deps_.shards, task)) return deps_.flights.release(flight);
   // The config may have named it after the task was made.
-  if (std::string why = error_queue_target(target_of(*claimed.task), deps_.rules->targets()); !why.empty())
-    return published(claimed, {0, How::rejected, std::move(why)});
-  deps_.targets.sent(claimed.queue, deps_.clock.here().boot());
-  Outgoing outgoing = outgoing_for(claimed, message);
-  if (deps_.tracer != nullptr) deps_.tracer->sent(*claimed.task, outgoing, deps_.clock.now());
-  deps_.outbox.send(std::move(outgoing), [this, claimed = std::move(claimed)](const PublishResult& result) {
-    published(claimed, result);
-  });
+  if (const std::string why = error_queue_target(target_of(task), deps_.rules->targets()); !why.empty())
+    return reject(flight, why);
+  deps_.flights.send(flight, deps_.clock.here().boot());
+  Outgoing outgoing = outgoing_for(flight, message);
+  if (deps_.tracer != nullptr) deps_.tracer->sent(task, outgoing, deps_.clock.now());
+  deps_.outbox.send(std::move(outgoing),
+                    [this, &flight](const PublishResult& result) { published(flight, result); });
 }
 
-void TaskPublisher::release(const ClaimedTask& claimed) {
-  body_bytes_ -= claimed.bytes;
-  deps_.tracker.release(claimed);
-}
-
-// An earlier attempt may succeed while the next copy is held back. The task cannot end otherwise then.
+// An earlier attempt may succeed while the next copy is held. The task cannot end otherwise then.
 void TaskPublisher::changed(const Task& task) {
-  if (held_back_.size() == 0 || !is_finished(task.state) || !deps_.tracker.publishing(task.id)) return;
-  if (const auto claimed = held_back_.take(task.id)) release(*claimed);
+  if (held_.empty() || !is_finished(task.state)) return;
+  const Flight* flight = deps_.flights.find(task.id);
+  if (flight == nullptr || flight->stage != Flight::Stage::held) return;
+  const auto held = std::ranges::find(held_, flight, [](const auto& entry) { return entry.second; });
+  RUNG_REQUIRE(held != held_.end());
+  held_.erase(held);
+  deps_.flights.release(*flight);
 }
 
-void TaskPublisher::published(const ClaimedTask& claimed, const PublishResult& result) {
-  const Task& task = *claimed.task;
-  deps_.targets.answered(claimed.queue, result.how, deps_.clock.here().boot());
-  body_bytes_ -= claimed.bytes;
-  deps_.tracker.answered(claimed);
+// Not by the broker: no answer of its queue.
+void TaskPublisher::reject(Flight& flight, const std::string& why) {
+  deps_.flights.unsendable(flight);
+  conclude(flight, {0, How::rejected, why});
+}
+
+void TaskPublisher::published(Flight& flight, const PublishResult& result) {
+  deps_.flights.answered(flight, result.how, deps_.clock.here().boot());
+  conclude(flight, result);
+}
+
+void TaskPublisher::conclude(Flight& flight, const PublishResult& result) {
+  const Claim& claim = *flight.claim;
+  const Task& task = *claim.task;
   const EpochMs now = deps_.clock.now();
   const Ms late = now - task.next_at.value_or(now);
   deps_.counts.published(task, result.how, late);
@@ -95,36 +126,36 @@ void TaskPublisher::published(const ClaimedTask& claimed, const PublishResult& r
       if (task.next_at) lateness_.add(late);
       deps_.breakers.published(task);
       if (!result.reason.empty()) route_log_.routing_key_lost(task.queue, result.reason);
-      return record(task.shard, {task.id, event::Confirmed{task.attempt, now, task.epoch}, {}, claimed.task});
+      return record({task.id, event::Confirmed{task.attempt, now, task.epoch}, {}, claim.task});
     case How::returned:
       if (const Target target = target_of(task); !target.exchange.empty())
         route_log_.exchange_refused(target.exchange, result.reason);
-      return record(task.shard, {task.id, event::Returned{task.attempt, now, result.reason}});
+      return record({task.id, event::Returned{task.attempt, now, result.reason}});
     case How::nacked:
-      return record(task.shard, {task.id, event::Deferred{task.attempt, Targets::kRefusedPause, result.reason,
-                                                          claimed.copy_may_be_out}});
+      return record({task.id, event::Deferred{task.attempt, Targets::kRefusedPause, result.reason,
+                                              claim.copy_may_be_out}});
     case How::rejected: {
       Directives never;
       never.never = true;
-      return record(task.shard, {task.id, event::Failed{task.attempt, "cannot be published: " + result.reason,
-                                                        "unsendable", never}});
+      return record({task.id, event::Failed{task.attempt, "cannot be published: " + result.reason,
+                                            "unsendable", never}});
     }
     case How::lost:
     case How::fenced:
-      return deps_.unpublished(claimed, result.how);
+      return deps_.unpublished(flight, result.how);
   }
 }
 
 // The shard stays in use until the row records it: if it were given back earlier, its new owner would find
 // the row in `publishing` and publish the task again.
-void TaskPublisher::record(int shard, Event event) {
+void TaskPublisher::record(Event event) {
   const TaskId id = event.id;
   if (auto* failed = std::get_if<event::Failed>(&event.what)) failed->by_publisher = true;
   // A confirm changes nothing that anybody waits for; if the consumer was faster, its report was handled
   // already.
   const bool moves = !std::holds_alternative<event::Confirmed>(event.what);
-  const auto recorded = [this, id, shard, moves](const Result<Decision>& decision) {
-    deps_.tracker.untrack(id, shard);
+  const auto recorded = [this, id, moves](const Result<Decision>& decision) {
+    deps_.flights.end(id);
     if (decision && moves) deps_.observer.decided(*decision);
   };
   deps_.transitions.add(std::move(event), recorded, {}, Transitions::OnError::keep);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/core/rate_value.h"
+#include "src/core/require.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -43,6 +44,7 @@ void Throttle::each_queue(const std::function<void(std::uint32_t)>& tell) const 
 }
 
 void Throttle::add(const io::DueItem& item) {
+  RUNG_REQUIRE(deps_.flights.is(item, Flight::Stage::throttled));
   Queue& queue = queues_[item.queue];
   if (const std::string& name = deps_.names.name(item.queue); queue.name != name) {
     queue = {};  // the number was another queue's
@@ -112,9 +114,9 @@ void Throttle::arm() {
 
 // Whether it is not ours any more: its shard was lost, or it was moved or cancelled.
 bool Throttle::is_gone(const io::DueItem& item) {
-  if (!deps_.tracker.contains(item)) return true;
+  if (!deps_.flights.is(item, Flight::Stage::throttled)) return true;
   if (deps_.shards.held(item.shard)) return false;
-  if (!deps_.tracker.publishing(item.id)) deps_.tracker.untrack(item.id);
+  deps_.flights.drop(item.id);
   return true;
 }
 
@@ -180,19 +182,16 @@ bool Throttle::release(Queue& queue, const std::string& value, const io::DueItem
   --queue.waiting;
   --waiting_;
   if (is_gone(item)) return false;
-  queue.released[item.id] = value;
+  deps_.flights.permit(item, value, deps_.clock.here().boot());
   out.push_back(item);
   return true;
 }
 
-void Throttle::not_sent(const io::DueItem& item) {
-  const auto queue = queues_.find(item.queue);
-  if (queue == queues_.end()) return;
-  const auto released = queue->second.released.extract(item.id);
-  if (released.empty() || rules(item.queue).in_flight > 0 || room_for(item.queue) == 0) return;
+void Throttle::not_sent(std::uint32_t number, const std::string& value) {
+  const auto queue = queues_.find(number);
+  if (queue == queues_.end() || rules(number).in_flight > 0 || room_for(number) == 0) return;
   std::vector<io::DueItem> out;
-  Value& of = queue->second.values[released.mapped()];
-  use(queue->second, released.mapped(), of, deps_.clock.now(), out);
+  use(queue->second, value, queue->second.values[value], deps_.clock.now(), out);
   if (!out.empty()) loop_.post([this, out] { deps_.release(out); });
 }
 
@@ -284,6 +283,7 @@ void Throttle::release_all(Queue& queue) {
   }
   waiting_ -= items.size();
   queue.waiting -= items.size();
+  for (const io::DueItem& item : items) deps_.flights.pass(item);
   if (!items.empty()) deps_.release(items);
 }
 
@@ -292,9 +292,6 @@ void Throttle::tick() {
   const EpochMs now = deps_.clock.now();
   for (auto& [number, queue] : queues_) {
     if (!holds(number)) ready_.insert(number);
-    std::erase_if(queue.released, [this](const auto& entry) {
-      return !deps_.tracker.contains(entry.first) || deps_.tracker.claim_recorded(entry.first);
-    });
     std::erase_if(queue.values, [&](const auto& entry) {
       const Value& of = entry.second;
       return of.waiting.empty() && of.to_send == 0 && !of.listed && (!of.spare || now - *of.spare > kTooLate);
@@ -306,7 +303,7 @@ void Throttle::tick() {
   }
   std::erase_if(queues_, [](const auto& entry) {
     const Queue& queue = entry.second;
-    return queue.waiting == 0 && queue.values.empty() && queue.released.empty() && queue.looked_up.empty();
+    return queue.waiting == 0 && queue.values.empty() && queue.looked_up.empty();
   });
   if (!queues_.empty() && deps_.clock.here().boot() - forgotten_at_ >= kForgetEvery) forget();
   work();
@@ -325,6 +322,7 @@ std::optional<io::DueItem> Throttle::take_oldest(std::uint32_t number) {
   oldest->pop();
   --queue->second.waiting;
   --waiting_;
+  deps_.flights.pass(item);
   return item;
 }
 
@@ -341,23 +339,8 @@ std::vector<std::string> Throttle::limited() const {
   return names;
 }
 
-void Throttle::clear(const std::function<void(TaskId)>& gone) {
+void Throttle::clear() {
   again_.stop();
-  for (auto& [number, queue] : queues_) {
-    for (const io::DueItem& item : queue.unknown) gone(item.id);
-    for (const io::DueItem& item : queue.looked_up) gone(item.id);
-    for (auto& [value, of] : queue.values) {
-      for (; !of.waiting.empty(); of.waiting.pop()) gone(of.waiting.top().id);
-    }
-  }
-  for (const Asked& asked : asked_) {
-    for (const auto& items : asked.items) {
-      for (const io::DueItem& item : items) gone(item.id);
-    }
-  }
-  for (const auto& [at, entry] : agenda_) {
-    if (entry.item) gone(entry.item->id);
-  }
   queues_.clear();
   agenda_.clear();
   ready_.clear();

@@ -14,14 +14,13 @@
 #include <queue>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "src/bridge/flights.h"
 #include "src/bridge/gates.h"
 #include "src/bridge/queue_names.h"
 #include "src/bridge/shards.h"
 #include "src/bridge/store_jobs.h"
-#include "src/bridge/task_tracker.h"
 #include "src/core/policy.h"
 #include "src/core/send_times.h"
 #include "src/io/loop.h"
@@ -41,7 +40,7 @@ class Throttle {
     QueueNames& names;
     const Gates& gates;
     const RuleBookPtr& rules;  // replaced by a reload
-    TaskTracker& tracker;
+    Flights& flights;
     std::function<void(const std::vector<io::DueItem>&)> release;  // they may be claimed now
     std::function<std::size_t(std::uint32_t queue)> room;  // how many tasks of the queue could be sent now
     std::size_t most_in_all = kMostInAll;
@@ -54,9 +53,10 @@ class Throttle {
   static constexpr std::size_t kFewKept = 100;
   // Whether no more of its tasks are kept.
   bool full(std::uint32_t queue) const;
+  // REQUIRES: it is at Stage::throttled.
   void add(const io::DueItem& item);
-  // A released task is not to be sent: its send time is free.
-  void not_sent(const io::DueItem& item);
+  // A released task of this value is not to be sent: its send time is free.
+  void not_sent(std::uint32_t queue, const std::string& value);
   // A delivery of this queue has ended: another one may go if the queue has a limit in flight.
   void ended(const std::string& queue);
   // Gates or rules may have changed.
@@ -64,7 +64,7 @@ class Throttle {
   // Call each second.
   void tick();
   std::optional<io::DueItem> take_oldest(std::uint32_t queue);
-  void clear(const std::function<void(TaskId)>& gone);
+  void clear();
 
   void each_queue(const std::function<void(std::uint32_t)>& tell) const;  // with tasks here
   std::size_t waiting() const { return waiting_; }
@@ -98,7 +98,6 @@ class Throttle {
     std::vector<io::DueItem> unknown;                  // their values have not been read yet
     std::vector<io::DueItem> looked_up;                // they are being read
     std::string header;                                // the one whose values these are
-    std::unordered_map<TaskId, std::string> released;  // their values; not known to be claimed
     std::size_t waiting = 0;                           // all of its tasks here
     BootMs not_before{0};                              // the limit in flight is reached
     bool ended = false;                                // a delivery has ended since it last asked

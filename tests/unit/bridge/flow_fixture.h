@@ -239,7 +239,7 @@ class Flow final : public BrokerSink {
                           [this] { return shards.fence(); },
                           world.rules,
                           [this] { acks.flush(); },
-                          [this](TaskId id) { return dispatch.tracker().publishing(id); },
+                          [this](TaskId id) { return dispatch.flights().publishing(id); },
                           left};
   StoreWatch store_watch{world.loop, health, [](const SystemEvent&) {}, "a"};
   std::vector<SystemEvent> events;  // of refused_publishes and recognized

@@ -55,7 +55,15 @@ class TargetsTest : public testing::Test {
 
   int rate = 1000;
   std::int64_t last_id = 0;
-  Targets targets{kMost, kFirstWindow, [this](std::uint32_t) { return rate; }};
+  std::set<std::int64_t> gone;  // they do not wait any more
+  Targets targets{kMost,
+                  kFirstWindow,
+                  {[this](std::uint32_t) { return rate; }, [](std::uint32_t) { return false; },
+                   [this](const io::DueItem& item) {
+                     if (gone.contains(item.id.value)) return false;
+                     targets.begin(item.queue);
+                     return true;
+                   }}};
 };
 
 TEST_F(TargetsTest, TheOldestGoesFirst) {
@@ -89,7 +97,7 @@ TEST_F(TargetsTest, AQuarterOfTheWindowGoesAtOnceAndNoHandfuls) {
   EXPECT_EQ(take(500)[1], 25);
   answer(1, 100);
   EXPECT_EQ(take(500)[1], 100);
-  targets.clear([](TaskId) {});
+  targets.clear();
   add_many(1, 3);
   answer(1, 5);
   EXPECT_EQ(take(500)[1], 3) << "all that waits";
@@ -283,7 +291,7 @@ TEST_F(TargetsTest, BehindAClosedGateNobodyIsProbed) {
   take(100);
   const BootMs later = kBoot + Ms{10'001};
   targets.quarantine(later, Ms{10'000});
-  answer(1, 50, How::lost, later);
+  answer(1, kFirstWindow, How::lost, later);
   add_many(1, 1);
   targets.close(1, true, kTargetsNow);
   EXPECT_FALSE(take_probe(later));
@@ -296,11 +304,28 @@ TEST_F(TargetsTest, WhatIsForgottenIsIdle) {
   add_many(2, 1);
   targets.tidy(kBoot + Ms{3'600'000});
   EXPECT_EQ(take(10)[2], 1);
-  std::set<std::int64_t> gone;
   add_many(3, 5);
-  targets.clear([&](TaskId id) { gone.insert(id.value); });
-  EXPECT_EQ(gone.size(), 5U);
+  EXPECT_EQ(targets.waiting(), 5U);
+  targets.clear();
   EXPECT_TRUE(targets.empty());
+  EXPECT_TRUE(take(10).empty());
+}
+
+TEST_F(TargetsTest, TasksThatDoNotWaitAnyMoreUseNoTokensAndSendNoProbe) {
+  rate = 10;
+  warm(1);
+  for (const int late : {3, 2, 1}) add(1, 900 + late, Ms{3'600'000 + late});
+  gone = {903, 902};
+  EXPECT_EQ(take(10)[1], 1);
+  EXPECT_TRUE(targets.empty());
+  const BootMs later = kBoot + Ms{10'001};
+  targets.quarantine(later, Ms{10'000});
+  answer(1, 1, How::lost, later);
+  add_many(1, 2);
+  gone.insert(last_id - 1);
+  const auto probe = take_probe(later);
+  ASSERT_TRUE(probe);
+  EXPECT_EQ(probe->id.value, last_id);
 }
 
 }  // namespace
