@@ -272,9 +272,20 @@ void Dispatch::tick() {
   pump();
 }
 
+// A task that could not be claimed for long after its send time had come, e.g. while the broker was blocked.
+bool Dispatch::take_back(const io::DueItem& item) {
+  if (!deps_.rules->limits()) return false;
+  const Flight* flight = flights_.find(item.id);
+  if (!flight->permit || !throttle_.is_too_old(item.queue, *flight->permit)) return false;
+  flights_.not_claimed(item.id);
+  flights_.add(item, Flight::Stage::throttled);
+  throttle_.add(item);
+  return true;
+}
+
 void Dispatch::probe() {
   const auto item = targets_.take_probe(deps_.clock.here().boot());
-  if (item) claims_.claim({*item});
+  if (item && !take_back(*item)) claims_.claim({*item});
 }
 
 void Dispatch::unused(std::uint32_t queue, const Permit& permit) {
@@ -292,7 +303,9 @@ void Dispatch::claim_next() {
   const std::size_t worth_it = std::min(Claims::kMostTasks, most_under_way_) / 4;
   if (most == 0 || (most < worth_it && most < targets_.waiting() && most < by_bytes)) return;
   if (targets_.waiting() < Claims::kMostTasks / 2 && linger_.hold()) return;
-  claims_.claim(targets_.take(most, deps_.clock.here().boot()));
+  auto items = targets_.take(most, deps_.clock.here().boot());
+  std::erase_if(items, [this](const io::DueItem& item) { return take_back(item); });
+  claims_.claim(std::move(items));
   linger_.end();
   if (!targets_.empty()) linger_.skip();  // the rest has waited already
 }

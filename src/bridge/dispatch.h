@@ -114,6 +114,7 @@ class Dispatch {
   void close(const std::string& queue, std::uint32_t number);
   void take_in(const io::DueItem& item, EpochMs now, bool needs_send_time);
   void pump_soon(const std::vector<io::DueItem>& items, EpochMs now);
+  bool take_back(const io::DueItem& item);
   void probe();
   void claim_next();
   void unused(std::uint32_t queue, const Permit& permit);

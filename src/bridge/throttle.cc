@@ -187,6 +187,12 @@ bool Throttle::release(Queue& queue, const std::string& value, const io::DueItem
   return true;
 }
 
+// The claim must be in the database when the reservation ends.
+bool Throttle::is_too_old(std::uint32_t queue, const Permit& permit) const {
+  return permit.value && rules(queue).in_flight > 0 &&
+         deps_.clock.here().boot() - permit.released_at > kReservedFor / 2;
+}
+
 void Throttle::not_sent(std::uint32_t number, const std::string& value) {
   const auto queue = queues_.find(number);
   if (queue == queues_.end() || rules(number).in_flight > 0 || room_for(number) == 0) return;

@@ -55,6 +55,8 @@ class Throttle {
   bool full(std::uint32_t queue) const;
   // REQUIRES: it is at Stage::throttled.
   void add(const io::DueItem& item);
+  // Whether its reservation for the limit in flight may end before the task is claimed: it needs another one.
+  bool is_too_old(std::uint32_t queue, const Permit& permit) const;
   // A released task of this value is not to be sent: its send time is free.
   void not_sent(std::uint32_t queue, const std::string& value);
   // A delivery of this queue has ended: another one may go if the queue has a limit in flight.

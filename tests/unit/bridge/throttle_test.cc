@@ -231,5 +231,28 @@ TEST_F(ThrottleStory, ALimitInFlightIsAskedForWhenADeliveryEndsElseEachSecond) {
   EXPECT_EQ(sent(), 6U);
 }
 
+// A reservation holds for ten seconds. Else both would send what the limit allows.
+TEST_F(ThrottleStory, ATaskThatCouldNotBeClaimedForLongAsksAgainForTheLimitInFlight) {
+  GateRules gate;
+  gate.in_flight = 4;
+  begin(all_gated(gate));
+  Flow other(world, second());
+  share_shards(other);
+  for (int i = 0; i < 4; ++i)
+    flow->schedule(world.insert("orders", world.now() + Ms{100}, flow->shards.list().front()));
+  ASSERT_TRUE(world.loop.run_until([&] { return flow->dispatch.ready() == 4; }, kOneSecond));
+  flow->dispatch.open(false);  // the broker blocks
+  world.loop.run_for(kOneSecond);
+  ASSERT_EQ(flow->dispatch.ready(), 4U) << "they have their reservations, and are not claimed";
+  for (int i = 0; i < 4; ++i)
+    other.schedule(world.insert("orders", world.now() + Ms{100}, other.shards.list().front()));
+  world.loop.run_for(kOneSecond * 15);
+  ASSERT_EQ(other.broker.contents("orders").size(), 4U) << "the reservations have ended";
+  flow->dispatch.open(true);
+  world.loop.run_for(kOneSecond * 5);
+  EXPECT_EQ(sent(), 0U);
+  EXPECT_EQ(flow->dispatch.held(), 4U);
+}
+
 }  // namespace
 }  // namespace rung::bridge
