@@ -54,7 +54,7 @@ void Claims::claim(std::vector<io::DueItem> items) {
 void Claims::claimed(const std::vector<io::DueItem>& batch, Result<Answer> result) {
   if (!result) {
     log::error("claim failed", {{"tasks", batch.size()}, {"reason", result.error().message}});
-    for (const io::DueItem& item : batch) deps_.flights.not_claimed(item.id);  // the sweep finds them again
+    for (const io::DueItem& item : batch) not_claimed(item);  // the sweep finds them again
     return;
   }
   RUNG_REQUIRE(result->decisions.size() == batch.size());

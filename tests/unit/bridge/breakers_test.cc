@@ -179,6 +179,21 @@ TEST_F(BreakerStory, OneProbeForEachWaitAndItsFailureCostsNoAttempt) {
   EXPECT_NE(sent().back(), probe) << "the one that has waited longest";
 }
 
+// As when the process stops during an outage.
+TEST_F(BreakerStory, AProbeWhoseClaimFailsIsGivenBack) {
+  open_it();
+  world.run_until(*breaker().until - Ms{1});
+  flow->jobs.by_hand(Lane::flow);
+  ASSERT_TRUE(world.loop.run_until([&] { return flow->jobs.waiting(Lane::flow) == 1; }, kSecond * 5));
+  flow->jobs.by_hand(Lane::gate_writes);
+  ASSERT_EQ(flow->writer.pending(), 0U);
+  world.db->fail_next(1);
+  ASSERT_TRUE(flow->jobs.run_next());
+  flow->jobs.stop();
+  world.loop.run_for(Ms{5});
+  EXPECT_EQ(flow->writer.pending() + flow->jobs.waiting(Lane::gate_writes), 1U);
+}
+
 TEST_F(BreakerStory, AnotherErrorOfAProbeSaysThatTheTargetAnswers) {
   open_it();
   world.run_until(*breaker().until + Ms{600});

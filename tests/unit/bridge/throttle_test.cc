@@ -254,5 +254,21 @@ TEST_F(ThrottleStory, ATaskThatCouldNotBeClaimedForLongAsksAgainForTheLimitInFli
   EXPECT_EQ(flow->dispatch.held(), 4U);
 }
 
+// As when the process stops during an outage.
+TEST_F(ThrottleStory, AClaimThatFailsGivesItsSendTimeToTheNext) {
+  begin(all_gated(rate_of(1)));
+  flow->jobs.by_hand(Lane::flow);
+  for (int i = 0; i < 3; ++i) scheduled("orders", Ms{100});
+  ASSERT_TRUE(world.loop.run_until([&] { return flow->jobs.waiting(Lane::flow) == 1; }, kOneSecond));
+  ASSERT_TRUE(flow->jobs.run_next());  // a send time
+  ASSERT_TRUE(world.loop.run_until([&] { return flow->jobs.waiting(Lane::flow) == 1; }, kOneSecond));
+  ASSERT_EQ(flow->dispatch.held(), 2U);
+  world.db->fail_next(1);
+  ASSERT_TRUE(flow->jobs.run_next());  // the claim
+  flow->jobs.stop();
+  world.loop.run_for(Ms{5});
+  EXPECT_EQ(flow->dispatch.held(), 1U) << "the second one may go";
+}
+
 }  // namespace
 }  // namespace rung::bridge
