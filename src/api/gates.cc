@@ -13,7 +13,7 @@ namespace {
 Json json_text(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 Json json_time(const std::optional<EpochMs>& at) { return at ? Json(to_rfc3339(*at)) : Json(nullptr); }
 
-struct KnownGates {
+struct AllGates {
   std::map<std::string, Pause> pauses;
   std::map<std::string, GateState> states;
   EpochMs now;
@@ -21,13 +21,13 @@ struct KnownGates {
   std::optional<QueueGate> of(const std::string& queue) const {
     const auto pause = pauses.find(queue);
     const auto state = states.find(queue);
-    return gate_in_force(pause == pauses.end() ? nullptr : &pause->second,
-                         state == states.end() ? nullptr : &state->second, now);
+    return shown_gate(pause == pauses.end() ? nullptr : &pause->second,
+                      state == states.end() ? nullptr : &state->second, now);
   }
 };
 
-Result<KnownGates> read_gates(Store& store) {
-  KnownGates known;
+Result<AllGates> read_gates(Store& store) {
+  AllGates known;
   auto pauses = store.pauses();
   if (!pauses) return tl::unexpected(pauses.error());
   for (Pause& pause : *pauses) known.pauses[pause.queue] = std::move(pause);

@@ -78,7 +78,7 @@ void Breakers::gates_changed(const std::vector<std::string>& queues) {
 
 bool Breakers::is_closed_by_breaker(const std::string& queue) const {
   const Gates::Closed* closed = deps_.gates.why_closed(queue);
-  return closed != nullptr && closed->by == Gates::By::breaker;
+  return closed != nullptr && closed->by == GateKind::breaker;
 }
 
 void Breakers::look_after(const std::string& queue) {
@@ -86,9 +86,9 @@ void Breakers::look_after(const std::string& queue) {
   const BreakerRules* breaker = rules(queue);
   if (state == nullptr || breaker == nullptr || !is_closed_gate(state->breaker)) return;
   const EpochMs now = deps_.clock.now();
-  const Unanswered silence = GateWriter::unanswered(deps_.rules->queue(queue));
+  const Unanswered silence = unanswered(deps_.rules->queue(queue));
   Breaker probing = state->breaker;
-  if (expire_probes(probing, *breaker, silence, now) || now - state->seen_at > GateWriter::kConfirmBreaker)
+  if (expire_probes(probing, *breaker, silence, now) || now - state->seen_at > kConfirmBreaker)
     return deps_.writer.look_after(queue);
   if (asking_.contains(queue) || !is_closed_by_breaker(queue) || take_probe(probing, *breaker, now) == 0)
     return;

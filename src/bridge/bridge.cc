@@ -14,8 +14,7 @@ namespace {
 
 std::vector<std::pair<std::string, std::string>> closed_queues(const Gates& gates) {
   std::vector<std::pair<std::string, std::string>> out;
-  for (const auto& [queue, closed] : gates.all_closed())
-    out.emplace_back(queue, gates.word_of(queue, closed));
+  for (const auto& [queue, closed] : gates.all_closed()) out.emplace_back(queue, closed.word);
   return out;
 }
 

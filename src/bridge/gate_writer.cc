@@ -19,20 +19,10 @@ constexpr Ms kUnusedKept = std::chrono::hours{24};
 constexpr Ms kLimitedFor{5000};    // for so long a note about a rate holds
 constexpr Ms kRenewLimited{2000};  // before its end
 
-// The longest wins.
-void hold(std::optional<GateState::Hold>& held, Ms wait, const std::string& reason, EpochMs now) {
-  const bool in_force = held && held->until > now;
-  if (!in_force || held->until < now + wait) held = {in_force ? held->since : now, now + wait, reason};
-}
-
 }  // namespace
 
 GateWriter::GateWriter(io::Loop& loop, Deps deps)
     : deps_(std::move(deps)), tick_(loop, [this] { tick(); }), flush_(loop, [this] { flush(); }) {}
-
-Unanswered GateWriter::unanswered(const QueueRules& rules) {
-  return rules.silence.means == Silence::Means::success ? Unanswered::succeeded : Unanswered::failed;
-}
 
 void GateWriter::start() { tick_.start(kNoteTick, kNoteTick); }
 
@@ -89,9 +79,7 @@ void GateWriter::ask_for_probe(const std::string& queue) {
 
 void GateWriter::look_after(const std::string& queue) {
   Note* waiting = note(queue);
-  if (waiting == nullptr) return;
-  waiting->look_after = true;
-  ready(queue, kWriteEvery);
+  if (waiting != nullptr) ready(queue, kWriteEvery);
 }
 
 void GateWriter::hold_queue(const std::string& queue, Ms wait, TaskId task) {
@@ -110,7 +98,7 @@ void GateWriter::tick() {
 void GateWriter::note_windows() {
   const EpochMs now = deps_.clock.now();
   for (const auto& [queue, closed] : deps_.gates.all_closed()) {
-    if (closed.by != Gates::By::window || !closed.until) continue;
+    if (closed.by != GateKind::window || !closed.until) continue;
     const GateState* state = deps_.gates.state(queue);
     const bool known = state != nullptr && state->outside && state->outside->until == closed.until;
     if (known && now - state->seen_at < kConfirmWindow) continue;
@@ -145,42 +133,6 @@ void GateWriter::forget_unused() {
       });
 }
 
-// On a store thread, within the transaction.
-std::vector<SystemEvent> GateWriter::apply(GateState& state, const Note& note, const QueueRules& rules,
-                                           EpochMs now, Probes& probes) {
-  std::vector<SystemEvent> events;
-  if (const auto& breaker = rules.gate.breaker; breaker) {
-    Breaker& shared = state.breaker;
-    const auto changing = [&](const auto& change) {
-      const int opened = shared.opened;
-      const bool was_closed = !is_closed_gate(shared);
-      change();
-      const bool reopened = shared.opened > opened;
-      if (reopened || (!was_closed && !is_closed_gate(shared)))
-        events.push_back({0,
-                          {},
-                          "",
-                          reopened ? "breaker_opened" : "breaker_closed",
-                          state.queue,
-                          describe_change(shared)});
-    };
-    changing([&] { expire_probes(shared, *breaker, unanswered(rules), now); });
-    note.outcomes.each([&](const DeliveryOutcome& outcome) {
-      changing([&] { record(shared, *breaker, outcome, unanswered(rules), now); });
-    });
-    if (note.probe) probes[state.queue] = take_probe(shared, *breaker, now);
-    if (now - state.seen_at > kConfirmBreaker) state.seen_at = now;
-  }
-  if (note.hold) hold(state.retry_after, note.hold->wait, note.hold->reason, now);
-  if (note.limited) hold(state.limited, note.limited->wait, note.limited->reason, now);
-  if (note.outside) {
-    const bool same = state.outside && state.outside->until == note.outside->until;
-    state.outside = {same ? state.outside->since : now, note.outside->until, note.outside->reason};
-    state.seen_at = now;
-  }
-  return events;
-}
-
 void GateWriter::flush() {
   if (writing_ || ready_.empty()) return;
   writing_ = true;
@@ -198,7 +150,14 @@ void GateWriter::flush() {
   std::ranges::sort(batch.queues);
   // A repeat of an applied batch does not call this: `probes` then has what that one granted.
   batch.change = [notes, probes, rules = deps_.rules](GateState& state, EpochMs now) {
-    return apply(state, notes->at(state.queue), rules->queue(state.queue), now, *probes);
+    std::vector<SystemEvent> events;
+    const auto turned = [&](const Breaker& breaker) {
+      const char* kind = is_closed_gate(breaker) ? "breaker_opened" : "breaker_closed";
+      events.push_back({0, {}, "", kind, state.queue, describe_change(breaker)});
+    };
+    const QueueRules& of = rules->queue(state.queue);
+    (*probes)[state.queue] = apply_note(state, notes->at(state.queue), of, now, turned);
+    return events;
   };
   deps_.jobs.submit<std::vector<GateState>>(
       Lane::gate_writes,

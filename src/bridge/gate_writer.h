@@ -11,7 +11,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +18,7 @@
 #include "src/bridge/store_jobs.h"
 #include "src/core/breaker.h"
 #include "src/core/db_clock.h"
+#include "src/core/gates.h"
 #include "src/core/ids.h"
 #include "src/core/policy.h"
 #include "src/io/loop.h"
@@ -39,9 +39,6 @@ class GateWriter {
     NodeIdentity identity;
   };
   static constexpr std::size_t kMostPending = 2000;
-  static constexpr Ms kConfirmBreaker{10'000};  // how often GateState::seen_at is set
-  // What silence after a probe means for a queue with these rules.
-  static Unanswered unanswered(const QueueRules& rules);
 
   GateWriter(io::Loop& loop, Deps deps);
 
@@ -60,23 +57,12 @@ class GateWriter {
   std::size_t pending() const { return pending_.size(); }
 
  private:
-  struct Hold {
-    Ms wait{0};
-    std::string reason;
-  };
-  struct Note {
-    PendingOutcomes outcomes;
-    std::optional<Hold> hold;
-    std::optional<Hold> limited;
-    std::optional<GateState::Hold> outside;
-    bool look_after = false, probe = false;
+  struct Note : GateNote {
     bool queued = false;  // in ready_
   };
   using Notes = std::map<std::string, Note>;
   using Probes = std::map<std::string, int>;
 
-  static std::vector<SystemEvent> apply(GateState& state, const Note& note, const QueueRules& rules,
-                                        EpochMs now, Probes& probes);
   bool is_listed(const std::string& queue) const { return deps_.rules->queues().contains(queue); }
   bool make_room(const std::string& queue);
   Note* note(const std::string& queue);

@@ -31,14 +31,6 @@ void log_resumed(const std::string& queue, const Pause* pause) {
                               {"reason", pause == nullptr ? "" : pause->reason}});
 }
 
-// `after` says as well when the queue was closed by what was in force `before`.
-bool continues(const GateState& before, const GateState& after) {
-  const auto since = [](const GateState& state) {
-    return state.retry_after ? state.retry_after->since : EpochMs{};
-  };
-  return since(before) == since(after) && before.breaker.opened_at == after.breaker.opened_at;
-}
-
 std::string shown(const std::optional<EpochMs>& until) { return until ? format_utc(*until) : ""; }
 
 }  // namespace
@@ -153,8 +145,9 @@ void Gates::read_done(const Look& look, bool fresh) {
     if (known.pause == pause) continue;
     // The row of the same pause says exactly when it ended.
     if (known.pause && known.pause->since != pause.since)
-      note_times(known, rules_->queue(pause.queue).gate, std::min(clock_.now(), pause.since), known.times);
-    const bool altered = known.pause && is_in_force(*known.pause) && is_in_force(pause);
+      known.note_times(rules_->queue(pause.queue).gate, std::min(clock_.now(), pause.since));
+    const EpochMs now = clock_.now();
+    const bool altered = known.pause && known.pause->is_in_force(now) && pause.is_in_force(now);
     known.pause = pause;
     if (altered) log_paused(pause);
     update(pause.queue);
@@ -185,15 +178,13 @@ void Gates::take(GateState state) {
   if (state.damaged && damaged_.insert(state.queue).second)
     log::warn("the row of a queue's gates is damaged: what can be read of it applies",
               {{"queue", state.queue}});
-  if (known.state && !continues(*known.state, state))
-    note_times(known, rules_->queue(state.queue).gate, clock_.now(), known.times);
   if (!known.state && !is_listed(state.queue) && ++unlisted_ >= kMostUnlisted &&
       !std::exchange(told_of_many_, true))
     log::warn("too many queues that the config does not name: gates of further ones are not kept",
               {{"queues", unlisted_}});
   if (unlisted_ < kMostUnlisted) told_of_many_ = false;
   const std::string queue = state.queue;
-  known.state = std::move(state);
+  known.take(std::move(state), rules_->queue(queue).gate, clock_.now());
   touched_.push_back(queue);
   update(queue);
 }
@@ -228,35 +219,6 @@ void Gates::update_all() {
   for (const std::string& queue : all) update(queue);
 }
 
-const Gates::WindowNow& Gates::window_now(const TimeWindow& window, EpochMs now) {
-  WindowNow& known = windows_[&window];
-  if (now < known.from || now >= known.until) known = {now, window.next_change(now), window.is_open(now)};
-  return known;
-}
-
-// Without its window.
-std::optional<Gates::Closed> Gates::closed_by(const Queue& known, const GateRules& gate, EpochMs now) const {
-  if (known.pause && is_in_force(*known.pause)) return Closed{By::pause, known.pause->until};
-  if (!known.state) return std::nullopt;
-  const auto& hold = known.state->retry_after;
-  if (hold && gate.retry_after.pauses_queue && hold->until > now) return Closed{By::retry_after, hold->until};
-  const Breaker& breaker = known.state->breaker;
-  if (gate.breaker && is_closed_gate(breaker)) return Closed{By::breaker, breaker.until};
-  return std::nullopt;
-}
-
-// For how long it has been closed until now, by what is known now.
-void Gates::note_times(const Queue& known, const GateRules& gate, EpochMs now, ClosedTimes& times) {
-  if (const auto& pause = known.pause)
-    times.add(pause->since, pause->until && (pause->over || *pause->until < now) ? *pause->until : now);
-  if (!known.state) return;
-  const auto& hold = known.state->retry_after;
-  if (hold && gate.retry_after.pauses_queue) times.add(hold->since, std::min(hold->until, now));
-  const Breaker& breaker = known.state->breaker;
-  if (gate.breaker && breaker.opened_at.ms != 0)
-    times.add(breaker.opened_at, is_closed_gate(breaker) ? now : breaker.since);
-}
-
 // closed_ and changes_, of one queue.
 void Gates::update(const std::string& queue) {
   if (updated_for_ == nullptr) updated_for_ = rules_;
@@ -265,14 +227,16 @@ void Gates::update(const std::string& queue) {
   const Queue& known = place == queues_.end() ? kNothing : place->second;
   const GateRules& gate = rules_->queue(queue).gate;
   const EpochMs now = clock_.now();
-  auto why = closed_by(known, gate, now);
+  WindowNow* window = nullptr;
+  if (gate.window != nullptr && (known.seen || is_listed(queue))) {
+    window = &windows_[gate.window.get()];
+    window->look(*gate.window, now);
+  }
+  std::optional<Closed> why;
+  if (const auto by = known.in_force(gate, window, now)) why = {by->by, by->until, by->word};
   std::optional<EpochMs> next = why ? why->until : std::nullopt;
   if (next && *next <= now) next.reset();  // a breaker that only waits for its probes
-  if (gate.window != nullptr && (known.seen || is_listed(queue))) {
-    const WindowNow& window = window_now(*gate.window, now);
-    next = std::min(next.value_or(window.until), window.until);
-    if (!window.open && (!why || why->by > By::window)) why = Closed{By::window, window.until};
-  }
+  if (window != nullptr) next = std::min(next.value_or(window->until), window->until);
   const auto before = closed_.find(queue);
   const Closed* was = before == closed_.end() ? nullptr : &before->second;
   log_change(queue, known, was, why ? &*why : nullptr);
@@ -298,32 +262,23 @@ void Gates::update(const std::string& queue) {
 void Gates::log_change(const std::string& queue, const Queue& known, const Closed* before,
                        const Closed* after) const {
   if (before != nullptr && after != nullptr && before->by == after->by) return;
-  if (after != nullptr && after->by == By::pause) log_paused(*known.pause);
-  if (after != nullptr && after->by == By::retry_after)
+  if (after != nullptr && after->by == GateKind::pause) log_paused(*known.pause);
+  if (after != nullptr && after->by == GateKind::retry_after)
     log::info(
         "queue held back by a retry-after",
         {{"queue", queue}, {"until", shown(after->until)}, {"reason", known.state->retry_after->reason}});
-  if (after != nullptr && after->by == By::window)
+  if (after != nullptr && after->by == GateKind::window)
     log::info("queue outside its window", {{"queue", queue}, {"until", shown(after->until)}});
   if (before == nullptr) return;  // and Breakers logs breakers
-  if (before->by == By::pause) log_resumed(queue, known.pause ? &*known.pause : nullptr);
-  if (before->by == By::window) log::info("queue inside its window", {{"queue", queue}});
-  if (before->by == By::retry_after) log::info("queue no longer held back", {{"queue", queue}});
+  if (before->by == GateKind::pause) log_resumed(queue, known.pause ? &*known.pause : nullptr);
+  if (before->by == GateKind::window) log::info("queue inside its window", {{"queue", queue}});
+  if (before->by == GateKind::retry_after) log::info("queue no longer held back", {{"queue", queue}});
 }
 
 Gates::Names Gates::closed() const {
   Names names;
   for (const auto& [queue, why] : closed_) names.insert(queue);
   return names;
-}
-
-std::string_view Gates::word_of(std::string_view queue, const Closed& closed) const {
-  if (closed.by == By::window) return "outside_window";
-  if (closed.by != By::breaker) return "paused";
-  const bool waits = closed.until && *closed.until > clock_.now();
-  const GateState* gate = state(queue);
-  const bool half_open = gate != nullptr && gate->breaker.state == Breaker::State::half_open;
-  return half_open || !waits ? "breaker_half_open" : "breaker_open";
 }
 
 const Gates::Closed* Gates::why_closed(std::string_view queue) const {
@@ -340,15 +295,10 @@ Ms Gates::closed_since(std::string_view queue, EpochMs due) const {
   if (queues_.empty() && !rules_->has_gates()) return Ms{0};
   const EpochMs now = clock_.now();
   if (due >= now) return Ms{0};
-  Ms closed{0};
-  const GateRules& gate = rules_->queue(queue).gate;
-  if (const auto known = queues_.find(queue); known != queues_.end()) {
-    ClosedTimes times = known->second.times;
-    note_times(known->second, gate, now, times);
-    closed = times.between(due, now);
-  }
-  if (gate.window != nullptr) closed += gate.window->closed_between(due, now);
-  return std::min(closed, now - due);
+  static const KnownGates kNothing;
+  const auto known = queues_.find(queue);
+  const KnownGates& gates = known == queues_.end() ? kNothing : known->second;
+  return gates.closed_between(due, now, rules_->queue(queue).gate);
 }
 
 Ms Gates::waited(std::string_view queue, EpochMs due) const {

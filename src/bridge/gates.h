@@ -22,8 +22,8 @@
 
 #include "src/bridge/health.h"
 #include "src/bridge/store_jobs.h"
-#include "src/core/closed_times.h"
 #include "src/core/db_clock.h"
+#include "src/core/gates.h"
 #include "src/core/policy.h"
 #include "src/io/loop.h"
 #include "src/store/gates.h"
@@ -33,14 +33,14 @@ namespace rung::bridge {
 class Gates {
  public:
   using Names = std::set<std::string, std::less<>>;
-  enum class By { pause, window, retry_after, breaker };
   static constexpr std::size_t kMostUnlisted = 1000;
 
-  // Why a queue gets nothing; of several reasons the first of By.
+  // Why a queue gets nothing: its gate in force.
   struct Closed {
-    By by = By::pause;
+    GateKind by = GateKind::pause;
     std::optional<EpochMs> until;  // none: not known
-    bool operator==(const Closed&) const = default;
+    std::string_view word;         // the state in the view retry_queues
+    bool operator==(const Closed& other) const { return by == other.by && until == other.until; }
   };
 
   // known(), or what is known of these queues, may have changed.
@@ -65,8 +65,6 @@ class Gates {
   using ClosedQueues = std::map<std::string, Closed, std::less<>>;
   const ClosedQueues& all_closed() const { return closed_; }
   Names closed() const;  // queues that get nothing
-  // The state in the view retry_queues.
-  std::string_view word_of(std::string_view queue, const Closed& closed) const;
   // nullptr: it gets messages.
   const Closed* why_closed(std::string_view queue) const;
   // Whether the state of this queue's gates is kept; see above.
@@ -88,24 +86,13 @@ class Gates {
     std::vector<GateState> states;
   };
   // What is known of a queue. One without any of it has no entry.
-  struct Queue {
-    std::optional<Pause> pause;
-    std::optional<GateState> state;
+  struct Queue : KnownGates {
     bool seen = false;            // see()
     std::optional<EpochMs> next;  // its entry in changes_
-    ClosedTimes times;            // when it was closed, but for its window and what is in force now
-  };
-  // Of a window, until it changes.
-  struct WindowNow {
-    EpochMs from, until;
-    bool open = false;
   };
   using Queues = std::map<std::string, Queue, std::less<>>;
 
   bool is_listed(std::string_view queue) const { return rules_->queues().contains(queue); }
-  bool is_in_force(const Pause& pause) const {
-    return !pause.over && (!pause.until || *pause.until > clock_.now());
-  }
   void tick();
   void check_health();
   void read();
@@ -115,9 +102,6 @@ class Gates {
   void update(const std::string& queue);
   void update_all();
   void tell();
-  const WindowNow& window_now(const TimeWindow& window, EpochMs now);
-  std::optional<Closed> closed_by(const Queue& known, const GateRules& gate, EpochMs now) const;
-  static void note_times(const Queue& known, const GateRules& gate, EpochMs now, ClosedTimes& times);
   void log_change(const std::string& queue, const Queue& known, const Closed* before,
                   const Closed* after) const;
   Ms closed_since(std::string_view queue, EpochMs due) const;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "src/bridge/throttle.h"
-#include "src/core/breaker.h"
+#include "src/core/gates.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -27,14 +27,11 @@ constexpr int kForgetMost = 2000;
 
 }  // namespace
 
-// After a breaker has closed the flow grows.
 double Throttle::rate(std::uint32_t number) const {
   const std::string& name = deps_.names.name(number);
-  const QueueRules& queue = deps_.rules->queue(name);
   const GateState* state = deps_.gates.state(name);
-  const double ramp = state == nullptr ? 1.0 : ramp_up(state->breaker, deps_.clock.now());
-  if (ramp >= 1.0) return queue.gate.rate;
-  return std::max((queue.gate.rate > 0 ? queue.gate.rate : queue.catch_up) * ramp, 1.0);
+  return send_rate(deps_.rules->queue(name), state == nullptr ? Breaker{} : state->breaker,
+                   deps_.clock.now());
 }
 
 // All queues that need send times and can use them now. What does not fit goes with the next request.

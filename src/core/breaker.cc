@@ -79,6 +79,11 @@ void count(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& o
        now);
 }
 
+// For so long a probe may be without an answer.
+Ms patience(const Breaker::Probe& probe, const BreakerRules& rules) {
+  return probe.published ? rules.probe_timeout : kPublishWithin;
+}
+
 void probe_succeeded(Breaker& breaker, const BreakerRules& rules, EpochMs now) {
   if (++breaker.succeeded >= rules.close_after) close(breaker, now);
 }
@@ -171,7 +176,7 @@ bool expire_probes(Breaker& breaker, const BreakerRules& rules, Unanswered silen
   bool found = false;
   while (true) {
     const auto late = std::ranges::find_if(breaker.probes, [&](const Breaker::Probe& probe) {
-      return std::chrono::abs(now - probe.since) > (probe.published ? rules.probe_timeout : kPublishWithin);
+      return std::chrono::abs(now - probe.since) > patience(probe, rules);
     });
     if (late == breaker.probes.end()) return found;
     found = true;
@@ -200,10 +205,20 @@ int take_probe(Breaker& breaker, const BreakerRules& rules, EpochMs now) {
   return breaker.last_probe;
 }
 
+std::optional<EpochMs> next_turn(const Breaker& breaker, const BreakerRules& rules) {
+  std::optional<EpochMs> next = breaker.until;
+  for (const Breaker::Probe& probe : breaker.probes) {
+    const EpochMs expires = probe.since + patience(probe, rules) + Ms{1};
+    next = std::min(next.value_or(expires), expires);
+  }
+  return next;
+}
+
 double ramp_up(const Breaker& breaker, EpochMs now) {
   if (breaker.since.ms == 0 || breaker.state != BreakerState::closed) return 1.0;
-  const double seconds = static_cast<double>((now - breaker.since).count()) / 1000.0;
-  return seconds > 10 ? 1.0 : std::min(1.0, kRampFrom * std::exp2(std::max(std::floor(seconds), 0.0)));
+  const auto steps =
+      static_cast<double>((now - breaker.since).count()) / static_cast<double>(kRampStep.count());
+  return steps > 10 ? 1.0 : std::min(1.0, kRampFrom * std::exp2(std::max(std::floor(steps), 0.0)));
 }
 
 std::string describe_change(const Breaker& after) {

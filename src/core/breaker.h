@@ -99,10 +99,14 @@ bool expire_probes(Breaker& breaker, const BreakerRules& rules, Unanswered silen
 // The number of a probe that may go now, from 1; 0 = none.
 int take_probe(Breaker& breaker, const BreakerRules& rules, EpochMs now);
 
+// When, if nothing is recorded before, another probe may go or one expires; none: only an outcome can help.
+std::optional<EpochMs> next_turn(const Breaker& breaker, const BreakerRules& rules);
+
 // No task may go, except as a probe.
 inline bool is_closed_gate(const Breaker& breaker) { return breaker.state != Breaker::State::closed; }
+inline constexpr Ms kRampStep{1000};
 // The share of the normal rate while the flow grows again after the breaker has closed: 0.1, doubled each
-// second, at most 1.
+// kRampStep, at most 1.
 double ramp_up(const Breaker& breaker, EpochMs now);
 
 // What an opening or a closing is recorded with: "after 12m", or why it opened and when probes go. For

@@ -71,32 +71,17 @@ SystemEvent event_of(const Pause& after, const std::string& reason) {
   return {0, {}, "", after.over ? "queue_resumed" : "queue_paused", after.queue, detail};
 }
 
-std::optional<QueueGate> gate_in_force(const Pause* pause, const GateState* state, EpochMs now) {
-  constexpr Ms kConfirmed{60'000};
-  if (pause != nullptr && !pause->over && (!pause->until || *pause->until > now))
-    return QueueGate{pause->queue, "paused", pause->since, pause->until, pause->reason, pause->who, 0, {}};
-  if (state == nullptr) return std::nullopt;
-  const auto held = [&](const char* word, const GateState::Hold& hold, const char* by) {
-    return QueueGate{state->queue, word, hold.since, hold.until, hold.reason, by, 0, {}};
-  };
-  const auto holds = [&](const std::optional<GateState::Hold>& hold) { return hold && hold->until > now; };
-  const bool confirmed = state->seen_at > now - kConfirmed;
-  const Breaker& breaker = state->breaker;
-  if (holds(state->outside) && confirmed) return held("outside_window", *state->outside, "");
-  if (holds(state->retry_after)) return held("paused", *state->retry_after, "retry-after");
-  if (is_closed_gate(breaker) && confirmed) {
-    const bool waits = breaker.state == Breaker::State::open && breaker.until && *breaker.until > now;
-    return QueueGate{state->queue,
-                     waits ? "breaker_open" : "breaker_half_open",
-                     breaker.since,
-                     breaker.until,
-                     breaker.reason,
-                     "",
-                     0,
-                     {}};
-  }
-  if (holds(state->limited)) return held("rate_limited", *state->limited, "");
-  return std::nullopt;
+std::optional<QueueGate> shown_gate(const Pause* pause, const GateState* state, EpochMs now) {
+  const auto gate = gate_in_force(held_by(pause, state, now), now);
+  if (!gate) return std::nullopt;
+  return QueueGate{pause != nullptr ? pause->queue : state->queue,
+                   std::string(gate->word),
+                   gate->since,
+                   gate->until,
+                   std::string(gate->reason),
+                   std::string(gate->who),
+                   0,
+                   {}};
 }
 
 }  // namespace rung

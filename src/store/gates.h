@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/core/audit.h"
-#include "src/core/breaker.h"
+#include "src/core/gates.h"
 #include "src/core/result.h"
 #include "src/core/send_times.h"
 #include "src/core/time.h"
@@ -25,43 +25,11 @@ struct NewPause {
   std::string who, reason;
 };
 
-// The latest pause of a queue.
-struct Pause {
-  std::string queue;
-  EpochMs since;
-  std::optional<EpochMs> until;  // once resumed: when
-  std::string who, reason;
-  std::string resumed_by;  // "" = not resumed by hand
-  bool over = false;       // by the database's clock, when it was read
-
-  bool operator==(const Pause&) const = default;
-};
-
 // What resume() ended; none: it was not in force. A retry-after that held back the whole queue is shown as a
 // pause by "retry-after".
 struct Resumed {
   std::optional<Pause> pause, retry_after;
   bool any() const { return pause || retry_after; }
-};
-
-// What all instances share about a queue that has gates in the config.
-struct GateState {
-  struct Hold {
-    EpochMs since, until;
-    std::string reason;
-    bool operator==(const Hold&) const = default;
-  };
-
-  std::string queue;
-  Breaker breaker;
-  std::optional<Hold> retry_after;       // a consumer's retry-after that holds back the whole queue
-  std::optional<Hold> outside, limited;  // for people: outside its window; tasks wait for a rate
-  EpochMs seen_at;                       // when an instance last confirmed that the gates are in its config
-  // A part of its row could not be read: edited by hand, or written by a newer version. What could not is as
-  // a queue is by default; the next change writes it anew.
-  bool damaged = false;
-
-  bool operator==(const GateState&) const = default;
 };
 
 // Changes a state inside a transaction; returns the events to record. May be called again if the transaction
@@ -136,7 +104,7 @@ std::optional<Pause> resumed(const std::optional<Pause>& before, const std::stri
 std::optional<Pause> hold_in_force(const GateState& state, EpochMs now);
 // What the view retry_queues shows of a queue with its latest pause and its state, without waiting and
 // next_at; nullptr: it has none. None: it flows.
-std::optional<QueueGate> gate_in_force(const Pause* pause, const GateState* state, EpochMs now);
+std::optional<QueueGate> shown_gate(const Pause* pause, const GateState* state, EpochMs now);
 // What pause() and resume() write beside it. `after.over`: it was resumed. `reason`: of this change.
 AuditRow audit_of(const std::optional<Pause>& before, const Pause& after, const std::string& reason,
                   EpochMs now);

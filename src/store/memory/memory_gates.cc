@@ -197,8 +197,8 @@ Result<std::vector<QueueGate>> MemoryStore::queue_gates() {
     for (const std::string& queue : queues) {
       const auto pause = latest_pause(queue);
       const auto state = db_.gates_.find(queue);
-      auto gate = gate_in_force(pause ? &*pause : nullptr,
-                                state == db_.gates_.end() ? nullptr : &state->second, db_.now_locked());
+      auto gate = shown_gate(pause ? &*pause : nullptr, state == db_.gates_.end() ? nullptr : &state->second,
+                             db_.now_locked());
       if (!gate) continue;
       const QueueGate& waiting = gates[queue];
       gate->waiting = waiting.waiting;

@@ -1,55 +1,14 @@
-// What instances share about the gates of queues, and what people see of them.
+// What instances share about the gates of queues.
 #include <atomic>
 
-#include "tests/contract/store/world.h"
+#include "tests/contract/store/gate_world.h"
 
 namespace rung::test {
 namespace {
 
 using BreakerIs = Breaker::State;
 
-class GateStateContract : public StoreContract {
- protected:
-  static constexpr Ms kLong{3'600'000};
-
-  GateState change(const std::string& queue, const std::function<void(GateState&, EpochMs)>& how) {
-    return must(store_->change_gate(queue, [&](GateState& state, EpochMs now) {
-      how(state, now);
-      return std::vector<SystemEvent>{};
-    }));
-  }
-  // As a new handle reads it.
-  std::optional<GateState> read(const std::string& queue) {
-    auto other = open();
-    for (const GateState& one : must(other->gate_states())) {
-      if (one.queue == queue) return one;
-    }
-    return std::nullopt;
-  }
-  QueueGate shown(const std::string& queue) {
-    for (const QueueGate& one : must(store_->queue_gates())) {
-      if (one.queue == queue) return one;
-    }
-    throw std::runtime_error("no row for the queue " + queue);
-  }
-  TaskId waiting(const std::string& queue, EpochMs due) {
-    NewTask n = task(queue);
-    n.task.next_at = due;
-    must(store_->insert(std::span(&n, 1), Fence{0, {}, true}));
-    return n.task.id;
-  }
-};
-
-Breaker open_breaker(EpochMs now) {
-  Breaker breaker;
-  breaker.state = BreakerIs::open;
-  breaker.since = breaker.opened_at = now;
-  breaker.until = now + Ms{30'000};
-  breaker.opened = 1;
-  breaker.reason =
-      "20 of the last 100 deliveries failed, the last one with: \"connect\\refused\" \u00fc \U0001F600";
-  return breaker;
-}
+class GateStateContract : public GateWorld {};
 
 TEST_P(GateStateContract, AQueueIsNewUntilItIsChanged) {
   EXPECT_TRUE(must(store_->gate_states()).empty());
@@ -335,111 +294,6 @@ TEST_P(GateStateContract, AResumeEndsARetryAfterToo) {
   change("orders", [&](GateState& state, EpochMs at) { state.retry_after = {at, at + kLong, ""}; });
   const Resumed both = must(store_->resume("orders", "bob", ""));
   EXPECT_TRUE(both.pause && both.retry_after);
-}
-
-// ------------------------------------------------------------------------------------ the view retry_queues
-
-TEST_P(GateStateContract, EachGateHasItsWord) {
-  const EpochMs now = must(store_->now());
-  const GateState::Hold hold{now, now + kLong, "why"};
-  change("hold", [&](GateState& state, EpochMs) { state.retry_after = hold; });
-  change("outside", [&](GateState& state, EpochMs) { state.outside = hold; });
-  change("limited", [&](GateState& state, EpochMs) { state.limited = hold; });
-  change("open", [&](GateState& state, EpochMs) { state.breaker = open_breaker(now); });
-  change("waited", [&](GateState& state, EpochMs) {
-    state.breaker = open_breaker(now);
-    state.breaker.until = now;
-  });
-  change("half open", [&](GateState& state, EpochMs) {
-    state.breaker = open_breaker(now);
-    state.breaker.state = BreakerIs::half_open;
-    state.breaker.until.reset();
-  });
-  change("closed again", [&](GateState& state, EpochMs) { state.breaker.since = now; });
-  const auto gates = must(store_->queue_gates());
-  EXPECT_EQ(gates.size(), 6U);
-  const auto expect = [&](const std::string& queue, const std::string& word, const std::string& by,
-                          std::optional<EpochMs> until, const std::string& reason) {
-    const QueueGate gate = shown(queue);
-    EXPECT_EQ(gate.state, word) << queue;
-    EXPECT_EQ(gate.since, now) << queue;
-    EXPECT_EQ(gate.until, until) << queue;
-    EXPECT_EQ(gate.reason, reason) << queue;
-    EXPECT_EQ(gate.by, by) << queue;
-    EXPECT_EQ(gate.waiting, 0) << queue;
-    EXPECT_FALSE(gate.next_at) << queue;
-  };
-  const std::string opened = open_breaker(now).reason;
-  expect("hold", "paused", "retry-after", hold.until, "why");
-  expect("outside", "outside_window", "", hold.until, "why");
-  expect("limited", "rate_limited", "", hold.until, "why");
-  expect("open", "breaker_open", "", now + Ms{30'000}, opened);
-  expect("waited", "breaker_half_open", "", now, opened);
-  expect("half open", "breaker_half_open", "", std::nullopt, opened);
-}
-
-TEST_P(GateStateContract, OfSeveralGatesTheStrongestIsShownWithAllThatWaits) {
-  const EpochMs due = must(store_->now()) + kLong;
-  waiting("orders", due + Ms{1});
-  waiting("orders", due);
-  waiting("orders ", due);
-  must(store_->pause({"orders", {}, "ann", "down"}));
-  const EpochMs now = must(store_->now());
-  change("orders", [&](GateState& state, EpochMs) {
-    state.outside = {now, now + kLong, "outside"};
-    state.retry_after = {now, now + kLong, "retry-after"};
-    state.breaker = open_breaker(now);
-    state.limited = {now, now + kLong, "limited"};
-  });
-  const auto expect = [&](const std::string& word, const std::string& reason) {
-    const QueueGate gate = shown("orders");
-    EXPECT_EQ(gate.state, word);
-    EXPECT_EQ(gate.reason, reason);
-    EXPECT_EQ(gate.waiting, 2);
-    EXPECT_EQ(gate.next_at, due);
-    EXPECT_EQ(must(store_->queue_gates()).size(), 2U);
-    EXPECT_EQ(shown("orders ").state, "flowing");
-    EXPECT_EQ(shown("orders ").waiting, 1);
-  };
-  expect("paused", "down");
-  must(store_->resume("orders", "ann", ""));  // ends the retry-after as well
-  change("orders", [&](GateState& state, EpochMs) { state.retry_after = {now, now + kLong, "retry-after"}; });
-  expect("outside_window", "outside");
-  change("orders", [](GateState& state, EpochMs) { state.outside.reset(); });
-  expect("paused", "retry-after");
-  change("orders", [](GateState& state, EpochMs) { state.retry_after.reset(); });
-  expect("breaker_open", open_breaker(now).reason);
-  change("orders", [](GateState& state, EpochMs) { state.breaker = {}; });
-  expect("rate_limited", "limited");
-  change("orders", [](GateState& state, EpochMs) { state.limited.reset(); });
-  expect("flowing", "");
-}
-
-TEST_P(GateStateContract, WhatHasEndedHoldsNothingBack) {
-  const EpochMs now = must(store_->now());
-  const GateState::Hold over{now - Ms{2}, now - Ms{1}, "over"};
-  change("orders",
-         [&](GateState& state, EpochMs) { state.retry_after = state.outside = state.limited = over; });
-  EXPECT_TRUE(must(store_->queue_gates()).empty());
-}
-
-TEST_P(GateStateContract, AGateThatNoInstanceHasConfirmedForAMinuteIsNotInForce) {
-  const EpochMs now = must(store_->now());
-  for (const bool confirmed : {true, false}) {
-    const auto seen = now - (confirmed ? Ms{50'000} : Ms{61'000});
-    change("open", [&](GateState& state, EpochMs) {
-      state.breaker = open_breaker(now);
-      state.seen_at = seen;
-    });
-    change("outside", [&](GateState& state, EpochMs) {
-      state.outside = {now, now + kLong, "window"};
-      state.seen_at = seen;
-    });
-    EXPECT_EQ(must(store_->queue_gates()).size(), confirmed ? 2U : 0U);
-  }
-  // A consumer's wish is none of the config's.
-  change("open", [&](GateState& state, EpochMs) { state.retry_after = {now, now + kLong, "task 1"}; });
-  EXPECT_EQ(shown("open").state, "paused");
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, GateStateContract, testing::Values("memory", "mysql"),

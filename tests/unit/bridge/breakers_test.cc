@@ -253,7 +253,11 @@ TEST_F(BreakerStory, IsInForceOnAnotherInstanceAndAfterARestart) {
   start(other);
   EXPECT_TRUE(other.gates.known());
   ASSERT_NE(other.gates.why_closed("orders"), nullptr);
-  EXPECT_EQ(other.gates.why_closed("orders")->by, Gates::By::breaker);
+  EXPECT_EQ(other.gates.why_closed("orders")->by, GateKind::breaker);
+  EXPECT_EQ(other.gates.why_closed("orders")->word, "breaker_open");
+  world.loop.run_for(kSecond * 32);
+  ASSERT_NE(other.gates.why_closed("orders"), nullptr);
+  EXPECT_EQ(other.gates.why_closed("orders")->word, "breaker_half_open");
 }
 
 TEST_F(BreakerStory, APauseHoldsBackProbesToo) {
@@ -285,6 +289,33 @@ class RateStory : public GateStory {
  protected:
   RateStory() : GateStory(with_rate(20)) {}
 };
+
+class SlowRateStory : public GateStory {
+ protected:
+  SlowRateStory() : GateStory(rules()) {}
+  static GateRules rules() {
+    GateRules gate = with_breaker();
+    gate.breaker->open_after = gate.breaker->close_after = 1;
+    gate.rate = 1.0 / 60;
+    return gate;
+  }
+};
+
+TEST_F(SlowRateStory, IsNotExceededWhileTheFlowGrowsAgain) {
+  for (int i = 0; i < 10; ++i) scheduled("orders", Ms{10});
+  world.loop.run_for(Ms{300});
+  ASSERT_THAT(sent(), SizeIs(1));
+  fails(sent().front());
+  world.loop.run_for(Ms{300});
+  world.run_until(*breaker().until + Ms{600});
+  ASSERT_THAT(sent(), SizeIs(2)) << "a probe";
+  succeeds(sent().back());
+  world.loop.run_for(kSecond * 15);
+  EXPECT_EQ(breaker().state, Breaker::State::closed);
+  EXPECT_THAT(sent(), SizeIs(2)) << "the next one is due after a minute";
+  world.loop.run_for(kSecond * 20);
+  EXPECT_THAT(sent(), SizeIs(3));
+}
 
 TEST_F(RateStory, TasksGoOutAtTheRateOldestFirst) {
   std::vector<TaskId> ids;
