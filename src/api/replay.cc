@@ -6,7 +6,7 @@
 #include <memory>
 #include <queue>
 
-#include "src/api/replay_gate.h"
+#include "src/api/replay_queue.h"
 #include "src/core/climb.h"
 #include "src/core/machine.h"
 #include "src/core/rate_value.h"
@@ -91,7 +91,7 @@ class Replay {
  private:
   struct Gate {
     const QueueRules& rules;
-    ReplayGate gate;
+    ReplayQueue gate;
     std::optional<EpochMs> asks_at = {};  // the earliest step that asks it
     EpochMs asked_at = {};
     explicit Gate(const QueueRules& r) : rules(r), gate(r) {}
@@ -150,12 +150,6 @@ class Replay {
     return place->second;
   }
 
-  // A consumer's retry-after holds back its queue.
-  void hold(std::size_t at, Ms wait) {
-    gates_[at].gate.hold(now_ + wait, now_);
-    wake(at, gates_[at].gate.ask_again(now_));
-  }
-
   void due(std::uint32_t which, Climber& climber, int attempt) {
     if (climber.task.state != State::scheduled || climber.task.attempt != attempt) return;
     const std::size_t at = gate_of(climber.task.queue);
@@ -165,10 +159,10 @@ class Replay {
     ask_soon(at);
   }
 
-  // As ask(), but where send times are needed at most every ReplayGate::kAskEvery, as in the sidecar.
+  // As ask(), but where send times are needed at most every ReplayQueue::kAskEvery, as in the sidecar.
   void ask_soon(std::size_t at) {
     const Gate& gate = gates_[at];
-    const EpochMs next = gate.asked_at + ReplayGate::kAskEvery;
+    const EpochMs next = gate.asked_at + ReplayQueue::kAskEvery;
     if (!gate.rules.gate.limits() || now_ >= next) return ask(at);
     wake(at, next);
   }
@@ -177,7 +171,7 @@ class Replay {
   void ask(std::size_t at) {
     Gate& gate = gates_[at];
     gate.asked_at = now_;
-    for (const ReplayGate::Pass& pass : gate.gate.let_through(now_)) publish(pass);
+    for (const ReplayQueue::Pass& pass : gate.gate.let_through(now_)) publish(pass);
     wake(at, gate.gate.ask_again(now_));
   }
 
@@ -188,7 +182,7 @@ class Replay {
     push(*when, What::gate, static_cast<std::uint32_t>(at), 0);
   }
 
-  void publish(const ReplayGate::Pass& pass) {
+  void publish(const ReplayQueue::Pass& pass) {
     Climber& climber = *climbers_[pass.message];
     if (const Ms late = now_ - pass.due; late >= kHeldBack) {
       if (!climber.was_held) ++totals_.held;
@@ -243,18 +237,20 @@ class Replay {
     if (decision.verdict != Decision::Verdict::applied) return;
     climber.task = std::move(decision.task);
     const std::size_t at = climber.gate;
-    const auto& breaker = gates_[at].rules.gate.breaker;
-    if (breaker && decision.attempt) {
-      if (const auto outcome = outcome_of(climber.task, *decision.attempt, *breaker))
-        gates_[at].gate.record(*outcome, now_);
+    GateNote note;
+    if (const auto& breaker = gates_[at].rules.gate.breaker; breaker && decision.attempt) {
+      if (auto outcome = outcome_of(climber.task, *decision.attempt, *breaker))
+        note.outcomes.add(*std::move(outcome), breaker->of_last);
     }
-    if (decision.holds_queue) hold(at, *decision.holds_queue);
+    if (decision.holds_queue) note.hold = {*decision.holds_queue, {}};
+    if (note.hold || !note.outcomes.empty()) gates_[at].gate.change(note, now_);
+    if (note.hold) wake(at, gates_[at].gate.ask_again(now_));
     const bool open = climber.task.state == State::publishing || climber.task.state == State::awaiting;
     if (was_open && !open) gates_[at].gate.ended();
     if (!open) follow(which);
     if (gates_[at].gate.waits_for_answers() && !std::holds_alternative<event::Claim>(what)) {
       const bool limits = gates_[at].rules.gate.limits();
-      wake(at, limits ? std::max(now_, gates_[at].asked_at + ReplayGate::kAskEvery) : now_);
+      wake(at, limits ? std::max(now_, gates_[at].asked_at + ReplayQueue::kAskEvery) : now_);
     }
   }
 

@@ -1,5 +1,5 @@
-// The gates of one queue in a replay: the tasks that wait, and which of them may go. The same functions as
-// the sidecar's decide: time_window.h, breaker.h, send_times.h. Thread: one.
+// The tasks of one queue that wait in a replay, and which of them may go. What the queue's gates decide, and
+// how they change, is the sidecar's: src/core/gates.h, breaker.h, send_times.h. Thread: one.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,19 @@
 #include <string>
 #include <vector>
 
-#include "src/core/breaker.h"
+#include "src/core/gates.h"
 #include "src/core/policy.h"
 #include "src/core/send_times.h"
 
 namespace rung::api {
 
-class ReplayGate {
+class ReplayQueue {
  public:
-  // A task later than this goes out at the catch-up rate.
-  static constexpr Ms kOverdue{5000};
-
   // Send times are asked for at most this often. kSendBurst is longer, so none is lost.
   static constexpr Ms kAskEvery{50};
 
   // REQUIRES: `rules` outlives it.
-  explicit ReplayGate(const QueueRules& rules) : rules_(rules) {}
+  explicit ReplayQueue(const QueueRules& rules) : rules_(rules) {}
 
   // A task is due. `value`: of the header that GateRules::rate_by names, "" = none.
   void add(std::uint32_t message, const std::string& value, EpochMs now);
@@ -38,16 +35,15 @@ class ReplayGate {
   // Those that may go now, the oldest first.
   std::vector<Pass> let_through(EpochMs now);
   // When to ask again; none: nothing waits, or only an answer can help.
-  std::optional<EpochMs> ask_again(EpochMs now) const;
+  std::optional<EpochMs> ask_again(EpochMs now);
 
-  // A consumer's retry-after holds back the whole queue.
-  void hold(EpochMs until, EpochMs now);
-  // An outcome of a delivery that was let through.
-  void record(const DeliveryOutcome& outcome, EpochMs now);
+  // An outcome of a delivery that was let through, or a retry-after. Returns a probe's number, as
+  // apply_note().
+  int change(const GateNote& note, EpochMs now);
   // A delivery has its answer.
   void ended() { --book_.out; }
   // An answer may let others through.
-  bool waits_for_answers() const;
+  bool waits_for_answers() const { return !waiting_.empty() && (gate().in_flight > 0 || gate().breaker); }
 
   int opened() const { return opened_; }  // how often the breaker has opened while it was closed
   int probes() const { return probes_; }
@@ -56,32 +52,22 @@ class ReplayGate {
   struct Waiting {
     std::uint32_t message = 0;
     EpochMs due;
-    Ms closed_before{0};  // closed_total_ when it began to wait
   };
 
   const GateRules& gate() const { return rules_.gate; }
-  Unanswered unanswered() const {
-    return rules_.silence.means == Silence::Means::success ? Unanswered::succeeded : Unanswered::failed;
-  }
-  bool is_closed(EpochMs now) const;
-  void note_closed(EpochMs now);
-  EpochMs oldest() const;
-  // Tasks a second; 0 = no limit.
+  std::optional<GateInForce> in_force(EpochMs now);
+  std::map<std::string, std::deque<Waiting>, std::less<>>::const_iterator oldest() const;
   double rate(EpochMs now) const;
-  void take(const std::string& value, int count, int probe, EpochMs now, std::vector<Pass>& out);
+  void take(const std::string& value, std::size_t count, int probe, EpochMs now, std::vector<Pass>& out);
   void take_by_rate(double rate, EpochMs now, std::vector<Pass>& out);
-  bool take_probe_if_any(EpochMs now, std::vector<Pass>& out);
 
   const QueueRules& rules_;
   std::map<std::string, std::deque<Waiting>, std::less<>> waiting_;  // by value; none is empty
-  Breaker breaker_;
+  KnownGates known_{.state = GateState{}};
+  WindowNow window_;
   SendBook book_;
   std::string turn_;             // the value that goes first
   std::optional<EpochMs> next_;  // the next send time, as of the last let_through()
-  EpochMs held_until_;
-  bool closed_ = false;  // as of noted_at_
-  EpochMs noted_at_;
-  Ms closed_total_{0};
   int opened_ = 0, probes_ = 0;
 };
 
