@@ -13,7 +13,7 @@ constexpr Ms kReadEvery{500};  // a pause is in force everywhere within a second
 // A commit is visible later than the time of its statement, and a row that is gone is in no list of changes.
 constexpr Ms kOverlap{5000};
 constexpr Ms kReadAllEvery{30'000};
-constexpr Ms kReadWithin{5000};  // after the start; then it is a problem
+constexpr Ms kReadWithin{5000};  // after the start, or lost leases; then it is a problem
 constexpr const char* kProblem = "gates";
 
 void log_paused(const Pause& pause) {
@@ -46,7 +46,7 @@ Gates::Gates(io::Loop& loop, StoreJobs& jobs, DbClock& clock, const RuleBookPtr&
       end_(loop, [this] { check_ends(); }) {}
 
 void Gates::start() {
-  started_ = clock_.here().boot();
+  unknown_since_ = clock_.here().boot();
   tick_.start(kReadEvery, kReadEvery);
   read();
 }
@@ -57,7 +57,7 @@ void Gates::stop() {
 }
 
 void Gates::invalidate() {
-  known_ = false;
+  if (std::exchange(known_, false)) unknown_since_ = clock_.here().boot();
   ++generation_;
   read();
 }
@@ -86,10 +86,10 @@ void Gates::tick() {
   read();
 }
 
-// Nothing is published before the first read.
+// Nothing is published before they are known.
 void Gates::check_health() {
-  if (read_once_ || clock_.here().boot() - started_ < kReadWithin) return;
-  health_.set(kProblem, "the gates of queues could not be read since the start: nothing is published",
+  if (known_ || clock_.here().boot() - unknown_since_ < kReadWithin) return;
+  health_.set(kProblem, "the gates of queues cannot be read: nothing is published",
               Health::Effect::not_ready);
 }
 
@@ -158,8 +158,10 @@ void Gates::read_done(const Look& look, bool fresh) {
   }
   if (look.all) update_all();
   const bool first = fresh && !std::exchange(known_, true);
-  if (first && !std::exchange(read_once_, true)) health_.clear(kProblem);
-  if (first) changed_(std::exchange(touched_, {}));
+  if (first) {
+    health_.clear(kProblem);
+    changed_(std::exchange(touched_, {}));
+  }
   tell();
   if (!fresh) read();
 }

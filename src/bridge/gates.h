@@ -121,13 +121,12 @@ class Gates {
   std::size_t unlisted_ = 0;          // queues with a state that the config does not name
   bool told_of_many_ = false;         // that there are too many
   bool known_ = false, reading_ = false;
-  bool read_once_ = false;
   int generation_ = 0;  // a read that began before the latest says nothing about now
   EpochMs read_at_;
   BootMs read_all_at_{0};
   bool read_states_ = false;  // all of them, once
   Names written_;             // by us, since the read under way began
-  BootMs started_{0};
+  BootMs unknown_since_{0};
   io::Timer tick_;
   io::Timer end_;  // of what ends next
 };

@@ -121,7 +121,7 @@ TEST_F(GatesTest, AfterInvalidateOnlyALaterReadCounts) {
   EXPECT_THAT(gates.closed(), ElementsAre("orders"));
 }
 
-TEST_F(GatesTest, WhereTheyCannotBeReadAfterTheStartItIsAProblem) {
+TEST_F(GatesTest, WhereTheyCannotBeReadAfterTheStartOrLostLeasesItIsAProblem) {
   jobs.by_hand(Lane::gates);
   gates.start();
   world.loop.run_for(Ms{4000});
@@ -132,6 +132,16 @@ TEST_F(GatesTest, WhereTheyCannotBeReadAfterTheStartItIsAProblem) {
   jobs.by_itself(Lane::gates);
   world.loop.run_for(Ms{1000});
   EXPECT_TRUE(gates.known());
+  EXPECT_FALSE(health.has("gates"));
+  jobs.by_hand(Lane::gates);
+  gates.invalidate();
+  gates.invalidate();
+  world.loop.run_for(Ms{4000});
+  EXPECT_FALSE(health.has("gates"));
+  world.loop.run_for(Ms{2000});
+  EXPECT_TRUE(health.has("gates"));
+  jobs.by_itself(Lane::gates);
+  world.loop.run_for(Ms{1000});
   EXPECT_FALSE(health.has("gates"));
 }
 
