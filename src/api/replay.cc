@@ -161,10 +161,13 @@ class Replay {
 
   // As ask(), but where send times are needed at most every ReplayQueue::kAskEvery, as in the sidecar.
   void ask_soon(std::size_t at) {
-    const Gate& gate = gates_[at];
-    const EpochMs next = gate.asked_at + ReplayQueue::kAskEvery;
-    if (!gate.rules.gate.limits() || now_ >= next) return ask(at);
+    const EpochMs next = may_ask(gates_[at]);
+    if (next <= now_) return ask(at);
     wake(at, next);
+  }
+
+  EpochMs may_ask(const Gate& gate) const {
+    return gate.rules.gate.limits() ? std::max(now_, gate.asked_at + ReplayQueue::kAskEvery) : now_;
   }
 
   // Publishes what the gate lets through.
@@ -248,10 +251,8 @@ class Replay {
     const bool open = climber.task.state == State::publishing || climber.task.state == State::awaiting;
     if (was_open && !open) gates_[at].gate.ended();
     if (!open) follow(which);
-    if (gates_[at].gate.waits_for_answers() && !std::holds_alternative<event::Claim>(what)) {
-      const bool limits = gates_[at].rules.gate.limits();
-      wake(at, limits ? std::max(now_, gates_[at].asked_at + ReplayQueue::kAskEvery) : now_);
-    }
+    if (gates_[at].gate.waits_for_answers() && !std::holds_alternative<event::Claim>(what))
+      wake(at, may_ask(gates_[at]));
   }
 
   // What comes after a step that ended an attempt.

@@ -24,8 +24,7 @@ int ReplayQueue::change(const GateNote& note, EpochMs now) {
 }
 
 // REQUIRES: something waits.
-std::map<std::string, std::deque<ReplayQueue::Waiting>, std::less<>>::const_iterator ReplayQueue::oldest()
-    const {
+ReplayQueue::Values::const_iterator ReplayQueue::oldest() const {
   return std::ranges::min_element(waiting_, {}, [](const auto& tasks) { return tasks.second.front().due; });
 }
 

@@ -53,16 +53,17 @@ class ReplayQueue {
     std::uint32_t message = 0;
     EpochMs due;
   };
+  using Values = std::map<std::string, std::deque<Waiting>, std::less<>>;
 
   const GateRules& gate() const { return rules_.gate; }
   std::optional<GateInForce> in_force(EpochMs now);
-  std::map<std::string, std::deque<Waiting>, std::less<>>::const_iterator oldest() const;
+  Values::const_iterator oldest() const;
   double rate(EpochMs now) const;
   void take(const std::string& value, std::size_t count, int probe, EpochMs now, std::vector<Pass>& out);
   void take_by_rate(double rate, EpochMs now, std::vector<Pass>& out);
 
   const QueueRules& rules_;
-  std::map<std::string, std::deque<Waiting>, std::less<>> waiting_;  // by value; none is empty
+  Values waiting_;  // none is empty
   KnownGates known_{.state = GateState{}};
   WindowNow window_;
   SendBook book_;
