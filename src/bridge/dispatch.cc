@@ -7,6 +7,7 @@
 #include "src/bridge/breakers.h"
 #include "src/core/breaker.h"
 #include "src/core/failpoint.h"
+#include "src/core/gates.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -112,7 +113,7 @@ void Dispatch::due_again(const std::vector<io::DueItem>& items) {
 void Dispatch::take_in(const io::DueItem& item, EpochMs now, bool needs_send_time) {
   if (flights_.contains(item)) return;
   bool overdue = false;
-  if (now - item.at > Targets::kOverdue) {
+  if (now - item.at > kOverdueAfter) {
     // Tasks that became due in normal operation, late only because there are many, are no backlog of an
     // outage. What waited behind a gate is one.
     overdue = item.at < able_since_ || deps_.gates.was_closed(deps_.names.name(item.queue), item.at);

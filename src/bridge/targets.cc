@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/core/failpoint.h"
+#include "src/core/gates.h"
 #include "src/core/require.h"
 
 namespace rung::bridge {
@@ -35,7 +36,7 @@ void Targets::sort_out(EpochMs now) {
 }
 
 void Targets::sort_out(Target& target, EpochMs now) {
-  while (!target.fresh.empty() && now - target.fresh.top().at > kOverdue) {
+  while (!target.fresh.empty() && now - target.fresh.top().at > kOverdueAfter) {
     target.overdue.push(target.fresh.top());
     target.fresh.pop();
   }

@@ -23,8 +23,6 @@ namespace rung::bridge {
 
 class Targets {
  public:
-  // A task this late is overdue: it goes out at the catch-up rate.
-  static constexpr Ms kOverdue{5000};
   // A target that has not answered for this long gets nothing more until it does.
   static constexpr Ms kSilent{2000};
   // How long to wait before trying a queue again that refused (it is full).

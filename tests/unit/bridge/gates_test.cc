@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/bridge/targets.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
@@ -14,8 +13,6 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr Ms kAMinute{60'000};
-// `rung simulate` takes the one for the other.
-static_assert(Targets::kOverdue == kOverdueAfter);
 
 class GatesTest : public testing::Test {
  protected:

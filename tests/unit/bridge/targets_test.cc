@@ -7,6 +7,8 @@
 #include <optional>
 #include <set>
 
+#include "src/core/gates.h"
+
 namespace rung::bridge {
 namespace {
 
@@ -20,7 +22,7 @@ constexpr std::size_t kFirstWindow = 16;
 class TargetsTest : public testing::Test {
  protected:
   void add(std::uint32_t queue, std::int64_t id, Ms late = Ms{0}) {
-    targets.add({TaskId{id}, kTargetsNow - late, 0, queue}, late > Targets::kOverdue);
+    targets.add({TaskId{id}, kTargetsNow - late, 0, queue}, late > kOverdueAfter);
   }
   void add_many(std::uint32_t queue, int count, Ms late = Ms{0}) {
     for (int i = 0; i < count; ++i) add(queue, ++last_id, late);
@@ -199,7 +201,7 @@ TEST_F(TargetsTest, WhatWasDueWhileNothingCouldGoIsOverdueThen) {
   rate = 10;
   warm(1);
   add_many(1, 90);
-  targets.sort_out(kTargetsNow + Targets::kOverdue + Ms{1});
+  targets.sort_out(kTargetsNow + kOverdueAfter + Ms{1});
   EXPECT_EQ(take(500)[1], 1);
 }
 
