@@ -1,4 +1,4 @@
-# Packages: `cpack -G DEB` or `cpack -G RPM` in the build folder of the release. Two of each: rung, and its debug symbols.
+# Packages: `cpack -G DEB` in the build folder of the release. Two of each: rung, and its debug symbols.
 set(CPACK_PACKAGE_NAME rung)
 set(CPACK_PACKAGE_VENDOR "The Rung authors")
 set(RUNG_PACKAGE_CONTACT "The Rung authors <maintainers@rung.invalid>" CACHE STRING "Maintainer of the packages: Name <address>")
@@ -53,32 +53,5 @@ set(CPACK_DEBIAN_DBGSYM_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_DBGSYM_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DBGSYM_DESCRIPTION ${CPACK_COMPONENT_GROUP_DBGSYM_DESCRIPTION})
 set(CPACK_DEBIAN_DBGSYM_PACKAGE_DEPENDS "rung (= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})")
-
-# --- RPM. Libraries by rpmbuild: a package fits the distribution that it was built on.
-set(scripts ${CMAKE_CURRENT_SOURCE_DIR}/rpm)
-set(CPACK_RPM_COMPONENT_INSTALL ON)
-set(CPACK_RPM_MAIN_COMPONENT rung)
-set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
-set(CPACK_RPM_PACKAGE_RELEASE 1)
-set(CPACK_RPM_PACKAGE_LICENSE Apache-2.0)
-set(CPACK_RPM_PACKAGE_GROUP "System Environment/Daemons")
-set(CPACK_RPM_RUNG_PACKAGE_REQUIRES "systemd, tzdata")
-set(CPACK_RPM_RUNG_PACKAGE_REQUIRES_PRE "shadow-utils")
-set(CPACK_RPM_RUNG_PRE_INSTALL_SCRIPT_FILE ${scripts}/pre)
-set(CPACK_RPM_RUNG_POST_INSTALL_SCRIPT_FILE ${scripts}/post)
-set(CPACK_RPM_RUNG_PRE_UNINSTALL_SCRIPT_FILE ${scripts}/preun)
-set(CPACK_RPM_RUNG_POST_UNINSTALL_SCRIPT_FILE ${scripts}/postun)
-set(CPACK_RPM_RUNG_USER_FILELIST "%dir %attr(0750,root,rung) /etc/rung" "%config(noreplace) %attr(0640,root,rung) /etc/rung/rung.yaml")
-set(CPACK_RPM_DBGSYM_PACKAGE_NAME rung-debugsymbols)
-set(CPACK_RPM_DBGSYM_PACKAGE_AUTOREQPROV OFF)
-# Stripped already; rpmbuild's own debuginfo package would be empty.
-set(CPACK_RPM_SPEC_MORE_DEFINE "%define debug_package %{nil}")
-# No time and no name of the building machine (docs/releasing.md).
-string(APPEND CPACK_RPM_SPEC_MORE_DEFINE "\n%define _buildhost reproducible\n%define use_source_date_epoch_as_buildtime 1\n"
-  "%define clamp_mtime_to_source_date_epoch 1")
-# Folders that belong to the distribution.
-set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/lib/sysusers.d /usr/lib/systemd /usr/lib/systemd/system /usr/share/bash-completion
-  /usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/site-functions /usr/share/fish
-  /usr/share/fish/vendor_completions.d /usr/share/man /usr/share/man/man1 /usr/lib/debug /usr/lib/debug/.build-id)
 
 include(CPack)

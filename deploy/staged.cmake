@@ -1,6 +1,6 @@
 # Run by CPack when the files of the packages are together and not packed yet: what Debian expects beyond a plain
 # installation, and the modes of /etc/rung.
-if(NOT CPACK_GENERATOR MATCHES "^(DEB|RPM)$")
+if(NOT CPACK_GENERATOR STREQUAL DEB)
   return()
 endif()
 set(staged ${CPACK_TEMPORARY_DIRECTORY}/rung)
@@ -8,10 +8,6 @@ set(owner_all OWNER_READ OWNER_WRITE OWNER_EXECUTE)
 
 # Secrets of all kinds lie there; the scripts of the packages give it to the group rung.
 file(CHMOD ${staged}/etc/rung PERMISSIONS ${owner_all} GROUP_READ GROUP_EXECUTE)
-
-if(NOT CPACK_GENERATOR STREQUAL DEB)
-  return()
-endif()
 
 # Without it CPack makes a package that depends on no library.
 find_program(RUNG_SHLIBDEPS dpkg-shlibdeps)
