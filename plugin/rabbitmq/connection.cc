@@ -316,7 +316,7 @@ Result<void> Connection::login(const Url& url, const std::string& name, Waker& w
   if (!start) return tl::unexpected(start.error());
   cluster_ = cluster_name(static_cast<const amqp_connection_start_t*>(*start));
 
-  // Without these the broker reports neither a deleted queue nor an alarm (trap 8 in docs/guarantees.md).
+  // Without these the broker reports neither a deleted queue nor an alarm (trap 8 in tests/guarantees.md).
   std::array capabilities{yes_entry("consumer_cancel_notify"),
                           yes_entry("connection.blocked"),
                           yes_entry("basic.nack"),

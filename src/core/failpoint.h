@@ -1,7 +1,7 @@
 // Failpoints: named steps at which a test may kill the process, e.g. between a commit, a publish, a confirm
 // or an ack and the next step. RUNG_FAILPOINT=NAME or NAME:N in the environment kills the process (SIGKILL)
 // at that step, the N-th time it gets there. Compiled into test builds only (CMake option RUNG_FAILPOINTS),
-// and to nothing in others. docs/guarantees.md lists the failpoints and what may have happened at each;
+// and to nothing in others. tests/guarantees.md lists the failpoints and what may have happened at each;
 // tests/integration/crash kills the process at each of them. Thread: any.
 //
 // Planted bugs: a test may plant one at a time. Each disables the guard at its place in the code, and the

@@ -1,6 +1,6 @@
 // The process is killed at each step of each flow, before and after every commit, publish, confirm and ack,
 // and restarted. Wherever it was killed: nothing is lost, a repeat can be recognised, and the row and the
-// history are the same as without the kill. docs/guarantees.md has the table of the points.
+// history are the same as without the kill. tests/guarantees.md has the table of the points.
 #include <algorithm>
 #include <array>
 #include <string_view>
