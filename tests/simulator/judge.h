@@ -88,7 +88,11 @@ class Judge final : public Watcher {
   std::vector<std::pair<Us, Us>> steps_;           // when, by how much
   std::map<std::string, Us> paused_;               // when each queue was paused, or its pause changed, last
   std::map<std::string, std::vector<Us>> claims_;  // of new attempts, by queue
-  std::map<std::string, std::multiset<EpochMs>> given_;  // send times, by queue: the latest seconds
+  struct Given {
+    std::multiset<EpochMs> times;
+    std::map<EpochMs, double> rates;  // that were asked for, by when
+  };
+  std::map<std::string, Given> given_;  // send times, by queue: the latest seconds
 };
 
 }  // namespace rung::sim
