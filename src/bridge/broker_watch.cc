@@ -8,7 +8,6 @@ namespace rung::bridge {
 namespace {
 
 constexpr Ms kLookAtLink{500};
-constexpr std::size_t kMostReasons = 20;  // logged of one outage
 
 bool serves(const BrokerStatus& status) { return status.consuming && status.publishing; }
 
@@ -40,7 +39,7 @@ void BrokerWatch::changed(const BrokerStatus& status) {
       log::info("broker connected", {{"address", address_of(status)}});
     }
     away_since_ = {0};
-    told_.clear();
+    reasons_.clear();
     has_served_ = true;
     if (!stepped_back_) deps_.health.clear("broker");
   }
@@ -60,7 +59,7 @@ void BrokerWatch::say_away(bool refused_before) {
   if (!stepped_back_) deps_.health.set("broker", status_.reason, Health::Effect::not_ready);
   const bool first = away_since_.ms == 0;
   if (first) away_since_ = clock_.boot();
-  const bool news = told_.size() < kMostReasons && told_.insert(status_.reason).second;
+  const bool news = reasons_.is_news(status_.reason);
   if (status_.refused && (news || !refused_before)) {
     log::error("broker refuses this instance: retrying every 5 s at most", {{"reason", status_.reason}});
   } else if (first || news) {

@@ -4,13 +4,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <set>
 #include <string>
 #include <string_view>
 
 #include "plugin/broker.h"
 #include "src/bridge/ability.h"
 #include "src/bridge/health.h"
+#include "src/bridge/outage_reasons.h"
 #include "src/bridge/shards.h"
 #include "src/core/time.h"
 #include "src/io/loop.h"
@@ -54,9 +54,9 @@ class BrokerWatch {
   io::Timer timer_;
   bool ours_ = false;
   bool has_served_ = false;
-  bool stepped_back_ = false;   // as last reported
-  BootMs away_since_{0};        // 0 = not away
-  std::set<std::string> told_;  // the reasons logged since then
+  bool stepped_back_ = false;  // as last reported
+  BootMs away_since_{0};       // 0 = not away
+  OutageReasons reasons_;      // those logged since then
   std::int64_t repairs_ = 0;
 };
 

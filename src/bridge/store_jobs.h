@@ -28,15 +28,12 @@ inline constexpr int kMostInFlight = 2;
 // What runs where. Each lane has a thread and a connection of its own, flow several: nothing delays the
 // leases, and gates wait for no sweep. upkeep may wait for a table; its connection is opened for its first
 // job.
-//   leases  cycles, one at a time, and leaving. Nothing else.
-//   gates   what Gates reads: one job at a time. gate_writes: what GateWriter writes, so that a row that
-//   somebody
-//           has locked delays no read.
-//   sweeps  what looks for rows: loads of the heap, sweeps, silence, stranded tasks, parked copies. A few
-//   jobs
-//           each.
-//   flow    inserts, claims, changes, permits: bounded by their callers (kMostInFlight, max_unconfirmed).
-//   upkeep  retention, events, attachments.
+// - leases: cycles, one at a time, and leaving. Nothing else.
+// - gates: what Gates reads, one job at a time.
+// - gate_writes: what GateWriter writes. A locked row delays no read.
+// - sweeps: queries for rows (the heap, sweeps, silence, stranded tasks, parked copies), a few jobs of each.
+// - flow: inserts, claims, changes, send times, bounded by their callers (kMostInFlight, max_unconfirmed).
+// - upkeep: retention, events, attachments.
 // most_waiting() bounds the lanes whose callers set no bound: a job beyond it is refused.
 enum class Lane { leases, flow, upkeep, gates, gate_writes, sweeps };
 inline constexpr std::size_t kLanes = 6;

@@ -2,11 +2,9 @@
 // Thread: any, one at a time; several threads must guard it with their own lock.
 #pragma once
 
-#include <cstddef>
 #include <optional>
-#include <set>
-#include <string>
 
+#include "src/bridge/outage_reasons.h"
 #include "src/bridge/store_jobs.h"
 
 namespace rung::bridge {
@@ -20,11 +18,9 @@ class StoreOutage {
   std::optional<StoreJobs::Status> goes_on(bool& away);
 
  private:
-  static constexpr std::size_t kMostReasons = 20;  // reported of one outage
-
   int away_ = 0;
   bool refused_ = false;
-  std::set<std::string> told_;
+  OutageReasons reasons_;
 };
 
 }  // namespace rung::bridge

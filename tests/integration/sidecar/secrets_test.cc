@@ -85,6 +85,21 @@ class Secrets : public SidecarTest {
     return "  ca: " + yaml(path("ca.pem")) + "\n  cert: " + yaml(path("client.pem")) +
            "\n  key: " + yaml(path("client.key")) + "\n";
   }
+  struct DatabaseUser {
+    std::string name, account;  // the account as SQL names it
+  };
+  // The sidecar logs in as this user; `password`: in its URL, "" = none.
+  DatabaseUser new_database_user(const std::string& options, const std::string& password) {
+    const std::string name = unique_name("u").substr(0, 30);
+    const std::string account = "'" + name + "'@'127.0.0.1'";
+    db.exec("CREATE USER " + account + " " + options);
+    db.exec("GRANT ALL ON `" + db.name() + "`.* TO " + account);
+    Url url = *parse_url(db.url());
+    url.user = name;
+    url.password = password;
+    config.store_url = format_url(url);
+    return {name, account};
+  }
   std::vector<std::vector<std::string>> sessions_of(const std::string& name) {
     return db.query("SELECT id FROM information_schema.processlist WHERE user = '" + name + "'");
   }
@@ -121,14 +136,7 @@ TEST_F(Secrets, TheBrokersPasswordIsReadAnewForEachLogin) {
 }
 
 TEST_F(Secrets, TheDatabasesPasswordIsReadAnewForEachLogin) {
-  const std::string name = unique_name("u").substr(0, 30);
-  const std::string user = "'" + name + "'@'127.0.0.1'";
-  db.exec("CREATE USER " + user + " IDENTIFIED BY 'first'");
-  db.exec("GRANT ALL ON `" + db.name() + "`.* TO " + user);
-  Url url = *parse_url(db.url());
-  url.user = name;
-  url.password.clear();
-  config.store_url = format_url(url);
+  const auto [name, user] = new_database_user("IDENTIFIED BY 'first'", "");
   config.store += "  password_file: " + yaml(replace("store", "first\n")) + "\n";
   const std::string queue = attached();
   start();
@@ -170,14 +178,7 @@ TEST_F(Secrets, TheBrokersAuthorityAndOurCertificateAreReadForEachHandshake) {
 }
 
 TEST_F(Secrets, TheDatabasesAuthorityAndOurCertificateAreReadForEachHandshake) {
-  const std::string name = unique_name("u").substr(0, 30);
-  const std::string user = "'" + name + "'@'127.0.0.1'";
-  db.exec("CREATE USER " + user + " IDENTIFIED BY 'word' REQUIRE SUBJECT '/CN=first'");
-  db.exec("GRANT ALL ON `" + db.name() + "`.* TO " + user);
-  Url url = *parse_url(db.url());
-  url.user = name;
-  url.password = "word";
-  config.store_url = format_url(url);
+  const auto [name, user] = new_database_user("IDENTIFIED BY 'word' REQUIRE SUBJECT '/CN=first'", "word");
   config.store += "  tls: verify\n" + tls_keys();
   const std::string authority = read_file(std::getenv("RUNG_TEST_MYSQL_CA"));
   replace("ca.pem", authority);
