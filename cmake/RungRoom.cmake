@@ -63,9 +63,9 @@ endfunction()
 
 # rung_room(NAME SOURCES a.cc b.cc DEPS rung_core ...): a static library `rung_NAME`.
 #
-# RUNG_UNITY (presets asan, tsan, release, tidy, and CI's dev build): the sources of a room, or of a test binary, are
-# compiled several as one, in half the time. So a name in an anonymous namespace is one in the whole room. SEPARATE:
-# not this one. BATCHES: never more than 16 as one: names of its anonymous namespaces repeat.
+# RUNG_UNITY (all presets): the sources of a room, or of a test binary, are compiled several as one, in half the time. So
+# a name in an anonymous namespace is one in the whole room; tests/compile_alone compiles each source by itself.
+# SEPARATE: not this one. BATCHES: never more than 16 as one: names of its anonymous namespaces repeat.
 option(RUNG_UNITY "Compile the sources of a room as one" OFF)
 # 0: all of them. Presets without precompiled headers (tidy, fuzz) spend most of their time parsing the same headers.
 set(RUNG_UNITY_BATCH 16 CACHE STRING "How many sources of a room are compiled as one")

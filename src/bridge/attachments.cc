@@ -64,7 +64,7 @@ std::vector<AttachmentSighting> Attachments::sightings(const std::vector<std::st
   for (const std::string& queue : queues) {
     const auto it = sighted_.find(queue);
     if (it == sighted_.end() || it->second.asked_at < since) continue;
-    out.push_back({queue, it->second.state, it->second.detail, clock.at(it->second.asked_at)});
+    out.push_back(it->second.sighting(queue, clock));
   }
   return out;
 }
@@ -104,6 +104,7 @@ void Attachments::decide(const AttachmentLook& look, BootMs now) {
       if (differs && *state != AttachmentState::attached) eager_until_ = now + kEager;
       if (differs) next.noted_at = {};
       next.state = *state;
+      next.was_attached = next.was_attached || *state == AttachmentState::attached;
       next.detail = one.detail;
       next.asked_at = look.asked_at;
     }
@@ -120,9 +121,24 @@ std::vector<AttachmentSighting> Attachments::news(const DbClock& clock, BootMs n
     if (sighted.asked_at == BootMs{0}) continue;
     if (sighted.noted_at != BootMs{0} && now - sighted.noted_at < kNoteAgain) continue;
     sighted.noted_at = now;
-    out.push_back({queue, sighted.state, sighted.detail, clock.at(sighted.asked_at)});
+    out.push_back(sighted.sighting(queue, clock));
   }
   return out;
+}
+
+void Attachments::not_recorded(const std::vector<AttachmentSighting>& news) {
+  for (const AttachmentSighting& one : news) {
+    by_failure_.erase(one.queue);
+    if (const auto it = sighted_.find(one.queue); it != sighted_.end()) it->second.noted_at = {};
+  }
+}
+
+AttachmentSighting Attachments::Sighted::sighting(const std::string& queue, const DbClock& clock) const {
+  return {.queue = queue,
+          .state = state,
+          .detail = detail,
+          .seen_at = clock.at(asked_at),
+          .was_attached = was_attached};
 }
 
 void Attachments::connected(BootMs now) {

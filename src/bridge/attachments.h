@@ -73,7 +73,7 @@ class Attachments {
   static constexpr std::size_t kMostSeen = 1000;  // queues that the config does not name
   // So long after a queue became detached, looks are frequent: once it is attached again, silence counts.
   static constexpr Ms kEager{std::chrono::minutes{10}};
-  using Note = std::function<void(std::vector<AttachmentSighting>)>;
+  using Note = std::function<void(const std::vector<AttachmentSighting>&)>;
 
   Attachments(Health& health, std::function<void(SystemEvent)> record)
       : health_(health), record_(std::move(record)) {}
@@ -110,6 +110,8 @@ class Attachments {
                                             const DbClock& clock) const;
   // What the last look said that all instances have to know.
   std::vector<AttachmentSighting> news(const DbClock& clock, BootMs now);
+  // Writing these failed: they are news again.
+  void not_recorded(const std::vector<AttachmentSighting>& news);
   // Looks should be frequent.
   bool is_eager(BootMs now) const { return now < eager_until_; }
 
@@ -129,7 +131,9 @@ class Attachments {
     AttachmentState state = AttachmentState::attached;
     std::string detail;
     BootMs asked_at{0};
-    BootMs noted_at{0};  // when it was last passed on
+    BootMs noted_at{0};         // when it was last passed on
+    bool was_attached = false;  // at some look of this process, perhaps before anything could be passed on
+    AttachmentSighting sighting(const std::string& queue, const DbClock& clock) const;
   };
   void decide(const AttachmentLook& look, BootMs now);
   void ask() const {

@@ -122,7 +122,7 @@ Result<void> Bridge::start() {
   intake_holds_.hold(IntakeHolds::Why::place);  // until we know whose it is
   intake_pause_.start();
   crash_loop_.start();
-  attachments_.note_by([this](std::vector<AttachmentSighting> seen) { note_attachments(std::move(seen)); });
+  attachments_.note_by([this](const std::vector<AttachmentSighting>& seen) { note_attachments(seen); });
   if (auto started = broker_.start(*this); !started) return started;
   ownership_.start();
   key_reader_.read();  // also reveals a wrong password or a missing right, whether or not the broker answers
@@ -403,12 +403,14 @@ void Bridge::attachments_found(const AttachmentLook& look) {
   janitor_.attachments_looked();
 }
 
-void Bridge::note_attachments(std::vector<AttachmentSighting> seen) {
+void Bridge::note_attachments(const std::vector<AttachmentSighting>& seen) {
   if (seen.empty()) return;
   jobs_->submit<std::vector<AttachmentRecord>>(
-      Lane::upkeep, [seen = std::move(seen)](AttachmentStore& store) { return store.see_attachments(seen); },
-      [](const Result<std::vector<AttachmentRecord>>& done) {
-        if (!done) log::warn("attachments not recorded", {{"reason", done.error().message}});
+      Lane::upkeep, [seen](AttachmentStore& store) { return store.see_attachments(seen); },
+      [this, seen](const Result<std::vector<AttachmentRecord>>& done) {
+        if (done) return;
+        log::warn("attachments not recorded", {{"reason", done.error().message}});
+        attachments_.not_recorded(seen);
       });
 }
 

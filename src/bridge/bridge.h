@@ -138,7 +138,7 @@ class Bridge final : public BrokerSink {
   void reserve_names();
   std::set<std::string, std::less<>> queues_with_error_queue() const;
   void name_queues();
-  void note_attachments(std::vector<AttachmentSighting> seen);
+  void note_attachments(const std::vector<AttachmentSighting>& seen);
   void record(SystemEvent event);  // into rung_events; lost if the process ends before the write
 
   io::Loop& loop_;

@@ -44,7 +44,8 @@ struct AttachmentSighting {
   // Not a look at the broker: a failure arrived, so the queue was attached when it was sent. Only tells of
   // queues of which nothing was known.
   bool by_failure = false;
-  // The queue counts as attached before, although nothing was known of it: rung detach has just detached it.
+  // The queue counts as attached before, although nothing was known of it: rung detach has just detached it,
+  // or the sidecar saw it attached before it could write that down.
   bool was_attached = false;
 };
 

@@ -92,6 +92,13 @@ class Judge:
         quorum = script.QUEUES[queue].quorum
         return not quorum and bool(words) and all(self.cut_short(w) for w in words)
 
+    def evicted(self, row):
+        """A broker that starts again may find more in the queue than it holds, also what was acked just before: the oldest
+        messages go, delivered or not."""
+        dropped = row["outcome"] == "failed" and (row["error"] or "").startswith("dead-lettered: maxlen")
+        return (dropped and bool(script.QUEUES[row["queue"]].max_length)
+                and bool(self.near(ms(row["due_at"]), ms(row["outcome_at"]), {"broker"})))
+
     def cut_short(self, word):
         """A reject that the broker was killed right after: what it did about it by then is its own secret."""
         return word["way"] == "reject" and any(
@@ -203,9 +210,7 @@ class Judge:
             said = words[row["attempt"]]
             outcome, a = row["outcome"], row["attempt"]
             if outcome == "failed" and not any(w["word"] == "failed" and w["way"] != "silent" for w in said):
-                # A broker that starts again may find more in the queue than it holds, also what was acked just before.
-                evicted = queue.max_length and (row["error"] or "").startswith("dead-lettered: maxlen")
-                if evicted and self.near(ms(row["due_at"]), ms(row["outcome_at"]), {"broker"}):
+                if self.evicted(row):
                     self.note("evicted from a full queue when the broker started again", number)
                 else:
                     self.blame("end", number, f"attempt {a} failed, though nobody said so")
@@ -364,7 +369,7 @@ class Judge:
             number = int(row["message_id"][2:]) if row["message_id"].startswith("m-") else -1
             if self.in_deleted_queue(row["queue"], ms(row["published_at"])):
                 self.note("in the deleted queue", number)
-            else:
+            elif not self.evicted(row):  # row_outcomes() has noted it
                 self.blame("history", number,
                            f"attempt {attempt} was published and confirmed, and never delivered")
 

@@ -1,4 +1,6 @@
 // Error queues, seen from outside: a framework publishes its failures there, and Rung takes them in.
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
